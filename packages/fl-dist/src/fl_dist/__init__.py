@@ -1,0 +1,1 @@
+from fl_dist._version import __version__ as __version__

@@ -1,0 +1,1 @@
+from fl_nn._version import __version__ as __version__
