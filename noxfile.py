@@ -1,0 +1,286 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["nox"]
+# ///
+"""The developer's one entry: `python -m pip install nox`, then
+
+nox                     everything that needs no heavy oracle (what a change must pass)
+nox -l                  all sessions
+nox -t fl-nn            the sessions of one package
+nox -s demo             train a convolutional network on real digits
+nox -s oracles          compare with PyTorch (Python 3.11)
+
+Arguments after `--` go to the tool: `nox -s "tests(fl-nn)" -- -k dropout`.
+
+Two kinds of environment. The *workshop* is made once, holds all packages as editable installs together with the
+tools, and serves every session where isolation is not the point. `isolated`, `thirdparty`, `demo` and `oracles`
+make their own, because there the point is what gets installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.envdir = f".nox/{sys.version_info[0]}.{sys.version_info[1]}"
+nox.options.error_on_missing_interpreters = False
+
+ROOT = Path(__file__).resolve().parent
+DIST = ROOT / "dist"
+
+# Bottom to top: an earlier package never needs a later one.
+PACKAGES = (
+    "fl-memory fl-tensor fl-dist fl-autograd fl-data fl-nn fl-speech fl-vision fl-text".split()
+)
+EXAMPLES = ["acme-backend", "acme-arena", "acme-ring"]
+CONTRACTS = ["fl-memory", "fl-tensor", "fl-dist"]
+IMPLEMENTATIONS = [
+    ("memory", "system"),
+    ("memory", "caching"),
+    ("tensor", "numpy"),
+    ("tensor", "null"),
+    ("dist", "local"),
+    ("dist", "threads"),
+]
+BUILD = ["hatchling>=1.24,<2", "editables"]
+TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8", "pytest-xdist>=3.6"]
+TORCH = "torch==2.13.0"
+
+if os.environ.get("FL_TEST_DATA"):  # sessions change directory
+    os.environ["FL_TEST_DATA"] = os.path.abspath(os.environ["FL_TEST_DATA"])
+
+each_package = nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in PACKAGES])
+
+
+# --- what the packages say about themselves --------------------------------------------------------------------
+
+
+def project(package: str) -> dict:
+    folder = "examples" if package in EXAMPLES else "packages"
+    return nox.project.load_toml(ROOT / folder / package / "pyproject.toml")
+
+
+def closure(*packages: str) -> list[str]:
+    """The packages of this repository that `packages` declare, directly or not, and themselves."""
+    found: set[str] = set()
+    queue = list(packages)
+    while queue:
+        package = queue.pop()
+        if package not in found:
+            found.add(package)
+            declared = project(package)["project"].get("dependencies", [])
+            queue += [p for p in PACKAGES if any(_names(line, p) for line in declared)]
+    return [p for p in PACKAGES if p in found]
+
+
+def _names(requirement: str, package: str) -> bool:
+    rest = requirement.removeprefix(package)
+    return rest != requirement and not rest[:1].isalnum() and rest[:1] not in ("-", "_", ".")
+
+
+def test_requirements(*packages: str) -> list[str]:
+    """pytest, and the `test` dependency group of each package."""
+    needed = {"pytest>=8"}
+    for package in packages:
+        table = project(package)
+        if "test" in table.get("dependency-groups", {}):
+            needed |= set(nox.project.dependency_groups(table, "test"))
+    return sorted(needed)
+
+
+def editable(*packages: str, extras: dict[str, str] | None = None) -> list[str]:
+    args: list[str] = []
+    for package in packages:
+        args += ["-e", f"./packages/{package}{(extras or {}).get(package, '')}"]
+    return args
+
+
+def wheel(package: str) -> str:
+    """The wheel in dist/, by path: a package of the same name on an index can never win."""
+    folder = DIST / "examples" if package in EXAMPLES else DIST
+    (path,) = folder.glob(f"{package.replace('-', '_')}-*.whl")
+    return str(path)
+
+
+@contextmanager
+def outside_the_checkout(*copies: Path) -> Iterator[Path]:
+    """A folder that knows nothing of the repository but `copies` and the configuration of pytest."""
+    with tempfile.TemporaryDirectory(prefix="fl-outside-") as name:
+        folder = Path(name).resolve()
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        for path in copies:
+            ignore = shutil.ignore_patterns("__pycache__", "oracles")
+            shutil.copytree(path, folder / path.parent.name / path.name, ignore=ignore)
+        yield folder
+
+
+# --- environments ------------------------------------------------------------------------------------------------
+
+workshop_bin = ""
+
+
+@nox.session(default=False, reuse_venv=True)
+def workshop(session: nox.Session) -> None:
+    """Make the shared environment: every package editable, every light tool. Renewed when a pyproject changes."""
+    global workshop_bin
+    workshop_bin = session.bin
+    digest = hashlib.sha256(repr((sys.version, BUILD, TOOLS)).encode())
+    for package in PACKAGES:
+        digest.update((ROOT / "packages" / package / "pyproject.toml").read_bytes())
+    stamp = Path(session.bin).parent / "workshop.sha256"
+    if stamp.is_file() and stamp.read_text() == digest.hexdigest():
+        session.log("the workshop is up to date")
+        return
+    session.install(*BUILD)
+    session.install(
+        "--no-build-isolation",
+        *editable(*PACKAGES, extras={"fl-vision": "[digits]"}),
+        *test_requirements(*PACKAGES),
+        *TOOLS,
+    )
+    stamp.write_text(digest.hexdigest())
+
+
+def in_workshop(session: nox.Session, program: str, *args: str, **env: str) -> None:
+    path = os.pathsep.join([workshop_bin, os.environ.get("PATH", "")])
+    tool = os.path.join(workshop_bin, program)
+    session.run(tool, *args, env={"PATH": path, **env}, external=True)
+
+
+shared = {"requires": ["workshop"], "venv_backend": "none"}
+
+
+# --- the checkout --------------------------------------------------------------------------------------------------
+
+
+@nox.session(**shared)
+def lint(session: nox.Session) -> None:
+    """Style and likely mistakes (ruff)."""
+    in_workshop(session, "ruff", "check", *(session.posargs or ["."]))
+
+
+@nox.session(**shared)
+def types(session: nox.Session) -> None:
+    """Type check every package, every example and the tools (mypy)."""
+    in_workshop(session, "mypy", *session.posargs)
+
+
+@nox.session(**shared)
+def layers(session: nox.Session) -> None:
+    """Who may import whom (import-linter): an arrow up is a failure."""
+    in_workshop(session, "lint-imports", "--no-cache", *session.posargs)
+
+
+@nox.session(**shared)
+@nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in CONTRACTS])
+def contracts(session: nox.Session, package: str) -> None:
+    """Regenerate the pinned contract and compare (`-- --write` to write it)."""
+    module = package.replace("-", "_") + ".contract"
+    in_workshop(session, "python", "-m", module, *(session.posargs or ["--check"]))
+
+
+@nox.session(**shared)
+@each_package
+def tests(session: nox.Session, package: str) -> None:
+    """The tests of one package, in the workshop."""
+    folder = f"packages/{package}/tests"
+    in_workshop(
+        session, "python", "-m", "pytest", "-q", folder, f"--ignore={folder}/oracles", *session.posargs
+    )
+
+
+@nox.session(**shared)
+@nox.parametrize(
+    "kind,implementation",
+    [nox.param(k, i, id=f"{k}-{i}", tags=[f"fl-{k}"]) for k, i in IMPLEMENTATIONS],
+)
+def conformance(session: nox.Session, kind: str, implementation: str) -> None:
+    """The kit that third parties run, on one of our implementations."""
+    module = f"fl_{kind}.testing"
+    in_workshop(session, "python", "-m", module, implementation, *session.posargs)
+
+
+@nox.session(venv_backend="none", tags=["fl-tensor"])
+def import_cost(session: nox.Session) -> None:
+    """`import fl_tensor` loads only the modules of a checked-in list (`-- --write` renews the list)."""
+    session.run(sys.executable, "tools/import_cost.py", *session.posargs, external=True)
+
+
+# --- wheels ----------------------------------------------------------------------------------------------------------
+
+
+@nox.session(default=False, reuse_venv=True)
+def wheels(session: nox.Session) -> None:
+    """Build every wheel once: packages into dist/, examples into dist/examples/."""
+    session.install("pip", *BUILD)
+    shutil.rmtree(DIST, ignore_errors=True)
+    for folder, names, target in (
+        ("packages", PACKAGES, DIST),
+        ("examples", EXAMPLES, DIST / "examples"),
+    ):
+        sources = [f"./{folder}/{name}" for name in names if (ROOT / folder / name).is_dir()]
+        options = ["-q", "--no-deps", "--no-build-isolation", "--no-cache-dir", "-w", str(target)]
+        session.run("python", "-m", "pip", "wheel", *options, *sources)
+
+
+@nox.session(requires=["wheels"])
+@each_package
+def isolated(session: nox.Session, package: str) -> None:
+    """A fresh environment, one wheel and what it declares, its tests, outside the checkout."""
+    session.install(*map(wheel, closure(package)), *test_requirements(package))
+    with outside_the_checkout(ROOT / "packages" / package / "tests") as folder:
+        session.chdir(folder)
+        session.run("pytest", "-q", "-p", "no:cacheprovider", package, *session.posargs)
+
+
+@nox.session(requires=["wheels"], tags=EXAMPLES)
+def thirdparty(session: nox.Session) -> None:
+    """Outside packages against our wheels: their kits, and one epoch of training through them."""
+    session.install(
+        *map(wheel, [*closure(*EXAMPLES, "fl-nn"), *EXAMPLES]),
+        wheel("fl-vision") + "[digits]",
+        *test_requirements(*EXAMPLES),
+    )
+    examples = ROOT / "examples"
+    copies = [*(examples / name / "tests" for name in EXAMPLES), examples / "thirdparty"]
+    with outside_the_checkout(*copies) as folder:
+        session.chdir(folder)
+        for name in EXAMPLES:
+            session.run("pytest", "-q", "-p", "no:cacheprovider", name)
+        session.run("python", "examples/thirdparty/train_digits.py", *session.posargs)
+
+
+# --- long or heavy: only by name ---------------------------------------------------------------------------------------
+
+
+@nox.session(default=False, reuse_venv=True, tags=["fl-vision"])
+def demo(session: nox.Session) -> None:
+    """Train the digits network; figures and checkpoint in runs/demo (arguments after `--` go to the command)."""
+    start = time.monotonic()
+    session.install(*BUILD)
+    needed = closure("fl-vision")
+    session.install("--no-build-isolation", *editable(*needed, extras={"fl-vision": "[digits]"}))
+    session.log(f"set-up took {time.monotonic() - start:.0f} s")
+    session.run("fl-vision", "train", "--dataset", "digits", *(session.posargs or ["--out", "runs/demo"]))
+
+
+@nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
+def oracles(session: nox.Session) -> None:
+    """Compare with PyTorch on the CPU: packages/*/tests/oracles."""
+    session.install(*BUILD)
+    extras = {"fl-vision": "[digits]"}
+    session.install("--no-build-isolation", *editable(*PACKAGES, extras=extras), TORCH)
+    session.install(*test_requirements(*PACKAGES))
+    found = [str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("packages/*/tests/oracles"))]
+    session.run("python", "-m", "pytest", "-q", *found, *session.posargs)
