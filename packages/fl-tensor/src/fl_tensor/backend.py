@@ -1,0 +1,373 @@
+"""The tensor-backend contract: what a backend must write, and what it gets for free.
+
+A backend supplies two classes. ``TensorAdapter`` is one value: an immutable array with a shape, a
+dtype and a device. ``TensorBackend`` is the arithmetic on such values. Users never meet either: they
+hold a ``Tensor``, a small handle around an adapter.
+
+What the front end promises a backend (so that a backend need not check it again):
+
+* axes are in range and non-negative, shapes are tuples of non-negative ints;
+* operands that must agree in dtype do; Python scalars arrive as 0-d adapters of that dtype;
+* only dtypes that the backend lists in ``dtypes`` are asked for;
+* all adapters are the backend's own.
+
+What a backend promises: no operation changes an operand (``donate`` aside), the result has the
+shape and dtype of the rule in ``fl_tensor.rules``, and calls on distinct values may run concurrently.
+
+The letters in the signatures are read by the front end: ``A`` an array as it is; ``P`` arrays
+promoted together; ``N`` likewise, and a lone bool dtype is refused; ``F`` likewise, and integers
+become the default float; ``I`` likewise, integers or bools only. ``Axis`` one axis, ``Axes`` a tuple
+of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeAlias
+
+from fl_tensor.derived_ops import DerivedOps
+from fl_tensor.device import Device
+from fl_tensor.dtypes import REQUIRED, DType
+
+A: TypeAlias = Any
+P: TypeAlias = Any
+N: TypeAlias = Any
+F: TypeAlias = Any
+I: TypeAlias = Any  # noqa: E741 - one letter per role, as above
+Axis: TypeAlias = int
+Axes: TypeAlias = tuple[int, ...]
+Shape: TypeAlias = tuple[int, ...]
+Scalar: TypeAlias = bool | int | float | complex
+
+
+class TensorAdapter(ABC):
+    """One immutable value of a backend. Subclasses add whatever holds the data."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def shape(self) -> Shape: ...
+
+    @property
+    @abstractmethod
+    def dtype(self) -> DType: ...
+
+    @property
+    @abstractmethod
+    def device(self) -> Device: ...
+
+
+class TensorBackend(DerivedOps, ABC):
+    """Operations on adapters. Subclass, state ``CONTRACT`` in your class, write the first block."""
+
+    CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
+    name: ClassVar[str]
+    #: The dtypes the backend computes in; at least ``fl_tensor.dtypes.REQUIRED``.
+    dtypes: ClassVar[frozenset[DType]] = REQUIRED
+    #: Named optional parts that the backend implements.
+    capabilities: ClassVar[frozenset[str]] = frozenset()
+    #: True when the backend itself refuses shapes that do not fit (the front end then skips its check).
+    checks_shapes: ClassVar[bool] = False
+    #: False for a backend that computes shapes and dtypes alone.
+    has_values: ClassVar[bool] = True
+
+    # ---- you must write these ----------------------------------------------------------------
+
+    # devices
+
+    @abstractmethod
+    def devices(self) -> list[Device]:
+        """The devices that can be used now; the first is the default."""
+
+    @abstractmethod
+    def synchronize(self, device: Device) -> None:
+        """Return when all work that was queued on ``device`` has finished."""
+
+    # creation and transfer
+
+    @abstractmethod
+    def full(self, shape: Shape, value: Scalar, dtype: DType, device: Device) -> A:
+        """All elements equal to ``value``."""
+
+    @abstractmethod
+    def arange(self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType, device: Device) -> A:
+        """``start + i * step`` for i in 0 .. ceil((stop - start) / step) - 1, 1-d."""
+
+    @abstractmethod
+    def from_host(self, data: memoryview, shape: Shape, dtype: DType, device: Device) -> A:
+        """A copy of bytes in C order, native endianness; bool is one byte, 0 or 1."""
+
+    @abstractmethod
+    def to_host(self, x: A) -> memoryview:
+        """The bytes in C order: one-dimensional, format ``"B"``, read-only. May share memory."""
+
+    @abstractmethod
+    def random_bits(self, seed: int, offset: int, shape: Shape, device: Device) -> A:
+        """Words ``offset, offset + 1, ...`` of the Philox 4x32-10 stream of a 64-bit ``seed``, as the
+        bit patterns of int32, in C order.
+
+        Word w is output w % 4 of the block with counter (c0, c1, 0, 0), c = w // 4 in 64 bits, c0 its
+        low 32, and key (seed low 32, seed high 32). Salmon et al., "Parallel random numbers: as easy
+        as 1, 2, 3", SC 2011.
+        """
+
+    # shape
+
+    @abstractmethod
+    def reshape(self, x: A, shape: Shape) -> A:
+        """The same elements in C order in another shape."""
+
+    @abstractmethod
+    def permute(self, x: A, axes: Axes) -> A:
+        """Axis i of the result is axis ``axes[i]`` of ``x``."""
+
+    @abstractmethod
+    def broadcast_to(self, x: A, shape: Shape) -> A:
+        """Repeat along new leading axes and axes of size 1."""
+
+    @abstractmethod
+    def concatenate(self, xs: Sequence[P], axis: Axis = 0) -> A:
+        """Join at least one array along ``axis``; other sizes agree."""
+
+    @abstractmethod
+    def pad(self, x: A, low: Shape, high: Shape, interior: Shape, value: Scalar = 0) -> A:
+        """Per axis: ``low`` elements before, ``high`` after, ``interior`` between neighbours."""
+
+    @abstractmethod
+    def slice(self, x: A, starts: Shape, sizes: Shape, steps: tuple[int, ...]) -> A:
+        """Element i along an axis is ``x[start + i * step]``; steps are positive or negative."""
+
+    @abstractmethod
+    def gather(self, x: A, indices: A, axis: Axis = 0) -> A:
+        """``x`` at int64 or int32 ``indices`` (0 <= index < size) along ``axis``, which the shape of
+        ``indices`` replaces: shape ``x.shape[:axis] + indices.shape + x.shape[axis + 1:]``."""
+
+    @abstractmethod
+    def scatter(
+        self, x: A, indices: A, updates: A, axis: Axis = 0, mode: str = "set", donate: bool = False
+    ) -> A:
+        """``x`` with ``updates`` (shape and dtype of ``gather(x, indices, axis)``) written or added
+        where gather would read. Mode ``"set"``: of duplicates the last in C order stays; ``"add"``:
+        they accumulate. ``donate=True``: the caller gives ``x`` up, its storage may be reused if
+        nothing else can see it."""
+
+    @abstractmethod
+    def sort(self, x: A, axis: Axis = -1, descending: bool = False) -> A:
+        """Sorted values; NaN sorts as the largest value."""
+
+    @abstractmethod
+    def argsort(self, x: A, axis: Axis = -1, descending: bool = False) -> A:
+        """Positions that sort ``x``, int64, stable in both directions (equal elements keep order)."""
+
+    @abstractmethod
+    def nonzero(self, x: A) -> tuple[A, ...]:
+        """Indices of the elements that are not zero: one 1-d int64 array per axis, C order."""
+
+    @abstractmethod
+    def cumulative_sum(self, x: N, axis: Axis = -1) -> A:
+        """Inclusive running sum; dtype as ``sum``."""
+
+    # unary
+
+    @abstractmethod
+    def negative(self, x: N) -> A:
+        """``-x``."""
+
+    @abstractmethod
+    def absolute(self, x: N) -> A:
+        """``|x|``."""
+
+    @abstractmethod
+    def sign(self, x: N) -> A:
+        """-1, 0 or 1; NaN stays NaN."""
+
+    @abstractmethod
+    def exp(self, x: F) -> A:
+        """e to the power ``x``."""
+
+    @abstractmethod
+    def expm1(self, x: F) -> A:
+        """``exp(x) - 1`` without cancellation near 0."""
+
+    @abstractmethod
+    def log(self, x: F) -> A:
+        """Natural logarithm; NaN below 0, -inf at 0."""
+
+    @abstractmethod
+    def log1p(self, x: F) -> A:
+        """``log(1 + x)`` without cancellation near 0."""
+
+    @abstractmethod
+    def sqrt(self, x: F) -> A:
+        """Square root; NaN below 0."""
+
+    @abstractmethod
+    def sin(self, x: F) -> A:
+        """Sine of radians."""
+
+    @abstractmethod
+    def cos(self, x: F) -> A:
+        """Cosine of radians."""
+
+    @abstractmethod
+    def tanh(self, x: F) -> A:
+        """Hyperbolic tangent."""
+
+    @abstractmethod
+    def erf(self, x: F) -> A:
+        """The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to ``x``."""
+
+    @abstractmethod
+    def floor(self, x: N) -> A:
+        """The largest integer not above ``x``; integers are returned as they are."""
+
+    @abstractmethod
+    def ceil(self, x: N) -> A:
+        """The smallest integer not below ``x``; integers are returned as they are."""
+
+    @abstractmethod
+    def round(self, x: N) -> A:
+        """The nearest integer, halves to even; integers are returned as they are."""
+
+    @abstractmethod
+    def bitwise_invert(self, x: I) -> A:
+        """Every bit flipped; on bool, logical not."""
+
+    # binary: operands of one dtype, broadcast like NumPy
+
+    @abstractmethod
+    def add(self, x: N, y: N) -> A:
+        """``x + y``; integers wrap."""
+
+    @abstractmethod
+    def subtract(self, x: N, y: N) -> A:
+        """``x - y``; integers wrap."""
+
+    @abstractmethod
+    def multiply(self, x: N, y: N) -> A:
+        """``x * y``; integers wrap."""
+
+    @abstractmethod
+    def divide(self, x: F, y: F) -> A:
+        """``x / y``, floating."""
+
+    @abstractmethod
+    def floor_divide(self, x: N, y: N) -> A:
+        """``floor(x / y)`` in the operands' dtype."""
+
+    @abstractmethod
+    def remainder(self, x: N, y: N) -> A:
+        """``x - y * floor(x / y)``: the sign of ``y``."""
+
+    @abstractmethod
+    def power(self, x: N, y: N) -> A:
+        """``x`` to the power ``y``; integer powers are exact modulo 2^bits, for ``y >= 0``."""
+
+    @abstractmethod
+    def atan2(self, x: F, y: F) -> A:
+        """The angle of the point (``y``, ``x``) in radians, in [-pi, pi]."""
+
+    @abstractmethod
+    def maximum(self, x: P, y: P) -> A:
+        """The larger; NaN if either is."""
+
+    @abstractmethod
+    def minimum(self, x: P, y: P) -> A:
+        """The smaller; NaN if either is."""
+
+    @abstractmethod
+    def equal(self, x: P, y: P) -> A:
+        """``x == y`` as bool."""
+
+    @abstractmethod
+    def less(self, x: P, y: P) -> A:
+        """``x < y`` as bool."""
+
+    @abstractmethod
+    def bitwise_and(self, x: I, y: I) -> A:
+        """Bitwise and; logical on bool."""
+
+    @abstractmethod
+    def bitwise_or(self, x: I, y: I) -> A:
+        """Bitwise or; logical on bool."""
+
+    @abstractmethod
+    def bitwise_xor(self, x: I, y: I) -> A:
+        """Bitwise exclusive or; logical on bool."""
+
+    @abstractmethod
+    def bitwise_left_shift(self, x: I, y: I) -> A:
+        """``x << y`` for 0 <= y < bits."""
+
+    @abstractmethod
+    def bitwise_right_shift(self, x: I, y: I) -> A:
+        """``x >> y`` for 0 <= y < bits; the sign is kept."""
+
+    # choice and conversion
+
+    @abstractmethod
+    def where(self, condition: A, x: P, y: P) -> A:
+        """``x`` where the bool ``condition`` holds, else ``y``; all three broadcast."""
+
+    @abstractmethod
+    def cast(self, x: A, dtype: DType) -> A:
+        """Another dtype: floats truncate towards zero, integers wrap, bool is ``x != 0``."""
+
+    # reductions
+
+    @abstractmethod
+    def sum(self, x: A, axis: Axes, keepdims: bool = False) -> A:
+        """Sum over axes; bool and integers give int64 (uint64 stays), floats their own dtype."""
+
+    @abstractmethod
+    def prod(self, x: A, axis: Axes, keepdims: bool = False) -> A:
+        """Product over axes; dtype as ``sum``."""
+
+    @abstractmethod
+    def max(self, x: P, axis: Axes, keepdims: bool = False) -> A:
+        """Largest element over axes of non-zero size; NaN if there is one."""
+
+    @abstractmethod
+    def min(self, x: P, axis: Axes, keepdims: bool = False) -> A:
+        """Smallest element over axes of non-zero size; NaN if there is one."""
+
+    @abstractmethod
+    def argmax(self, x: P, axis: Axis, keepdims: bool = False) -> A:
+        """Position of the first maximum along an axis, int64; a NaN counts as the maximum."""
+
+    # contractions
+
+    @abstractmethod
+    def matmul(self, x: N, y: N) -> A:
+        """(..., m, k) times (..., k, n); leading axes broadcast."""
+
+    @abstractmethod
+    def conv(
+        self,
+        x: N,
+        w: N,
+        stride: Shape,
+        padding: tuple[tuple[int, int], ...],
+        input_dilation: Shape,
+        kernel_dilation: Shape,
+        groups: int = 1,
+    ) -> A:
+        """Cross-correlation of ``x`` (batch, channels, *spatial) with ``w`` (features, channels /
+        groups, *kernel): first ``input_dilation - 1`` zeros go between the elements of ``x``, then
+        ``padding`` (low, high) per axis is added, or cropped where negative."""
+
+    # ---- you get these for free: every derived operation (class DerivedOps) --------------------
+    # Override one where the backend does better; results must stay the same.
+
+    def constant(self, value: Scalar, like: A) -> A:
+        """A 0-d value with the dtype and device of ``like``."""
+        cache = self.__dict__.setdefault("_constants", {})
+        key = (value, type(value), like.dtype, like.device)
+        found = cache.get(key)
+        if found is None:
+            if len(cache) > 4096:
+                cache.clear()
+            found = cache[key] = self.full((), value, like.dtype, like.device)
+        return found

@@ -1,0 +1,33 @@
+"""Derived operations: written once over a namespace of primitives, inherited by every backend.
+
+Each is a function ``name(ops, x, ...)``. With ``ops`` a backend it computes on adapters; with
+``ops`` a tape it computes on variables, so that its gradient follows from the primitives' rules.
+Values have ``shape``, ``dtype`` and ``device``; ``ops.constant(2.0, x)`` is a 0-d value like ``x``.
+The letters in the signatures are those of ``fl_tensor.backend``.
+"""
+
+from __future__ import annotations
+
+from fl_tensor.derived import (
+    comparison,
+    elementwise,
+    loss,
+    manipulation,
+    normalization,
+    pooling,
+    product,
+    reduction,
+    sampling,
+)
+
+MODULES = (
+    elementwise,
+    comparison,
+    reduction,
+    manipulation,
+    product,
+    normalization,
+    pooling,
+    loss,
+    sampling,
+)

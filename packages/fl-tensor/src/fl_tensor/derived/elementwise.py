@@ -1,0 +1,195 @@
+"""Functions of one number."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+F = N = P = Any
+Ops = Any
+
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "clip",
+    "cosh",
+    "exp2",
+    "gelu",
+    "hypot",
+    "log10",
+    "log2",
+    "reciprocal",
+    "relu",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sinh",
+    "softplus",
+    "square",
+    "tan",
+]
+
+
+def square(ops: Ops, x: N) -> Any:
+    """``x * x``."""
+    return ops.multiply(x, x)
+
+
+def reciprocal(ops: Ops, x: F) -> Any:
+    """``1 / x``."""
+    return ops.divide(ops.constant(1.0, x), x)
+
+
+def rsqrt(ops: Ops, x: F) -> Any:
+    """``1 / sqrt(x)``."""
+    return ops.divide(ops.constant(1.0, x), ops.sqrt(x))
+
+
+def hypot(ops: Ops, x: F, y: F) -> Any:
+    """``sqrt(x^2 + y^2)`` without overflow of the squares."""
+    a, b = ops.absolute(x), ops.absolute(y)
+    large, small = ops.maximum(a, b), ops.minimum(a, b)
+    zero, one = ops.constant(0.0, x), ops.constant(1.0, x)
+    ratio = ops.divide(small, ops.where(ops.equal(large, zero), one, large))
+    ratio = ops.where(ops.equal(small, large), ops.where(ops.equal(large, zero), zero, one), ratio)
+    length = ops.multiply(large, ops.sqrt(ops.add(one, ops.multiply(ratio, ratio))))
+    infinite = ops.equal(large, ops.constant(math.inf, x))
+    return ops.where(infinite, large, length)
+
+
+def exp2(ops: Ops, x: F) -> Any:
+    """2 to the power ``x``."""
+    return ops.power(ops.constant(2.0, x), x)
+
+
+def log2(ops: Ops, x: F) -> Any:
+    """Logarithm to base 2."""
+    return ops.multiply(ops.log(x), ops.constant(1.0 / math.log(2.0), x))
+
+
+def log10(ops: Ops, x: F) -> Any:
+    """Logarithm to base 10."""
+    return ops.multiply(ops.log(x), ops.constant(1.0 / math.log(10.0), x))
+
+
+def tan(ops: Ops, x: F) -> Any:
+    """Tangent of radians."""
+    return ops.divide(ops.sin(x), ops.cos(x))
+
+
+def _leg(ops: Ops, x: Any) -> Any:
+    # sqrt(1 - x^2), the other leg of the unit triangle, factored so that x near 1 does not cancel.
+    one = ops.constant(1.0, x)
+    return ops.sqrt(ops.multiply(ops.subtract(one, x), ops.add(one, x)))
+
+
+def asin(ops: Ops, x: F) -> Any:
+    """The angle in [-pi/2, pi/2] whose sine is ``x``; NaN outside [-1, 1]."""
+    return ops.atan2(x, _leg(ops, x))
+
+
+def acos(ops: Ops, x: F) -> Any:
+    """The angle in [0, pi] whose cosine is ``x``; NaN outside [-1, 1]."""
+    return ops.atan2(_leg(ops, x), x)
+
+
+def atan(ops: Ops, x: F) -> Any:
+    """The angle in [-pi/2, pi/2] whose tangent is ``x``."""
+    return ops.atan2(x, ops.constant(1.0, x))
+
+
+def sinh(ops: Ops, x: F) -> Any:
+    """Hyperbolic sine, as 2 sinh(x/2) cosh(x/2): exact near 0, no early overflow."""
+    half = ops.multiply(x, ops.constant(0.5, x))
+    minus = ops.negative(half)
+    twice_sinh = ops.subtract(ops.expm1(half), ops.expm1(minus))
+    twice_cosh = ops.add(ops.exp(half), ops.exp(minus))
+    return ops.multiply(ops.multiply(twice_sinh, ops.constant(0.5, x)), twice_cosh)
+
+
+def cosh(ops: Ops, x: F) -> Any:
+    """Hyperbolic cosine, as half the square of 2 cosh(x/2), less 1."""
+    half = ops.multiply(x, ops.constant(0.5, x))
+    minus = ops.negative(half)
+    twice_sinh = ops.subtract(ops.expm1(half), ops.expm1(minus))
+    squared = ops.multiply(ops.multiply(twice_sinh, ops.constant(0.5, x)), twice_sinh)
+    return ops.add(squared, ops.constant(1.0, x))
+
+
+def asinh(ops: Ops, x: F) -> Any:
+    """Inverse of sinh: sign(x) log1p(a + a^2 / (1 + sqrt(a^2 + 1))), a = |x|."""
+    one = ops.constant(1.0, x)
+    a = ops.absolute(x)
+    # Past 1e8 the square adds nothing, and could overflow: log(a) + log(2) is exact there.
+    small = ops.minimum(a, ops.constant(1e8, x))
+    squared = ops.multiply(small, small)
+    root = ops.sqrt(ops.add(squared, one))
+    near = ops.log1p(ops.add(small, ops.divide(squared, ops.add(one, root))))
+    far = ops.add(ops.log(ops.maximum(a, one)), ops.constant(math.log(2.0), x))
+    result = ops.where(ops.less(ops.constant(1e8, x), a), far, near)
+    return ops.multiply(ops.sign(x), result)
+
+
+def acosh(ops: Ops, x: F) -> Any:
+    """Inverse of cosh for ``x >= 1``: log1p(t + sqrt(t^2 + 2 t)), t = x - 1; NaN below 1."""
+    t = ops.subtract(x, ops.constant(1.0, x))
+    near = ops.log1p(
+        ops.add(t, ops.multiply(ops.sqrt(t), ops.sqrt(ops.add(t, ops.constant(2.0, x)))))
+    )
+    far = ops.add(ops.log(x), ops.constant(math.log(2.0), x))
+    return ops.where(ops.less(ops.constant(1e8, x), x), far, near)
+
+
+def atanh(ops: Ops, x: F) -> Any:
+    """Inverse of tanh on (-1, 1): (log1p(x) - log1p(-x)) / 2."""
+    difference = ops.subtract(ops.log1p(x), ops.log1p(ops.negative(x)))
+    return ops.multiply(difference, ops.constant(0.5, x))
+
+
+def sigmoid(ops: Ops, x: F) -> Any:
+    """``1 / (1 + exp(-x))``, as exp(min(x, 0)) / (1 + exp(-|x|)): no overflow, exact in both tails."""
+    numerator = ops.exp(ops.minimum(x, ops.constant(0.0, x)))
+    small = ops.exp(ops.negative(ops.absolute(x)))
+    return ops.divide(numerator, ops.add(ops.constant(1.0, x), small))
+
+
+def silu(ops: Ops, x: F) -> Any:
+    """``x * sigmoid(x)``, also called swish. Elfwing et al., 2017."""
+    return ops.multiply(x, ops.sigmoid(x))
+
+
+def relu(ops: Ops, x: N) -> Any:
+    """``max(x, 0)``; NaN stays NaN."""
+    return ops.maximum(x, ops.constant(0, x))
+
+
+def softplus(ops: Ops, x: F) -> Any:
+    """``log(1 + exp(x))``, as max(x, 0) + log1p(exp(-|x|))."""
+    small = ops.exp(ops.negative(ops.absolute(x)))
+    return ops.add(ops.maximum(x, ops.constant(0.0, x)), ops.log1p(small))
+
+
+def gelu(ops: Ops, x: F, approximate: str = "none") -> Any:
+    """x times the normal distribution function at x; ``approximate="tanh"`` for the tanh form.
+    Hendrycks & Gimpel, 2016."""
+    half, one = ops.constant(0.5, x), ops.constant(1.0, x)
+    if approximate == "tanh":
+        cubic = ops.multiply(ops.multiply(x, x), ops.multiply(x, ops.constant(0.044715, x)))
+        inner = ops.multiply(ops.add(x, cubic), ops.constant(math.sqrt(2.0 / math.pi), x))
+        weight = ops.tanh(inner)
+    else:
+        weight = ops.erf(ops.multiply(x, ops.constant(math.sqrt(0.5), x)))
+    return ops.multiply(ops.multiply(x, half), ops.add(one, weight))
+
+
+def clip(ops: Ops, x: P, low: P | None = None, high: P | None = None) -> Any:
+    """``x`` limited to [low, high]; either bound may be absent. Bounds broadcast."""
+    if low is not None:
+        x = ops.maximum(x, low)
+    if high is not None:
+        x = ops.minimum(x, high)
+    return x

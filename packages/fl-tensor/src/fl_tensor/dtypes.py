@@ -1,0 +1,118 @@
+"""The dtypes, by their array API names, and the one place where promotion is decided."""
+
+from __future__ import annotations
+
+import builtins
+
+from fl_tensor.errors import DTypeError
+
+
+class DType:
+    """An element type. Singletons: compare with ``is`` or ``==``.
+
+    name      array API name, ``"float32"``; also ``str(dtype)`` and its serialised form
+    kind      ``"b"`` bool, ``"i"`` signed, ``"u"`` unsigned, ``"f"`` floating, ``"c"`` complex
+    itemsize  bytes per element
+    """
+
+    __slots__ = ("is_floating", "is_integer", "itemsize", "kind", "name")
+
+    def __init__(self, name: str, kind: str, itemsize: int) -> None:
+        self.name = name
+        self.kind = kind
+        self.itemsize = itemsize
+        self.is_floating = kind == "f"
+        self.is_integer = kind in "iu"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"fl_tensor.{self.name}"
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return dtype, (self.name,)
+
+
+bool = DType("bool", "b", 1)
+int8, int16, int32, int64 = (DType(f"int{8 * n}", "i", n) for n in (1, 2, 4, 8))
+uint8, uint16, uint32, uint64 = (DType(f"uint{8 * n}", "u", n) for n in (1, 2, 4, 8))
+float16, float32, float64 = (DType(f"float{8 * n}", "f", n) for n in (2, 4, 8))
+bfloat16 = DType("bfloat16", "f", 2)
+complex64, complex128 = (DType(f"complex{8 * n}", "c", n) for n in (8, 16))
+
+ALL: dict[str, DType] = {
+    d.name: d
+    for d in (bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+    + (float16, bfloat16, float32, float64, complex64, complex128)
+}
+REQUIRED: frozenset[DType] = frozenset({bool, int32, int64, uint8, float32})
+DEFAULT_FLOAT = float32
+DEFAULT_INT = int64
+
+_PYTHON = {builtins.bool: bool, int: int64, float: float32, complex: complex64}
+
+
+def dtype(name: object) -> DType:
+    """The DType of that name (``"float32"``), of a Python scalar type, or of an object whose
+    ``str`` or ``name`` is a dtype name. Raises DTypeError for anything else."""
+    if isinstance(name, DType):
+        return name
+    if isinstance(name, type) and name in _PYTHON:
+        return _PYTHON[name]
+    found = ALL.get(getattr(name, "name", None) or str(name)) or ALL.get(getattr(name, "__name__", ""))
+    if found is None:
+        raise DTypeError(f"unknown dtype {name!r}; dtypes are {', '.join(ALL)}")
+    return found
+
+
+def promote(x: DType, y: DType, op: str = "promote") -> DType:
+    """The common dtype of two operands: array API rules, and where those leave the choice open
+    bool gives way to numbers and integers take the floating operand's dtype."""
+    if x is y:
+        return x
+    if x.kind == y.kind:
+        if {x, y} == {float16, bfloat16}:
+            return float32
+        return x if x.itemsize > y.itemsize else y
+    low, high = (x, y) if "biufc".index(x.kind) < "biufc".index(y.kind) else (y, x)
+    if low.kind == "b" or (low.is_integer and high.kind in "fc"):
+        return high
+    if low.kind == "i":  # with an unsigned one: the smallest signed dtype that holds both
+        if high is uint64:
+            raise DTypeError(
+                f"[{op}] {x} with {y}: no integer dtype holds both; cast one with astype first"
+            )
+        size = max(low.itemsize, 2 * high.itemsize)
+        return ALL[f"int{8 * size}"]
+    return complex128 if float64 in (low, high) or high is complex128 else complex64
+
+
+def result_for_scalar(like: DType, value: object, op: str = "promote") -> DType:
+    """The dtype that a Python scalar takes beside an operand of dtype ``like`` (scalars are weak)."""
+    if isinstance(value, builtins.bool):
+        return like
+    if isinstance(value, int):
+        if like.kind == "b":
+            return DEFAULT_INT
+        if like.is_integer and not _fits(value, like):
+            raise DTypeError(f"[{op}] the Python integer {value} does not fit {like}; use astype")
+        return like
+    if isinstance(value, float):
+        return like if like.kind in "fc" else DEFAULT_FLOAT
+    if isinstance(value, complex):
+        return like if like.kind == "c" else complex128 if like is float64 else complex64
+    raise DTypeError(f"[{op}] {type(value).__name__} is not a Python scalar")
+
+
+def _fits(value: int, integer: DType) -> builtins.bool:
+    bits = 8 * integer.itemsize
+    if integer.kind == "u":
+        return 0 <= value < 1 << bits
+    return -(1 << (bits - 1)) <= value < 1 << (bits - 1)
+
+
+def sum_dtype(x: DType) -> DType:
+    """What sums and products of ``x`` are accumulated in: integers in int64 (uint64 stays), floats
+    as they are."""
+    return int64 if x.kind in "biu" and x is not uint64 else x

@@ -1,0 +1,25 @@
+"""Errors of the tensor package. Each is also the ordinary Python error, so plain handlers work."""
+
+from __future__ import annotations
+
+from fl_memory.errors import FlError as FlError
+
+
+class ShapeError(FlError, ValueError):
+    """Shapes, axes or sizes that do not fit the operation."""
+
+
+class ArgumentError(FlError, ValueError):
+    """A value outside what the operation accepts."""
+
+
+class DTypeError(FlError, TypeError):
+    """A dtype, or a combination of dtypes, that the operation does not accept."""
+
+
+class IndexingError(FlError, IndexError):
+    """An index that is out of range or of the wrong kind."""
+
+
+class BackendError(FlError, RuntimeError):
+    """Operands of different backends, or a backend that cannot be used here."""

@@ -1,0 +1,1 @@
+"""References that NumPy does not have. They share no code with the package."""
