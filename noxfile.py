@@ -12,9 +12,9 @@ nox -s oracles          compare with PyTorch (Python 3.11)
 
 Arguments after `--` go to the tool: `nox -s "tests(fl-nn)" -- -k dropout`.
 
-Two kinds of environment. The *workshop* is made once, holds all packages as editable installs together with the
-tools, and serves every session where isolation is not the point. `isolated`, `thirdparty`, `demo` and `oracles`
-make their own, because there the point is what gets installed.
+Two kinds of environment. The *workshop* is made once, holds all packages as editable installs
+together with the tools, and serves every session where isolation is not the point. `isolated`,
+`thirdparty`, `demo` and `oracles` make their own, because there the point is what gets installed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ if os.environ.get("FL_TEST_DATA"):  # sessions change directory
 each_package = nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in PACKAGES])
 
 
-# --- what the packages say about themselves --------------------------------------------------------------------
+# --- what the packages say about themselves ------------------------------------------------------
 
 
 def project(package: str) -> dict:
@@ -115,7 +115,7 @@ def wheel(package: str) -> str:
 
 @contextmanager
 def outside_the_checkout(*copies: Path) -> Iterator[Path]:
-    """A folder that knows nothing of the repository but `copies` and the configuration of pytest."""
+    """A folder that knows of the repository only `copies` and the configuration of pytest."""
     with tempfile.TemporaryDirectory(prefix="fl-outside-") as name:
         folder = Path(name).resolve()
         shutil.copy(ROOT / "pyproject.toml", folder)
@@ -125,14 +125,14 @@ def outside_the_checkout(*copies: Path) -> Iterator[Path]:
         yield folder
 
 
-# --- environments ------------------------------------------------------------------------------------------------
+# --- environments --------------------------------------------------------------------------------
 
 workshop_bin = ""
 
 
 @nox.session(default=False, reuse_venv=True)
 def workshop(session: nox.Session) -> None:
-    """Make the shared environment: every package editable, every light tool. Renewed when a pyproject changes."""
+    """The shared environment: all packages editable, all light tools; renewed when they change."""
     global workshop_bin
     workshop_bin = session.bin
     digest = hashlib.sha256(repr((sys.version, BUILD, TOOLS)).encode())
@@ -161,7 +161,7 @@ def in_workshop(session: nox.Session, program: str, *args: str, **env: str) -> N
 shared = {"requires": ["workshop"], "venv_backend": "none"}
 
 
-# --- the checkout --------------------------------------------------------------------------------------------------
+# --- the checkout --------------------------------------------------------------------------------
 
 
 @nox.session(**shared)
@@ -195,9 +195,8 @@ def contracts(session: nox.Session, package: str) -> None:
 def tests(session: nox.Session, package: str) -> None:
     """The tests of one package, in the workshop."""
     folder = f"packages/{package}/tests"
-    in_workshop(
-        session, "python", "-m", "pytest", "-q", folder, f"--ignore={folder}/oracles", *session.posargs
-    )
+    options = ["-q", folder, f"--ignore={folder}/oracles"]
+    in_workshop(session, "python", "-m", "pytest", *options, *session.posargs)
 
 
 @nox.session(**shared)
@@ -213,11 +212,11 @@ def conformance(session: nox.Session, kind: str, implementation: str) -> None:
 
 @nox.session(venv_backend="none", tags=["fl-tensor"])
 def import_cost(session: nox.Session) -> None:
-    """`import fl_tensor` loads only the modules of a checked-in list (`-- --write` renews the list)."""
+    """`import fl_tensor` loads only modules of a checked-in list (`-- --write` extends it)."""
     session.run(sys.executable, "tools/import_cost.py", *session.posargs, external=True)
 
 
-# --- wheels ----------------------------------------------------------------------------------------------------------
+# --- wheels --------------------------------------------------------------------------------------
 
 
 @nox.session(default=False, reuse_venv=True)
@@ -231,7 +230,8 @@ def wheels(session: nox.Session) -> None:
     ):
         sources = [f"./{folder}/{name}" for name in names if (ROOT / folder / name).is_dir()]
         options = ["-q", "--no-deps", "--no-build-isolation", "--no-cache-dir", "-w", str(target)]
-        session.run("python", "-m", "pip", "wheel", *options, *sources)
+        if sources:
+            session.run("python", "-m", "pip", "wheel", *options, *sources)
 
 
 @nox.session(requires=["wheels"])
@@ -261,18 +261,19 @@ def thirdparty(session: nox.Session) -> None:
         session.run("python", "examples/thirdparty/train_digits.py", *session.posargs)
 
 
-# --- long or heavy: only by name ---------------------------------------------------------------------------------------
+# --- long or heavy: only by name -----------------------------------------------------------------
 
 
 @nox.session(default=False, reuse_venv=True, tags=["fl-vision"])
 def demo(session: nox.Session) -> None:
-    """Train the digits network; figures and checkpoint in runs/demo (arguments after `--` go to the command)."""
+    """Train the digits network; results in runs/demo (`-- --seed 1` etc. go to the command)."""
     start = time.monotonic()
     session.install(*BUILD)
     needed = closure("fl-vision")
     session.install("--no-build-isolation", *editable(*needed, extras={"fl-vision": "[digits]"}))
     session.log(f"set-up took {time.monotonic() - start:.0f} s")
-    session.run("fl-vision", "train", "--dataset", "digits", *(session.posargs or ["--out", "runs/demo"]))
+    options = session.posargs or ["--out", "runs/demo"]
+    session.run("fl-vision", "train", "--dataset", "digits", *options)
 
 
 @nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)

@@ -1,8 +1,8 @@
 """What `import fl_tensor` loads, and how long it takes.
 
-Each measurement is a fresh interpreter without site-packages (-I -S): numpy or a plug-in could not even be found
-there. Modules of the standard library that get loaded must be listed in import_cost.txt; the list is the union over
-the supported Python versions (run with --write under each to extend it).
+Each measurement is a fresh interpreter without site-packages (-I -S): numpy or a plug-in could not
+even be found there. Modules of the standard library that get loaded must be listed in
+import_cost.txt, the union over the supported Python versions (run with --write under each).
 """
 
 from __future__ import annotations
