@@ -1,0 +1,134 @@
+"""The options of `fl-vision train | eval | predict`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from fl_vision._version import __version__
+from fl_vision.datasets import dataset_names
+from fl_vision.errors import UsageError
+
+DTYPES = ("float32", "float64")
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports a bad argument as an error of ours, so that all errors look alike."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def build_parser() -> Parser:
+    """The parser; the chosen command is in `.command`."""
+    parser = Parser(
+        prog="fl-vision",
+        description="Train, evaluate and apply image classifiers.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"fl-vision {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    train = commands.add_parser(
+        "train",
+        help="train a network; writes checkpoint, log, curves and predictions",
+        allow_abbrev=False,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    evaluate = commands.add_parser(
+        "eval", help="test accuracy of a checkpoint", allow_abbrev=False
+    )
+    predict = commands.add_parser(
+        "predict", help="classify image files with a checkpoint", allow_abbrev=False
+    )
+    _train_options(train)
+    _eval_options(evaluate)
+    _predict_options(predict)
+    for command in (train, evaluate, predict):
+        _runtime_options(command)
+    return parser
+
+
+def _train_options(parser: argparse.ArgumentParser) -> None:
+    _data_options(parser, dataset="digits")
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("runs/fl-vision"), help="folder for what is written")
+    add("--resume", action="store_true", help="continue the run in --out where it stopped")
+    add("--seed", type=_integer(0), default=0, help="weights, order of samples, dropout")
+    add("--epochs", type=_integer(1), help="default: what the data set needs")
+    add("--batch-size", type=_integer(1), help="samples per step, over all ranks together")
+    add("--lr", type=_positive, help="peak learning rate of Adam")
+    add("--dropout", type=_fraction, default=0.5, help="0 switches it off")
+    add("--shift", type=_integer(0), default=0, help="random shifts of up to so many pixels")
+    add("--dtype", choices=DTYPES, default="float32", help="of weights and activations")
+    add("--ranks", type=_integer(1), default=1, help="train data-parallel on so many threads")
+    add("--prefetch", type=_integer(0), default=0, help="batches prepared ahead by a thread")
+    add("--limit", type=_integer(1), help="use only the first so many training samples")
+
+
+def _eval_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", type=Path, help="checkpoint file, or the folder of the run")
+    _data_options(parser, dataset=None)
+    parser.add_argument("--batch-size", type=_integer(1), default=256, help="samples per step")
+
+
+def _predict_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", type=Path, help="checkpoint file, or the folder of the run")
+    parser.add_argument("images", type=Path, nargs="+", help="image files")
+    parser.add_argument(
+        "--invert", action="store_true", help="dark strokes on light paper, trained on the reverse"
+    )
+    parser.add_argument("--top", type=_integer(1), default=1, help="print so many best classes")
+    parser.add_argument("--out", type=Path, help="also draw the predictions into this PNG")
+
+
+def _data_options(parser: argparse.ArgumentParser, dataset: str | None) -> None:
+    """`dataset` None: an option that was not given keeps what the checkpoint says."""
+    add = parser.add_argument
+    names = ", ".join(dataset_names())
+    add("--dataset", default=dataset, metavar="NAME", help=f"one of {names}")
+    add("--data-dir", type=Path, help="folder of the data set (mnist, folder)")
+    add("--holdout", type=_integer(1), help="mnist: the last N samples are the test set")
+    add("--image-size", type=_image_size, metavar="HxW", help="folder: resize all images")
+    add("--grayscale", action="store_true", default=None, help="folder: one channel")
+    add("--split-seed", type=_integer(0), help="digits, folder: seed of the 80/20 split")
+    add("--no-download", action="store_true", help="mnist: never use the network")
+
+
+def _runtime_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--backend", metavar="NAME", help="tensor backend; default: FL_TENSOR_BACKEND, or numpy")
+    add("--memory", metavar="NAME", help="memory manager; default: FL_MEMORY_MANAGER, or caching")
+
+
+def _integer(least: int) -> Callable[[str], int]:
+    def integer(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{value} is too small, at least {least} is needed")
+        return value
+
+    return integer
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
+def _fraction(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not in [0, 1)")
+    return value
+
+
+def _image_size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,5})(?:x(\d{1,5}))?", text)
+    if match is None or int(match[1]) < 1 or int(match[2] or match[1]) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not HEIGHTxWIDTH, like 32x32")
+    return int(match[1]), int(match[2] or match[1])

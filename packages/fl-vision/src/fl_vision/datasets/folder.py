@@ -1,0 +1,147 @@
+"""A folder of images, one sub-folder per class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import fl_tensor as ft
+from fl_data import Dataset, Subset
+from fl_vision.datasets.image_data import DataOptions, ImageData, stratified_split
+from fl_vision.errors import DataFileError, DataMissingError, UsageError
+from fl_vision.images import SUFFIXES, read_image
+
+MAX_FILES = 5_000_000
+
+
+class ImageFolder(Dataset):
+    """Samples `(image, label)` read from disk on demand; all images have one size.
+
+    Classes are the sub-folders of `root` in sorted order, or `classes` if given (a sub-folder that
+    is not among them is an error). Samples are the image files in each (by suffix, also in deeper
+    folders), sorted by path; hidden files and folders are skipped. Without `size`, every image
+    must have the size of the first.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        size: tuple[int, int] | None = None,
+        grayscale: bool = False,
+        classes: Sequence[str] | None = None,
+    ) -> None:
+        self.root = Path(root)
+        self.grayscale = grayscale
+        found = _subfolders(self.root)
+        self.classes = tuple(found if classes is None else classes)
+        unknown = sorted(set(found) - set(self.classes))
+        if unknown:
+            raise UsageError(
+                f"[folder] {self.root} has the class {unknown[0]!r}, which is not among "
+                f"{', '.join(self.classes)}; remove it, or train with it"
+            )
+        self.paths: list[Path] = []
+        self.labels: list[int] = []
+        for label, name in enumerate(self.classes):
+            paths = _images(self.root / name)
+            self.paths += paths
+            self.labels += [label] * len(paths)
+            if classes is None and not paths:
+                raise DataMissingError(
+                    f"[folder] {self.root / name}: no image in this class "
+                    f"({', '.join(sorted(SUFFIXES))}); add some, or remove the folder"
+                )
+        if not self.paths:
+            raise DataMissingError(f"[folder] {self.root}: no image in any class folder; add some")
+        self._explicit = size is not None
+        self.size = size if size is not None else self._read(self.paths[0]).shape[1:]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> tuple[ft.Tensor, ft.Tensor]:
+        if not 0 <= index < len(self.paths):
+            raise ft.IndexingError(
+                f"[folder] index {index} is out of range for {len(self.paths)} images"
+            )
+        path = self.paths[index]
+        image = self._read(path)
+        if image.shape[1:] != self.size:
+            raise DataFileError(
+                "folder",
+                path,
+                f"is {_by(image.shape[1:])}, {self.paths[0]} is {_by(self.size)}",
+                "give --image-size HxW to bring all images to one size",
+            )
+        return image, ft.asarray(self.labels[index], dtype=ft.int64)
+
+    def _read(self, path: Path) -> ft.Tensor:
+        size = self.size if getattr(self, "_explicit", False) else None
+        return read_image(path, size=size, grayscale=self.grayscale)
+
+
+def load_folder(options: DataOptions) -> ImageData:
+    """The images below `options.data_dir`, resized to `options.image_size` if that is given.
+
+    `train/` and `test/` (each with one sub-folder per class) are taken as they are; otherwise the
+    sub-folders are the classes and a seeded 80/20 split keeps them in proportion.
+    """
+    options.reject("folder", "holdout")
+    root = options.data_dir
+    if root is None:
+        raise UsageError("[folder] which folder? Give --data-dir DIR with one sub-folder per class")
+    size, grayscale = options.image_size, options.grayscale
+    if (root / "train").is_dir() and (root / "test").is_dir():
+        learned = ImageFolder(root / "train", size=size, grayscale=grayscale)
+        tested = ImageFolder(
+            root / "test", size=size or learned.size, grayscale=grayscale, classes=learned.classes
+        )
+        train: Dataset = learned
+        test: Dataset = tested
+    else:
+        learned = ImageFolder(root, size=size, grayscale=grayscale)
+        first, second = stratified_split(
+            learned.labels, options.test_fraction, options.split_seed
+        )
+        train, test = Subset(learned, first), Subset(learned, second)
+    if len(learned.classes) < 2:
+        raise UsageError(
+            f"[folder] {root} has the one class {learned.classes[0]!r}; two or more are needed"
+        )
+    return ImageData(
+        name="folder",
+        train=train,
+        test=test,
+        classes=learned.classes,
+        image_shape=(1 if grayscale else 3, *learned.size),
+    )
+
+
+def _subfolders(root: Path) -> list[str]:
+    try:
+        names = [e.name for e in root.iterdir() if e.is_dir() and not e.name.startswith(".")]
+    except OSError as error:
+        raise DataMissingError(
+            f"[folder] {root}: {error.strerror or error}; give a folder with one sub-folder per class"
+        ) from None
+    if not names:
+        raise DataMissingError(f"[folder] {root}: no sub-folders; make one per class")
+    return sorted(names)
+
+
+def _images(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    found = []
+    for path in folder.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.suffix.lower() in SUFFIXES and not hidden and path.is_file():
+            found.append(path)
+        if len(found) > MAX_FILES:
+            raise DataMissingError(f"[folder] {folder}: more than {MAX_FILES} images; split it up")
+    return sorted(found)
+
+
+def _by(size: Sequence[int]) -> str:
+    return " x ".join(str(extent) for extent in size)

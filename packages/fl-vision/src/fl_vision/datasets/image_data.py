@@ -1,0 +1,78 @@
+"""What every loader takes and gives, and the split that keeps the classes in proportion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import fl_tensor as ft
+from fl_data import Dataset
+from fl_vision.errors import UsageError
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """What a loader may be told; a loader rejects what it has no use for."""
+
+    data_dir: Path | None = None
+    holdout: int | None = None
+    image_size: tuple[int, int] | None = None
+    grayscale: bool = False
+    test_fraction: float = 0.2
+    split_seed: int = 0
+    download: bool = True
+
+    def reject(self, loader: str, *names: str) -> None:
+        """Raise `UsageError` for every option in `names` that was given."""
+        given = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
+        if given:
+            raise UsageError(f"[{loader}] {', '.join(given)} has no meaning here; leave it out")
+
+
+@dataclass(frozen=True)
+class ImageData:
+    """A data set for classification, divided into training and test samples.
+
+    A sample is `(image, label)`: a (C, H, W) uint8 tensor with levels 0 to `peak`, and a 0-d int64
+    index into `classes`. All images have `image_shape`.
+    """
+
+    name: str
+    train: Dataset
+    test: Dataset
+    classes: tuple[str, ...]
+    image_shape: tuple[int, ...]
+    peak: int = 255
+
+
+Loader = Callable[[DataOptions], ImageData]
+
+
+def stratified_split(
+    labels: Sequence[int], fraction: float, seed: int
+) -> tuple[list[int], list[int]]:
+    """Indices of the training and of the test samples, ascending, by a seeded draw per class.
+
+    Every class gives `fraction` of its samples (rounded, at least one, never all) to the test set.
+    Raises `UsageError` if `fraction` is not between 0 and 1 or a class has a single sample.
+    """
+    if not 0 < fraction < 1:
+        raise UsageError(f"[split] the test fraction is {fraction}; give one between 0 and 1")
+    members: dict[int, list[int]] = {}
+    for index, label in enumerate(labels):
+        members.setdefault(label, []).append(index)
+    generator = ft.Generator(seed)
+    train: list[int] = []
+    test: list[int] = []
+    for label in sorted(members):
+        indices = members[label]
+        if len(indices) < 2:
+            raise UsageError(
+                f"[split] class {label} has {len(indices)} sample; two are needed to test on one"
+            )
+        order = generator.permutation(len(indices)).tolist()
+        count = min(max(1, round(fraction * len(indices))), len(indices) - 1)
+        test += [indices[i] for i in order[:count]]
+        train += [indices[i] for i in order[count:]]
+    return sorted(train), sorted(test)

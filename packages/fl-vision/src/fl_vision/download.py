@@ -1,0 +1,83 @@
+"""Fetch a file over the network: known checksum, bounded size, all of it or nothing."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Sequence
+from http.client import HTTPException
+from pathlib import Path
+
+from fl_vision.errors import DataMissingError
+
+TIMEOUT = 20.0
+_CHUNK = 1 << 16
+
+
+def download(
+    urls: Sequence[str],
+    target: str | Path,
+    *,
+    sha256: str,
+    max_bytes: int,
+    timeout: float = TIMEOUT,
+) -> Path:
+    """`target`, written from the first of `urls` that gives the right content.
+
+    `sha256` is that of the *unpacked* content of a gzip file (mirrors compress differently), in
+    hexadecimal. The file appears under its name only when complete and verified; on failure
+    nothing is left behind. Raises `DataMissingError` with what went wrong at each address.
+    """
+    target = Path(target)
+    failures = []
+    for url in urls:
+        try:
+            _fetch(url, target, sha256, max_bytes, timeout)
+        except (OSError, HTTPException, ValueError, zlib.error, EOFError) as error:
+            reason = getattr(error, "reason", None) or error
+            failures.append(f"{url}: {reason}")
+        else:
+            return target
+    raise DataMissingError(
+        f"[download] {target.name} could not be fetched ({'; '.join(failures)}); "
+        f"put the file into {target.parent} by hand, or try again with a network"
+    )
+
+
+def _fetch(url: str, target: Path, sha256: str, max_bytes: int, timeout: float) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside the target: the rename is atomic within one file system.
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as out:
+            with urllib.request.urlopen(url, timeout=timeout) as response:
+                received = 0
+                while chunk := response.read(_CHUNK):
+                    received += len(chunk)
+                    if received > max_bytes:
+                        raise ValueError(f"more than {max_bytes} bytes")
+                    out.write(chunk)
+            out.flush()
+            os.fsync(out.fileno())
+        found = _content_sha256(part, max_bytes)
+        if found != sha256:
+            raise ValueError(f"checksum {found[:12]}... instead of {sha256[:12]}...")
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _content_sha256(path: Path, max_packed: int) -> str:
+    digest = hashlib.sha256()
+    left = 64 * max_packed
+    with gzip.open(path, "rb") as unpacked:
+        while chunk := unpacked.read(_CHUNK):
+            left -= len(chunk)
+            if left < 0:
+                raise ValueError("unpacks to far more than its size")
+            digest.update(chunk)
+    return digest.hexdigest()

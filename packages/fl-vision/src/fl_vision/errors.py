@@ -1,0 +1,27 @@
+"""What can be wrong with files and arguments; every message ends with the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fl_memory.errors import FlError
+
+
+class DataFileError(FlError, ValueError):
+    """A file is there but is not what its reader accepts: malformed, cut off or too large."""
+
+    def __init__(self, reader: str, path: str | Path, problem: str, remedy: str) -> None:
+        super().__init__(f"[{reader}] {path}: {problem}; {remedy}")
+        self.path = Path(path)
+
+
+class DataMissingError(FlError, FileNotFoundError):
+    """A file, folder or download that the data set needs is not to be had."""
+
+
+class ExtraMissingError(FlError, ImportError):
+    """An optional dependency is not installed; the message names the extra."""
+
+
+class UsageError(FlError, ValueError):
+    """Arguments that do not fit together, or do not fit the data."""

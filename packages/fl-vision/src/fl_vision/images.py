@@ -1,0 +1,101 @@
+"""One image file to one tensor, with bounds: image files come from strangers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PIL import Image, UnidentifiedImageError
+
+import fl_tensor as ft
+from fl_vision.errors import DataFileError, DataMissingError
+
+MAX_PIXELS = 50_000_000
+"""The most pixels that `read_image` decodes; a small file may claim any number of them."""
+
+MAX_FILE_BYTES = 256 << 20
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm"})
+
+
+def read_image(
+    path: str | Path,
+    *,
+    size: tuple[int, int] | None = None,
+    grayscale: bool = False,
+    max_pixels: int = MAX_PIXELS,
+) -> ft.Tensor:
+    """A (C, H, W) uint8 tensor: C is 1 if `grayscale`, else 3 (transparency is dropped).
+
+    `size` is (height, width); the image is resampled to it. Of an animation the first frame.
+
+    Raises `DataMissingError` where there is no such file, `DataFileError` where it is no image,
+    is cut off, or has more than `max_pixels` pixels (checked before any pixel is decoded).
+    """
+    path = Path(path)
+    try:
+        nbytes = path.stat().st_size
+    except FileNotFoundError:
+        raise DataMissingError(f"[image] {path}: no such file; check the path") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise _unreadable(path, f"cannot be read ({reason})") from None
+    if nbytes > MAX_FILE_BYTES:
+        raise DataFileError(
+            "image",
+            path,
+            f"{nbytes} bytes, the limit is {MAX_FILE_BYTES}",
+            "make the image smaller, or remove it",
+        )
+    try:
+        with Image.open(path) as image:
+            width, height = image.size
+            if width * height > max_pixels:
+                raise _too_large(path, f"{width} x {height} pixels", max_pixels)
+            return _tensor(_eight_bit(image).convert("L" if grayscale else "RGB"), size)
+    except DataFileError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise _too_large(path, "far too many pixels", max_pixels) from None
+    except UnidentifiedImageError:
+        raise _unreadable(path, "not an image of a known format") from None
+    # Decoders fail on damaged data in many ways; to the caller they are one: this file is bad.
+    except (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, Warning) as error:
+        raise _unreadable(path, f"damaged or cut off ({error})") from None
+
+
+def _too_large(path: Path, found: str, limit: int) -> DataFileError:
+    return DataFileError(
+        "image", path, f"{found}, the limit is {limit}", "make the image smaller, or remove it"
+    )
+
+
+def _unreadable(path: Path, problem: str) -> DataFileError:
+    return DataFileError("image", path, problem, "replace the file, or remove it")
+
+
+def _eight_bit(image: Image.Image) -> Image.Image:
+    """16-bit grey levels scaled to 8 bits; `convert` alone would clip them to white."""
+    if image.mode == "F":
+        raise ValueError("floating-point pixels, which have no known range")
+    if not image.mode.startswith("I"):
+        return image
+    wide = image.convert("I")
+    if wide.getextrema()[1] > 0xFFFF:
+        raise ValueError("more than 16 bits per pixel")
+    return wide.point(lambda level: level * (1 / 256)).convert("L")
+
+
+def _tensor(image: Image.Image, size: tuple[int, int] | None) -> ft.Tensor:
+    if size is not None and (image.height, image.width) != size:
+        image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    channels = len(image.getbands())
+    pixels = ft.frombytes(image.tobytes(), (image.height, image.width, channels), ft.uint8)
+    return pixels.permute(2, 0, 1)
+
+
+def write_pixels(pixels: ft.Array, peak: int = 255) -> Image.Image:
+    """The picture of a (C, H, W) uint8 tensor, C 1 or 3, whose white is `peak`."""
+    channels, height, width = pixels.shape
+    data = bytes(pixels.permute(1, 2, 0).tobytes())
+    image = Image.frombytes("L" if channels == 1 else "RGB", (width, height), data)
+    return image if peak == 255 else image.point(lambda value: min(255, value * 255 / peak))

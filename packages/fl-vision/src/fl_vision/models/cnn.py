@@ -1,0 +1,59 @@
+"""The convolutional network of the paper's Listing 8, for images of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fl_nn import Conv2D, Dropout, Linear, LogSoftmax, Pool2D, ReLU, Sequential, View
+from fl_vision.errors import UsageError
+
+_CHANNELS = (32, 64)
+_SMALLEST = 4
+
+
+def cnn(
+    image_shape: Sequence[int] = (1, 28, 28),
+    classes: int = 10,
+    *,
+    dropout: float = 0.5,
+    kernel: int | None = None,
+    hidden: int | None = None,
+) -> Sequential:
+    """Two convolutions with pooling, then two linear layers; gives (N, classes) log-probabilities.
+
+    For (1, 28, 28) this is the network of Listing 8: 5x5 kernels, 32 and 64 channels, 1,024
+    hidden units. Images below 16 pixels get 3x3 kernels, and where fewer than 2,048 features
+    reach the linear layers these have 128 hidden units; `kernel` and `hidden` override that.
+
+    Raises `UsageError` for images below 4x4, fewer than 2 classes, or an even kernel.
+    """
+    if len(image_shape) != 3 or min(image_shape) < 1 or min(image_shape[1:]) < _SMALLEST:
+        raise UsageError(
+            f"[cnn] image shape {tuple(image_shape)}: give (channels, height, width) of at "
+            f"least {_SMALLEST} x {_SMALLEST} pixels"
+        )
+    if classes < 2:
+        raise UsageError(f"[cnn] {classes} classes; give at least 2")
+    channels, height, width = image_shape
+    first, second = _CHANNELS
+    features = second * (height // 4) * (width // 4)
+    if kernel is None:
+        kernel = 5 if min(height, width) >= 16 else 3
+    if kernel < 1 or kernel % 2 == 0:
+        raise UsageError(f"[cnn] kernel {kernel} has no centre; give an odd size")
+    if hidden is None:
+        hidden = 1024 if features >= 2048 else 128
+    return Sequential(
+        Conv2D(channels, first, kernel, padding="same"),
+        ReLU(),
+        Pool2D(2, 2),
+        Conv2D(first, second, kernel, padding="same"),
+        ReLU(),
+        Pool2D(2, 2),
+        View((-1, features)),
+        Linear(features, hidden),
+        ReLU(),
+        Dropout(dropout),
+        Linear(hidden, classes),
+        LogSoftmax(),
+    )
