@@ -1,0 +1,388 @@
+"""The base class of managers: locks, finalisers, statistics, events and misuse, solved once.
+
+A manager that derives from ``AccountingManager`` writes ``reserve``, ``recycle`` and ``trim``.
+These three are never called concurrently nor re-entrantly, so they may keep plain Python state.
+
+How ``free`` can be safe everywhere: garbage collection may run a finaliser at nearly any point, so
+``free`` (and even ``alloc``) may be called by the very thread that is half-way through ``reserve``,
+and a finaliser must not wait for a lock that another thread holds. Therefore the state is changed
+only by a thread that holds the lock *and* found nobody at work (``_busy``); a ``free`` that cannot
+have both at once leaves a note in ``_notes``, which whoever works next posts first. An ``alloc``
+that arrives in the middle of ``reserve`` is served by the device directly.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from abc import abstractmethod
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from typing import Any
+
+from fl_memory.block import Block
+from fl_memory.device import device_memory
+from fl_memory.errors import AllocationError, BlockError, OutOfMemoryError, WrongManagerError
+from fl_memory.manager import SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
+
+_ALIGNMENTS = frozenset(1 << bit for bit in range(31))
+
+
+class Account:
+    """The figures of one device. A manager may derive from it to keep its own state per device."""
+
+    memory: DeviceMemory
+
+    def __init__(self, memory: DeviceMemory) -> None:
+        self.memory = memory
+        self.live_bytes = 0
+        self.used_bytes = 0
+        self.reserved_bytes = 0
+        self.peak_bytes = 0
+        self.peak_reserved_bytes = 0
+        self.allocs = 0
+        self.frees = 0
+        self.native_allocs = 0
+        self.native_frees = 0
+
+    def stats(self) -> Stats:
+        return Stats(
+            live_bytes=self.live_bytes,
+            live_blocks=self.allocs - self.frees,
+            used_bytes=self.used_bytes,
+            cached_bytes=self.reserved_bytes - self.used_bytes,
+            reserved_bytes=self.reserved_bytes,
+            peak_bytes=self.peak_bytes,
+            peak_reserved_bytes=self.peak_reserved_bytes,
+            allocs=self.allocs,
+            frees=self.frees,
+            native_allocs=self.native_allocs,
+            native_frees=self.native_frees,
+        )
+
+
+class _Direct:
+    """Lease of a block that came from the device because the manager was in the middle of a step."""
+
+
+_DIRECT = _Direct()
+
+
+class AccountingManager(MemoryManager):
+    """A manager of which only the policy is missing."""
+
+    def __init__(self, *memories: DeviceMemory, small_bytes: int = SMALL_BYTES) -> None:
+        self.small_bytes = small_bytes
+        self._lock = threading.RLock()
+        self._busy = False
+        self._notes: deque[tuple[Any, ...]] = deque()
+        self._accounts: dict[str, Account] = {}
+        self._observers: tuple[Callable[[Event], object], ...] = ()
+        self._journal: deque[Event] = deque()
+        self._delivering = False
+        for memory in memories:
+            self._accounts[memory.device] = self.open(memory)
+
+    # -------------------------------------------------------------- you must write
+
+    @abstractmethod
+    def reserve(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable
+    ) -> tuple[int, int, Any]:
+        """Find room: (address, capacity >= nbytes, lease).
+
+        The lease is whatever ``recycle`` will want to know. Get fresh memory with ``obtain``, and
+        before changing state of your own: it may call ``recycle`` and ``trim``.
+        """
+
+    @abstractmethod
+    def recycle(self, account: Account, address: int, capacity: int, lease: Any) -> None:
+        """The room that ``reserve`` found is empty again: keep it, or ``surrender`` it."""
+
+    @abstractmethod
+    def trim(self, account: Account) -> int:
+        """``surrender`` everything that holds no live block; the number of bytes."""
+
+    # -------------------------------------------------------------- you get for free
+
+    def open(self, memory: DeviceMemory) -> Account:
+        """The account of a device that is used for the first time; override to extend it."""
+        return Account(memory)
+
+    def obtain(
+        self, account: Account, nbytes: int, alignment: int, least: int | None = None
+    ) -> tuple[int, int]:
+        """(address, size) of fresh memory from the device.
+
+        When the device refuses, cached memory is released and the request repeated once; after that
+        ``least`` bytes are tried, if given. Raises OutOfMemoryError.
+        """
+        memory = account.memory
+        try:
+            address = memory.allocate(nbytes, alignment)
+        except OutOfMemoryError:
+            self._post()
+            self.trim(account)
+            try:
+                address = memory.allocate(nbytes, alignment)
+            except OutOfMemoryError:
+                if least is None or least >= nbytes:
+                    raise
+                nbytes = least
+                address = memory.allocate(nbytes, alignment)
+        account.native_allocs += 1
+        account.reserved_bytes += nbytes
+        account.peak_reserved_bytes = max(account.peak_reserved_bytes, account.reserved_bytes)
+        if self._observers:
+            self._journal.append(Event("native_alloc", address, nbytes, memory.device))
+        return address, nbytes
+
+    def surrender(self, account: Account, address: int, nbytes: int) -> None:
+        """Give memory that ``obtain`` returned back to the device."""
+        account.native_frees += 1
+        account.reserved_bytes -= nbytes
+        if self._observers:
+            self._journal.append(Event("native_free", address, nbytes, account.memory.device))
+        account.memory.release(address, nbytes)
+
+    def alloc(
+        self,
+        nbytes: int,
+        *,
+        device: str = "cpu",
+        alignment: int = 64,
+        stream: Hashable = None,
+        tag: object = None,
+    ) -> Block:
+        if type(nbytes) is not int or nbytes < 0 or alignment not in _ALIGNMENTS:
+            nbytes = _checked(nbytes, alignment)
+        account = self._accounts.get(device) or self._account(device)
+        failure = None
+        with self._lock:
+            if self._busy:
+                return self._alloc_directly(account, nbytes, alignment, stream, tag)
+            self._busy = True
+            try:
+                if self._notes:
+                    self._post()
+                address, capacity, lease = self.reserve(account, nbytes, alignment, stream)
+                account.allocs += 1
+                account.used_bytes += capacity
+                account.live_bytes = live = account.live_bytes + nbytes
+                if live > account.peak_bytes:
+                    account.peak_bytes = live
+                if self._observers:
+                    self._journal.append(Event("alloc", address, nbytes, device, stream, tag))
+            except OutOfMemoryError as error:
+                failure = self._explained(error, account, nbytes, stream, tag)
+            finally:
+                self._busy = False
+            if failure is None:
+                block = Block(address, nbytes, capacity, device, self, tag, stream, lease)
+            if self._journal:
+                self._deliver()
+        if failure is not None:
+            raise failure
+        return block
+
+    def free(self, block: Block) -> None:
+        if block.manager is not self:
+            raise _foreign(block, self)
+        address = block.address
+        lease = block.retire()
+        account = self._accounts[block.device]
+        if self._lock.acquire(False):
+            try:
+                if not self._busy:
+                    self._busy = True
+                    try:
+                        if self._notes:
+                            self._post()
+                        account.frees += 1
+                        account.live_bytes -= block.nbytes
+                        account.used_bytes -= block.capacity
+                        if self._observers:
+                            self._journal.append(_event("free", address, block))
+                        if lease is _DIRECT:
+                            self.surrender(account, address, block.capacity)
+                        else:
+                            self.recycle(account, address, block.capacity, lease)
+                    finally:
+                        self._busy = False
+                    if self._journal:
+                        self._deliver()
+                    return
+            finally:
+                self._lock.release()
+        # Somebody is at work, perhaps this very thread: leave a note and do not wait.
+        event = _event("free", address, block)
+        self._notes.append((account, event, block.capacity, lease))
+
+    def release_cached(self) -> int:
+        with self._lock:
+            if self._busy:  # asked by a finaliser in the middle of a step: there is no safe moment
+                return 0
+            self._busy = True
+            released = 0
+            try:
+                self._post()
+                for account in self._accounts.values():
+                    got = self.trim(account)
+                    released += got
+                    if self._observers:
+                        device = account.memory.device
+                        self._journal.append(Event("release_cached", 0, got, device))
+            finally:
+                self._busy = False
+            if self._journal:
+                self._deliver()
+        return released
+
+    def stats(self, device: str | None = None) -> Stats:
+        with self._lock:
+            if not self._busy:
+                self._busy = True
+                try:
+                    self._post()
+                finally:
+                    self._busy = False
+                if self._journal:
+                    self._deliver()
+            if device is not None:
+                return (self._accounts.get(device) or self._account(device)).stats()
+            total = Stats()
+            for account in list(self._accounts.values()):
+                total += account.stats()
+            return total
+
+    def on_event(self, observer: Callable[[Event], object]) -> Callable[[], None]:
+        # A wrapper of its own, so that the same function may observe twice and leave once.
+        def observe(event: Event) -> object:
+            return observer(event)
+
+        with self._lock:
+            self._observers = (*self._observers, observe)
+
+        def remove() -> None:
+            with self._lock:
+                self._observers = tuple(o for o in self._observers if o is not observe)
+
+        return remove
+
+    def __repr__(self) -> str:
+        held = sum(account.live_bytes for account in list(self._accounts.values()))
+        return f"<{type(self).__name__} {self.name!r}: {held} bytes live>"
+
+    def __del__(self) -> None:
+        # Blocks refer to their manager, so none is alive; what is cached goes back to the device.
+        for account in getattr(self, "_accounts", {}).values():
+            self._busy = True
+            self._post()
+            self.trim(account)
+
+    # ------------------------------------------------------------------ inside
+
+    def _account(self, device: str) -> Account:
+        account = self.open(device_memory(device))
+        return self._accounts.setdefault(device, account)
+
+    def _post(self) -> None:
+        """Do what the notes say; the caller holds the lock and has set ``_busy``."""
+        notes = self._notes
+        while notes:
+            account, event, capacity, lease = notes.popleft()
+            if self._observers:
+                self._journal.append(event)
+            if event.kind == "alloc":
+                account.native_allocs += 1
+                account.reserved_bytes += capacity
+                account.peak_reserved_bytes = max(
+                    account.peak_reserved_bytes, account.reserved_bytes
+                )
+                account.allocs += 1
+                account.used_bytes += capacity
+                account.live_bytes += event.nbytes
+                account.peak_bytes = max(account.peak_bytes, account.live_bytes)
+                continue
+            account.frees += 1
+            account.live_bytes -= event.nbytes
+            account.used_bytes -= capacity
+            if lease is _DIRECT:
+                self.surrender(account, event.address, capacity)
+            else:
+                self.recycle(account, event.address, capacity, lease)
+
+    def _alloc_directly(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
+    ) -> Block:
+        capacity = nbytes or 1
+        device = account.memory.device
+        try:
+            address = account.memory.allocate(capacity, alignment)
+        except OutOfMemoryError as error:
+            raise self._explained(error, account, nbytes, stream, tag) from None
+        event = Event("alloc", address, nbytes, device, stream, tag)
+        self._notes.append((account, event, capacity, None))
+        return Block(address, nbytes, capacity, device, self, tag, stream, _DIRECT)
+
+    def _explained(
+        self,
+        error: OutOfMemoryError,
+        account: Account,
+        nbytes: int,
+        stream: Hashable,
+        tag: object,
+    ) -> OutOfMemoryError:
+        device = account.memory.device
+        if self._observers:
+            self._journal.append(Event("out_of_memory", 0, nbytes, device, stream, tag))
+        return OutOfMemoryError(
+            nbytes,
+            device,
+            live_bytes=account.live_bytes,
+            cached_bytes=account.reserved_bytes - account.used_bytes,
+            limit=error.limit if error.limit is not None else account.memory.capacity(),
+            hint=error.hint,
+        )
+
+    def _deliver(self) -> None:
+        """Tell the observers; called with the lock held and the state consistent."""
+        if self._delivering:  # an observer allocated or freed: the loop below is at work already
+            return
+        self._delivering = True
+        try:
+            while self._journal:
+                event = self._journal.popleft()
+                for observer in self._observers:
+                    observer(event)
+        finally:
+            self._delivering = False
+
+
+def _event(kind: str, address: int, block: Block) -> Event:
+    return Event(kind, address, block.nbytes, block.device, block.stream, block.tag)
+
+
+def _checked(nbytes: object, alignment: object) -> int:
+    try:
+        size = operator.index(nbytes)  # type: ignore[arg-type]
+    except TypeError:
+        size = -1
+    if size < 0:
+        raise AllocationError(f"[alloc] nbytes={nbytes!r}: a size is an integer >= 0")
+    if alignment not in _ALIGNMENTS:
+        raise AllocationError(
+            f"[alloc] alignment={alignment!r}: an alignment is a power of two up to 2**30"
+        )
+    return size
+
+
+def _foreign(block: Block, manager: MemoryManager) -> BlockError:
+    home = getattr(block.manager, "name", "") or type(block.manager).__name__
+    return WrongManagerError(
+        f"[free] block of {block.nbytes} bytes was made by manager {home!r}, not by this "
+        f"{manager.name!r}; call block.free(), it knows the way home"
+    )

@@ -1,0 +1,82 @@
+"""The errors of the whole library start here: one base class, ordinary Python classes beside it."""
+
+from __future__ import annotations
+
+
+class FlError(Exception):
+    """Base of every error that this library raises on purpose.
+
+    Subclasses derive from the ordinary Python class as well (``ValueError``, ``MemoryError`` ...),
+    so that handlers which know nothing of this library keep working.
+    """
+
+
+class ContractError(FlError, ImportError):
+    """A provider was written against a contract that this process does not host."""
+
+
+class PluginError(FlError, LookupError):
+    """A plug-in is unknown, offered twice, or cannot be imported."""
+
+
+class AllocationError(FlError, ValueError):
+    """A request that no manager can honour: negative size, alignment that is no power of two."""
+
+
+class DeviceError(FlError, ValueError):
+    """A device that nobody has told this process how to reach."""
+
+
+class BlockError(FlError, ValueError):
+    """A block was used against its rules."""
+
+
+class DoubleFreeError(BlockError):
+    """A block was freed a second time."""
+
+
+class WrongManagerError(BlockError):
+    """A block was freed through a manager that did not make it."""
+
+
+class UseAfterFreeError(BlockError):
+    """Memory was read or written after its block went home, or beyond its end."""
+
+
+class OutOfMemoryError(FlError, MemoryError):
+    """Device memory or an explicit limit is exhausted.
+
+    ``requested``, ``device``, ``live_bytes``, ``cached_bytes`` and ``limit`` (None: unknown) carry
+    the figures of the message; a manager fills in what its device memory cannot know.
+    """
+
+    def __init__(
+        self,
+        requested: int,
+        device: str,
+        *,
+        live_bytes: int | None = None,
+        cached_bytes: int | None = None,
+        limit: int | None = None,
+        hint: str = "free tensors, use smaller batches, or raise the limit",
+    ) -> None:
+        self.requested = requested
+        self.device = device
+        self.live_bytes = live_bytes
+        self.cached_bytes = cached_bytes
+        self.limit = limit
+        self.hint = hint
+        super().__init__(requested, device)
+
+    def __str__(self) -> str:
+        figures = [
+            f"{name} {value} bytes"
+            for name, value in (
+                ("live", self.live_bytes),
+                ("cached", self.cached_bytes),
+                ("limit", self.limit),
+            )
+            if value is not None
+        ]
+        held = f" ({', '.join(figures)})" if figures else ""
+        return f"[alloc] {self.requested} bytes on {self.device}: out of memory{held}; {self.hint}"

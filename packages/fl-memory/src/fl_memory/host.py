@@ -1,0 +1,102 @@
+"""Host memory on the C library's aligned allocator, through ctypes (which loads with this module)."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fl_memory.block import Block
+
+from fl_memory.errors import AllocationError, OutOfMemoryError
+from fl_memory.manager import DeviceMemory
+
+if sys.platform == "win32":
+    _c = ctypes.CDLL("msvcrt", use_errno=True)
+    _aligned_malloc = _c._aligned_malloc
+    _aligned_malloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
+    _aligned_malloc.restype = ctypes.c_void_p
+    _free = _c._aligned_free
+
+    def _allocate(nbytes: int, alignment: int) -> int:
+        return _aligned_malloc(nbytes, alignment) or 0
+
+else:
+    _c = ctypes.CDLL(None)
+    _posix_memalign = _c.posix_memalign
+    _posix_memalign.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
+    _posix_memalign.restype = ctypes.c_int
+    _free = _c.free
+
+    def _allocate(nbytes: int, alignment: int) -> int:
+        address = ctypes.c_void_p()
+        # posix_memalign wants at least the size of a pointer.
+        failed = _posix_memalign(ctypes.addressof(address), max(alignment, 8), nbytes)
+        return 0 if failed else address.value or 0
+
+
+_free.argtypes = [ctypes.c_void_p]
+_free.restype = None
+
+
+class HostMemory(DeviceMemory):
+    """The "cpu" device. ``limit`` bounds the bytes that are out at the same time (None: no bound).
+
+    A limit makes out-of-memory behaviour testable and keeps a process within its share.
+    """
+
+    def __init__(self, limit: int | None = None, device: str = "cpu") -> None:
+        if limit is not None and limit < 0:
+            raise AllocationError(f"limit of {limit} bytes; give a number >= 0, or None for none")
+        self.device = device
+        self.limit = limit
+        self._out = 0
+        # Re-entrant: release may run in a finaliser that interrupts allocate.
+        self._lock = threading.RLock()
+
+    @classmethod
+    def for_device(cls, device: str) -> HostMemory:
+        """The factory behind ``device_memory("cpu")``."""
+        return cls(device=device)
+
+    def allocate(self, nbytes: int, alignment: int) -> int:
+        if self.limit is not None:
+            with self._lock:
+                if self._out + nbytes > self.limit:
+                    raise OutOfMemoryError(nbytes, self.device, limit=self.limit)
+                self._out += nbytes
+        # ctypes would silently wrap a size beyond size_t.
+        address = 0 if nbytes > sys.maxsize else _allocate(nbytes, alignment)
+        if not address:
+            if self.limit is not None:
+                with self._lock:
+                    self._out -= nbytes
+            raise OutOfMemoryError(nbytes, self.device, limit=self.limit)
+        return address
+
+    def release(self, address: int, nbytes: int) -> None:
+        _free(address)
+        if self.limit is not None:
+            with self._lock:
+                self._out -= nbytes
+
+    def capacity(self) -> int | None:
+        return self.limit
+
+
+_kinds: dict[int, type] = {}
+
+
+def borrow(address: int, nbytes: int, owner: Block) -> memoryview:
+    """Host bytes as a writable memoryview that keeps ``owner`` alive."""
+    kind = _kinds.get(nbytes)
+    if kind is None:
+        if len(_kinds) >= 4096:  # making an array type costs microseconds, keeping it memory
+            _kinds.clear()
+        # A subclass, because its instances can carry the reference to the owner.
+        kind = _kinds[nbytes] = type("Borrowed", (ctypes.c_ubyte * nbytes,), {})
+    borrowed = kind.from_address(address)  # type: ignore[attr-defined]
+    borrowed.owner = owner
+    return memoryview(borrowed).cast("B")

@@ -1,0 +1,1 @@
+"""Reference managers, one idea per file."""

@@ -1,0 +1,97 @@
+"""Caching: memory once taken from the device is kept, cut and reused. The default manager.
+
+Sizes are rounded to 512 bytes. Requests up to 1 MiB are cut from buffers of 2 MiB (small pool);
+requests below 10 MiB from buffers of 20 MiB, larger ones from buffers of their own size rounded up
+to 2 MiB (large pool). Both pools search best fit, split what is too large and coalesce neighbours
+(``managers/pool.py``). Each stream of each device has pools of its own, so that memory returns to
+the stream whose work used it last.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+from fl_memory.accounting import Account, AccountingManager
+from fl_memory.manager import DeviceMemory
+from fl_memory.managers.pool import Chunk, Pool
+
+GRAIN = 512
+MIB = 1 << 20
+SMALL_REQUEST, SMALL_BUFFER = 1 * MIB, 2 * MIB
+MEDIUM_REQUEST, MEDIUM_BUFFER = 10 * MIB, 20 * MIB
+LARGE_GRAIN = 2 * MIB
+
+
+class Lane:
+    """The two pools of one stream."""
+
+    __slots__ = ("large", "small")
+
+    def __init__(self) -> None:
+        self.small = Pool(least_rest=GRAIN, quick=True)
+        self.large = Pool(least_rest=SMALL_REQUEST, quick=False)
+
+
+class CachingAccount(Account):
+    """One device: a lane per stream."""
+
+    def __init__(self, memory: DeviceMemory) -> None:
+        super().__init__(memory)
+        self.lanes: dict[Hashable, Lane] = {None: Lane()}
+
+
+class CachingManager(AccountingManager):
+    """Best fit with splitting and coalescing over small and large pools."""
+
+    CONTRACT = (1, 0)
+    name = "caching"
+
+    def open(self, memory: DeviceMemory) -> CachingAccount:
+        return CachingAccount(memory)
+
+    def reserve(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable
+    ) -> tuple[int, int, Chunk | None]:
+        size = (nbytes + GRAIN - 1) & -GRAIN or GRAIN
+        if alignment > GRAIN:  # rare: served by the device, not cached
+            address, size = self.obtain(account, size, alignment)
+            return address, size, None
+        lanes: dict[Hashable, Lane] = account.lanes  # type: ignore[attr-defined]
+        try:
+            lane = lanes[stream]
+        except KeyError:
+            lane = lanes[stream] = Lane()
+        if size <= SMALL_REQUEST:
+            pool = lane.small
+            waiting = pool.bins.get(size)
+            if waiting:
+                chunk = waiting.pop()
+                return chunk.address, size, chunk
+            buffer = SMALL_BUFFER
+        else:
+            pool = lane.large
+            buffer = MEDIUM_BUFFER if size < MEDIUM_REQUEST else -(-size // LARGE_GRAIN) * LARGE_GRAIN
+        found = pool.take(size)
+        if found is None:
+            address, got = self.obtain(account, buffer, GRAIN, least=size)
+            found = pool.add(address, got, size)
+        return found.address, found.size, found
+
+    def recycle(
+        self, account: Account, address: int, capacity: int, lease: Chunk | None
+    ) -> None:
+        if lease is None:
+            self.surrender(account, address, capacity)
+        else:
+            lease.pool.give(lease)
+
+    def trim(self, account: Account) -> int:
+        released = 0
+        for lane in account.lanes.values():  # type: ignore[attr-defined]
+            for pool in (lane.small, lane.large):
+                for address, size in pool.buffers_without_tenant():
+                    self.surrender(account, address, size)
+                    released += size
+        return released

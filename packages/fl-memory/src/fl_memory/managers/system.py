@@ -1,0 +1,28 @@
+"""Pass-through: each block is one native allocation. The baseline others are measured against."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+from fl_memory.accounting import Account, AccountingManager
+
+
+class SystemManager(AccountingManager):
+    """Ask the device for every block, give it back at once, cache nothing."""
+
+    CONTRACT = (1, 0)
+    name = "system"
+
+    def reserve(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable
+    ) -> tuple[int, int, None]:
+        address, size = self.obtain(account, nbytes or 1, alignment)
+        return address, size, None
+
+    def recycle(self, account: Account, address: int, capacity: int, lease: None) -> None:
+        self.surrender(account, address, capacity)
+
+    def trim(self, account: Account) -> int:
+        return 0

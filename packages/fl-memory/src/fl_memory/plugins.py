@@ -1,0 +1,259 @@
+"""Find plug-ins by entry point; import one only when it is asked for.
+
+``import`` of this library never fails because of somebody else's package: entry points are listed
+at first use, a provider is imported by ``load``, and what is wrong with one concerns that one alone
+(``problems()`` lists all of it). What can be checked before a provider's code runs is checked
+there: the group's name carries the contract's major, so a provider for another major is
+recognised by its metadata alone, and a distribution may announce its minor among the keywords of
+its metadata as ``<group>.<minor>``, for example ``keywords = ["fl.memory.v1.0"]``.
+"""
+
+from __future__ import annotations
+
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.metadata import EntryPoint
+    from typing import Any
+
+from fl_memory.contract import Version, negotiate, stated_version
+from fl_memory.errors import ContractError, PluginError
+
+
+class Registry:
+    """The providers of one contract: built-ins, those registered by hand, those installed.
+
+    group: entry-point group, ``fl.<contract>.v<major>``; what: one provider in words; host: the
+    contract version this process hosts; host_package: the distribution to upgrade when a provider
+    is newer; base: class (or ``"module:attr"``) each provider must derive from; builtins: names
+    that need no installed metadata. A built-in name cannot be taken over by a distribution.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        what: str,
+        host: Version,
+        *,
+        host_package: str | None = None,
+        base: type | str | None = None,
+        builtins: Mapping[str, str] | None = None,
+    ) -> None:
+        if not group.endswith(f".v{host[0]}"):
+            raise ContractError(f"group {group!r} must end in .v{host[0]}, the contract's major")
+        self.group = group
+        self.what = what
+        self.host = Version(*host)
+        self.host_package = host_package
+        self._base = base
+        self._own: dict[str, type | str] = dict(builtins or {})
+        self._installed: dict[str, list[EntryPoint]] | None = None
+        self._loaded: dict[str, type] = {}
+        self._failures: dict[str, str] = {}
+        self._lock = threading.RLock()
+
+    def names(self) -> list[str]:
+        """Every name that ``load`` may be asked for, sorted; imports no provider."""
+        return sorted({*self._own, *self._entry_points()})
+
+    def register(self, name: str, provider: type | str, *, replace: bool = False) -> None:
+        """Offer a class, or ``"module:attr"`` to be imported at first use, under ``name``."""
+        with self._lock:
+            if name in self._own and not replace:
+                raise PluginError(
+                    f"{self.what} {name!r} is registered already ({self._own[name]!r}); "
+                    f"choose another name or pass replace=True"
+                )
+            self._own[name] = provider
+            self._loaded.pop(name, None)
+            self._failures.pop(name, None)
+
+    def unregister(self, name: str) -> None:
+        """Take back a ``register``; PluginError when there was none."""
+        with self._lock:
+            if name not in self._own:
+                raise PluginError(f"{self.what} {name!r} was not registered here")
+            del self._own[name]
+            self._loaded.pop(name, None)
+            self._failures.pop(name, None)
+
+    def refresh(self) -> None:
+        """Forget what is installed, so that the next look sees new distributions."""
+        with self._lock:
+            self._installed = None
+            self._loaded.clear()
+            self._failures.clear()
+
+    def load(self, name: str) -> type[Any]:
+        """The provider's class, imported, its contract negotiated.
+
+        ``name`` is one of ``names()`` or ``"module:attr"``. Raises PluginError (unknown, offered
+        twice, broken: the cause is chained) or ContractError (no version, too new, too old).
+        """
+        with self._lock:
+            found = self._loaded.get(name)
+            if found is None:
+                try:
+                    found = self._loaded[name] = self._load(name)
+                except (PluginError, ContractError) as error:
+                    self._failures[name] = str(error)
+                    raise
+                self._failures.pop(name, None)
+            return found
+
+    def problems(self, *, load: bool = False) -> list[str]:
+        """What is wrong with installed providers, one line each.
+
+        Duplicates, other majors and failures seen so far; with ``load=True`` every provider is
+        imported first, so that broken ones show up as well.
+        """
+        lines: dict[str, str] = {}
+        for name in self.names() if load else ():
+            try:
+                self.load(name)
+            except (PluginError, ContractError) as error:
+                lines[name] = str(error)
+        for name, points in self._entry_points().items():
+            if name in self._own:
+                owners = " and ".join(_distribution(point) for point in points)
+                lines[name] = (
+                    f"{self.what} {name!r} from {owners} is shadowed by the built-in of that "
+                    f"name; ask its author to choose another name"
+                )
+            elif len(points) > 1:
+                lines[name] = self._duplicate(name, points)
+        for name, point, major in self._other_majors():
+            lines.setdefault(name, self._wrong_major(name, point, major))
+        return [line for _, line in sorted({**self._failures, **lines}.items())]
+
+    # ------------------------------------------------------------------ inside
+
+    def _load(self, name: str) -> type:
+        if name in self._own:
+            provider = self._own[name]
+            who = f"{self.what} {name!r}"
+            if isinstance(provider, str):
+                provider = self._import(provider, who)
+            return self._accept(provider, who)
+        points = self._entry_points().get(name, [])
+        if len(points) > 1:
+            raise PluginError(self._duplicate(name, points))
+        if points:
+            point = points[0]
+            who = f"{self.what} {name!r} from {_distribution(point)}"
+            announced = self._announced(point)
+            if announced is not None:
+                negotiate(self.what, self.host, announced, who, self.host_package)
+            cls = self._accept(self._import(point.value, who), who)
+            stated = stated_version(cls, self.what, who)
+            if announced is not None and stated != announced:
+                raise ContractError(
+                    f"{who}: its metadata announces contract {announced}, its class states "
+                    f"{stated}; the author must make the two agree"
+                )
+            return cls
+        if ":" in name:
+            return self._accept(self._import(name, f"{self.what} {name!r}"), name)
+        for other, point, major in self._other_majors():
+            if other == name:
+                raise ContractError(self._wrong_major(name, point, major))
+        raise PluginError(
+            f"no {self.what} named {name!r}; there are: {', '.join(self.names()) or 'none'}; "
+            f"install the package that offers it in entry-point group {self.group!r}"
+        )
+
+    def _import(self, path: str, who: str) -> Any:
+        from importlib import import_module
+
+        module, _, attribute = path.partition(":")
+        try:
+            found: Any = import_module(module.strip())
+            # Entry points may carry extras: "module:attr [extra]".
+            for part in attribute.split("[")[0].strip().split("."):
+                found = getattr(found, part)
+        except (Exception, SystemExit) as error:  # a plug-in may fail in any way: show its cause
+            raise PluginError(
+                f"{who} cannot be imported from {path!r}: {type(error).__name__}: {error}"
+            ) from error
+        return found
+
+    def _accept(self, provider: Any, who: str) -> type:
+        if not isinstance(provider, type):
+            raise PluginError(f"{who} is {provider!r}; it must be a class")
+        version = stated_version(provider, self.what, who)
+        negotiate(self.what, self.host, version, who, self.host_package)
+        if isinstance(self._base, str):
+            self._base = self._import(self._base, f"base class of {self.what}")
+        if self._base is not None and not issubclass(provider, self._base):  # type: ignore[arg-type]
+            raise PluginError(
+                f"{who}: class {provider.__qualname__} does not derive from "
+                f"{self._base.__qualname__}"  # type: ignore[union-attr]
+            )
+        return provider
+
+    def _entry_points(self) -> dict[str, list[EntryPoint]]:
+        with self._lock:
+            if self._installed is None:
+                # About 30 ms, paid only by those who ask for something that is not built in.
+                from importlib.metadata import entry_points
+
+                found: dict[str, dict[tuple[str, str], EntryPoint]] = {}
+                for point in entry_points(group=self.group):
+                    # The same distribution may be seen twice on sys.path; that is no conflict.
+                    key = (_name(point).lower(), point.value)
+                    found.setdefault(point.name, {}).setdefault(key, point)
+                self._installed = {name: list(points.values()) for name, points in found.items()}
+            return self._installed
+
+    def _other_majors(self) -> list[tuple[str, EntryPoint, int]]:
+        from importlib.metadata import entry_points
+
+        stem = self.group[: -len(str(self.host.major))]
+        found = []
+        groups = {point.group for point in entry_points() if point.group.startswith(stem)}
+        for group in sorted(groups - {self.group}):
+            major = group[len(stem) :]
+            if major.isdigit():
+                for point in entry_points(group=group):
+                    if point.name not in self._entry_points() and point.name not in self._own:
+                        found.append((point.name, point, int(major)))
+        return found
+
+    def _announced(self, point: EntryPoint) -> Version | None:
+        if point.dist is None:
+            return None
+        words = point.dist.metadata.get("Keywords") or ""
+        for word in words.replace(",", " ").split():
+            minor = word[len(self.group) + 1 :]
+            if word.startswith(self.group + ".") and minor.isdigit():
+                return Version(self.host.major, int(minor))
+        return None
+
+    def _wrong_major(self, name: str, point: EntryPoint, major: int) -> str:
+        remedy = (
+            f"upgrade {self.host_package or 'the package that hosts it'}, or install a release of "
+            f"{_name(point)} for {self.group}"
+            if major > self.host.major
+            else f"upgrade {_name(point)} to a release for {self.group}"
+        )
+        return (
+            f"{self.what} {name!r} from {_distribution(point)} implements contract {major}.x, "
+            f"this process hosts {self.host}: {remedy}"
+        )
+
+    def _duplicate(self, name: str, points: list[EntryPoint]) -> str:
+        owners = " and ".join(f"{_distribution(point)} ({point.value})" for point in points)
+        return (
+            f"{self.what} {name!r} is offered by {owners}; uninstall one of them, "
+            f"or name the class as 'module:attr'"
+        )
+
+
+def _name(point: EntryPoint) -> str:
+    return str(point.dist.metadata["Name"]) if point.dist is not None else point.value
+
+
+def _distribution(point: EntryPoint) -> str:
+    return f"{_name(point)} {point.dist.version}" if point.dist is not None else point.value

@@ -1,0 +1,126 @@
+"""Which manager serves requests now: the registry, the process's choice, and the context's choice."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from contextvars import ContextVar, Token
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
+from fl_memory.errors import PluginError
+from fl_memory.manager import HOST, MemoryManager
+from fl_memory.plugins import Registry
+
+#: Names of managers; ``register`` adds one by hand, entry points add installed ones.
+REGISTRY = Registry(
+    group="fl.memory.v1",
+    what="memory manager",
+    host=HOST,
+    host_package="fl-memory",
+    base=MemoryManager,
+    builtins={
+        "system": "fl_memory.managers.system:SystemManager",
+        "caching": "fl_memory.managers.caching:CachingManager",
+    },
+)
+
+DEFAULT = "caching"
+ENVIRONMENT = "FL_MEMORY_MANAGER"
+
+_instances: dict[str, MemoryManager] = {}
+_lock = threading.RLock()
+_scoped: ContextVar[MemoryManager | None] = ContextVar("fl_memory_manager", default=None)
+# Plain calls of `use`, oldest first; the last one counts. A call whose result may yet be entered
+# as a context manager keeps its predecessors here, because entering takes the call back.
+_choices: list[tuple[MemoryManager, weakref.ref[use] | None]] = []
+
+
+def managers() -> list[str]:
+    """The names that ``use`` and ``get`` accept."""
+    return REGISTRY.names()
+
+
+def get(name: str) -> MemoryManager:
+    """The process's one manager of that name, made on first use.
+
+    Raises PluginError (unknown or broken) or ContractError (written for another contract).
+    """
+    found = _instances.get(name)
+    if found is None:
+        made = REGISTRY.load(name)()
+        with _lock:
+            found = _instances.setdefault(name, made)
+    return found
+
+
+def current() -> MemoryManager:
+    """The manager that serves requests here and now.
+
+    The innermost ``with use(...)`` of this context, else the last plain ``use(...)`` of the
+    process, else the environment variable FL_MEMORY_MANAGER, else "caching".
+    """
+    scoped = _scoped.get()
+    if scoped is not None:
+        return scoped
+    if _choices:
+        return _choices[-1][0]
+    return _from_environment()
+
+
+class use:  # noqa: N801 - reads as a verb: use("system"), with use("system"): ...
+    """Let ``manager`` (an object or a registered name) serve all requests from now on.
+
+    ``use(m)`` sets it for the whole process; ``with use(m) as manager:`` for the block and this
+    context only (threads that run in a copied context included). Swapping is allowed at any
+    moment: blocks go home to the manager that made them, and managers fetched by name keep their
+    statistics, because there is one of each name.
+    """
+
+    __slots__ = ("__weakref__", "_tokens", "manager")
+
+    def __init__(self, manager: MemoryManager | str) -> None:
+        if isinstance(manager, str):
+            manager = get(manager)
+        elif not isinstance(manager, MemoryManager):
+            raise PluginError(
+                f"use({manager!r}): give a MemoryManager or one of: {', '.join(managers())}"
+            )
+        self.manager = manager
+        self._tokens: list[Token[MemoryManager | None]] = []
+        with _lock:
+            # Calls that can no longer be taken back make everything before them irrelevant.
+            settled = [i for i, (_, ref) in enumerate(_choices) if ref is None or ref() is None]
+            del _choices[: settled[-1] if settled else 0]
+            _choices.append((manager, weakref.ref(self)))
+
+    def __enter__(self) -> MemoryManager:
+        with _lock:  # scoped after all: take the process-wide choice back
+            _choices[:] = [(m, ref) for m, ref in _choices if ref is None or ref() is not self]
+        self._tokens.append(_scoped.set(self.manager))
+        return self.manager
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _scoped.reset(self._tokens.pop())
+
+
+def _from_environment() -> MemoryManager:
+    asked = os.environ.get(ENVIRONMENT)
+    try:
+        manager = get(asked or DEFAULT)
+    except PluginError as error:
+        if not asked:
+            raise
+        raise PluginError(f"{ENVIRONMENT}={asked!r}: {error}") from error
+    with _lock:
+        if not _choices:
+            _choices.append((manager, None))
+        return _choices[-1][0]
