@@ -1,11 +1,11 @@
 """Bytes: who allocates them, who caches them, what they cost.
 
-    import fl_memory as mem
+import fl_memory as mem
 
-    block = mem.current().alloc(1 << 20, tag="weights")
-    with mem.use("system"):
-        ...                     # every tensor made here is a native allocation
-    mem.current().stats()
+block = mem.current().alloc(1 << 20, tag="weights")
+with mem.use("system"):
+    ...                     # every tensor made here is a native allocation
+mem.current().stats()
 """
 
 from fl_memory._version import __version__ as __version__

@@ -17,16 +17,15 @@ import operator
 import threading
 from abc import abstractmethod
 from collections import deque
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fl_memory.block import Block
 from fl_memory.device import device_memory
 from fl_memory.errors import AllocationError, BlockError, OutOfMemoryError, WrongManagerError
 from fl_memory.manager import SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
 
 _ALIGNMENTS = frozenset(1 << bit for bit in range(31))
 
@@ -65,7 +64,7 @@ class Account:
 
 
 class _Direct:
-    """Lease of a block that came from the device because the manager was in the middle of a step."""
+    """Lease of a block that came from the device while the manager was in the middle of a step."""
 
 
 _DIRECT = _Direct()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-    from typing import Any
-
-    from fl_memory.manager import MemoryManager
+from typing import TYPE_CHECKING, Any
 
 from fl_memory.errors import DeviceError, DoubleFreeError, UseAfterFreeError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from fl_memory.manager import MemoryManager
 
 
 class Block:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
+from fl_memory.errors import DeviceError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fl_memory.manager import DeviceMemory
-
-from fl_memory.errors import DeviceError
 
 _factories: dict[str, Callable[[str], DeviceMemory]] = {}
 _memories: dict[str, DeviceMemory] = {}

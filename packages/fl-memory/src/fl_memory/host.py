@@ -1,17 +1,17 @@
-"""Host memory on the C library's aligned allocator, through ctypes (which loads with this module)."""
+"""Host memory on the C library's aligned allocator, through ctypes (loaded with this module)."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
 import threading
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from fl_memory.block import Block
+from typing import TYPE_CHECKING
 
 from fl_memory.errors import AllocationError, OutOfMemoryError
 from fl_memory.manager import DeviceMemory
+
+if TYPE_CHECKING:
+    from fl_memory.block import Block
 
 if sys.platform == "win32":
     _c = ctypes.CDLL("msvcrt", use_errno=True)

@@ -13,14 +13,13 @@ statistics, events, threads, finalisers and misuse are dealt with there. Derivin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fl_memory.block import Block
 from fl_memory.contract import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
 
 #: The memory contract this distribution hosts.
 HOST = Version(1, 0)

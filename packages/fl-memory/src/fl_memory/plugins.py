@@ -11,15 +11,14 @@ its metadata as ``<group>.<minor>``, for example ``keywords = ["fl.memory.v1.0"]
 from __future__ import annotations
 
 import threading
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from importlib.metadata import EntryPoint
-    from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fl_memory.contract import Version, negotiate, stated_version
 from fl_memory.errors import ContractError, PluginError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.metadata import EntryPoint
 
 
 class Registry:
@@ -212,10 +211,9 @@ class Registry:
 
         stem = self.group[: -len(str(self.host.major))]
         found = []
-        groups = {point.group for point in entry_points() if point.group.startswith(stem)}
-        for group in sorted(groups - {self.group}):
+        for group in sorted(entry_points().groups):
             major = group[len(stem) :]
-            if major.isdigit():
+            if group.startswith(stem) and group != self.group and major.isdigit():
                 for point in entry_points(group=group):
                     if point.name not in self._entry_points() and point.name not in self._own:
                         found.append((point.name, point, int(major)))
@@ -224,7 +222,7 @@ class Registry:
     def _announced(self, point: EntryPoint) -> Version | None:
         if point.dist is None:
             return None
-        words = point.dist.metadata.get("Keywords") or ""
+        words = " ".join(point.dist.metadata.get_all("Keywords") or ())
         for word in words.replace(",", " ").split():
             minor = word[len(self.group) + 1 :]
             if word.startswith(self.group + ".") and minor.isdigit():

@@ -1,4 +1,4 @@
-"""Which manager serves requests now: the registry, the process's choice, and the context's choice."""
+"""Which manager serves requests now: the registry, the process's and the context's choice."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 import threading
 import weakref
 from contextvars import ContextVar, Token
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
+from typing import TYPE_CHECKING
 
 from fl_memory.errors import PluginError
 from fl_memory.manager import HOST, MemoryManager
 from fl_memory.plugins import Registry
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 #: Names of managers; ``register`` adds one by hand, entry points add installed ones.
 REGISTRY = Registry(
@@ -36,7 +36,8 @@ _lock = threading.RLock()
 _scoped: ContextVar[MemoryManager | None] = ContextVar("fl_memory_manager", default=None)
 # Plain calls of `use`, oldest first; the last one counts. A call whose result may yet be entered
 # as a context manager keeps its predecessors here, because entering takes the call back.
-_choices: list[tuple[MemoryManager, weakref.ref[use] | None]] = []
+# A tuple, replaced as a whole: readers need no lock.
+_choices: tuple[tuple[MemoryManager, weakref.ref[use] | None], ...] = ()
 
 
 def managers() -> list[str]:
@@ -66,12 +67,11 @@ def current() -> MemoryManager:
     scoped = _scoped.get()
     if scoped is not None:
         return scoped
-    if _choices:
-        return _choices[-1][0]
-    return _from_environment()
+    choices = _choices
+    return choices[-1][0] if choices else _from_environment()
 
 
-class use:  # noqa: N801 - reads as a verb: use("system"), with use("system"): ...
+class use:
     """Let ``manager`` (an object or a registered name) serve all requests from now on.
 
     ``use(m)`` sets it for the whole process; ``with use(m) as manager:`` for the block and this
@@ -91,15 +91,17 @@ class use:  # noqa: N801 - reads as a verb: use("system"), with use("system"): .
             )
         self.manager = manager
         self._tokens: list[Token[MemoryManager | None]] = []
+        global _choices
         with _lock:
             # Calls that can no longer be taken back make everything before them irrelevant.
             settled = [i for i, (_, ref) in enumerate(_choices) if ref is None or ref() is None]
-            del _choices[: settled[-1] if settled else 0]
-            _choices.append((manager, weakref.ref(self)))
+            kept = _choices[settled[-1] :] if settled else _choices
+            _choices = (*kept, (manager, weakref.ref(self)))
 
     def __enter__(self) -> MemoryManager:
+        global _choices
         with _lock:  # scoped after all: take the process-wide choice back
-            _choices[:] = [(m, ref) for m, ref in _choices if ref is None or ref() is not self]
+            _choices = tuple(c for c in _choices if c[1] is None or c[1]() is not self)
         self._tokens.append(_scoped.set(self.manager))
         return self.manager
 
@@ -120,7 +122,8 @@ def _from_environment() -> MemoryManager:
         if not asked:
             raise
         raise PluginError(f"{ENVIRONMENT}={asked!r}: {error}") from error
+    global _choices
     with _lock:
         if not _choices:
-            _choices.append((manager, None))
+            _choices = ((manager, None),)
         return _choices[-1][0]

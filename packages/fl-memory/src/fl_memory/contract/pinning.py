@@ -5,21 +5,20 @@ Only light modules are imported here; ``inspect``, ``json`` and ``hashlib`` load
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-    from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fl_memory.contract.versions import Version
 from fl_memory.errors import ContractError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
 DRAFT, FROZEN = "draft", "frozen"
 
 
-
 def signature_text(function: Callable[..., Any]) -> str:
-    """``(self, nbytes: int, *, device: str = 'cpu') -> Block``: the same on every Python version."""
+    """``(self, nbytes: int, *, device: str = 'cpu') -> Block``, alike on every Python version."""
     import inspect
 
     signature = inspect.signature(function)
@@ -30,9 +29,9 @@ def signature_text(function: Callable[..., Any]) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             parts.append("*")
             starred = True
-        text = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-        starred = starred or parameter.kind is parameter.VAR_POSITIONAL
-        text += parameter.name
+        stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
+        starred = starred or stars == "*"
+        text = stars + parameter.name
         if parameter.annotation is not parameter.empty:
             text += f": {_annotation_text(parameter.annotation)}"
         if parameter.default is not parameter.empty:

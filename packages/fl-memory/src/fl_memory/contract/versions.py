@@ -5,7 +5,7 @@ from __future__ import annotations
 from fl_memory.errors import ContractError
 
 
-class Version(tuple):  # type: ignore[type-arg]
+class Version(tuple[int, int]):
     """A contract's number, ``Version(1, 0)``; equal to and ordered like the tuple ``(1, 0)``."""
 
     __slots__ = ()

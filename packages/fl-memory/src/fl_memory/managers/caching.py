@@ -9,13 +9,14 @@ the stream whose work used it last.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 from fl_memory.accounting import Account, AccountingManager
 from fl_memory.manager import DeviceMemory
 from fl_memory.managers.pool import Chunk, Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 GRAIN = 512
 MIB = 1 << 20
@@ -72,16 +73,17 @@ class CachingManager(AccountingManager):
             buffer = SMALL_BUFFER
         else:
             pool = lane.large
-            buffer = MEDIUM_BUFFER if size < MEDIUM_REQUEST else -(-size // LARGE_GRAIN) * LARGE_GRAIN
+            if size < MEDIUM_REQUEST:
+                buffer = MEDIUM_BUFFER
+            else:
+                buffer = (size + LARGE_GRAIN - 1) & -LARGE_GRAIN
         found = pool.take(size)
         if found is None:
             address, got = self.obtain(account, buffer, GRAIN, least=size)
             found = pool.add(address, got, size)
         return found.address, found.size, found
 
-    def recycle(
-        self, account: Account, address: int, capacity: int, lease: Chunk | None
-    ) -> None:
+    def recycle(self, account: Account, address: int, capacity: int, lease: Chunk | None) -> None:
         if lease is None:
             self.surrender(account, address, capacity)
         else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 from fl_memory.accounting import Account, AccountingManager
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 
 class SystemManager(AccountingManager):
