@@ -98,7 +98,7 @@ class AcmeBackend(TensorBackend):
         return make(words[offset - 4 * first : stop - 4 * first], shape, ft.int32)
 
     def reshape(self, x: Value, shape: Shape) -> Value:
-        return Value(x.items, shape, x.dtype, x.block)  # immutable, so sharing is safe
+        return Value(x.items, shape, x.dtype)  # immutable, so sharing is safe
 
     def _strided(self, x: Value, shape: Shape, steps: Shape, start: int = 0) -> Value:
         return make(layout.view(shape, steps, start)(x.numbers()), shape, x.dtype)

@@ -16,15 +16,15 @@ Shape = tuple[int, ...]
 
 
 class Value(TensorAdapter):
-    """`items` is an array, or a typed view of the memory of `block`, which it keeps alive."""
+    """`items` is an array, or a typed view of a block's memory (which keeps the block alive)."""
 
-    __slots__ = ("block", "dtype", "items", "shape")
+    __slots__ = ("dtype", "items", "shape")
     shape: Shape
     dtype: ft.DType
     device = CPU
 
-    def __init__(self, items: Any, shape: Shape, dtype: ft.DType, block: Any = None) -> None:
-        self.items, self.shape, self.dtype, self.block = items, shape, dtype, block
+    def __init__(self, items: Any, shape: Shape, dtype: ft.DType) -> None:
+        self.items, self.shape, self.dtype = items, shape, dtype
 
     def numbers(self) -> list[Any]:
         return self.items.tolist()
@@ -47,7 +47,6 @@ def stored(items: array[Any], shape: Shape, dtype: ft.DType) -> Value:
     manager = fl_memory.current()
     if not nbytes or nbytes < manager.small_bytes:
         return Value(items, shape, dtype)
-    block = manager.alloc(nbytes)
-    view = block.view()[:nbytes]
+    view = manager.alloc(nbytes).view()
     view[:] = memoryview(items).cast("B")
-    return Value(view.cast(items.typecode), shape, dtype, block)
+    return Value(view.cast(items.typecode), shape, dtype)

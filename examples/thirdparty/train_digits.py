@@ -1,0 +1,97 @@
+"""One epoch of a small digits network on outside parts, against the same on the reference parts.
+
+The script names a backend and a memory manager; nothing else in it knows that they come from
+outside packages. The losses of the first steps must agree, and so must the epoch's mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+
+import fl_autograd as ag
+import fl_memory
+import fl_nn as nn
+import fl_tensor as ft
+from fl_data import Batch, Shuffle
+from fl_vision.datasets import load_dataset
+
+FIRST_STEPS, STEP_TOLERANCE, MEAN_TOLERANCE = 10, 1e-4, 1e-2
+
+
+@dataclass
+class Run:
+    losses: list[float]
+    allocs: int
+    seconds: float
+
+    @property
+    def mean(self) -> float:
+        return sum(self.losses) / len(self.losses)
+
+
+def network() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2D(1, 4, 3, padding="same"),
+        nn.ReLU(),
+        nn.Pool2D(2, 2),
+        nn.Conv2D(4, 8, 3, padding="same"),
+        nn.ReLU(),
+        nn.Pool2D(2, 2),
+        nn.View((-1, 32)),
+        nn.Linear(32, 10),
+        nn.LogSoftmax(),
+    )
+
+
+def train(backend: str, memory: str, seed: int) -> Run:
+    start = time.perf_counter()
+    with ft.use(backend), fl_memory.use(memory):
+        ft.seed(seed)
+        data = load_dataset("digits")
+        model = network()
+        optimizer = nn.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        losses = []
+        for images, labels in Batch(Shuffle(data.train, seed), 32):
+            inputs = ag.Variable(images.astype(ft.float32) / data.peak)
+            loss = nn.cross_entropy(model(inputs), labels)
+            if loss.tensor.backend.name != backend:
+                raise SystemExit(f"the loss was computed on {loss.tensor.backend.name}")
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        allocs = fl_memory.current().stats().allocs
+    return Run(losses, allocs, time.perf_counter() - start)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", default="acme")
+    parser.add_argument("--memory", default="acme-arena")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    outside = train(options.backend, options.memory, options.seed)
+    reference = train("numpy", "system", options.seed)
+    pairs = list(zip(outside.losses, reference.losses, strict=True))
+    for step, (ours, theirs) in enumerate(pairs[:FIRST_STEPS]):
+        print(f"step {step}: {options.backend} {ours:.6f}, numpy {theirs:.6f}")
+    step_gap = max(abs(a - b) for a, b in pairs[:FIRST_STEPS])
+    mean_gap = abs(outside.mean - reference.mean)
+    print(f"{len(pairs)} steps; {options.backend} {outside.seconds:.1f} s, numpy {reference.seconds:.1f} s")
+    print(f"{options.memory} served {outside.allocs} requests")
+    print(f"largest difference in the first {FIRST_STEPS} steps {step_gap:.1e} (<= {STEP_TOLERANCE})")
+    print(f"epoch mean {outside.mean:.4f} and {reference.mean:.4f}, apart {mean_gap:.1e} (<= {MEAN_TOLERANCE})")
+    learned = sum(outside.losses[-10:]) < 0.5 * sum(outside.losses[:10])
+    served = outside.allocs > 0
+    if step_gap <= STEP_TOLERANCE and mean_gap <= MEAN_TOLERANCE and learned and served:
+        print("third-party training: equal")
+        return 0
+    print("third-party training: NOT equal" if learned and served else "the run did not do its work")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
