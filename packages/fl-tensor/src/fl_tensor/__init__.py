@@ -1,1 +1,91 @@
+"""Tensors over replaceable backends.
+
+    import fl_tensor as ft
+
+    x = ft.asarray([[1.0, 2.0], [3.0, 4.0]])
+    (x @ x + 1).sum(axis=0)
+    with ft.override(add=my_add):      # every addition, wherever it is
+        ...
+
+Functions work on any array: tensors, and what other packages derive from ``Array``. Importing this
+package loads no array library; a backend is loaded when the first tensor is made.
+"""
+
 from fl_tensor._version import __version__ as __version__
+
+# isort: split
+from fl_tensor.array import Array as Array  # first: the modules below complete it
+
+# isort: split
+from fl_tensor.backend import TensorAdapter as TensorAdapter
+from fl_tensor.backend import TensorBackend as TensorBackend
+from fl_tensor.creation import arange as arange
+from fl_tensor.creation import asarray as asarray
+from fl_tensor.creation import eye as eye
+from fl_tensor.creation import from_dlpack as from_dlpack
+from fl_tensor.creation import frombytes as frombytes
+from fl_tensor.creation import full as full
+from fl_tensor.creation import full_like as full_like
+from fl_tensor.creation import linspace as linspace
+from fl_tensor.creation import meshgrid as meshgrid
+from fl_tensor.creation import ones as ones
+from fl_tensor.creation import ones_like as ones_like
+from fl_tensor.creation import zeros as zeros
+from fl_tensor.creation import zeros_like as zeros_like
+from fl_tensor.derived_ops import DerivedOps as DerivedOps
+from fl_tensor.device import CPU as CPU
+from fl_tensor.device import Device as Device
+from fl_tensor.dispatch import backends as backends
+from fl_tensor.dispatch import current as current_backend
+from fl_tensor.dispatch import get_backend as get_backend
+from fl_tensor.dispatch import ops_for as ops_for
+from fl_tensor.dispatch import override as override
+from fl_tensor.dispatch import use as use
+from fl_tensor.dtypes import DType as DType
+from fl_tensor.dtypes import bfloat16 as bfloat16
+from fl_tensor.dtypes import bool as bool  # noqa: A004
+from fl_tensor.dtypes import complex64 as complex64
+from fl_tensor.dtypes import complex128 as complex128
+from fl_tensor.dtypes import dtype as dtype
+from fl_tensor.dtypes import float16 as float16
+from fl_tensor.dtypes import float32 as float32
+from fl_tensor.dtypes import float64 as float64
+from fl_tensor.dtypes import int8 as int8
+from fl_tensor.dtypes import int16 as int16
+from fl_tensor.dtypes import int32 as int32
+from fl_tensor.dtypes import int64 as int64
+from fl_tensor.dtypes import promote as promote
+from fl_tensor.dtypes import uint8 as uint8
+from fl_tensor.dtypes import uint16 as uint16
+from fl_tensor.dtypes import uint32 as uint32
+from fl_tensor.dtypes import uint64 as uint64
+from fl_tensor.errors import ArgumentError as ArgumentError
+from fl_tensor.errors import BackendError as BackendError
+from fl_tensor.errors import DTypeError as DTypeError
+from fl_tensor.errors import FlError as FlError
+from fl_tensor.errors import IndexingError as IndexingError
+from fl_tensor.errors import ShapeError as ShapeError
+from fl_tensor.functions import *  # noqa: F403 - generated, with an explicit __all__
+from fl_tensor.random import Generator as Generator
+from fl_tensor.random import default_generator as default_generator
+from fl_tensor.random import rand as rand
+from fl_tensor.random import randn as randn
+from fl_tensor.random import seed as seed
+from fl_tensor.random import set_default_generator as set_default_generator
+from fl_tensor.special import avg_pool as avg_pool
+from fl_tensor.special import broadcast_arrays as broadcast_arrays
+from fl_tensor.special import cast as cast
+from fl_tensor.special import conv as conv
+from fl_tensor.special import flip as flip
+from fl_tensor.special import gather as gather
+from fl_tensor.special import matmul as matmul
+from fl_tensor.special import max_pool as max_pool
+from fl_tensor.special import nonzero as nonzero
+from fl_tensor.special import pad as pad
+from fl_tensor.special import permute as permute
+from fl_tensor.special import reshape as reshape
+from fl_tensor.special import scatter as scatter
+from fl_tensor.special import split as split
+from fl_tensor.special import squeeze as squeeze
+from fl_tensor.special import where as where
+from fl_tensor.tensor import Tensor as Tensor

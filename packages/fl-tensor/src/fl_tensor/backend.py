@@ -14,31 +14,20 @@ What the front end promises a backend (so that a backend need not check it again
 What a backend promises: no operation changes an operand (``donate`` aside), the result has the
 shape and dtype of the rule in ``fl_tensor.rules``, and calls on distinct values may run concurrently.
 
-The letters in the signatures are read by the front end: ``A`` an array as it is; ``P`` arrays
-promoted together; ``N`` likewise, and a lone bool dtype is refused; ``F`` likewise, and integers
-become the default float; ``I`` likewise, integers or bools only. ``Axis`` one axis, ``Axes`` a tuple
-of them.
+The letters in the signatures (``fl_tensor.roles``) are for the front end: which operands are
+promoted together, which become floating.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar
 
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.device import Device
 from fl_tensor.dtypes import REQUIRED, DType
-
-A: TypeAlias = Any
-P: TypeAlias = Any
-N: TypeAlias = Any
-F: TypeAlias = Any
-I: TypeAlias = Any  # noqa: E741 - one letter per role, as above
-Axis: TypeAlias = int
-Axes: TypeAlias = tuple[int, ...]
-Shape: TypeAlias = tuple[int, ...]
-Scalar: TypeAlias = bool | int | float | complex
+from fl_tensor.roles import A, Axes, Axis, F, I, N, P, Scalar, Shape
 
 
 class TensorAdapter(ABC):
@@ -363,11 +352,16 @@ class TensorBackend(DerivedOps, ABC):
 
     def constant(self, value: Scalar, like: A) -> A:
         """A 0-d value with the dtype and device of ``like``."""
-        cache = self.__dict__.setdefault("_constants", {})
-        key = (value, type(value), like.dtype, like.device)
+        return self.scalar(value, like.dtype, like.device)
+
+    def scalar(self, value: Scalar, dtype: DType, device: Device) -> A:
+        """A 0-d value; made once and kept."""
+        cache = self.__dict__.setdefault("_scalars", {})
+        # 0.0 and -0.0 are equal keys; repr tells them apart.
+        key = (value or repr(value), type(value), dtype, device)
         found = cache.get(key)
         if found is None:
             if len(cache) > 4096:
                 cache.clear()
-            found = cache[key] = self.full((), value, like.dtype, like.device)
+            found = cache[key] = self.full((), value, dtype, device)
         return found

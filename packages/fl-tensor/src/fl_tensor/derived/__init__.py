@@ -3,7 +3,7 @@
 Each is a function ``name(ops, x, ...)``. With ``ops`` a backend it computes on adapters; with
 ``ops`` a tape it computes on variables, so that its gradient follows from the primitives' rules.
 Values have ``shape``, ``dtype`` and ``device``; ``ops.constant(2.0, x)`` is a 0-d value like ``x``.
-The letters in the signatures are those of ``fl_tensor.backend``.
+The letters in the signatures are those of ``fl_tensor.roles``.
 """
 
 from __future__ import annotations

@@ -6,9 +6,7 @@ import math
 from typing import Any
 
 from fl_tensor import dtypes
-
-A = P = Any
-Ops = Any
+from fl_tensor.roles import A, Ops, P
 
 __all__ = [
     "greater",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-F = N = P = Any
-Ops = Any
+from fl_tensor.roles import F, N, Ops, P
 
 __all__ = [
     "acos",

@@ -6,11 +6,7 @@ import math
 from typing import Any
 
 from fl_tensor import dtypes
-
-A = F = N = P = Any
-Axis = int
-Axes = tuple[int, ...]
-Ops = Any
+from fl_tensor.roles import A, Axes, Axis, F, N, Ops, P
 
 __all__ = [
     "all",

@@ -28,7 +28,11 @@ from fl_tensor.testing.values import Shape, extremes, numbers, relaid
 
 Edges = Callable[[DType], Sequence[Any]]
 
-LAYOUTS: tuple[tuple[str, Shape], ...] = (("permuted", (2, 3)), ("stepped", (5,)), ("reversed", (3, 2)))
+LAYOUTS: tuple[tuple[str, Shape], ...] = (
+    ("permuted", (2, 3)),
+    ("stepped", (5,)),
+    ("reversed", (3, 2)),
+)
 UNARY_SHAPES: tuple[tuple[str, Shape], ...] = (
     (PLAIN, (2, 3)),
     (PLAIN, (7,)),
@@ -49,10 +53,15 @@ BINARY_SHAPES: tuple[tuple[str, Shape, Shape], ...] = (
 )
 
 
+def listed(generate: Callable[[DType, np.random.Generator], Iterator[Sample]]) -> Samples:
+    """The ``samples`` function of a generator."""
+    return lambda dtype, rng: list(generate(dtype, rng))
+
+
 def unary(
     domain: str = "any", edges: Edges | None = extremes, *args: Any, **kwargs: Any
 ) -> Samples:
-    """``op(x, *args)`` elementwise, with ``x`` in ``domain`` and, under "edge", ``edges(dtype)``."""
+    """``op(x, *args)`` elementwise: ``x`` in ``domain`` and, under "edge", ``edges(dtype)``."""
 
     def samples(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
         for label, shape in UNARY_SHAPES:
@@ -63,7 +72,7 @@ def unary(
         if edges is not None:
             yield Sample(EDGE, (operand(list(edges(dtype)), dtype), *args), kwargs)
 
-    return lambda dtype, rng: list(samples(dtype, rng))
+    return listed(samples)
 
 
 def binary(
@@ -95,7 +104,7 @@ def binary(
                 (operand([p[0] for p in pairs], dtype), operand([p[1] for p in pairs], dtype)),
             )
 
-    return lambda dtype, rng: list(samples(dtype, rng))
+    return listed(samples)
 
 
 #: Calls of a reduction: label, shape, axes, keepdims.
@@ -145,7 +154,7 @@ def reduction(
             for row in edges:
                 yield Sample(EDGE, (operand(row, dtype), 0 if single_axis else (0,), False), kwargs)
 
-    return lambda dtype, rng: list(samples(dtype, rng))
+    return listed(samples)
 
 
 def along_axis(
@@ -173,7 +182,7 @@ def along_axis(
             for row in edges:
                 yield Sample(EDGE, (operand(row, dtype), 0, *args))
 
-    return lambda dtype, rng: list(samples(dtype, rng))
+    return listed(samples)
 
 
 def calls(
@@ -186,6 +195,8 @@ def calls(
         for label, shape, *args in rows:
             yield Sample(label, (numbers(dtype, rng, shape, domain), *args))
         for layout, shape, *args in layouts:
-            yield Sample(NON_CONTIGUOUS, (relaid(numbers(dtype, rng, shape, domain), layout), *args))
+            yield Sample(
+                NON_CONTIGUOUS, (relaid(numbers(dtype, rng, shape, domain), layout), *args)
+            )
 
-    return lambda dtype, rng: list(samples(dtype, rng))
+    return listed(samples)

@@ -68,11 +68,9 @@ def decode(data: bytes | memoryview, shape: tuple[int, ...], dtype: DType) -> Ho
     count = 1
     for n in shape:
         count *= n
-    got = memoryview(data).nbytes
-    if got != count * dtype.itemsize:
-        raise ValueError(
-            f"to_host gave {got} bytes for shape {shape} of {dtype}; {count * dtype.itemsize} expected"
-        )
+    got, expected = memoryview(data).nbytes, count * dtype.itemsize
+    if got != expected:
+        raise ValueError(f"to_host gave {got} bytes for {dtype}{shape}; {expected} expected")
     if dtype is dtypes.bfloat16:
         return _from_bfloat16_bits(np.frombuffer(bytes(data), np.uint16)).reshape(shape)
     return np.frombuffer(bytes(data), storage(dtype)).reshape(shape)

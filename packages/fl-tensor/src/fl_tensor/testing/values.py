@@ -40,7 +40,9 @@ def numbers(dtype: DType, rng: np.random.Generator, shape: Shape, domain: str = 
         return operand(_distinct(dtype, rng, shape), dtype)
     if dtype.is_integer:
         low, high = INTEGER_DOMAINS.get(domain, INTEGER_DOMAINS["any"])
-        return operand(rng.integers(max(low, 0) if dtype.kind == "u" else low, high + 1, shape), dtype)
+        return operand(
+            rng.integers(max(low, 0) if dtype.kind == "u" else low, high + 1, shape), dtype
+        )
     if dtype.kind == "c":
         parts = [numbers_float(rng, shape, domain) for _ in range(2)]
         return operand(parts[0] + 1j * parts[1], dtype)
@@ -68,7 +70,9 @@ def extremes(dtype: DType) -> list[float] | list[int] | list[bool]:
         return [False, True]
     if dtype.is_integer:
         info = np.iinfo(dtype.name)
-        return sorted({int(info.min), int(info.max), 0, 1, 2} | ({-1, -2} if info.min < 0 else set()))
+        return sorted(
+            {int(info.min), int(info.max), 0, 1, 2} | ({-1, -2} if info.min < 0 else set())
+        )
     largest, tiny = LARGEST[dtype.name], SMALLEST_NORMAL[dtype.name]
     finite = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, largest, -largest, tiny]
     return [*finite, float("inf"), float("-inf"), float("nan")]

@@ -9,7 +9,15 @@ import numpy as np
 
 from fl_tensor.dtypes import DType
 from fl_tensor.testing.builders import unary
-from fl_tensor.testing.opcase import BROADCAST, EXACT, NON_CONTIGUOUS, PLAIN, ZERO_D, OpCase, Tolerance
+from fl_tensor.testing.opcase import (
+    BROADCAST,
+    EXACT,
+    NON_CONTIGUOUS,
+    PLAIN,
+    ZERO_D,
+    OpCase,
+    Tolerance,
+)
 from fl_tensor.testing.references.exact import integers, scalar
 from fl_tensor.testing.values import extremes
 

@@ -1,0 +1,374 @@
+"""``Array``: operators, indexing and methods, once for everything that is an array to its user.
+
+A subclass says what its values are: ``_raw`` (what its namespace of operations computes with),
+``_ops()`` (that namespace), ``_wrap(raw)`` (an array of the class) and ``_lift(other)`` (an array of
+a lower class as one of this). ``Tensor`` wraps adapters; other packages add classes of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import fl_tensor.functions as functions
+from fl_tensor import special
+from fl_tensor.device import Device
+from fl_tensor.dtypes import DType
+from fl_tensor.errors import ArgumentError, DTypeError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from fl_tensor.backend import TensorBackend
+    from fl_tensor.tensor import Tensor
+
+Axes = int | Sequence[int] | None
+
+
+class Array:
+    """An n-dimensional array of one dtype on one device."""
+
+    __slots__ = ()
+    #: Of operands of several classes the highest decides; the others are lifted to it.
+    _priority: ClassVar[int] = 0
+    #: NumPy arrays leave mixed expressions to us.
+    __array_ufunc__ = None
+
+    # ---- what a subclass gives ---------------------------------------------------------------
+
+    if TYPE_CHECKING:
+
+        @property
+        def _backend(self) -> TensorBackend: ...
+
+        @property
+        def _raw(self) -> Any: ...
+
+    def _ops(self) -> Any:
+        raise TypeError(f"{type(self).__name__} does not define _ops")
+
+    def _wrap(self, raw: Any) -> Self:
+        raise TypeError(f"{type(self).__name__} does not define _wrap")
+
+    def _lift(self, other: Array) -> Self:
+        raise TypeError(f"{type(self).__name__} does not define _lift")
+
+    def _tensor(self) -> Tensor:
+        """The value as a Tensor."""
+        raise TypeError(f"{type(self).__name__} does not define _tensor")
+
+    def _constant(self, value: Any, dtype: DType) -> Self:
+        from fl_tensor.tensor import Tensor
+
+        backend = self._backend
+        tensor = Tensor(backend.scalar(value, dtype, self.device), backend)
+        return tensor if type(self) is Tensor else self._lift(tensor)  # type: ignore[return-value]
+
+    # ---- what it is --------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._raw.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._raw.dtype
+
+    @property
+    def device(self) -> Device:
+        return self._raw.device
+
+    @property
+    def backend(self) -> TensorBackend:
+        """The backend that owns the value."""
+        return self._backend
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise DTypeError("len() of an array without axes")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[i] for i in range(len(self)))
+
+    __hash__ = None  # type: ignore[assignment] - == is elementwise
+
+    # ---- leaving the library -----------------------------------------------------------------
+
+    def item(self) -> Any:
+        """The single element as a Python scalar. Raises ArgumentError for any other size."""
+        if self.size != 1:
+            raise ArgumentError(f"[item] x {self.shape}: expected exactly one element")
+        return self._tensor()._values().tolist()[0]
+
+    def tolist(self) -> Any:
+        """Nested lists of Python scalars; a 0-d array gives a scalar."""
+        flat = self._tensor()._values().tolist()
+        for size in reversed(self.shape[1:]):
+            count = len(flat) // size if size else math.prod(self.shape[:-1])
+            flat = [flat[i * size : (i + 1) * size] for i in range(count)]
+        if 0 in self.shape:
+            return _empty(self.shape)
+        return flat if self.shape else flat[0]
+
+    def numpy(self) -> Any:
+        """A read-only NumPy view of the value (a copy where the backend is not in host memory)."""
+        return self._tensor().numpy()
+
+    def tobytes(self) -> memoryview:
+        """The elements' bytes in C order, read-only."""
+        tensor = self._tensor()
+        return tensor._ops().to_host(tensor._raw)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        found = self.numpy()
+        if dtype is not None and found.dtype != dtype:
+            return found.astype(dtype)
+        return found.copy() if copy else found
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ArgumentError(
+                f"[bool] x {self.shape}: the truth of several elements is unclear; use any() or all()"
+            )
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        if not self.dtype.is_integer or self.shape:
+            raise DTypeError(f"x {self.shape} of {self.dtype} is not an integer index")
+        return int(self.item())
+
+    # ---- operators ---------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        return functions.add(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return functions.add(other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return functions.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return functions.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return functions.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return functions.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return functions.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return functions.divide(other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return functions.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return functions.floor_divide(other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return functions.remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return functions.remainder(other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return functions.power(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return functions.power(other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return special.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return special.matmul(other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return functions.bitwise_and(self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return functions.bitwise_and(other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return functions.bitwise_or(self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return functions.bitwise_or(other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return functions.bitwise_xor(self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return functions.bitwise_xor(other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return functions.bitwise_left_shift(self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return functions.bitwise_left_shift(other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return functions.bitwise_right_shift(self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return functions.bitwise_right_shift(other, self)
+
+    def __neg__(self) -> Any:
+        return functions.negative(self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return functions.absolute(self)
+
+    def __invert__(self) -> Any:
+        return functions.bitwise_invert(self)
+
+    def __eq__(self, other: object) -> Any:
+        return functions.equal(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return functions.not_equal(self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return functions.less(self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return functions.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return functions.greater(self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return functions.greater_equal(self, other)
+
+    def __getitem__(self, index: Any) -> Any:
+        from fl_tensor import indexing
+
+        return indexing.getitem(self, index)
+
+    # ---- methods: the functions of the same name ----------------------------------------------
+
+    def astype(self, dtype: DType | str) -> Any:
+        return special.cast(self, dtype)
+
+    def reshape(self, *shape: Any) -> Any:
+        given = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return special.reshape(self, given)
+
+    def flatten(self) -> Any:
+        return special.reshape(self, (-1,))
+
+    def permute(self, *axes: Any) -> Any:
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return special.permute(self, given)
+
+    def transpose(self, *axes: Any) -> Any:
+        """Axes in the given order; reversed without arguments."""
+        return self.permute(*axes) if axes else special.permute(self, range(self.ndim)[::-1])
+
+    @property
+    def T(self) -> Any:
+        """The transpose of a matrix; ArgumentError for another number of axes."""
+        if self.ndim != 2:
+            raise ArgumentError(f"[T] x {self.shape}: expected two axes; use mT or permute")
+        return special.permute(self, (1, 0))
+
+    @property
+    def mT(self) -> Any:
+        """The last two axes exchanged."""
+        return functions.swapaxes(self, -2, -1)
+
+    def squeeze(self, axis: Axes = None) -> Any:
+        return special.squeeze(self, axis)
+
+    def expand_dims(self, axis: int) -> Any:
+        return functions.expand_dims(self, axis)
+
+    def sum(self, axis: Axes = None, keepdims: bool = False) -> Any:
+        return functions.sum(self, axis, keepdims)
+
+    def prod(self, axis: Axes = None, keepdims: bool = False) -> Any:
+        return functions.prod(self, axis, keepdims)
+
+    def mean(self, axis: Axes = None, keepdims: bool = False) -> Any:
+        return functions.mean(self, axis, keepdims)
+
+    def var(self, axis: Axes = None, keepdims: bool = False, correction: float = 0.0) -> Any:
+        return functions.var(self, axis, keepdims, correction)
+
+    def std(self, axis: Axes = None, keepdims: bool = False, correction: float = 0.0) -> Any:
+        return functions.std(self, axis, keepdims, correction)
+
+    def max(self, axis: Axes = None, keepdims: bool = False) -> Any:
+        return functions.max(self, axis, keepdims)
+
+    def min(self, axis: Axes = None, keepdims: bool = False) -> Any:
+        return functions.min(self, axis, keepdims)
+
+    def any(self, axis: Axes = None, keepdims: bool = False) -> Any:
+        return functions.any(self, axis, keepdims)
+
+    def all(self, axis: Axes = None, keepdims: bool = False) -> Any:
+        return functions.all(self, axis, keepdims)
+
+    def argmax(self, axis: int = -1, keepdims: bool = False) -> Any:
+        return functions.argmax(self, axis, keepdims)
+
+    def argmin(self, axis: int = -1, keepdims: bool = False) -> Any:
+        return functions.argmin(self, axis, keepdims)
+
+    def exp(self) -> Any:
+        return functions.exp(self)
+
+    def log(self) -> Any:
+        return functions.log(self)
+
+    def sqrt(self) -> Any:
+        return functions.sqrt(self)
+
+    def tanh(self) -> Any:
+        return functions.tanh(self)
+
+    def sigmoid(self) -> Any:
+        return functions.sigmoid(self)
+
+    def relu(self) -> Any:
+        return functions.relu(self)
+
+    def clip(self, low: Any = None, high: Any = None) -> Any:
+        return functions.clip(self, low, high)
+
+
+def _empty(shape: tuple[int, ...]) -> list[Any]:
+    if shape[0] == 0:
+        return []
+    return [_empty(shape[1:]) for _ in range(shape[0])]
+
+

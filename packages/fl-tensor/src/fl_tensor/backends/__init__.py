@@ -1,0 +1,1 @@
+"""Reference backends. Each is imported when it is asked for by name, never by ``import fl_tensor``."""

@@ -1,0 +1,4 @@
+"""``numpy``: the eager reference backend. Compact: the specification in code."""
+
+from fl_tensor.backends.numpy.adapter import NumpyAdapter as NumpyAdapter
+from fl_tensor.backends.numpy.backend import NumpyBackend as NumpyBackend

@@ -1,0 +1,70 @@
+"""The value of the NumPy backend: an ndarray that nobody writes to."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from fl_tensor import dtypes
+from fl_tensor.backend import TensorAdapter
+from fl_tensor.device import CPU, Device
+from fl_tensor.dtypes import DType
+
+SUPPORTED = frozenset(
+    d for d in dtypes.ALL.values() if d.kind in "biu" or d in (dtypes.float32, dtypes.float64)
+)
+TO_NUMPY: dict[DType, np.dtype[Any]] = {d: np.dtype(d.name) for d in SUPPORTED}
+FROM_NUMPY: dict[Any, DType] = {n: d for d, n in TO_NUMPY.items()}
+
+
+class NumpyAdapter(TensorAdapter):
+    """An ndarray and its dtype."""
+
+    __slots__ = ("array", "dtype")
+
+    dtype: DType
+
+    def __init__(self, array: np.ndarray[Any, Any], dtype: DType | None = None) -> None:
+        self.array = array
+        self.dtype = FROM_NUMPY[array.dtype] if dtype is None else dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def device(self) -> Device:
+        return CPU
+
+
+def _references(adapter: NumpyAdapter) -> tuple[int, int]:
+    # Who holds the adapter and who holds its array. Views hold the array that owns the memory.
+    return sys.getrefcount(adapter), sys.getrefcount(adapter.array)
+
+
+def _calibrate() -> tuple[int, int]:
+    # The counts for an adapter that only a caller's local variable holds, seen from the depth at
+    # which ``is_sole_owner`` sees one that was donated to a method of the backend.
+    def method(x: NumpyAdapter) -> tuple[int, int]:
+        return inner(x)
+
+    def inner(adapter: NumpyAdapter) -> tuple[int, int]:
+        return _references(adapter)
+
+    only = NumpyAdapter(np.empty(1, np.float32))
+    return method(only)
+
+
+_SOLE = _calibrate()
+
+
+def is_sole_owner(adapter: NumpyAdapter) -> bool:
+    """Whether a donated adapter's storage is seen by nobody else: no other holder of the adapter, no
+    view of its array (an export is one), and the array is not itself a view."""
+    held, viewed = _references(adapter)
+    if held > _SOLE[0] or viewed > _SOLE[1]:
+        return False
+    array = adapter.array
+    return not isinstance(array.base, np.ndarray) and array.flags.writeable

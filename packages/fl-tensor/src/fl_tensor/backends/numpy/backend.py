@@ -1,0 +1,350 @@
+"""The primitives in NumPy. Results of at least ``small_bytes`` lie in the memory manager's blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fl_tensor import rules
+from fl_tensor.backend import TensorBackend
+from fl_tensor.backends.numpy import conv, memory, philox
+from fl_tensor.backends.numpy.adapter import (
+    FROM_NUMPY,
+    SUPPORTED,
+    TO_NUMPY,
+    NumpyAdapter,
+    is_sole_owner,
+)
+from fl_tensor.backends.numpy.erf import erf
+from fl_tensor.device import CPU, Device
+from fl_tensor.dtypes import DType, int64, sum_dtype
+from fl_tensor.roles import Scalar
+
+Value = NumpyAdapter
+Array = np.ndarray[Any, Any]
+
+# What floating arithmetic gives at its edges (inf, NaN) is the specified result, not news.
+_quiet = np.errstate(all="ignore")
+_INT64 = np.dtype(np.int64)
+
+
+def _adapt(array: Any, dtype: DType | None = None) -> Value:
+    if array.__class__ is not np.ndarray:  # NumPy turns 0-d results into scalars
+        array = np.asarray(array)
+    return NumpyAdapter(array, dtype)
+
+
+def _unary(ufunc: Callable[..., Array]) -> Any:
+    @_quiet
+    def operation(self: NumpyBackend, x: Value) -> Value:
+        a = x.array
+        if memory.is_small(a.nbytes):
+            return _adapt(ufunc(a), x.dtype)
+        return NumpyAdapter(ufunc(a, memory.empty(a.shape, a.dtype)), x.dtype)
+
+    return operation
+
+
+def _rounding(ufunc: Callable[..., Array]) -> Any:
+    round_floats = _unary(ufunc)
+
+    def operation(self: NumpyBackend, x: Value) -> Value:
+        return round_floats(self, x) if x.dtype.is_floating else x
+
+    return operation
+
+
+def _binary(ufunc: Callable[..., Array], result: DType | None = None) -> Any:
+    size = result.itemsize if result else 0
+
+    @_quiet
+    def operation(self: NumpyBackend, x: Value, y: Value) -> Value:
+        a, b = x.array, y.array
+        shape = a.shape if a.shape == b.shape else np.broadcast(a, b).shape
+        dtype = result or x.dtype
+        if memory.is_small(math.prod(shape) * (size or a.itemsize)):
+            return _adapt(ufunc(a, b), dtype)
+        return NumpyAdapter(ufunc(a, b, memory.empty(shape, TO_NUMPY[dtype])), dtype)
+
+    return operation
+
+
+def _reduction(ufunc: Any, accumulate: bool) -> Any:
+    @_quiet
+    def operation(self: NumpyBackend, x: Value, axis: tuple[int, ...], keepdims: bool = False) -> Value:
+        dtype = sum_dtype(x.dtype) if accumulate else x.dtype
+        target = {"dtype": TO_NUMPY[dtype]} if accumulate else {}
+        kept = rules.reduction(x, axis, keepdims, dtype).shape
+        if memory.is_small(math.prod(kept) * dtype.itemsize):
+            return _adapt(ufunc.reduce(x.array, axis=axis, keepdims=keepdims, **target), dtype)
+        out = memory.empty(kept, TO_NUMPY[dtype])
+        ufunc.reduce(x.array, axis=axis, keepdims=keepdims, out=out, **target)
+        return NumpyAdapter(out, dtype)
+
+    return operation
+
+
+class NumpyBackend(TensorBackend):
+    """Eager arithmetic on the host."""
+
+    CONTRACT = (1, 0)
+    name = "numpy"
+    dtypes: ClassVar[frozenset[DType]] = SUPPORTED
+    checks_shapes = True
+
+    def devices(self) -> list[Device]:
+        return [CPU]
+
+    def synchronize(self, device: Device) -> None:
+        """Every call has finished when it returns."""
+
+    # creation and transfer
+
+    def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
+        out = memory.empty(shape, TO_NUMPY[dtype])
+        out.fill(value)
+        return NumpyAdapter(out, dtype)
+
+    def arange(
+        self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType, device: Device
+    ) -> Value:
+        (count,) = rules.arange(start, stop, step, dtype, device).shape
+        if dtype.is_floating:
+            values = start + np.arange(count, dtype=np.float64) * step
+            return _adapt(memory.owned(values.astype(TO_NUMPY[dtype])), dtype)
+        values = np.arange(start, start + count * step, step, dtype=TO_NUMPY[dtype])  # type: ignore
+        return _adapt(memory.owned(values), dtype)
+
+    def from_host(
+        self, data: memoryview, shape: tuple[int, ...], dtype: DType, device: Device
+    ) -> Value:
+        rules.from_host(data, shape, dtype, device)
+        out = memory.empty(shape, TO_NUMPY[dtype])
+        np.copyto(out, np.frombuffer(data, TO_NUMPY[dtype]).reshape(shape))
+        return NumpyAdapter(out, dtype)
+
+    def to_host(self, x: Value) -> memoryview:
+        if x.array.size == 0:
+            return memoryview(b"")
+        flat = np.ascontiguousarray(x.array).reshape(-1).view(np.uint8)
+        return memoryview(flat).toreadonly()
+
+    def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
+        out = memory.empty(shape, np.dtype(np.int32))
+        philox.words(seed, offset, out.reshape(-1).view(np.uint32))
+        return NumpyAdapter(out)
+
+    # shape
+
+    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
+        if x.array.flags.c_contiguous:
+            return NumpyAdapter(x.array.reshape(shape), x.dtype)
+        out = memory.empty(x.shape, x.array.dtype)
+        np.copyto(out, x.array)
+        return NumpyAdapter(out.reshape(shape), x.dtype)
+
+    def permute(self, x: Value, axes: tuple[int, ...]) -> Value:
+        return NumpyAdapter(x.array.transpose(axes), x.dtype)
+
+    def broadcast_to(self, x: Value, shape: tuple[int, ...]) -> Value:
+        return NumpyAdapter(np.broadcast_to(x.array, shape), x.dtype)
+
+    def concatenate(self, xs: Sequence[Value], axis: int = 0) -> Value:
+        out = memory.empty(rules.concatenate(xs, axis).shape, xs[0].array.dtype)
+        np.concatenate([x.array for x in xs], axis, out)
+        return NumpyAdapter(out, xs[0].dtype)
+
+    def pad(
+        self,
+        x: Value,
+        low: tuple[int, ...],
+        high: tuple[int, ...],
+        interior: tuple[int, ...],
+        value: Scalar = 0,
+    ) -> Value:
+        out = memory.empty(rules.pad(x, low, high, interior, value).shape, x.array.dtype)
+        out.fill(value)
+        places = (
+            slice(b, b + max(n - 1, 0) * (i + 1) + min(n, 1), i + 1)
+            for n, b, i in zip(x.shape, low, interior, strict=True)
+        )
+        out[tuple(places)] = x.array
+        return NumpyAdapter(out, x.dtype)
+
+    def slice(
+        self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
+    ) -> Value:
+        rules.slice(x, starts, sizes, steps)
+        return NumpyAdapter(x.array[_places(starts, sizes, steps)], x.dtype)
+
+    def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
+        out = memory.empty(rules.gather(x, indices, axis).shape, x.array.dtype)
+        # mode "raise" would work through a buffered copy of ``out``
+        if indices.array.size and (
+            indices.array.min() < 0 or indices.array.max() >= x.array.shape[axis]
+        ):
+            raise IndexError(f"[gather] x {x.shape}: an index is out of range for axis {axis}")
+        np.take(x.array, indices.array, axis, out, mode="clip")
+        return NumpyAdapter(out, x.dtype)
+
+    def scatter(
+        self,
+        x: Value,
+        indices: Value,
+        updates: Value,
+        axis: int = 0,
+        mode: str = "set",
+        donate: bool = False,
+    ) -> Value:
+        rules.scatter(x, indices, updates, axis, mode, donate)
+        out = x.array if donate and is_sole_owner(x) else _copy(x.array)
+        place = (slice(None),) * axis + (indices.array,)
+        if mode == "add":
+            np.add.at(out, place, updates.array)
+        else:
+            out[place] = updates.array
+        return NumpyAdapter(out, x.dtype)
+
+    def slice_update(
+        self,
+        x: Value,
+        starts: tuple[int, ...],
+        steps: tuple[int, ...],
+        updates: Value,
+        donate: bool = False,
+    ) -> Value:
+        rules.slice(x, starts, updates.shape, steps)
+        out = x.array if donate and is_sole_owner(x) else _copy(x.array)
+        out[_places(starts, updates.shape, steps)] = updates.array
+        return NumpyAdapter(out, x.dtype)
+
+    def sort(self, x: Value, axis: int = -1, descending: bool = False) -> Value:
+        out = _copy(x.array)
+        out.sort(axis, kind="stable")
+        return NumpyAdapter(np.flip(out, axis) if descending else out, x.dtype)
+
+    def argsort(self, x: Value, axis: int = -1, descending: bool = False) -> Value:
+        if not descending:
+            order = np.argsort(x.array, axis, kind="stable")
+        else:  # sorting the reversed array and reversing again keeps equal elements in order
+            reverse = np.argsort(np.flip(x.array, axis), axis, kind="stable")
+            order = x.shape[axis] - 1 - np.flip(reverse, axis)
+        return NumpyAdapter(memory.owned(order.astype(np.int64, copy=False)), int64)
+
+    def nonzero(self, x: Value) -> tuple[Value, ...]:
+        found = np.nonzero(x.array)
+        return tuple(NumpyAdapter(memory.owned(i.astype(np.int64, copy=False))) for i in found)
+
+    def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
+        dtype = sum_dtype(x.dtype)
+        out = memory.empty(x.shape, TO_NUMPY[dtype])
+        np.cumsum(x.array, axis, TO_NUMPY[dtype], out)
+        return NumpyAdapter(out, dtype)
+
+    # unary
+
+    negative = _unary(np.negative)
+    absolute = _unary(np.absolute)
+    sign = _unary(np.sign)
+    exp = _unary(np.exp)
+    expm1 = _unary(np.expm1)
+    log = _unary(np.log)
+    log1p = _unary(np.log1p)
+    sqrt = _unary(np.sqrt)
+    sin = _unary(np.sin)
+    cos = _unary(np.cos)
+    tanh = _unary(np.tanh)
+    floor = _rounding(np.floor)
+    ceil = _rounding(np.ceil)
+    round = _rounding(np.rint)
+    bitwise_invert = _unary(np.invert)
+
+    @_quiet
+    def erf(self, x: Value) -> Value:
+        return _adapt(memory.owned(erf(x.array).astype(x.array.dtype)), x.dtype)
+
+    # binary
+
+    add = _binary(np.add)
+    subtract = _binary(np.subtract)
+    multiply = _binary(np.multiply)
+    divide = _binary(np.true_divide)
+    floor_divide = _binary(np.floor_divide)
+    remainder = _binary(np.remainder)
+    power = _binary(np.power)
+    atan2 = _binary(np.arctan2)
+    maximum = _binary(np.maximum)
+    minimum = _binary(np.minimum)
+    bitwise_and = _binary(np.bitwise_and)
+    bitwise_or = _binary(np.bitwise_or)
+    bitwise_xor = _binary(np.bitwise_xor)
+    bitwise_left_shift = _binary(np.left_shift)
+    bitwise_right_shift = _binary(np.right_shift)
+    equal = _binary(np.equal, FROM_NUMPY[np.dtype(bool)])
+    less = _binary(np.less, FROM_NUMPY[np.dtype(bool)])
+
+    # choice and conversion
+
+    def where(self, condition: Value, x: Value, y: Value) -> Value:
+        shape = rules.where(condition, x, y).shape
+        out = memory.empty(shape, x.array.dtype)
+        np.copyto(out, y.array)
+        np.copyto(out, x.array, where=condition.array)
+        return NumpyAdapter(out, x.dtype)
+
+    @_quiet
+    def cast(self, x: Value, dtype: DType) -> Value:
+        out = memory.empty(x.shape, TO_NUMPY[dtype])
+        np.copyto(out, x.array, casting="unsafe")
+        return NumpyAdapter(out, dtype)
+
+    # reductions
+
+    sum = _reduction(np.add, accumulate=True)
+    prod = _reduction(np.multiply, accumulate=True)
+    max = _reduction(np.maximum, accumulate=False)
+    min = _reduction(np.minimum, accumulate=False)
+
+    def argmax(self, x: Value, axis: int, keepdims: bool = False) -> Value:
+        found = np.argmax(x.array, axis, keepdims=keepdims)
+        return _adapt(memory.owned(np.asarray(found, _INT64)), int64)
+
+    # contractions
+
+    @_quiet
+    def matmul(self, x: Value, y: Value) -> Value:
+        out = memory.empty(rules.matmul(x, y).shape, x.array.dtype)
+        return NumpyAdapter(np.matmul(x.array, y.array, out), x.dtype)
+
+    @_quiet
+    def conv(
+        self,
+        x: Value,
+        w: Value,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        input_dilation: tuple[int, ...],
+        kernel_dilation: tuple[int, ...],
+        groups: int = 1,
+    ) -> Value:
+        rest = (stride, padding, input_dilation, kernel_dilation, groups)
+        out_shape = rules.conv(x, w, *rest).shape
+        return NumpyAdapter(conv.convolve(x.array, w.array, *rest, out_shape), x.dtype)
+
+
+def _copy(array: Array) -> Array:
+    out = memory.empty(array.shape, array.dtype)
+    np.copyto(out, array)
+    return out
+
+
+def _places(starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
+    places = []
+    for start, size, step in zip(starts, sizes, steps, strict=True):
+        stop = start + size * step
+        # Going down to element 0 has no integer stop: -1 would count from the end.
+        places.append(slice(start, None if stop < 0 else stop, step))
+    return tuple(places)

@@ -1,0 +1,50 @@
+"""Tensors as NumPy arrays and DLPack capsules, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fl_tensor import dtypes
+from fl_tensor.backends.numpy.adapter import FROM_NUMPY, TO_NUMPY, NumpyAdapter
+from fl_tensor.errors import DTypeError
+
+if TYPE_CHECKING:
+    from fl_tensor.tensor import Tensor
+
+
+def to_numpy(x: Tensor) -> np.ndarray[Any, Any]:
+    """A read-only array: a view where the value is an ndarray, else over the exported bytes."""
+    adapter = x.adapter
+    if isinstance(adapter, NumpyAdapter):
+        view = adapter.array.view()
+    else:
+        dtype = TO_NUMPY.get(x.dtype)
+        if dtype is None:
+            x = x.astype(dtypes.float32)
+            dtype = TO_NUMPY[dtypes.float32]
+        view = np.frombuffer(x.tobytes(), dtype).reshape(x.shape)
+    view.flags.writeable = False
+    return view
+
+
+def to_dlpack(x: Tensor, options: dict[str, Any]) -> Any:
+    """A DLPack capsule of the value. A consumer of DLPack 1.0 sees it flagged read-only; for an older
+    one, which cannot be told, it is a copy."""
+    array = to_numpy(x)
+    version = options.get("max_version")
+    if version is None or version[0] < 1:
+        array = array.copy()
+    stream = options.pop("stream", None)
+    if stream is not None:
+        raise BufferError(f"DLPack: a tensor in host memory has no stream, got {stream!r}")
+    return array.__dlpack__(**options)
+
+
+def from_dlpack(source: Any) -> NumpyAdapter:
+    """Borrow the producer's memory without a copy; it must not be written to from now on."""
+    array = np.from_dlpack(source)
+    if array.dtype not in FROM_NUMPY:
+        raise DTypeError(f"[from_dlpack] NumPy dtype {array.dtype} has no counterpart here")
+    return NumpyAdapter(array)

@@ -1,0 +1,331 @@
+"""Making tensors: from Python, from other libraries' arrays, from nothing."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fl_tensor import dispatch, dtypes, frontend
+from fl_tensor.array import Array
+from fl_tensor.device import Device
+from fl_tensor.dtypes import DType
+from fl_tensor.errors import ArgumentError, BackendError, DTypeError, ShapeError
+from fl_tensor.frontend import shape_of
+from fl_tensor.tensor import _FORMATS, Tensor
+
+if TYPE_CHECKING:
+    from fl_tensor.backend import TensorBackend
+
+DTypeLike = DType | str | None
+DeviceLike = Device | str | None
+
+_CODES = {code: name for name, code in _FORMATS.items()} | {"l": "int64", "L": "uint64"}
+# A C long has the size of the platform; NumPy uses it for one of the two 64- or 32-bit integers.
+_LONG = {"l": "i", "L": "u"}
+
+
+def asarray(
+    obj: Any,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    backend: TensorBackend | None = None,
+) -> Any:
+    """A tensor with the values of ``obj``: a Python scalar, nested sequences of them, an object with
+    the buffer protocol (``array.array``, a NumPy array) or DLPack. Arrays are returned as they are;
+    everything else is copied.
+
+    dtype defaults to the source's; Python ints give int64, floats float32, bools bool. Raises
+    ShapeError for ragged sequences, DTypeError for elements that are no numbers.
+    """
+    wanted = None if dtype is None else dtypes.dtype(dtype)
+    if isinstance(obj, Array):
+        x: Any = obj
+    else:
+        backend, place = _place(device, backend)
+        x = _import(obj, wanted, place, backend)
+    if wanted is not None and x.dtype is not wanted:
+        x = frontend.cast(x, wanted)
+    return x if device is None or not isinstance(obj, Array) else x.to(Device.parse(device))
+
+
+def _place(device: DeviceLike, backend: TensorBackend | None) -> tuple[TensorBackend, Device]:
+    backend = dispatch.current() if backend is None else backend
+    if device is None:
+        return backend, backend.devices()[0]
+    place = Device.parse(device)
+    if place not in backend.devices():
+        have = ", ".join(map(str, backend.devices()))
+        raise BackendError(f"backend {backend.name!r} has no device {place}; it has {have}")
+    return backend, place
+
+
+def _supported(dtype: DType, backend: TensorBackend) -> DType:
+    if dtype not in backend.dtypes:
+        have = ", ".join(sorted(d.name for d in backend.dtypes))
+        raise DTypeError(f"backend {backend.name!r} has no dtype {dtype}; it has {have}")
+    return dtype
+
+
+def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBackend) -> Tensor:
+    if isinstance(obj, frontend.SCALARS):
+        dtype = wanted or dtypes.dtype(type(obj))
+        return full((), obj, dtype, place, backend)
+    if not isinstance(obj, (list, tuple, range)):
+        view = _buffer(obj)
+        if view is not None:
+            return _from_buffer(view, place, backend)
+        if hasattr(obj, "__dlpack__"):
+            return from_dlpack(obj, backend)
+        if not isinstance(obj, Sequence) or isinstance(obj, str):
+            raise DTypeError(
+                f"[asarray] cannot read a {type(obj).__name__}: expected numbers, nested lists, or an "
+                f"object with a buffer or DLPack"
+            )
+    if len(obj) and any(isinstance(o, Array) for o in obj):
+        from fl_tensor import functions
+
+        return functions.stack([asarray(o, None, place, backend) for o in obj])
+    if len(obj) and not isinstance(obj[0], frontend.SCALARS) and _buffer(obj[0]) is not None:
+        from fl_tensor import functions
+
+        return functions.stack([asarray(o, None, place, backend) for o in obj])
+    return _from_lists(obj, wanted, place, backend)
+
+
+def _buffer(obj: Any) -> memoryview | None:
+    try:
+        return memoryview(obj)
+    except (TypeError, ValueError, BufferError):
+        return None
+
+
+def _from_buffer(view: memoryview, place: Device, backend: TensorBackend) -> Tensor:
+    code = view.format.lstrip("@=")
+    if code[:1] in "<>!" and view.itemsize > 1:
+        import sys
+
+        native = "<" if sys.byteorder == "little" else ">"
+        if code[0] != native:
+            raise DTypeError("[asarray] the buffer has foreign byte order: convert it first")
+        code = code[1:]
+    name = _CODES.get(code)
+    if code in _LONG:
+        name = f"{'u' if _LONG[code] == 'u' else ''}int{8 * view.itemsize}"
+    if name is None:
+        raise DTypeError(f"[asarray] the buffer's element format {view.format!r} is not supported")
+    shape = tuple(view.shape or ())
+    return frombytes(view.tobytes(), shape, dtypes.ALL[name], place, backend)
+
+
+def _from_lists(
+    obj: Sequence[Any], wanted: DType | None, place: Device, backend: TensorBackend
+) -> Tensor:
+    shape = tuple(_nested_shape(obj))
+    flat = list(_flatten(obj, shape))
+    kinds = {type(v) for v in flat}
+    if not kinds <= set(frontend.SCALARS):
+        try:
+            flat = [v.item() for v in flat]  # scalars of other array libraries
+        except AttributeError:
+            odd = next(k for k in kinds if k not in frontend.SCALARS)
+            raise DTypeError(f"[asarray] found a {odd.__name__}: expected numbers") from None
+        kinds = {type(v) for v in flat}
+    order = (bool, int, float, complex)
+    found = max(kinds, key=order.index, default=float)
+    dtype = _supported(wanted or dtypes.dtype(found), backend)
+    if dtype.name not in _FORMATS:
+        source = dtypes.float32
+        return frontend.cast(frombytes(_pack(flat, source), shape, source, place, backend), dtype)
+    if dtype.kind in "biu" and found in (float, complex):
+        wide = frombytes(_pack(flat, dtypes.float64), shape, dtypes.float64, place, backend)
+        return frontend.cast(wide, dtype)
+    return frombytes(_pack(flat, dtype), shape, dtype, place, backend)
+
+
+def _pack(values: list[Any], dtype: DType) -> bytes:
+    import array
+
+    if dtype.kind == "b":
+        return bytes(bool(v) for v in values)
+    try:
+        return array.array(_FORMATS[dtype.name], values).tobytes()
+    except (OverflowError, TypeError) as error:
+        raise DTypeError(f"[asarray] the values do not fit {dtype}: {error}") from None
+
+
+def _nested_shape(obj: Any) -> Iterator[int]:
+    while isinstance(obj, (list, tuple, range)):
+        yield len(obj)
+        if not len(obj):
+            return
+        obj = obj[0]
+
+
+def _flatten(obj: Any, shape: tuple[int, ...]) -> Iterator[Any]:
+    if not shape:
+        if isinstance(obj, (list, tuple, range)):
+            raise ShapeError("[asarray] the sequences are nested unevenly")
+        yield obj
+        return
+    if not isinstance(obj, (list, tuple, range)) or len(obj) != shape[0]:
+        raise ShapeError(f"[asarray] the sequences are ragged: expected {shape[0]} elements")
+    if len(shape) == 1:
+        for value in obj:
+            yield from _flatten(value, ())
+    else:
+        for part in obj:
+            yield from _flatten(part, shape[1:])
+
+
+def frombytes(
+    data: Any,
+    shape: int | Sequence[int],
+    dtype: DType | str,
+    device: DeviceLike = None,
+    backend: TensorBackend | None = None,
+) -> Tensor:
+    """A tensor from bytes in C order and native byte order; copied. Raises ShapeError when their
+    number does not fit."""
+    backend, place = _place(device, backend)
+    view = memoryview(data)
+    view = view if view.format == "B" and view.ndim == 1 else memoryview(view.tobytes())
+    size, kind = shape_of("frombytes", shape), _supported(dtypes.dtype(dtype), backend)
+    if view.nbytes != math.prod(size) * kind.itemsize:
+        raise ShapeError(
+            f"[frombytes] {view.nbytes} bytes for {size} of {kind}, which takes "
+            f"{math.prod(size) * kind.itemsize}"
+        )
+    return Tensor(dispatch.ops_for(backend).from_host(view, size, kind, place), backend)
+
+
+def from_dlpack(obj: Any, backend: TensorBackend | None = None) -> Tensor:
+    """A tensor over the memory of a DLPack producer, without a copy where the backend can (else a
+    copy). The caller promises that nobody writes to it from now on."""
+    from fl_tensor.backends.numpy import interop
+
+    backend = dispatch.current() if backend is None else backend
+    adapter = interop.from_dlpack(obj)
+    host = dispatch.get_backend("numpy")
+    borrowed = Tensor(adapter, host)
+    return borrowed if backend is host else borrowed.to(backend)
+
+
+def full(
+    shape: int | Sequence[int],
+    value: bool | int | float,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    backend: TensorBackend | None = None,
+) -> Tensor:
+    """All elements equal to ``value``; dtype defaults to the value's."""
+    backend, place = _place(device, backend)
+    kind = dtypes.dtype(type(value) if dtype is None else dtype)
+    if kind.is_floating:
+        value = float(value)
+    elif kind.is_integer:
+        dtypes.result_for_scalar(kind, operator.index(value) if value == int(value) else value)
+        value = int(value)
+    made = dispatch.ops_for(backend).full(
+        shape_of("full", shape), value, _supported(kind, backend), place
+    )
+    return Tensor(made, backend)
+
+
+def zeros(
+    shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None
+) -> Tensor:
+    """All elements 0; float32 unless ``dtype`` is given."""
+    return full(shape, 0, dtype or dtypes.DEFAULT_FLOAT, device)
+
+
+def ones(shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
+    """All elements 1; float32 unless ``dtype`` is given."""
+    return full(shape, 1, dtype or dtypes.DEFAULT_FLOAT, device)
+
+
+def _like(x: Any, value: Any, dtype: DTypeLike) -> Tensor:
+    x = asarray(x)
+    return full(x.shape, value, dtype or x.dtype, x.device, x._backend)
+
+
+def zeros_like(x: Any, dtype: DTypeLike = None) -> Tensor:
+    """Zeros with the shape, dtype, device and backend of ``x``."""
+    return _like(x, 0, dtype)
+
+
+def ones_like(x: Any, dtype: DTypeLike = None) -> Tensor:
+    """Ones with the shape, dtype, device and backend of ``x``."""
+    return _like(x, 1, dtype)
+
+
+def full_like(x: Any, value: bool | int | float, dtype: DTypeLike = None) -> Tensor:
+    """``value`` with the shape, dtype, device and backend of ``x``."""
+    return _like(x, value, dtype)
+
+
+def arange(
+    start: int | float,
+    stop: int | float | None = None,
+    step: int | float = 1,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+) -> Tensor:
+    """``start, start + step, ...`` below ``stop``; ``arange(n)`` counts from 0. int64 for ints."""
+    if stop is None:
+        start, stop = 0, start
+    if step == 0:
+        raise ArgumentError("[arange] step is 0")
+    backend, place = _place(device, None)
+    floating = any(isinstance(v, float) for v in (start, stop, step))
+    kind = dtypes.dtype(dtype or (dtypes.DEFAULT_FLOAT if floating else dtypes.DEFAULT_INT))
+    ops = dispatch.ops_for(backend)
+    return Tensor(ops.arange(start, stop, step, _supported(kind, backend), place), backend)
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """``num`` evenly spaced numbers from ``start`` to ``stop`` (included with ``endpoint``)."""
+    if num < 0:
+        raise ArgumentError(f"[linspace] num {num}: may not be negative")
+    gaps = max(num - 1 if endpoint else num, 1)
+    values = [start + (stop - start) * (i / gaps) for i in range(num)]
+    if endpoint and num > 1:
+        values[-1] = stop
+    return asarray([float(v) for v in values], dtype or dtypes.DEFAULT_FLOAT, device)
+
+
+def eye(
+    rows: int, columns: int | None = None, k: int = 0, dtype: DTypeLike = None,
+    device: DeviceLike = None,
+) -> Tensor:
+    """Ones on diagonal ``k``, zeros elsewhere: (rows, columns), square by default."""
+    columns = rows if columns is None else columns
+    row = arange(k, rows + k, device=device).reshape(rows, 1)
+    return (row == arange(columns, device=device)).astype(dtype or dtypes.DEFAULT_FLOAT)
+
+
+def meshgrid(*xs: Any, indexing: str = "xy") -> list[Any]:
+    """Coordinate grids of 1-d arrays: ``"ij"`` in their order, ``"xy"`` the first two exchanged."""
+    from fl_tensor import functions, special
+
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f"[meshgrid] indexing {indexing!r}: expected 'xy' or 'ij'")
+    arrays = [asarray(x) for x in xs]
+    rank = len(arrays)
+    grids = [
+        special.reshape(x, [-1 if j == i else 1 for j in builtins.range(rank)])
+        for i, x in enumerate(arrays)
+    ]
+    grids = special.broadcast_arrays(*grids) if grids else []
+    if indexing == "xy" and rank > 1:
+        grids = [functions.swapaxes(g, 0, 1) for g in grids]
+    return grids

@@ -1,0 +1,204 @@
+"""What happens between a public function and the operation: conversion, promotion, axes, errors."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import fl_tensor.array as array
+from fl_tensor import dispatch, dtypes
+from fl_tensor.dtypes import DType
+from fl_tensor.errors import ArgumentError, BackendError, DTypeError, FlError, ShapeError
+
+#: A Tensor or Variable, a Python scalar, nested lists, or anything with a buffer or DLPack.
+ArrayLike: TypeAlias = Any
+
+SCALARS = (bool, int, float, complex)
+_WORD = {"I": "integers or bools", "N": "numbers, not bools"}
+
+
+def raw(x: array.Array | None) -> Any:
+    return None if x is None else x._raw
+
+
+def run(op: str, lead: array.Array, *arguments: Any) -> Any:
+    """Run an operation in the namespace of ``lead`` and wrap what comes out."""
+    ops = lead._ops()
+    backend = lead._backend
+    if not backend.checks_shapes:
+        check(op, backend, arguments)
+    try:
+        result = getattr(ops, op)(*arguments)
+    except FlError:
+        raise
+    except Exception as error:
+        raise explain(op, backend, arguments, error) from error
+    if isinstance(result, (tuple, list)):
+        return type(result)(lead._wrap(r) for r in result)
+    return lead._wrap(result)
+
+
+def check(op: str, backend: Any, arguments: tuple[Any, ...]) -> None:
+    """Raise what the shape rule of ``op`` says about these arguments; data is not looked at."""
+    null = dispatch.null_backend()
+    if backend is not null:
+        getattr(null, op)(*null.like(arguments))
+
+
+def explain(op: str, backend: Any, arguments: tuple[Any, ...], error: Exception) -> Exception:
+    """The error to raise for a failed operation: what its shape rule says, or the error itself."""
+    try:
+        check(op, backend, arguments)
+    except FlError as better:
+        return better
+    except Exception:
+        # The rule cannot say more (a result whose shape depends on data): keep the cause.
+        return error
+    return error
+
+
+def unary(op: str, role: str, x: ArrayLike) -> Any:
+    (x,) = prepare(op, role, x)
+    return run(op, x, x._raw)
+
+
+def binary(op: str, role: str, x: ArrayLike, y: ArrayLike) -> Any:
+    x, y = prepare(op, role * 2, x, y)
+    return run(op, x, x._raw, y._raw)
+
+
+def prepare_all(op: str, role: str, xs: Sequence[ArrayLike]) -> list[Any]:
+    if isinstance(xs, array.Array) or not isinstance(xs, Sequence) or not xs:
+        raise ArgumentError(f"[{op}] expected a non-empty sequence of arrays, got {type(xs).__name__}")
+    return prepare(op, role * len(xs), *xs)
+
+
+def prepare(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
+    """The operands as arrays of one class on one backend, promoted as their roles ask.
+
+    ``roles`` has a letter per operand, see ``fl_tensor.roles``. None stays None.
+    """
+    lead = _leader(op, operands)
+    made: list[Any] = []
+    common: DType | None = None
+    weak: list[int] = []
+    for i, (role, x) in enumerate(zip(roles, operands, strict=True)):
+        if isinstance(x, SCALARS) and role != "A":
+            weak.append(i)
+            made.append(x)
+            continue
+        if x is not None:
+            x = _same_class(op, lead, x)
+            if role != "A":
+                common = x.dtype if common is None else dtypes.promote(common, x.dtype, op)
+        made.append(x)
+    group = [i for i, role in enumerate(roles) if role != "A" and made[i] is not None]
+    if not group:
+        return made
+    common = _common(op, roles[group[0]], common, [made[i] for i in weak], lead)
+    for i in group:
+        x = made[i]
+        if i in weak:
+            made[i] = lead._constant(_scalar(x, common), common)
+        elif x.dtype is not common:
+            made[i] = cast(x, common)
+    return made
+
+
+def cast(x: array.Array, dtype: DType) -> Any:
+    """``x`` in another dtype, which its backend must support (DTypeError otherwise)."""
+    if x.dtype is dtype:
+        return x
+    if dtype not in x._backend.dtypes:
+        have = ", ".join(sorted(d.name for d in x._backend.dtypes))
+        raise DTypeError(f"[cast] backend {x._backend.name!r} has no {dtype}; it has {have}")
+    return x._wrap(x._ops().cast(x._raw, dtype))
+
+
+def _leader(op: str, operands: Sequence[Any]) -> array.Array:
+    lead = None
+    for x in operands:
+        if isinstance(x, array.Array):
+            if lead is None or x._priority > lead._priority:
+                lead = x
+            if x._backend is not lead._backend:
+                raise BackendError(
+                    f"[{op}] operands are on backends {lead._backend.name!r} and "
+                    f"{x._backend.name!r}: move one with x.to(...)"
+                )
+    if lead is None:
+        from fl_tensor.creation import asarray
+
+        lead = asarray(next(x for x in operands if x is not None))
+    return lead
+
+
+def _same_class(op: str, lead: array.Array, x: Any) -> array.Array:
+    if type(x) is type(lead):
+        return x
+    if not isinstance(x, array.Array):
+        from fl_tensor.creation import asarray
+
+        x = asarray(x, device=lead.device, backend=lead._backend)
+        if type(x) is type(lead):
+            return x
+    return lead._lift(x)
+
+
+def _common(
+    op: str, role: str, common: DType | None, scalars: list[Any], lead: array.Array
+) -> DType:
+    if common is None:
+        common = dtypes.bool if isinstance(scalars[0], bool) else lead.dtype
+        if lead.dtype.kind == "b" and not isinstance(scalars[0], bool):
+            common = dtypes.dtype(type(scalars[0]))
+    for value in scalars:
+        common = dtypes.result_for_scalar(common, value, op)
+    if role == "F" and not common.is_floating and common.kind != "c":
+        return dtypes.DEFAULT_FLOAT
+    if role == "N" and common.kind == "b":
+        raise DTypeError(f"[{op}] operands are bool: use a logical operation, or astype first")
+    if role == "I" and not (common.is_integer or common.kind == "b"):
+        raise DTypeError(f"[{op}] operands are {common}: expected integers or bools")
+    return common
+
+
+def _scalar(value: Any, dtype: DType) -> Any:
+    return float(value) if dtype.is_floating else value
+
+
+def axis_of(op: str, axis: int, shape: Sequence[int], name: str = "axis") -> int:
+    """``axis`` counted from the front. Raises ShapeError (a ValueError) when out of range."""
+    try:
+        number = operator.index(axis)
+    except TypeError:
+        raise DTypeError(f"[{op}] {name} {axis!r}: expected an int") from None
+    if not -len(shape) <= number < len(shape):
+        raise ShapeError(
+            f"[{op}] x {tuple(shape)}: {name} {number} is out of range for {len(shape)} axes"
+        )
+    return number % len(shape)
+
+
+def axes(op: str, axis: int | Sequence[int] | None, shape: Sequence[int]) -> tuple[int, ...]:
+    """Axes counted from the front, in increasing order; None means all. Duplicates are refused."""
+    if axis is None:
+        return tuple(range(len(shape)))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = [axis_of(op, a, shape) for a in given]  # type: ignore[arg-type]
+    if len(set(found)) != len(found):
+        raise ShapeError(f"[{op}] x {tuple(shape)}: axis {tuple(given)} names one axis twice")
+    return tuple(sorted(found))
+
+
+def shape_of(op: str, shape: int | Sequence[int]) -> tuple[int, ...]:
+    """A shape as a tuple of non-negative ints. Raises ShapeError or DTypeError."""
+    given = (shape,) if isinstance(shape, int) else tuple(shape)
+    try:
+        found = tuple(operator.index(n) for n in given)
+    except TypeError:
+        raise DTypeError(f"[{op}] shape {shape!r}: expected ints") from None
+    if any(n < 0 for n in found):
+        raise ShapeError(f"[{op}] shape {found}: sizes may not be negative")
+    return found

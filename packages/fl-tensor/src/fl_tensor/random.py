@@ -1,0 +1,174 @@
+"""Random numbers from explicit generators: a seed and a position in its Philox stream."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from fl_tensor import dispatch, dtypes, functions
+from fl_tensor.creation import DeviceLike, DTypeLike, _place
+from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
+from fl_tensor.dtypes import DType
+from fl_tensor.errors import ArgumentError, DTypeError
+from fl_tensor.frontend import shape_of
+from fl_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from fl_tensor.backend import TensorBackend
+
+Size = int | Sequence[int]
+
+
+class Generator:
+    """A stream of random numbers. The same seed gives the same numbers on every backend; a draw of n
+    elements and two draws that add up to n give the same elements."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = operator.index(seed) & 0xFFFFFFFFFFFFFFFF
+        self.offset = 0
+
+    def __repr__(self) -> str:
+        return f"Generator(seed={self.seed}, offset={self.offset})"
+
+    def state(self) -> dict[str, int]:
+        """Everything that determines the numbers to come: ``{"seed": ..., "offset": ...}``."""
+        return {"seed": self.seed, "offset": self.offset}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        """Go back (or forward) to a ``state()``. Raises ArgumentError for anything else."""
+        if set(state) != {"seed", "offset"} or not all(isinstance(v, int) for v in state.values()):
+            raise ArgumentError(f"[Generator] {state!r} is not a state: expected seed and offset")
+        self.seed, self.offset = state["seed"], state["offset"]
+
+    def split(self, n: int) -> list[Generator]:
+        """``n`` generators with seeds drawn from this one: independent streams."""
+        words = self.integers(0, 1 << 31, (n, 2)).tolist()
+        return [Generator((high << 32) | low) for high, low in words]
+
+    def uniform(
+        self,
+        shape: Size = (),
+        low: float = 0.0,
+        high: float = 1.0,
+        dtype: DTypeLike = None,
+        device: DeviceLike = None,
+        backend: TensorBackend | None = None,
+    ) -> Tensor:
+        """Uniform on [low, high)."""
+        x = self._draw("uniform", shape, dtype, device, backend, UNIFORM_WORDS)
+        return x if (low, high) == (0.0, 1.0) else x * (high - low) + low
+
+    def normal(
+        self,
+        shape: Size = (),
+        mean: float = 0.0,
+        std: float = 1.0,
+        dtype: DTypeLike = None,
+        device: DeviceLike = None,
+        backend: TensorBackend | None = None,
+    ) -> Tensor:
+        """Normal with the given mean and standard deviation."""
+        x = self._draw("normal", shape, dtype, device, backend, NORMAL_WORDS)
+        return x if (mean, std) == (0.0, 1.0) else x * std + mean
+
+    def integers(
+        self,
+        low: int,
+        high: int,
+        shape: Size = (),
+        dtype: DTypeLike = None,
+        device: DeviceLike = None,
+        backend: TensorBackend | None = None,
+    ) -> Tensor:
+        """Integers on [low, high), int64 by default; at most 2^31 different ones."""
+        span = high - low
+        if not 0 < span <= 1 << 31:
+            raise ArgumentError(f"[integers] low {low}, high {high}: need 0 < high - low <= 2^31")
+        # The high half of word times span (Lemire, 2019); the bias is below span / 2^32.
+        word = functions.bitwise_and(self._words(shape, device, backend).astype("int64"), 0xFFFFFFFF)
+        drawn = (word * span >> 32) + low
+        return drawn.astype(dtype or dtypes.DEFAULT_INT)
+
+    def bernoulli(
+        self,
+        shape: Size = (),
+        p: float = 0.5,
+        dtype: DTypeLike = None,
+        device: DeviceLike = None,
+        backend: TensorBackend | None = None,
+    ) -> Tensor:
+        """1 with probability ``p``, else 0; bool unless another dtype is given."""
+        if not 0.0 <= p <= 1.0:
+            raise ArgumentError(f"[bernoulli] p {p}: expected a probability")
+        x = self.uniform(shape, dtype=dtypes.DEFAULT_FLOAT, device=device, backend=backend) < p
+        return x.astype(dtype or dtypes.bool)
+
+    def permutation(
+        self, n: int, device: DeviceLike = None, backend: TensorBackend | None = None
+    ) -> Tensor:
+        """The numbers 0 .. n - 1 in random order, int64: the order of n random 62-bit keys."""
+        words = functions.bitwise_and(
+            self._words((n, 2), device, backend).astype("int64"), 0x7FFFFFFF
+        )
+        keys = functions.bitwise_left_shift(words[:, 0], 31) + words[:, 1]
+        return functions.argsort(keys)
+
+    def _words(self, shape: Size, device: DeviceLike, backend: TensorBackend | None) -> Tensor:
+        backend, place = _place(device, backend)
+        size = shape_of("random", shape)
+        bits = dispatch.ops_for(backend).random_bits(self.seed, self.offset, size, place)
+        x = Tensor(bits, backend)
+        self.offset += x.size
+        return x
+
+    def _draw(
+        self,
+        op: str,
+        shape: Size,
+        dtype: DTypeLike,
+        device: DeviceLike,
+        backend: TensorBackend | None,
+        words: dict[DType, int],
+    ) -> Tensor:
+        backend, place = _place(device, backend)
+        kind = dtypes.dtype(dtype or dtypes.DEFAULT_FLOAT)
+        if kind not in words:
+            raise DTypeError(f"[{op}] dtype {kind}: draw float32 or float64 and cast")
+        size = shape_of(op, shape)
+        draw = getattr(dispatch.ops_for(backend), op)
+        x = Tensor(draw(self.seed, self.offset, size, kind, place), backend)
+        self.offset += x.size * words[kind]
+        return x
+
+
+_process_generator = Generator(0)
+_context_generator: ContextVar[Generator | None] = ContextVar("fl_tensor_generator", default=None)
+
+
+def default_generator() -> Generator:
+    """The generator that random functions use here when none is passed."""
+    return _context_generator.get() or _process_generator
+
+
+def set_default_generator(generator: Generator) -> None:
+    """Make ``generator`` the default in this context (a thread of its own, say) and those it starts."""
+    _context_generator.set(generator)
+
+
+def seed(n: int) -> Generator:
+    """Restart the default generator from seed ``n``; returns it."""
+    generator = default_generator()
+    generator.set_state({"seed": operator.index(n) & 0xFFFFFFFFFFFFFFFF, "offset": 0})
+    return generator
+
+
+def rand(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
+    """Uniform on [0, 1). Options as in ``Generator.uniform``."""
+    return (generator or default_generator()).uniform(shape, **options)
+
+
+def randn(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
+    """Standard normal. Options as in ``Generator.normal``."""
+    return (generator or default_generator()).normal(shape, **options)

@@ -1,0 +1,282 @@
+"""Public functions that do more than promote and pass on: they complete or normalise arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from fl_tensor import dtypes, frontend
+from fl_tensor.dtypes import DType
+from fl_tensor.errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from fl_tensor.frontend import ArrayLike, axes, axis_of, prepare, run, shape_of
+
+__all__ = [
+    "avg_pool",
+    "broadcast_arrays",
+    "cast",
+    "conv",
+    "flip",
+    "gather",
+    "matmul",
+    "max_pool",
+    "nonzero",
+    "pad",
+    "permute",
+    "reshape",
+    "scatter",
+    "split",
+    "squeeze",
+    "where",
+]
+
+Pairs = int | Sequence[int] | Sequence[tuple[int, int]]
+
+
+def cast(x: ArrayLike, dtype: DType | str) -> Any:
+    """``x`` in another dtype: floats truncate towards zero, integers wrap, bool is ``x != 0``."""
+    (x,) = prepare("cast", "A", x)
+    return frontend.cast(x, dtypes.dtype(dtype))
+
+
+def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
+    """The same elements in C order in another shape; one size may be -1 (what is left over)."""
+    (x,) = prepare("reshape", "A", x)
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    if sizes.count(-1) == 1:
+        known = math.prod(n for n in sizes if n != -1)
+        if known == 0 or x.size % known:
+            raise ShapeError(f"[reshape] x {x.shape}: {x.size} elements do not fill {tuple(sizes)}")
+        sizes[sizes.index(-1)] = x.size // known
+    wanted = shape_of("reshape", sizes)
+    if math.prod(wanted) != x.size:
+        raise ShapeError(
+            f"[reshape] x {x.shape}: {x.size} elements do not fit {wanted}, "
+            f"which has {math.prod(wanted)}"
+        )
+    return x if wanted == x.shape else run("reshape", x, x._raw, wanted)
+
+
+def permute(x: ArrayLike, axes: Sequence[int]) -> Any:
+    """Axis i of the result is axis ``axes[i]`` of ``x``."""
+    (x,) = prepare("permute", "A", x)
+    order = tuple(axis_of("permute", a, x.shape) for a in axes)
+    if sorted(order) != list(range(x.ndim)):
+        raise ShapeError(f"[permute] x {x.shape}: {tuple(axes)} does not name each axis once")
+    return run("permute", x, x._raw, order)
+
+
+def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
+    """Without the given axes of size 1, or without all of them."""
+    (x,) = prepare("squeeze", "A", x)
+    if axis is None:
+        axis = [i for i, n in enumerate(x.shape) if n == 1]
+    return run("squeeze", x, x._raw, axes("squeeze", axis, x.shape))
+
+
+def flip(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
+    """The elements in reverse order along the given axes, or along all."""
+    (x,) = prepare("flip", "A", x)
+    return run("flip", x, x._raw, axes("flip", axis, x.shape))
+
+
+def split(x: ArrayLike, sizes: int | Sequence[int], axis: int = 0) -> list[Any]:
+    """Consecutive parts along ``axis``: of the given sizes, or that many equal ones."""
+    (x,) = prepare("split", "A", x)
+    axis = axis_of("split", axis, x.shape)
+    if isinstance(sizes, int):
+        if sizes < 1 or x.shape[axis] % sizes:
+            raise ShapeError(
+                f"[split] x {x.shape}: axis {axis} of {x.shape[axis]} has no {sizes} equal parts"
+            )
+        sizes = [x.shape[axis] // sizes] * sizes
+    return run("split", x, x._raw, tuple(sizes), axis)
+
+
+def pad(x: ArrayLike, widths: Pairs, value: Any = 0) -> Any:
+    """``x`` with ``value`` around it. ``widths``: a (before, after) pair per axis, one pair or one
+    int for all."""
+    (x,) = prepare("pad", "A", x)
+    pairs = _pairs("pad", widths, x.ndim, "widths")
+    if any(n < 0 for pair in pairs for n in pair):
+        raise ShapeError(f"[pad] x {x.shape}: widths {pairs} may not be negative")
+    low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+    value = float(value) if x.dtype.is_floating else value
+    return run("pad", x, x._raw, low, high, (0,) * x.ndim, value)
+
+
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Any:
+    """``x`` where ``condition`` (bool) holds, else ``y``; all three broadcast."""
+    condition, x, y = prepare("where", "APP", condition, x, y)
+    if condition.dtype is not dtypes.bool:
+        raise DTypeError(f"[where] condition is {condition.dtype}: expected bool, such as x != 0")
+    return run("where", x, condition._raw, x._raw, y._raw)
+
+
+def nonzero(x: ArrayLike) -> tuple[Any, ...]:
+    """Indices of the elements that are not zero: one 1-d int64 array per axis, C order."""
+    (x,) = prepare("nonzero", "A", x)
+    if not x.shape:
+        raise ShapeError("[nonzero] x has no axes: compare it with zero instead")
+    return run("nonzero", x, x._raw)
+
+
+def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Any:
+    """``x`` at integer ``indices`` along ``axis``, which the shape of ``indices`` replaces. Negative
+    indices count from the end. Raises IndexingError for one that is out of range."""
+    x, indices = prepare("gather", "AA", x, indices)
+    axis = axis_of("gather", axis, x.shape)
+    indices = in_range("gather", indices, x.shape[axis], axis, x.shape)
+    return run("gather", x, x._raw, indices._raw, axis)
+
+
+def scatter(
+    x: ArrayLike, indices: ArrayLike, updates: ArrayLike, axis: int = 0, mode: str = "set"
+) -> Any:
+    """``x`` with ``updates`` written (``"set"``) or added (``"add"``) where ``gather`` would read.
+    ``updates`` broadcast to the shape of ``gather(x, indices, axis)``."""
+    if mode not in ("set", "add"):
+        raise ArgumentError(f"[scatter] mode {mode!r}: expected 'set' or 'add'")
+    x, indices, updates = prepare("scatter", "AAA", x, indices, updates)
+    axis = axis_of("scatter", axis, x.shape)
+    indices = in_range("scatter", indices, x.shape[axis], axis, x.shape)
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    updates = frontend.cast(updates, x.dtype)
+    if updates.shape != shape:
+        updates = run("broadcast_to", updates, updates._raw, shape)
+    return run("scatter", x, x._raw, indices._raw, updates._raw, axis, mode)
+
+
+def in_range(op: str, indices: Any, size: int, axis: int, shape: Sequence[int]) -> Any:
+    """Integer indices with negative ones counted from the end. Reads the indices: IndexingError
+    names the first that is out of range."""
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"[{op}] indices are {indices.dtype}: expected integers")
+    if indices.dtype not in (dtypes.int64, dtypes.int32):
+        indices = frontend.cast(indices, dtypes.int64)
+    if indices.size == 0 or not indices._backend.has_values:
+        return indices
+    low, high = indices.min().item(), indices.max().item()
+    if low < -size or high >= size:
+        bad = low if low < -size else high
+        raise IndexingError(
+            f"[{op}] x {tuple(shape)}: index {bad} is out of range for axis {axis} of {size}"
+        )
+    return where(indices < 0, indices + size, indices) if low < 0 else indices
+
+
+def matmul(x: ArrayLike, y: ArrayLike) -> Any:
+    """Matrix product: (..., m, k) times (..., k, n), leading axes broadcast. A 1-d operand is a row
+    on the left, a column on the right, and its axis is dropped from the result."""
+    x, y = prepare("matmul", "NN", x, y)
+    if not x.shape or not y.shape:
+        raise ShapeError(f"[matmul] x {x.shape} and y {y.shape}: both need at least one axis")
+    row, column = x.ndim == 1, y.ndim == 1
+    if x.shape[-1] != y.shape[0 if column else -2]:
+        inner = y.shape[0 if column else -2]
+        raise ShapeError(
+            f"[matmul] x {x.shape} and y {y.shape}: inner dimensions differ "
+            f"({x.shape[-1]} != {inner})"
+        )
+    x = reshape(x, (1, *x.shape)) if row else x
+    y = reshape(y, (*y.shape, 1)) if column else y
+    result = run("matmul", x, x._raw, y._raw)
+    if row or column:
+        kept = result.shape[: result.ndim - 2]
+        kept += () if row else result.shape[-2:-1]
+        kept += () if column else result.shape[-1:]
+        result = reshape(result, kept)
+    return result
+
+
+def conv(
+    x: ArrayLike,
+    w: ArrayLike,
+    stride: int | Sequence[int] = 1,
+    padding: Pairs = 0,
+    input_dilation: int | Sequence[int] = 1,
+    kernel_dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Any:
+    """Cross-correlation of ``x`` (batch, channels, *spatial) with ``w`` (features, channels / groups,
+    *kernel). ``padding``: an int, an int per axis, or a (low, high) pair per axis, which may be
+    negative (cropping); strides and dilations: an int, or one per spatial axis."""
+    x, w = prepare("conv", "NN", x, w)
+    n = x.ndim - 2
+    if n < 1:
+        raise ShapeError(f"[conv] x {x.shape}: expected (batch, channels, *spatial)")
+    return run(
+        "conv",
+        x,
+        x._raw,
+        w._raw,
+        _per_axis("conv", stride, n, "stride"),
+        _pairs("conv", padding, n, "padding"),
+        _per_axis("conv", input_dilation, n, "input_dilation"),
+        _per_axis("conv", kernel_dilation, n, "kernel_dilation"),
+        groups,
+    )
+
+
+def max_pool(
+    x: ArrayLike,
+    window: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: Pairs = 0,
+) -> Any:
+    """The largest element of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults to
+    the window; padding never wins."""
+    (x,) = prepare("max_pool", "N", x)
+    n = max(x.ndim - 2, 1)
+    size = _per_axis("max_pool", window, n, "window")
+    step = size if stride is None else _per_axis("max_pool", stride, n, "stride")
+    return run("max_pool", x, x._raw, size, step, _pairs("max_pool", padding, n, "padding"))
+
+
+def avg_pool(
+    x: ArrayLike,
+    window: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: Pairs = 0,
+    count_include_pad: bool = True,
+) -> Any:
+    """The mean of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults to the window;
+    padding counts as zeros, or not at all with ``count_include_pad=False``."""
+    (x,) = prepare("avg_pool", "F", x)
+    n = max(x.ndim - 2, 1)
+    size = _per_axis("avg_pool", window, n, "window")
+    step = size if stride is None else _per_axis("avg_pool", stride, n, "stride")
+    pairs = _pairs("avg_pool", padding, n, "padding")
+    return run("avg_pool", x, x._raw, size, step, pairs, count_include_pad)
+
+
+def broadcast_arrays(*xs: ArrayLike) -> list[Any]:
+    """The arrays, each broadcast to their common shape."""
+    from fl_tensor import rules
+
+    made = prepare("broadcast_arrays", "A" * len(xs), *xs)
+    shape: tuple[int, ...] = ()
+    for x in made:
+        shape = rules.broadcast("broadcast_arrays", shape, x.shape)
+    return [run("broadcast_to", x, x._raw, shape) for x in made]
+
+
+def _per_axis(op: str, value: int | Sequence[int], n: int, name: str) -> tuple[int, ...]:
+    found = (value,) * n if isinstance(value, int) else tuple(value)
+    if len(found) != n or not all(isinstance(v, int) for v in found):
+        raise ShapeError(f"[{op}] {name} {value!r}: expected an int, or one int per each of {n} axes")
+    return found
+
+
+def _pairs(op: str, value: Any, n: int, name: str) -> tuple[tuple[int, int], ...]:
+    if isinstance(value, int):
+        return ((value, value),) * n
+    given = list(value)
+    if len(given) == 2 and all(isinstance(v, int) for v in given) and name == "widths":
+        return ((given[0], given[1]),) * n
+    pairs = tuple((v, v) if isinstance(v, int) else tuple(v) for v in given)
+    if len(pairs) != n or any(len(p) != 2 for p in pairs):
+        raise ShapeError(
+            f"[{op}] {name} {value!r}: expected an int, or an int or (low, high) per each of {n} axes"
+        )
+    return pairs  # type: ignore[return-value]

@@ -1,0 +1,133 @@
+"""``Tensor``: the handle that users hold around an adapter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fl_tensor import dispatch, dtypes
+from fl_tensor.array import Array
+from fl_tensor.device import Device
+from fl_tensor.dtypes import DType
+from fl_tensor.errors import ArgumentError, BackendError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from fl_tensor.backend import TensorAdapter, TensorBackend
+
+_FORMATS = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+    "float32": "f",
+    "float64": "d",
+}
+
+
+class Tensor(Array):
+    """A value and the backend that owns it.
+
+    Handles have value semantics: indexing gives values, and ``x[i] = v`` or ``x += y`` give this
+    handle a new value; no other handle sees it. Make tensors with ``ft.asarray``, ``ft.zeros`` ....
+    """
+
+    __slots__ = ("__weakref__", "_adapter", "_backend")
+
+    def __init__(self, adapter: TensorAdapter, backend: TensorBackend) -> None:
+        self._adapter = adapter
+        self._backend = backend
+
+    @property
+    def _raw(self) -> Any:
+        return self._adapter
+
+    def _ops(self) -> Any:
+        return dispatch.ops_for(self._backend)
+
+    def _wrap(self, raw: Any) -> Self:
+        return type(self)(raw, self._backend)
+
+    def _tensor(self) -> Tensor:
+        return self
+
+    @property
+    def adapter(self) -> TensorAdapter:
+        """The backend's value, for those who work below the front end."""
+        return self._adapter
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        from fl_tensor import indexing
+
+        indexing.setitem(self, index, value)
+
+    def to(self, target: DType | Device | str | TensorBackend) -> Tensor:
+        """The same values in another dtype, on another device, or on another backend.
+
+        ``target`` is a DType or its name, a Device or its name, or a backend object
+        (``ft.get_backend("name")``). Raises BackendError if the backend has no such device.
+        """
+        from fl_tensor.creation import frombytes
+
+        if isinstance(target, DType) or (isinstance(target, str) and target in dtypes.ALL):
+            return self.astype(target)
+        if isinstance(target, (Device, str)):
+            device = Device.parse(target)
+            if device == self.device:
+                return self
+            if device not in self._backend.devices():
+                have = ", ".join(map(str, self._backend.devices()))
+                raise BackendError(f"backend {self._backend.name!r} has no {device}; it has {have}")
+            return frombytes(self.tobytes(), self.shape, self.dtype, device, self._backend)
+        if target is self._backend:
+            return self
+        return frombytes(self.tobytes(), self.shape, self.dtype, None, target)
+
+    def _values(self) -> memoryview:
+        # The elements as Python scalars: a flat memoryview with their format.
+        if self.dtype.name not in _FORMATS:
+            return self.astype(dtypes.float32 if self.dtype.is_floating else self.dtype)._values()
+        return self.tobytes().cast(_FORMATS[self.dtype.name])  # type: ignore[call-overload]
+
+    def numpy(self) -> Any:
+        from fl_tensor.backends.numpy import interop
+
+        return interop.to_numpy(self)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        from fl_tensor.backends.numpy import interop
+
+        return interop.to_dlpack(self, options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        if self.device.kind != "cpu":
+            raise BackendError(f"DLPack: a tensor on {self.device} is exported by its own backend")
+        return (1, 0)
+
+    def __copy__(self) -> Tensor:
+        return Tensor(self._adapter, self._backend)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        # Values are immutable: another handle is as good as another copy.
+        return Tensor(self._adapter, self._backend)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (bytes(self.tobytes()), self.shape, self.dtype.name, self._backend.name)
+
+    def __repr__(self) -> str:
+        from fl_tensor import display
+
+        return display.describe(self)
+
+
+def _unpickle(data: bytes, shape: tuple[int, ...], dtype: str, backend: str) -> Tensor:
+    from fl_tensor.creation import frombytes
+
+    if backend not in dispatch.backends():
+        raise ArgumentError(f"a pickled tensor needs backend {backend!r}, which is not installed")
+    return frombytes(data, shape, dtype, None, dispatch.get_backend(backend))

@@ -1,0 +1,236 @@
+"""Rows of products, convolution, pooling and normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fl_tensor.dtypes import DType
+from fl_tensor.testing.builders import listed
+from fl_tensor.testing.hostdata import HostArray
+from fl_tensor.testing.opcase import (
+    BROADCAST,
+    EDGE,
+    EMPTY,
+    NON_CONTIGUOUS,
+    PLAIN,
+    OpCase,
+    Sample,
+    Samples,
+    Tolerance,
+    operand,
+)
+from fl_tensor.testing.references import windows
+from fl_tensor.testing.references.exact import integers
+from fl_tensor.testing.values import Shape, numbers, relaid
+
+NUMBERS = "iuf"
+SMOOTH = (PLAIN, BROADCAST, NON_CONTIGUOUS, EDGE)
+SUMMED = Tolerance(8, scale=8.0)
+COMPOSED = Tolerance(16, scale=4.0)
+LAYOUTS = ("permuted", "stepped", "reversed")
+
+_MATMULS = (
+    (PLAIN, (2, 3), (3, 4)),
+    (PLAIN, (1, 1), (1, 1)),
+    (PLAIN, (2, 2, 3), (2, 3, 2)),
+    (BROADCAST, (2, 1, 2, 3), (3, 3, 2)),
+    (BROADCAST, (2, 3), (2, 3, 1)),
+    (EMPTY, (0, 3), (3, 2)),
+    (EMPTY, (2, 0), (0, 3)),
+    (EMPTY, (0, 2, 3), (1, 3, 2)),
+)
+_DOTS = (
+    (PLAIN, (3,), (3,)),
+    (PLAIN, (2, 3), (2, 3)),
+    (BROADCAST, (2, 1, 3), (4, 3)),
+    (EMPTY, (0,), (0,)),
+    (EMPTY, (0, 3), (0, 3)),
+)
+_OUTERS = ((PLAIN, (2,), (3,)), (EMPTY, (0,), (2,)))
+_LINEARS: tuple[tuple[str, tuple[Shape, ...]], ...] = (
+    (PLAIN, ((2, 3), (4, 3), (4,))),
+    (PLAIN, ((2, 2, 3), (4, 3))),
+    (PLAIN, ((3,), (2, 3), (2,))),
+    (EMPTY, ((0, 3), (2, 3), (2,))),
+    (EMPTY, ((2, 0), (3, 0), (3,))),
+)
+#: label, x, w, stride, padding, input dilation, kernel dilation, groups
+_CONVS = (
+    (PLAIN, (2, 2, 5), (3, 2, 3), (1,), ((0, 0),), (1,), (1,), 1),
+    (PLAIN, (1, 2, 4, 5), (2, 2, 2, 3), (2, 1), ((1, 0), (1, 2)), (1, 1), (1, 1), 1),
+    (PLAIN, (2, 4, 5), (6, 2, 2), (1,), ((1, 1),), (1,), (1,), 2),
+    (PLAIN, (1, 3, 4, 4), (3, 1, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 3),
+    (PLAIN, (1, 1, 4, 4), (2, 1, 2, 2), (1, 2), ((0, 1), (2, 0)), (2, 3), (2, 1), 1),
+    (PLAIN, (1, 2, 3, 3, 3), (2, 2, 2, 2, 2), (1, 1, 2), ((0, 0),) * 3, (1,) * 3, (1,) * 3, 1),
+    (EDGE, (1, 1, 7), (1, 1, 2), (2,), ((-1, -2),), (1,), (1,), 1),
+    (EDGE, (1, 2, 5), (2, 1, 2), (1,), ((-1, 2),), (2,), (3,), 2),
+    (EDGE, (1, 1, 5, 4), (1, 1, 2, 2), (1, 1), ((2, -1), (-1, 1)), (1, 2), (2, 1), 1),
+    (EDGE, (2, 2, 1), (2, 2, 1), (3,), ((0, 0),), (1,), (1,), 1),
+    (EMPTY, (0, 2, 5), (3, 2, 3), (1,), ((0, 0),), (1,), (1,), 1),
+    (EMPTY, (1, 0, 4), (2, 0, 2), (1,), ((0, 0),), (1,), (1,), 1),
+)
+#: label, x, window, stride, padding
+_POOLS = (
+    (PLAIN, (2, 2, 4, 5), (2, 2), (2, 2), ((0, 0), (0, 0))),
+    (PLAIN, (1, 2, 5), (3,), (2,), ((1, 1),)),
+    (PLAIN, (1, 1, 4, 4), (3, 2), (1, 2), ((1, 2), (0, 1))),
+    (EDGE, (1, 1, 3), (1,), (2,), ((0, 0),)),
+    (EMPTY, (0, 2, 4), (2,), (2,), ((0, 0),)),
+)
+
+
+def _pairs(rows: tuple[tuple[str, Shape, Shape], ...], laid: tuple[Shape, Shape]) -> Samples:
+    def samples(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+        def value(shape: Shape) -> object:
+            return numbers(dtype, rng, shape, "near_one")
+
+        for label, a, b in rows:
+            yield Sample(label, (value(a), value(b)))
+        for layout in LAYOUTS:
+            x, y = (numbers(dtype, rng, shape, "near_one") for shape in laid)
+            yield Sample(NON_CONTIGUOUS, (relaid(x, layout), y))
+            yield Sample(NON_CONTIGUOUS, (x, relaid(y, layout)))
+
+    return listed(samples)
+
+
+def _convs(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+    for label, x, w, *args in _CONVS:
+        pair = (numbers(dtype, rng, x, "near_one"), numbers(dtype, rng, w, "near_one"))
+        yield Sample(label, (*pair, *args))
+    for layout in LAYOUTS:
+        x_, w_ = numbers(dtype, rng, (1, 2, 4, 3)), numbers(dtype, rng, (2, 2, 2, 2), "near_one")
+        args = ((1, 1), ((1, 0), (0, 0)), (1, 1), (1, 1), 1)
+        yield Sample(NON_CONTIGUOUS, (relaid(x_, layout), w_, *args))
+        yield Sample(NON_CONTIGUOUS, (x_, relaid(w_, layout), *args))
+
+
+def _pools(*options: bool) -> Samples:
+    def samples(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+        for label, shape, *args in _POOLS:
+            for option in [(o,) for o in options] or [()]:
+                yield Sample(label, (numbers(dtype, rng, shape, "distinct"), *args, *option))
+        for layout in LAYOUTS:
+            x = relaid(numbers(dtype, rng, (1, 2, 4, 3), "distinct"), layout)
+            yield Sample(NON_CONTIGUOUS, (x, (2, 2), (1, 1), ((1, 0), (0, 1))))
+        if dtype.is_floating:
+            special = operand([[[1.0, float("nan"), 2.0, -float("inf")]]], dtype)
+            yield Sample(EDGE, (special, (2,), (2,), ((0, 0),)))
+
+    return listed(samples)
+
+
+def _linear(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+    for label, shapes in _LINEARS:
+        yield Sample(label, tuple(numbers(dtype, rng, s, "near_one") for s in shapes))
+    x, w = numbers(dtype, rng, (2, 3), "near_one"), numbers(dtype, rng, (4, 3), "near_one")
+    for layout in LAYOUTS:
+        yield Sample(NON_CONTIGUOUS, (relaid(x, layout), relaid(w, layout)))
+
+
+def _linear_reference(x: HostArray, w: HostArray, bias: HostArray | None = None) -> HostArray:
+    y = np.einsum("...i,oi->...o", x, w)
+    return np.asarray(y if bias is None else y + bias)
+
+
+def _layer_norms(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+    def x(*shape: int) -> object:
+        return numbers(dtype, rng, shape)
+
+    yield Sample(PLAIN, (x(2, 4), x(4), x(4), (1,)))
+    yield Sample(PLAIN, (x(2, 3, 2), x(3, 2), None, (1, 2), 1e-3))
+    yield Sample(PLAIN, (x(3, 2), None, None, (0,)))
+    yield Sample(EMPTY, (x(0, 4), x(4), x(4), (1,)))
+    for layout in LAYOUTS:
+        laid = relaid(numbers(dtype, rng, (2, 4)), layout)
+        yield Sample(NON_CONTIGUOUS, (laid, x(4), x(4), (1,)))
+
+
+def _layer_norm(
+    x: HostArray,
+    weight: HostArray | None,
+    bias: HostArray | None,
+    axis: Shape,
+    eps: float = 1e-5,
+) -> HostArray:
+    shape = [n if i in axis else 1 for i, n in enumerate(x.shape)]
+    count = np.prod([x.shape[a] for a in axis])
+    centred = x - x.sum(axis, keepdims=True) / count
+    y = centred / np.sqrt((centred**2).sum(axis, keepdims=True) / count + eps)
+    y = y if weight is None else y * weight.reshape(shape)
+    return y if bias is None else y + bias.reshape(shape)
+
+
+def _batch_norms(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+    def row(label: str, shape: Shape, axis: int, layout: str = "contiguous") -> Sample:
+        n = (shape[axis],)
+        x = relaid(numbers(dtype, rng, shape), layout)
+        mean, weight, bias = (numbers(dtype, rng, n) for _ in range(3))
+        return Sample(label, (x, mean, numbers(dtype, rng, n, "positive"), weight, bias, axis))
+
+    yield row(PLAIN, (2, 3, 2), 1)
+    yield row(PLAIN, (4, 2), 0)
+    yield row(EMPTY, (0, 3), 1)
+    for layout in LAYOUTS:
+        yield row(NON_CONTIGUOUS, (2, 3), 1, layout)
+    x, mean = numbers(dtype, rng, (2, 3)), numbers(dtype, rng, (3,))
+    yield Sample(PLAIN, (x, mean, numbers(dtype, rng, (3,), "positive"), None, None, 1, 0.1))
+
+
+def _batch_norm(
+    x: HostArray,
+    mean: HostArray,
+    variance: HostArray,
+    weight: HostArray | None = None,
+    bias: HostArray | None = None,
+    axis: int = 1,
+    eps: float = 1e-5,
+) -> HostArray:
+    rows = np.moveaxis(x, axis, -1)
+    y = (rows - mean) / np.sqrt(variance + eps)
+    y = y if weight is None else y * weight
+    return np.moveaxis(y if bias is None else y + bias, -1, axis)
+
+
+def _exact_matmul(x: HostArray, y: HostArray) -> HostArray:
+    return np.matmul(x.astype(np.int64), y.astype(np.int64))
+
+
+def _dot(x: HostArray, y: HostArray) -> HostArray:
+    wide = np.int64 if x.dtype.kind in "iu" else x.dtype
+    return np.asarray(np.einsum("...i,...i->...", x.astype(wide), y.astype(wide)))
+
+
+CASES = (
+    OpCase(
+        "matmul",
+        _pairs(_MATMULS, ((2, 3), (3, 4))),
+        integers(_exact_matmul, np.matmul),
+        "iufc",
+        tolerance=SUMMED,
+        grad=SMOOTH,
+    ),
+    OpCase(
+        "conv",
+        listed(_convs),
+        windows.conv,
+        NUMBERS,
+        tolerance=Tolerance(16, scale=8.0),
+        grad=SMOOTH,
+    ),
+    OpCase("dot", _pairs(_DOTS, ((2, 3), (2, 3))), _dot, NUMBERS, tolerance=SUMMED, grad=SMOOTH),
+    OpCase("outer", _pairs(_OUTERS, ((2,), (3,))), integers(np.outer), NUMBERS, grad=SMOOTH),
+    OpCase("linear", listed(_linear), _linear_reference, tolerance=SUMMED, grad=SMOOTH),
+    OpCase("max_pool", _pools(), windows.max_pool, NUMBERS, grad=(PLAIN, NON_CONTIGUOUS)),
+    OpCase(
+        "avg_pool",
+        _pools(True, False),
+        windows.avg_pool,
+        tolerance=SUMMED,
+        grad=(PLAIN, NON_CONTIGUOUS),
+    ),
+    OpCase("layer_norm", listed(_layer_norms), _layer_norm, tolerance=COMPOSED, grad=SMOOTH),
+    OpCase("batch_norm", listed(_batch_norms), _batch_norm, tolerance=COMPOSED, grad=SMOOTH),
+)

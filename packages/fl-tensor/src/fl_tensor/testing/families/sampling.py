@@ -1,0 +1,54 @@
+"""Rows of random numbers: bit for bit, and normals to 4 units in the last place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fl_tensor.dtypes import DType
+from fl_tensor.testing.builders import listed
+from fl_tensor.testing.opcase import DEVICE, EDGE, EMPTY, PLAIN, ZERO_D, OpCase, Sample, Tolerance
+from fl_tensor.testing.references import random
+from fl_tensor.testing.references.philox import random_bits
+
+SEEDS = (0, 1, 0xFFFFFFFF, 0x123456789ABCDEF0, 2**64 - 1)
+#: The first of a block, inside one, across two, and where the counter's low half overflows.
+OFFSETS = (1, 2, 3, 4, 7, 4 * 2**32 - 2, 2**40 + 5)
+
+
+def _random_bits(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+    for seed in SEEDS:
+        yield Sample(PLAIN, (seed, 0, (9,), DEVICE))
+    for offset in OFFSETS:
+        yield Sample(EDGE, (42, offset, (2, 3), DEVICE))
+    yield Sample(ZERO_D, (7, 5, (), DEVICE))
+    yield Sample(EMPTY, (7, 5, (3, 0), DEVICE))
+
+
+def _draws(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+    for seed in SEEDS:
+        yield Sample(PLAIN, (seed, 0, (3, 4), dtype, DEVICE))
+    for offset in OFFSETS:
+        yield Sample(EDGE, (42, offset, (5,), dtype, DEVICE))
+    yield Sample(ZERO_D, (7, 5, (), dtype, DEVICE))
+    yield Sample(EMPTY, (7, 5, (0, 2), dtype, DEVICE))
+
+
+CASES = (
+    OpCase(
+        "random_bits",
+        listed(_random_bits),
+        lambda seed, offset, shape, device: random_bits(seed, offset, shape),
+        "i",
+        only=("int32",),
+    ),
+    OpCase("uniform", listed(_draws), random.uniform, only=("float32", "float64")),
+    OpCase(
+        "normal",
+        listed(_draws),
+        random.normal,
+        only=("float32", "float64"),
+        tolerance=Tolerance(4),
+    ),
+)

@@ -1,0 +1,41 @@
+"""Uniform and normal numbers as the contract makes them of Philox words, in NumPy float64.
+
+Roundings that the contract prescribes (the float32 casts and products before the transcendental
+functions) are repeated here; what follows is exact to float64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fl_tensor.dtypes import DType
+from fl_tensor.testing.hostdata import HostArray
+from fl_tensor.testing.references.philox import words
+
+Shape = tuple[int, ...]
+
+
+def uniform(seed: int, offset: int, shape: Shape, dtype: DType, device: object = None) -> HostArray:
+    """float32: the top 24 bits of a word; float64: the top 27 and 26 bits of two."""
+    count = int(np.prod(shape, dtype=np.int64))
+    if dtype.name == "float32":
+        return ((words(seed, offset, count) >> 8) * 2.0**-24).reshape(shape)
+    pairs = words(seed, offset, 2 * count).astype(np.uint64).reshape(count, 2)
+    whole = (pairs[:, 0] >> 5) * 2**26 + (pairs[:, 1] >> 6)
+    return (whole * 2.0**-53).reshape(shape)
+
+
+def normal(seed: int, offset: int, shape: Shape, dtype: DType, device: object = None) -> HostArray:
+    """Box & Muller's cosine branch of two uniforms."""
+    count = int(np.prod(shape, dtype=np.int64))
+    if dtype.name == "float32":
+        pairs = words(seed, offset, 2 * count).reshape(count, 2)
+        single = np.float32
+        u = ((pairs[:, 0] >> 1).astype(single) + single(1)) * single(2.0**-31)
+        v = (pairs[:, 1] >> 8).astype(single) * single(2.0**-24)
+        angle = (v * single(2 * np.pi)).astype(np.float64)
+        wide = u.astype(np.float64)
+    else:
+        both = uniform(seed, offset, (count, 2), dtype)
+        wide, angle = 1.0 - both[:, 0], 2 * np.pi * both[:, 1]
+    return (np.sqrt(-2 * np.log(wide)) * np.cos(angle)).reshape(shape)

@@ -1,0 +1,89 @@
+"""Convolution and pooling from their definitions, one output place at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fl_tensor.testing.hostdata import HostArray
+
+Shape = tuple[int, ...]
+Padding = tuple[tuple[int, int], ...]
+
+
+def conv(
+    x: HostArray,
+    w: HostArray,
+    stride: Shape,
+    padding: Padding,
+    input_dilation: Shape,
+    kernel_dilation: Shape,
+    groups: int = 1,
+) -> HostArray:
+    """Cross-correlation; integers stay exact."""
+    x = _framed(_dilated(x, input_dilation), padding, 0)
+    w = _dilated(w, kernel_dilation)
+    places = list(_places(x.shape[2:], w.shape[2:], stride))
+    kind = np.int64 if x.dtype.kind in "iu" else np.float64
+    out = np.zeros((x.shape[0], w.shape[0], *_sizes(x.shape[2:], w.shape[2:], stride)), kind)
+    per_group, channels = w.shape[0] // groups, w.shape[1]
+    for at, window in places:
+        for feature in range(w.shape[0]):
+            first = (feature // per_group) * channels
+            part = x[(slice(None), slice(first, first + channels), *window)]
+            product = part.astype(kind) * w[feature].astype(kind)
+            out[(slice(None), feature, *at)] = product.reshape(x.shape[0], -1).sum(1)
+    return out
+
+
+def max_pool(x: HostArray, window: Shape, stride: Shape, padding: Padding) -> HostArray:
+    low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    return _pooled(_framed(x, padding, low), window, stride, "max")
+
+
+def avg_pool(
+    x: HostArray, window: Shape, stride: Shape, padding: Padding, count_include_pad: bool = True
+) -> HostArray:
+    total = _pooled(_framed(x, padding, 0.0), window, stride, "sum")
+    inside = np.ones((1, 1, *x.shape[2:]))
+    if count_include_pad:
+        return total / np.prod(window)
+    return total / _pooled(_framed(inside, padding, 0.0), window, stride, "sum")
+
+
+def _pooled(x: HostArray, window: Shape, stride: Shape, method: str) -> HostArray:
+    out = np.zeros((*x.shape[:2], *_sizes(x.shape[2:], window, stride)), x.dtype)
+    for at, places in _places(x.shape[2:], window, stride):
+        part = x[(slice(None), slice(None), *places)].reshape(*x.shape[:2], -1)
+        out[(slice(None), slice(None), *at)] = getattr(part, method)(-1)
+    return out
+
+
+def _sizes(spatial: Shape, window: Shape, stride: Shape) -> Shape:
+    return tuple((n - k) // s + 1 for n, k, s in zip(spatial, window, stride, strict=True))
+
+
+def _places(
+    spatial: Shape, window: Shape, stride: Shape
+) -> Iterator[tuple[Shape, tuple[slice, ...]]]:
+    for at in np.ndindex(_sizes(spatial, window, stride)):
+        starts = [i * s for i, s in zip(at, stride, strict=True)]
+        yield at, tuple(slice(i, i + k) for i, k in zip(starts, window, strict=True))
+
+
+def _dilated(x: HostArray, factors: Shape) -> HostArray:
+    sizes = [max(0, (n - 1) * f + 1) for n, f in zip(x.shape[2:], factors, strict=True)]
+    out = np.zeros((*x.shape[:2], *sizes), x.dtype)
+    out[(slice(None), slice(None), *(slice(None, None, f) for f in factors))] = x
+    return out
+
+
+def _framed(x: HostArray, padding: Padding, value: float) -> HostArray:
+    """Padded where positive, cropped where negative."""
+    for axis, (low, high) in enumerate(padding, start=2):
+        width = [(0, 0)] * x.ndim
+        width[axis] = (max(low, 0), max(high, 0))
+        x = np.pad(x, width, constant_values=value)
+        x = np.take(x, range(max(-low, 0), x.shape[axis] - max(-high, 0)), axis)
+    return x
