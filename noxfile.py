@@ -279,9 +279,14 @@ def demo(session: nox.Session) -> None:
 @nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
 def oracles(session: nox.Session) -> None:
     """Compare with PyTorch on the CPU: packages/*/tests/oracles."""
-    session.install(*BUILD)
-    extras = {"fl-vision": "[digits]"}
-    session.install("--no-build-isolation", *editable(*PACKAGES, extras=extras), TORCH)
-    session.install(*test_requirements(*PACKAGES))
     found = [str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("packages/*/tests/oracles"))]
+    if not found:
+        session.error("there is no packages/*/tests/oracles to run")
+    session.install(*BUILD)
+    session.install(
+        "--no-build-isolation",
+        *editable(*PACKAGES, extras={"fl-vision": "[digits]"}),
+        *test_requirements(*PACKAGES),
+        TORCH,
+    )
     session.run("python", "-m", "pytest", "-q", *found, *session.posargs)
