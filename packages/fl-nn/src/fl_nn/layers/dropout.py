@@ -1,0 +1,34 @@
+"""Dropout: in training, each value is zeroed with a probability."""
+
+from __future__ import annotations
+
+import fl_tensor as ft
+from fl_nn.errors import ModuleError
+from fl_nn.module import Module
+
+
+class Dropout(Module):
+    """In training, zeroes each element with probability `p` and scales the rest by 1 / (1 - p);
+    in evaluation, passes its input on.
+
+    The masks come from the module's own `generator` (split from the default one unless given), so
+    that what other layers draw does not change them. Srivastava et al., 2014.
+    """
+
+    def __init__(self, p: float = 0.5, *, generator: ft.Generator | None = None) -> None:
+        if not 0.0 <= p <= 1.0:
+            raise ModuleError(f"[Dropout] p={p}: a probability lies in [0, 1]")
+        self.p = p
+        self.generator = generator or ft.default_generator().split(1)[0]
+
+    def forward(self, x: ft.Array) -> ft.Array:
+        if not self.training or self.p == 0.0:
+            return x
+        if self.p == 1.0:
+            return x * 0.0
+        keep = 1.0 - self.p
+        mask = self.generator.bernoulli(x.shape, keep, device=x.device, backend=x.backend)
+        return x * (mask.astype(x.dtype) * (1.0 / keep))
+
+    def extra_repr(self) -> str:
+        return f"{self.p}"

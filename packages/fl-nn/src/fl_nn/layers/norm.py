@@ -1,0 +1,129 @@
+"""BatchNorm and LayerNorm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import fl_tensor as ft
+from fl_nn import init
+from fl_nn.errors import ModuleError
+from fl_nn.module import Module, Parameter
+from fl_nn.values import tensor_of
+
+
+class BatchNorm(Module):
+    """Normalises each of `features` along `axis` over all other axes. Ioffe & Szegedy, 2015.
+
+    In training the statistics are those of the batch, and running ones follow them: new = (1 -
+    momentum) old + momentum batch (unbiased variance); `momentum=None` averages over all batches.
+    In evaluation the running ones are used. With `track_stats=False` it is always the batch's.
+
+    Parameters weight (ones) and bias (zeros), unless `affine=False`; buffers running_mean,
+    running_var, num_batches_tracked: names and values as PyTorch's BatchNorm1d/2d/3d.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        axis: int = 1,
+        momentum: float | None = 0.1,
+        eps: float = 1e-5,
+        affine: bool = True,
+        track_stats: bool = True,
+        *,
+        dtype: ft.DType | None = None,
+    ) -> None:
+        if features < 1 or (momentum is not None and not 0.0 <= momentum <= 1.0):
+            raise ModuleError(
+                f"[BatchNorm] features={features}, momentum={momentum}: at least 1 feature, and "
+                "momentum in [0, 1] or None"
+            )
+        self.features, self.axis, self.momentum, self.eps = features, axis, momentum, eps
+        shape = (features,)
+        self.weight = Parameter(init.constant(shape, 1.0, dtype=dtype)) if affine else None
+        self.bias = Parameter(init.constant(shape, 0.0, dtype=dtype)) if affine else None
+        self.running_mean: ft.Tensor | None
+        self.running_var: ft.Tensor | None
+        self.num_batches_tracked: ft.Tensor | None
+        zeros, ones = (init.constant(shape, v, dtype=dtype) for v in (0.0, 1.0))
+        self.register_buffer("running_mean", zeros if track_stats else None)
+        self.register_buffer("running_var", ones if track_stats else None)
+        count = ft.zeros((), ft.int64) if track_stats else None
+        self.register_buffer("num_batches_tracked", count)
+
+    def forward(self, x: ft.Array) -> ft.Array:
+        axis = self._axis(x)
+        if not self.training and self.running_mean is not None:
+            mean, variance = self.running_mean, self.running_var
+            return ft.batch_norm(x, mean, variance, self.weight, self.bias, axis, self.eps)
+        over = tuple(i for i in range(x.ndim) if i != axis)
+        samples = x.size // self.features
+        if samples < 2:
+            raise ft.ShapeError(
+                f"[BatchNorm] x {x.shape}: {samples} value per feature has no variance; train with "
+                "larger batches (policy='skip_last' drops a last one that is too small)"
+            )
+        mean = ft.mean(x, over)
+        variance = ft.var(x, over)
+        if self.training and self.running_mean is not None:
+            self._track(mean, variance, samples)
+        return ft.batch_norm(x, mean, variance, self.weight, self.bias, axis, self.eps)
+
+    def _track(self, mean: ft.Array, variance: ft.Array, samples: int) -> None:
+        self.num_batches_tracked = self.num_batches_tracked + 1
+        rate = self.momentum
+        if rate is None:
+            rate = 1.0 / self.num_batches_tracked.item()
+        unbiased = tensor_of(variance) * (samples / (samples - 1))
+        self.running_mean = self.running_mean * (1.0 - rate) + tensor_of(mean) * rate
+        self.running_var = self.running_var * (1.0 - rate) + unbiased * rate
+
+    def _axis(self, x: ft.Array) -> int:
+        axis = self.axis + x.ndim if self.axis < 0 else self.axis
+        if not 0 <= axis < x.ndim or x.shape[axis] != self.features:
+            raise ft.ShapeError(
+                f"[BatchNorm] x {x.shape}: expected {self.features} features on axis {self.axis}"
+            )
+        return axis
+
+    def extra_repr(self) -> str:
+        text = f"{self.features}, eps={self.eps}, momentum={self.momentum}"
+        if self.axis != 1:
+            text += f", axis={self.axis}"
+        if self.weight is None:
+            text += ", affine=False"
+        return text + ("" if self.running_mean is not None else ", track_stats=False")
+
+
+class LayerNorm(Module):
+    """Normalises each sample over its last axes, which have the sizes `shape`. Ba et al., 2016.
+
+    Parameters weight (ones) and bias (zeros) of that shape, unless `affine=False`.
+    """
+
+    def __init__(
+        self,
+        shape: int | Sequence[int],
+        eps: float = 1e-5,
+        affine: bool = True,
+        bias: bool = True,
+        *,
+        dtype: ft.DType | None = None,
+    ) -> None:
+        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if not self.shape or min(self.shape) < 1:
+            raise ModuleError(f"[LayerNorm] shape {self.shape}: give the sizes of the last axes")
+        self.eps = eps
+        ones, zeros = (init.constant(self.shape, v, dtype=dtype) for v in (1.0, 0.0))
+        self.weight = Parameter(ones) if affine else None
+        self.bias = Parameter(zeros) if affine and bias else None
+
+    def forward(self, x: ft.Array) -> ft.Array:
+        axes = tuple(range(x.ndim - len(self.shape), x.ndim))
+        if axes[0] < 0 or x.shape[axes[0] :] != self.shape:
+            raise ft.ShapeError(f"[LayerNorm] x {x.shape}: expected (..., {self.shape}) at the end")
+        return ft.layer_norm(x, self.weight, self.bias, axes, self.eps)
+
+    def extra_repr(self) -> str:
+        text = f"{self.shape}, eps={self.eps}"
+        return text + ("" if self.weight is not None else ", affine=False")

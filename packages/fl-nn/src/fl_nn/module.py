@@ -1,0 +1,292 @@
+"""Module: a function with parameters, and a tree of them by attribute names.
+
+There is no registry beside the object: what a module owns is what its attributes hold. Parameters,
+modules, and lists, tuples or dicts of them are found by walking the attributes in order of
+assignment, so `self.layers = [Linear(4, 4), Linear(4, 4)]` names `layers.0.weight` and so on.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import fl_tensor as ft
+from fl_autograd import Variable
+from fl_nn.errors import ModuleError, StateDictError
+
+Hook = Callable[["Module", tuple[Any, ...], Any], Any]
+M = TypeVar("M", bound="Module")
+
+
+class Parameter(Variable):
+    """A Variable that a module learns: found by name, updated by an optimizer."""
+
+    __slots__ = ()
+
+    def __init__(self, value: Any, requires_grad: bool = True) -> None:
+        super().__init__(value, requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        # Values are immutable: a second handle on the same one is a full copy.
+        return Parameter(_snapshot(self.tensor), self.requires_grad)
+
+
+class Module:
+    """Base class of layers and models: assign parameters and modules to attributes, write
+    `forward`.
+
+    `training` tells layers such as Dropout which of their two behaviours is wanted.
+    """
+
+    training: bool = True
+    _buffers: Mapping[str, bool] = {}
+    _forward_hooks: tuple[Hook, ...] = ()
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        """The computation. Every concrete module defines it."""
+        raise ModuleError(
+            f"{type(self).__name__} defines no forward(); write it, or call its parts one by one"
+        )
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        output = self.forward(*inputs, **options)
+        if self._forward_hooks:
+            for hook in self._forward_hooks:
+                replaced = hook(self, inputs, output)
+                output = output if replaced is None else replaced
+        return output
+
+    def register_forward_hook(self, hook: Hook) -> Callable[[], None]:
+        """Call `hook(module, inputs, output)` after every forward; a result other than None
+        replaces the output. Returns a function that removes the hook."""
+        self._forward_hooks = (*self._forward_hooks, hook)
+
+        def remove() -> None:
+            self._forward_hooks = tuple(h for h in self._forward_hooks if h is not hook)
+
+        return remove
+
+    def register_buffer(self, name: str, value: ft.Tensor | None, persistent: bool = True) -> None:
+        """Keep a tensor that is state but not learned as attribute `name`: it moves with `to` and,
+        when persistent, is part of `state_dict`. Later plain assignments keep it a buffer."""
+        self._buffers = {**self._buffers, name: persistent}
+        setattr(self, name, value)
+
+    # ---- the tree ----------------------------------------------------------------------------
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Modules directly below this one."""
+        return ((name, m) for name, m in _members(self) if isinstance(m, Module))
+
+    def named_modules(self) -> Iterator[tuple[str, Module]]:
+        """This module under the name "", then all below it, each object once."""
+        seen: set[int] = set()
+        for name, module in _walk(self):
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """All parameters below, each object once: shared ones under their first name."""
+        seen: set[int] = set()
+        for prefix, module in self.named_modules():
+            for name, parameter in _members(module):
+                if isinstance(parameter, Parameter) and id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield _join(prefix, name), parameter
+
+    def parameters(self) -> Iterator[Parameter]:
+        """All parameters below, each once."""
+        return (parameter for _, parameter in self.named_parameters())
+
+    def named_buffers(self) -> Iterator[tuple[str, ft.Tensor]]:
+        """All buffers below, persistent or not."""
+        for prefix, module in self.named_modules():
+            for name in module._buffers:
+                value = getattr(module, name)
+                if value is not None:
+                    yield _join(prefix, name), value
+
+    def named_generators(self) -> Iterator[tuple[str, ft.Generator]]:
+        """All random generators that modules below hold as attributes, each once."""
+        seen: set[int] = set()
+        for prefix, module in self.named_modules():
+            for name, value in vars(module).items():
+                if isinstance(value, ft.Generator) and id(value) not in seen:
+                    seen.add(id(value))
+                    yield _join(prefix, name), value
+
+    # ---- state -------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, ft.Tensor]:
+        """Parameters and persistent buffers by name: a snapshot, which later training leaves alone.
+        What two names share is there under both."""
+        return {cell.name: _snapshot(cell.value) for cell in cells(self, persistent=True)}
+
+    def load_state_dict(self, state: Mapping[str, ft.Tensor], strict: bool = True) -> None:
+        """Take over the values of `state`; they move to the backend and device of this model.
+
+        Raises StateDictError, and changes nothing, when a shape or dtype differs or, with `strict`,
+        when a name is missing or unexpected.
+        """
+        own = {cell.name: cell for cell in cells(self, persistent=True)}
+        problems: list[str] = []
+        if strict:
+            problems += [f"missing {name}" for name in own if name not in state]
+            problems += [f"unexpected {name}" for name in state if name not in own]
+        for name, cell in own.items():
+            if name in state:
+                problems += _differences(name, state[name], cell.value)
+        if problems:
+            raise StateDictError(
+                f"the state dict does not fit this {type(self).__name__}: {'; '.join(problems)}. "
+                "Build the model with the settings it was saved with, convert with "
+                "model.to(dtype), or pass strict=False to take only the names that both have"
+            )
+        for name, cell in own.items():
+            if name in state:
+                cell.value = like(state[name], cell.value)
+
+    def to(self: M, target: Any) -> M:
+        """Move all parameters and buffers, in place, to a dtype (the floating ones), a device or a
+        backend. Gradients are dropped; optimizers keep their hold on the parameters, but state they
+        have gathered stays behind, so move the model before building them."""
+        only_floating = isinstance(target, ft.DType)
+        if only_floating and not target.is_floating:
+            raise ModuleError(f"to({target}): parameters are floating; give a floating dtype")
+        for cell in {cell.key: cell for cell in cells(self, persistent=False)}.values():
+            if not only_floating or cell.value.dtype.is_floating:
+                cell.value = cell.value.to(target)
+        self.zero_grad()
+        return self
+
+    def train(self: M, mode: bool = True) -> M:
+        """Set `training` here and below."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self: M) -> M:
+        """The same as `train(False)`."""
+        return self.train(False)
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    # ---- text --------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What the first line of `repr` says in brackets: the settings."""
+        return ""
+
+    def __repr__(self) -> str:
+        head = type(self).__name__
+        children = [
+            f"({name}): {child!r}".replace("\n", "\n  ") for name, child in self.named_children()
+        ]
+        if not children:
+            return f"{head}({self.extra_repr()})"
+        lines = [self.extra_repr(), *children] if self.extra_repr() else children
+        return "\n  ".join([f"{head}(", *lines]) + "\n)"
+
+
+class Cell:
+    """One place that holds state: a parameter, or a buffer attribute of a module."""
+
+    __slots__ = ("attribute", "name", "owner")
+
+    def __init__(self, name: str, owner: Any, attribute: str) -> None:
+        self.name = name
+        self.owner = owner
+        self.attribute = attribute
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return id(self.owner), self.attribute
+
+    @property
+    def learned(self) -> bool:
+        return isinstance(self.owner, Parameter)
+
+    @property
+    def value(self) -> ft.Tensor:
+        return getattr(self.owner, self.attribute)
+
+    @value.setter
+    def value(self, value: ft.Tensor) -> None:
+        setattr(self.owner, self.attribute, value)
+
+
+def cells(root: Module, persistent: bool) -> Iterator[Cell]:
+    """Parameters, buffers (only `persistent` ones if so asked), then children: the order of
+    PyTorch's state dicts. What two names share comes under both."""
+    for prefix, module in _walk(root):
+        yield from own_cells(module, persistent, prefix)
+
+
+def own_cells(module: Module, persistent: bool, prefix: str = "") -> Iterator[Cell]:
+    """Those of `module` itself."""
+    for name, value in _members(module):
+        if isinstance(value, Parameter):
+            yield Cell(_join(prefix, name), value, "tensor")
+    for name, kept in module._buffers.items():
+        if getattr(module, name) is not None and (kept or not persistent):
+            yield Cell(_join(prefix, name), module, name)
+
+
+def _walk(
+    module: Module, name: str = "", above: tuple[int, ...] = ()
+) -> Iterator[tuple[str, Module]]:
+    if id(module) in above:
+        raise ModuleError(f"module {name!r} contains itself; keep links upward out of attributes")
+    yield name, module
+    for child_name, child in module.named_children():
+        yield from _walk(child, _join(name, child_name), (*above, id(module)))
+
+
+def _members(module: Module) -> Iterator[tuple[str, Parameter | Module]]:
+    for name, value in vars(module).items():
+        yield from _expand(name, value)
+
+
+def _expand(name: str, value: object) -> Iterator[tuple[str, Parameter | Module]]:
+    if isinstance(value, (Parameter, Module)):
+        yield name, value
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _expand(f"{name}.{index}", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _expand(f"{name}.{key}", item)
+
+
+def _join(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def _snapshot(value: ft.Tensor) -> ft.Tensor:
+    # A handle of its own: an update of the other one, `x[0] = 1`, does not show here.
+    return copy.copy(value)
+
+
+def _differences(name: str, value: ft.Tensor, own: ft.Tensor) -> list[str]:
+    problems = []
+    if value.shape != own.shape:
+        problems.append(f"{name} has shape {value.shape}, here {own.shape}")
+    if value.dtype is not own.dtype:
+        problems.append(f"{name} is {value.dtype}, here {own.dtype}")
+    return problems
+
+
+def like(value: ft.Tensor, own: ft.Tensor) -> ft.Tensor:
+    """A handle of its own on `value`, on the backend and device of `own`."""
+    if value.backend is not own.backend:
+        value = value.to(own.backend)
+    return value.to(own.device) if value.device != own.device else _snapshot(value)

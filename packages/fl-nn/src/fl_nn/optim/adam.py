@@ -1,0 +1,61 @@
+"""Adam: steps scaled by running moments of the gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import fl_tensor as ft
+from fl_nn.errors import ModuleError
+from fl_nn.module import Parameter
+from fl_nn.optim.optimizer import Optimizer, at_least_zero
+
+
+class Adam(Optimizer):
+    """Kingma & Ba, 2015: m and v follow the gradient and its square by `betas`, both corrected for
+    starting at zero; p -= lr * m / (sqrt(v) + eps).
+
+    `weight_decay` is added to the gradient as weight_decay * p, as PyTorch's Adam does; with
+    `decoupled` p shrinks by lr * weight_decay * p instead (Loshchilov & Hutter, 2019; AdamW, and
+    Flashlight's Adam).
+    """
+
+    settings = ("lr", "betas", "eps", "weight_decay", "decoupled")
+    slots = ("mean", "square")
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        decoupled: bool = False,
+    ) -> None:
+        super().__init__(parameters, lr)
+        if len(betas) != 2 or not all(0.0 <= beta < 1.0 for beta in betas):
+            raise ModuleError(f"[Adam] betas={betas}: give two numbers in [0, 1)")
+        self.betas = (betas[0], betas[1])
+        self.eps = at_least_zero("Adam", "eps", eps)
+        self.weight_decay = at_least_zero("Adam", "weight_decay", weight_decay)
+        self.decoupled = decoupled
+
+    def update(
+        self, value: ft.Tensor, grad: ft.Tensor, state: dict[str, ft.Tensor], step: int
+    ) -> ft.Tensor:
+        first, second = self.betas
+        if self.weight_decay and self.decoupled:
+            value = ft.multiply(value, 1.0 - self.lr * self.weight_decay)
+        elif self.weight_decay:
+            grad = ft.add(grad, ft.multiply(value, self.weight_decay))
+        mean = ft.multiply(grad, 1.0 - first)
+        square = ft.multiply(ft.multiply(grad, grad), 1.0 - second)
+        if state:
+            mean = ft.add(ft.multiply(state["mean"], first), mean)
+            square = ft.add(ft.multiply(state["square"], second), square)
+        state["mean"], state["square"] = mean, square
+        # lr m/c1 / (sqrt(v/c2) + eps), with both corrections moved into numbers.
+        root = math.sqrt(1.0 - second**step)
+        size = self.lr * root / (1.0 - first**step)
+        denominator = ft.add(ft.sqrt(square), self.eps * root)
+        return ft.subtract(value, ft.multiply(ft.divide(mean, denominator), size))

@@ -1,0 +1,43 @@
+"""What models and meters need of a communicator: plain values from every rank, equal starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import fl_tensor as ft
+from fl_dist import Communicator
+from fl_nn.module import Module, Parameter
+
+
+def all_gather_plain(communicator: Communicator, value: Any) -> list[Any]:
+    """Every rank's `value` (what JSON can carry; floats keep every bit), in rank order."""
+    if communicator.world_size == 1:
+        return [value]
+    text = json.dumps(value).encode()
+    longest = int(communicator.all_reduce(ft.asarray(len(text)), "max").item())
+    padded = ft.frombytes(text.ljust(longest), (longest,), ft.uint8)
+    return [json.loads(bytes(part.tobytes())) for part in communicator.all_gather(padded)]
+
+
+def broadcast_model(communicator: Communicator, model: Module) -> None:
+    """Give every rank the parameters and buffers of rank 0."""
+    broadcast_parameters(communicator, model.parameters())
+    broadcast_buffers(communicator, model)
+
+
+def broadcast_parameters(communicator: Communicator, parameters: Iterable[Parameter]) -> None:
+    if communicator.world_size > 1:
+        for parameter in parameters:
+            parameter.tensor = communicator.broadcast(parameter.tensor)
+
+
+def broadcast_buffers(communicator: Communicator, model: Module) -> None:
+    """Give every rank the persistent buffers of rank 0, such as running statistics."""
+    if communicator.world_size > 1:
+        for module in model.modules():
+            for name, persistent in module._buffers.items():
+                value = getattr(module, name)
+                if persistent and value is not None:
+                    setattr(module, name, communicator.broadcast(value))

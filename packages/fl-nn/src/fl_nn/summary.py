@@ -1,0 +1,131 @@
+"""`summary(model, input)`: a table of the layers, found by running the model on shapes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import fl_tensor as ft
+from fl_nn.errors import ModuleError
+from fl_nn.modes import evaluating
+from fl_nn.module import Module, cells, own_cells
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One module: `parameters` and `nbytes` (parameters and buffers) are its own, without those of
+    the modules below it. `output` is None for a module that was not called."""
+
+    name: str
+    kind: str
+    output: Shape | None
+    parameters: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Rows in the order of the tree; `print` it for the table."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def parameters(self) -> int:
+        return sum(row.parameters for row in self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(row.nbytes for row in self.rows)
+
+    def __str__(self) -> str:
+        head = ("name", "type", "output shape", "parameters", "bytes")
+        body = [
+            (r.name, r.kind, str(r.output or ""), f"{r.parameters:,}", f"{r.nbytes:,}")
+            for r in self.rows
+        ]
+        total = ("total", "", "", f"{self.parameters:,}", f"{self.nbytes:,}")
+        widths = [max(map(len, column)) for column in zip(head, *body, total)]
+        rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
+        lines = [_line(row, widths) for row in (head, *body, total)]
+        return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])
+
+
+def summary(model: Module, *inputs: Any) -> Summary:
+    """What the modules of `model` are, give, and hold.
+
+    inputs   for each input of the model a tensor, or the shape of a float32 one:
+             `summary(model, (1, 1, 28, 28))`
+
+    The model runs once in evaluation mode on the `null` backend, where values cost nothing. Its
+    parameters are back in place afterwards.
+    """
+    if not inputs:
+        raise ModuleError("[summary] give an example, or its shape, for each input of the model")
+    null = ft.get_backend("null")
+    outputs: dict[int, Shape | None] = {}
+
+    def note(module: Module, inputs: tuple[Any, ...], output: Any) -> None:
+        outputs[id(module)] = _shape(output)
+
+    with ExitStack() as stack:
+        for module in model.modules():
+            stack.callback(module.register_forward_hook(note))
+        stack.enter_context(evaluating(model))
+        stack.enter_context(_moved(model, null))
+        stack.enter_context(ft.use(null))
+        model(*(_example(x, null) for x in inputs))
+    return Summary(tuple(_rows(model, outputs)))
+
+
+def _rows(model: Module, outputs: dict[int, Shape | None]) -> Iterator[Row]:
+    seen: set[int] = set()
+    for name, module in model.named_modules():
+        parameters = nbytes = 0
+        for cell in own_cells(module, persistent=False):
+            if cell.key not in seen:
+                seen.add(cell.key)
+                nbytes += cell.value.nbytes
+                parameters += cell.value.size if cell.learned else 0
+        kind = type(module).__name__
+        yield Row(name or "(model)", kind, outputs.get(id(module)), parameters, nbytes)
+
+
+@contextmanager
+def _moved(model: Module, backend: Any) -> Iterator[None]:
+    kept = [(cell, cell.value) for cell in cells(model, persistent=False)]
+    try:
+        for cell, value in kept:
+            cell.value = _hollow(value, backend)
+        yield
+    finally:
+        for cell, value in kept:
+            cell.value = value
+
+
+def _example(given: Any, backend: Any) -> ft.Tensor:
+    if isinstance(given, ft.Array):
+        return _hollow(given, backend)
+    if isinstance(given, (tuple, list)) and all(isinstance(n, int) for n in given):
+        with ft.use(backend):
+            return ft.zeros(tuple(given))
+    raise ModuleError(f"[summary] input {given!r}: give a tensor or a shape")
+
+
+def _hollow(value: ft.Array, backend: Any) -> ft.Tensor:
+    with ft.use(backend):
+        return ft.zeros(value.shape, value.dtype)
+
+
+def _shape(output: Any) -> Shape | None:
+    first = output[0] if isinstance(output, (tuple, list)) and output else output
+    return first.shape if isinstance(first, ft.Array) else None
+
+
+def _line(texts: tuple[str, ...], widths: list[int]) -> str:
+    # Words to the left, numbers to the right.
+    padded = [t.ljust(w) if i < 3 else t.rjust(w) for i, (t, w) in enumerate(zip(texts, widths))]
+    return "  ".join(padded).rstrip()

@@ -1,0 +1,43 @@
+"""JSON lines: one record per line, for programs that read what a run did."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+class JsonLog:
+    """Appends records to a file. `position` and `rewind` let a resumed run drop what an interrupted
+    one logged after its last checkpoint."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def clear(self) -> None:
+        """Begin an empty file."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_bytes(b"")
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Append one record. The line is whole in the file when this returns."""
+        line = json.dumps(dict(record)) + "\n"
+        with open(self.path, "ab") as file:
+            file.write(line.encode())
+
+    @property
+    def position(self) -> int:
+        """The length of the file, for `rewind`."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def rewind(self, position: int) -> None:
+        """Drop what was written after `position`."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.position > position:
+            os.truncate(self.path, position)
+
+    def read(self) -> list[dict[str, Any]]:
+        """All records."""
+        return [json.loads(line) for line in self.path.read_text().splitlines()]

@@ -1,0 +1,354 @@
+"""Trainer: the loop over epochs and batches, on one rank or many."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, TextIO
+
+import fl_autograd as ag
+import fl_dist as dist
+import fl_tensor as ft
+from fl_data import Dataset, as_dataset
+from fl_nn import ranks
+from fl_nn._version import __version__
+from fl_nn.checkpoint import generator_states, load_checkpoint, save_checkpoint
+from fl_nn.errors import CheckpointError, TrainingError
+from fl_nn.meters import AverageValueMeter, Meter
+from fl_nn.modes import evaluating
+from fl_nn.module import Module
+from fl_nn.optim import Optimizer
+from fl_nn.training.log import JsonLog
+from fl_nn.training.progress import Progress
+
+CHECKPOINT = "checkpoint.safetensors"
+LOG = "log.jsonl"
+
+
+class Trainer:
+    """Trains `model` on batches that are tuples (input, ..., target).
+
+    model, optimizer   the optimizer holds the parameters of the model
+    loss               `loss(model(input, ...), target)` is a scalar: the mean over the batch
+    communicator       ranks that train together, each with its share of every batch (`Batch(...,
+                       rank=, world_size=)`). Rank 0's weights are given to all; gradients are
+                       averaged over the samples of the global batch, whatever the shares
+    meters             figures by name, `meter.add(output, target)`, for training and validation
+    out                folder for `checkpoint.safetensors` and `log.jsonl`; without, none is written
+    checkpoint_every   also write a checkpoint every so many steps, not just after each epoch
+    log_every          log the loss of every so many steps (0: epochs alone)
+    progress           False: say nothing. Only rank 0 speaks, on `stream` (standard error)
+    on_step            `on_step(trainer)` after every step: schedules, early ends
+    metadata           plain values to keep in checkpoints
+
+    `epoch` epochs, `batch` batches of the present one and `step` steps in all are done; `last_loss`
+    is that of the last step; `history` has a record for every epoch. `resume()` and the same `fit`
+    continue an interrupted run, also from the middle of an epoch, and end with the same bits as one
+    without interruption.
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        optimizer: Optimizer,
+        loss: Callable[..., Any],
+        *,
+        communicator: dist.Communicator | None = None,
+        meters: Mapping[str, Meter] | None = None,
+        out: str | os.PathLike[str] | None = None,
+        checkpoint_every: int | None = None,
+        log_every: int = 0,
+        progress: bool = True,
+        stream: TextIO | None = None,
+        on_step: Callable[[Trainer], None] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model, self.optimizer, self.loss = model, optimizer, loss
+        self.communicator = communicator or dist.local()
+        self.meters: dict[str, Meter] = {"loss": AverageValueMeter(), **(meters or {})}
+        self.out = None if out is None else Path(out)
+        self.checkpoint_every, self.log_every = checkpoint_every, log_every
+        self.on_step, self.metadata = on_step, dict(metadata or {})
+        self.epoch = self.batch = self.step = 0
+        self.last_loss = math.nan
+        self.history: list[dict[str, Any]] = []
+        self._lead = self.communicator.rank == 0
+        self._speaks, self._stream = progress and self._lead, stream
+        self._log = JsonLog(self.out / LOG) if self.out is not None and self._lead else None
+        self._resumed = False
+        self._length: int | None = None
+        self._seconds = 0.0
+        self._separate_generators()
+
+    # ---- training ----------------------------------------------------------------------------
+
+    def fit(
+        self, train_batches: object, valid_batches: object | None = None, *, epochs: int
+    ) -> list[dict[str, Any]]:
+        """Train until `epochs` epochs are done in all, validating after each; the history.
+
+        Before epoch n the training data is told `set_epoch(n)`, n from 0, which reshuffles it.
+        Raises TrainingError for a loss that is not finite; the last checkpoint stays as it is.
+        """
+        train = self._training_data(train_batches)
+        valid = None if valid_batches is None else as_dataset(valid_batches)
+        ranks.broadcast_model(self.communicator, self.model)
+        if self._log is not None and not self._resumed:
+            self._log.clear()
+            self._log.write(self._introduction(epochs))
+        while self.epoch < epochs:
+            self._train_epoch(train, f"epoch {self.epoch + 1}/{epochs}")
+            record = {"epoch": self.epoch + 1, "step": self.step, "lr": self.optimizer.lr}
+            record |= {f"train_{name}": x for name, x in self._results(self.meters).items()}
+            if valid is not None:
+                record |= {f"valid_{name}": x for name, x in self.evaluate(valid).items()}
+            self._close_epoch(record, epochs)
+        return self.history
+
+    def train_step(self, batch: Any) -> float:
+        """One step on this rank's share of a batch; the mean loss over the global batch."""
+        *inputs, target = _fields(batch)
+        count = len(target)
+        self.optimizer.zero_grad()
+        loss = None
+        if count:  # a rank may have no share of a short batch
+            output = self.model(*inputs)
+            loss = self.loss(output, target)
+            if loss.shape != ():
+                raise TrainingError(
+                    f"[Trainer] the loss has shape {loss.shape}: reduce it to the mean of the batch"
+                )
+        mean, share = self._mean_loss(loss, count)
+        self.last_loss = mean
+        if not math.isfinite(mean):
+            raise TrainingError(self._not_finite(mean))
+        if loss is not None:
+            loss.backward(None if share == 1.0 else ft.full((), share, loss.dtype, loss.device))
+            self._add(self.meters, loss, output, target)
+        self._sum_gradients()
+        self.optimizer.step()
+        self.step += 1
+        return mean
+
+    def evaluate(self, batches: object) -> dict[str, float]:
+        """Mean loss and meters over batches, without training; with several ranks over the batches
+        of all of them (`Partition` shares a dataset out)."""
+        meters = {name: meter.fresh() for name, meter in self.meters.items()}
+        ranks.broadcast_buffers(self.communicator, self.model)
+        with evaluating(self.model):
+            for batch in as_dataset(batches).iterate():
+                *inputs, target = _fields(batch)
+                if len(target):
+                    output = self.model(*inputs)
+                    self._add(meters, self.loss(output, target), output, target)
+        return self._results(meters)
+
+    # ---- checkpoints -------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Write a checkpoint (rank 0 does; every rank calls it). Default: the one in `out`."""
+        own = {
+            "generators": generator_states(self.model),
+            "meters": {name: meter.state() for name, meter in self.meters.items()},
+        }
+        everyone = ranks.all_gather_plain(self.communicator, own)
+        if self._lead:
+            position = {
+                "epoch": self.epoch,
+                "batch": self.batch,
+                "step": self.step,
+                "batches": self._length,
+                "seconds": self._seconds,
+                "meters": [one["meters"] for one in everyone],
+                "history": self.history,
+                "log": self._log.position if self._log is not None else 0,
+            }
+            save_checkpoint(
+                self._path(path),
+                self.model,
+                self.optimizer,
+                position=position,
+                metadata=self.metadata,
+                generators=[one["generators"] for one in everyone],
+            )
+        self.communicator.barrier()
+
+    def resume(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Go back to where a checkpoint was written: weights, optimizer, random generators,
+        position in the data, meters, log. Default: the one in `out`. Raises CheckpointError."""
+        found = self._path(path)
+        checkpoint = load_checkpoint(found)
+        size, rank = self.communicator.world_size, self.communicator.rank
+        if len(checkpoint.generators) != size:
+            raise CheckpointError(
+                f"{found}: was written by {len(checkpoint.generators)} ranks, this run has {size}; "
+                "go on with as many, or start anew from its weights"
+            )
+        position = checkpoint.position
+        try:
+            epoch, batch, step = (int(position[k]) for k in ("epoch", "batch", "step"))
+            length, log, seconds = position["batches"], int(position["log"]), position["seconds"]
+            history = [dict(record) for record in position["history"]]
+            meters = {name: meter.fresh() for name, meter in self.meters.items()}
+            for name, meter in meters.items():
+                meter.load_state(position["meters"][rank][name])
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{found}: was not written by a Trainer with these meters ({error!r})"
+            ) from error
+        checkpoint.restore(self.model, self.optimizer, rank)
+        self.epoch, self.batch, self.step = epoch, batch, step
+        self.meters, self.history = meters, history
+        self._length, self._seconds = length, float(seconds)
+        self.metadata = {**checkpoint.metadata, **self.metadata}
+        if self._log is not None:
+            self._log.rewind(log)
+        self._resumed = True
+
+    # ---- parts -------------------------------------------------------------------------------
+
+    def _train_epoch(self, train: Dataset, title: str) -> None:
+        start = time.monotonic()
+        before = self._seconds
+        train.set_epoch(self.epoch)
+        self.model.train()
+        bar = Progress(title, len(train), self.batch, self._stream) if self._speaks else None
+        with train.iterate(self.batch) as batches, bar or nullcontext():
+            for batch in batches:
+                loss = self.train_step(batch)
+                self.batch += 1
+                self._seconds = before + time.monotonic() - start
+                if self._log is not None and self.log_every and self.step % self.log_every == 0:
+                    self._log.write({"event": "step", "step": self.step, "loss": loss})
+                if self.on_step is not None:
+                    self.on_step(self)
+                if self.checkpoint_every and self.step % self.checkpoint_every == 0:
+                    self._save_if_wanted()
+                if bar is not None:
+                    bar.update(self.batch, f"loss {loss:.4f}")
+
+    def _close_epoch(self, record: dict[str, Any], epochs: int) -> None:
+        record["seconds"] = round(self._seconds, 3)
+        self.history.append(record)
+        self.epoch, self.batch, self._seconds = self.epoch + 1, 0, 0.0
+        for meter in self.meters.values():
+            meter.reset()
+        if self._log is not None:
+            self._log.write({"event": "epoch", **record})
+        if self._speaks:
+            figures = "  ".join(f"{k} {v:.4g}" for k, v in record.items() if "_" in k)
+            line = f"epoch {self.epoch}/{epochs}  {figures}  {record['seconds']:.1f} s"
+            print(line, file=self._stream or sys.stderr, flush=True)
+        self._save_if_wanted()
+
+    def _training_data(self, batches: object) -> Dataset:
+        train = as_dataset(batches)
+        lengths = ranks.all_gather_plain(self.communicator, len(train))
+        if len(set(lengths)) > 1:
+            raise TrainingError(
+                f"[Trainer] the ranks have {lengths} batches: all need as many. Share each batch, "
+                "Batch(ds, size, rank=rank, world_size=world_size), not the dataset"
+            )
+        if not len(train):
+            raise TrainingError("[Trainer] there are no training batches")
+        if self._resumed and self._length != len(train):
+            raise CheckpointError(
+                f"[Trainer] the checkpoint was written with {self._length} batches per epoch, now "
+                f"there are {len(train)}: use the same data and batch size"
+            )
+        self._length = len(train)
+        return train
+
+    def _mean_loss(self, loss: Any, count: int) -> tuple[float, float]:
+        """The mean over the global batch, and this rank's share of its samples."""
+        local = 0.0 if loss is None else float(loss.item())
+        if self.communicator.world_size == 1:
+            return local, 1.0
+        dtype = self.optimizer.parameters[0].dtype
+        total, everyone = self.communicator.all_reduce(
+            ft.asarray([local * count, float(count)], dtype)
+        ).tolist()
+        return total / max(everyone, 1.0), count / max(everyone, 1.0)
+
+    def _sum_gradients(self) -> None:
+        if self.communicator.world_size == 1:
+            return
+        parameters = [p for p in self.optimizer.parameters if p.requires_grad]
+        sums = self.communicator.all_reduce_many(
+            [ft.zeros_like(p.tensor) if p.grad is None else p.grad.tensor for p in parameters]
+        )
+        for parameter, gradient in zip(parameters, sums, strict=True):
+            parameter.grad = ag.Variable(gradient)
+
+    def _add(self, meters: Mapping[str, Meter], loss: Any, output: Any, target: Any) -> None:
+        for name, meter in meters.items():
+            if name == "loss":
+                meter.add(float(loss.item()), len(target))  # type: ignore[attr-defined]
+            else:
+                meter.add(output, target)  # type: ignore[attr-defined]
+
+    def _results(self, meters: Mapping[str, Meter]) -> dict[str, float]:
+        results = {}
+        for name, meter in meters.items():
+            whole = meter.fresh()
+            whole.merge(meter.state())
+            whole.sync(self.communicator)
+            results[name] = whole.result()
+        return results
+
+    def _separate_generators(self) -> None:
+        # Ranks that seeded alike must not drop the same places of different samples.
+        size, rank = self.communicator.world_size, self.communicator.rank
+        if size > 1:
+            for _, generator in self.model.named_generators():
+                generator.set_state(generator.split(size)[rank].state())
+
+    def _save_if_wanted(self) -> None:
+        if self.out is not None:
+            self.save()
+
+    def _path(self, path: str | os.PathLike[str] | None) -> Path:
+        if path is not None:
+            return Path(path)
+        if self.out is None:
+            raise CheckpointError("[Trainer] there is no out folder: give the path of a checkpoint")
+        return self.out / CHECKPOINT
+
+    def _introduction(self, epochs: int) -> dict[str, Any]:
+        parameters = self.optimizer.parameters
+        return {
+            "event": "start",
+            "fl_nn": __version__,
+            "backend": parameters[0].backend.name,
+            "dtype": str(parameters[0].dtype),
+            "ranks": self.communicator.world_size,
+            "parameters": sum(p.size for p in parameters),
+            "optimizer": repr(self.optimizer),
+            "batches": self._length,
+            "epochs": epochs,
+            "metadata": self.metadata,
+        }
+
+    def _not_finite(self, loss: float) -> str:
+        kept = ""
+        if self.out is not None and (self.out / CHECKPOINT).exists():
+            kept = f" {self.out / CHECKPOINT} holds the last good state."
+        return (
+            f"[Trainer] the loss is {loss} in epoch {self.epoch + 1}, batch {self.batch + 1} (step "
+            f"{self.step + 1}), lr={self.optimizer.lr}; the weights are those before this step. "
+            f"Lower the learning rate, or look for values in this batch that are not finite.{kept}"
+        )
+
+
+def _fields(batch: Any) -> tuple[Any, ...]:
+    if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+        raise TrainingError(
+            f"[Trainer] a batch is a tuple (input, ..., target), got {type(batch).__name__}; "
+            "Transform turns samples into that form"
+        )
+    return tuple(batch)
