@@ -1,1 +1,31 @@
-from fl_autograd._version import __version__ as __version__
+"""Automatic differentiation over any tensor backend: Variable, tape, one rule per primitive."""
+
+from __future__ import annotations
+
+from fl_autograd._version import __version__
+from fl_autograd.check import GradCheckError, check_grads
+from fl_autograd.errors import GradError, GraphFreedError, MissingRuleError
+from fl_autograd.functional import grad, value_and_grad
+from fl_autograd.mode import enable_grad, is_grad_enabled, no_grad
+from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
+from fl_autograd.tape import Tape, tape_for
+from fl_autograd.variable import Variable
+
+__all__ = [
+    "NON_DIFFERENTIABLE",
+    "RULES",
+    "GradCheckError",
+    "GradError",
+    "GraphFreedError",
+    "MissingRuleError",
+    "Tape",
+    "Variable",
+    "__version__",
+    "check_grads",
+    "enable_grad",
+    "grad",
+    "is_grad_enabled",
+    "no_grad",
+    "tape_for",
+    "value_and_grad",
+]

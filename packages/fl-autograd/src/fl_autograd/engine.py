@@ -1,0 +1,257 @@
+"""The backward pass: iterative, in an order that frees nodes and finishes leaves as early as it can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fl_tensor.array import Array
+from fl_tensor.dispatch import ops_for
+from fl_tensor.errors import DTypeError, ShapeError
+
+from fl_autograd.errors import GradError, GraphFreedError
+from fl_autograd.mode import enable_grad
+from fl_autograd.node import Leaf, Node
+from fl_autograd.variable import Variable, variable
+
+_FREED = (
+    "this graph was freed by an earlier backward pass; pass retain_graph=True to the earlier one, or "
+    "compute the result again"
+)
+
+
+def backward(root: Variable, grad: Any, retain_graph: bool, create_graph: bool) -> None:
+    """``Variable.backward``."""
+    propagate([root], [grad], None, retain_graph, create_graph)
+
+
+def propagate(
+    outputs: Sequence[Variable],
+    grads: Sequence[Any],
+    wanted: set[Node] | None,
+    retain_graph: bool,
+    create_graph: bool,
+) -> dict[Node, Variable]:
+    """Propagate ``grads`` from ``outputs``. With ``wanted`` return the gradients of those nodes that
+    are reached, and touch no leaf; without it accumulate into the leaves."""
+    pending: dict[Node, Any] = {}
+    for output, grad in zip(outputs, grads, strict=True):
+        if output._node is None:
+            raise GradError(
+                "this variable requires no gradient: no operand required one, or it was computed under "
+                "no_grad() or by an operation that has no gradient"
+            )
+        seed = _seed(output, grad)
+        if create_graph:
+            _add(pending, output._node, seed, seed._ops())
+        else:
+            _add(pending, output._node, seed._adapter, ops_for(seed._backend))
+    needed = None if wanted is None else _leading_to(list(pending), wanted)
+    if not create_graph:
+        return _run(pending, wanted, needed, retain_graph, False)
+    with enable_grad():
+        return _run(pending, wanted, needed, True, True)
+
+
+def _run(
+    pending: dict[Node, Any],
+    wanted: set[Node] | None,
+    needed: set[Node] | None,
+    retain_graph: bool,
+    create_graph: bool,
+) -> dict[Node, Variable]:
+    waiting = _count_uses(list(pending), needed)
+    ready = [node for node in pending if node not in waiting]
+    found: dict[Node, Variable] = {}
+    base: Any = None
+    ops: Any = None
+    while ready:
+        node = ready.pop()
+        g = pending.pop(node, None)
+        if g is not None:
+            if node.base is not base:
+                base = node.base
+                ops = _namespace(base, create_graph)
+            if node.hooks:
+                g = _call_hooks(node, g, create_graph)
+            if wanted is None:
+                if node.rule is None:
+                    _accumulate(node, g, ops)
+            elif node in wanted:
+                found[node] = g if create_graph else variable(g, base, None)
+        ins = node.ins
+        if ins is None:
+            raise GraphFreedError(_FREED)
+        if not ins:
+            continue
+        if needed is not None:
+            ins = tuple([n if n in needed else None for n in ins])
+        rule = node.rule
+        if g is None or rule is None:
+            results: tuple[Any, ...] = (None,) * len(ins)
+        else:
+            results = rule.backward(ops, g, _lift(node) if create_graph else node.saved, ins)
+        if not retain_graph:
+            node.ins = node.saved = None
+        for source, result in zip(ins, results):
+            if source is None:
+                continue
+            if result is not None:
+                if result.shape != source.shape:
+                    result = _sum_to(ops, result, source.shape, node)
+                held = pending.get(source)
+                if held is None:
+                    pending[source] = result
+                elif source.base is base:
+                    pending[source] = ops.add(held, result)
+                else:
+                    pending[source] = _namespace(source.base, create_graph).add(held, result)
+            left = waiting[source] - 1
+            if left:
+                waiting[source] = left
+            else:
+                ready.append(source)
+    return found
+
+
+def _namespace(base: Any, create_graph: bool) -> Any:
+    if not create_graph:
+        return ops_for(base)
+    from fl_autograd.tape import tape_for
+
+    return tape_for(base)
+
+
+def _seed(output: Variable, grad: Any) -> Variable:
+    if grad is None:
+        if output.size != 1:
+            raise GradError(
+                f"[backward] the output has shape {output.shape}: a gradient starts from one number. "
+                f"Reduce it (sum, mean) or pass a gradient of that shape"
+            )
+        ops = ops_for(output._backend)
+        return variable(ops.full(output.shape, 1.0, output.dtype, output.device), output._backend, None)
+    if not isinstance(grad, Array):
+        raise DTypeError(f"[backward] the gradient is a {type(grad).__name__}: expected a Variable")
+    given = grad if isinstance(grad, Variable) else Variable(grad)
+    if given.shape != output.shape:
+        raise ShapeError(f"[backward] the gradient is {given.shape}, the output {output.shape}")
+    if given.dtype is not output.dtype:
+        raise DTypeError(f"[backward] the gradient is {given.dtype}, the output {output.dtype}")
+    if given._backend is not output._backend:
+        raise GradError(
+            f"[backward] the gradient is on backend {given._backend.name!r}, the output on "
+            f"{output._backend.name!r}"
+        )
+    return given
+
+
+def _add(pending: dict[Node, Any], node: Node, g: Any, ops: Any) -> None:
+    held = pending.get(node)
+    pending[node] = g if held is None else ops.add(held, g)
+
+
+def _count_uses(roots: list[Node], needed: set[Node] | None) -> dict[Node, int]:
+    # How many gradients each node waits for. A node becomes ready with the last of them, so that a
+    # leaf is finished (and its hooks called) as soon as nothing can reach it any more.
+    uses: dict[Node, int] = {}
+    seen = set(roots)
+    stack = list(seen)
+    while stack:
+        ins = stack.pop().ins
+        if ins is None:
+            raise GraphFreedError(_FREED)
+        for node in ins:
+            if node is None or (needed is not None and node not in needed):
+                continue
+            count = uses.get(node)
+            if count is None:
+                uses[node] = 1
+                if node not in seen:
+                    stack.append(node)
+            else:
+                uses[node] = count + 1
+    return uses
+
+
+def _leading_to(roots: list[Node], wanted: set[Node]) -> set[Node]:
+    # The nodes from which a wanted one can be reached (depth first, children before parents).
+    needed: set[Node] = set()
+    entered: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(node, False) for node in roots]
+    while stack:
+        node, left = stack.pop()
+        if left:
+            if node in wanted or any(n in needed for n in node.ins or () if n is not None):
+                needed.add(node)
+        elif node not in entered:
+            entered.add(node)
+            if node.ins is None:
+                raise GraphFreedError(_FREED)
+            stack.append((node, True))
+            stack.extend((n, False) for n in node.ins if n is not None and n not in entered)
+    return needed
+
+
+def _lift(node: Node) -> tuple[Any, ...]:
+    # What the rule kept, as variables that are part of the graph again.
+    rule = node.rule
+    saved = list(node.saved or ())
+    if rule is None:
+        return ()
+    ins = (*(node.ins or ()), None)
+    for position, number in rule.lifts:
+        if saved[position] is not None:
+            origin = node if number < 0 else ins[number]
+            saved[position] = variable(saved[position], node.base, origin)
+    return tuple(saved)
+
+
+def _sum_to(ops: Any, g: Any, shape: tuple[int, ...], node: Node) -> Any:
+    # Undo broadcasting: sum over axes that were added or repeated.
+    extra = len(g.shape) - len(shape)
+    padded = (1,) * max(extra, 0) + shape
+    axes = tuple(i for i, (n, m) in enumerate(zip(g.shape, padded)) if n != m)
+    if extra < 0 or any(padded[i] != 1 for i in axes):
+        name = node.rule.name if node.rule else "leaf"
+        raise ShapeError(
+            f"[{name}] its gradient rule returned {tuple(g.shape)} for an operand of shape {shape}"
+        )
+    if axes:
+        g = ops.sum(g, axes, True)
+    return ops.reshape(g, shape) if extra else g
+
+
+def _call_hooks(node: Node, g: Any, create_graph: bool) -> Any:
+    value = g if create_graph else variable(g, node.base, None)
+    for hook in list((node.hooks or {}).values()):
+        replaced = hook(value)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, Variable) or replaced.shape != node.shape:
+            raise GradError(
+                f"a gradient hook returned {_describe(replaced)}: expected None or a Variable of shape "
+                f"{node.shape}"
+            )
+        value = replaced
+    return value if create_graph else value._adapter
+
+
+def _describe(value: Any) -> str:
+    return f"a Variable of shape {value.shape}" if isinstance(value, Variable) else repr(value)
+
+
+def _accumulate(leaf: Node, g: Any, ops: Any) -> None:
+    if not isinstance(leaf, Leaf):
+        raise GradError("internal: only leaves accumulate")
+    if g.dtype is not leaf.dtype:
+        raise DTypeError(f"a gradient of {g.dtype} reached a leaf of {leaf.dtype}: check its rule")
+    held = leaf.grad
+    if held is None:
+        leaf.grad = g if isinstance(g, Variable) else variable(g, leaf.base, None)
+    elif isinstance(g, Variable):
+        leaf.grad = ops.add(held, g)
+    elif held._node is None:
+        held._adapter = ops.add(held._adapter, g)  # the same handle: whoever holds .grad sees the sum
+    else:
+        leaf.grad = variable(ops.add(held._adapter, g), leaf.base, None)

@@ -1,0 +1,17 @@
+"""Errors of differentiation. All are ``FlError`` and ``RuntimeError``."""
+
+from __future__ import annotations
+
+from fl_tensor.errors import FlError as FlError
+
+
+class GradError(FlError, RuntimeError):
+    """A gradient that cannot be computed as asked."""
+
+
+class GraphFreedError(GradError):
+    """The graph behind a variable was freed by an earlier backward pass."""
+
+
+class MissingRuleError(GradError, NotImplementedError):
+    """An operation without a gradient rule was applied to a variable that needs a gradient."""

@@ -1,0 +1,134 @@
+"""New operations and rules. Provisional: names here may still change before 1.0."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+from fl_tensor.array import Array
+from fl_tensor.frontend import prepare
+
+from fl_autograd import compile as compiler
+from fl_autograd import tape
+from fl_autograd.errors import GradError
+from fl_autograd.rules import RULES
+from fl_autograd.rules.table import Rule, Vjp
+from fl_autograd.variable import Variable
+
+__all__ = ["defop", "register_rule", "replace_rule"]
+
+
+def _known(op: str) -> None:
+    names = tape._specs()
+    if op not in names:
+        import difflib
+
+        near = difflib.get_close_matches(op, names, 3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise GradError(f"there is no operation {op!r} in the tensor contract{hint} (see extend.defop)")
+
+
+def register_rule(
+    op: str, *, joint: Vjp | None = None, operands: Sequence[str] = (), **vjps: Vjp
+) -> None:
+    """Give an operation of the tensor contract a gradient rule (the form is that of
+    ``fl_autograd.rules.table``). Raises GradError for an unknown operation or one that has a rule."""
+    _known(op)
+    if op in RULES:
+        raise GradError(f"[{op}] has a gradient rule already; use replace_rule")
+    _put(op, Rule(op, vjps, joint, operands))
+
+
+class replace_rule:
+    """Use another rule for an operation: for good, or with ``with replace_rule(...):`` until the block
+    ends. Holds for the process. Graphs recorded before keep the rule that they were recorded with."""
+
+    def __init__(
+        self, op: str, *, joint: Vjp | None = None, operands: Sequence[str] = (), **vjps: Vjp
+    ) -> None:
+        _known(op)
+        self.op = op
+        self._before = RULES.get(op)
+        _put(op, Rule(op, vjps, joint, operands))
+
+    def restore(self) -> None:
+        """Bring back the rule that was replaced."""
+        _put(self.op, self._before)
+
+    def __enter__(self) -> replace_rule:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.restore()
+
+
+def _put(op: str, rule: Rule | None) -> None:
+    before = RULES.get(op)
+    if rule is None:
+        RULES.pop(op, None)
+    else:
+        RULES[op] = rule
+    tape.install(op)
+    try:
+        getattr(tape.Tape, tape.attribute(op))  # compile now, so that a wrong rule is reported here
+    except GradError:
+        if before is None:
+            RULES.pop(op, None)
+        else:
+            RULES[op] = before
+        tape.install(op)
+        raise
+
+
+def defop(
+    name: str,
+    forward: Callable[..., Any],
+    *,
+    operands: Sequence[str] | None = None,
+    joint: Vjp | None = None,
+    differentiable: Sequence[str] = (),
+    **vjps: Vjp,
+) -> Callable[..., Any]:
+    """A new operation with its own gradient: a function on Tensors and Variables.
+
+    forward   ``forward(ops, x, ...)`` over adapters, written with operations of ``ops``
+    operands  names of its array parameters; by default those with a vjp
+    vjps      one function per differentiable operand, as in the table of rules
+              (or ``joint`` with ``differentiable`` naming its operands)
+
+    >>> cube = defop("cube", lambda ops, x: ops.multiply(x, ops.square(x)),
+    ...              x=lambda ops, g, x: ops.multiply(g, ops.multiply(ops.constant(3.0, x), ops.square(x))))
+    """
+    parameters = list(inspect.signature(forward).parameters.values())[1:]
+    arrays = tuple(operands if operands is not None else (vjps or differentiable))
+    if unknown := [a for a in arrays if a not in [p.name for p in parameters]]:
+        raise GradError(f"[{name}] forward has no parameter {unknown[0]!r}")
+    if not arrays:
+        raise GradError(f"[{name}] needs at least one array operand")
+    signature = compiler.Signature(name, parameters, arrays)
+    rule = Rule(name, vjps, joint, differentiable, forward)
+    record = compiler.compile_rule(signature, rule)
+    bind = inspect.Signature(parameters).bind
+
+    def operation(*args: Any, **kwargs: Any) -> Any:
+        bound = bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = bound.arguments
+        made = prepare(name, "A" * len(arrays), *(values[a] for a in arrays))
+        lead = next(x for x in made if isinstance(x, Array))
+        values.update(zip(arrays, made))
+        if isinstance(lead, Variable):
+            return record(lead._ops(), *values.values())
+        values.update((a, x if x is None else x._raw) for a, x in zip(arrays, made))
+        return lead._wrap(forward(lead._ops(), *values.values()))
+
+    operation.__name__ = operation.__qualname__ = name
+    operation.__doc__ = forward.__doc__
+    return operation

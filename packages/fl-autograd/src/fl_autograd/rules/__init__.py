@@ -1,0 +1,19 @@
+"""The gradient rules, by family. Importing this package fills the table."""
+
+from __future__ import annotations
+
+from fl_autograd.rules import contractions, elementwise, fused, pooling, reductions, shapes
+from fl_autograd.rules.table import NON_DIFFERENTIABLE, RULES, Rule, rule
+
+__all__ = [
+    "NON_DIFFERENTIABLE",
+    "RULES",
+    "Rule",
+    "contractions",
+    "elementwise",
+    "fused",
+    "pooling",
+    "reductions",
+    "rule",
+    "shapes",
+]

@@ -1,0 +1,131 @@
+"""The tape: the namespace of operations over variables.
+
+``tape_for(backend)`` computes what ``ops_for(backend)`` computes, so an override is seen by forward
+and backward alike, and records a node per operation when an operand needs a gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fl_tensor import contract
+from fl_tensor.derived_ops import DerivedOps
+from fl_tensor.dispatch import ops_for
+
+from fl_autograd import compile as compiler
+from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
+from fl_autograd.variable import Variable, attach_tape, variable
+
+#: What else an ``ops`` namespace is asked for: facts about the backend.
+_FACTS = frozenset("name dtypes capabilities checks_shapes has_values devices synchronize".split())
+
+
+class Tape(DerivedOps):
+    """Every operation, over Variables of one backend.
+
+    Primitives and derived operations with a rule run on the backend and are recorded as one node;
+    other derived operations run as compositions when an operand needs a gradient, and on the backend
+    when none does. Methods are made when first used (``fl_autograd.compile``).
+    """
+
+    def __init__(self, base: Any) -> None:
+        self.base = base
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _FACTS:
+            return getattr(self.base, name)
+        raise AttributeError(f"the tape over {self.base.name!r} has no operation {name!r}")
+
+    def constant(self, value: Any, like: Variable) -> Variable:
+        """A 0-d value with the dtype and device of ``like``."""
+        return variable(self.base.constant(value, like._adapter), self.base, None)
+
+    def scalar(self, value: Any, dtype: Any, device: Any) -> Variable:
+        """A 0-d value."""
+        return variable(self.base.scalar(value, dtype, device), self.base, None)
+
+    def to_host(self, x: Variable) -> memoryview:
+        return ops_for(self.base).to_host(x._adapter)
+
+    def cast(self, x: Variable, dtype: Any) -> Variable:
+        """As the contract's; only a floating result can need a gradient."""
+        if dtype.is_floating:
+            return self._cast(x, dtype)
+        return variable(ops_for(self.base).cast(x._adapter, dtype), self.base, None)
+
+    def scatter(
+        self,
+        x: Variable,
+        indices: Variable,
+        updates: Variable,
+        axis: int = 0,
+        mode: str = "set",
+        donate: bool = False,
+    ) -> Variable:
+        """As the contract's. ``donate`` is not passed on: a node may have kept ``x``."""
+        return self._scatter(x, indices, updates, axis, mode)
+
+    def slice_update(
+        self, x: Variable, starts: Any, steps: Any, updates: Variable, donate: bool = False
+    ) -> Variable:
+        """As the contract's. ``donate`` is not passed on: a node may have kept ``x``."""
+        return self._slice_update(x, starts, steps, updates)
+
+
+class _Method:
+    """Stands for an operation's method until the first use, then puts the real one in its place."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, tape: Tape | None, owner: type[Tape]) -> Any:
+        function = _make(self.name)
+        setattr(Tape, attribute(self.name), function)
+        return function if tape is None else function.__get__(tape, owner)
+
+
+def _specs() -> dict[str, contract.OpSpec]:
+    return {op.name: op for op in (*contract.PRIMITIVES, *contract.DERIVED)}
+
+
+def _make(name: str) -> Any:
+    spec = _specs()[name]
+    sequence = next((p.name for p in spec.parameters if contract.is_sequence(p)), None)
+    sequence = sequence if sequence in spec.operands else None
+    op = compiler.Signature(name, spec.parameters, spec.operands, sequence)
+    if name in NON_DIFFERENTIABLE:
+        return compiler.compile_untracked(op)
+    if name in RULES:
+        return compiler.compile_rule(op, RULES[name])
+    if spec.kind == "derived":
+        return compiler.compile_composition(op, getattr(DerivedOps, name))
+    return compiler.compile_missing(op)
+
+
+def attribute(name: str) -> str:
+    """Where the tape keeps the recording method of an operation: ``cast`` and those that could donate
+    have a method in front of it."""
+    return f"_{name}" if name in ("cast", "scatter", "slice_update") else name
+
+
+def install(name: str) -> None:
+    """(Re)make the tape's method of an operation of the contract from the table of rules."""
+    setattr(Tape, attribute(name), _Method(name))
+
+
+for _name in _specs():
+    if _name != "to_host":
+        install(_name)
+
+_TAPES: dict[Any, Tape] = {}
+
+
+def tape_for(base: Any) -> Tape:
+    """The tape over a backend; one per backend."""
+    try:
+        return _TAPES[base]
+    except KeyError:
+        return _TAPES.setdefault(base, Tape(base))
+
+
+attach_tape(tape_for)

@@ -1,0 +1,34 @@
+"""Moving a variable to another device or backend: the one recorded step whose gradient lives elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fl_tensor.tensor import Tensor
+
+from fl_autograd.node import Node
+from fl_autograd.rules.table import Rule
+from fl_autograd.variable import Variable, variable
+
+
+def _back(ops: Any, g: Any, saved: tuple[Any, ...], ins: tuple[Any, ...]) -> tuple[Any, ...]:
+    home, device, here = saved
+    if isinstance(g, Variable):
+        return (g.to(home).to(device),)
+    return (Tensor(g, here).to(home).to(device)._adapter,)
+
+
+_RULE = Rule("to", {"x": _back})
+_RULE.backward = _back
+
+
+def record(x: Variable, moved: Tensor) -> Variable:
+    """``moved``, the copy of ``x`` elsewhere, as a variable whose gradient goes back to ``x``."""
+    node = object.__new__(Node)
+    node.rule = _RULE
+    node.ins = (x._node,)
+    node.saved = (x._backend, x.device, moved._backend)
+    node.shape = moved.shape
+    node.base = moved._backend
+    node.hooks = None
+    return variable(moved._adapter, moved._backend, node)

@@ -1,0 +1,258 @@
+"""``Variable``: an array whose history of operations is kept, so that gradients can flow back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fl_tensor.array import Array
+from fl_tensor.device import Device
+from fl_tensor.dtypes import ALL, DType
+from fl_tensor.errors import DTypeError, ShapeError
+from fl_tensor.tensor import Tensor
+
+from fl_autograd.errors import GradError
+from fl_autograd.mode import is_grad_enabled
+from fl_autograd.node import Hook, Leaf, Node
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_hook_keys = itertools.count()
+_tape_for: Callable[[Any], Any]
+
+
+def attach_tape(tape_for: Callable[[Any], Any]) -> None:
+    """Tell variables which namespace computes for a backend (the tape is built on variables)."""
+    global _tape_for
+    _tape_for = tape_for
+
+
+def variable(adapter: Any, base: Any, node: Node | None) -> Variable:
+    """A Variable around an adapter of backend ``base``: what operations return."""
+    made = object.__new__(Variable)
+    made._adapter = adapter
+    made._backend = base
+    made._node = node
+    return made
+
+
+def wrap(result: Any, base: Any) -> Any:
+    """What a backend returned (an adapter, or several) as variables without history."""
+    if isinstance(result, (tuple, list)):
+        return type(result)(variable(part, base, None) for part in result)
+    return variable(result, base, None)
+
+
+class Variable(Array):
+    """An array that remembers where it came from.
+
+    value          a Tensor, a Variable (its value is taken, not its history) or anything that
+                   ``ft.asarray`` reads
+    requires_grad  whether ``backward`` should leave a gradient here; floating dtypes only
+                   (DTypeError otherwise)
+    """
+
+    __slots__ = ("__weakref__", "_adapter", "_backend", "_node")
+    _priority: ClassVar[int] = 10
+
+    _adapter: Any
+    _backend: Any  # type: ignore[assignment] - a slot where Array declares a property
+    _node: Node | None
+
+    def __init__(self, value: Any, requires_grad: bool = False) -> None:
+        if not isinstance(value, Array):
+            from fl_tensor.creation import asarray
+
+            value = asarray(value)
+        tensor = value._tensor()
+        self._adapter = tensor._adapter
+        self._backend = tensor._backend
+        self._node = None
+        if requires_grad:
+            self.requires_grad = True
+
+    # ---- what Array asks for -----------------------------------------------------------------
+
+    @property
+    def _raw(self) -> Variable:
+        return self
+
+    def _ops(self) -> Any:
+        return _tape_for(self._backend)
+
+    def _wrap(self, raw: Any) -> Any:
+        return raw
+
+    def _lift(self, other: Array) -> Any:
+        return other if isinstance(other, Variable) else Variable(other)
+
+    def _tensor(self) -> Tensor:
+        return Tensor(self._adapter, self._backend)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._adapter.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._adapter.dtype
+
+    @property
+    def device(self) -> Device:
+        return self._adapter.device
+
+    # ---- value -------------------------------------------------------------------------------
+
+    @property
+    def tensor(self) -> Tensor:
+        """The value. Assigning gives the variable another value of the same shape and dtype; graphs
+        recorded before keep the old one. Raises GradError for the result of a recorded operation."""
+        return Tensor(self._adapter, self._backend)
+
+    @tensor.setter
+    def tensor(self, value: Any) -> None:
+        if not isinstance(value, Array):
+            raise DTypeError(f"Variable.tensor is a Tensor, not {type(value).__name__}: use asarray")
+        if not self.is_leaf:
+            raise GradError("the result of a recorded operation has no value of its own: detach() it")
+        fresh = value._tensor()
+        if fresh.shape != self.shape:
+            raise ShapeError(f"Variable.tensor of shape {self.shape}: cannot become {fresh.shape}")
+        if fresh.dtype is not self.dtype:
+            raise DTypeError(f"Variable.tensor of dtype {self.dtype}: cannot become {fresh.dtype}")
+        if fresh._backend is not self._backend:
+            raise GradError(
+                f"Variable.tensor is on backend {self._backend.name!r}, the new value on "
+                f"{fresh._backend.name!r}: make a new Variable"
+            )
+        self._adapter = fresh._adapter
+
+    def detach(self) -> Variable:
+        """The same value without history."""
+        return variable(self._adapter, self._backend, None)
+
+    def to(self, target: Any) -> Any:
+        """The same values in another dtype, on another device or backend; gradients come back."""
+        if isinstance(target, DType) or (isinstance(target, str) and target in ALL):
+            return self.astype(target)
+        moved = self.tensor.to(target)
+        if self._node is None or not is_grad_enabled():
+            return self if moved._adapter is self._adapter else Variable(moved)
+        from fl_autograd.transfer import record
+
+        return self if moved._adapter is self._adapter else record(self, moved)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        from fl_autograd.assignment import assign
+
+        assign(self, index, value)
+
+    # ---- gradient ----------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to this variable. Settable on leaves."""
+        return self._node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if value == (self._node is not None):
+            return
+        if not self.is_leaf:
+            raise GradError("only a leaf can stop to require a gradient: use detach()")
+        if value and not self.dtype.is_floating:
+            raise DTypeError(
+                f"a Variable of {self.dtype} cannot require a gradient: cast it to a floating dtype"
+            )
+        self._node = Leaf(self.shape, self.dtype, self._backend) if value else None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it was made by hand and not by a recorded operation."""
+        return self._node is None or self._node.rule is None
+
+    @property
+    def grad(self) -> Variable | None:
+        """What backward passes have accumulated here; None before the first, and on non-leaves."""
+        node = self._node
+        return node.grad if isinstance(node, Leaf) else None
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        node = self._node
+        if not isinstance(node, Leaf):
+            raise GradError("only a leaf that requires a gradient has a .grad")
+        if value is None:
+            node.grad = None
+            return
+        given = value if isinstance(value, Variable) else Variable(value)
+        if given.shape != self.shape or given.dtype is not self.dtype:
+            raise ShapeError(
+                f"Variable.grad must be {self.shape} of {self.dtype}, not {given.shape} of {given.dtype}"
+            )
+        node.grad = given
+
+    def zero_grad(self) -> None:
+        """Forget the gradient."""
+        if isinstance(self._node, Leaf):
+            self._node.grad = None
+
+    def backward(
+        self, grad: Any = None, retain_graph: bool = False, create_graph: bool = False
+    ) -> None:
+        """Add the gradient of this variable to ``.grad`` of every leaf that it depends on.
+
+        grad          gradient of this variable, same shape; needed unless it has one element
+        retain_graph  keep the graph for another pass (it is freed on the way otherwise)
+        create_graph  record the gradients themselves, for higher orders; keeps the graph
+
+        Raises GradError when it does not require a gradient, GraphFreedError when the graph is gone.
+        """
+        from fl_autograd import engine
+
+        engine.backward(self, grad, retain_graph or create_graph, create_graph)
+
+    def register_hook(self, hook: Hook) -> Callable[[], None]:
+        """Call ``hook(grad)`` when the gradient of this variable is complete in a backward pass, before
+        it is used; a Variable that it returns replaces the gradient. Returns a function that removes
+        the hook. On a leaf, ``grad`` is what this pass adds."""
+        node = self._node
+        if node is None:
+            raise GradError("a variable that requires no gradient never calls its hooks")
+        if node.hooks is None:
+            node.hooks = {}
+        hooks, key = node.hooks, next(_hook_keys)
+        hooks[key] = hook
+
+        def remove() -> None:
+            hooks.pop(key, None)
+
+        return remove
+
+    # ---- Python ------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        text = repr(self.tensor).removeprefix("Tensor(").removesuffix(")")
+        need = ", requires_grad=True" if self.requires_grad else ""
+        return f"{type(self).__name__}({text}{need})"
+
+    def _copy(self) -> Self:
+        if not self.is_leaf:
+            raise GradError("only leaves can be copied: detach() first")
+        made = object.__new__(type(self))
+        made._adapter, made._backend, made._node = self._adapter, self._backend, None
+        made.requires_grad = self.requires_grad
+        return made
+
+    def __copy__(self) -> Self:
+        return self._copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self._copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.is_leaf:
+            raise GradError("only leaves can be pickled: detach() first")
+        return type(self), (self.tensor, self.requires_grad)
