@@ -80,16 +80,18 @@ def main() -> int:
         print(f"step {step}: {options.backend} {ours:.6f}, numpy {theirs:.6f}")
     step_gap = max(abs(a - b) for a, b in pairs[:FIRST_STEPS])
     mean_gap = abs(outside.mean - reference.mean)
-    print(f"{len(pairs)} steps; {options.backend} {outside.seconds:.1f} s, numpy {reference.seconds:.1f} s")
+    print(f"{len(pairs)} steps: {outside.seconds:.1f} s, on numpy {reference.seconds:.1f} s")
     print(f"{options.memory} served {outside.allocs} requests")
-    print(f"largest difference in the first {FIRST_STEPS} steps {step_gap:.1e} (<= {STEP_TOLERANCE})")
-    print(f"epoch mean {outside.mean:.4f} and {reference.mean:.4f}, apart {mean_gap:.1e} (<= {MEAN_TOLERANCE})")
+    print(f"first {FIRST_STEPS} steps at most {step_gap:.1e} apart (<= {STEP_TOLERANCE})")
+    print(f"epoch means {outside.mean:.4f} and {reference.mean:.4f} (<= {MEAN_TOLERANCE} apart)")
     learned = sum(outside.losses[-10:]) < 0.5 * sum(outside.losses[:10])
     served = outside.allocs > 0
     if step_gap <= STEP_TOLERANCE and mean_gap <= MEAN_TOLERANCE and learned and served:
         print("third-party training: equal")
         return 0
-    print("third-party training: NOT equal" if learned and served else "the run did not do its work")
+    print(
+        "third-party training: NOT equal" if learned and served else "the run did not do its work"
+    )
     return 1
 
 

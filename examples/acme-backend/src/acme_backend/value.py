@@ -49,4 +49,5 @@ def stored(items: array[Any], shape: Shape, dtype: ft.DType) -> Value:
         return Value(items, shape, dtype)
     view = manager.alloc(nbytes).view()
     view[:] = memoryview(items).cast("B")
-    return Value(view.cast(items.typecode), shape, dtype)
+    code: Any = items.typecode
+    return Value(view.cast(code), shape, dtype)
