@@ -1,1 +1,32 @@
+"""Composable datasets of tensors: batches, shuffling, prefetching, exact resume."""
+
 from fl_data._version import __version__ as __version__
+from fl_data.batch import Batch as Batch
+from fl_data.collate import Collate as Collate
+from fl_data.collate import collate as collate
+from fl_data.collate import pad_collate as pad_collate
+from fl_data.collate import pad_to as pad_to
+from fl_data.concat import Concat as Concat
+from fl_data.dataset import Dataset as Dataset
+from fl_data.dataset import Sample as Sample
+from fl_data.dataset import as_dataset as as_dataset
+from fl_data.dataset import check_index as check_index
+from fl_data.dataset import check_indices as check_indices
+from fl_data.errors import DataError as DataError
+from fl_data.errors import FlError as FlError
+from fl_data.errors import IterationError as IterationError
+from fl_data.errors import SampleIndexError as SampleIndexError
+from fl_data.errors import SampleTypeError as SampleTypeError
+from fl_data.errors import WorkerError as WorkerError
+from fl_data.iterate import DataIterator as DataIterator
+from fl_data.iterate import iterate as iterate
+from fl_data.prefetch import Prefetch as Prefetch
+from fl_data.seeds import mix as mix
+from fl_data.select import Partition as Partition
+from fl_data.select import Span as Span
+from fl_data.select import Subset as Subset
+from fl_data.select import share as share
+from fl_data.shuffle import Shuffle as Shuffle
+from fl_data.tensors import TensorDataset as TensorDataset
+from fl_data.transform import RandomTransform as RandomTransform
+from fl_data.transform import Transform as Transform

@@ -1,0 +1,95 @@
+"""Batches of samples, and the share of one rank in each of them."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from fl_data.collate import Collate, empty_batch
+from fl_data.dataset import Dataset, Sample, as_dataset, as_sample, check_count, check_index
+from fl_data.errors import DataError, SampleTypeError
+from fl_data.select import check_rank, share
+
+Policy = Literal["include_last", "skip_last", "divisible_only"]
+
+
+class Batch(Dataset):
+    """Sample `i` is the batch of samples `i * size .. (i + 1) * size - 1` of `ds`.
+
+    Fields are stacked along a new first axis; `collate(samples) -> sample` replaces the stacking
+    (`pad_collate()` for samples of unequal size). The last batch, when `len(ds)` is no multiple of
+    `size`, is shorter (`policy="include_last"`), left out (`"skip_last"`), or a `DataError` at
+    construction (`"divisible_only"`).
+
+    With `rank` and `world_size`, `size` is the size of the *global* batch, and the sample is the
+    contiguous share of `rank` in it: ranks 0, 1, ... hold the global batch in order, with nothing
+    left out and nothing twice, in the last, shorter batch too. Every rank has the same number of
+    batches, so that collectives match. Where sizes do not divide, shares differ by one sample; a
+    rank without samples gets fields of length 0. `counts(i)` says how to weight.
+    """
+
+    def __init__(
+        self,
+        ds: object,
+        size: int,
+        policy: Policy = "include_last",
+        collate: Collate | None = None,
+        *,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        self._ds = as_dataset(ds)
+        self._size = check_count(size, "size", "Batch", least=1)
+        check_rank(rank, world_size, "Batch")
+        self._rank, self._world_size = rank, world_size
+        if collate is not None and not callable(collate):
+            raise SampleTypeError(f"[Batch] collate {collate!r} is not callable")
+        self._collate = collate
+        full, rest = divmod(len(self._ds), self._size)
+        if policy not in get_args(Policy):
+            raise DataError(f"[Batch] unknown policy {policy!r}: use one of {get_args(Policy)}")
+        if policy == "divisible_only" and rest:
+            raise DataError(
+                f"[Batch] {len(self._ds)} samples are no multiple of the batch size {self._size}, "
+                "and the policy is 'divisible_only': use 'include_last' or 'skip_last'"
+            )
+        self._length = full + (1 if rest and policy == "include_last" else 0)
+
+    @property
+    def sources(self) -> tuple[Dataset, ...]:
+        return (self._ds,)
+
+    @property
+    def size(self) -> int:
+        """Samples in a full global batch."""
+        return self._size
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> Sample:
+        whole = self._rows(index)
+        start, stop = share(len(whole), self._rank, self._world_size)
+        mine = whole[start:stop]
+        if self._collate is None:
+            return self._ds.__getitems__(mine)
+        if not mine:
+            return empty_batch(as_sample(self._collate([self._ds[whole[0]]]), "collate"))
+        return as_sample(self._collate([self._ds[row] for row in mine]), "collate")
+
+    def counts(self, index: int) -> tuple[int, int]:
+        """`(here, all)`: how many samples batch `index` has on this rank and on all ranks.
+
+        The mean over the global batch is the sum over ranks of `local mean * here / all`.
+        """
+        whole = self._rows(index)
+        start, stop = share(len(whole), self._rank, self._world_size)
+        return stop - start, len(whole)
+
+    def _rows(self, index: int) -> range:
+        number = check_index(index, self._length, "Batch")
+        first = number * self._size
+        return range(first, min(first + self._size, len(self._ds)))
+
+    def __repr__(self) -> str:
+        place = f", rank={self._rank} of {self._world_size}" if self._world_size > 1 else ""
+        return f"Batch({self._ds!r}, size={self._size}{place})"

@@ -1,0 +1,130 @@
+"""Many samples into one batch: stacking along a new first axis, with or without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import fl_tensor as ft
+from fl_data.dataset import Sample, as_sample
+from fl_data.errors import DataError, SampleTypeError
+
+Collate: TypeAlias = Callable[[Sequence[Sample]], Sample]
+
+
+def collate(samples: Sequence[Sample]) -> Sample:
+    """Stack every field of `samples` along a new first axis: `n` times `(3, 8)` gives `(n, 3, 8)`.
+
+    All samples have the same fields, and a field has one shape and one dtype in all of them;
+    Python numbers count as 0-d tensors. Gives a tuple for tuples and a dict for dicts.
+    Raises `DataError` naming the field and the two samples that disagree.
+    """
+    return _by_field(samples, _stack)
+
+
+def pad_collate(fill: float | Mapping[int | str, float] = 0.0, lengths: bool = False) -> Collate:
+    """A collate function for samples of unequal size: pads at the end of each axis, then stacks.
+
+    A field is padded to its largest extent in the batch, with `fill` (one number, or one per field:
+    `{0: 0.0, 1: -100}`; fields not named get 0). With `lengths`, every padded field `f` is followed
+    by how long each sample was along its first axis: int64 `(n,)`, after all fields of a tuple in
+    their order, or under `f"{f}_lengths"` in a dict; 0-d fields have no length.
+    """
+
+    def fill_of(field: int | str) -> float:
+        return fill.get(field, 0.0) if isinstance(fill, Mapping) else fill
+
+    def join(field: int | str, values: list[Any]) -> Any:
+        ranks = {value.ndim for value in values}
+        if len(ranks) != 1:
+            raise DataError(
+                f"[pad_collate] field {field!r} has samples with {sorted(ranks)} axes: "
+                "padding needs the same number of axes in each"
+            )
+        target = tuple(max(extents) for extents in zip(*(v.shape for v in values), strict=True))
+        return _stack(field, [pad_to(value, target, fill_of(field)) for value in values])
+
+    def collate_padded(samples: Sequence[Sample]) -> Sample:
+        batch = _by_field(samples, join)
+        if not lengths:
+            return batch
+        sizes = _by_field(samples, _first_extents)
+        if isinstance(batch, dict):
+            assert isinstance(sizes, dict)
+            named = {f"{name}_lengths": n for name, n in sizes.items() if n is not None}
+            return {**batch, **named}
+        return batch + tuple(n for n in sizes if n is not None)
+
+    return collate_padded
+
+
+def pad_to(x: Any, shape: Sequence[int], fill: float = 0.0) -> Any:
+    """`x` with `fill` appended along each axis until its shape is `shape` (never cuts)."""
+    if tuple(shape) == x.shape:
+        return x
+    if len(shape) != x.ndim or any(want < has for want, has in zip(shape, x.shape, strict=True)):
+        raise DataError(f"[pad_to] {x.shape} cannot be padded to {tuple(shape)}")
+    return ft.pad(x, [(0, want - has) for want, has in zip(shape, x.shape, strict=True)], fill)
+
+
+def empty_batch(batch: Sample) -> Sample:
+    """A batch of no samples, with the fields, dtypes and trailing shapes of `batch`."""
+    if isinstance(batch, dict):
+        return {name: value[:0] for name, value in batch.items()}
+    return tuple(value[:0] for value in batch)
+
+
+def _by_field(samples: Sequence[Sample], join: Callable[[int | str, list[Any]], Any]) -> Sample:
+    """Apply `join(field, values)` to each field; checks that all samples have the same fields."""
+    if len(samples) == 0:
+        raise DataError("[collate] no samples: a batch needs at least one")
+    first = as_sample(samples[0], "collate")
+    for number, sample in enumerate(samples):
+        as_sample(sample, "collate")
+        if _fields(sample) != _fields(first) or isinstance(sample, dict) != isinstance(first, dict):
+            raise DataError(
+                f"[collate] sample 0 of the batch has the fields {_fields(first)} and sample "
+                f"{number} has {_fields(sample)}: all samples need the same fields"
+            )
+    if isinstance(first, dict):
+        return {
+            name: join(name, [_tensor(name, sample[name]) for sample in samples])  # type: ignore[call-overload]
+            for name in first
+        }
+    return tuple(
+        join(field, [_tensor(field, sample[field]) for sample in samples])  # type: ignore[index]
+        for field in range(len(first))
+    )
+
+
+def _fields(sample: Sample) -> list[Any]:
+    return sorted(sample) if isinstance(sample, dict) else list(range(len(sample)))
+
+
+def _tensor(field: int | str, value: Any) -> Any:
+    if isinstance(value, ft.Array):
+        return value
+    if isinstance(value, bool | int | float):
+        return ft.asarray(value)
+    raise SampleTypeError(
+        f"[collate] field {field!r} holds a {type(value).__name__}: fields are tensors or numbers; "
+        "convert it with ft.asarray, or pass your own collate function"
+    )
+
+
+def _stack(field: int | str, values: list[Any]) -> Any:
+    first = values[0]
+    for number, value in enumerate(values):
+        if value.shape != first.shape or value.dtype != first.dtype:
+            raise DataError(
+                f"[collate] field {field!r}: sample 0 of the batch is {first.shape} {first.dtype} "
+                f"and sample {number} is {value.shape} {value.dtype}: make them equal with "
+                "Transform, or use Batch(..., collate=pad_collate())"
+            )
+    return ft.stack(values, axis=0)
+
+
+def _first_extents(field: int | str, values: list[Any]) -> Any:
+    if values[0].ndim == 0:
+        return None
+    return ft.asarray([value.shape[0] for value in values], dtype=ft.int64)

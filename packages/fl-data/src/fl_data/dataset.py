@@ -1,0 +1,165 @@
+"""The dataset contract: a length, a sample for every index, optionally many samples at once."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from fl_data.errors import DataError, SampleIndexError, SampleTypeError
+
+if TYPE_CHECKING:
+    from fl_data.iterate import DataIterator
+
+Sample: TypeAlias = "tuple[Any, ...] | dict[str, Any]"
+"""One sample: a tuple or a dict of tensors (a Python number counts as a 0-d tensor)."""
+
+
+class Dataset(ABC):
+    """Samples by number.
+
+    A subclass gives `__len__` and `__getitem__`. It may also give `__getitems__`, when it can make
+    a whole batch faster than one sample after another; both must agree:
+    `ds.__getitems__(indices)` equals `collate([ds[i] for i in indices])`.
+
+    Samples depend on the index (and, where `set_epoch` says so, on the epoch) and on nothing else:
+    that is what makes iteration repeatable, resumable, and free of threads' timing.
+    `__getitem__` may be called from several threads at once (see `Prefetch`).
+    """
+
+    @property
+    def sources(self) -> tuple[Dataset, ...]:
+        """The datasets that this one is made of."""
+        return ()
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> Sample:
+        """Sample number `index`; negative numbers count from the end.
+
+        Raises `SampleIndexError` (an `FlError` and an `IndexError`) outside `-len .. len - 1`:
+        `check_index(index, len(self), "MyDataset")` does this and gives the plain index.
+        """
+
+    def __getitems__(self, indices: Sequence[int]) -> Sample:
+        """The samples of `indices`, stacked along a new first axis: one batch.
+
+        An empty list gives fields of length 0, shaped after sample 0.
+        """
+        from fl_data.collate import collate, empty_batch
+
+        if len(indices) == 0:
+            return empty_batch(collate([self[0]]))
+        return collate([self[index] for index in indices])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch on which the samples depend; 0 where nothing in this dataset depends on it."""
+        return max((source.epoch for source in self.sources), default=0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Give the samples of epoch `epoch` from now on (shuffling, random transforms).
+
+        Reaches every dataset below this one, so call it on the outermost, between two iterations.
+        """
+        for source in self.sources:
+            source.set_epoch(epoch)
+
+    def iterate(self, start: int = 0) -> DataIterator:
+        """An iterator over samples `start, start + 1, ...` that knows and restores its position."""
+        from fl_data.iterate import DataIterator
+
+        return DataIterator(self, start)
+
+    def __iter__(self) -> DataIterator:
+        return self.iterate()
+
+    def __repr__(self) -> str:
+        inside = ", ".join(repr(source) for source in self.sources)
+        return f"{type(self).__name__}({inside})"
+
+
+class _SequenceDataset(Dataset):
+    """Anything with a length and indexing (a list of samples, say), as a `Dataset`."""
+
+    def __init__(self, samples: Any) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, index: int) -> Sample:
+        name = type(self._samples).__name__
+        return as_sample(self._samples[check_index(index, len(self), name)], name)
+
+    def __repr__(self) -> str:
+        return f"{type(self._samples).__name__} of {len(self)} samples"
+
+
+def as_dataset(obj: object) -> Dataset:
+    """`obj` itself if it is a `Dataset`; a wrapper around anything with `len` and indexing.
+
+    Raises `SampleTypeError` for other objects.
+    """
+    if isinstance(obj, Dataset):
+        return obj
+    if isinstance(obj, str | bytes | dict) or not (
+        hasattr(obj, "__len__") and hasattr(obj, "__getitem__")
+    ):
+        raise SampleTypeError(
+            f"[dataset] {type(obj).__name__} is not a dataset: give a Dataset, or an object with "
+            "__len__ and __getitem__(int) such as a list of tuples of tensors"
+        )
+    return _SequenceDataset(obj)
+
+
+def as_sample(value: object, where: str) -> Sample:
+    """`value` if it is a sample (tuple or dict); raises `SampleTypeError` otherwise."""
+    if not isinstance(value, tuple | dict):
+        raise SampleTypeError(
+            f"[{where}] a sample is a tuple or a dict of tensors, got {type(value).__name__}: "
+            "return (x,) for a single tensor"
+        )
+    return value
+
+
+def check_index(index: int, length: int, where: str) -> int:
+    """`index` as a number in `0 .. length - 1`; negative numbers count from the end.
+
+    Raises `SampleIndexError` when it is outside, `SampleTypeError` when it is no integer.
+    """
+    try:
+        number = operator.index(index)
+    except TypeError:
+        raise SampleTypeError(
+            f"[{where}] a sample index is an integer, got {type(index).__name__}: "
+            "use Subset or Span to take several samples"
+        ) from None
+    if not -length <= number < length:
+        extent = f"{-length} .. {length - 1}" if length else "none, the dataset is empty"
+        raise SampleIndexError(
+            f"[{where}] index {number} is out of range for {length} samples: valid are {extent}"
+        )
+    return number + length if number < 0 else number
+
+
+def check_indices(indices: Iterable[int], length: int, where: str) -> Sequence[int]:
+    """`indices`, each one checked by `check_index`; a `range` inside the bounds stays a range."""
+    if isinstance(indices, range):
+        ends = (*indices[:1], *indices[-1:])
+        if all(0 <= end < length for end in ends):
+            return indices
+    return [check_index(index, length, where) for index in indices]
+
+
+def check_count(value: object, name: str, where: str, least: int = 0) -> int:
+    """`value` as an integer of at least `least`; raises `SampleTypeError` or `DataError`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise SampleTypeError(f"[{where}] {name} is an integer, got {value!r}")
+    number = operator.index(cast(int, value))
+    if number < least:
+        raise DataError(f"[{where}] {name} must be at least {least}, got {number}")
+    return number

@@ -1,0 +1,109 @@
+"""Iteration that knows where it is and can go on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from fl_data.dataset import as_dataset, check_count
+from fl_data.errors import DataError, IterationError
+
+if TYPE_CHECKING:
+    from fl_data.dataset import Dataset, Sample
+
+
+class DataIterator(Iterator["Sample"]):
+    """Samples of `ds` in order, from `start` on.
+
+    `state()` is a small dict of integers for a checkpoint; `load_state` of an iterator over an
+    equally built dataset goes on with exactly the sample that would have come next.
+    A sample that cannot be made raises and counts as passed: `next` goes on with the one after it.
+    """
+
+    def __init__(self, ds: Dataset, start: int = 0) -> None:
+        self._ds = ds
+        self._length = len(ds)
+        self._epoch = ds.epoch
+        self._position = _inside(start, self._length)
+
+    @property
+    def position(self) -> int:
+        """The index of the sample that comes next."""
+        return self._position
+
+    def __length_hint__(self) -> int:
+        return self._length - self._position
+
+    def __next__(self) -> Sample:
+        if self._ds.epoch != self._epoch:
+            raise IterationError(
+                f"[iterate] the dataset went from epoch {self._epoch} to {self._ds.epoch} while it "
+                "was iterated: call set_epoch before the iteration begins"
+            )
+        if self._position >= self._length:
+            self.close()
+            raise StopIteration
+        try:
+            sample = self._fetch(self._position)
+        except IterationError:  # the iterator's own trouble: the sample is still to come
+            raise
+        except Exception:
+            self._position += 1
+            raise
+        self._position += 1
+        return sample
+
+    def _fetch(self, index: int) -> Sample:
+        try:
+            return self._ds[index]
+        except StopIteration as error:  # would end the loop as if all samples had been seen
+            raise DataError(f"[iterate] sample {index} raised StopIteration") from error
+
+    def state(self) -> dict[str, int]:
+        """`{"epoch", "position", "length"}`: samples already handed out, not those read ahead."""
+        return {"epoch": self._epoch, "position": self._position, "length": self._length}
+
+    def load_state(self, state: Mapping[str, int]) -> None:
+        """Set the dataset's epoch and this position to those of `state`.
+
+        Raises `DataError` when `state` is malformed or belongs to a dataset of another length.
+        """
+        missing = {"epoch", "position", "length"} - set(state)
+        if missing:
+            raise DataError(f"[load_state] the state lacks {sorted(missing)}")
+        length = len(self._ds)
+        if state["length"] != length:
+            raise DataError(
+                f"[load_state] the state belongs to a dataset of {state['length']} samples, this "
+                f"one has {length}: build it with the same files, batch size and policy"
+            )
+        epoch = check_count(state["epoch"], "epoch", "load_state")
+        position = _inside(state["position"], length)
+        self.close()
+        self._ds.set_epoch(epoch)
+        # A dataset in which nothing depends on the epoch keeps saying 0.
+        self._epoch = self._ds.epoch
+        self._position, self._length = position, length
+
+    def close(self) -> None:
+        """Let go of threads and samples read ahead; iteration may go on later."""
+
+    def __enter__(self) -> DataIterator:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def iterate(ds: object, start: int = 0) -> DataIterator:
+    """An iterator over samples `start, start + 1, ...` of `ds`.
+
+    Raises `DataError` unless `0 <= start <= len(ds)`.
+    """
+    return as_dataset(ds).iterate(start)
+
+
+def _inside(position: int, length: int) -> int:
+    if check_count(position, "the start position", "iterate") > length:
+        raise DataError(f"[iterate] the start position {position} lies beyond the {length} samples")
+    return position

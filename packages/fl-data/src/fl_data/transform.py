@@ -1,0 +1,108 @@
+"""Functions applied to samples when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import fl_tensor as ft
+from fl_data.dataset import Dataset, Sample, as_dataset, as_sample, check_count, check_index
+from fl_data.errors import DataError, SampleTypeError
+from fl_data.seeds import mix
+
+
+class Transform(Dataset):
+    """Samples of `ds` after functions.
+
+    * `Transform(ds, fn)`: `fn(sample) -> sample`, whole samples.
+    * `Transform(ds, f0, f1, ...)`: `f0` on field 0, `f1` on field 1, ...; `None` leaves a field as
+      it is, as do missing functions at the end.
+    * `Transform(ds, fields={"image": f, 2: g})`: functions by field name or number.
+
+    Functions see single samples; put `Transform` around `Batch` for functions on batches. They may
+    run in several threads at once. For random functions use `RandomTransform`.
+    """
+
+    def __init__(
+        self,
+        ds: object,
+        *functions: Callable[[Any], Any] | None,
+        fields: Mapping[int | str, Callable[[Any], Any]] | None = None,
+    ) -> None:
+        self._ds = as_dataset(ds)
+        if bool(functions) == (fields is not None):
+            raise DataError(
+                "[Transform] give one function on samples, or functions by field, "
+                "in either the positional or the fields= form"
+            )
+        for function in (*functions, *(fields or {}).values()):
+            if function is not None and not callable(function):
+                raise SampleTypeError(f"[Transform] {function!r} is not callable")
+        self._whole = functions[0] if len(functions) == 1 else None
+        by_position = {i: fn for i, fn in enumerate(functions) if fn is not None}
+        self._fields: dict[int | str, Callable[[Any], Any]] = dict(fields or by_position)
+
+    @property
+    def sources(self) -> tuple[Dataset, ...]:
+        return (self._ds,)
+
+    def __len__(self) -> int:
+        return len(self._ds)
+
+    def __getitem__(self, index: int) -> Sample:
+        sample = self._ds[check_index(index, len(self), "Transform")]
+        if self._whole is not None:
+            return as_sample(self._whole(sample), "Transform")
+        return _map_fields(sample, self._fields)
+
+
+class RandomTransform(Dataset):
+    """Samples of `ds` after `fn(sample, generator) -> sample`, for augmentation.
+
+    Every call gets its own `ft.Generator`, which depends on `seed`, the epoch and the index alone:
+    a sample is augmented anew in each epoch (`set_epoch`), and the result is the same with any
+    number of prefetching threads and after a resume.
+    """
+
+    def __init__(
+        self, ds: object, fn: Callable[[Sample, ft.Generator], Sample], seed: int = 0
+    ) -> None:
+        self._ds = as_dataset(ds)
+        if not callable(fn):
+            raise SampleTypeError(f"[RandomTransform] {fn!r} is not callable")
+        self._fn = fn
+        self._seed = check_count(seed, "seed", "RandomTransform")
+        self._epoch = 0
+
+    @property
+    def sources(self) -> tuple[Dataset, ...]:
+        return (self._ds,)
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        self._epoch = check_count(epoch, "epoch", "RandomTransform")
+        super().set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self._ds)
+
+    def __getitem__(self, index: int) -> Sample:
+        number = check_index(index, len(self), "RandomTransform")
+        generator = ft.Generator(mix(self._seed, self._epoch, number))
+        return as_sample(self._fn(self._ds[number], generator), "RandomTransform")
+
+
+def _map_fields(sample: Sample, functions: Mapping[int | str, Callable[[Any], Any]]) -> Sample:
+    known = set(sample) if isinstance(sample, dict) else set(range(len(sample)))
+    unknown = sorted(set(functions) - known, key=str)
+    if unknown:
+        raise DataError(
+            f"[Transform] there are functions for the fields {unknown}, "
+            f"but the sample has {sorted(known, key=str)}"
+        )
+    if isinstance(sample, dict):
+        return {name: functions[name](x) if name in functions else x for name, x in sample.items()}
+    return tuple(functions[i](x) if i in functions else x for i, x in enumerate(sample))

@@ -1,0 +1,60 @@
+"""Datasets that the tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import fl_data as data
+import fl_tensor as ft
+
+
+class Numbers(data.Dataset):
+    """Sample `i` is `(float i, int i)`; no `__getitems__` of its own. Notes what was asked."""
+
+    def __init__(self, n: int, on_get: Callable[[int], None] | None = None) -> None:
+        self.n = n
+        self.asked: list[int] = []
+        self._on_get = on_get
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> data.Sample:
+        number = data.check_index(index, self.n, "Numbers")
+        self.asked.append(number)
+        if self._on_get is not None:
+            self._on_get(number)
+        return ft.asarray([float(number)]), ft.asarray(number)
+
+
+@pytest.fixture
+def numbers() -> type[Numbers]:
+    return Numbers
+
+
+@pytest.fixture
+def rows() -> Callable[[int], data.TensorDataset]:
+    """A tensor dataset of n samples: x (2,) float32 with x = [i, -i], y int64 with y = i."""
+
+    def make(n: int) -> data.TensorDataset:
+        x = [[float(i), -float(i)] for i in range(n)]
+        labels = ft.arange(n, dtype=ft.int64)
+        return data.TensorDataset(ft.asarray(x, dtype=ft.float32).reshape(n, 2), labels)
+
+    return make
+
+
+@pytest.fixture
+def labels() -> Callable[[Any], list[int]]:
+    """The last field of every batch or sample, as one flat list of integers."""
+
+    def read(samples: Any) -> list[int]:
+        found: list[int] = []
+        for sample in samples:
+            found.extend(sample[-1].reshape(-1).tolist())
+        return found
+
+    return read

@@ -1,0 +1,15 @@
+"""Errors of the speech package."""
+
+from __future__ import annotations
+
+import os
+
+from fl_memory.errors import FlError as FlError
+
+
+class AudioError(FlError, ValueError):
+    """An audio file that cannot be read, or is not what was asked for. `path` names the file."""
+
+    def __init__(self, path: str | os.PathLike[str], problem: str, remedy: str) -> None:
+        self.path = os.fspath(path)
+        super().__init__(f"[audio] {self.path}: {problem}: {remedy}")

@@ -1,0 +1,109 @@
+"""A dataset over a folder of recordings whose names say what they are."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import fl_tensor as ft
+from fl_data import DataError, Dataset, Sample, check_index
+from fl_speech.audio import MAX_VALUES, audio_info, load_audio
+from fl_speech.errors import AudioError
+
+
+class AudioFolder(Dataset):
+    """Sample `i` is `(audio, label)`: float32 `(channels, samples)` and a 0-d int64 class number.
+
+    File names follow `pattern`, for example `"{label}_{speaker}_{index}"` for `7_anna_3.wav`; it
+    must name `{label}`. `fields[i]` keeps all named parts, to split by speaker or number:
+    `Subset(ds, [i for i, f in enumerate(ds.fields) if f["speaker"] == "anna"])`.
+    Classes are the labels in sorted order; samples are sorted by file name.
+
+    All files must have one rate: `sample_rate`, or that of the first file. With `length`, every
+    recording is cut or zero-padded at its end to that many samples, so that batches stack.
+    Raises `AudioError` for a folder without recordings and for a name that does not fit `pattern`;
+    files are read when their sample is asked for.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        pattern: str = "{label}_{speaker}_{index}",
+        *,
+        suffixes: Sequence[str] = (".wav", ".flac"),
+        sample_rate: int | None = None,
+        length: int | None = None,
+        max_values: int = MAX_VALUES,
+    ) -> None:
+        self.root = os.fspath(root)
+        self.length = length
+        self._max_values = max_values
+        if length is not None and length < 1:
+            raise DataError(f"[AudioFolder] length must be at least 1, got {length}")
+        names = _names(self.root, tuple(suffixes))
+        self.fields = _fields(self.root, names, pattern)
+        self.paths = [os.path.join(self.root, name) for name in names]
+        self.classes = sorted({parts["label"] for parts in self.fields})
+        number = {label: i for i, label in enumerate(self.classes)}
+        self.labels = [number[parts["label"]] for parts in self.fields]
+        self.sample_rate = sample_rate or audio_info(self.paths[0]).sample_rate
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Sample:
+        i = check_index(index, len(self), "AudioFolder")
+        audio, _ = load_audio(
+            self.paths[i], sample_rate=self.sample_rate, max_values=self._max_values
+        )
+        if self.length is not None:
+            audio = fit_length(audio, self.length)
+        return audio, ft.asarray(self.labels[i], dtype=ft.int64)
+
+    def __repr__(self) -> str:
+        return f"AudioFolder({self.root!r}, {len(self)} files, {len(self.classes)} classes)"
+
+
+def fit_length(x: Any, length: int) -> Any:
+    """`x` cut, or padded with zeros at the end, to `length` along its last axis."""
+    missing = length - x.shape[-1]
+    if missing <= 0:
+        return x[..., :length]
+    return ft.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
+
+
+def _names(root: str, suffixes: tuple[str, ...]) -> list[str]:
+    try:
+        names = sorted(name for name in os.listdir(root) if name.lower().endswith(suffixes))
+    except OSError as error:
+        raise AudioError(root, f"unreadable folder ({error.strerror})", "check the path") from error
+    if not names:
+        raise AudioError(root, f"no files named *{' or *'.join(suffixes)}", "check the folder")
+    return names
+
+
+def _fields(root: str, names: list[str], pattern: str) -> list[dict[str, str]]:
+    """What `pattern` finds in each name."""
+    pieces = re.split(r"\{(\w+)\}", pattern)
+    parts = pieces[1::2]
+    if "label" not in parts or len(set(parts)) != len(parts):
+        raise DataError(
+            f"[AudioFolder] pattern {pattern!r} must name {{label}}, and each part once: "
+            "for example '{label}_{speaker}_{index}'"
+        )
+    expression = "".join(
+        re.escape(piece) if i % 2 == 0 else f"(?P<{piece}>.+?)" for i, piece in enumerate(pieces)
+    )
+    found = []
+    for name in names:
+        match = re.fullmatch(expression, os.path.splitext(name)[0])
+        if match is None:
+            raise AudioError(
+                os.path.join(root, name),
+                f"its name does not follow {pattern!r}",
+                "rename it, move it away, or give another pattern",
+            )
+        found.append(match.groupdict())
+    return found

@@ -1,0 +1,72 @@
+"""From samples to spectra: frames, pre-emphasis, windows, the discrete Fourier transform."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import fl_tensor as ft
+from fl_speech.filterbank import widest_float
+
+WINDOWS = ("hamming", "hann", "none")
+
+
+def frame_count(samples: int, size: int, stride: int) -> int:
+    """How many whole frames there are: `1 + (samples - size) // stride`, 0 if not even one."""
+    return 0 if samples < size else 1 + (samples - size) // stride
+
+
+def frames(x: Any, size: int, stride: int) -> Any:
+    """Overlapping stretches: `(..., samples)` gives `(..., frames, size)`; a rest is left out."""
+    if x.ndim == 0:
+        raise ft.ShapeError("[frames] x (): expected samples along the last axis")
+    if size < 1 or stride < 1:
+        raise ft.ArgumentError(f"[frames] size {size} and stride {stride} must be at least 1")
+    count = frame_count(x.shape[-1], size, stride)
+    with ft.use(x.backend):
+        starts = ft.arange(count, dtype=ft.int64, device=x.device) * stride
+        places = starts.reshape(count, 1) + ft.arange(size, device=x.device).reshape(1, size)
+    return ft.gather(x, places, axis=-1)
+
+
+def pre_emphasis(x: Any, coefficient: float) -> Any:
+    """`x[i] - c x[i - 1]` along the last axis; the first sample counts as its own predecessor."""
+    before = ft.concatenate([x[..., :1], x[..., :-1]], axis=-1)
+    return x - coefficient * before
+
+
+def window(name: str, size: int) -> ft.Tensor:
+    """A symmetric window `(size,)`: "hamming" (0.54 - 0.46 cos), "hann", or "none" (ones)."""
+    if name not in WINDOWS:
+        raise ft.ArgumentError(f"[window] unknown window {name!r}: use one of {WINDOWS}")
+    if size < 1:
+        raise ft.ArgumentError(f"[window] size {size} must be at least 1")
+    floor = {"hamming": 0.54, "hann": 0.5, "none": 1.0}[name]
+    turn = 2 * math.pi / max(size - 1, 1)
+    values = [floor - (1.0 - floor) * math.cos(turn * i) for i in range(size)]
+    return ft.asarray(values, dtype=widest_float())
+
+
+def dft_matrix(size: int, n_fft: int) -> ft.Tensor:
+    """`(size, 2 * bins)`, bins = `n_fft // 2 + 1`: `frame @ matrix` is the real part of the
+    transform at every frequency, then the imaginary part; frames are zero-padded to `n_fft`.
+    """
+    if not 1 <= size <= n_fft:
+        raise ft.ArgumentError(f"[dft_matrix] {size} samples do not fit a transform of {n_fft}")
+    bins = n_fft // 2 + 1
+    # All angles are multiples of one: a table of n_fft exact values, picked by (i * k) mod n_fft.
+    angles = [2 * math.pi * i / n_fft for i in range(n_fft)]
+    times = ft.arange(size, dtype=ft.int64).reshape(size, 1)
+    places = ft.remainder(times * ft.arange(bins, dtype=ft.int64).reshape(1, bins), n_fft)
+    dtype = widest_float()
+    real = ft.gather(ft.asarray([math.cos(a) for a in angles], dtype=dtype), places)
+    imaginary = ft.gather(ft.asarray([-math.sin(a) for a in angles], dtype=dtype), places)
+    return ft.concatenate([real, imaginary], axis=1)
+
+
+def power_spectrum(x: Any, matrix: Any) -> Any:
+    """|DFT|² of frames `(..., size)` with the matrix of `dft_matrix`: `(..., bins)`."""
+    transform = ft.matmul(x, matrix)
+    bins = matrix.shape[-1] // 2
+    real, imaginary = transform[..., :bins], transform[..., bins:]
+    return real * real + imaginary * imaginary

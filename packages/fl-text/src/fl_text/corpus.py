@@ -1,0 +1,95 @@
+"""Text files as lines, bounded and validated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from fl_text.errors import TextError, TextFileError
+
+MAX_BYTES = 1 << 32
+"""The largest file that `TextFiles` reads unless told otherwise: 4 GiB."""
+
+MAX_LINE = 1 << 24
+"""The longest line in bytes: 16 MiB."""
+
+
+class TextFiles:
+    """The lines of UTF-8 files, one file after another; may be iterated any number of times.
+
+    Lines keep their `"\\n"` (`"\\r\\n"` becomes `"\\n"`); a byte order mark is dropped. Lines are
+    read when they are asked for. Raises `TextFileError` naming the file (and the line) if it is
+    missing, larger than `max_bytes`, has a line over `max_line` bytes, or is not UTF-8.
+    """
+
+    def __init__(
+        self,
+        *paths: str | os.PathLike[str],
+        max_bytes: int = MAX_BYTES,
+        max_line: int = MAX_LINE,
+    ) -> None:
+        if not paths:
+            raise TextError("[TextFiles] give at least one path")
+        self.paths = [os.fspath(path) for path in paths]
+        self._max_line = max_line
+        for path in self.paths:
+            if not os.path.isfile(path):
+                raise TextFileError(path, "no such file", "check the path")
+            if os.path.getsize(path) > max_bytes:
+                raise TextFileError(
+                    path,
+                    f"{os.path.getsize(path)} bytes are more than max_bytes={max_bytes}",
+                    "split the file, or raise max_bytes",
+                )
+
+    def __iter__(self) -> Iterator[str]:
+        for path in self.paths:
+            yield from self._lines(path)
+
+    def _lines(self, path: str) -> Iterator[str]:
+        try:
+            with open(path, "rb") as file:
+                number = 0
+                while raw := file.readline(self._max_line + 1):
+                    number += 1
+                    yield self._decode(path, number, raw)
+        except OSError as error:
+            raise TextFileError(
+                path, f"unreadable ({error.strerror})", "check its permissions"
+            ) from error
+
+    def _decode(self, path: str, number: int, raw: bytes) -> str:
+        if len(raw) > self._max_line:
+            raise TextFileError(
+                path,
+                f"line {number} is longer than max_line={self._max_line} bytes",
+                "break it up, or raise max_line",
+            )
+        if number == 1:
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        if raw.endswith(b"\r\n"):
+            raw = raw[:-2] + b"\n"
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise TextFileError(
+                path,
+                f"line {number} is not UTF-8 (byte 0x{raw[error.start]:02x} at {error.start})",
+                "convert the file to UTF-8",
+            ) from error
+
+    def __repr__(self) -> str:
+        return f"TextFiles({', '.join(map(repr, self.paths))})"
+
+
+def as_texts(texts: Iterable[str], where: str) -> Iterator[str]:
+    """Each of `texts`, checked; raises `TextError` for what is no text."""
+    if isinstance(texts, str | bytes | os.PathLike):
+        raise TextError(
+            f"[{where}] got one {type(texts).__name__} where several texts are expected: "
+            "give a list of texts, or TextFiles(path) for a file"
+        )
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TextError(f"[{where}] text {number} is a {type(text).__name__}, not a str")
+        yield text

@@ -1,0 +1,19 @@
+"""Errors of the text package."""
+
+from __future__ import annotations
+
+import os
+
+from fl_memory.errors import FlError as FlError
+
+
+class TextError(FlError, ValueError):
+    """Text, tokens or settings that do not fit."""
+
+
+class TextFileError(TextError):
+    """A file that cannot be read as what it should be. `path` names it."""
+
+    def __init__(self, path: str | os.PathLike[str], problem: str, remedy: str) -> None:
+        self.path = os.fspath(path)
+        super().__init__(f"[text] {self.path}: {problem}: {remedy}")
