@@ -36,14 +36,14 @@ from fl_tensor.derived_ops import DerivedOps as DerivedOps
 from fl_tensor.device import CPU as CPU
 from fl_tensor.device import Device as Device
 from fl_tensor.dispatch import backends as backends
-from fl_tensor.dispatch import current as current_backend
+from fl_tensor.dispatch import current_backend as current_backend
 from fl_tensor.dispatch import get_backend as get_backend
 from fl_tensor.dispatch import ops_for as ops_for
 from fl_tensor.dispatch import override as override
 from fl_tensor.dispatch import use as use
 from fl_tensor.dtypes import DType as DType
 from fl_tensor.dtypes import bfloat16 as bfloat16
-from fl_tensor.dtypes import bool as bool  # noqa: A004
+from fl_tensor.dtypes import bool as bool
 from fl_tensor.dtypes import complex64 as complex64
 from fl_tensor.dtypes import complex128 as complex128
 from fl_tensor.dtypes import dtype as dtype

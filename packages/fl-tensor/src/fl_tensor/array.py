@@ -1,9 +1,9 @@
 """``Array``: operators, indexing and methods, once for everything that is an array to its user.
 
 A subclass says what its values are: ``_raw`` (what its namespace of operations computes with),
-``_ops()`` (that namespace), ``_wrap(raw)`` (an array of the class) and ``_lift(other)`` (an array of
-a lower class as one of this). ``Tensor`` wraps adapters; other packages add classes of their own.
-"""
+``_ops()`` (that namespace), ``_wrap(raw)`` (an array of the class) and ``_lift(other)`` (an array
+of a lower class as one of this). ``Tensor`` wraps adapters; other packages add classes of their
+own."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Array:
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ArgumentError(
-                f"[bool] x {self.shape}: the truth of several elements is unclear; use any() or all()"
+                f"[bool] x {self.shape}: several elements have no one truth; use any() or all()"
             )
         return bool(self.item())
 
@@ -370,5 +370,3 @@ def _empty(shape: tuple[int, ...]) -> list[Any]:
     if shape[0] == 0:
         return []
     return [_empty(shape[1:]) for _ in range(shape[0])]
-
-

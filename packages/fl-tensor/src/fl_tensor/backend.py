@@ -1,8 +1,8 @@
 """The tensor-backend contract: what a backend must write, and what it gets for free.
 
 A backend supplies two classes. ``TensorAdapter`` is one value: an immutable array with a shape, a
-dtype and a device. ``TensorBackend`` is the arithmetic on such values. Users never meet either: they
-hold a ``Tensor``, a small handle around an adapter.
+dtype and a device. ``TensorBackend`` is the arithmetic on such values. Users never meet either:
+they hold a ``Tensor``, a small handle around an adapter.
 
 What the front end promises a backend (so that a backend need not check it again):
 
@@ -12,7 +12,8 @@ What the front end promises a backend (so that a backend need not check it again
 * all adapters are the backend's own.
 
 What a backend promises: no operation changes an operand (``donate`` aside), the result has the
-shape and dtype of the rule in ``fl_tensor.rules``, and calls on distinct values may run concurrently.
+shape and dtype of the rule in ``fl_tensor.rules``, and calls on distinct values may run
+concurrently.
 
 The letters in the signatures (``fl_tensor.roles``) are for the front end: which operands are
 promoted together, which become floating.
@@ -57,7 +58,8 @@ class TensorBackend(DerivedOps, ABC):
     dtypes: ClassVar[frozenset[DType]] = REQUIRED
     #: Named optional parts that the backend implements.
     capabilities: ClassVar[frozenset[str]] = frozenset()
-    #: True when the backend itself refuses shapes that do not fit (the front end then skips its check).
+    #: True when the backend itself refuses shapes that do not fit (the front end then skips its
+    #: check).
     checks_shapes: ClassVar[bool] = False
     #: False for a backend that computes shapes and dtypes alone.
     has_values: ClassVar[bool] = True
@@ -94,12 +96,12 @@ class TensorBackend(DerivedOps, ABC):
 
     @abstractmethod
     def random_bits(self, seed: int, offset: int, shape: Shape, device: Device) -> A:
-        """Words ``offset, offset + 1, ...`` of the Philox 4x32-10 stream of a 64-bit ``seed``, as the
-        bit patterns of int32, in C order.
+        """Words ``offset, offset + 1, ...`` of the Philox 4x32-10 stream of a 64-bit ``seed``, as
+        the bit patterns of int32, in C order.
 
-        Word w is output w % 4 of the block with counter (c0, c1, 0, 0), c = w // 4 in 64 bits, c0 its
-        low 32, and key (seed low 32, seed high 32). Salmon et al., "Parallel random numbers: as easy
-        as 1, 2, 3", SC 2011.
+        Word w is output w % 4 of the block with counter (c0, c1, 0, 0), c = w // 4 in 64 bits, c0
+        its low 32, and key (seed low 32, seed high 32). Salmon et al., "Parallel random numbers:
+        as easy as 1, 2, 3", SC 2011.
         """
 
     # shape
@@ -130,8 +132,8 @@ class TensorBackend(DerivedOps, ABC):
 
     @abstractmethod
     def gather(self, x: A, indices: A, axis: Axis = 0) -> A:
-        """``x`` at int64 or int32 ``indices`` (0 <= index < size) along ``axis``, which the shape of
-        ``indices`` replaces: shape ``x.shape[:axis] + indices.shape + x.shape[axis + 1:]``."""
+        """``x`` at int64 or int32 ``indices`` (0 <= index < size) along ``axis``, which the shape
+        of ``indices`` replaces: shape ``x.shape[:axis] + indices.shape + x.shape[axis + 1:]``."""
 
     @abstractmethod
     def scatter(
@@ -148,7 +150,8 @@ class TensorBackend(DerivedOps, ABC):
 
     @abstractmethod
     def argsort(self, x: A, axis: Axis = -1, descending: bool = False) -> A:
-        """Positions that sort ``x``, int64, stable in both directions (equal elements keep order)."""
+        """Positions that sort ``x``, int64, stable in both directions (equal elements keep
+        order)."""
 
     @abstractmethod
     def nonzero(self, x: A) -> tuple[A, ...]:

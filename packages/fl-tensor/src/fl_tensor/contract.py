@@ -25,7 +25,8 @@ ARRAY_ROLES = frozenset("APNFI")
 
 @dataclass(frozen=True)
 class OpSpec:
-    """One operation: its name, ``kind`` ("required" or "derived") and the function that defines it."""
+    """One operation: its name, ``kind`` ("required" or "derived") and the function that defines
+    it."""
 
     name: str
     kind: str
@@ -92,7 +93,6 @@ def __getattr__(name: str) -> tuple[OpSpec, ...]:
 def manifest() -> dict[str, Any]:
     """The pinned contract: operation -> signature, kind, since."""
     from fl_memory import contract as pinned
-
     from fl_tensor.backend import TensorBackend
 
     operations = {
@@ -106,7 +106,6 @@ def manifest() -> dict[str, Any]:
 def generated() -> dict[Path, str]:
     """Every generated file and the text it should have."""
     from fl_memory import contract as pinned
-
     from fl_tensor import _codegen
 
     return {

@@ -33,9 +33,9 @@ def asarray(
     device: DeviceLike = None,
     backend: TensorBackend | None = None,
 ) -> Any:
-    """A tensor with the values of ``obj``: a Python scalar, nested sequences of them, an object with
-    the buffer protocol (``array.array``, a NumPy array) or DLPack. Arrays are returned as they are;
-    everything else is copied.
+    """A tensor with the values of ``obj``: a Python scalar, nested sequences of them, an object
+    with the buffer protocol (``array.array``, a NumPy array) or DLPack. Arrays are returned as
+    they are; everything else is copied.
 
     dtype defaults to the source's; Python ints give int64, floats float32, bools bool. Raises
     ShapeError for ragged sequences, DTypeError for elements that are no numbers.
@@ -52,7 +52,7 @@ def asarray(
 
 
 def _place(device: DeviceLike, backend: TensorBackend | None) -> tuple[TensorBackend, Device]:
-    backend = dispatch.current() if backend is None else backend
+    backend = dispatch.current_backend() if backend is None else backend
     if device is None:
         return backend, backend.devices()[0]
     place = Device.parse(device)
@@ -81,8 +81,8 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
             return from_dlpack(obj, backend)
         if not isinstance(obj, Sequence) or isinstance(obj, str):
             raise DTypeError(
-                f"[asarray] cannot read a {type(obj).__name__}: expected numbers, nested lists, or an "
-                f"object with a buffer or DLPack"
+                f"[asarray] cannot read a {type(obj).__name__}: expected numbers, nested lists, or "
+                f"an object with a buffer or DLPack"
             )
     if len(obj) and any(isinstance(o, Array) for o in obj):
         from fl_tensor import functions
@@ -206,7 +206,7 @@ def from_dlpack(obj: Any, backend: TensorBackend | None = None) -> Tensor:
     copy). The caller promises that nobody writes to it from now on."""
     from fl_tensor.backends.numpy import interop
 
-    backend = dispatch.current() if backend is None else backend
+    backend = dispatch.current_backend() if backend is None else backend
     adapter = interop.from_dlpack(obj)
     host = dispatch.get_backend("numpy")
     borrowed = Tensor(adapter, host)
@@ -234,9 +234,7 @@ def full(
     return Tensor(made, backend)
 
 
-def zeros(
-    shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None
-) -> Tensor:
+def zeros(shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """All elements 0; float32 unless ``dtype`` is given."""
     return full(shape, 0, dtype or dtypes.DEFAULT_FLOAT, device)
 
@@ -304,7 +302,10 @@ def linspace(
 
 
 def eye(
-    rows: int, columns: int | None = None, k: int = 0, dtype: DTypeLike = None,
+    rows: int,
+    columns: int | None = None,
+    k: int = 0,
+    dtype: DTypeLike = None,
     device: DeviceLike = None,
 ) -> Tensor:
     """Ones on diagonal ``k``, zeros elsewhere: (rows, columns), square by default."""

@@ -21,7 +21,9 @@ class Device:
             return text
         kind, colon, index = str(text).partition(":")
         if not kind.isidentifier() or (colon and not index.isdigit()):
-            raise ArgumentError(f"device {text!r}: expected 'cpu' or 'kind:index', such as 'cuda:0'")
+            raise ArgumentError(
+                f"device {text!r}: expected 'cpu' or 'kind:index', such as 'cuda:0'"
+            )
         return cls(kind, int(index or 0))
 
     def __eq__(self, other: object) -> bool:

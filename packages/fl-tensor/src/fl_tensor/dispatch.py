@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from fl_memory.contract import Version
 from fl_memory.plugins import Registry
-
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.errors import ArgumentError, BackendError
 
@@ -38,7 +37,7 @@ def get_backend(backend: str | TensorBackend | None = None) -> TensorBackend:
     Raises PluginError for an unknown name, ContractError for an incompatible backend.
     """
     if backend is None:
-        return current()
+        return current_backend()
     if not isinstance(backend, str):
         return backend
     if backend not in _instances:
@@ -46,7 +45,7 @@ def get_backend(backend: str | TensorBackend | None = None) -> TensorBackend:
     return _instances[backend]
 
 
-def current() -> TensorBackend:
+def current_backend() -> TensorBackend:
     """The backend that creates tensors here: of ``use``, else ``FL_TENSOR_BACKEND``, else numpy."""
     found = _context_default.get() or _process_default
     if found is None:
@@ -142,17 +141,17 @@ class _Stack:
 
 
 def ops_for(base: TensorBackend) -> Any:
-    """The namespace of operations that computes for tensors of ``base`` in this context: the backend
-    itself, or the active overrides above it."""
+    """The namespace of operations that computes for tensors of ``base`` in this context: the
+    backend itself, or the active overrides above it."""
     stack = _stack.get()
     return base if stack is None else stack.over(base)
 
 
 class override:
-    """``with ft.override(add=my_add):`` every operation here uses ``my_add(inner, x, y)`` for ``add``:
-    derived operations, gradients and optimizers included. ``inner`` is the namespace that it
-    replaces; ``x`` and ``y`` are adapters, and so is the result. Blocks nest; the innermost is called
-    first. Raises ArgumentError for a name that is no operation."""
+    """``with ft.override(add=my_add):`` every operation here uses ``my_add(inner, x, y)`` for
+    ``add``: derived operations, gradients and optimizers included. ``inner`` is the namespace that
+    it replaces; ``x`` and ``y`` are adapters, and so is the result. Blocks nest; the innermost is
+    called first. Raises ArgumentError for a name that is no operation."""
 
     def __init__(self, **replacements: Callable[..., Any]) -> None:
         unknown = sorted(set(replacements) - operation_names())

@@ -60,7 +60,9 @@ def dtype(name: object) -> DType:
         return name
     if isinstance(name, type) and name in _PYTHON:
         return _PYTHON[name]
-    found = ALL.get(getattr(name, "name", None) or str(name)) or ALL.get(getattr(name, "__name__", ""))
+    found = ALL.get(getattr(name, "name", None) or str(name)) or ALL.get(
+        getattr(name, "__name__", "")
+    )
     if found is None:
         raise DTypeError(f"unknown dtype {name!r}; dtypes are {', '.join(ALL)}")
     return found
@@ -89,7 +91,8 @@ def promote(x: DType, y: DType, op: str = "promote") -> DType:
 
 
 def result_for_scalar(like: DType, value: object, op: str = "promote") -> DType:
-    """The dtype that a Python scalar takes beside an operand of dtype ``like`` (scalars are weak)."""
+    """The dtype that a Python scalar takes beside an operand of dtype ``like`` (scalars are
+    weak)."""
     if isinstance(value, builtins.bool):
         return like
     if isinstance(value, int):

@@ -70,7 +70,9 @@ def binary(op: str, role: str, x: ArrayLike, y: ArrayLike) -> Any:
 
 def prepare_all(op: str, role: str, xs: Sequence[ArrayLike]) -> list[Any]:
     if isinstance(xs, array.Array) or not isinstance(xs, Sequence) or not xs:
-        raise ArgumentError(f"[{op}] expected a non-empty sequence of arrays, got {type(xs).__name__}")
+        raise ArgumentError(
+            f"[{op}] expected a non-empty sequence of arrays, got {type(xs).__name__}"
+        )
     return prepare(op, role * len(xs), *xs)
 
 

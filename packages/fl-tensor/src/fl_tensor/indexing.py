@@ -15,31 +15,42 @@ if TYPE_CHECKING:
 
 
 class _Place(NamedTuple):
-    """What an index reads of x: a strided box, of which ``dropped`` axes vanish, then ``new`` axes of
-    size 1 appear (positions in the result), then ``arrays`` pick along axes (of that result)."""
+    """What an index reads of x: a strided box, of which ``dropped`` axes vanish, then ``new`` axes
+    of size 1 appear (positions in the result), then ``arrays`` pick along axes (of that result);
+    ``together`` unless something stands between these in the index."""
 
     starts: tuple[int, ...]
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
     shape: tuple[int, ...]
     arrays: dict[int, Any]
+    together: bool = True
+
+
+class _MaskAxis(NamedTuple):
+    """Where a boolean array is true along one of its axes, and the size of that axis."""
+
+    indices: Any
+    size: int
 
 
 def getitem(x: Any, index: Any) -> Any:
-    """``x[index]`` as a value. Raises IndexingError, or DTypeError for an index of the wrong kind."""
+    """``x[index]`` as a value. Raises IndexingError, or DTypeError for an index of the wrong
+    kind."""
     mask = _whole_mask(x, index)
     if mask is not None:
-        return _take(x, dict(enumerate(special.nonzero(mask))))
+        return _take(x, dict(enumerate(special.nonzero(mask))), True)
     place = _parse(x, index)
     whole = place.sizes == x.shape and all(s == 1 for s in place.steps)
     if not whole:
         x = frontend.run("slice", x, x._raw, place.starts, place.sizes, place.steps)
     x = special.reshape(x, place.shape)
-    return _take(x, place.arrays) if place.arrays else x
+    return _take(x, place.arrays, place.together) if place.arrays else x
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """``x[index] = value``: the handle ``x`` gets a new value, in its storage if nobody else sees it."""
+    """``x[index] = value``: the handle ``x`` gets a new value, in its storage if nobody else sees
+    it."""
     value = frontend.cast(_operand(x, value), x.dtype)
     mask = _whole_mask(x, index)
     if mask is not None and value.size == 1:
@@ -104,7 +115,7 @@ def _whole_mask(x: Any, index: Any) -> Any:
 
 
 def _parse(x: Any, index: Any) -> _Place:
-    items = _expand(x, list(index) if isinstance(index, tuple) else [index])
+    items, together = _expand(x, list(index) if isinstance(index, tuple) else [index])
     starts: list[int] = []
     sizes: list[int] = []
     steps: list[int] = []
@@ -122,11 +133,11 @@ def _parse(x: Any, index: Any) -> _Place:
             sizes.append(count)
             steps.append(step)
             shape.append(count)
-        elif isinstance(item, Array):
+        elif isinstance(item, (Array, _MaskAxis)):
             starts.append(0)
             sizes.append(size)
             steps.append(1)
-            arrays[len(shape)] = special.in_range("getitem", item, size, axis, x.shape)
+            arrays[len(shape)] = _checked(x, item, axis)
             shape.append(size)
         else:
             number = item + size if item < 0 else item
@@ -138,17 +149,29 @@ def _parse(x: Any, index: Any) -> _Place:
             sizes.append(1)
             steps.append(1)
         axis += 1
-    return _Place(tuple(starts), tuple(sizes), tuple(steps), tuple(shape), arrays)
+    return _Place(tuple(starts), tuple(sizes), tuple(steps), tuple(shape), arrays, together)
 
 
-def _expand(x: Any, items: list[Any]) -> list[Any]:
-    # Every item becomes an int, slice, None or integer array, and together they name every axis.
+def _checked(x: Any, item: Array | _MaskAxis, axis: int) -> Any:
+    size = x.shape[axis]
+    if isinstance(item, Array):
+        return special.in_range("getitem", item, size, axis, x.shape)
+    if item.size != size:
+        raise IndexingError(
+            f"[getitem] x {x.shape}: a mask of {item.size} stands for axis {axis} of {size}"
+        )
+    return item.indices
+
+
+def _expand(x: Any, items: list[Any]) -> tuple[list[Any], bool]:
+    # Every item becomes an int, slice, None or integer array, and all axes are named; and whether
+    # the arrays stand side by side (even an ellipsis for no axis parts them).
     if sum(item is Ellipsis for item in items) > 1:
         raise IndexingError("[getitem] an index may have one ellipsis ('...') only")
     found: list[Any] = []
     for item in items:
         found.extend([item] if item is Ellipsis else _item(x, item))
-    if any(isinstance(i, Array) for i in found):
+    if any(isinstance(i, (Array, _MaskAxis)) for i in found):
         # Beside index arrays an int is an array, too: it broadcasts with them.
         found = [_number(x, i) if isinstance(i, int) else i for i in found]
     named = sum(i is not None and i is not Ellipsis for i in found)
@@ -156,7 +179,9 @@ def _expand(x: Any, items: list[Any]) -> list[Any]:
         raise IndexingError(f"[getitem] x {x.shape}: {named} indices for {x.ndim} axes")
     rest = [slice(None)] * (x.ndim - named)
     at = next((i for i, item in enumerate(found) if item is Ellipsis), len(found))
-    return found[:at] + rest + found[at + 1 :]
+    picks = [i for i, item in enumerate(found) if isinstance(item, (Array, _MaskAxis))]
+    together = not picks or picks[-1] - picks[0] == len(picks) - 1
+    return found[:at] + rest + found[at + 1 :], together
 
 
 def _item(x: Any, item: Any) -> list[Any]:
@@ -172,7 +197,9 @@ def _item(x: Any, item: Any) -> list[Any]:
         except TypeError:
             item = _as_index(x, item)
     if item.dtype is dtypes.bool:
-        return list(special.nonzero(item)) if item.shape else [item]
+        if not item.shape:
+            raise DTypeError("[getitem] a single bool is no index; use x[None] or a mask")
+        return [_MaskAxis(i, n) for i, n in zip(special.nonzero(item), item.shape, strict=True)]
     if not item.dtype.is_integer:
         raise DTypeError(f"[getitem] an index array is {item.dtype}: expected integers or bools")
     return [item]
@@ -205,9 +232,9 @@ def _slice(item: slice, size: int) -> tuple[int, int, int]:
     return (start if count else 0), count, step
 
 
-def _take(x: Any, arrays: dict[int, Any]) -> Any:
-    """Pick along several axes at once: their index arrays broadcast to one shape, which stands where
-    the first of them stood, or in front if they are not neighbours."""
+def _take(x: Any, arrays: dict[int, Any], together: bool) -> Any:
+    """Pick along several axes at once: their index arrays broadcast to one shape, which stands
+    where the first of them stood, or in front if they are not ``together``."""
     axes = sorted(arrays)
     if len(axes) == 1:
         (axis,) = axes
@@ -217,8 +244,7 @@ def _take(x: Any, arrays: dict[int, Any]) -> Any:
     linear = functions.multiply(picked[0], strides[0])
     for values, stride in zip(picked[1:], strides[1:], strict=True):
         linear = functions.add(linear, functions.multiply(values, stride))
-    neighbours = axes[-1] - axes[0] == len(axes) - 1
-    at = axes[0] if neighbours else 0
+    at = axes[0] if together else 0
     rest = [a for a in range(x.ndim) if a not in arrays]
     x = special.permute(x, [*rest[:at], *axes, *rest[at:]])
     merged = math.prod(x.shape[at : at + len(axes)])

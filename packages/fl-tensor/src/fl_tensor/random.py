@@ -22,8 +22,8 @@ Size = int | Sequence[int]
 
 
 class Generator:
-    """A stream of random numbers. The same seed gives the same numbers on every backend; a draw of n
-    elements and two draws that add up to n give the same elements."""
+    """A stream of random numbers. The same seed gives the same numbers on every backend; a draw of
+    n elements and two draws that add up to n give the same elements."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = operator.index(seed) & 0xFFFFFFFFFFFFFFFF
@@ -87,7 +87,9 @@ class Generator:
         if not 0 < span <= 1 << 31:
             raise ArgumentError(f"[integers] low {low}, high {high}: need 0 < high - low <= 2^31")
         # The high half of word times span (Lemire, 2019); the bias is below span / 2^32.
-        word = functions.bitwise_and(self._words(shape, device, backend).astype("int64"), 0xFFFFFFFF)
+        word = functions.bitwise_and(
+            self._words(shape, device, backend).astype("int64"), 0xFFFFFFFF
+        )
         drawn = (word * span >> 32) + low
         return drawn.astype(dtype or dtypes.DEFAULT_INT)
 
@@ -153,7 +155,8 @@ def default_generator() -> Generator:
 
 
 def set_default_generator(generator: Generator) -> None:
-    """Make ``generator`` the default in this context (a thread of its own, say) and those it starts."""
+    """Make ``generator`` the default in this context (a thread of its own, say) and those it
+    starts."""
     _context_generator.set(generator)
 
 

@@ -184,7 +184,7 @@ def reduction(x: Any, axis: Axes, keepdims: bool, dtype: DType) -> Spec:
     return Spec(shape, dtype, x.device)
 
 
-def sum(x: Any, axis: Axes, keepdims: bool = False) -> Spec:  # noqa: A001 - the operation's name
+def sum(x: Any, axis: Axes, keepdims: bool = False) -> Spec:
     return reduction(x, axis, keepdims, dtypes.sum_dtype(x.dtype))
 
 
@@ -232,8 +232,8 @@ def conv(
             "conv",
             x=x.shape,
             w=w.shape,
-            why=f"with groups {groups}, channels {x.shape[1]} must be {w.shape[1]} times groups, and "
-            f"features {w.shape[0]} divisible by groups",
+            why=f"with groups {groups}, channels {x.shape[1]} must be {w.shape[1]} times groups, "
+            f"and features {w.shape[0]} divisible by groups",
         )
     out = []
     for i in range(n):

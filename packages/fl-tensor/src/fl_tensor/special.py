@@ -122,8 +122,8 @@ def nonzero(x: ArrayLike) -> tuple[Any, ...]:
 
 
 def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Any:
-    """``x`` at integer ``indices`` along ``axis``, which the shape of ``indices`` replaces. Negative
-    indices count from the end. Raises IndexingError for one that is out of range."""
+    """``x`` at integer ``indices`` along ``axis``, which the shape of ``indices`` replaces.
+    Negative indices count from the end. Raises IndexingError for one that is out of range."""
     x, indices = prepare("gather", "AA", x, indices)
     axis = axis_of("gather", axis, x.shape)
     indices = in_range("gather", indices, x.shape[axis], axis, x.shape)
@@ -198,9 +198,9 @@ def conv(
     kernel_dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Any:
-    """Cross-correlation of ``x`` (batch, channels, *spatial) with ``w`` (features, channels / groups,
-    *kernel). ``padding``: an int, an int per axis, or a (low, high) pair per axis, which may be
-    negative (cropping); strides and dilations: an int, or one per spatial axis."""
+    """Cross-correlation of ``x`` (batch, channels, *spatial) with ``w`` (features, channels /
+    groups, *kernel). ``padding``: an int, an int per axis, or a (low, high) pair per axis, which
+    may be negative (cropping); strides and dilations: an int, or one per spatial axis."""
     x, w = prepare("conv", "NN", x, w)
     n = x.ndim - 2
     if n < 1:
@@ -224,8 +224,8 @@ def max_pool(
     stride: int | Sequence[int] | None = None,
     padding: Pairs = 0,
 ) -> Any:
-    """The largest element of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults to
-    the window; padding never wins."""
+    """The largest element of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults
+    to the window; padding never wins."""
     (x,) = prepare("max_pool", "N", x)
     n = max(x.ndim - 2, 1)
     size = _per_axis("max_pool", window, n, "window")
@@ -240,8 +240,8 @@ def avg_pool(
     padding: Pairs = 0,
     count_include_pad: bool = True,
 ) -> Any:
-    """The mean of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults to the window;
-    padding counts as zeros, or not at all with ``count_include_pad=False``."""
+    """The mean of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults to the
+    window; padding counts as zeros, or not at all with ``count_include_pad=False``."""
     (x,) = prepare("avg_pool", "F", x)
     n = max(x.ndim - 2, 1)
     size = _per_axis("avg_pool", window, n, "window")
@@ -264,7 +264,9 @@ def broadcast_arrays(*xs: ArrayLike) -> list[Any]:
 def _per_axis(op: str, value: int | Sequence[int], n: int, name: str) -> tuple[int, ...]:
     found = (value,) * n if isinstance(value, int) else tuple(value)
     if len(found) != n or not all(isinstance(v, int) for v in found):
-        raise ShapeError(f"[{op}] {name} {value!r}: expected an int, or one int per each of {n} axes")
+        raise ShapeError(
+            f"[{op}] {name} {value!r}: expected an int, or one int per each of {n} axes"
+        )
     return found
 
 
@@ -277,6 +279,6 @@ def _pairs(op: str, value: Any, n: int, name: str) -> tuple[tuple[int, int], ...
     pairs = tuple((v, v) if isinstance(v, int) else tuple(v) for v in given)
     if len(pairs) != n or any(len(p) != 2 for p in pairs):
         raise ShapeError(
-            f"[{op}] {name} {value!r}: expected an int, or an int or (low, high) per each of {n} axes"
+            f"[{op}] {name} {value!r}: expected an int, or one (low, high) pair per each of {n} axes"
         )
     return pairs  # type: ignore[return-value]

@@ -1,1 +1,1 @@
-"""Reference backends. Each is imported when it is asked for by name, never by ``import fl_tensor``."""
+"""Reference backends: each is imported when asked for by name, never by ``import fl_tensor``."""

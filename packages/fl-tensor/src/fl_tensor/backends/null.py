@@ -79,9 +79,7 @@ class NullBackend(TensorBackend):
             return arguments
         if isinstance(arguments, memoryview):
             return arguments
-        return NullAdapter(
-            rules.Spec(tuple(arguments.shape), arguments.dtype, arguments.device)
-        )
+        return NullAdapter(rules.Spec(tuple(arguments.shape), arguments.dtype, arguments.device))
 
     def to_host(self, x: Any) -> NoReturn:
         raise BackendError(f"backend 'null' has no data: only the shape {x.shape} of {x.dtype}")

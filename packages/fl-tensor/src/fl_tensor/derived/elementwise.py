@@ -150,7 +150,8 @@ def atanh(ops: Ops, x: F) -> Any:
 
 
 def sigmoid(ops: Ops, x: F) -> Any:
-    """``1 / (1 + exp(-x))``, as exp(min(x, 0)) / (1 + exp(-|x|)): no overflow, exact in both tails."""
+    """``1 / (1 + exp(-x))``, as exp(min(x, 0)) / (1 + exp(-|x|)): no overflow, exact in both
+    tails."""
     numerator = ops.exp(ops.minimum(x, ops.constant(0.0, x)))
     small = ops.exp(ops.negative(ops.absolute(x)))
     return ops.divide(numerator, ops.add(ops.constant(1.0, x), small))

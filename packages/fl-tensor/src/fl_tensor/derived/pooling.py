@@ -27,7 +27,7 @@ def _output(op: str, shape: Shape, window: Shape, stride: Shape, padding: Paddin
         if k < 1 or s < 1 or not (0 <= low < k and 0 <= high < k) or n + low + high < k:
             raise ShapeError(
                 f"[{op}] x {shape}: a window of {k} with stride {s} and padding {(low, high)} does "
-                f"not fit an axis of {n}; window and stride are at least 1, padding less than window"
+                f"not fit an axis of {n}; window and stride are at least 1, padding is less"
             )
         sizes.append((n + low + high - k) // s + 1)
     return tuple(sizes)
@@ -68,8 +68,8 @@ def avg_pool(
     padding: Padding,
     count_include_pad: bool = True,
 ) -> Any:
-    """The mean of each window. ``x`` (batch, channels, *spatial); padding counts as zeros, or not at
-    all with ``count_include_pad=False``."""
+    """The mean of each window. ``x`` (batch, channels, *spatial); padding counts as zeros, or not
+    at all with ``count_include_pad=False``."""
     out = _output("avg_pool", x.shape, window, stride, padding)
 
     def total(value: Any) -> Any:

@@ -1,0 +1,30 @@
+"""The conformance kit for tensor backends (install ``fl-tensor[testing]``).
+
+``TensorBackendSuite`` is a test class to derive from; ``python -m fl_tensor.testing NAME`` runs it
+without any file. ``CASES`` is the table of operations behind it: one ``OpCase`` per operation, with
+samples, a reference, tolerances and the places where gradients exist.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fl_tensor.testing.cases import CASES as CASES
+from fl_tensor.testing.opcase import OpCase as OpCase
+from fl_tensor.testing.opcase import Operand as Operand
+from fl_tensor.testing.opcase import Sample as Sample
+from fl_tensor.testing.opcase import Tolerance as Tolerance
+
+if TYPE_CHECKING:
+    from fl_tensor.testing.suite import TensorBackendSuite as TensorBackendSuite
+
+__all__ = ["CASES", "OpCase", "Operand", "Sample", "TensorBackendSuite", "Tolerance"]
+
+
+def __getattr__(name: str) -> Any:
+    # The suite needs pytest; the table does not.
+    if name == "TensorBackendSuite":
+        from fl_tensor.testing.suite import TensorBackendSuite
+
+        return TensorBackendSuite
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

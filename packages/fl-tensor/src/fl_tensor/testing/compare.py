@@ -21,7 +21,7 @@ def expected(want: Any, dtype: DType) -> HostArray:
 
 
 def difference(got: HostArray, want: Any, dtype: DType, tolerance: Tolerance) -> str:
-    """"" when they agree, otherwise the worst place in words."""
+    """ "" when they agree, otherwise the worst place in words."""
     wanted = expected(want, dtype)
     if got.shape != wanted.shape:
         return f"shape is {got.shape}, expected {wanted.shape}"
@@ -59,4 +59,6 @@ def _describe(bad: HostArray, got: HostArray, wanted: HostArray, note: str) -> s
     place = tuple(int(i) for i in np.argwhere(bad)[0])
     more = f"; {int(bad.sum())} of {bad.size} elements differ" if bad.size > 1 else ""
     where = f" at {place}" if place else ""
-    return f"got {got[place]!s}{where}, expected {wanted[place]!s}{more}{'; ' + note if note else ''}"
+    return (
+        f"got {got[place]!s}{where}, expected {wanted[place]!s}{more}{'; ' + note if note else ''}"
+    )

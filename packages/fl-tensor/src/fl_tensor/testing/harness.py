@@ -137,7 +137,9 @@ def rule(name: str, placed: Sample) -> Any:
     from fl_tensor.dispatch import get_backend
 
     null: Any = get_backend("null")
-    return getattr(null, name)(*null.like(placed.args), **{k: null.like(v) for k, v in placed.kwargs.items()})
+    return getattr(null, name)(
+        *null.like(placed.args), **{k: null.like(v) for k, v in placed.kwargs.items()}
+    )
 
 
 def reference(case: OpCase, sample: Sample) -> Any:

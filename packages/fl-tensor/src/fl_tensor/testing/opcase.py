@@ -57,7 +57,10 @@ class Operand:
 
 def operand(values: Any, dtype: DType, layout: str = "contiguous") -> Operand:
     """An Operand of ``values`` (anything NumPy reads) rounded to ``dtype``."""
-    return Operand(round_to(np.asarray(values), dtype), dtype, layout)
+    # Python ints go in directly: as an array of no stated dtype, 2**64 - 1 would become a float.
+    exact = dtype.is_integer and not isinstance(values, np.ndarray)
+    found = np.array(values, dtype.name) if exact else round_to(np.asarray(values), dtype)
+    return Operand(found, dtype, layout)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fl_tensor.dtypes import DType
@@ -64,10 +66,12 @@ def _distinct(dtype: DType, rng: np.random.Generator, shape: Shape) -> HostArray
     return np.asarray(ranks * 0.5 + 0.125 if dtype.kind in "fc" else ranks).reshape(shape)
 
 
-def extremes(dtype: DType) -> list[float] | list[int] | list[bool]:
+def extremes(dtype: DType) -> list[Any]:
     """The values of ``dtype`` at which implementations go wrong."""
     if dtype.kind == "b":
         return [False, True]
+    if dtype.kind == "c":
+        return [0j, 1j, -1.0 - 0.5j, 2.0 + 0j]
     if dtype.is_integer:
         info = np.iinfo(dtype.name)
         return sorted(

@@ -61,8 +61,8 @@ _SOLE = _calibrate()
 
 
 def is_sole_owner(adapter: NumpyAdapter) -> bool:
-    """Whether a donated adapter's storage is seen by nobody else: no other holder of the adapter, no
-    view of its array (an export is one), and the array is not itself a view."""
+    """Whether a donated adapter's storage is seen by nobody else: no other holder of the adapter,
+    no view of its array (an export is one), and the array is not itself a view."""
     held, viewed = _references(adapter)
     if held > _SOLE[0] or viewed > _SOLE[1]:
         return False

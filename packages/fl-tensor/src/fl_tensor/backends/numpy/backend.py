@@ -1,4 +1,4 @@
-"""The primitives in NumPy. Results of at least ``small_bytes`` lie in the memory manager's blocks."""
+"""The primitives in NumPy; results of ``small_bytes`` or more lie in the manager's blocks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def _binary(ufunc: Callable[..., Array], result: DType | None = None) -> Any:
 
 def _reduction(ufunc: Any, accumulate: bool) -> Any:
     @_quiet
-    def operation(self: NumpyBackend, x: Value, axis: tuple[int, ...], keepdims: bool = False) -> Value:
+    def operation(
+        self: NumpyBackend, x: Value, axis: tuple[int, ...], keepdims: bool = False
+    ) -> Value:
         dtype = sum_dtype(x.dtype) if accumulate else x.dtype
         target = {"dtype": TO_NUMPY[dtype]} if accumulate else {}
         kept = rules.reduction(x, axis, keepdims, dtype).shape

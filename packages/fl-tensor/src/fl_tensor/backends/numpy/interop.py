@@ -30,8 +30,8 @@ def to_numpy(x: Tensor) -> np.ndarray[Any, Any]:
 
 
 def to_dlpack(x: Tensor, options: dict[str, Any]) -> Any:
-    """A DLPack capsule of the value. A consumer of DLPack 1.0 sees it flagged read-only; for an older
-    one, which cannot be told, it is a copy."""
+    """A DLPack capsule of the value. A consumer of DLPack 1.0 sees it flagged read-only; for an
+    older one, which cannot be told, it is a copy."""
     array = to_numpy(x)
     version = options.get("max_version")
     if version is None or version[0] < 1:

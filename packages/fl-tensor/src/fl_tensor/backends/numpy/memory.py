@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import fl_memory
 import numpy as np
+
+import fl_memory
 
 
 class _BlockBuffer:
-    """Shows a block to NumPy, which keeps this object, and with it the block, as the array's base."""
+    """Shows a block to NumPy, which keeps this object, and with it the block, as the array's
+    base."""
 
     __slots__ = ("__array_interface__", "block")
 
@@ -41,7 +43,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def owned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """``array`` itself when small, else a copy in a block: for functions that cannot write into one."""
+    """``array`` itself when small, else a copy in a block: for functions that cannot write into
+    one."""
     if is_small(array.nbytes):
         return array
     out = empty(array.shape, array.dtype)

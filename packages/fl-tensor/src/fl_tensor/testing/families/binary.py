@@ -63,7 +63,7 @@ def _where(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
         for i in range(3):
             laid = [relaid(x, layout) if i == j else x for j, x in enumerate(operands)]
             yield Sample(NON_CONTIGUOUS, tuple(laid))
-    values = extremes(dtype) if dtype.kind != "c" else [0j, 1j]
+    values = extremes(dtype)
     flip = operand([i % 2 == 0 for i in range(len(values))], flags)
     yield Sample(EDGE, (flip, operand(values, dtype), operand(values[::-1], dtype)))
 

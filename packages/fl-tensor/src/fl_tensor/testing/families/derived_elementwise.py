@@ -34,7 +34,13 @@ RELATIVE = Tolerance(16)
 
 
 def _at(*values: float) -> Callable[[DType], Sequence[float]]:
-    return lambda dtype: values
+    def edges(dtype: DType) -> Sequence[float]:
+        if not dtype.is_integer:
+            return values
+        whole = [int(v) for v in values if math.isfinite(v) and v == int(v)]
+        return [v for v in whole if v >= 0 or dtype.kind == "i"]
+
+    return edges
 
 
 def _lengths(dtype: DType) -> Sequence[float]:

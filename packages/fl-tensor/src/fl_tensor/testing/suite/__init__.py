@@ -1,0 +1,37 @@
+"""``TensorBackendSuite``: what a tensor backend must pass.
+
+    from acme_fl import AcmeBackend
+    from fl_tensor.testing import TensorBackendSuite
+
+    class TestAcme(TensorBackendSuite):
+        backend = AcmeBackend
+        known_failures = {"test_operation[erf-float32-edge]": "acme#12"}
+
+``known_failures`` is strict: an entry whose test passes, or that names no test, is an error. So is
+overriding or emptying a test of the suite.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fl_tensor.testing.suite.claims import ClaimTests
+from fl_tensor.testing.suite.front_end import FrontEndTests
+from fl_tensor.testing.suite.operations import OperationTests, operation_ids, overridden
+from fl_tensor.testing.suite.random_numbers import RandomTests
+from fl_tensor.testing.suite.value_semantics import ValueSemanticsTests
+
+
+class TensorBackendSuite(
+    ClaimTests, OperationTests, ValueSemanticsTests, RandomTests, FrontEndTests
+):
+    """Subclass it, call the class ``Test...``, set ``backend``."""
+
+    @classmethod
+    def pytest_generate_tests(cls, metafunc: Any) -> None:
+        """Which operations and dtypes there are to test is the backend's to say."""
+        if "operation" in metafunc.fixturenames:
+            metafunc.parametrize("operation", list(operation_ids(cls.make_backend())))
+        if "derived" in metafunc.fixturenames:
+            names = overridden(cls.make_backend())
+            metafunc.parametrize("derived", names or [""], ids=names or ["none"])

@@ -1,0 +1,116 @@
+"""What the backend says about itself, and whether it is true."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from fl_memory.contract import Version, negotiate, stated_version
+
+import fl_tensor as ft
+from fl_tensor import contract
+from fl_tensor.backend import TensorBackend
+from fl_tensor.device import Device
+from fl_tensor.dtypes import ALL, REQUIRED, DType
+from fl_tensor.errors import DTypeError
+from fl_tensor.testing.cases import CASES
+from fl_tensor.testing.harness import Harness
+from fl_tensor.testing.opcase import operand
+from fl_tensor.testing.suite.base import TensorSuite
+
+#: Names of optional parts that some operation of this contract needs.
+CAPABILITIES = frozenset(c.capability for c in CASES.values() if c.capability)
+
+
+class ClaimTests(TensorSuite):
+    """Contract number, name, devices, dtypes, capabilities, signatures."""
+
+    def test_contract_is_stated(self, harness: Harness) -> None:
+        """``CONTRACT`` stands in the backend's own class body, and this kit can judge it."""
+        cls = type(harness.backend)
+        stated = stated_version(cls, "tensor", cls.__qualname__)
+        host = Version(*TensorBackend.CONTRACT)
+        negotiate("tensor", host, stated, cls.__qualname__, host_package="fl-tensor")
+
+    def test_name(self, harness: Harness) -> None:
+        """A short identifier: it appears in messages, settings and reports."""
+        name = harness.backend.name
+        assert isinstance(name, str)
+        assert name.replace("-", "_").isidentifier(), f"name {name!r} is no identifier"
+
+    def test_devices(self, harness: Harness) -> None:
+        """At least one device, all distinct; values lie where they were put; waiting returns."""
+        devices = harness.backend.devices()
+        assert devices
+        assert all(isinstance(d, Device) for d in devices)
+        assert len(set(devices)) == len(devices)
+        for device in devices:
+            x = harness.backend.full((2,), 1, ft.float32, device)
+            assert x.device == device
+            harness.backend.synchronize(device)
+
+    def test_flags(self, harness: Harness) -> None:
+        """``checks_shapes`` and ``has_values`` are bools."""
+        assert isinstance(harness.backend.checks_shapes, bool)
+        assert isinstance(harness.backend.has_values, bool)
+
+    def test_required_dtypes(self, harness: Harness) -> None:
+        """Those that every backend must have are claimed, and nothing that is no dtype."""
+        claimed = harness.backend.dtypes
+        assert isinstance(claimed, frozenset)
+        missing = sorted(map(str, REQUIRED - claimed))
+        assert not missing, f"required dtypes are not claimed: {missing}"
+        assert all(isinstance(d, DType) for d in claimed)
+
+    @pytest.mark.parametrize("dtype", list(ALL))
+    def test_unclaimed_dtype_is_refused(self, harness: Harness, dtype: str) -> None:
+        """Asking for a dtype that the backend does not have is our error, and names what it has."""
+        backend = harness.backend
+        if ALL[dtype] in backend.dtypes:
+            pytest.skip(f"{dtype} is claimed: test_operation tries it")
+        x = ft.asarray([1.0], backend=backend)
+        for attempt in (lambda: x.astype(dtype), lambda: ft.full(2, 1, dtype, backend=backend)):
+            with pytest.raises(DTypeError, match="float32") as caught:
+                attempt()
+            assert dtype in str(caught.value)
+
+    def test_capabilities(self, harness: Harness) -> None:
+        """Every declared capability is one of the contract's, so that some operation tests it.
+
+        A name with a dot, such as "acme.fused", is the backend's own affair.
+        """
+        declared = harness.backend.capabilities
+        assert isinstance(declared, frozenset)
+        unknown = sorted(c for c in declared - CAPABILITIES if "." not in c)
+        version = ".".join(map(str, TensorBackend.CONTRACT))
+        assert not unknown, f"capabilities {unknown} are not in tensor contract {version}"
+
+    @pytest.mark.parametrize("name", sorted(CAPABILITIES) or ["none"])
+    def test_undeclared_capability(self, harness: Harness, name: str) -> None:
+        """What is not declared shows as a skip, here and at its operations."""
+        if name not in CAPABILITIES:
+            pytest.skip("this contract has no optional operations")
+        if name not in harness.backend.capabilities:
+            pytest.skip(f"capability {name!r} is not declared")
+
+    def test_signatures(self, harness: Harness) -> None:
+        """Operations can be called the contract's way: same parameters, in the same order."""
+        wrong = []
+        for op in (*contract.PRIMITIVES, *contract.DERIVED):
+            method = getattr(harness.backend, op.name)
+            try:
+                inspect.signature(method).bind(*(p.default for p in op.parameters))
+                inspect.signature(method).bind(*(0 for p in op.parameters if p.default is p.empty))
+            except TypeError as error:
+                wrong.append(f"{op.name}({op.signature}): {error}")
+        assert not wrong, "\n".join(wrong)
+
+    def test_constants(self, harness: Harness) -> None:
+        """``constant`` gives a 0-d value like its model; zeros keep their sign."""
+        model = harness.put(operand([1.0, 2.0], ft.float32))
+        for value in (0.0, -0.0, 1.5, float("inf")):
+            made: Any = harness.backend.constant(value, model)
+            assert (made.shape, made.dtype, made.device) == ((), ft.float32, harness.device)
+            if harness.backend.has_values:
+                assert str(float(harness.get(made))) == str(value)
