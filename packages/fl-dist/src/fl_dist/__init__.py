@@ -1,1 +1,25 @@
+"""Collective communication over replaceable communicators."""
+
+from __future__ import annotations
+
+from fl_dist import threads as threads
 from fl_dist._version import __version__ as __version__
+from fl_dist.communicator import Communicator as Communicator
+from fl_dist.deadline import Deadline as Deadline
+from fl_dist.errors import ArgumentError as ArgumentError
+from fl_dist.errors import DistError as DistError
+from fl_dist.errors import DistTimeoutError as DistTimeoutError
+from fl_dist.errors import DTypeError as DTypeError
+from fl_dist.errors import FlError as FlError
+from fl_dist.errors import MismatchError as MismatchError
+from fl_dist.errors import PeerError as PeerError
+from fl_dist.errors import ProgramError as ProgramError
+from fl_dist.reducer import InlineReducer as InlineReducer
+from fl_dist.reducer import Reducer as Reducer
+from fl_dist.reducer import average_gradients as average_gradients
+from fl_dist.registry import communicators as communicators
+from fl_dist.registry import load as load
+from fl_dist.solo import LocalCommunicator as LocalCommunicator
+from fl_dist.solo import local as local
+from fl_dist.threads import ThreadsCommunicator as ThreadsCommunicator
+from fl_dist.work import Work as Work

@@ -1,0 +1,69 @@
+"""Arguments of a call, checked on the calling rank before anything is communicated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fl_tensor import Tensor
+
+from fl_dist import reduction
+from fl_dist.errors import ArgumentError
+
+#: User tags are below this; larger ones carry the collectives that are built from send and recv.
+TAG_LIMIT = 1 << 15
+
+
+def tensor(operation: str, x: object) -> Tensor:
+    if not isinstance(x, Tensor):
+        hint = "; pass its .tensor" if hasattr(x, "tensor") else "; see ft.asarray"
+        raise ArgumentError(f"[{operation}] expected a Tensor, got {type(x).__name__}{hint}")
+    return x
+
+
+def tensors(operation: str, xs: object, count: int | None = None) -> tuple[Tensor, ...]:
+    """``count``: one tensor per rank, all of one dtype."""
+    if isinstance(xs, Tensor) or not isinstance(xs, Sequence):
+        raise ArgumentError(f"[{operation}] expected a list of Tensors, got {type(xs).__name__}")
+    checked = tuple(tensor(operation, x) for x in xs)
+    if count is not None:
+        if len(checked) != count:
+            raise ArgumentError(
+                f"[{operation}] {len(checked)} tensors for {count} ranks: give one for each rank"
+            )
+        if len({x.dtype for x in checked}) > 1:
+            names = ", ".join(str(x.dtype) for x in checked)
+            raise ArgumentError(f"[{operation}] tensors of one dtype expected, got {names}")
+    return checked
+
+
+def reducible(operation: str, op: str, xs: Sequence[Tensor]) -> str:
+    for x in xs:
+        reduction.check(operation, op, x.dtype)
+    return reduction.check(operation, op)
+
+
+def rank(operation: str, name: str, value: object, world_size: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < world_size:
+        raise ArgumentError(
+            f"[{operation}] {name} {value!r}: ranks of this communicator are 0..{world_size - 1}"
+        )
+    return value
+
+
+def peer(operation: str, name: str, value: object, me: int, world_size: int) -> int:
+    other = rank(operation, name, value, world_size)
+    if other == me:
+        raise ArgumentError(f"[{operation}] {name} {other} is this rank itself: keep the value")
+    return other
+
+
+def tag(operation: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < TAG_LIMIT:
+        raise ArgumentError(f"[{operation}] tag {value!r}: tags are 0..{TAG_LIMIT - 1}")
+    return value
+
+
+def integer(operation: str, name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) <= value < 1 << 31:
+        raise ArgumentError(f"[{operation}] {name} {value!r}: expected a 32-bit integer")
+    return value

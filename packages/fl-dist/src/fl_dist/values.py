@@ -1,0 +1,28 @@
+"""Tensors that change hands: new handles, and values put where they belong."""
+
+from __future__ import annotations
+
+import fl_tensor as ft
+from fl_tensor import Tensor
+
+
+def fresh(x: Tensor) -> Tensor:
+    """The same value in a handle of its own, which its holder may rebind (``y[0] = 1``, ``y += 1``)."""
+    return Tensor(x.adapter, x.backend)
+
+
+def beside(x: Tensor, value: Tensor) -> Tensor:
+    """``value`` on the backend and device of ``x``."""
+    if value.backend is not x.backend:
+        value = value.to(x.backend)
+    return value if value.device == x.device else value.to(x.device)
+
+
+def pack_text(text: str) -> Tensor:
+    """Text as a 1-d uint8 tensor, which any communicator can send."""
+    data = text.encode()
+    return ft.frombytes(data, (len(data),), ft.uint8)
+
+
+def unpack_text(x: Tensor) -> str:
+    return bytes(x.tobytes()).decode()
