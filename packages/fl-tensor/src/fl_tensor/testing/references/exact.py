@@ -18,10 +18,14 @@ def integers(exact: Reference, floating: Reference | None = None) -> Reference:
 
     def reference(*xs: HostArray, **kwargs: Any) -> Any:
         if xs[0].dtype.kind in "iu":
-            return exact(*(x.astype(object) for x in xs), **kwargs)
+            return exact(*(_objects(x) for x in xs), **kwargs)
         return (floating or exact)(*xs, **kwargs)
 
     return reference
+
+
+def _objects(x: Any) -> Any:
+    return x.astype(object) if isinstance(x, np.ndarray) else x
 
 
 def wrap(values: HostArray, dtype: np.dtype[Any]) -> HostArray:

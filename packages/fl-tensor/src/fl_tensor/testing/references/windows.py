@@ -33,7 +33,7 @@ def conv(
             first = (feature // per_group) * channels
             part = x[(slice(None), slice(first, first + channels), *window)]
             product = part.astype(kind) * w[feature].astype(kind)
-            out[(slice(None), feature, *at)] = product.reshape(x.shape[0], -1).sum(1)
+            out[(slice(None), feature, *at)] = product.sum(tuple(range(1, x.ndim)))
     return out
 
 
@@ -55,8 +55,8 @@ def avg_pool(
 def _pooled(x: HostArray, window: Shape, stride: Shape, method: str) -> HostArray:
     out = np.zeros((*x.shape[:2], *_sizes(x.shape[2:], window, stride)), x.dtype)
     for at, places in _places(x.shape[2:], window, stride):
-        part = x[(slice(None), slice(None), *places)].reshape(*x.shape[:2], -1)
-        out[(slice(None), slice(None), *at)] = getattr(part, method)(-1)
+        part = x[(slice(None), slice(None), *places)]
+        out[(slice(None), slice(None), *at)] = getattr(part, method)(tuple(range(2, x.ndim)))
     return out
 
 
