@@ -22,7 +22,7 @@ def collate(samples: Sequence[Sample]) -> Sample:
     return _by_field(samples, _stack)
 
 
-def pad_collate(fill: float | Mapping[int | str, float] = 0.0, lengths: bool = False) -> Collate:
+def pad_collate(fill: float | Mapping[Any, float] = 0.0, lengths: bool = False) -> Collate:
     """A collate function for samples of unequal size: pads at the end of each axis, then stacks.
 
     A field is padded to its largest extent in the batch, with `fill` (one number, or one per field:

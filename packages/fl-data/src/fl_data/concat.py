@@ -69,7 +69,7 @@ def _join(parts: list[Sample], order: array[int] | None) -> Sample:
         raise DataError(f"[Concat] the datasets have different fields: {keys}")
 
     def column(field: int | str) -> ft.Array:
-        values = [part[field] for part in parts]  # type: ignore[index, call-overload]
+        values = [part[field] for part in parts]  # type: ignore[index]
         kinds = {f"{value.shape[1:]} {value.dtype}" for value in values}
         if len(kinds) > 1:
             raise DataError(

@@ -81,12 +81,12 @@ class PrefetchIterator(DataIterator):
             self._pipeline = pipeline
             try:
                 pipeline.start(self._threads, self._context)
-            except RuntimeError as error:
+            except RuntimeError as refused:
                 self.close()
                 raise IterationError(
-                    f"[prefetch] {self._threads} threads cannot be started ({error}): "
+                    f"[prefetch] {self._threads} threads cannot be started ({refused}): "
                     "use Prefetch with fewer threads"
-                ) from error
+                ) from refused
         sample, error = self._pipeline.take(index)
         if error is not None:
             self.close()

@@ -27,7 +27,7 @@ class Transform(Dataset):
         self,
         ds: object,
         *functions: Callable[[Any], Any] | None,
-        fields: Mapping[int | str, Callable[[Any], Any]] | None = None,
+        fields: Mapping[Any, Callable[[Any], Any]] | None = None,
     ) -> None:
         self._ds = as_dataset(ds)
         if bool(functions) == (fields is not None):
@@ -40,7 +40,7 @@ class Transform(Dataset):
                 raise SampleTypeError(f"[Transform] {function!r} is not callable")
         self._whole = functions[0] if len(functions) == 1 else None
         by_position = {i: fn for i, fn in enumerate(functions) if fn is not None}
-        self._fields: dict[int | str, Callable[[Any], Any]] = dict(fields or by_position)
+        self._fields: dict[Any, Callable[[Any], Any]] = dict(fields or by_position)
 
     @property
     def sources(self) -> tuple[Dataset, ...]:
@@ -95,7 +95,7 @@ class RandomTransform(Dataset):
         return as_sample(self._fn(self._ds[number], generator), "RandomTransform")
 
 
-def _map_fields(sample: Sample, functions: Mapping[int | str, Callable[[Any], Any]]) -> Sample:
+def _map_fields(sample: Sample, functions: Mapping[Any, Callable[[Any], Any]]) -> Sample:
     known = set(sample) if isinstance(sample, dict) else set(range(len(sample)))
     unknown = sorted(set(functions) - known, key=str)
     if unknown:
