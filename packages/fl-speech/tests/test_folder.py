@@ -1,0 +1,108 @@
+"""Recordings in a folder as a dataset."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fl_data as data
+import fl_speech as speech
+import fl_tensor as ft
+
+
+@pytest.fixture
+def folder(write, tmp_path):
+    for i, name in enumerate(["yes_anna_0", "no_anna_0", "yes_ben_0", "no_ben_1"]):
+        write(f"words/{name}.wav", np.full(100 + 10 * i, i, np.int16), 8000)
+    (tmp_path / "words" / "notes.txt").write_text("not a recording")
+    return tmp_path / "words"
+
+
+def test_samples_are_audio_and_class(folder):
+    ds = speech.AudioFolder(folder)
+    assert [p.rsplit("/", 1)[-1] for p in ds.paths] == [
+        "no_anna_0.wav",
+        "no_ben_1.wav",
+        "yes_anna_0.wav",
+        "yes_ben_0.wav",
+    ]
+    assert (ds.classes, ds.labels, ds.sample_rate) == (["no", "yes"], [0, 0, 1, 1], 8000)
+    audio, label = ds[1]
+    assert (audio.shape, label.item(), label.dtype) == ((1, 130), 0, ft.int64)
+    assert ds.fields[1] == {"label": "no", "speaker": "ben", "index": "1"}
+    with pytest.raises(IndexError, match="out of range for 4 samples"):
+        ds[4]
+
+
+def test_fixed_length_makes_batches(folder):
+    ds = speech.AudioFolder(folder, length=115)
+    audio, labels = data.Batch(ds, 4)[0]
+    assert (audio.shape, labels.tolist()) == ((4, 1, 115), [0, 0, 1, 1])
+    assert (audio[2] * 32768).tolist() == [[0.0] * 115]
+    assert (audio[0] * 32768).tolist() == [[1.0] * 110 + [0.0] * 5]
+    assert (audio[1] * 32768).tolist() == [[3.0] * 115]
+
+
+def test_padding_makes_batches_too(folder):
+    batches = data.Batch(speech.AudioFolder(folder), 4, collate=data.pad_collate(lengths=True))
+    assert [field.shape for field in batches[0]] == [(4, 1, 130), (4,), (4,)]
+
+
+def test_split_by_a_part_of_the_name(folder):
+    ds = speech.AudioFolder(folder)
+    anna = data.Subset(ds, [i for i, f in enumerate(ds.fields) if f["speaker"] == "anna"])
+    assert [label.item() for _, label in anna] == [0, 1]
+
+
+def test_other_patterns(write, tmp_path):
+    write("p/a-1.wav", np.zeros(10))
+    write("p/b-2.wav", np.zeros(10))
+    ds = speech.AudioFolder(tmp_path / "p", "{label}-{take}")
+    assert ds.fields == [{"label": "a", "take": "1"}, {"label": "b", "take": "2"}]
+
+
+@pytest.mark.parametrize("pattern", ["{speaker}_{index}", "{label}_{label}", "words"])
+def test_a_pattern_names_the_label(folder, pattern):
+    with pytest.raises(data.DataError, match=r"must name \{label\}"):
+        speech.AudioFolder(folder, pattern)
+
+
+def test_bad_folders_are_refused(folder, write, tmp_path):
+    with pytest.raises(speech.AudioError, match="nowhere.*unreadable folder"):
+        speech.AudioFolder(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(speech.AudioError, match=r"empty: no files named \*\.wav or \*\.flac"):
+        speech.AudioFolder(tmp_path / "empty")
+    with pytest.raises(data.DataError, match="length must be at least 1"):
+        speech.AudioFolder(folder, length=0)
+    write("words/odd.wav", np.zeros(10))
+    with pytest.raises(speech.AudioError, match=r"odd\.wav: its name does not follow"):
+        speech.AudioFolder(folder)
+
+
+def test_one_rate_for_all(folder, write):
+    write("words/yes_cleo_0.wav", np.zeros(10), 16000)
+    ds = speech.AudioFolder(folder)
+    with pytest.raises(
+        speech.AudioError, match=r"yes_cleo_0\.wav.*16000 Hz and 8000 Hz are needed"
+    ):
+        ds[4]
+
+
+def test_a_broken_recording_names_itself_through_prefetching(folder):
+    (folder / "no_ben_1.wav").write_bytes(b"RIFF")
+    batches = data.Batch(speech.AudioFolder(folder, length=10, sample_rate=8000), 1)
+    with pytest.raises(data.WorkerError, match=r"sample 1 .*no_ben_1\.wav") as caught:
+        list(data.Prefetch(batches))
+    assert isinstance(caught.value.__cause__, speech.AudioError)
+
+
+def test_spoken_digits(recordings):
+    ds = speech.AudioFolder(recordings, sample_rate=8000, length=4000)
+    assert (len(ds), ds.classes) == (3000, [str(d) for d in range(10)])
+    assert [ds.labels.count(i) for i in range(10)] == [300] * 10
+    assert len({f["speaker"] for f in ds.fields}) == 6
+    features = speech.LogMel(speech.FeatureParams(sample_rate=8000, filters=40))
+    batch = data.Transform(data.Batch(data.Shuffle(ds, seed=1), 16), features, None)[0]
+    assert batch[0].shape == (16, 1, 48, 40)
+    assert ft.all(ft.isfinite(batch[0])).item()
