@@ -71,7 +71,7 @@ def read_idx(path: str | Path, *, max_bytes: int = MAX_BYTES) -> ft.Tensor:
         ) from None
 
 
-def _read(stream: IO[bytes], path: Path, max_bytes: int) -> ft.Tensor:
+def _read(stream: IO[bytes] | gzip.GzipFile, path: Path, max_bytes: int) -> ft.Tensor:
     name, code, shape = _header(stream, path)
     itemsize = struct.calcsize(f">{code}")
     nbytes = math.prod(shape) * itemsize
@@ -105,7 +105,7 @@ def _read(stream: IO[bytes], path: Path, max_bytes: int) -> ft.Tensor:
     return ft.frombytes(bytes(values), shape, ft.dtype(name))
 
 
-def _header(stream: IO[bytes], path: Path) -> tuple[str, str, tuple[int, ...]]:
+def _header(stream: IO[bytes] | gzip.GzipFile, path: Path) -> tuple[str, str, tuple[int, ...]]:
     magic = stream.read(4)
     if len(magic) < 4:
         raise DataFileError("idx", path, f"holds {len(magic)} bytes, an IDX header has 4", _AGAIN)

@@ -80,7 +80,7 @@ def _eight_bit(image: Image.Image) -> Image.Image:
     if not image.mode.startswith("I"):
         return image
     wide = image.convert("I")
-    if wide.getextrema()[1] > 0xFFFF:
+    if wide.point(lambda level: level * (1 / 0x10000)).getbbox() is not None:
         raise ValueError("more than 16 bits per pixel")
     return wide.point(lambda level: level * (1 / 256)).convert("L")
 
@@ -93,7 +93,7 @@ def _tensor(image: Image.Image, size: tuple[int, int] | None) -> ft.Tensor:
     return pixels.permute(2, 0, 1)
 
 
-def write_pixels(pixels: ft.Array, peak: int = 255) -> Image.Image:
+def to_picture(pixels: ft.Array, peak: int = 255) -> Image.Image:
     """The picture of a (C, H, W) uint8 tensor, C 1 or 3, whose white is `peak`."""
     channels, height, width = pixels.shape
     data = bytes(pixels.permute(1, 2, 0).tobytes())

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import fl_memory
 import fl_tensor as ft
+from fl_data import WorkerError
+from fl_dist import ProgramError
 from fl_vision.cli.arguments import build_parser
+from fl_vision.cli.commands import evaluate, predict
+from fl_vision.cli.train import train
 
 __all__ = ["main"]
 
 USAGE_STATUS = 2
+INTERRUPTED_STATUS = 130
+_COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "train": train,
+    "eval": evaluate,
+    "predict": predict,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,11 +35,21 @@ def main(argv: Sequence[str] | None = None) -> int:
                 stack.enter_context(fl_memory.use(arguments.memory))
             if arguments.backend is not None:
                 stack.enter_context(ft.use(arguments.backend))
-            _run(arguments)
-    except ft.FlError as error:
-        print(f"fl-vision: error: {' '.join(str(error).split())}", file=sys.stderr)
+            _COMMANDS[arguments.command](arguments)
+    except (ft.FlError, OSError) as error:
+        reported = _first_cause(error)
+        if not isinstance(reported, ft.FlError | OSError):
+            raise  # a fault of the program: the traceback is what helps
+        print(f"fl-vision: error: {' '.join(str(reported).split())}", file=sys.stderr)
         return USAGE_STATUS
     except KeyboardInterrupt:
-        print("fl-vision: stopped; continue with --resume", file=sys.stderr)
-        return 130
+        print("fl-vision: interrupted; --resume goes on from the last epoch", file=sys.stderr)
+        return INTERRUPTED_STATUS
     return 0
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """What went wrong in a worker or on a rank, without what their threads wrapped around it."""
+    while isinstance(error, ProgramError | WorkerError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error

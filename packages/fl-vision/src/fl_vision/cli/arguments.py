@@ -12,6 +12,7 @@ from fl_vision._version import __version__
 from fl_vision.datasets import dataset_names
 from fl_vision.errors import UsageError
 
+DEFAULT_OUT = Path("runs/fl-vision")
 DTYPES = ("float32", "float64")
 
 
@@ -35,11 +36,8 @@ def build_parser() -> Parser:
         "train",
         help="train a network; writes checkpoint, log, curves and predictions",
         allow_abbrev=False,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    evaluate = commands.add_parser(
-        "eval", help="test accuracy of a checkpoint", allow_abbrev=False
-    )
+    evaluate = commands.add_parser("eval", help="test accuracy of a checkpoint", allow_abbrev=False)
     predict = commands.add_parser(
         "predict", help="classify image files with a checkpoint", allow_abbrev=False
     )
@@ -52,25 +50,30 @@ def build_parser() -> Parser:
 
 
 def _train_options(parser: argparse.ArgumentParser) -> None:
-    _data_options(parser, dataset="digits")
-    add = parser.add_argument
-    add("--out", type=Path, default=Path("runs/fl-vision"), help="folder for what is written")
-    add("--resume", action="store_true", help="continue the run in --out where it stopped")
-    add("--seed", type=_integer(0), default=0, help="weights, order of samples, dropout")
-    add("--epochs", type=_integer(1), help="default: what the data set needs")
-    add("--batch-size", type=_integer(1), help="samples per step, over all ranks together")
-    add("--lr", type=_positive, help="peak learning rate of Adam")
-    add("--dropout", type=_fraction, default=0.5, help="0 switches it off")
-    add("--shift", type=_integer(0), default=0, help="random shifts of up to so many pixels")
-    add("--dtype", choices=DTYPES, default="float32", help="of weights and activations")
-    add("--ranks", type=_integer(1), default=1, help="train data-parallel on so many threads")
-    add("--prefetch", type=_integer(0), default=0, help="batches prepared ahead by a thread")
-    add("--limit", type=_integer(1), help="use only the first so many training samples")
+    """Settings of the recipe default to None: not given. The data set, or the run that is resumed,
+    then says what they are."""
+    _data_options(parser, "digits")
+    recipe = parser.add_argument_group("recipe (defaults depend on the data set)").add_argument
+    recipe("--epochs", type=_integer(1), help="passes over the training set")
+    recipe("--batch-size", type=_integer(1), help="samples per step, over all ranks together")
+    recipe("--lr", type=_positive, help="peak learning rate of Adam")
+    recipe("--lr-decay", type=_positive, help="factor of the learning rate per epoch")
+    recipe("--dropout", type=_fraction, help="probability; 0 switches it off (default 0.5)")
+    recipe("--shift", type=_integer(0), help="random shifts of up to so many pixels (default 0)")
+    recipe("--dtype", choices=DTYPES, help="of weights and activations (default float32)")
+    recipe("--seed", type=_integer(0), help="weights, order of samples, dropout (default 0)")
+    recipe("--limit", type=_integer(1), help="use only the first so many training samples")
+    run = parser.add_argument_group("run").add_argument
+    run("--out", type=Path, default=DEFAULT_OUT, help=f"folder to write to (default {DEFAULT_OUT})")
+    run("--resume", action="store_true", help="go on with the run in --out, to the same bits")
+    run("--ranks", type=_integer(1), default=1, help="train data-parallel on so many threads")
+    run("--prefetch", type=_integer(0), default=0, help="batches made ahead by a thread")
+    run("--quiet", action="store_true", help="no progress")
 
 
 def _eval_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", type=Path, help="checkpoint file, or the folder of the run")
-    _data_options(parser, dataset=None)
+    _data_options(parser, "that of the checkpoint")
     parser.add_argument("--batch-size", type=_integer(1), default=256, help="samples per step")
 
 
@@ -84,13 +87,12 @@ def _predict_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="also draw the predictions into this PNG")
 
 
-def _data_options(parser: argparse.ArgumentParser, dataset: str | None) -> None:
-    """`dataset` None: an option that was not given keeps what the checkpoint says."""
-    add = parser.add_argument
+def _data_options(parser: argparse.ArgumentParser, dataset: str) -> None:
+    add = parser.add_argument_group("data").add_argument
     names = ", ".join(dataset_names())
-    add("--dataset", default=dataset, metavar="NAME", help=f"one of {names}")
-    add("--data-dir", type=Path, help="folder of the data set (mnist, folder)")
-    add("--holdout", type=_integer(1), help="mnist: the last N samples are the test set")
+    add("--dataset", metavar="NAME", help=f"one of {names} (default: {dataset})")
+    add("--data-dir", type=Path, help="mnist, folder: where the files are")
+    add("--holdout", type=_integer(1), metavar="N", help="mnist: test on the last N samples")
     add("--image-size", type=_image_size, metavar="HxW", help="folder: resize all images")
     add("--grayscale", action="store_true", default=None, help="folder: one channel")
     add("--split-seed", type=_integer(0), help="digits, folder: seed of the 80/20 split")
@@ -98,7 +100,7 @@ def _data_options(parser: argparse.ArgumentParser, dataset: str | None) -> None:
 
 
 def _runtime_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
+    add = parser.add_argument_group("implementation").add_argument
     add("--backend", metavar="NAME", help="tensor backend; default: FL_TENSOR_BACKEND, or numpy")
     add("--memory", metavar="NAME", help="memory manager; default: FL_MEMORY_MANAGER, or caching")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import fl_tensor as ft
-from fl_data import Dataset, Subset
+from fl_data import Dataset, Subset, check_index
 from fl_vision.datasets.image_data import DataOptions, ImageData, stratified_split
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
 from fl_vision.images import SUFFIXES, read_image
@@ -54,18 +54,18 @@ class ImageFolder(Dataset):
                 )
         if not self.paths:
             raise DataMissingError(f"[folder] {self.root}: no image in any class folder; add some")
-        self._explicit = size is not None
-        self.size = size if size is not None else self._read(self.paths[0]).shape[1:]
+        self._resize = size
+        if size is None:
+            _, height, width = self._read(self.paths[0]).shape
+            size = height, width
+        self.size: tuple[int, int] = size
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[ft.Tensor, ft.Tensor]:
-        if not 0 <= index < len(self.paths):
-            raise ft.IndexingError(
-                f"[folder] index {index} is out of range for {len(self.paths)} images"
-            )
-        path = self.paths[index]
+        number = check_index(index, len(self.paths), "ImageFolder")
+        path = self.paths[number]
         image = self._read(path)
         if image.shape[1:] != self.size:
             raise DataFileError(
@@ -74,11 +74,10 @@ class ImageFolder(Dataset):
                 f"is {_by(image.shape[1:])}, {self.paths[0]} is {_by(self.size)}",
                 "give --image-size HxW to bring all images to one size",
             )
-        return image, ft.asarray(self.labels[index], dtype=ft.int64)
+        return image, ft.asarray(self.labels[number], dtype=ft.int64)
 
     def _read(self, path: Path) -> ft.Tensor:
-        size = self.size if getattr(self, "_explicit", False) else None
-        return read_image(path, size=size, grayscale=self.grayscale)
+        return read_image(path, size=self._resize, grayscale=self.grayscale)
 
 
 def load_folder(options: DataOptions) -> ImageData:
@@ -101,9 +100,7 @@ def load_folder(options: DataOptions) -> ImageData:
         test: Dataset = tested
     else:
         learned = ImageFolder(root, size=size, grayscale=grayscale)
-        first, second = stratified_split(
-            learned.labels, options.test_fraction, options.split_seed
-        )
+        first, second = stratified_split(learned.labels, options.test_fraction, options.split_seed)
         train, test = Subset(learned, first), Subset(learned, second)
     if len(learned.classes) < 2:
         raise UsageError(
@@ -123,7 +120,8 @@ def _subfolders(root: Path) -> list[str]:
         names = [e.name for e in root.iterdir() if e.is_dir() and not e.name.startswith(".")]
     except OSError as error:
         raise DataMissingError(
-            f"[folder] {root}: {error.strerror or error}; give a folder with one sub-folder per class"
+            f"[folder] {root}: {error.strerror or error}; give a folder with one sub-folder "
+            "per class"
         ) from None
     if not names:
         raise DataMissingError(f"[folder] {root}: no sub-folders; make one per class")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import fl_tensor as ft
-from fl_data import Dataset
+from fl_data import Dataset, Sample
 from fl_vision.errors import UsageError
 
 
@@ -44,6 +44,14 @@ class ImageData:
     classes: tuple[str, ...]
     image_shape: tuple[int, ...]
     peak: int = 255
+
+
+def image_and_label(sample: Sample) -> tuple[ft.Tensor, ft.Tensor]:
+    """The two fields of a sample, or of a batch of them. Raises `UsageError` for other samples."""
+    if not isinstance(sample, tuple) or len(sample) != 2:
+        raise UsageError(f"[images] a sample is a pair (image, label), got {type(sample).__name__}")
+    image, label = sample
+    return image, label
 
 
 Loader = Callable[[DataOptions], ImageData]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import fl_tensor as ft
 from fl_data import Dataset, Span, TensorDataset
-from fl_vision.datasets.image_data import DataOptions, ImageData
+from fl_vision.datasets.image_data import DataOptions, ImageData, image_and_label
 from fl_vision.download import download
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
 from fl_vision.idx import read_idx
@@ -76,10 +76,10 @@ def load_mnist(options: DataOptions) -> ImageData:
     else:
         train = _load(folder, TRAIN, options.download)
         test = _load(folder, TEST, options.download)
-    shape = train[0][0].shape
-    if test[0][0].shape != shape:
+    shape, tested = (image_and_label(ds[0])[0].shape for ds in (train, test))
+    if tested != shape:
         raise UsageError(
-            f"[mnist] {folder}: training images are {shape}, test images {test[0][0].shape}; "
+            f"[mnist] {folder}: training images are {shape}, test images {tested}; "
             "give files of one size"
         )
     return ImageData(

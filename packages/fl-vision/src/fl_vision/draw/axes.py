@@ -24,7 +24,7 @@ def whole_ticks(low: int, high: int, count: int = 10) -> list[int]:
         step = candidate
         if (high - low) / candidate <= count:
             break
-    inner = [n for n in range(math.ceil(low / step) * step, high + 1, step)]
+    inner = list(range(math.ceil(low / step) * step, high + 1, step))
     return inner if step == 1 or low in inner else [low, *inner]
 
 

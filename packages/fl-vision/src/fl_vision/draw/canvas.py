@@ -41,7 +41,7 @@ class Canvas:
         anchor: str = "la",
         weight: float = 0.0,
     ) -> None:
-        """Write `string`; `anchor` as in Pillow ("mm" centred, "rm" right, ...); `weight` > 0 is bold."""
+        """Write `string`; `anchor` as in Pillow ("mm" centred ...); `weight` above 0 is bold."""
         self._draw.text(
             _scaled(at),
             string,

@@ -27,22 +27,8 @@ def cnn(
 
     Raises `UsageError` for images below 4x4, fewer than 2 classes, or an even kernel.
     """
-    if len(image_shape) != 3 or min(image_shape) < 1 or min(image_shape[1:]) < _SMALLEST:
-        raise UsageError(
-            f"[cnn] image shape {tuple(image_shape)}: give (channels, height, width) of at "
-            f"least {_SMALLEST} x {_SMALLEST} pixels"
-        )
-    if classes < 2:
-        raise UsageError(f"[cnn] {classes} classes; give at least 2")
-    channels, height, width = image_shape
-    first, second = _CHANNELS
-    features = second * (height // 4) * (width // 4)
-    if kernel is None:
-        kernel = 5 if min(height, width) >= 16 else 3
-    if kernel < 1 or kernel % 2 == 0:
-        raise UsageError(f"[cnn] kernel {kernel} has no centre; give an odd size")
-    if hidden is None:
-        hidden = 1024 if features >= 2048 else 128
+    kernel, features, hidden = _layout(image_shape, classes, kernel, hidden)
+    channels, (first, second) = image_shape[0], _CHANNELS
     return Sequential(
         Conv2D(channels, first, kernel, padding="same"),
         ReLU(),
@@ -57,3 +43,33 @@ def cnn(
         Linear(hidden, classes),
         LogSoftmax(),
     )
+
+
+def weight_count(image_shape: Sequence[int], classes: int) -> int:
+    """How many numbers the parameters of `cnn(image_shape, classes)` are, without building it."""
+    first, second = _CHANNELS
+    kernel, features, hidden = _layout(image_shape, classes, None, None)
+    convolutions = (image_shape[0] * kernel**2 + 1) * first + (first * kernel**2 + 1) * second
+    return convolutions + (features + 1) * hidden + (hidden + 1) * classes
+
+
+def _layout(
+    image_shape: Sequence[int], classes: int, kernel: int | None, hidden: int | None
+) -> tuple[int, int, int]:
+    """Kernel size, features after the convolutions, hidden units."""
+    if len(image_shape) != 3 or min(image_shape) < 1 or min(image_shape[1:]) < _SMALLEST:
+        raise UsageError(
+            f"[cnn] image shape {tuple(image_shape)}: give (channels, height, width) of at "
+            f"least {_SMALLEST} x {_SMALLEST} pixels"
+        )
+    if classes < 2:
+        raise UsageError(f"[cnn] {classes} classes; give at least 2")
+    height, width = image_shape[1:]
+    if kernel is None:
+        kernel = 5 if min(height, width) >= 16 else 3
+    if kernel < 1 or kernel % 2 == 0:
+        raise UsageError(f"[cnn] kernel {kernel} has no centre; give an odd size")
+    features = _CHANNELS[1] * (height // 4) * (width // 4)
+    if hidden is None:
+        hidden = 1024 if features >= 2048 else 128
+    return kernel, features, hidden

@@ -1,0 +1,151 @@
+"""A trained network with what it takes to apply it: classes, image size, normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fl_tensor as ft
+from fl_data import Batch, Dataset
+from fl_nn import Checkpoint, CheckpointError, Module, evaluating, load_checkpoint
+from fl_vision.datasets.image_data import image_and_label
+from fl_vision.models.cnn import cnn, weight_count
+from fl_vision.transforms import Normalise
+
+METADATA = "fl_vision"
+_FORMAT = 1
+_MAX_CLASSES = 100_000
+_MAX_SIDE = 1 << 14
+
+
+@dataclass(frozen=True)
+class Classified:
+    """What a classifier says of some images; one entry per image in each list."""
+
+    predicted: list[int]
+    probability: list[float]
+    truth: list[int]
+
+    @property
+    def mistakes(self) -> list[int]:
+        """The positions where `predicted` differs from `truth`."""
+        pairs = zip(self.predicted, self.truth, strict=True)
+        return [index for index, (guess, true) in enumerate(pairs) if guess != true]
+
+    @property
+    def accuracy(self) -> float:
+        """The share of correct predictions, in [0, 1]."""
+        return 1 - len(self.mistakes) / len(self.truth)
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """`model` maps normalised images (N, C, H, W) to log-probabilities (N, classes)."""
+
+    model: Module
+    classes: tuple[str, ...]
+    image_shape: tuple[int, ...]
+    peak: int
+    normalise: Normalise
+
+    def log_probabilities(self, pixels: ft.Tensor) -> ft.Array:
+        """(N, C, H, W) pixels with levels 0 to `peak`, as the data set has them -> (N, classes)."""
+        if pixels.shape[1:] != self.image_shape:
+            raise ft.ShapeError(
+                f"[classifier] images {pixels.shape}: expected (N, "
+                f"{', '.join(map(str, self.image_shape))}), the size it was trained on"
+            )
+        with evaluating(self.model):
+            return self.model(self.normalise(pixels))
+
+    def classify(self, dataset: Dataset, batch_size: int = 256) -> Classified:
+        """Predictions for samples `(pixels, label)`."""
+        predicted: list[int] = []
+        probability: list[float] = []
+        truth: list[int] = []
+        for batch in Batch(dataset, batch_size):
+            pixels, labels = image_and_label(batch)
+            scores = self.log_probabilities(pixels)
+            predicted += ft.argmax(scores, axis=1).tolist()
+            probability += ft.exp(ft.max(scores, axis=1)).tolist()
+            truth += labels.tolist()
+        return Classified(predicted, probability, truth)
+
+    def description(self) -> dict[str, Any]:
+        """Plain values for the metadata of a checkpoint; `load_classifier` reads them."""
+        return {
+            "format": _FORMAT,
+            "classes": list(self.classes),
+            "image_shape": list(self.image_shape),
+            "peak": self.peak,
+            "mean": list(self.normalise.mean),
+            "std": list(self.normalise.std),
+            "dtype": str(self.normalise.dtype),
+        }
+
+
+def checkpoint_path(path: str | Path) -> Path:
+    """`path` itself, or the checkpoint in it if it is the folder of a run."""
+    path = Path(path)
+    return path / "checkpoint.safetensors" if path.is_dir() else path
+
+
+def load_classifier(path: str | Path) -> tuple[Classifier, Mapping[str, Any]]:
+    """The classifier in a checkpoint (or in the folder of a run), and all that the run noted.
+
+    Raises `CheckpointError` where the file is missing, damaged or of another kind.
+    """
+    path = checkpoint_path(path)
+    checkpoint = load_checkpoint(path)
+    notes = description_of(checkpoint, path)
+    dtype = ft.dtype(notes["dtype"])
+    shape, count = tuple(notes["image_shape"]), len(notes["classes"])
+    # Before anything of that size is built: the description is as untrusted as the rest.
+    stored = sum(tensor.size for tensor in checkpoint.model.values())
+    if stored != weight_count(shape, count):
+        raise CheckpointError(
+            f"{path}: has {stored} weights, the network for {count} classes of images {shape} has "
+            f"{weight_count(shape, count)}; it was written for another network: train again"
+        )
+    model = cnn(shape, count).to(dtype)
+    checkpoint.restore_model(model)
+    normalise = Normalise(tuple(notes["mean"]), tuple(notes["std"]), dtype)
+    return Classifier(model, tuple(notes["classes"]), shape, notes["peak"], normalise), notes
+
+
+def description_of(checkpoint: Checkpoint, path: Path) -> Mapping[str, Any]:
+    """What `Classifier.description` wrote, checked. Raises `CheckpointError`."""
+    notes = checkpoint.metadata.get(METADATA)
+    if not isinstance(notes, Mapping) or notes.get("format") != _FORMAT:
+        raise CheckpointError(
+            f"{path}: is not a checkpoint of fl-vision, or of another version; train one with "
+            "fl-vision train"
+        )
+    shape, classes = notes.get("image_shape"), notes.get("classes")
+    valid = (
+        isinstance(shape, list)
+        and _numbers(shape, 3, 1, _MAX_SIDE)
+        and all(isinstance(side, int) for side in shape)
+        and min(shape[1:]) >= 4
+        and isinstance(classes, list)
+        and 2 <= len(classes) <= _MAX_CLASSES
+        and all(isinstance(name, str) for name in classes)
+        and isinstance(notes.get("peak"), int)
+        and 1 <= notes["peak"] <= 255
+        and _numbers(notes.get("mean"), shape[0], 0, 255)
+        and _numbers(notes.get("std"), shape[0], 1e-6, 255)
+        and notes.get("dtype") in ("float32", "float64")
+    )
+    if not valid:
+        raise CheckpointError(f"{path}: its description is malformed; train it again")
+    return notes
+
+
+def _numbers(values: object, length: int, low: float, high: float) -> bool:
+    return (
+        isinstance(values, Sequence)
+        and len(values) == length
+        and all(isinstance(v, (int, float)) and low <= v <= high for v in values)
+    )

@@ -1,0 +1,83 @@
+"""What `fl-vision train` does."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fl_nn import load_checkpoint
+from fl_vision.classifier import checkpoint_path, description_of
+from fl_vision.cli.commands import data_settings, load_data, print_accuracy
+from fl_vision.errors import UsageError
+from fl_vision.recipe import Recipe, recipe_for
+from fl_vision.report import CURVES, GRID, draw_history, draw_predictions
+from fl_vision.training import train_classifier
+
+DEFAULT_DATASET = "digits"
+
+
+def train(arguments: argparse.Namespace) -> None:
+    """Train, write checkpoint, log and pictures into `--out`, print the test accuracy."""
+    given = {name: getattr(arguments, name) for name in Recipe.names()}
+    out: Path = arguments.out
+    if arguments.resume:
+        settings, recipe = _continued(data_settings(arguments), given, out)
+    else:
+        settings = data_settings(arguments, {"dataset": DEFAULT_DATASET})
+        recipe = recipe_for(settings["dataset"], **given)
+    data = load_data(settings, not arguments.no_download)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"[train] --out {out}: {reason}; give a folder to write to") from None
+    trained = train_classifier(
+        data,
+        recipe,
+        out=out,
+        ranks=arguments.ranks,
+        resume=arguments.resume,
+        prefetch=arguments.prefetch,
+        progress=not arguments.quiet,
+        notes={"data": settings},
+    )
+    found = trained.classifier.classify(data.test)
+    title = f"{data.name}  ·  seed {recipe.seed}  ·  {len(trained.history)} epochs"
+    draw_history(out / CURVES, title, trained.history)
+    draw_predictions(out / GRID, data, found)
+    seconds = sum(float(record["seconds"]) for record in trained.history)
+    print(f"wrote {checkpoint_path(out)}, log.jsonl, {CURVES}, {GRID}")
+    print(f"trained {len(trained.history)} epochs in {seconds:.1f} s")
+    print_accuracy(found.accuracy)
+
+
+def _continued(
+    given_data: Mapping[str, Any], given: Mapping[str, Any], out: Path
+) -> tuple[dict[str, Any], Recipe]:
+    """The settings of the run in `out`; only the number of epochs may be another."""
+    path = out / "checkpoint.safetensors"
+    if not path.is_file():
+        raise UsageError(f"[train] there is no run to resume in {out}; leave --resume out")
+    notes = description_of(load_checkpoint(path), path)
+    stored, stored_data = notes.get("recipe"), notes.get("data")
+    if not isinstance(stored, dict) or not isinstance(stored_data, dict):
+        raise UsageError(f"[train] {path} does not say how it was trained; leave --resume out")
+    changed = [
+        f"--{name.replace('_', '-')} was {before}, is {now}"
+        for name, now, before in [
+            *((name, now, stored.get(name)) for name, now in given.items() if name != "epochs"),
+            *((name, now, stored_data.get(name)) for name, now in given_data.items()),
+        ]
+        if now is not None and now != before
+    ]
+    if changed:
+        raise UsageError(
+            f"[train] the run in {out} had other settings: {'; '.join(changed)}; "
+            "leave them out, or begin a new run with another --out"
+        )
+    chosen = {name: stored[name] for name in Recipe.names() if name in stored}
+    if given["epochs"] is not None:
+        chosen["epochs"] = given["epochs"]
+    return {name: stored_data.get(name) for name in given_data}, Recipe(**chosen)

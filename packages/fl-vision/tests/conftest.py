@@ -1,0 +1,74 @@
+"""Small files of every kind the readers take."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+IdxWriter = Callable[..., Path]
+
+
+@pytest.fixture
+def write_idx(tmp_path: Path) -> IdxWriter:
+    """write_idx(name, element code, dimensions, payload bytes) -> path."""
+
+    def write(
+        name: str, code: int, shape: Sequence[int], payload: bytes, packed: bool = False
+    ) -> Path:
+        data = bytes([0, 0, code, len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + payload
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(data) if packed else data)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def write_digits(write_idx: IdxWriter) -> Callable[..., None]:
+    """write_digits(folder, prefix, count): a pair of MNIST files of 8x8 images, classes in turn.
+
+    The image of class k has its k-th row of pixels lit, so that a network can learn it.
+    """
+
+    def write(folder: str, prefix: str, count: int, classes: int = 4) -> None:
+        images = bytearray()
+        for index in range(count):
+            pixels = [[(7 * index + 3 * x) % 40 for x in range(8)] for _ in range(8)]
+            pixels[2 * (index % classes)] = [255 - index % 5] * 8
+            images += bytes(v for row in pixels for v in row)
+        labels = bytes(index % classes for index in range(count))
+        write_idx(f"{folder}/{prefix}-images-idx3-ubyte", 8, (count, 8, 8), bytes(images))
+        write_idx(f"{folder}/{prefix}-labels-idx1-ubyte.gz", 8, (count,), labels, packed=True)
+
+    return write
+
+
+@pytest.fixture
+def write_image(tmp_path: Path) -> Callable[..., Path]:
+    """write_image(name, colour, size=(height, width)) -> path of a picture of one colour."""
+
+    def write(
+        name: str, colour: tuple[int, int, int] = (10, 20, 30), size: tuple[int, int] = (6, 5)
+    ) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (size[1], size[0]), colour).save(path)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def mnist_dir() -> Path:
+    """The folder of the real MNIST files."""
+    root = os.environ.get("FL_TEST_DATA")
+    if not root:
+        pytest.skip("FL_TEST_DATA is not set")
+    return Path(root) / "mnist"
