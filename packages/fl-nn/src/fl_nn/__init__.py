@@ -11,6 +11,7 @@ from fl_nn.checkpoint import save_checkpoint as save_checkpoint
 from fl_nn.checkpoint import save_weights as save_weights
 from fl_nn.containers import Sequential as Sequential
 from fl_nn.errors import CheckpointError as CheckpointError
+from fl_nn.errors import FlError as FlError
 from fl_nn.errors import ModuleError as ModuleError
 from fl_nn.errors import StateDictError as StateDictError
 from fl_nn.errors import TrainingError as TrainingError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fl_tensor import FlError
+from fl_tensor import FlError as FlError
 
 
 class ModuleError(FlError, ValueError):

@@ -27,9 +27,12 @@ class Parameter(Variable):
     def __init__(self, value: Any, requires_grad: bool = True) -> None:
         super().__init__(value, requires_grad)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        # Values are immutable: a second handle on the same one is a full copy.
-        return Parameter(_snapshot(self.tensor), self.requires_grad)
+    def replace(self, value: ft.Tensor) -> None:
+        """Take a value of the same shape that may be of another dtype or on another backend. The
+        gradient and hooks, which belong to the old kind of value, are dropped."""
+        if value.shape != self.shape:
+            raise ft.ShapeError(f"[Parameter] shape {self.shape} cannot become {value.shape}")
+        Variable.__init__(self, value, self.requires_grad)
 
 
 class Module:
@@ -161,7 +164,11 @@ class Module:
             raise ModuleError(f"to({target}): parameters are floating; give a floating dtype")
         for cell in {cell.key: cell for cell in cells(self, persistent=False)}.values():
             if not only_floating or cell.value.dtype.is_floating:
-                cell.value = cell.value.to(target)
+                moved = cell.value.to(target)
+                if isinstance(cell.owner, Parameter):
+                    cell.owner.replace(moved)
+                else:
+                    cell.value = moved
         self.zero_grad()
         return self
 

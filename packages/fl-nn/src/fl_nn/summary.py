@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import copy
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.modes import evaluating
-from fl_nn.module import Module, cells, own_cells
+from fl_nn.module import Module, own_cells
 
 Shape = tuple[int, ...]
 
@@ -60,29 +60,31 @@ def summary(model: Module, *inputs: Any) -> Summary:
     inputs   for each input of the model a tensor, or the shape of a float32 one:
              `summary(model, (1, 1, 28, 28))`
 
-    The model runs once in evaluation mode on the `null` backend, where values cost nothing. Its
-    parameters are back in place afterwards.
+    A copy of the model runs once in evaluation mode on the `null` backend, where values cost
+    nothing; the model itself is not touched.
     """
     if not inputs:
         raise ModuleError("[summary] give an example, or its shape, for each input of the model")
     null = ft.get_backend("null")
-    outputs: dict[int, Shape | None] = {}
-
-    def note(module: Module, inputs: tuple[Any, ...], output: Any) -> None:
-        outputs[id(module)] = _shape(output)
-
-    with ExitStack() as stack:
-        for module in model.modules():
-            stack.callback(module.register_forward_hook(note))
-        stack.enter_context(evaluating(model))
-        stack.enter_context(_moved(model, null))
-        stack.enter_context(ft.use(null))
-        model(*(_example(x, null) for x in inputs))
+    twin = copy.deepcopy(model).to(null)  # shares the values, which are immutable
+    outputs: dict[str, Shape | None] = {}
+    for name, module in twin.named_modules():
+        module.register_forward_hook(_note(name, outputs))
+    with evaluating(twin), ft.use(null):
+        twin(*(_example(x, null) for x in inputs))
     return Summary(tuple(_rows(model, outputs)))
 
 
-def _rows(model: Module, outputs: dict[int, Shape | None]) -> Iterator[Row]:
-    seen: set[int] = set()
+def _note(name: str, outputs: dict[str, Shape | None]) -> Callable[[Module, Any, Any], None]:
+    def hook(module: Module, inputs: Any, output: Any) -> None:
+        first = output[0] if isinstance(output, (tuple, list)) and output else output
+        outputs[name] = first.shape if isinstance(first, ft.Array) else None
+
+    return hook
+
+
+def _rows(model: Module, outputs: dict[str, Shape | None]) -> Iterator[Row]:
+    seen: set[tuple[int, str]] = set()
     for name, module in model.named_modules():
         parameters = nbytes = 0
         for cell in own_cells(module, persistent=False):
@@ -90,39 +92,15 @@ def _rows(model: Module, outputs: dict[int, Shape | None]) -> Iterator[Row]:
                 seen.add(cell.key)
                 nbytes += cell.value.nbytes
                 parameters += cell.value.size if cell.learned else 0
-        kind = type(module).__name__
-        yield Row(name or "(model)", kind, outputs.get(id(module)), parameters, nbytes)
+        yield Row(name or "(model)", type(module).__name__, outputs.get(name), parameters, nbytes)
 
 
-@contextmanager
-def _moved(model: Module, backend: Any) -> Iterator[None]:
-    kept = [(cell, cell.value) for cell in cells(model, persistent=False)]
-    try:
-        for cell, value in kept:
-            cell.value = _hollow(value, backend)
-        yield
-    finally:
-        for cell, value in kept:
-            cell.value = value
-
-
-def _example(given: Any, backend: Any) -> ft.Tensor:
+def _example(given: Any, null: Any) -> ft.Tensor:
     if isinstance(given, ft.Array):
-        return _hollow(given, backend)
+        return ft.full(given.shape, 0, given.dtype, backend=null)
     if isinstance(given, (tuple, list)) and all(isinstance(n, int) for n in given):
-        with ft.use(backend):
-            return ft.zeros(tuple(given))
+        return ft.full(tuple(given), 0.0, backend=null)
     raise ModuleError(f"[summary] input {given!r}: give a tensor or a shape")
-
-
-def _hollow(value: ft.Array, backend: Any) -> ft.Tensor:
-    with ft.use(backend):
-        return ft.zeros(value.shape, value.dtype)
-
-
-def _shape(output: Any) -> Shape | None:
-    first = output[0] if isinstance(output, (tuple, list)) and output else output
-    return first.shape if isinstance(first, ft.Array) else None
 
 
 def _line(texts: tuple[str, ...], widths: list[int]) -> str:

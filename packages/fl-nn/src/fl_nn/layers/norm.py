@@ -60,23 +60,23 @@ class BatchNorm(Module):
         samples = x.size // self.features
         if samples < 2:
             raise ft.ShapeError(
-                f"[BatchNorm] x {x.shape}: {samples} value per feature has no variance; train with "
+                f"[BatchNorm] x {x.shape}: {samples} values per feature have no variance; train with "
                 "larger batches (policy='skip_last' drops a last one that is too small)"
             )
         mean = ft.mean(x, over)
         variance = ft.var(x, over)
         if self.training and self.running_mean is not None:
-            self._track(mean, variance, samples)
+            self._track(tensor_of(mean), tensor_of(variance) * (samples / (samples - 1)))
         return ft.batch_norm(x, mean, variance, self.weight, self.bias, axis, self.eps)
 
-    def _track(self, mean: ft.Array, variance: ft.Array, samples: int) -> None:
-        self.num_batches_tracked = self.num_batches_tracked + 1
+    def _track(self, mean: ft.Tensor, variance: ft.Tensor) -> None:
+        self.num_batches_tracked = ft.add(self.num_batches_tracked, 1)
         rate = self.momentum
         if rate is None:
             rate = 1.0 / self.num_batches_tracked.item()
-        unbiased = tensor_of(variance) * (samples / (samples - 1))
-        self.running_mean = self.running_mean * (1.0 - rate) + tensor_of(mean) * rate
-        self.running_var = self.running_var * (1.0 - rate) + unbiased * rate
+        kept = 1.0 - rate
+        self.running_mean = ft.add(ft.multiply(self.running_mean, kept), mean * rate)
+        self.running_var = ft.add(ft.multiply(self.running_var, kept), variance * rate)
 
     def _axis(self, x: ft.Array) -> int:
         axis = self.axis + x.ndim if self.axis < 0 else self.axis

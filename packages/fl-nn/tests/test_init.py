@@ -1,0 +1,62 @@
+"""Initial values."""
+
+from __future__ import annotations
+
+import math
+
+import fl_tensor as ft
+import pytest
+from fl_nn import ModuleError, init
+
+SHAPE = (60, 30, 3, 3)
+FAN_IN, FAN_OUT = 270, 540
+
+
+def spread(x):
+    return ft.std(x).item(), ft.max(ft.absolute(x)).item()
+
+
+@pytest.mark.parametrize(
+    "draw, std",
+    [
+        (init.kaiming_uniform, math.sqrt(2 / FAN_IN)),
+        (init.kaiming_normal, math.sqrt(2 / FAN_IN)),
+        (init.glorot_uniform, math.sqrt(2 / (FAN_IN + FAN_OUT))),
+        (init.glorot_normal, math.sqrt(2 / (FAN_IN + FAN_OUT))),
+    ],
+)
+def test_the_standard_deviation_follows_the_fans(draw, std):
+    found, largest = spread(draw(SHAPE, generator=ft.Generator(0)))
+    assert found == pytest.approx(std, rel=0.02)
+    if "uniform" in draw.__name__:
+        assert largest <= std * math.sqrt(3)
+
+
+def test_fans_can_be_given():
+    std, _ = spread(init.kaiming_normal((100, 100), fan_in=50, generator=ft.Generator(0)))
+    assert std == pytest.approx(math.sqrt(2 / 50), rel=0.05)
+    std, _ = spread(init.glorot_normal((10_000,), 3, 5, gain=2.0, generator=ft.Generator(0)))
+    assert std == pytest.approx(1.0, rel=0.05)
+
+
+def test_slope_narrows_kaiming():
+    _, largest = spread(init.kaiming_uniform((100, 100), a=math.sqrt(5), generator=ft.Generator(0)))
+    assert 0.099 < largest <= 0.1
+
+
+def test_uniform_normal_and_constant():
+    x = init.uniform((10_000,), -2.0, 4.0, generator=ft.Generator(0))
+    assert -2.0 <= ft.min(x).item() < -1.9 and 3.9 < ft.max(x).item() < 4.0
+    x = init.normal((10_000,), 5.0, 2.0, generator=ft.Generator(0), dtype=ft.float64)
+    assert x.dtype is ft.float64 and ft.mean(x).item() == pytest.approx(5.0, abs=0.1)
+    assert init.constant((2, 1), 3).tolist() == [[3.0], [3.0]]
+
+
+def test_the_same_generator_state_gives_the_same_values():
+    draws = [init.normal((5,), generator=ft.Generator(4)).tolist() for _ in range(2)]
+    assert draws[0] == draws[1]
+
+
+def test_a_vector_has_no_fans():
+    with pytest.raises(ModuleError, match="pass fan_in"):
+        init.kaiming_uniform((3,))
