@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import fl_tensor as ft
-
 from fl_autograd.errors import GradError
 from fl_autograd.mode import is_grad_enabled
 from fl_autograd.variable import Variable
@@ -28,8 +27,8 @@ def assign(x: Variable, index: Any, value: Any) -> None:
         return
     if x.requires_grad and x.is_leaf:
         raise GradError(
-            "x[...] = v on a leaf that requires a gradient: use no_grad(), or write to a result such as "
-            "x * 1"
+            "x[...] = v on a leaf that requires a gradient: use no_grad(), or write to a result "
+            "such as x * 1"
         )
     places = _positions(x)[index]
     updates = _updates(x, value, places.shape)
@@ -44,7 +43,9 @@ def _positions(x: Variable) -> Any:
 
 
 def _updates(x: Variable, value: Any, shape: tuple[int, ...]) -> Any:
-    updates = value if isinstance(value, ft.Array) else ft.asarray(value, x.dtype, backend=x._backend)
+    updates = (
+        value if isinstance(value, ft.Array) else ft.asarray(value, x.dtype, backend=x._backend)
+    )
     updates = ft.cast(updates, x.dtype)
     extra = updates.ndim - len(shape)
     if extra > 0 and all(n == 1 for n in updates.shape[:extra]):  # as NumPy

@@ -7,14 +7,13 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_tensor.array import Array
-from fl_tensor.creation import asarray
-from fl_tensor.tensor import Tensor
-
 from fl_autograd.errors import GradError
 from fl_autograd.functional import grad
 from fl_autograd.mode import enable_grad, no_grad
 from fl_autograd.variable import Variable
+from fl_tensor.array import Array
+from fl_tensor.creation import asarray
+from fl_tensor.tensor import Tensor
 
 #: dtype -> (step of the differences, relative tolerance).
 _PRECISION = {"float64": (1e-6, 1e-6), "float32": (4e-3, 1e-2)}
@@ -104,7 +103,8 @@ def _check_level(
                 detail = _worst(measure, i, values[i], slopes, eps)
                 raise GradCheckError(
                     f"gradient of order {order} with respect to input {i} of shape {leaf.shape}, "
-                    f"{leaf.dtype}: slope {got!r} along a random direction, measured {want!r}{detail}"
+                    f"{leaf.dtype}: slope {got!r} along a random direction, measured {want!r}"
+                    f"{detail}"
                 )
 
 
@@ -143,7 +143,9 @@ def _floating(result: Any) -> list[Variable]:
     listed = list(result) if isinstance(result, (tuple, list)) else [result]
     for y in listed:
         if not isinstance(y, Variable):
-            raise GradError(f"[check_grads] the function returned {type(y).__name__}, not a Variable")
+            raise GradError(
+                f"[check_grads] the function returned {type(y).__name__}, not a Variable"
+            )
     return [y for y in listed if y.dtype.is_floating]
 
 

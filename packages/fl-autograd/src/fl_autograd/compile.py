@@ -1,7 +1,7 @@
 """From a rule to code: the tape's method and the backward function of one operation.
 
-Recording is the hot path (graphs of millions of nodes), so each operation gets straight-line code in
-place of a general interpreter: for ``multiply`` with the rule of ``rules/elementwise.py``, in essence
+Recording is the hot path (graphs of millions of nodes), so each operation gets straight-line code
+in place of a general interpreter: for ``multiply`` with the rule of ``rules/elementwise.py``
 
     def multiply(self, x, y):
         base = self.base
@@ -17,7 +17,10 @@ place of a general interpreter: for ``multiply`` with the rule of ``rules/elemen
     def backward(ops, g, saved, ins):
         y, x = saved
         n_x, n_y = ins
-        return (None if n_x is None else vjp_x(ops, g, y), None if n_y is None else vjp_y(ops, g, x))
+        return (
+            None if n_x is None else vjp_x(ops, g, y),
+            None if n_y is None else vjp_y(ops, g, x),
+        )
 
 The source is made from the signature in the contract and the parameter names of the rule, once per
 operation, when it is first used.
@@ -31,13 +34,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fl_tensor.dispatch import ops_for
-
 from fl_autograd.errors import GradError, MissingRuleError
 from fl_autograd.mode import is_grad_enabled
 from fl_autograd.node import Node
 from fl_autograd.rules.table import Rule
 from fl_autograd.variable import Variable, wrap
+from fl_tensor.dispatch import ops_for
 
 
 @dataclass(frozen=True)
@@ -188,8 +190,10 @@ def _keep(op: Signature, rule: Rule, name: str) -> str:
     if name in op.operands:
         if op.sequence:
             raise GradError(f"[{op.name}] a rule cannot keep the arrays of a sequence, only shapes")
-        return f"(None if {name} is None else {name}._adapter)" if op.optional(name) else (
-            f"{name}._adapter"
+        return (
+            f"(None if {name} is None else {name}._adapter)"
+            if op.optional(name)
+            else (f"{name}._adapter")
         )
     if name in op.names:
         return name
@@ -200,8 +204,8 @@ def _keep(op: Signature, rule: Rule, name: str) -> str:
         return f"{operand}._adapter.{attribute}"
     known = ", ".join(["out", *op.names])
     raise GradError(
-        f"[{op.name}] the rule asks for {name!r}; known are {known}, and NAME_shape or NAME_dtype of "
-        f"an array"
+        f"[{op.name}] the rule asks for {name!r}; known are {known}, and NAME_shape or NAME_dtype "
+        f"of an array"
     )
 
 
@@ -224,11 +228,15 @@ def _compile_backward(op: Signature, rule: Rule, saved: list[str]) -> None:
         for operand, vjp, names in _functions(rule):
             scope[f"vjp_{operand}"] = vjp
             own = f"{operand}_shape"
-            passed = [f"n_{operand}.shape" if name == own else name for name in names]
-            call = f"vjp_{operand}({', '.join(['ops', 'g', *passed])})"
-            results.append(call if len(rule.vjps) == 1 else f"None if n_{operand} is None else {call}")
+            given = [f"n_{operand}.shape" if name == own else name for name in names]
+            call = f"vjp_{operand}({', '.join(['ops', 'g', *given])})"
+            results.append(
+                call if len(rule.vjps) == 1 else f"None if n_{operand} is None else {call}"
+            )
         body += [f"return {_tuple(results)}"]
-    rule.backward = _build("backward", ["ops", "g", "saved", "ins"], body, scope, f"{op.name} backward")
+    rule.backward = _build(
+        "backward", ["ops", "g", "saved", "ins"], body, scope, f"{op.name} backward"
+    )
 
 
 # ---- source --------------------------------------------------------------------------------------
@@ -261,8 +269,10 @@ def _call(op: Signature, forward: Callable[..., Any] | None, base: str = "self.b
         if name == op.sequence:
             name = f"[v._adapter for v in {name}]"
         elif name in op.operands:
-            name = f"None if {name} is None else {name}._adapter" if op.optional(name) else (
-                f"{name}._adapter"
+            name = (
+                f"None if {name} is None else {name}._adapter"
+                if op.optional(name)
+                else (f"{name}._adapter")
             )
         passed.append(name)
     if forward is not None:
@@ -299,5 +309,5 @@ def _build(
     filename = f"<fl_autograd {what}>"
     # Tracebacks and debuggers can show the lines.
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    exec(compile(source, filename, "exec"), scope)  # noqa: S102 - our own text, names checked above
+    exec(compile(source, filename, "exec"), scope)
     return scope[name]

@@ -1,22 +1,21 @@
-"""The backward pass: iterative, in an order that frees nodes and finishes leaves as early as it can."""
+"""The backward pass: iterative; nodes are freed and leaves finished as early as possible."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor.array import Array
-from fl_tensor.dispatch import ops_for
-from fl_tensor.errors import DTypeError, ShapeError
-
 from fl_autograd.errors import GradError, GraphFreedError
 from fl_autograd.mode import enable_grad
 from fl_autograd.node import Leaf, Node
 from fl_autograd.variable import Variable, variable
+from fl_tensor.array import Array
+from fl_tensor.dispatch import ops_for
+from fl_tensor.errors import DTypeError, ShapeError
 
 _FREED = (
-    "this graph was freed by an earlier backward pass; pass retain_graph=True to the earlier one, or "
-    "compute the result again"
+    "this graph was freed by an earlier backward pass; pass retain_graph=True to the earlier one, "
+    "or compute the result again"
 )
 
 
@@ -32,14 +31,14 @@ def propagate(
     retain_graph: bool,
     create_graph: bool,
 ) -> dict[Node, Variable]:
-    """Propagate ``grads`` from ``outputs``. With ``wanted`` return the gradients of those nodes that
-    are reached, and touch no leaf; without it accumulate into the leaves."""
+    """Propagate ``grads`` from ``outputs``. With ``wanted`` return the gradients of those nodes
+    that are reached, and touch no leaf; without it accumulate into the leaves."""
     pending: dict[Node, Any] = {}
     for output, grad in zip(outputs, grads, strict=True):
         if output._node is None:
             raise GradError(
-                "this variable requires no gradient: no operand required one, or it was computed under "
-                "no_grad() or by an operation that has no gradient"
+                "this variable requires no gradient: no operand required one, or it was computed "
+                "under no_grad() or by an operation that has no gradient"
             )
         seed = _seed(output, grad)
         if create_graph:
@@ -126,11 +125,13 @@ def _seed(output: Variable, grad: Any) -> Variable:
     if grad is None:
         if output.size != 1:
             raise GradError(
-                f"[backward] the output has shape {output.shape}: a gradient starts from one number. "
-                f"Reduce it (sum, mean) or pass a gradient of that shape"
+                f"[backward] the output has shape {output.shape}: a gradient starts from one "
+                f"number. Reduce it (sum, mean) or pass a gradient of that shape"
             )
         ops = ops_for(output._backend)
-        return variable(ops.full(output.shape, 1.0, output.dtype, output.device), output._backend, None)
+        return variable(
+            ops.full(output.shape, 1.0, output.dtype, output.device), output._backend, None
+        )
     if not isinstance(grad, Array):
         raise DTypeError(f"[backward] the gradient is a {type(grad).__name__}: expected a Variable")
     given = grad if isinstance(grad, Variable) else Variable(grad)
@@ -230,8 +231,8 @@ def _call_hooks(node: Node, g: Any, create_graph: bool) -> Any:
             continue
         if not isinstance(replaced, Variable) or replaced.shape != node.shape:
             raise GradError(
-                f"a gradient hook returned {_describe(replaced)}: expected None or a Variable of shape "
-                f"{node.shape}"
+                f"a gradient hook returned {_describe(replaced)}: expected None or a Variable of "
+                f"shape {node.shape}"
             )
         value = replaced
     return value if create_graph else value._adapter
@@ -252,6 +253,8 @@ def _accumulate(leaf: Node, g: Any, ops: Any) -> None:
     elif isinstance(g, Variable):
         leaf.grad = ops.add(held, g)
     elif held._node is None:
-        held._adapter = ops.add(held._adapter, g)  # the same handle: whoever holds .grad sees the sum
+        held._adapter = ops.add(
+            held._adapter, g
+        )  # the same handle: whoever holds .grad sees the sum
     else:
         leaf.grad = variable(ops.add(held._adapter, g), leaf.base, None)

@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
-from fl_tensor.array import Array
-from fl_tensor.frontend import prepare
-
 from fl_autograd import compile as compiler
 from fl_autograd import tape
 from fl_autograd.errors import GradError
 from fl_autograd.rules import RULES
 from fl_autograd.rules.table import Rule, Vjp
 from fl_autograd.variable import Variable
+from fl_tensor.array import Array
+from fl_tensor.frontend import prepare
 
 __all__ = ["defop", "register_rule", "replace_rule"]
 
@@ -27,14 +26,16 @@ def _known(op: str) -> None:
 
         near = difflib.get_close_matches(op, names, 3)
         hint = f"; did you mean {', '.join(near)}?" if near else ""
-        raise GradError(f"there is no operation {op!r} in the tensor contract{hint} (see extend.defop)")
+        raise GradError(
+            f"there is no operation {op!r} in the tensor contract{hint} (see extend.defop)"
+        )
 
 
 def register_rule(
     op: str, *, joint: Vjp | None = None, operands: Sequence[str] = (), **vjps: Vjp
 ) -> None:
     """Give an operation of the tensor contract a gradient rule (the form is that of
-    ``fl_autograd.rules.table``). Raises GradError for an unknown operation or one that has a rule."""
+    ``fl_autograd.rules.table``). GradError for an unknown operation or one that has a rule."""
     _known(op)
     if op in RULES:
         raise GradError(f"[{op}] has a gradient rule already; use replace_rule")
@@ -42,8 +43,9 @@ def register_rule(
 
 
 class replace_rule:
-    """Use another rule for an operation: for good, or with ``with replace_rule(...):`` until the block
-    ends. Holds for the process. Graphs recorded before keep the rule that they were recorded with."""
+    """Use another rule for an operation: for good, or with ``with replace_rule(...):`` until the
+    block ends. Holds for the process. Graphs recorded before keep the rule that they were recorded
+    with."""
 
     def __init__(
         self, op: str, *, joint: Vjp | None = None, operands: Sequence[str] = (), **vjps: Vjp
@@ -103,8 +105,11 @@ def defop(
     vjps      one function per differentiable operand, as in the table of rules
               (or ``joint`` with ``differentiable`` naming its operands)
 
-    >>> cube = defop("cube", lambda ops, x: ops.multiply(x, ops.square(x)),
-    ...              x=lambda ops, g, x: ops.multiply(g, ops.multiply(ops.constant(3.0, x), ops.square(x))))
+    >>> half = defop(
+    ...     "half",
+    ...     lambda ops, x: ops.multiply(x, ops.constant(0.5, x)),
+    ...     x=lambda ops, g: ops.multiply(g, ops.constant(0.5, g)),
+    ... )
     """
     parameters = list(inspect.signature(forward).parameters.values())[1:]
     arrays = tuple(operands if operands is not None else (vjps or differentiable))

@@ -6,12 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_tensor.array import Array
-
 from fl_autograd import engine
 from fl_autograd.errors import GradError
 from fl_autograd.mode import enable_grad
 from fl_autograd.variable import Variable
+from fl_tensor.array import Array
 
 
 def grad(
@@ -80,7 +79,7 @@ def value_and_grad(
             value = function(*given, **kwargs)
         if not isinstance(value, Variable):
             raise GradError(
-                f"[value_and_grad] the function returned a {type(value).__name__}: expected a Variable"
+                f"[value_and_grad] the function returned a {type(value).__name__}, not a Variable"
             )
         gradients = grad(value, leaves)
         return value.detach(), gradients if several else gradients[0]

@@ -48,7 +48,7 @@ class _Mode:
 
 
 class no_grad(_Mode):
-    """``with no_grad():`` or ``@no_grad()``: operations are not recorded, results need no gradient."""
+    """``with no_grad():`` or ``@no_grad()``: nothing is recorded, results need no gradient."""
 
     _value = False
 

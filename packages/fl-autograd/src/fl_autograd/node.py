@@ -1,8 +1,7 @@
 """The graph: one node per recorded operation, holding what its rule needs and no more.
 
-Nodes point from a result to the operands it came from, never back and never at a variable, so a graph
-has no reference cycle and dies with its last result. A node is 104 bytes; a tape of a million of them
-is normal.
+Nodes point from a result to the operands it came from, never back and never at a variable, so a
+graph has no reference cycle and dies with its last result. Graphs of millions of nodes are normal.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ class Node:
 
 
 class Leaf(Node):
-    """Where gradients accumulate. The gradient lives here and not in the variable: the graph reaches
-    the leaf, and the leaf never points back at the variable."""
+    """Where gradients accumulate. The gradient lives here and not in the variable: the graph
+    reaches the leaf, and the leaf never points back at the variable."""
 
     __slots__ = ("dtype", "grad")
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl_tensor import contract
-from fl_tensor.derived_ops import DerivedOps
-from fl_tensor.dispatch import ops_for
-
 from fl_autograd import compile as compiler
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
 from fl_autograd.variable import Variable, attach_tape, variable
+from fl_tensor import contract
+from fl_tensor.derived_ops import DerivedOps
+from fl_tensor.dispatch import ops_for
 
 #: What else an ``ops`` namespace is asked for: facts about the backend.
 _FACTS = frozenset("name dtypes capabilities checks_shapes has_values devices synchronize".split())
@@ -24,8 +23,8 @@ class Tape(DerivedOps):
     """Every operation, over Variables of one backend.
 
     Primitives and derived operations with a rule run on the backend and are recorded as one node;
-    other derived operations run as compositions when an operand needs a gradient, and on the backend
-    when none does. Methods are made when first used (``fl_autograd.compile``).
+    other derived operations run as compositions when an operand needs a gradient, and on the
+    backend when none does. Methods are made when first used (``fl_autograd.compile``).
     """
 
     def __init__(self, base: Any) -> None:
@@ -103,8 +102,8 @@ def _make(name: str) -> Any:
 
 
 def attribute(name: str) -> str:
-    """Where the tape keeps the recording method of an operation: ``cast`` and those that could donate
-    have a method in front of it."""
+    """Where the tape keeps the recording method of an operation: ``cast`` and those that could
+    donate have a method in front of it."""
     return f"_{name}" if name in ("cast", "scatter", "slice_update") else name
 
 

@@ -1,14 +1,13 @@
-"""Moving a variable to another device or backend: the one recorded step whose gradient lives elsewhere."""
+"""Moving a variable to another device or backend: the one step whose gradient lives elsewhere."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fl_tensor.tensor import Tensor
-
 from fl_autograd.node import Node
 from fl_autograd.rules.table import Rule
 from fl_autograd.variable import Variable, variable
+from fl_tensor.tensor import Tensor
 
 
 def _back(ops: Any, g: Any, saved: tuple[Any, ...], ins: tuple[Any, ...]) -> tuple[Any, ...]:

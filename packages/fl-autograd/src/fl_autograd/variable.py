@@ -6,15 +6,14 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fl_autograd.errors import GradError
+from fl_autograd.mode import is_grad_enabled
+from fl_autograd.node import Hook, Leaf, Node
 from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import ALL, DType
 from fl_tensor.errors import DTypeError, ShapeError
 from fl_tensor.tensor import Tensor
-
-from fl_autograd.errors import GradError
-from fl_autograd.mode import is_grad_enabled
-from fl_autograd.node import Hook, Leaf, Node
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -58,7 +57,7 @@ class Variable(Array):
     _priority: ClassVar[int] = 10
 
     _adapter: Any
-    _backend: Any  # type: ignore[assignment] - a slot where Array declares a property
+    _backend: Any  # a slot where Array declares a property
     _node: Node | None
 
     def __init__(self, value: Any, requires_grad: bool = False) -> None:
@@ -108,15 +107,19 @@ class Variable(Array):
     @property
     def tensor(self) -> Tensor:
         """The value. Assigning gives the variable another value of the same shape and dtype; graphs
-        recorded before keep the old one. Raises GradError for the result of a recorded operation."""
+        recorded before keep the old one. GradError for the result of a recorded operation."""
         return Tensor(self._adapter, self._backend)
 
     @tensor.setter
     def tensor(self, value: Any) -> None:
         if not isinstance(value, Array):
-            raise DTypeError(f"Variable.tensor is a Tensor, not {type(value).__name__}: use asarray")
+            raise DTypeError(
+                f"Variable.tensor is a Tensor, not {type(value).__name__}: use asarray"
+            )
         if not self.is_leaf:
-            raise GradError("the result of a recorded operation has no value of its own: detach() it")
+            raise GradError(
+                "the result of a recorded operation has no value of its own: detach() it"
+            )
         fresh = value._tensor()
         if fresh.shape != self.shape:
             raise ShapeError(f"Variable.tensor of shape {self.shape}: cannot become {fresh.shape}")
@@ -190,7 +193,8 @@ class Variable(Array):
         given = value if isinstance(value, Variable) else Variable(value)
         if given.shape != self.shape or given.dtype is not self.dtype:
             raise ShapeError(
-                f"Variable.grad must be {self.shape} of {self.dtype}, not {given.shape} of {given.dtype}"
+                f"Variable.grad must be {self.shape} of {self.dtype}, "
+                f"not {given.shape} of {given.dtype}"
             )
         node.grad = given
 
@@ -208,16 +212,16 @@ class Variable(Array):
         retain_graph  keep the graph for another pass (it is freed on the way otherwise)
         create_graph  record the gradients themselves, for higher orders; keeps the graph
 
-        Raises GradError when it does not require a gradient, GraphFreedError when the graph is gone.
+        Raises GradError when it requires no gradient, GraphFreedError when the graph is gone.
         """
         from fl_autograd import engine
 
         engine.backward(self, grad, retain_graph or create_graph, create_graph)
 
     def register_hook(self, hook: Hook) -> Callable[[], None]:
-        """Call ``hook(grad)`` when the gradient of this variable is complete in a backward pass, before
-        it is used; a Variable that it returns replaces the gradient. Returns a function that removes
-        the hook. On a leaf, ``grad`` is what this pass adds."""
+        """Call ``hook(grad)`` when the gradient of this variable is complete in a backward pass,
+        before it is used; a Variable that it returns replaces the gradient. Returns a function that
+        removes the hook. On a leaf, ``grad`` is what this pass adds."""
         node = self._node
         if node is None:
             raise GradError("a variable that requires no gradient never calls its hooks")

@@ -55,15 +55,13 @@ def _conv_x(
     kernel_dilation: Shape,
     groups: int,
 ) -> Any:
-    # The gradient, dilated by the stride, convolved with the flipped kernel whose feature and channel
-    # axes are exchanged; the input's dilation becomes the stride.
+    # The gradient, dilated by the stride, convolved with the flipped kernel whose feature and
+    # channel axes are exchanged; the input's dilation becomes the stride.
     if 0 in g.shape or 0 in x_shape or 0 in w.shape:
         return ops.full(x_shape, 0, g.dtype, g.device)
     features, channels, *kernel = w.shape
     spatial = tuple(range(2, 2 + len(kernel)))
-    flipped = ops.reshape(
-        ops.flip(w, spatial), (groups, features // groups, channels, *kernel)
-    )
+    flipped = ops.reshape(ops.flip(w, spatial), (groups, features // groups, channels, *kernel))
     flipped = ops.permute(flipped, (0, 2, 1, *(i + 1 for i in spatial)))
     flipped = ops.reshape(flipped, (groups * channels, features // groups, *kernel))
     back = []

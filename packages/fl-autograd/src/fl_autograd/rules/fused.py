@@ -6,10 +6,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fl_tensor import dtypes
-
 from fl_autograd.rules.reductions import kept
 from fl_autograd.rules.table import rule
+from fl_tensor import dtypes
 
 Shape = tuple[int, ...]
 
@@ -43,9 +42,7 @@ def _gelu(ops: Any, g: Any, x: Any, approximate: str) -> Any:
     one = ops.constant(1.0, x)
     if approximate != "tanh":
         weight = times(ops.add(one, ops.erf(times(x, math.sqrt(0.5)))), 0.5)
-        density = times(
-            ops.exp(times(ops.multiply(x, x), -0.5)), 1.0 / math.sqrt(2.0 * math.pi)
-        )
+        density = times(ops.exp(times(ops.multiply(x, x), -0.5)), 1.0 / math.sqrt(2.0 * math.pi))
         return ops.multiply(g, ops.add(weight, ops.multiply(x, density)))
     squared, scale = ops.multiply(x, x), math.sqrt(2.0 / math.pi)
     inner = times(ops.multiply(x, ops.add(one, times(squared, 0.044715))), scale)
@@ -141,6 +138,17 @@ def _var(ops: Any, g: Any, x: Any, axis: Shape, keepdims: bool, correction: floa
     return ops.multiply(ops.subtract(x, ops.mean(x, axis, True)), share)
 
 
+def _std(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool, correction: float) -> Any:
+    # 0 where all elements are equal.
+    freedom = max(math.prod(x.shape[a] for a in axis) - correction, 0.0)
+    g, out = (kept(ops, v, x.shape, axis, keepdims) for v in (g, out))
+    zero = ops.constant(0.0, out)
+    flat = ops.equal(out, zero)
+    total = ops.multiply(ops.where(flat, ops.constant(1.0, out), out), ops.constant(freedom, out))
+    share = ops.where(flat, zero, ops.divide(g, total))
+    return ops.multiply(ops.subtract(x, ops.mean(x, axis, True)), share)
+
+
 def _norm(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool, ord: float) -> Any:
     g, out = (kept(ops, v, x.shape, axis, keepdims) for v in (g, out))
     if ord == 0:
@@ -190,13 +198,12 @@ def _layer_norm(
                 g, ops.reshape(weight, tuple(n if i in axis else 1 for i, n in enumerate(x.shape)))
             )
         along = ops.multiply(unit, ops.mean(ops.multiply(g, unit), axis, True))
-        to_x = ops.multiply(
-            ops.subtract(ops.subtract(g, ops.mean(g, axis, True)), along), scale
-        )
+        to_x = ops.multiply(ops.subtract(ops.subtract(g, ops.mean(g, axis, True)), along), scale)
     return to_x, to_weight, to_bias
 
 
 rule("var", x=_var)
+rule("std", x=_std)
 rule("norm", x=_norm)
 rule("layer_norm", joint=_layer_norm, operands=("x", "weight", "bias"))
 

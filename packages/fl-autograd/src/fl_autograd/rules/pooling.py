@@ -1,9 +1,9 @@
 """Rules of the pooling operations.
 
-Both send to each place of a window an array of the output's shape; ``_fold`` adds these up. Elements
-``stride`` apart form a phase of the input, and places of the window that differ by a multiple of the
-stride meet in one phase: sums are made per phase at the output's resolution, and the phases are
-interleaved once.
+Both send to each place of a window an array of the output's shape; ``_fold`` adds these up.
+Elements ``stride`` apart form a phase of the input, and places of the window that differ by a
+multiple of the stride meet in one phase: sums are made per phase at the output's resolution, and
+the phases are interleaved once.
 """
 
 from __future__ import annotations

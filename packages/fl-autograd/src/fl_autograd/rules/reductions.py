@@ -30,7 +30,8 @@ def _extremum(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool) -
 
 
 def _running_product(ops: Any, x: Any, from_end: bool) -> Any:
-    # Along the last axis, the product of all elements before (after) each one. Hillis & Steele, 1986.
+    # Along the last axis, the product of all elements before (after) each one, in log2(n) sweeps:
+    # Hillis & Steele, "Data parallel algorithms", 1986.
     rank, n = len(x.shape), x.shape[-1]
     none, ones = (0,) * rank, (1,) * rank
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fl_tensor import dtypes
-
 from fl_autograd.rules.table import rule
+from fl_tensor import dtypes
 
 Shape = tuple[int, ...]
 
@@ -62,9 +61,7 @@ def _written_last(ops: Any, indices: Any, size: int) -> Any:
     return ops.reshape(ops.equal(ops.gather(owner, flat, 0), order), indices.shape)
 
 
-def _scatter_x(
-    ops: Any, g: Any, indices: Any, updates_shape: Shape, axis: int, mode: str
-) -> Any:
+def _scatter_x(ops: Any, g: Any, indices: Any, updates_shape: Shape, axis: int, mode: str) -> Any:
     if mode == "add":
         return g
     zeros = ops.full(updates_shape, 0, g.dtype, g.device)

@@ -1,9 +1,10 @@
 """The table of gradient rules: one entry per operation.
 
 A rule has one function per differentiable operand (a vector-Jacobian product). It is written with
-differentiable operations of ``ops``: over adapters for first order, over variables when the gradient
-itself is to be differentiated. Its first parameters are ``ops`` and ``g``, the gradient of the result;
-the names of the others say what it needs, and only that is kept alive until the backward pass:
+differentiable operations of ``ops``: over adapters for first order, over variables when the
+gradient itself is to be differentiated. Its first parameters are ``ops`` and ``g``, the gradient of
+the result; the names of the others say what it needs, and only that is kept alive until the
+backward pass:
 
     out              the result
     x                the value of operand ``x``
@@ -13,9 +14,10 @@ the names of the others say what it needs, and only that is kept alive until the
 
     rule("multiply", x=lambda ops, g, y: ops.multiply(g, y), y=lambda ops, g, x: ops.multiply(g, x))
 
-keeps ``y`` alone when only ``x`` needs a gradient. The result may have the broadcast shape: the engine
-sums it to the shape of the operand. ``joint=f`` instead of the single functions gives one function
-``f(ops, g, needs, ...)`` that returns a gradient (or None) per operand named in ``operands``.
+keeps ``y`` alone when only ``x`` needs a gradient. The result may have the broadcast shape: the
+engine sums it to the shape of the operand. ``joint=f`` instead of the single functions gives one
+function ``f(ops, g, needs, ...)`` that returns a gradient (or None) per operand named in
+``operands``.
 """
 
 from __future__ import annotations
@@ -76,14 +78,15 @@ NON_DIFFERENTIABLE: frozenset[str] = frozenset(
     "equal less not_equal less_equal greater greater_equal isnan isinf isfinite any all "
     "logical_not logical_and logical_or logical_xor "
     # bits
-    "bitwise_invert bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()
+    "bitwise_invert bitwise_and bitwise_or bitwise_xor bitwise_left_shift "
+    "bitwise_right_shift".split()
 )
 
 
-def rule(
-    name: str, *, joint: Vjp | None = None, operands: Sequence[str] = (), **vjps: Vjp
-) -> None:
+def rule(name: str, *, joint: Vjp | None = None, operands: Sequence[str] = (), **vjps: Vjp) -> None:
     """Add the rule of operation ``name`` to the table. Raises GradError when it has one already."""
     if name in RULES:
-        raise GradError(f"[{name}] has a gradient rule already; replace it with extend.replace_rule")
+        raise GradError(
+            f"[{name}] has a gradient rule already; replace it with extend.replace_rule"
+        )
     RULES[name] = Rule(name, vjps, joint, operands)

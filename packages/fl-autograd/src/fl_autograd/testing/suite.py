@@ -1,0 +1,126 @@
+"""``GradientSuite``: the gradient of every operation, on one backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from fl_tensor import dtypes
+from fl_tensor.backend import TensorAdapter, TensorBackend
+from fl_tensor.dtypes import DType
+from fl_tensor.tensor import Tensor
+from fl_tensor.testing.cases import CASES
+from fl_tensor.testing.harness import Harness
+from fl_tensor.testing.opcase import LABELS, OpCase, Sample
+from fl_tensor.testing.suite.base import TensorSuite
+
+from fl_autograd.check import GradCheckError, check_grads
+from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
+from fl_autograd.tape import tape_for
+from fl_autograd.variable import Variable
+
+
+def differentiable() -> list[OpCase]:
+    """The rows of the operation table whose gradients exist."""
+    return [case for case in CASES.values() if case.name not in NON_DIFFERENTIABLE | {"to_host"}]
+
+
+def gradient_ids(backend: TensorBackend) -> Iterator[str]:
+    """``add-plain``: one test case each."""
+    dtype = precise(backend)
+    for case in differentiable():
+        labels = {s.label for s in case.draw(dtype) if s.label in case.grad}
+        for label in (name for name in LABELS if name in labels):
+            yield f"{case.name}-{label}"
+
+
+def precise(backend: TensorBackend) -> DType:
+    """The dtype to check in: float64 where the backend has it."""
+    return dtypes.float64 if dtypes.float64 in backend.dtypes else dtypes.float32
+
+
+class GradientSuite(TensorSuite):
+    """Subclass it, call the class ``Test...``, set ``backend`` (as for ``TensorBackendSuite``)."""
+
+    @classmethod
+    def pytest_generate_tests(cls, metafunc: Any) -> None:
+        """The samples depend on the dtypes of the backend."""
+        if "gradient" in metafunc.fixturenames:
+            metafunc.parametrize("gradient", list(gradient_ids(cls.make_backend())))
+        if "rule" in metafunc.fixturenames:
+            metafunc.parametrize("rule", sorted(RULES))
+
+    def test_every_operation_has_a_gradient_case(self) -> None:
+        """A differentiable operation without gradient samples would never be checked."""
+        missing = [case.name for case in differentiable() if not case.grad]
+        assert not missing, f"no gradient samples in the operation table: {', '.join(missing)}"
+        constant = [c.name for c in CASES.values() if c.grad and c.name in NON_DIFFERENTIABLE]
+        assert not constant, f"gradient samples, but listed as not differentiable: {constant}"
+
+    def test_gradient(self, harness: Harness, gradient: str) -> None:
+        """First order, on the samples with one label."""
+        name, label = gradient.split("-", 1)
+        self._check(harness, name, label, order=1)
+
+    def test_second_order(self, harness: Harness, rule: str) -> None:
+        """The rule itself is differentiable: gradients of gradients, on the first plain sample."""
+        self._check(harness, rule, "plain", order=2, most=1)
+
+    def _check(
+        self, harness: Harness, name: str, label: str, order: int, most: int | None = None
+    ) -> None:
+        self.need_values(harness)
+        case = CASES[name]
+        self.need(harness, case)
+        problems = []
+        samples = [s for s in case.draw(precise(harness.backend), label) if harness.supports(s)]
+        for sample in [s for s in samples if _differentiable(s)][:most]:
+            operation = getattr(tape_for(harness.backend), name)
+            function, values = as_function(harness, operation, sample)
+            try:
+                check_grads(function, values, order)
+            except GradCheckError as error:
+                problems.append(f"{name}({sample}): {error}")
+        assert not problems, "\n".join(problems)
+
+
+def _differentiable(sample: Sample) -> bool:
+    return any(x.dtype.is_floating and x.values.size for x in sample.operands())
+
+
+def as_function(
+    harness: Harness, operation: Callable[..., Any], sample: Sample
+) -> tuple[Callable[..., Any], list[Tensor]]:
+    """The sample's call of ``operation``, a method of the tape, as a function of its array operands;
+    and their values."""
+    placed = harness.placed(sample)
+    values: list[Tensor] = []
+
+    def take(value: Any) -> Any:
+        if isinstance(value, TensorAdapter):
+            values.append(Tensor(value, harness.backend))
+            return _Place(len(values) - 1)
+        if isinstance(value, (list, tuple)) and any(isinstance(v, TensorAdapter) for v in value):
+            return [take(v) for v in value]
+        return value
+
+    args = [take(a) for a in placed.args]
+    kwargs = {key: take(v) for key, v in placed.kwargs.items()}
+
+    def function(*variables: Variable) -> Any:
+        def put(value: Any) -> Any:
+            if isinstance(value, _Place):
+                return variables[value.number]
+            if isinstance(value, list):
+                return [put(v) for v in value]
+            return value
+
+        return operation(*map(put, args), **{key: put(v) for key, v in kwargs.items()})
+
+    return function, values
+
+
+class _Place:
+    def __init__(self, number: int) -> None:
+        self.number = number

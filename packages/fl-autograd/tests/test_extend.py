@@ -1,0 +1,142 @@
+"""New operations and rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fl_tensor as ft
+import pytest
+
+import fl_autograd as ag
+from fl_autograd import extend
+
+
+def _forward(ops: Any, x: Any, y: Any, power: float = 2.0) -> Any:
+    """x to a fixed power, times y."""
+    return ops.multiply(ops.power(x, ops.constant(power, x)), y)
+
+
+def _to_x(ops: Any, g: Any, x: Any, y: Any, power: float) -> Any:
+    slope = ops.multiply(ops.constant(power, x), ops.power(x, ops.constant(power - 1.0, x)))
+    return ops.multiply(g, ops.multiply(slope, y))
+
+
+def _to_y(ops: Any, g: Any, x: Any, power: float) -> Any:
+    return ops.multiply(g, ops.power(x, ops.constant(power, x)))
+
+
+scaled_power = extend.defop("scaled_power", _forward, x=_to_x, y=_to_y)
+
+
+def test_a_new_operation_works_on_tensors_and_variables(leaf: Any, close: Any) -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    plain = scaled_power(x.tensor, y.tensor, power=3.0)
+    assert isinstance(plain, ft.Tensor)
+    close(plain, [3.0, 32.0])
+    z = scaled_power(x, y.tensor, power=3.0)
+    assert isinstance(z, ag.Variable)
+    z.sum().backward()
+    close(x.grad, [9.0, 48.0])
+    assert scaled_power.__doc__ == _forward.__doc__
+
+
+def test_a_new_operation_broadcasts_and_has_higher_orders(normal: Any) -> None:
+    x, y = abs(normal(2, 3)).detach() + 1.0, normal(3)
+    ag.check_grads(lambda a, b: scaled_power(a, b, 2.5), [x, y], order=2)
+
+
+def test_an_integer_operand_is_named_apart(leaf: Any, close: Any) -> None:
+    rows = extend.defop(
+        "rows",
+        lambda ops, x, at: ops.gather(x, at, 0),
+        operands=("x", "at"),
+        x=lambda ops, g, x_shape, at: ops.scatter(
+            ops.full(x_shape, 0, g.dtype, g.device), at, g, 0, "add"
+        ),
+    )
+    x = leaf([1.0, 2.0, 3.0])
+    rows(x, ft.asarray([2, 2])).sum().backward()
+    close(x.grad, [0.0, 0.0, 2.0])
+
+
+def test_a_joint_rule(leaf: Any, close: Any) -> None:
+    def both(ops: Any, g: Any, needs: Any, x: Any, y: Any) -> Any:
+        assert needs == (True, False)
+        return ops.multiply(g, y), None
+
+    product = extend.defop(
+        "product", lambda ops, x, y: ops.multiply(x, y), joint=both, differentiable=("x", "y")
+    )
+    x = leaf([2.0])
+    product(x, ft.asarray([5.0], dtype="float64")).sum().backward()
+    close(x.grad, [5.0])
+
+
+def test_a_rule_is_replaced_and_restored(leaf: Any, close: Any) -> None:
+    x = leaf([-1.0, 2.0])
+
+    def slope() -> list[float]:
+        return ag.grad(ft.relu(x).sum(), x).tolist()
+
+    assert slope() == [0.0, 1.0]
+    with extend.replace_rule("relu", x=lambda ops, g: g):  # straight through
+        assert slope() == [1.0, 1.0]
+    assert slope() == [0.0, 1.0]
+
+
+def test_a_primitive_without_a_rule_says_so_by_name(
+    leaf: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fl_autograd import tape
+
+    monkeypatch.delitem(ag.RULES, "expm1")
+    tape.install("expm1")
+    try:
+        x = leaf([1.0])
+        with pytest.raises(ag.MissingRuleError, match=r"\[expm1\] has no gradient rule"):
+            ft.expm1(x)
+        with pytest.raises(NotImplementedError):
+            ft.sinh(x)
+        assert not ft.expm1(x.detach()).requires_grad
+    finally:
+        monkeypatch.undo()
+        tape.install("expm1")
+    assert ft.expm1(leaf([1.0])).requires_grad
+
+
+def test_a_new_rule_for_an_operation_that_has_none(leaf: Any, close: Any) -> None:
+    assert "tan" not in ag.RULES
+    extend.register_rule(
+        "tan", x=lambda ops, g, out: ops.multiply(g, ops.add(ops.constant(1.0, g), ops.square(out)))
+    )
+    try:
+        x = leaf([0.3, -0.5])
+        assert ft.tan(x)._node.rule.name == "tan"
+        ag.check_grads(ft.tan, [x], order=2)
+        with pytest.raises(ag.GradError, match="use replace_rule"):
+            extend.register_rule("tan", x=lambda ops, g: g)
+    finally:
+        extend.replace_rule("tan", x=lambda ops, g: g)
+        del ag.RULES["tan"]
+        from fl_autograd import tape
+
+        tape.install("tan")
+
+
+def test_mistakes_are_reported(leaf: Any) -> None:
+    with pytest.raises(ag.GradError, match="no operation 'sofmax'.*softmax"):
+        extend.register_rule("sofmax", x=lambda ops, g: g)
+    with pytest.raises(ag.GradError, match="differentiates 'z'"):
+        extend.replace_rule("exp", z=lambda ops, g: g)
+    with pytest.raises(ag.GradError, match="asks for 'yy'"):
+        extend.replace_rule("exp", x=lambda ops, g, yy: g)
+    assert ft.exp(leaf([0.0])).requires_grad  # the rule from before is still there
+    with pytest.raises(ag.GradError, match="no parameter 'q'"):
+        extend.defop("bad", lambda ops, x: x, q=lambda ops, g: g)
+    wrong = extend.defop(
+        "wrong",
+        lambda ops, x: ops.multiply(x, x),
+        x=lambda ops, g: ops.reshape(g, (g.shape[0], 1)),
+    )
+    with pytest.raises(ValueError, match=r"\[wrong\] its gradient rule returned \(3, 1\)"):
+        wrong(leaf([1.0, 2.0, 3.0])).sum().backward()
