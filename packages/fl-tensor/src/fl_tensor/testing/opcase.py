@@ -156,6 +156,7 @@ class OpCase:
     capability: str | None = None
     grad: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
+    _drawn: dict[tuple[DType, int], list[Sample]] = field(default_factory=dict, repr=False)
 
     def accepts(self, dtype: DType) -> bool:
         """Whether the row has samples of ``dtype``."""
@@ -163,8 +164,11 @@ class OpCase:
 
     def draw(self, dtype: DType, label: str | None = None, seed: int = 0) -> list[Sample]:
         """The samples of ``dtype`` (with ``label``), the same ones on every call with one seed."""
-        rng = np.random.default_rng([seed, *self.name.encode(), *dtype.name.encode()])
-        return [s for s in self.samples(dtype, rng) if label in (None, s.label)]
+        key = (dtype, seed)
+        if key not in self._drawn:
+            rng = np.random.default_rng([seed, *self.name.encode(), *dtype.name.encode()])
+            self._drawn[key] = list(self.samples(dtype, rng))
+        return [s for s in self._drawn[key] if label in (None, s.label)]
 
 
 def _show(value: Any) -> str:

@@ -17,6 +17,7 @@ class TensorSuite(Suite):
     """``backend``: the class, an instance, a registered name, or ``"module:Class"``."""
 
     backend: ClassVar[Any] = None
+    _harness: ClassVar[Harness]
 
     @classmethod
     def make_backend(cls) -> TensorBackend:
@@ -35,9 +36,13 @@ class TensorSuite(Suite):
             f"to the name of an installed backend, or to 'module:Class'"
         )
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def harness(self) -> Harness:
-        return Harness(type(self).make_backend())
+        """One backend object for all tests of a class."""
+        cls = type(self)
+        if "_harness" not in vars(cls):
+            cls._harness = Harness(cls.make_backend())
+        return cls._harness
 
     def need(self, harness: Harness, case: OpCase) -> None:
         """Skip, visibly, what the backend does not declare or what is newer than its contract."""
