@@ -35,7 +35,7 @@ from fl_tensor.creation import zeros_like as zeros_like
 from fl_tensor.derived_ops import DerivedOps as DerivedOps
 from fl_tensor.device import CPU as CPU
 from fl_tensor.device import Device as Device
-from fl_tensor.dispatch import backends as backends
+from fl_tensor.dispatch import available_backends as available_backends
 from fl_tensor.dispatch import current_backend as current_backend
 from fl_tensor.dispatch import get_backend as get_backend
 from fl_tensor.dispatch import ops_for as ops_for
@@ -76,6 +76,8 @@ from fl_tensor.special import avg_pool as avg_pool
 from fl_tensor.special import broadcast_arrays as broadcast_arrays
 from fl_tensor.special import cast as cast
 from fl_tensor.special import conv as conv
+from fl_tensor.special import cross_entropy as cross_entropy
+from fl_tensor.special import embedding as embedding
 from fl_tensor.special import flip as flip
 from fl_tensor.special import gather as gather
 from fl_tensor.special import matmul as matmul
@@ -87,5 +89,6 @@ from fl_tensor.special import reshape as reshape
 from fl_tensor.special import scatter as scatter
 from fl_tensor.special import split as split
 from fl_tensor.special import squeeze as squeeze
+from fl_tensor.special import take_along_axis as take_along_axis
 from fl_tensor.special import where as where
 from fl_tensor.tensor import Tensor as Tensor

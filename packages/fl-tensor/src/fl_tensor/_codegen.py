@@ -20,7 +20,7 @@ HEADER = (
 SPECIAL = frozenset(
     "full arange from_host to_host random_bits uniform normal reshape permute pad slice gather "
     "scatter slice_update nonzero matmul cast split where conv max_pool avg_pool squeeze "
-    "flip".split()
+    "flip take_along_axis embedding cross_entropy".split()
 )
 
 PUBLIC_TYPES = {
@@ -154,7 +154,10 @@ def _function(op: OpSpec) -> list[str]:
             lead = f"{lead}[0]"
         else:
             target = ", ".join(f"_{n}" for n in names) + ("," if len(names) == 1 else "")
-            body = [f'{target} = prepare("{op.name}", "{roles}", {", ".join(names)})']
+            given = f'"{op.name}", "{roles}", {", ".join(names)}'
+            body = [f"{target} = prepare({given})"]
+            if len(body[0]) > 96:
+                body = [f"{target} = prepare(", f"    {given}", ")"]
             lead = f"_{lead}"
         passed = [_pass(op.name, p, lead) for p in op.parameters]
         call = f'return run("{op.name}", {", ".join([lead, *passed])})'

@@ -275,6 +275,10 @@ class Array:
 
     # ---- methods: the functions of the same name ----------------------------------------------
 
+    def copy(self) -> Self:
+        """Another handle on the value; values are immutable, so no data is copied."""
+        return self._wrap(self._raw)
+
     def astype(self, dtype: DType | str) -> Any:
         return special.cast(self, dtype)
 

@@ -26,7 +26,7 @@ _context_default: ContextVar[Any] = ContextVar("fl_tensor_backend", default=None
 _stack: ContextVar[_Stack | None] = ContextVar("fl_tensor_overrides", default=None)
 
 
-def backends() -> list[str]:
+def available_backends() -> list[str]:
     """Names of the backends that are installed, whether or not they can be loaded."""
     return sorted(REGISTRY.names())
 

@@ -51,12 +51,10 @@ __all__ = [
     "cos",
     "cosh",
     "count_nonzero",
-    "cross_entropy",
     "cumulative_prod",
     "cumulative_sum",
     "divide",
     "dot",
-    "embedding",
     "equal",
     "erf",
     "exp",
@@ -121,7 +119,6 @@ __all__ = [
     "subtract",
     "sum",
     "swapaxes",
-    "take_along_axis",
     "tan",
     "tanh",
     "tile",
@@ -668,19 +665,6 @@ def swapaxes(x: ArrayLike, axis1: int = -1, axis2: int = -1) -> Any:
     )
 
 
-def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Any:
-    """``out[..., i, ...] = x[..., indices[..., i, ...], ...]``: shapes equal except along ``axis``;
-    the shape of ``indices`` is the result's."""
-    _x, _indices = prepare("take_along_axis", "AA", x, indices)
-    return run(
-        "take_along_axis",
-        _x,
-        raw(_x),
-        raw(_indices),
-        axis_of("take_along_axis", axis, _x.shape),
-    )
-
-
 def tile(x: ArrayLike, repeats: Sequence[int]) -> Any:
     """``x`` repeated ``repeats[i]`` times along axis i; missing leading axes count as 1."""
     _x, = prepare("tile", "A", x)
@@ -710,11 +694,6 @@ def dot(x: ArrayLike, y: ArrayLike) -> Any:
     return binary("dot", "N", x, y)
 
 
-def embedding(weight: ArrayLike, indices: ArrayLike) -> Any:
-    """Rows of ``weight`` (n, dim) at integer ``indices`` (...): shape (..., dim)."""
-    return binary("embedding", "A", weight, indices)
-
-
 def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Any:
     """``x @ weight.T + bias``: x (..., in), weight (out, in), bias (out,) give (..., out)."""
     _x, _weight, _bias = prepare("linear", "FFF", x, weight, bias)
@@ -737,7 +716,9 @@ def batch_norm(
 ) -> Any:
     """``(x - mean) / sqrt(variance + eps) * weight + bias``; all parameters have the size of
     ``axis``. Ioffe & Szegedy, 2015."""
-    _x, _mean, _variance, _weight, _bias = prepare("batch_norm", "FFFFF", x, mean, variance, weight, bias)
+    _x, _mean, _variance, _weight, _bias = prepare(
+        "batch_norm", "FFFFF", x, mean, variance, weight, bias
+    )
     return run(
         "batch_norm",
         _x,
@@ -769,17 +750,4 @@ def layer_norm(
         raw(_bias),
         axes("layer_norm", axis, _x.shape),
         eps,
-    )
-
-
-def cross_entropy(log_probs: ArrayLike, targets: ArrayLike, axis: int = -1) -> Any:
-    """``-log_probs`` at integer ``targets`` along ``axis``: log_probs (..., classes, ...), targets
-    the same shape without that axis, and so is the result. Targets are in [0, classes)."""
-    _log_probs, _targets = prepare("cross_entropy", "FA", log_probs, targets)
-    return run(
-        "cross_entropy",
-        _log_probs,
-        raw(_log_probs),
-        raw(_targets),
-        axis_of("cross_entropy", axis, _log_probs.shape),
     )

@@ -239,7 +239,11 @@ def _take(x: Any, arrays: dict[int, Any], together: bool) -> Any:
     if len(axes) == 1:
         (axis,) = axes
         return frontend.run("gather", x, x._raw, _index_raw(x, arrays[axis]), axis)
-    picked = special.broadcast_arrays(*(arrays[a] for a in axes))
+    try:
+        picked = special.broadcast_arrays(*(arrays[a] for a in axes))
+    except ShapeError:
+        shapes = ", ".join(str(arrays[a].shape) for a in axes)
+        raise IndexingError(f"[getitem] index arrays {shapes} do not broadcast") from None
     strides = [math.prod(x.shape[b] for b in axes[i + 1 :]) for i in range(len(axes))]
     linear = functions.multiply(picked[0], strides[0])
     for values, stride in zip(picked[1:], strides[1:], strict=True):

@@ -82,16 +82,20 @@ class Generator:
         device: DeviceLike = None,
         backend: TensorBackend | None = None,
     ) -> Tensor:
-        """Integers on [low, high), int64 by default; at most 2^31 different ones."""
+        """Integers on [low, high), int64 by default, at most 2^62 different ones. Up to 2^31 the
+        bias is below span / 2^32, above that below span / 2^62 (none for powers of two)."""
         span = high - low
-        if not 0 < span <= 1 << 31:
-            raise ArgumentError(f"[integers] low {low}, high {high}: need 0 < high - low <= 2^31")
-        # The high half of word times span (Lemire, 2019); the bias is below span / 2^32.
-        word = functions.bitwise_and(
-            self._words(shape, device, backend).astype("int64"), 0xFFFFFFFF
-        )
-        drawn = (word * span >> 32) + low
-        return drawn.astype(dtype or dtypes.DEFAULT_INT)
+        if not 0 < span <= 1 << 62:
+            raise ArgumentError(f"[integers] low {low}, high {high}: need 0 < high - low <= 2^62")
+        if span <= 1 << 31:
+            # The high half of word times span (Lemire, 2019).
+            word = functions.bitwise_and(
+                self._words(shape, device, backend).astype("int64"), 0xFFFFFFFF
+            )
+            drawn = word * span >> 32
+        else:
+            drawn = self._keys(shape_of("integers", shape), device, backend) % span
+        return (drawn + low).astype(dtype or dtypes.DEFAULT_INT)
 
     def bernoulli(
         self,
@@ -111,11 +115,16 @@ class Generator:
         self, n: int, device: DeviceLike = None, backend: TensorBackend | None = None
     ) -> Tensor:
         """The numbers 0 .. n - 1 in random order, int64: the order of n random 62-bit keys."""
+        return functions.argsort(self._keys((n,), device, backend))
+
+    def _keys(
+        self, shape: tuple[int, ...], device: DeviceLike, backend: TensorBackend | None
+    ) -> Tensor:
+        # Random 62-bit integers, of two words each.
         words = functions.bitwise_and(
-            self._words((n, 2), device, backend).astype("int64"), 0x7FFFFFFF
+            self._words((*shape, 2), device, backend).astype("int64"), 0x7FFFFFFF
         )
-        keys = functions.bitwise_left_shift(words[:, 0], 31) + words[:, 1]
-        return functions.argsort(keys)
+        return functions.bitwise_left_shift(words[..., 0], 31) + words[..., 1]
 
     def _words(self, shape: Size, device: DeviceLike, backend: TensorBackend | None) -> Tensor:
         backend, place = _place(device, backend)

@@ -184,7 +184,7 @@ def reduction(x: Any, axis: Axes, keepdims: bool, dtype: DType) -> Spec:
     return Spec(shape, dtype, x.device)
 
 
-def sum(x: Any, axis: Axes, keepdims: bool = False) -> Spec:
+def accumulation(x: Any, axis: Axes, keepdims: bool = False) -> Spec:
     return reduction(x, axis, keepdims, dtypes.sum_dtype(x.dtype))
 
 

@@ -16,6 +16,8 @@ __all__ = [
     "broadcast_arrays",
     "cast",
     "conv",
+    "cross_entropy",
+    "embedding",
     "flip",
     "gather",
     "matmul",
@@ -27,6 +29,7 @@ __all__ = [
     "scatter",
     "split",
     "squeeze",
+    "take_along_axis",
     "where",
 ]
 
@@ -165,6 +168,41 @@ def in_range(op: str, indices: Any, size: int, axis: int, shape: Sequence[int]) 
     return where(indices < 0, indices + size, indices) if low < 0 else indices
 
 
+def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Any:
+    """``out[..., i, ...] = x[..., indices[..., i, ...], ...]``: shapes equal except along ``axis``;
+    the shape of ``indices`` is the result's. Negative indices count from the end; IndexingError for
+    one that is out of range."""
+    x, indices = prepare("take_along_axis", "AA", x, indices)
+    axis = axis_of("take_along_axis", axis, x.shape)
+    indices = in_range("take_along_axis", indices, x.shape[axis], axis, x.shape)
+    return run("take_along_axis", x, x._raw, indices._raw, axis)
+
+
+def embedding(weight: ArrayLike, indices: ArrayLike) -> Any:
+    """Rows of ``weight`` (n, dim) at integer ``indices`` (...): shape (..., dim). Raises
+    IndexingError for one outside [-n, n)."""
+    weight, indices = prepare("embedding", "AA", weight, indices)
+    if weight.ndim == 2:
+        indices = in_range("embedding", indices, weight.shape[0], 0, weight.shape)
+    return run("embedding", weight, weight._raw, indices._raw)
+
+
+def cross_entropy(log_probs: ArrayLike, targets: ArrayLike, axis: int = -1) -> Any:
+    """``-log_probs`` at integer ``targets`` along ``axis``: log_probs (..., classes, ...), targets
+    the same shape without that axis, and so is the result. Raises IndexingError for a target
+    outside [0, classes)."""
+    log_probs, targets = prepare("cross_entropy", "FA", log_probs, targets)
+    axis = axis_of("cross_entropy", axis, log_probs.shape)
+    if targets.dtype.is_integer and targets.size and targets._backend.has_values:
+        low, high = targets.min().item(), targets.max().item()
+        if low < 0 or high >= log_probs.shape[axis]:
+            raise IndexingError(
+                f"[cross_entropy] target {low if low < 0 else high} is outside the "
+                f"{log_probs.shape[axis]} classes of log_probs {log_probs.shape}"
+            )
+    return run("cross_entropy", log_probs, log_probs._raw, targets._raw, axis)
+
+
 def matmul(x: ArrayLike, y: ArrayLike) -> Any:
     """Matrix product: (..., m, k) times (..., k, n), leading axes broadcast. A 1-d operand is a row
     on the left, a column on the right, and its axis is dropped from the result."""
@@ -279,6 +317,6 @@ def _pairs(op: str, value: Any, n: int, name: str) -> tuple[tuple[int, int], ...
     pairs = tuple((v, v) if isinstance(v, int) else tuple(v) for v in given)
     if len(pairs) != n or any(len(p) != 2 for p in pairs):
         raise ShapeError(
-            f"[{op}] {name} {value!r}: expected an int, or one (low, high) pair per each of {n} axes"
+            f"[{op}] {name} {value!r}: expected an int, or an int or pair for each of {n} axes"
         )
     return pairs  # type: ignore[return-value]

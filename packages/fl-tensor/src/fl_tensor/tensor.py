@@ -128,6 +128,6 @@ class Tensor(Array):
 def _unpickle(data: bytes, shape: tuple[int, ...], dtype: str, backend: str) -> Tensor:
     from fl_tensor.creation import frombytes
 
-    if backend not in dispatch.backends():
+    if backend not in dispatch.available_backends():
         raise ArgumentError(f"a pickled tensor needs backend {backend!r}, which is not installed")
     return frombytes(data, shape, dtype, None, dispatch.get_backend(backend))

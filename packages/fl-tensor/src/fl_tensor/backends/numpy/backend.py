@@ -43,7 +43,7 @@ def _unary(ufunc: Callable[..., Array]) -> Any:
         a = x.array
         if memory.is_small(a.nbytes):
             return _adapt(ufunc(a), x.dtype)
-        return NumpyAdapter(ufunc(a, memory.empty(a.shape, a.dtype)), x.dtype)
+        return NumpyAdapter(ufunc(a, out=memory.empty(a.shape, a.dtype)), x.dtype)
 
     return operation
 
@@ -67,7 +67,7 @@ def _binary(ufunc: Callable[..., Array], result: DType | None = None) -> Any:
         dtype = result or x.dtype
         if memory.is_small(math.prod(shape) * (size or a.itemsize)):
             return _adapt(ufunc(a, b), dtype)
-        return NumpyAdapter(ufunc(a, b, memory.empty(shape, TO_NUMPY[dtype])), dtype)
+        return NumpyAdapter(ufunc(a, b, out=memory.empty(shape, TO_NUMPY[dtype])), dtype)
 
     return operation
 
@@ -180,7 +180,7 @@ class NumpyBackend(TensorBackend):
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
         rules.slice(x, starts, sizes, steps)
-        return NumpyAdapter(x.array[_places(starts, sizes, steps)], x.dtype)
+        return _adapt(x.array[_places(starts, sizes, steps)], x.dtype)
 
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
         out = memory.empty(rules.gather(x, indices, axis).shape, x.array.dtype)
@@ -240,6 +240,7 @@ class NumpyBackend(TensorBackend):
         found = np.nonzero(x.array)
         return tuple(NumpyAdapter(memory.owned(i.astype(np.int64, copy=False))) for i in found)
 
+    @_quiet
     def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
         dtype = sum_dtype(x.dtype)
         out = memory.empty(x.shape, TO_NUMPY[dtype])

@@ -47,4 +47,6 @@ def from_dlpack(source: Any) -> NumpyAdapter:
     array = np.from_dlpack(source)
     if array.dtype not in FROM_NUMPY:
         raise DTypeError(f"[from_dlpack] NumPy dtype {array.dtype} has no counterpart here")
-    return NumpyAdapter(array)
+    borrowed = array.view()  # a view is never the sole owner: nobody will write into it
+    borrowed.flags.writeable = False
+    return NumpyAdapter(borrowed)

@@ -1,0 +1,127 @@
+"""Backends by name, the default backend, and overrides that reach everywhere."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import fl_tensor as ft
+
+
+class Counter:
+    def __init__(self, op):
+        self.op = op
+        self.calls = 0
+
+    def __call__(self, inner, *arguments):
+        self.calls += 1
+        return getattr(inner, self.op)(*arguments)
+
+
+def test_builtin_backends_are_listed_and_made_once():
+    assert {"numpy", "null"} <= set(ft.available_backends())
+    assert ft.get_backend("numpy") is ft.get_backend("numpy") is ft.current_backend()
+
+
+def test_unknown_backend_names_the_known():
+    with pytest.raises(ft.FlError, match="numpy"):
+        ft.use("nonsense")
+
+
+def test_use_as_a_block_and_as_a_call():
+    with ft.use("null") as null:
+        assert ft.zeros(2).backend is null is ft.current_backend()
+    assert ft.zeros(2).backend.name == "numpy"
+    try:
+        ft.use("null")
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(ft.current_backend().name))
+        thread.start()
+        thread.join()
+        assert seen == ["null"], "a plain call is for the whole process"
+    finally:
+        ft.use("numpy")
+
+
+def test_environment_names_the_default(monkeypatch):
+    import subprocess
+    import sys
+
+    code = "import fl_tensor as ft; print(ft.zeros(1).backend.name)"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"FL_TENSOR_BACKEND": "null"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == "null"
+
+
+def test_override_sees_operators_functions_and_derived_operations():
+    x = ft.ones((3, 3))
+    add = Counter("add")
+    with ft.override(add=add):
+        y = x + x
+        assert add.calls == 1
+        ft.add(x, 1)
+        assert add.calls == 2
+        ft.linear(x, x, ft.ones(3))
+        assert add.calls == 3, "the bias of linear is added by add"
+        x += 1
+        assert add.calls == 4
+    _ = y + y
+    assert add.calls == 4, "outside the block nothing is counted"
+
+
+def test_override_replaces_results():
+    def minus(inner, x, y):
+        return inner.subtract(x, y)
+
+    with ft.override(add=minus):
+        assert (ft.asarray([5.0]) + 2).tolist() == [3]
+        assert ft.softplus(ft.asarray([0.0])).item() < 0, "max(x, 0) - log(2) instead of +"
+
+
+def test_overrides_nest_and_call_what_they_replace():
+    order = []
+
+    def named(name):
+        def add(inner, x, y):
+            order.append(name)
+            return inner.add(x, y)
+
+        return add
+
+    with ft.override(add=named("outer")), ft.override(add=named("inner")):
+        assert (ft.ones(1) + 1).item() == 2
+    assert order == ["inner", "outer"]
+
+
+def test_override_of_a_derived_operation():
+    with ft.override(softmax=lambda inner, x, axis: inner.full(x.shape, 0.5, x.dtype, x.device)):
+        assert ft.softmax(ft.zeros(4)).tolist() == [0.5] * 4
+
+
+def test_override_is_local_to_the_context():
+    add = Counter("add")
+    with ft.override(add=add):
+        thread = threading.Thread(target=lambda: ft.ones(2) + 1)
+        thread.start()
+        thread.join()
+    assert add.calls == 0
+
+
+def test_override_of_no_operation_suggests_names():
+    with pytest.raises(ft.ArgumentError, match="'ad'; did you mean .*add"):
+        ft.override(ad=print)
+
+
+def test_an_error_inside_leaves_the_stack_clean():
+    def broken(inner, x, y):
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"), ft.override(add=broken):
+        ft.ones(1) + 1
+    assert (ft.ones(1) + 1).item() == 2

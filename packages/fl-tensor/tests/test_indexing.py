@@ -1,0 +1,136 @@
+"""Indexing follows NumPy: the same values for any mix of ints, slices, arrays, masks, None."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import fl_tensor as ft
+
+
+def random_index(shape, choose, rng):
+    index = []
+    for size in shape[: choose.randint(0, len(shape))]:
+        kind = choose.choice("int slice array new mask slice".split())
+        bounds = [None, *range(-size - 1, size + 2)]
+        if kind == "int":
+            index.append(choose.randint(-size, size - 1))
+        elif kind == "slice":
+            step = choose.choice([None, 1, 2, -1, -2])
+            index.append(slice(choose.choice(bounds), choose.choice(bounds), step))
+        elif kind == "array":
+            form = choose.choice([(3,), (2, 1), (2, 3), (0,)])
+            index.append(rng.integers(-size, size, size=form))
+        elif kind == "new":
+            index.append(None)
+        else:
+            index.append(rng.random(size) > 0.5)
+    if choose.random() < 0.3:
+        index.insert(choose.randint(0, len(index)), Ellipsis)
+    return tuple(index)
+
+
+def shape_or_refusal(x, index):
+    try:
+        return x[index].shape
+    except ft.IndexingError:
+        return (0,)
+
+
+def ours(index):
+    return tuple(ft.asarray(i) if isinstance(i, np.ndarray) else i for i in index)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_indices_read_and_write_like_numpy(seed):
+    choose, rng = random.Random(seed), np.random.default_rng(seed)
+    compared = 0
+    for _ in range(150):
+        shape = tuple(choose.randint(1, 5) for _ in range(choose.randint(0, 4)))
+        array = rng.normal(size=shape)
+        index = random_index(shape, choose, rng)
+        try:
+            expected = array[index]
+        except IndexError:
+            with pytest.raises(ft.IndexingError):
+                ft.asarray(array)[ours(index)]
+            continue
+        x = ft.asarray(array)
+        if not np.size(expected):  # NumPy then looks at no index; we still refuse a wrong one
+            assert 0 in shape_or_refusal(x, ours(index))
+            continue
+        found = x[ours(index)]
+        assert found.shape == np.shape(expected), (shape, index)
+        np.testing.assert_array_equal(found.numpy(), expected, err_msg=f"{shape} {index}")
+        places = np.arange(array.size).reshape(shape)[index]
+        if len(np.unique(places)) == places.size:  # duplicates leave the winner to NumPy
+            value = rng.normal(size=np.shape(expected))
+            array[index] = value
+            x[ours(index)] = value
+            np.testing.assert_array_equal(x.numpy(), array, err_msg=f"{shape} {index}")
+        compared += 1
+    assert compared > 75
+
+
+def test_masks_of_the_whole_shape():
+    x = ft.asarray([[1.0, -2.0], [-3.0, 4.0]])
+    assert x[x > 0].tolist() == [1, 4]
+    x[x < 0] = 0.0
+    assert x.tolist() == [[1, 0], [0, 4]]
+    x[x == 0] = ft.asarray([7.0, 8.0])
+    assert x.tolist() == [[1, 7], [8, 4]]
+
+
+def test_assignment_broadcasts_and_casts_to_the_target():
+    x = ft.zeros((2, 3), dtype="int32")
+    x[:, 1:] = [[1.0], [2.0]]
+    assert x.tolist() == [[0, 1, 1], [0, 2, 2]]
+    x[...] = 5
+    assert x.tolist() == [[5] * 3] * 2
+    with pytest.raises(ft.ShapeError, match=r"value \(4,\) does not fit \(3,\)"):
+        x[0] = [1, 2, 3, 4]
+    assert x.tolist() == [[5] * 3] * 2, "a failed assignment leaves the value"
+
+
+def test_lists_are_index_arrays():
+    x = ft.arange(10)
+    assert x[[1, -1]].tolist() == [1, 9]
+    assert x[[]].tolist() == []
+    assert x[ft.asarray(3)].item() == 3
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "words"),
+    [
+        (3, IndexError, "index 3 is out of range for axis 0 of 3"),
+        ((0, -5), IndexError, "index -5 is out of range for axis 1 of 4"),
+        ((0, 0, 0), IndexError, "3 indices for 2 axes"),
+        ((..., ...), IndexError, "one ellipsis"),
+        ([0, 7], IndexError, "index 7 is out of range for axis 0 of 3"),
+        (1.5, IndexError, "a float is no index"),
+        ("a", IndexError, "a str is no index"),
+        (True, TypeError, "a single bool is no index"),
+        (slice(0, 2, 0), IndexError, "cannot be zero"),
+        ([True, False], IndexError, "a mask of 2 stands for axis 0 of 3"),
+    ],
+    ids=str,
+)
+def test_errors_name_index_and_axis(index, error, words):
+    with pytest.raises(error, match=words) as caught:
+        ft.zeros((3, 4))[index]
+    assert isinstance(caught.value, ft.FlError)
+
+
+def test_gather_and_scatter_check_and_wrap_their_indices():
+    x = ft.arange(6).reshape(2, 3)
+    assert ft.gather(x, [[-1]], axis=1).tolist() == [[[2]], [[5]]]
+    assert ft.scatter(x, [0, 0], ft.ones((2, 3), dtype="int64"), mode="add").tolist() == [
+        [2, 3, 4],
+        [3, 4, 5],
+    ]
+    with pytest.raises(ft.IndexingError, match="index 2 is out of range for axis 0 of 2"):
+        ft.gather(x, [2])
+    with pytest.raises(ft.ArgumentError, match="'set' or 'add'"):
+        ft.scatter(x, [0], 0, mode="mul")

@@ -1,0 +1,44 @@
+"""The package itself: a light import, generated files that match, a contract of bounded size."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.resources import files
+
+import fl_tensor as ft
+from fl_tensor import contract
+
+
+def test_importing_loads_no_array_library():
+    code = "import sys, fl_tensor; print(*sorted(m.split('.')[0] for m in sys.modules))"
+    found = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = set(found.stdout.split())
+    assert {"fl_tensor", "fl_memory"} <= loaded
+    assert not loaded & {"numpy", "ctypes", "inspect", "json", "argparse", "importlib_metadata"}
+
+
+def test_generated_files_match_the_code():
+    for path, text in contract.generated().items():
+        assert path.read_text() == text, f"{path.name}: run python -m fl_tensor.contract --write"
+
+
+def test_the_contract_is_small_and_pinned():
+    assert len(contract.PRIMITIVES) <= 64
+    pinned = json.loads(files("fl_tensor").joinpath("contracts/tensor-1.0.json").read_text())
+    names = {op.name for op in (*contract.PRIMITIVES, *contract.DERIVED)}
+    assert set(pinned["operations"]) == names
+    required = {n for n, op in pinned["operations"].items() if op["kind"] == "required"}
+    assert required == {op.name for op in contract.PRIMITIVES}
+
+
+def test_every_operation_is_public():
+    internal = {"full", "arange", "from_host", "to_host", "random_bits", "uniform", "normal"}
+    internal |= {"slice", "slice_update"}
+    for op in (*contract.PRIMITIVES, *contract.DERIVED):
+        if op.name not in internal:
+            assert callable(getattr(ft, op.name)), op.name
+            assert getattr(ft, op.name).__doc__, op.name

@@ -1,0 +1,183 @@
+"""What a user meets: making tensors, reading them back, operators, methods, values."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from array import array
+
+import numpy as np
+import pytest
+
+import fl_tensor as ft
+
+
+@pytest.mark.parametrize(
+    ("source", "dtype", "shape"),
+    [
+        (1, "int64", ()),
+        (1.5, "float32", ()),
+        (True, "bool", ()),
+        ([1, 2], "int64", (2,)),
+        ([[1, 2.5]], "float32", (1, 2)),
+        ([[True], [False]], "bool", (2, 1)),
+        ([], "float32", (0,)),
+        ([[], []], "float32", (2, 0)),
+        (range(3), "int64", (3,)),
+        (array("d", [1, 2]), "float64", (2,)),
+        (array("h", [1, 2]), "int16", (2,)),
+        (b"ab", "uint8", (2,)),
+    ],
+    ids=str,
+)
+def test_asarray_infers_dtype_and_shape(source, dtype, shape):
+    x = ft.asarray(source)
+    assert (x.dtype.name, x.shape) == (dtype, shape)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint16", "int32", "int64", "float32", "float64", "bool"]
+)
+def test_asarray_copies_numpy_arrays_of_any_layout(dtype):
+    source = np.arange(24).reshape(2, 3, 4).astype(dtype).transpose(2, 0, 1)[::-1]
+    x = ft.asarray(source)
+    assert x.dtype.name == dtype
+    np.testing.assert_array_equal(x.numpy(), source)
+    before = x.tolist()
+    source[...] = 0
+    assert x.tolist() == before
+
+
+def test_asarray_stacks_lists_of_tensors_and_of_arrays():
+    rows = [ft.asarray([1.0, 2.0]), ft.asarray([3.0, 4.0])]
+    assert ft.asarray(rows).tolist() == [[1, 2], [3, 4]]
+    assert ft.asarray([np.float32([1, 2]), np.float32([3, 4])]).tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "words"),
+    [
+        ([[1, 2], [3]], ft.ShapeError, "ragged"),
+        ([[1, 2], 3], ft.ShapeError, "ragged"),
+        ("text", ft.DTypeError, "cannot read a str"),
+        ({1: 2}, ft.DTypeError, "cannot read a dict"),
+        ([1, "a"], ft.DTypeError, "found a str"),
+        ([2**70], ft.DTypeError, "do not fit int64"),
+        (np.zeros(2, ">f4"), ft.DTypeError, "byte order"),
+    ],
+    ids=str,
+)
+def test_asarray_refuses_what_is_no_array(source, error, words):
+    with pytest.raises(error, match=words):
+        ft.asarray(source)
+
+
+def test_values_do_not_alias():
+    x = ft.zeros((3, 4))
+    row = x[1]
+    y = x
+    z = x.copy()
+    x[1] = 5.0
+    x += 1
+    assert row.tolist() == [0, 0, 0, 0]
+    assert y.tolist()[1] == [5, 5, 5, 5], "x and y were one handle until += rebound x"
+    assert z.tolist() == [[0.0] * 4] * 3
+    assert x.tolist()[1] == [6, 6, 6, 6]
+
+
+def test_exports_are_read_only_and_keep_their_value():
+    x = ft.zeros((64, 64))
+    view = np.asarray(x)
+    with pytest.raises(ValueError, match="read-only"):
+        view[0, 0] = 1
+    x[0, 0] = 1.0
+    assert view[0, 0] == 0
+    assert x[0, 0].item() == 1
+
+
+def test_assignment_reuses_storage_that_nobody_else_sees():
+    x = ft.zeros((64, 64))
+    address = x.numpy().__array_interface__["data"][0]
+    x[3] = 1.0
+    x[:, 2] = 2.0
+    assert x.numpy().__array_interface__["data"][0] == address
+    held = x.adapter
+    x[0] = 9.0
+    assert held.array[0, 0] == 0, "a held value never changes"
+
+
+def test_item_tolist_bool_and_len_ask_for_the_right_size():
+    assert ft.asarray([[3]]).item() == 3
+    assert ft.zeros((2, 0, 3)).tolist() == [[], []]
+    assert not ft.asarray(0.0)
+    assert [v.item() for v in ft.arange(3)] == [0, 1, 2]
+    for wrong in (lambda x: x.item(), bool):
+        with pytest.raises(ft.ArgumentError, match=r"\(2,\)"):
+            wrong(ft.zeros(2))
+    with pytest.raises(TypeError):
+        len(ft.asarray(1))
+    with pytest.raises(TypeError):
+        hash(ft.asarray(1))
+
+
+def test_numpy_arrays_leave_mixed_expressions_to_tensors():
+    y = np.float32([1, 2]) + ft.asarray([1.0, 1.0])
+    assert isinstance(y, ft.Tensor)
+    assert y.tolist() == [2, 3]
+
+
+def test_copy_deepcopy_and_pickle_keep_the_value():
+    x = ft.asarray([[1, 2], [3, 4]], dtype="int32")
+    for y in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert y is not x
+        assert (y.dtype, y.tolist()) == (ft.int32, [[1, 2], [3, 4]])
+    y[0] = 9
+    assert x.tolist() == [[1, 2], [3, 4]]
+
+
+def test_repr_shows_values_shape_dtype_and_backend():
+    assert repr(ft.asarray([[1.0, 2.5]])) == (
+        "Tensor([[1, 2.5]], shape=(1, 2), dtype=float32, backend=numpy)"
+    )
+    assert "..." in repr(ft.arange(1000))
+    assert "shape=(0,)" in repr(ft.zeros(0))
+
+
+def test_creation():
+    assert ft.full((2,), 7).tolist() == [7, 7]
+    assert ft.full((), 1.5, dtype="int32").item() == 1
+    assert ft.ones((1, 2), dtype="uint8").tolist() == [[1, 1]]
+    assert ft.eye(2, 3, k=1).tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert ft.arange(5, 0, -2).tolist() == [5, 3, 1]
+    assert ft.arange(0.0, 1.0, 0.25).tolist() == [0, 0.25, 0.5, 0.75]
+    assert ft.arange(3, 3).tolist() == []
+    assert ft.linspace(0, 1, 5).tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert ft.zeros_like(ft.ones((2,), dtype="int8")).dtype is ft.int8
+    ij = ft.meshgrid([1, 2], [3, 4, 5], indexing="ij")
+    assert [g.tolist() for g in ij] == [[[1, 1, 1], [2, 2, 2]], [[3, 4, 5], [3, 4, 5]]]
+    assert [g.shape for g in ft.meshgrid([1, 2], [3, 4, 5])] == [(3, 2), (3, 2)]
+
+
+def test_to_moves_between_dtypes_devices_and_backends():
+    x = ft.asarray([1.7, -1.7])
+    assert x.to("int32").tolist() == [1, -1]
+    assert x.to("cpu") is x
+    null = x.to(ft.get_backend("null"))
+    assert (null.shape, null.backend.name) == ((2,), "null")
+    with pytest.raises(ft.BackendError, match="has no cuda:0; it has cpu"):
+        x.to("cuda:0")
+    with pytest.raises(ft.BackendError, match="'numpy' and 'null'"):
+        x + null
+
+
+def test_methods_mirror_functions():
+    x = ft.asarray([[1.0, 2.0], [3.0, 4.0]])
+    assert x.T.tolist() == x.mT.tolist() == [[1, 3], [2, 4]]
+    assert x.reshape(4).tolist() == x.flatten().tolist() == x.reshape((-1,)).tolist()
+    assert x.sum(axis=-1, keepdims=True).tolist() == [[3], [7]]
+    assert math.isclose(x.std(correction=1).item(), 1.2909944, rel_tol=1e-6)
+    assert x.argmax(axis=0).tolist() == [1, 1]
+    assert x.transpose(1, 0).tolist() == [[1, 3], [2, 4]]
+    assert (x @ x[0]).tolist() == [5, 11]
+    assert (2**x - x // 2 % 2).tolist() == [[2, 3], [7, 16]]
