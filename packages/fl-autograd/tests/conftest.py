@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import fl_tensor as ft
 import numpy as np
 import pytest
 
 import fl_autograd as ag
+import fl_tensor as ft
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import gc
 import threading
 from typing import Any
 
-import fl_tensor as ft
 import pytest
 
 import fl_autograd as ag
+import fl_tensor as ft
 
 
 def test_gradients_accumulate_in_leaves(leaf: Any, close: Any) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import fl_tensor as ft
 import pytest
 
 import fl_autograd as ag
+import fl_tensor as ft
 from fl_autograd import extend
 
 

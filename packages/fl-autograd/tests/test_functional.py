@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import fl_tensor as ft
 import pytest
 
 import fl_autograd as ag
+import fl_tensor as ft
 
 
 def test_grad_touches_no_leaf(leaf: Any, close: Any) -> None:
@@ -62,7 +62,8 @@ def test_hessian_vector_product_of_a_network(normal: Any, close: Any) -> None:
 
     def loss(weights: Any) -> Any:
         return ft.cross_entropy(
-            ft.log_softmax(ft.linear(ft.tanh(x.detach()), weights, b), -1), ft.asarray([0, 3, 1, 2, 0])
+            ft.log_softmax(ft.linear(ft.tanh(x.detach()), weights, b), -1),
+            ft.asarray([0, 3, 1, 2, 0]),
         ).mean()
 
     g = ag.grad(loss(w), w, create_graph=True)

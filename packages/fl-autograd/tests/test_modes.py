@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextvars
 import threading
 
-import fl_tensor as ft
-
 import fl_autograd as ag
+import fl_tensor as ft
 
 
 def test_nothing_is_recorded_under_no_grad() -> None:

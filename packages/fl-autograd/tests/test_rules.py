@@ -1,4 +1,4 @@
-"""Gradients where a choice had to be made, and fused rules against the compositions they replace."""
+"""Gradients where a choice had to be made, and fused rules against what they replace."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 from functools import partial
 from typing import Any
 
-import fl_tensor as ft
 import numpy as np
 import pytest
+
+import fl_autograd as ag
+import fl_tensor as ft
+from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
+from fl_autograd.testing.suite import as_function
 from fl_tensor import contract
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.testing import CASES
 from fl_tensor.testing.harness import Harness
-
-import fl_autograd as ag
-from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
-from fl_autograd.testing.suite import as_function
 
 DERIVED = {op.name for op in contract.DERIVED}
 PRIMITIVES = {op.name for op in contract.PRIMITIVES}
@@ -173,7 +173,13 @@ def test_convolution(
 
 @pytest.mark.parametrize(
     ("window", "stride", "padding"),
-    [(2, None, 0), (3, 1, 1), (3, 2, ((1, 0), (0, 1))), (2, 3, 0), ((1, 3), (2, 1), ((0, 0), (1, 1)))],
+    [
+        (2, None, 0),
+        (3, 1, 1),
+        (3, 2, ((1, 0), (0, 1))),
+        (2, 3, 0),
+        ((1, 3), (2, 1), ((0, 0), (1, 1))),
+    ],
 )
 @pytest.mark.parametrize("include", [True, False])
 def test_pooling(normal: Any, window: Any, stride: Any, padding: Any, include: bool) -> None:
@@ -184,7 +190,13 @@ def test_pooling(normal: Any, window: Any, stride: Any, padding: Any, include: b
 
 @pytest.mark.parametrize(
     ("a", "b"),
-    [((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((3,), (3, 2))],
+    [
+        ((2, 3), (3, 4)),
+        ((5, 2, 3), (3, 4)),
+        ((2, 3), (5, 3, 4)),
+        ((5, 1, 2, 3), (4, 3, 2)),
+        ((3,), (3, 2)),
+    ],
 )
 def test_matrix_products(normal: Any, a: Any, b: Any) -> None:
     ag.check_grads(ft.matmul, [normal(*a), normal(*b)], order=2)

@@ -6,10 +6,10 @@ import copy
 import pickle
 from typing import Any
 
-import fl_tensor as ft
 import pytest
 
 import fl_autograd as ag
+import fl_tensor as ft
 
 
 def test_made_from_tensors_variables_and_lists() -> None:

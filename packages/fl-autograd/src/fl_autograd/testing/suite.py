@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
+from fl_autograd.check import GradCheckError, check_grads
+from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
+from fl_autograd.tape import tape_for
+from fl_autograd.variable import Variable
 from fl_tensor import dtypes
 from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.dtypes import DType
@@ -14,11 +17,6 @@ from fl_tensor.testing.cases import CASES
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.opcase import LABELS, OpCase, Sample
 from fl_tensor.testing.suite.base import TensorSuite
-
-from fl_autograd.check import GradCheckError, check_grads
-from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
-from fl_autograd.tape import tape_for
-from fl_autograd.variable import Variable
 
 
 def differentiable() -> list[OpCase]:
@@ -92,8 +90,8 @@ def _differentiable(sample: Sample) -> bool:
 def as_function(
     harness: Harness, operation: Callable[..., Any], sample: Sample
 ) -> tuple[Callable[..., Any], list[Tensor]]:
-    """The sample's call of ``operation``, a method of the tape, as a function of its array operands;
-    and their values."""
+    """The sample's call of ``operation``, a method of the tape, as a function of its array
+    operands; and their values."""
     placed = harness.placed(sample)
     values: list[Tensor] = []
 
