@@ -52,9 +52,9 @@ def train(backend: str, memory: str, seed: int) -> Run:
         ft.seed(seed)
         data = load_dataset("digits")
         model = network()
-        optimizer = nn.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        optimizer = nn.SGD(model.parameters(), lr=0.1, momentum=0.9)
         losses = []
-        for images, labels in Batch(Shuffle(data.train, seed), 32):
+        for images, labels in Batch(Shuffle(data.train, seed), 16):
             inputs = ag.Variable(images.astype(ft.float32) / data.peak)
             loss = nn.cross_entropy(model(inputs), labels)
             if loss.tensor.backend.name != backend:
@@ -74,6 +74,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     outside = train(options.backend, options.memory, options.seed)
+    alone = options.backend == "numpy" or "fl_tensor.backends.numpy" not in sys.modules
     reference = train("numpy", "system", options.seed)
     pairs = list(zip(outside.losses, reference.losses, strict=True))
     for step, (ours, theirs) in enumerate(pairs[:FIRST_STEPS]):
@@ -84,15 +85,16 @@ def main() -> int:
     print(f"{options.memory} served {outside.allocs} requests")
     print(f"first {FIRST_STEPS} steps at most {step_gap:.1e} apart (<= {STEP_TOLERANCE})")
     print(f"epoch means {outside.mean:.4f} and {reference.mean:.4f} (<= {MEAN_TOLERANCE} apart)")
-    learned = sum(outside.losses[-10:]) < 0.5 * sum(outside.losses[:10])
-    served = outside.allocs > 0
-    if step_gap <= STEP_TOLERANCE and mean_gap <= MEAN_TOLERANCE and learned and served:
-        print("third-party training: equal")
-        return 0
-    print(
-        "third-party training: NOT equal" if learned and served else "the run did not do its work"
-    )
-    return 1
+    verdicts = {
+        "equal in the first steps": step_gap <= STEP_TOLERANCE,
+        "equal over the epoch": mean_gap <= MEAN_TOLERANCE,
+        "it learned": sum(outside.losses[-10:]) < 0.7 * sum(outside.losses[:10]),
+        f"{options.memory} was asked for memory": outside.allocs > 0,
+        f"{options.backend} needed no other backend": alone,
+    }
+    for promise, kept in verdicts.items():
+        print(f"{promise}: {'yes' if kept else 'NO'}")
+    return 0 if all(verdicts.values()) else 1
 
 
 if __name__ == "__main__":
