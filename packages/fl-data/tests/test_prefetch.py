@@ -202,6 +202,33 @@ def test_overrides_reach_the_threads(rows):
     assert calls == ["fl-data-prefetch-0"] * 3
 
 
+def noisy(sample):
+    return (sample[0] + ft.rand((2,)), sample[1])
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+def test_draws_from_the_default_generator_depend_on_seed_epoch_and_index_alone(rows, threads):
+    def run(ds, start=0):
+        return [x.tolist() for x, _ in data.iterate(ds, start)]
+
+    ft.seed(11)
+    shuffled = data.Shuffle(rows(8))
+    ds = data.Prefetch(data.Transform(shuffled, noisy), threads=threads)
+    before = ft.default_generator().state()
+    first = run(ds)
+    assert ft.default_generator().state() == before
+    ft.rand((5,))
+    assert run(ds) == first == run(data.Prefetch(data.Transform(shuffled, noisy), threads=2))
+    assert run(ds, 5) == first[5:]
+    noise = [round(a + b, 5) for a, b in first]  # the two entries of x cancel
+    assert len(set(noise)) == 8
+    ds.set_epoch(1)
+    assert not set(noise) & {round(a + b, 5) for a, b in run(ds)}
+    ds.set_epoch(0)
+    ft.seed(12)
+    assert not set(noise) & {round(a + b, 5) for a, b in run(ds)}
+
+
 def test_no_threads_means_plain_iteration(numbers, labels):
     ds = numbers(4, on_get=lambda _: workers() and pytest.fail("a thread was started"))
     assert labels(data.Prefetch(ds, threads=0, depth=0)) == [0, 1, 2, 3]
