@@ -151,7 +151,13 @@ def test_values_survive_the_way_to_bytes_and_back(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "rounded"),
-    [(1.0, 1.0), (1 + 2**-8, 1.0), (1 + 3 * 2**-8, 1 + 2**-6), (-1e39, -math.inf), (0.1, 0.10009765625)],
+    [
+        (1.0, 1.0),
+        (1 + 2**-8, 1.0),
+        (1 + 3 * 2**-8, 1 + 2**-6),
+        (-1e39, -math.inf),
+        (0.1, 0.10009765625),
+    ],
 )
 def test_bfloat16_rounds_to_nearest_even(value: float, rounded: float) -> None:
     assert round_to(np.array(value), dtypes.bfloat16) == rounded
@@ -199,6 +205,8 @@ def test_integers_are_compared_modulo_their_width() -> None:
 
 def test_a_difference_names_the_place_and_the_values() -> None:
     got = np.array([[1.0, 2.0], [3.0, 4.5]], np.float32)
-    message = compare.difference(got, np.arange(1.0, 5.0).reshape(2, 2), dtypes.float32, Tolerance())
+    message = compare.difference(
+        got, np.arange(1.0, 5.0).reshape(2, 2), dtypes.float32, Tolerance()
+    )
     assert "got 4.5 at (1, 1), expected 4.0" in message
     assert "1 of 4 elements" in message

@@ -221,7 +221,9 @@ class ExclusiveCumulativeSum(Correct):
     CONTRACT = (1, 0)
 
     def cumulative_sum(self, x: Any, axis: int = -1) -> Any:
-        return self.subtract(super().cumulative_sum(x, axis), self.cast(x, dtypes.sum_dtype(x.dtype)))
+        return self.subtract(
+            super().cumulative_sum(x, axis), self.cast(x, dtypes.sum_dtype(x.dtype))
+        )
 
 
 class PhiloxForgetsTheOffset(Correct):
@@ -314,28 +316,46 @@ FAULTS: list[tuple[type[NumpyBackend], list[str]]] = [
     (ScatterWritesIntoItsOperand, ["test_operation[scatter-float32-plain]"]),
     (
         DonationIsSeenThroughViews,
-        ["test_scatter_reaches_no_other_value[reshape-set-donate]", "test_donated_view_spares_its_source"],
+        [
+            "test_scatter_reaches_no_other_value[reshape-set-donate]",
+            "test_donated_view_spares_its_source",
+        ],
     ),
     (ScatterAddLosesDuplicates, ["test_operation[scatter-float32-plain]"]),
     (FromHostBorrows, ["test_from_host_copies"]),
-    (ToHostIsWritable, ["test_operation[to_host-float32-plain]", "test_to_host_is_read_only_bytes"]),
+    (
+        ToHostIsWritable,
+        ["test_operation[to_host-float32-plain]", "test_to_host_is_read_only_bytes"],
+    ),
     (ToHostForgetsTheLayout, ["test_operation[to_host-float32-non-contiguous]"]),
     (RoundsHalvesAway, ["test_operation[round-float32-edge]"]),
     (ConvIgnoresGroups, ["test_operation[conv-float32-plain]"]),
     (ConvClipsNegativePadding, ["test_operation[conv-float32-edge]"]),
     (ConvFlipsTheKernel, ["test_operation[conv-float32-plain]"]),
-    (RemainderLikeC, ["test_operation[remainder-int32-edge]", "test_operation[remainder-float32-edge]"]),
+    (
+        RemainderLikeC,
+        ["test_operation[remainder-int32-edge]", "test_operation[remainder-float32-edge]"],
+    ),
     (FloorDivideTruncates, ["test_operation[floor_divide-int64-edge]"]),
-    (MaximumDropsNan, ["test_operation[maximum-float32-edge]", "test_operation[relu-float32-edge]"]),
+    (
+        MaximumDropsNan,
+        ["test_operation[maximum-float32-edge]", "test_operation[relu-float32-edge]"],
+    ),
     (DoubleComputedInSingle, ["test_operation[exp-float64-plain]"]),
     (Expm1Cancels, ["test_operation[expm1-float32-edge]"]),
     (ExclusiveCumulativeSum, ["test_operation[cumulative_sum-float32-plain]"]),
     (PhiloxForgetsTheOffset, ["test_operation[random_bits-int32-edge]"]),
     (PhiloxWith32BitCounter, ["test_operation[random_bits-int32-edge]"]),
-    (ReversedSliceStartsLate, ["test_operation[slice-int32-plain]", "test_operation[flip-bool-plain]"]),
+    (
+        ReversedSliceStartsLate,
+        ["test_operation[slice-int32-plain]", "test_operation[flip-bool-plain]"],
+    ),
     (PadWithZerosOnly, ["test_operation[pad-float32-plain]"]),
     (WrongFusedSoftmax, ["test_operation[softmax-float32-edge]", "test_derived_override[softmax]"]),
-    (ClaimsHalfPrecision, ["test_operation[add-float16-plain]", "test_operation[full-float16-plain]"]),
+    (
+        ClaimsHalfPrecision,
+        ["test_operation[add-float16-plain]", "test_operation[full-float16-plain]"],
+    ),
     (ClaimsLittle, ["test_required_dtypes"]),
     (ClaimsUnknownCapability, ["test_capabilities"]),
     (InheritsItsContract, ["test_contract_is_stated"]),

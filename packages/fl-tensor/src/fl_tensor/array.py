@@ -39,8 +39,7 @@ class Array:
 
     if TYPE_CHECKING:
 
-        @property
-        def _backend(self) -> TensorBackend: ...
+        _backend: TensorBackend
 
         @property
         def _raw(self) -> Any: ...
@@ -105,7 +104,8 @@ class Array:
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
 
-    __hash__ = None  # type: ignore[assignment] - == is elementwise
+    # Equality is elementwise, so arrays are no dictionary keys.
+    __hash__ = None  # type: ignore[assignment]
 
     # ---- leaving the library -----------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Array:
 
     def tolist(self) -> Any:
         """Nested lists of Python scalars; a 0-d array gives a scalar."""
-        flat = self._tensor()._values().tolist()
+        flat: list[Any] = self._tensor()._values().tolist()
         for size in reversed(self.shape[1:]):
             count = len(flat) // size if size else math.prod(self.shape[:-1])
             flat = [flat[i * size : (i + 1) * size] for i in range(count)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -215,19 +214,20 @@ def from_dlpack(obj: Any, backend: TensorBackend | None = None) -> Tensor:
 
 def full(
     shape: int | Sequence[int],
-    value: bool | int | float,
+    value: Any,
     dtype: DTypeLike = None,
     device: DeviceLike = None,
     backend: TensorBackend | None = None,
 ) -> Tensor:
-    """All elements equal to ``value``; dtype defaults to the value's."""
+    """All elements equal to the Python scalar ``value``; dtype defaults to the value's. A float for
+    an integer dtype is truncated; DTypeError for an integer that does not fit."""
     backend, place = _place(device, backend)
     kind = dtypes.dtype(type(value) if dtype is None else dtype)
     if kind.is_floating:
         value = float(value)
     elif kind.is_integer:
-        dtypes.result_for_scalar(kind, operator.index(value) if value == int(value) else value)
         value = int(value)
+        dtypes.result_for_scalar(kind, value, "full")
     made = dispatch.ops_for(backend).full(
         shape_of("full", shape), value, _supported(kind, backend), place
     )

@@ -102,7 +102,7 @@ def prepare(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
     for i in group:
         x = made[i]
         if i in weak:
-            made[i] = lead._constant(_scalar(x, common), common)
+            made[i] = lead._constant(scalar(x, common), common)
         elif x.dtype is not common:
             made[i] = cast(x, common)
     return made
@@ -166,7 +166,7 @@ def _common(
     return common
 
 
-def _scalar(value: Any, dtype: DType) -> Any:
+def scalar(value: Any, dtype: DType) -> Any:
     return float(value) if dtype.is_floating else value
 
 
@@ -188,7 +188,7 @@ def axes(op: str, axis: int | Sequence[int] | None, shape: Sequence[int]) -> tup
     if axis is None:
         return tuple(range(len(shape)))
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    found = [axis_of(op, a, shape) for a in given]  # type: ignore[arg-type]
+    found = [axis_of(op, a, shape) for a in given]
     if len(set(found)) != len(found):
         raise ShapeError(f"[{op}] x {tuple(shape)}: axis {tuple(given)} names one axis twice")
     return tuple(sorted(found))

@@ -86,8 +86,7 @@ def _positions(x: Tensor) -> Any:
 def _operand(x: Tensor, value: Any) -> Any:
     if isinstance(value, frontend.SCALARS):
         dtypes.result_for_scalar(x.dtype, value, "setitem")
-        number = float(value) if x.dtype.is_floating else value
-        return x._constant(number, x.dtype)
+        return x._constant(frontend.scalar(value, x.dtype), x.dtype)
     return frontend.prepare("setitem", "AA", x, value)[1]
 
 

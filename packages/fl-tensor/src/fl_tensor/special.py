@@ -319,4 +319,4 @@ def _pairs(op: str, value: Any, n: int, name: str) -> tuple[tuple[int, int], ...
         raise ShapeError(
             f"[{op}] {name} {value!r}: expected an int, or an int or pair for each of {n} axes"
         )
-    return pairs  # type: ignore[return-value]
+    return pairs

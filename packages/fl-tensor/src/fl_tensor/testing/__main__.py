@@ -15,7 +15,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fl_tensor.testing", description=__doc__)
     parser.add_argument("name", help="an installed backend, or module:Class")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a report card (JSON)")
-    parser.add_argument("-k", dest="expression", default="", help="only tests that match, as pytest")
+    parser.add_argument(
+        "-k", dest="expression", default="", help="only tests that match, as pytest"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="one line per test")
     given = parser.parse_args(arguments)
     if find_spec("pytest") is None:

@@ -131,7 +131,7 @@ class NumpyBackend(TensorBackend):
     def to_host(self, x: Value) -> memoryview:
         if x.array.size == 0:
             return memoryview(b"")
-        flat = np.ascontiguousarray(x.array).reshape(-1).view(np.uint8)
+        flat: Any = np.ascontiguousarray(x.array).reshape(-1).view(np.uint8)
         return memoryview(flat).toreadonly()
 
     def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
@@ -203,7 +203,7 @@ class NumpyBackend(TensorBackend):
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode, donate)
         out = x.array if donate and is_sole_owner(x) else _copy(x.array)
-        place = (slice(None),) * axis + (indices.array,)
+        place: Any = (slice(None),) * axis + (indices.array,)
         if mode == "add":
             np.add.at(out, place, updates.array)
         else:

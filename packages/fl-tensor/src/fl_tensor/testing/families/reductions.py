@@ -184,10 +184,18 @@ CASES = (
         grad=SMOOTH,
     ),
     OpCase(
-        "max", reduction("distinct", edges=MAXIMA, identity=False), _over(np.max), ORDERED, grad=SMOOTH
+        "max",
+        reduction("distinct", edges=MAXIMA, identity=False),
+        _over(np.max),
+        ORDERED,
+        grad=SMOOTH,
     ),
     OpCase(
-        "min", reduction("distinct", edges=MAXIMA, identity=False), _over(np.min), ORDERED, grad=SMOOTH
+        "min",
+        reduction("distinct", edges=MAXIMA, identity=False),
+        _over(np.min),
+        ORDERED,
+        grad=SMOOTH,
     ),
     OpCase("argmax", _positions(), indexing.argmax, ORDERED, result="int64"),
     OpCase("argmin", _positions(), indexing.argmin, ORDERED, result="int64"),

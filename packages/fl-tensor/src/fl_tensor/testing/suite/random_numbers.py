@@ -25,9 +25,7 @@ class RandomTests(TensorSuite):
         assert self.bits(harness, 0, 0, 4).view(np.uint32).tolist() == want.tolist()
 
     @pytest.mark.parametrize(("offset", "count"), [(0, 2_000), (3, 70_003), (2**33 + 1, 2_001)])
-    def test_long_draws_equal_short_ones(
-        self, harness: Harness, offset: int, count: int
-    ) -> None:
+    def test_long_draws_equal_short_ones(self, harness: Harness, offset: int, count: int) -> None:
         """A draw that is longer than any internal block is its parts, and its ends are right."""
         self.need_values(harness)
         cut = count // 2 - 3
