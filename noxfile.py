@@ -120,8 +120,12 @@ def outside_the_checkout(*copies: Path) -> Iterator[Path]:
         folder = Path(name).resolve()
         shutil.copy(ROOT / "pyproject.toml", folder)
         for path in copies:
+            target = folder / path.parent.name
             ignore = shutil.ignore_patterns("__pycache__", "oracles")
-            shutil.copytree(path, folder / path.parent.name / path.name, ignore=ignore)
+            shutil.copytree(path, target / path.name, ignore=ignore)
+            readme = path.parent / "README.md"
+            if readme.is_file():  # a package's tests run the examples of its README
+                shutil.copy(readme, target)
         yield folder
 
 
