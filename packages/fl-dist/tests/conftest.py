@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import fl_tensor as ft
 import pytest
+
+import fl_tensor as ft
 
 
 @pytest.fixture(autouse=True)

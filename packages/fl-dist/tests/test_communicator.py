@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 import fl_dist as dist
 import fl_tensor as ft
-import pytest
 from fl_dist.group import Group
 
 
@@ -97,7 +98,12 @@ def test_all_reduce_many_packs_one_message_per_dtype():
         xs = [ft.ones((2, 3)), ft.ones((4,), "int32"), ft.ones(()), ft.ones((0, 2))]
         return [(str(y.dtype), y.shape, y.sum().item()) for y in comm.all_reduce_many(xs)]
 
-    want = [("float32", (2, 3), 12.0), ("int32", (4,), 8), ("float32", (), 2.0), ("float32", (0, 2), 0)]
+    want = [
+        ("float32", (2, 3), 12.0),
+        ("int32", (4,), 8),
+        ("float32", (), 2.0),
+        ("float32", (0, 2), 0),
+    ]
     assert Watching.run(2, program) == [want, want]
     assert sorted(shapes) == [("float32", (7,))] * 2 + [("int32", (4,))] * 2
 

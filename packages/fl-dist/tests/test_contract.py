@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import fl_dist as dist
 import fl_memory.contract as pinned
-import pytest
 from fl_dist import contract
 from fl_dist.registry import REGISTRY
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 import contextvars
 import time
 
+import pytest
+
 import fl_dist as dist
 import fl_tensor as ft
-import pytest
 from fl_dist import launch, reduction
 from fl_dist.testing import CommunicatorSuite, ViolationError, checked
 from fl_dist.work import Work
@@ -109,10 +110,10 @@ class IgnoresTags(Sound):
     CONTRACT = (1, 0)
 
     def do_send(self, x, dst, tag, deadline):
-        super().do_send(x, dst, min(tag, 1 << 15), deadline)
+        super().do_send(x, dst, 0 if tag < 1 << 15 else tag, deadline)
 
     def do_recv(self, src, tag, deadline):
-        return super().do_recv(src, min(tag, 1 << 15), deadline)
+        return super().do_recv(src, 0 if tag < 1 << 15 else tag, deadline)
 
 
 class DoesNotCheckRanks(dist.ThreadsCommunicator):
@@ -143,6 +144,7 @@ class BlamesNobody(Sound):
 
 class BarrierForNobody(Sound):
     CONTRACT = (1, 0)
+    capabilities = frozenset()  # agreeing alone would hold everybody
 
     def do_barrier(self, deadline):
         return None
@@ -181,8 +183,7 @@ class IgnoresTimeouts(Sound):
     CONTRACT = (1, 0)
 
     def do_recv(self, src, tag, deadline):
-        deadline.at = time.monotonic() + 0.5
-        deadline.where, deadline.seconds = "[something]", 0.5
+        deadline.at = time.monotonic() + 60
         return super().do_recv(src, tag, deadline)
 
 
@@ -219,8 +220,7 @@ class HidesTheCause(dist.ThreadsCommunicator):
 
 
 def suite(communicator):
-    made = type("TestFaulty", (CommunicatorSuite,), {"communicator": communicator})()
-    return made
+    return type("TestFaulty", (CommunicatorSuite,), {"communicator": communicator})()
 
 
 FAULTS = [
@@ -229,7 +229,6 @@ FAULTS = [
     (ReducesBackwards, "test_reduces_in_rank_order", (3, "sum", "all_reduce")),
     (StartsWithItself, "test_every_rank_gets_the_same_bits_every_time", (3, "all_reduce")),
     (WidensIntegers, "test_all_reduce", (2, "max", "int32")),
-    (FlattensScalars, "test_own_algorithms_equal_the_derived_ones", None),
     (WritesToItsOperand, "test_all_reduce", (2, "sum", "int64")),
     (ReturnsItsOperand, "test_all_gather", (2, (3,), False)),
     (SharesOneHandle, "test_broadcast_from_every_root", (2, "float32", False)),
@@ -246,10 +245,11 @@ FAULTS = [
     (OneRandomStream, "test_every_rank_has_random_numbers_of_its_own", (2,)),
     (HidesTheCause, "test_a_dead_rank_is_a_prompt_error", (2, "all_reduce", "last")),
 ]
-FAULTS = [row for row in FAULTS if row[2] is not None]
 
 
-@pytest.mark.parametrize("fault, test, arguments", FAULTS, ids=lambda v: getattr(v, "__name__", None))
+@pytest.mark.parametrize(
+    "fault, test, arguments", FAULTS, ids=lambda v: getattr(v, "__name__", None)
+)
 def test_the_suite_finds(fault, test, arguments):
     getattr(suite(Sound), test)(*arguments)
     with pytest.raises((AssertionError, AttributeError, dist.ProgramError)):
@@ -267,7 +267,7 @@ def test_a_message_without_shape_is_found():
         suite(Flat).test_messages_carry_shape_and_dtype_in_order(2)
 
 
-# ---- the same in a real run -----------------------------------------------------------------------------
+# ---- the same in a real run ----------------------------------------------------------------------
 
 
 def training(comm):
@@ -282,6 +282,7 @@ def training(comm):
         comm.all_reduce(gradient, "sum", async_op=True).wait()
     part = comm.split(comm.rank % 2)
     part.all_gather(weights[0])
+    comm.all_gather(weights[0])
     comm.reduce(weights[0], "max", root=1)
     comm.barrier()
     return weights[0].tolist()
@@ -297,7 +298,6 @@ RUNTIME_FAULTS = [
     (ReturnsItsOperand, "shares a handle with an operand"),
     (SharesOneHandle, "two ranks hold one handle"),
     (GivesEveryoneTheRootsShare, "expected None"),
-    (ForgetsKeys, None),
     (NeverAsynchronous, "no Work"),
     (WaitsTwiceDifferently, "Work changed"),
 ]
@@ -305,8 +305,6 @@ RUNTIME_FAULTS = [
 
 @pytest.mark.parametrize("fault, text", RUNTIME_FAULTS, ids=lambda v: getattr(v, "__name__", None))
 def test_the_checking_wrapper_finds(fault, text):
-    if text is None:
-        pytest.skip("not visible in this run")
     assert checked(Sound).run(3, training) == Sound.run(3, training)
     with pytest.raises(dist.ProgramError) as caught:
         checked(fault).run(3, training)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 import fl_dist as dist
 import fl_tensor as ft
-import pytest
 
 
 def test_inline_reducer_averages_each_gradient_at_once():
@@ -58,7 +59,7 @@ def test_a_gradient_that_only_some_ranks_have_is_a_mismatch():
 
 
 def test_data_parallel_training_equals_one_process():
-    """Least squares on two halves of a batch, gradients averaged: the same weights as on the whole."""
+    """Least squares on halves of a batch, gradients averaged: the same weights as on the whole."""
     data = ft.Generator(1)
     x, w = data.normal((8, 3), dtype="float64"), ft.asarray([[1.0], [-2.0], [0.5]], dtype="float64")
     y = x @ w

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 import fl_dist as dist
 import fl_tensor as ft
-import pytest
 
 
 def test_results_come_in_rank_order_and_arguments_reach_every_rank():
@@ -72,7 +73,7 @@ def test_worlds_within_worlds():
     assert dist.threads.run(2, outer) == [([0, 0], 2), ([2, 2], 2)]
 
 
-# ---- ranks that disagree ----------------------------------------------------------------------------
+# ---- ranks that disagree -------------------------------------------------------------------------
 
 
 def errors_of_all(world_size, program):
@@ -196,7 +197,7 @@ def test_a_message_that_comes_after_its_receiver_gave_up_goes_to_the_next_receiv
     assert dist.threads.run(2, program)[0] == 4.0
 
 
-# ---- ranks that are late or gone ----------------------------------------------------------------------
+# ---- ranks that are late or gone -----------------------------------------------------------------
 
 
 def test_a_timeout_names_the_ranks_that_are_missing_and_reaches_them_too():
@@ -233,7 +234,9 @@ def test_a_program_that_raises_ends_the_world_with_its_rank_and_cause():
             raise KeyError("no such sample")
         comm.barrier()
 
-    with pytest.raises(dist.ProgramError, match="rank 1 of 3 failed: KeyError: 'no such sample'") as e:
+    with pytest.raises(
+        dist.ProgramError, match="rank 1 of 3 failed: KeyError: 'no such sample'"
+    ) as e:
         dist.threads.run(3, program)
     assert e.value.rank == 1 and isinstance(e.value.__cause__, KeyError)
     for rank in (0, 2):

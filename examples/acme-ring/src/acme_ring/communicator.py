@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import fl_tensor as ft
-from fl_dist import Communicator, Deadline, launch, reduction
-from fl_tensor import Tensor
-
 from acme_ring import wire
 from acme_ring.ring import Place, connect
+from fl_dist import Communicator, Deadline, launch, reduction
+from fl_tensor import Tensor
 
 _STEP = (1 << 16) - 1  # the highest tag: the defaults use low ones, users stay below 2**15
 

@@ -8,10 +8,9 @@ import socket
 import threading
 from collections import deque
 
-from fl_dist import Deadline, PeerError
-
 from acme_ring import wire
 from acme_ring.wire import Frame
+from fl_dist import Deadline, PeerError
 
 
 class Place:

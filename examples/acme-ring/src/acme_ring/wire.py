@@ -14,7 +14,7 @@ _HEADER = struct.Struct("!BiiIIQ")
 
 
 class Frame(NamedTuple):
-    """``text`` is dtype and shape of DATA, the cause of FAILED. ENDED and FAILED go to every rank."""
+    """``text``: dtype and shape of DATA, the cause of FAILED. ENDED and FAILED go to every rank."""
 
     kind: int
     src: int

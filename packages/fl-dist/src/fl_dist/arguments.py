@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fl_tensor import Tensor
-
 from fl_dist import reduction
 from fl_dist.errors import ArgumentError
+from fl_tensor import Tensor
 
 #: User tags are below this; larger ones carry the collectives that are built from send and recv.
 TAG_LIMIT = 1 << 15

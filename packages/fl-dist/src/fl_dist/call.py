@@ -6,9 +6,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fl_tensor import Tensor
-
 from fl_dist.errors import MismatchError
+from fl_tensor import Tensor
 
 _SHAPES_MAY_DIFFER = frozenset({"all_to_all"})
 _PARAMETERS_MAY_DIFFER = frozenset({"split"})
@@ -36,7 +35,7 @@ class Call:
         return "collectives" if self.number else (self.operation, *self.parameters.values())
 
     def describe(self) -> str:
-        """``all_reduce #3 of float32 (2, 3), op='sum'``: equal on all ranks iff their calls agree."""
+        """``all_reduce #3 of float32 (2, 3), op='sum'``: equal on all ranks iff they agree."""
         if self.operation in _SHAPES_MAY_DIFFER:
             text = f"{self.title} of {self.values[0].dtype}"
         elif self.values:

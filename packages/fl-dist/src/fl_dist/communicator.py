@@ -5,24 +5,24 @@ A communicator connects the ranks 0 .. world_size - 1 of one program. Every rank
 
 What a user may rely on:
 
-* Values in, values out. No call changes an operand; a result is a new Tensor that nobody else holds,
-  with the operand's dtype, backend and device. Only Tensors travel, so a gradient tape ends here.
+* Values in, values out. No call changes an operand; a result is a new Tensor that nobody else
+  holds, with the operand's dtype, backend and device. Only Tensors travel; a tape ends here.
 * ``all_reduce`` and ``all_reduce_many`` give every rank the same bits, and the same bits each time.
 * Arguments are checked before anything is sent: a call refused with ArgumentError or DTypeError
   leaves the ranks in step.
 * Nothing hangs. ``timeout`` (seconds, default ``Communicator.timeout``) ends in DistTimeoutError; a
   rank that is gone gives PeerError with its number and its reason.
-* ``async_op=True`` returns a ``Work`` at once (``wait``, ``done``, ``error``, ``result``); collectives
-  complete as if they had been called one after another.
+* ``async_op=True`` returns a ``Work`` at once (``wait``, ``done``, ``error``, ``result``);
+  collectives complete as if they had been called one after another.
 * Calls on one communicator come from one thread of the rank at a time.
 
 Reductions: ``sum``, ``mean`` (floating dtypes), ``max``, ``min`` (NaN wins), ``prod``.
 
 Capabilities an author may declare in ``capabilities``:
 
-``"agreement"``  ranks that disagree on a collective (order, operation, shape, dtype, parameters) all
-                 get MismatchError, naming what each did, and are in step afterwards. The default
-                 costs one message to rank 0 and one back per collective.
+``"agreement"``  ranks that disagree on a collective (order, operation, shape, dtype, parameters)
+                 all get MismatchError, naming what each did, and are in step afterwards. The
+                 default costs one message to rank 0 and one back per collective.
 ``"ordered"``    reductions combine in rank order, ((x0 + x1) + x2) + ..., to the bit.
 """
 
@@ -32,13 +32,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
-from fl_tensor import Tensor
-
 from fl_dist import arguments, derived
 from fl_dist.call import Call
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, DistTimeoutError, PeerError, one_line
 from fl_dist.work import Lanes, Work
+from fl_tensor import Tensor
 
 # Any, so that `comm.all_reduce(x).sum()` type-checks: with async_op=True it is a Work of that.
 TensorOrWork: TypeAlias = Any
@@ -64,20 +63,20 @@ class Communicator(ABC):
         self._broken: str | None = None
         self._channels = 1  # numbers given to the groups that `split` made
 
-    # ---- you must write these ----------------------------------------------------------------
+    # ---- you must write these --------------------------------------------------------------------
 
     @classmethod
     @abstractmethod
     def run(
         cls, world_size: int, fn: Callable[..., Any], *args: Any, timeout: float | None = None
     ) -> list[Any]:
-        """Launch ``fn(communicator, *args)`` on every rank of a new world; the results in rank order.
+        """Launch ``fn(communicator, *args)`` on every rank of a new world; results in rank order.
 
-        A program that raises makes the others fail with PeerError; ``run`` then raises ProgramError.
-        ``timeout`` becomes the default of the communicators. Each rank starts in a copy of the
-        caller's context with a random generator of its own (``fl_dist.launch`` does both). A launcher
-        that starts processes may ask for what pickle can carry: ``fn`` a module's function, arguments
-        and results plain data. The conformance kit keeps to that.
+        A program that raises makes the others fail with PeerError; ``run`` then raises
+        ProgramError. ``timeout`` becomes the default of the communicators. Each rank starts in a
+        copy of the caller's context with a random generator of its own (``fl_dist.launch`` does
+        both). A launcher that starts processes may ask for what pickle can carry: ``fn`` a module's
+        function, arguments and results plain data. The conformance kit keeps to that.
         """
 
     @abstractmethod
@@ -93,11 +92,11 @@ class Communicator(ABC):
     def do_recv(self, src: int, tag: int, deadline: Deadline) -> Tensor:
         """The next message of rank ``src`` with ``tag``; on the default backend and device.
 
-        Raises ``deadline.error(...)`` when time is up and PeerError as soon as ``src`` is known to be
-        gone (or any rank whose end dooms the world).
+        Raises ``deadline.error(...)`` when time is up, and PeerError as soon as ``src`` is known to
+        be gone (or any rank whose end dooms the world).
         """
 
-    # ---- you get these for free --------------------------------------------------------------
+    # ---- you get these for free ------------------------------------------------------------------
     # What users call: arguments are checked and numbered here, then `start` takes over.
 
     def all_reduce(
@@ -178,14 +177,16 @@ class Communicator(ABC):
     def split(
         self, color: int | None, key: int = 0, *, timeout: float | None = None
     ) -> Communicator | None:
-        """A communicator for the ranks of one ``color`` (>= 0), ranked by ``key``, then by rank here.
+        """A communicator for the ranks of one ``color`` (>= 0), in order of ``key``, then of rank.
 
         None for a rank that passes ``color=None``. Both communicators stay usable, independently.
         """
         if color is not None and arguments.integer("split", "color", color) < 0:
             raise arguments.ArgumentError(f"[split] color {color}: colors are >= 0, or None")
         key = arguments.integer("split", "key", key)
-        part: Communicator | None = self._collective("split", (), False, timeout, color=color, key=key)
+        part: Communicator | None = self._collective(
+            "split", (), False, timeout, color=color, key=key
+        )
         if part is not None:
             part.timeout = self.timeout
         return part
@@ -199,7 +200,7 @@ class Communicator(ABC):
         async_op: bool = False,
         timeout: float | None = None,
     ) -> NothingOrWork:
-        """Hand ``x`` to rank ``dst`` (not this one), which gets it from ``recv``. Does not wait for it."""
+        """Hand ``x`` to rank ``dst`` (not this one) without waiting for its ``recv``."""
         x = arguments.tensor("send", x)
         dst = arguments.peer("send", "dst", dst, self.rank, self.world_size)
         call = Call("send", (x,), {"dst": dst, "tag": arguments.tag("send", tag)})
@@ -222,7 +223,8 @@ class Communicator(ABC):
         errors: list[Exception] = []
         for work in works:
             try:
-                work.wait(timeout)
+                if not work.settled:
+                    work.wait(timeout)
             except Exception as error:
                 errors.append(error)
         if errors:
@@ -238,9 +240,7 @@ class Communicator(ABC):
     def do_all_reduce(self, x: Tensor, op: str, deadline: Deadline) -> Tensor:
         return derived.all_reduce(self, x, op, deadline)
 
-    def do_all_reduce_many(
-        self, xs: Sequence[Tensor], op: str, deadline: Deadline
-    ) -> list[Tensor]:
+    def do_all_reduce_many(self, xs: Sequence[Tensor], op: str, deadline: Deadline) -> list[Tensor]:
         return derived.all_reduce_many(self, xs, op, deadline)
 
     def do_broadcast(self, x: Tensor, root: int, deadline: Deadline) -> Tensor:
@@ -298,7 +298,7 @@ class Communicator(ABC):
                 self._broken = one_line(error)
             raise
 
-    # ---- not part of the contract --------------------------------------------------------------
+    # ---- not part of the contract ----------------------------------------------------------------
 
     def _collective(
         self,
@@ -318,7 +318,7 @@ class Communicator(ABC):
         work = self.start(call, deadline, inline=not async_op)
         if not async_op:
             return work.wait()
-        self._under_way = [w for w in self._under_way if not w.done or w.error is not None]
+        self._under_way = [w for w in self._under_way if not w.settled]
         self._under_way.append(work)
         return work
 

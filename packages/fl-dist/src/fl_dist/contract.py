@@ -10,14 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fl_memory import contract as pinned
-
 from fl_dist import reduction
 from fl_dist.arguments import TAG_LIMIT
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.reducer import Reducer
 from fl_dist.work import Work
+from fl_memory import contract as pinned
 
 PATH = Path(__file__).parent / "contracts" / "dist-1.0.json"
 

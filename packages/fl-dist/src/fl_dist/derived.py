@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import fl_tensor as ft
-from fl_tensor import DType, Tensor
-
 from fl_dist import reduction
 from fl_dist.arguments import TAG_LIMIT
 from fl_dist.call import compare
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError
 from fl_dist.values import beside, fresh, pack_text, unpack_text
+from fl_tensor import DType, Tensor
 
 if TYPE_CHECKING:
     from fl_dist.communicator import Communicator
@@ -63,9 +62,7 @@ def broadcast(comm: Communicator, x: Tensor, root: int, deadline: Deadline) -> T
     return fresh(x)
 
 
-def reduce(
-    comm: Communicator, x: Tensor, op: str, root: int, deadline: Deadline
-) -> Tensor | None:
+def reduce(comm: Communicator, x: Tensor, op: str, root: int, deadline: Deadline) -> Tensor | None:
     """The root takes the values in rank order, whatever the order of their arrival."""
     if comm.rank != root:
         comm.do_send(x, root, REDUCE, deadline)
@@ -78,13 +75,13 @@ def reduce(
     return fresh(reduction.finish(op, total, comm.world_size))
 
 
-def all_gather(comm: Communicator, x: Tensor, deadline: Deadline, tag: int = GATHER) -> list[Tensor]:
+def all_gather(
+    comm: Communicator, x: Tensor, deadline: Deadline, tag: int = GATHER
+) -> list[Tensor]:
     return _exchange(comm, [x] * comm.world_size, tag, deadline)
 
 
-def reduce_scatter(
-    comm: Communicator, xs: Sequence[Tensor], op: str, deadline: Deadline
-) -> Tensor:
+def reduce_scatter(comm: Communicator, xs: Sequence[Tensor], op: str, deadline: Deadline) -> Tensor:
     return reduction.fold(op, _exchange(comm, xs, EXCHANGE, deadline))
 
 

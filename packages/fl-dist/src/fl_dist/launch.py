@@ -8,15 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import fl_tensor as ft
-
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.errors import ArgumentError, ProgramError
 
 
-def check(
-    communicator: type[Communicator], world_size: int, timeout: float | None = None
-) -> None:
+def check(communicator: type[Communicator], world_size: int, timeout: float | None = None) -> None:
     """Raise ArgumentError for a world that cannot be launched."""
     Deadline(timeout, "[run]")
     if isinstance(world_size, bool) or not isinstance(world_size, int) or world_size < 1:

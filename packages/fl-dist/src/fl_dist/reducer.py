@@ -10,10 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import fl_tensor as ft
-from fl_tensor import Tensor
-
 from fl_dist.communicator import Communicator
 from fl_dist.errors import ArgumentError
+from fl_tensor import Tensor
 
 
 class Reducer(ABC):
@@ -61,8 +60,8 @@ class InlineReducer(Reducer):
 def average_gradients(
     communicator: Communicator, gradients: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
-    """The mean over ranks of each gradient, in one ``all_reduce_many``. None (no gradient) stays None
-    and must be None on every rank: MismatchError otherwise."""
+    """The mean over ranks of each gradient, in one ``all_reduce_many``. None (no gradient) stays
+    None and must be None on every rank: MismatchError otherwise."""
     present = [g for g in gradients if g is not None]
     averaged = iter(communicator.all_reduce_many(present, "mean"))
     return [None if g is None else next(averaged) for g in gradients]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import fl_tensor as ft
-from fl_tensor import DType, Tensor
-
 from fl_dist.errors import ArgumentError, DTypeError
+from fl_tensor import DType, Tensor
 
 _STEP: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "sum": lambda x, y: ft.add(x, y),  # looked up per call, so that an override is seen
@@ -23,7 +22,7 @@ OPS = tuple(_STEP)
 
 
 def check(operation: str, op: str, dtype: DType | None = None) -> str:
-    """``op`` itself. Raises ArgumentError for an unknown name, DTypeError where it has no meaning."""
+    """``op`` itself. ArgumentError for an unknown name, DTypeError where it has no meaning."""
     if not isinstance(op, str) or op not in _STEP:
         raise ArgumentError(f"[{operation}] op {op!r}: reductions are {', '.join(OPS)}")
     if dtype is not None and dtype.kind not in _KINDS[op]:

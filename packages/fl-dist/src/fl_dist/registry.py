@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from fl_dist.communicator import Communicator
 from fl_memory.contract import Version
 from fl_memory.plugins import Registry
-
-from fl_dist.communicator import Communicator
 
 REGISTRY = Registry(
     group="fl.dist.v1",

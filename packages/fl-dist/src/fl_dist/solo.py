@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
-from fl_tensor import Tensor
-
 from fl_dist import launch
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError
+from fl_tensor import Tensor
 
 
 class LocalCommunicator(Communicator):

@@ -11,18 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from fl_tensor import Tensor
-
 from fl_dist import launch, meaning
 from fl_dist.call import Call
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.work import Work
 from fl_dist.world import Posted, World
+from fl_tensor import Tensor
 
 
 class ThreadsCommunicator(Communicator):
-    """One rank of ``run``, or of a part of it: ``ranks`` says which of the world, in which order."""
+    """One rank of ``run``, or of a part of it: ``ranks`` are those of the world, in their order."""
 
     CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
     name = "threads"
@@ -62,10 +61,10 @@ class ThreadsCommunicator(Communicator):
 
     def start(self, call: Call, deadline: Deadline, inline: bool) -> Work:
         if call.operation == "send":
-            self.do_send(*call.values, *call.parameters.values(), deadline)
+            self.do_send(call.values[0], call.parameters["dst"], call.parameters["tag"], deadline)
             return Work(call.title).succeed(None)
         if call.operation == "recv":
-            return self._take(*call.parameters.values(), deadline)
+            return self._take(call.parameters["src"], call.parameters["tag"], deadline)
         results = self._parts if call.operation == "split" else meaning.results
         key = (self._channel, call.number)
         return self._world.meet(key, self._ranks, self._me, call, deadline, results)

@@ -7,7 +7,7 @@ from fl_tensor import Tensor
 
 
 def fresh(x: Tensor) -> Tensor:
-    """The same value in a handle of its own, which its holder may rebind (``y[0] = 1``, ``y += 1``)."""
+    """The same value in a handle of its own, to be rebound by its holder alone (``y[0] = 1``)."""
     return Tensor(x.adapter, x.backend)
 
 

@@ -23,6 +23,7 @@ class Work:
         self._settled = threading.Event()
         self._result: Any = None
         self._error: BaseException | None = None
+        self._seen = False  # somebody was told the error
 
     # ---- users
 
@@ -34,16 +35,25 @@ class Work:
     @property
     def error(self) -> BaseException | None:
         """The exception it ended with; None while it is under way and when it went well."""
-        return self._error if self.done else None
+        if not self.done:
+            return None
+        self._seen = True
+        return self._error
 
     @property
     def result(self) -> Any:
         """What the operation returns. Raises its exception, or DistError while it is under way."""
         if not self.done:
             raise DistError(f"{self.what} is still under way: call wait() first")
+        self._seen = True
         if self._error is not None:
             raise self._error
         return self._result
+
+    @property
+    def settled(self) -> bool:
+        """Whether nobody needs to wait for it any more: done, and its error, if any, is known."""
+        return self.done and (self._error is None or self._seen)
 
     def wait(self, timeout: float | None = None) -> Any:
         """Block until it has ended and return ``result``.
@@ -74,8 +84,8 @@ class Work:
 
 class Lanes:
     """Runs blocking operations as Works. Within a lane they run one by one, in the order of their
-    submission (collectives must); lanes do not wait for one another (a posted ``recv`` must not hold
-    up an ``all_reduce``). A lane has a thread only while it has work.
+    submission (collectives must); lanes do not wait for one another (a posted ``recv`` must not
+    hold up an ``all_reduce``). A lane has a thread only while it has work.
     """
 
     def __init__(self) -> None:

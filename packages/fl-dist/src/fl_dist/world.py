@@ -13,16 +13,16 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from fl_tensor import Tensor
-
 from fl_dist.call import Call, compare
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, DistTimeoutError, MismatchError, PeerError, one_line
 from fl_dist.values import fresh
 from fl_dist.work import Work
+from fl_tensor import Tensor
 
 #: All ranks must have been seen waiting for one another, with nothing happening, this many seconds.
 QUIET = 0.25
+
 
 class Posted(Work):
     """A Work that other ranks settle.
@@ -48,19 +48,19 @@ class Posted(Work):
         self.withdraw = withdraw
 
     @property
-    def settled(self) -> bool:
+    def over(self) -> bool:
         return self._settled.is_set()
 
     @property
     def done(self) -> bool:
-        if not self.settled:
+        if not self.over:
             with self.world.changed:
                 self.world.judge(self)
-        return self.settled
+        return self.over
 
     def wait(self, timeout: float | None = None) -> Any:
         self.world.wait(self, timeout)
-        if not self.settled:
+        if not self.over:
             raise DistTimeoutError(f"{self.what} is still under way after {timeout:g} s")
         return self.result
 
@@ -166,7 +166,7 @@ class World:
             def withdraw(work: Posted, reason: str) -> None:
                 meeting.given_up = meeting.given_up or reason
                 for other in meeting.works.values():
-                    if other is not work and not other.settled:
+                    if other is not work and not other.over:
                         other.fail(DistTimeoutError(f"{other.deadline.where}: {reason}"))
 
             work = Posted(self, rank, call.describe(), deadline, meeting.missing, withdraw)
@@ -233,7 +233,7 @@ class World:
             if limit is not None:
                 left = max(0.0, limit - time.monotonic())
                 pause = left if pause is None else min(pause, left)
-            if work.settled or (limit is not None and time.monotonic() >= limit):
+            if work.over or (limit is not None and time.monotonic() >= limit):
                 return
             self.changed.wait(pause)
 
@@ -251,15 +251,14 @@ class World:
     def judge(self, work: Posted) -> None:
         """Fail ``work`` (under the lock) if waiting for it makes no sense any more."""
         awaited = work.awaited()
-        if work.settled or not awaited:  # when all have come, the last one is computing
+        if work.over or not awaited:  # when all have come, the last one is computing
             return
         where = work.deadline.where
         ended = [rank for rank in awaited if rank in self._ended]
         if self._failure is not None:
-            self._give_up({work: PeerError(where, *self._failure)}, "a rank failed")
+            work.fail(PeerError(where, *self._failure))
         elif ended:
-            why = "its program ended without taking part"
-            self._give_up({work: PeerError(where, ended[0], why)}, f"rank {ended[0]} ended")
+            work.fail(PeerError(where, ended[0], "its program ended without taking part"))
         elif self._all_blocked():
             texts = [
                 f"waits in {self._blocked[rank].what}" if rank in self._blocked else "ended"
@@ -283,7 +282,7 @@ class World:
 
     def _all_blocked(self) -> bool:
         waiting = self._blocked.keys() | self._ended
-        settled = any(work.settled for work in self._blocked.values())
+        settled = any(work.over for work in self._blocked.values())
         if self._helpers or settled or len(waiting) < self.size:
             self._quiet = None
             return False

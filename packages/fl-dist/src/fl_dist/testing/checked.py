@@ -15,17 +15,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import fl_tensor as ft
-from fl_tensor import Tensor
-
 from fl_dist import derived, meaning
 from fl_dist.arguments import TAG_LIMIT
 from fl_dist.call import Call
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, MismatchError
-from fl_dist.testing.compare import digest, difference, handles
+from fl_dist.testing.compare import difference, digest, handles
 from fl_dist.values import pack_text, unpack_text
 from fl_dist.work import Work
+from fl_tensor import Tensor
 
 AGREE, GATHER, RESULTS = range(TAG_LIMIT + 64, TAG_LIMIT + 67)
 
@@ -70,8 +69,8 @@ class CheckedCommunicator(Communicator):
     def _issue(self, call: Call, async_op: bool, timeout: float | None) -> Any:
         if not self._caller.acquire(blocking=False):
             raise DistError(
-                f"[{call.title}] rank {self.rank} of {self.world_size}: another thread of this rank "
-                "is in a call of this communicator; use async_op=True, or split one off for it"
+                f"[{call.title}] rank {self.rank} of {self.world_size}: another thread of this "
+                "rank is in a call of this communicator; use async_op=True, or give it a split"
             )
         try:
             return super()._issue(call, async_op, timeout)
@@ -85,7 +84,7 @@ class CheckedCommunicator(Communicator):
             call.lane, call.title, lambda: self._perform(call, deadline, inline), inline
         )
 
-    # ---- the checks ----------------------------------------------------------------------------
+    # ---- the checks ------------------------------------------------------------------------------
 
     def _perform(self, call: Call, deadline: Deadline, inline: bool) -> Any:
         before = [digest(x) for x in call.values]
@@ -197,7 +196,7 @@ class _Wrapped:
 
 
 def checked(kind: type[Communicator]) -> type[CheckedCommunicator]:
-    """``kind`` with every communicator of its ``run`` wrapped: ``checked(Mine).run(4, program)``."""
+    """``kind`` with the communicators of its ``run`` wrapped: ``checked(Mine).run(4, program)``."""
 
     class Checked(CheckedCommunicator):
         CONTRACT: ClassVar[tuple[int, int]] = (1, 0)

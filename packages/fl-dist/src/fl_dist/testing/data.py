@@ -22,8 +22,8 @@ _STEP: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def flat(rank: int, spec: Spec) -> list[Any]:
-    """Small whole numbers (1 to 3, negative as well where the dtype allows), so that every reduction
-    of up to four of them is exact in every dtype."""
+    """Small whole numbers (1 to 3, negative as well where the dtype allows), so that every
+    reduction of up to four of them is exact in every dtype."""
     shape, dtype = spec
     values = [(5 * rank + 3 * i + i // 3) % 3 + 1 for i in range(math.prod(shape))]
     if dtype == "bool":
@@ -67,7 +67,9 @@ def left_fold(world_size: int, op: str, dtype: str, count: int) -> bytes:
     def rounded(value: float) -> float:
         return float(struct.unpack(code, struct.pack(code, value))[0])
 
-    rows = [struct.unpack(f"{count}{code}", random_bytes(r, dtype, count)) for r in range(world_size)]
+    rows = [
+        struct.unpack(f"{count}{code}", random_bytes(r, dtype, count)) for r in range(world_size)
+    ]
     total = list(rows[0])
     for row in rows[1:]:
         total = [rounded(_STEP[op](x, y)) for x, y in zip(total, row)]

@@ -7,20 +7,17 @@ processes. Operands come from ``fl_dist.testing.data``, where the expectations c
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import fl_tensor as ft
-from fl_tensor import Tensor
-
 from fl_dist import derived
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
-from fl_dist.errors import FlError, MismatchError
+from fl_dist.errors import DistError, DistTimeoutError
 from fl_dist.testing.data import Plain, Spec, flat, random_bytes
 from fl_dist.work import Work
-
-SHORT = 0.2
+from fl_tensor import Tensor
 
 
 def plain(x: Tensor | None) -> Plain | None:
@@ -107,15 +104,19 @@ def own_and_derived(comm: Communicator) -> list[tuple[str, Any, Any]]:
     xs = [operand(comm.rank + n * i, spec) for i, spec in enumerate(specs)]
     x = xs[0]
     limit = Deadline(60.0, "[own_and_derived]")
+    derived.barrier(comm, limit)
     pairs: list[tuple[str, Any, Any]] = [
         ("all_reduce", comm.all_reduce(x), derived.all_reduce(comm, x, "sum", limit)),
-        ("all_reduce_many", comm.all_reduce_many(xs), derived.all_reduce_many(comm, xs, "sum", limit)),
+        (
+            "all_reduce_many",
+            comm.all_reduce_many(xs),
+            derived.all_reduce_many(comm, xs, "sum", limit),
+        ),
         ("broadcast", comm.broadcast(x, n - 1), derived.broadcast(comm, x, n - 1, limit)),
         ("reduce", comm.reduce(x, "max", n - 1), derived.reduce(comm, x, "max", n - 1, limit)),
         ("all_gather", comm.all_gather(x), derived.all_gather(comm, x, limit)),
         ("reduce_scatter", comm.reduce_scatter(xs), derived.reduce_scatter(comm, xs, "sum", limit)),
         ("all_to_all", comm.all_to_all(xs), derived.all_to_all(comm, xs, limit)),
-        ("barrier", comm.barrier(), derived.barrier(comm, limit)),
     ]
     return [(name, plain_result(own), plain_result(other)) for name, own, other in pairs]
 
@@ -130,6 +131,24 @@ def messages(comm: Communicator, specs: Sequence[Spec]) -> list[Plain | None]:
         for i, spec in enumerate(specs):
             comm.send(operand(comm.rank + i, spec), other)
     return [plain(comm.recv(other)) for other in others for _ in specs]
+
+
+def every_dtype(comm: Communicator) -> dict[str, bool]:
+    """For each dtype of the backend in use: do its bits survive a broadcast, a gather, a message?"""
+    last, intact = comm.world_size - 1, {}
+    for dtype in sorted(ft.current_backend().dtypes, key=str):
+        count = 3 * dtype.itemsize
+        sent = [bytes((r + i * i) % 2 for i in range(count)) for r in range(last + 1)]
+        x = ft.frombytes(sent[comm.rank], (3,), dtype)
+        got = [comm.broadcast(x, last), *comm.all_gather(x)]
+        want = [sent[last], *sent]
+        if last:
+            comm.send(x, (comm.rank + 1) % (last + 1))
+            got.append(comm.recv((comm.rank - 1) % (last + 1)))
+            want.append(sent[comm.rank - 1])
+        same = [bytes(y.tobytes()) for y in got] == want
+        intact[str(dtype)] = same and all(y.dtype is dtype for y in got)
+    return intact
 
 
 def tags(comm: Communicator) -> list[float]:
@@ -161,6 +180,7 @@ def posted_receives(comm: Communicator) -> dict[str, Any]:
     second = comm.recv(peer, async_op=True)
     total = comm.all_reduce(ft.asarray(1.0)).item()
     early = first.done
+    comm.barrier()
     for value in (10.0, 20.0):
         sent = comm.send(ft.asarray(value + comm.rank), peer, async_op=True)
         sent.wait()
@@ -190,7 +210,30 @@ def barrier_times(comm: Communicator) -> tuple[float, float]:
     return came, time.time()
 
 
-# ---- parts ------------------------------------------------------------------------------------------
+def wait_with_limit(comm: Communicator) -> list[bool]:
+    """A wait that gives up leaves the operation under way."""
+    if comm.rank != 0:
+        comm.recv(0, tag=9)
+        comm.barrier()
+        return []
+    work = comm.barrier(async_op=True)
+    found = [_raises(DistTimeoutError, lambda: work.wait(0.05))]
+    found.append(_raises(DistError, lambda: work.result))
+    for other in range(1, comm.world_size):
+        comm.send(ft.asarray(0.0), other, tag=9)
+    work.wait()
+    return [*found, work.done, work.error is None]
+
+
+def _raises(kind: type[Exception], action: Callable[[], Any]) -> bool:
+    try:
+        action()
+    except kind:
+        return True
+    return False
+
+
+# ---- parts ---------------------------------------------------------------------------------------
 
 
 def split_world(
@@ -225,144 +268,8 @@ def split_again(comm: Communicator) -> list[Any]:
     return heard
 
 
-# ---- randomness --------------------------------------------------------------------------------------
+# ---- randomness ----------------------------------------------------------------------------------
 
 
 def random_numbers(comm: Communicator) -> list[float]:
     return list(ft.rand((8,)).tolist())
-
-
-# ---- what must fail ------------------------------------------------------------------------------------
-
-
-def error_of(action: Any) -> tuple[list[str], str]:
-    """The names of the classes of the exception, and its text; ``([], "")`` when there is none."""
-    try:
-        action()
-    except Exception as error:
-        kinds = [kind.__name__ for kind in type(error).__mro__]
-        return (kinds if isinstance(error, FlError) else ["foreign", *kinds]), str(error)
-    return [], ""
-
-
-def refused(comm: Communicator) -> dict[str, tuple[list[str], str]]:
-    """Calls with wrong arguments; then the ranks must still be in step."""
-    x, n = ft.asarray([1.0, 2.0]), comm.world_size
-    counts = ft.asarray([1, 2])
-    other = (comm.rank + 1) % n
-    any_comm: Any = comm  # what a type checker would refuse
-    found = {
-        "unknown op": error_of(lambda: comm.all_reduce(x, "median")),
-        "mean of integers": error_of(lambda: comm.all_reduce(counts, "mean")),
-        "sum of bools": error_of(lambda: comm.reduce(x < 2.0, "sum")),
-        "not a tensor": error_of(lambda: any_comm.all_reduce([1.0, 2.0])),
-        "a tensor for a list": error_of(lambda: any_comm.all_reduce_many(x)),
-        "list too long": error_of(lambda: comm.all_to_all([x] * (n + 1))),
-        "list too short": error_of(lambda: comm.reduce_scatter([x] * (n - 1))),
-        "root too large": error_of(lambda: comm.broadcast(x, n)),
-        "root negative": error_of(lambda: comm.reduce(x, "sum", -1)),
-        "root not an int": error_of(lambda: any_comm.broadcast(x, 0.0)),
-        "destination too large": error_of(lambda: comm.send(x, n)),
-        "source negative": error_of(lambda: comm.recv(-1)),
-        "send to itself": error_of(lambda: comm.send(x, comm.rank)),
-        "tag too large": error_of(lambda: comm.send(x, other, tag=1 << 15)),
-        "tag negative": error_of(lambda: comm.recv(other, tag=-1)),
-        "negative color": error_of(lambda: comm.split(-2)),
-        "timeout zero": error_of(lambda: comm.barrier(timeout=0)),
-    }
-    in_step = comm.all_reduce(ft.asarray(1.0)).item() == n
-    found["in step afterwards"] = ([], "") if in_step else (["out of step"], "")
-    return found
-
-
-MISMATCHES: dict[str, tuple[str, str]] = {
-    # what rank 0 does, what the others do: (operation, text that names it)
-    "operation": ("all_reduce", "barrier"),
-    "order": ("broadcast", "all_gather"),
-    "shape": ("all_reduce float32 (3,)", "all_reduce float32 (2,)"),
-    "number of axes": ("all_gather float32 (1,)", "all_gather float32 ()"),
-    "dtype": ("all_reduce float32 (3,)", "all_reduce int32 (3,)"),
-    "op": ("all_reduce sum", "all_reduce max"),
-    "root": ("broadcast 0", "broadcast 1"),
-    "count": ("all_reduce_many 2", "all_reduce_many 3"),
-}
-
-
-def mismatched(comm: Communicator, kind: str) -> tuple[list[str], str, bool]:
-    """Rank 0 makes one call, the others another one. The error here, and whether all go on in step."""
-    text = MISMATCHES[kind][0 if comm.rank == 0 else 1]
-    kinds, message = error_of(lambda: _call(comm, text))
-    in_step = comm.all_reduce(ft.asarray(1.0)).item() == comm.world_size
-    return kinds, message, in_step
-
-
-def _call(comm: Communicator, text: str) -> Any:
-    name, _, rest = text.partition(" ")
-    x = ft.asarray([1.0, 2.0, 3.0])
-    if name == "barrier":
-        return comm.barrier()
-    if name == "broadcast":
-        return comm.broadcast(x, int(rest or 0))
-    if name == "all_reduce_many":
-        return comm.all_reduce_many([x] * int(rest))
-    if rest in ("sum", "max"):
-        return comm.all_reduce(x, rest)
-    if rest:
-        dtype, _, shape = rest.partition(" ")
-        sizes = tuple(int(size) for size in shape.strip("(),").split(",") if size)
-        x = ft.zeros(sizes, ft.dtype(dtype))
-    return getattr(comm, name)(x)
-
-
-def mismatched_async(comm: Communicator) -> bool:
-    """The error of an asynchronous call comes with its Work."""
-    shape = (2,) if comm.rank == 0 else (3,)
-    work = comm.all_reduce(ft.zeros(shape), async_op=True)
-    kinds, _ = error_of(work.wait)
-    return MismatchError.__name__ in kinds and work.done and isinstance(work.error, MismatchError)
-
-
-def late(comm: Communicator, name: str) -> tuple[list[str], str, float]:
-    """The last rank comes too late for what the others allow."""
-    started = time.monotonic()
-    if comm.rank == comm.world_size - 1:
-        time.sleep(3 * SHORT)
-        return [], "", 0.0
-    if name == "recv":
-        kinds, text = error_of(lambda: comm.recv(comm.world_size - 1, timeout=SHORT))
-    else:
-        kinds, text = error_of(lambda: comm.barrier(timeout=SHORT))
-    return kinds, text, time.monotonic() - started
-
-
-def wait_with_limit(comm: Communicator) -> list[Any]:
-    """A wait that gives up leaves the operation under way."""
-    if comm.rank != 0:
-        comm.recv(0, tag=9)
-        comm.barrier()
-        return []
-    work = comm.barrier(async_op=True)
-    kinds, _ = error_of(lambda: work.wait(SHORT / 4))
-    unfinished = error_of(lambda: work.result)[0]
-    for other in range(1, comm.world_size):
-        comm.send(ft.asarray(0.0), other, tag=9)
-    work.wait()
-    return ["DistTimeoutError" in kinds, "DistError" in unfinished, work.done, work.error is None]
-
-
-def one_dies(comm: Communicator, waiting_in: str, victim: int) -> None:
-    comm.barrier()
-    if comm.rank == victim:
-        raise ValueError("planted failure")
-    if waiting_in == "recv":
-        comm.recv(victim)
-    elif waiting_in == "async":
-        comm.all_reduce(ft.asarray(1.0), async_op=True).wait()
-    else:
-        comm.all_reduce(ft.asarray(1.0))
-
-
-def one_leaves(comm: Communicator) -> None:
-    """The last rank's program ends although the others still expect it."""
-    if comm.rank != comm.world_size - 1:
-        comm.barrier()

@@ -4,47 +4,34 @@
         communicator = MyCommunicator
 
 Each test launches programs with ``communicator.run`` in worlds of 1 to 4 ranks. Sizes that
-``communicator.offers`` refuses are skipped, and so are capabilities it does not declare.
+``communicator.offers`` refuses are left out, and capabilities it does not declare are skipped.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from fl_memory.testing.kit import Suite, requires
 
 from fl_dist.communicator import Communicator
 from fl_dist.contract import CAPABILITIES
-from fl_dist.errors import ProgramError
 from fl_dist.reduction import OPS
 from fl_dist.testing import data, programs
 from fl_dist.testing.data import Spec
+from fl_dist.testing.suite_errors import FailureTests, worlds
+from fl_memory.testing.kit import Suite, requires
 
 SHAPES = [(), (0,), (3,), (2, 3), (0, 2), (5, 1, 2)]
 DTYPES = ["float32", "int32", "int64", "uint8"]
-PROMPT = 5.0  # seconds in which bad news must have spread
-
-worlds = pytest.mark.parametrize("world_size", [1, 2, 3, 4])
-several = pytest.mark.parametrize("world_size", [2, 3, 4])
 both_ways = pytest.mark.parametrize("async_op", [False, True], ids=["blocking", "async"])
 
 
-class CommunicatorSuite(Suite):
+class CommunicatorSuite(FailureTests, Suite):
     """Subclass, name it ``Test...``, set ``communicator`` to the class under test."""
 
-    communicator: ClassVar[type[Communicator]]
     #: The class attribute that names the implementation.
     __fl_implementation__ = "communicator"
-
-    def launch(self, world_size: int, program: Callable[..., Any], *args: Any) -> list[Any]:
-        """``run`` with a limit on waiting, so that a communicator that hangs fails instead."""
-        kind = type(self).communicator
-        if not kind.offers(world_size):
-            pytest.skip(f"{kind.name} offers no world of size {world_size}")
-        return kind.run(world_size, program, *args, timeout=30.0)
 
     def collective(
         self,
@@ -67,7 +54,7 @@ class CommunicatorSuite(Suite):
             assert report.get("same backend and device", True), f"rank {rank}: moved"
             assert all(report["work"]), f"rank {rank}: Work misbehaves: {report['work']}"
 
-    # ---- the class and its launcher ----------------------------------------------------------
+    # ---- the class and its launcher --------------------------------------------------------------
 
     def test_declares_known_capabilities(self) -> None:
         kind = type(self).communicator
@@ -77,19 +64,19 @@ class CommunicatorSuite(Suite):
         unknown = set(kind.capabilities) - set(CAPABILITIES)
         assert not unknown, f"capabilities are {sorted(CAPABILITIES)}"
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     def test_run_gives_every_rank_its_number_and_arguments(self, world_size: int) -> None:
         found = self.launch(world_size, programs.introduce, "a", 2)
         assert found == [(rank, world_size, "a", 2) for rank in range(world_size)]
 
-    @pytest.mark.parametrize("world_size", [0, -1, "2", None, True], ids=str)
-    def test_run_refuses_a_world_size_that_is_none(self, world_size: Any) -> None:
+    @pytest.mark.parametrize("wrong", [0, -1, "2", None, True], ids=str)
+    def test_run_refuses_a_world_size_that_is_none(self, wrong: Any) -> None:
         with pytest.raises(ValueError, match="world_size"):
-            type(self).communicator.run(world_size, programs.introduce)
+            type(self).communicator.run(wrong, programs.introduce)
 
-    # ---- collectives -------------------------------------------------------------------------
+    # ---- collectives -----------------------------------------------------------------------------
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     @pytest.mark.parametrize("op", OPS)
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_all_reduce(self, world_size: int, op: str, dtype: str) -> None:
@@ -99,31 +86,35 @@ class CommunicatorSuite(Suite):
         want = data.reduced(range(world_size), op, spec)
         self.collective(world_size, "all_reduce", [spec], lambda rank: want, op=op)
 
-    @several
+    @worlds(2, 3, 4)
     @pytest.mark.parametrize("shape", SHAPES, ids=str)
     def test_all_reduce_of_any_shape(self, world_size: int, shape: tuple[int, ...]) -> None:
         spec: Spec = (shape, "float32")
         want = data.reduced(range(world_size), "sum", spec)
         self.collective(world_size, "all_reduce", [spec], lambda rank: want, op="sum")
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     @both_ways
     @pytest.mark.parametrize("op", ["sum", "max"])
     def test_all_reduce_many(self, world_size: int, op: str, async_op: bool) -> None:
         specs: list[Spec] = [
-            ((2, 3), "float32"), ((), "float32"), ((4,), "int32"), ((0,), "float32"), ((1, 2), "int32")
-        ]  # fmt: skip
+            ((2, 3), "float32"),
+            ((), "float32"),
+            ((4,), "int32"),
+            ((0,), "float32"),
+            ((1, 2), "int32"),
+        ]
         want = [
             data.reduced([rank + world_size * i for rank in range(world_size)], op, spec)
             for i, spec in enumerate(specs)
         ]
         self.collective(world_size, "all_reduce_many", specs, lambda rank: want, async_op, op=op)
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     def test_all_reduce_many_of_nothing(self, world_size: int) -> None:
         self.collective(world_size, "all_reduce_many", [], lambda rank: [])
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     @both_ways
     @pytest.mark.parametrize("dtype", [*DTYPES, "bool"])
     def test_broadcast_from_every_root(self, world_size: int, dtype: str, async_op: bool) -> None:
@@ -132,7 +123,7 @@ class CommunicatorSuite(Suite):
             want = data.operand(root, spec)
             self.collective(world_size, "broadcast", [spec], lambda r: want, async_op, root=root)  # noqa: B023
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     @both_ways
     @pytest.mark.parametrize("op", OPS)
     def test_reduce_to_every_root(self, world_size: int, op: str, async_op: bool) -> None:
@@ -144,7 +135,7 @@ class CommunicatorSuite(Suite):
                 world_size, "reduce", [spec], want.__getitem__, async_op, op=op, root=root
             )
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     @both_ways
     @pytest.mark.parametrize("shape", SHAPES, ids=str)
     def test_all_gather(self, world_size: int, shape: tuple[int, ...], async_op: bool) -> None:
@@ -152,7 +143,7 @@ class CommunicatorSuite(Suite):
         want = [data.operand(rank, spec) for rank in range(world_size)]
         self.collective(world_size, "all_gather", [spec], lambda rank: want, async_op)
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     @both_ways
     @pytest.mark.parametrize("op", OPS)
     def test_reduce_scatter(self, world_size: int, op: str, async_op: bool) -> None:
@@ -164,7 +155,7 @@ class CommunicatorSuite(Suite):
 
         self.collective(world_size, "reduce_scatter", specs, want, async_op, op=op)
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     @both_ways
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_all_to_all(self, world_size: int, dtype: str, async_op: bool) -> None:
@@ -175,12 +166,12 @@ class CommunicatorSuite(Suite):
 
         self.collective(world_size, "all_to_all", specs, want, async_op)
 
-    @several
+    @worlds(2, 3, 4)
     def test_barrier_holds_everybody(self, world_size: int) -> None:
         times = self.launch(world_size, programs.barrier_times)
         assert max(came for came, _ in times) <= min(left for _, left in times)
 
-    @several
+    @worlds(2, 3, 4)
     def test_extremes_carry_nan_and_infinity(self, world_size: int) -> None:
         found = self.launch(world_size, programs.special_values)
         assert len({tuple(texts) for texts in found}) == 1
@@ -189,15 +180,15 @@ class CommunicatorSuite(Suite):
         if world_size == 2:
             assert highest == "[nan, 2.0, 2.0, nan]" and lowest == "[nan, 1.0, -inf, nan]"
 
-    # ---- bits --------------------------------------------------------------------------------
+    # ---- bits ------------------------------------------------------------------------------------
 
-    @several
+    @worlds(2, 3, 4)
     @pytest.mark.parametrize("name", ["all_reduce", "all_reduce_many"])
     def test_every_rank_gets_the_same_bits_every_time(self, world_size: int, name: str) -> None:
         found = self.launch(world_size, programs.reduced_bytes, name, "sum", "float32", 37)
         assert len({bits for rank in found for bits in rank}) == 1
 
-    @several
+    @worlds(2, 3, 4)
     @requires("ordered")
     @pytest.mark.parametrize("name", ["all_reduce", "all_reduce_many"])
     @pytest.mark.parametrize("op", ["sum", "mean", "prod"])
@@ -206,15 +197,15 @@ class CommunicatorSuite(Suite):
         want = data.left_fold(world_size, op, "float32", 37)
         assert all(bits == want for rank in found for bits in rank)
 
-    @several
+    @worlds(2, 3, 4)
     def test_own_algorithms_equal_the_derived_ones(self, world_size: int) -> None:
         for rank in self.launch(world_size, programs.own_and_derived):
             for name, own, other in rank:
                 assert _agrees(own, other), name
 
-    # ---- messages ----------------------------------------------------------------------------
+    # ---- messages --------------------------------------------------------------------------------
 
-    @several
+    @worlds(2, 3, 4)
     def test_messages_carry_shape_and_dtype_in_order(self, world_size: int) -> None:
         specs: list[Spec] = [(shape, dtype) for shape in SHAPES for dtype in (*DTYPES, "bool")]
         for rank, found in enumerate(self.launch(world_size, programs.messages, specs)):
@@ -222,31 +213,37 @@ class CommunicatorSuite(Suite):
             want = [data.operand(r + i, spec) for r in others for i, spec in enumerate(specs)]
             assert _agrees(found, want)
 
-    @several
+    @worlds(1, 2, 3, 4)
+    def test_every_dtype_of_the_backend_travels(self, world_size: int) -> None:
+        for intact in self.launch(world_size, programs.every_dtype):
+            assert len(intact) >= 5
+            assert all(intact.values()), [name for name, well in intact.items() if not well]
+
+    @worlds(2, 3, 4)
     def test_tags_are_separate_channels(self, world_size: int) -> None:
         assert self.launch(world_size, programs.tags)[1] == [4.0, 2.0, 1.0, 3.0]
 
-    @several
+    @worlds(2, 3, 4)
     def test_a_message_is_the_value_that_was_sent(self, world_size: int) -> None:
         assert self.launch(world_size, programs.sender_goes_on)[1] == [1.0, 2.0]
 
-    @pytest.mark.parametrize("world_size", [2, 4])
+    @worlds(2, 4)
     def test_receives_may_be_posted_first(self, world_size: int) -> None:
         for rank, found in enumerate(self.launch(world_size, programs.posted_receives)):
             peer = rank ^ 1
             want = {"early": False, "total": world_size, "got": [20.0 + peer, 10.0 + peer]}
             assert found == want
 
-    # ---- asynchronous work -------------------------------------------------------------------
+    # ---- asynchronous work -----------------------------------------------------------------------
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     @pytest.mark.parametrize("dtype", ["float32", "int32"])
     def test_async_all_reduce(self, world_size: int, dtype: str) -> None:
         spec: Spec = ((2, 3), dtype)
         want = data.reduced(range(world_size), "sum", spec)
         self.collective(world_size, "all_reduce", [spec], lambda rank: want, True, op="sum")
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     def test_many_operations_in_flight_keep_their_order(self, world_size: int) -> None:
         count, ranks = 6, range(world_size)
         values = []
@@ -257,13 +254,13 @@ class CommunicatorSuite(Suite):
         for found in self.launch(world_size, programs.in_flight, count):
             assert found == want
 
-    @several
+    @worlds(2, 3, 4)
     def test_a_wait_with_a_limit_leaves_the_operation_under_way(self, world_size: int) -> None:
         assert self.launch(world_size, programs.wait_with_limit)[0] == [True] * 4
 
-    # ---- parts -------------------------------------------------------------------------------
+    # ---- parts -----------------------------------------------------------------------------------
 
-    @worlds
+    @worlds(1, 2, 3, 4)
     def test_split_by_color_and_key(self, world_size: int) -> None:
         colors = [5, 0, 5, None][:world_size]
         keys = [9, 0, -1, 0][:world_size]
@@ -277,7 +274,7 @@ class CommunicatorSuite(Suite):
                 assert seen["rank"] == members.index(rank)
                 assert seen["sum"] == sum(members)
 
-    @several
+    @worlds(2, 3, 4)
     def test_parts_of_parts_do_not_hear_one_another(self, world_size: int) -> None:
         for rank, heard in enumerate(self.launch(world_size, programs.split_again)):
             # The first part counts backwards: rank r has number n - 1 - r there.
@@ -287,9 +284,9 @@ class CommunicatorSuite(Suite):
             if rank ^ 1 < world_size:
                 assert heard[1:] == [3.0, 2.0, 1.0]
 
-    # ---- randomness --------------------------------------------------------------------------
+    # ---- randomness ------------------------------------------------------------------------------
 
-    @several
+    @worlds(2, 3, 4)
     def test_every_rank_has_random_numbers_of_its_own(self, world_size: int) -> None:
         import fl_tensor as ft
 
@@ -299,69 +296,6 @@ class CommunicatorSuite(Suite):
         ft.seed(7)
         assert self.launch(world_size, programs.random_numbers) == first
         assert len({tuple(numbers) for numbers in first + again}) == 2 * world_size
-
-    # ---- what must fail ----------------------------------------------------------------------
-
-    @several
-    def test_refuses_wrong_arguments_and_stays_in_step(self, world_size: int) -> None:
-        for found in self.launch(world_size, programs.refused):
-            assert found.pop("in step afterwards") == ([], "")
-            for what, (kinds, text) in found.items():
-                assert "FlError" in kinds, f"{what}: got {kinds or 'no error'}"
-                assert "ValueError" in kinds or "TypeError" in kinds, what
-                assert text.startswith("["), f"{what}: does not name the operation: {text}"
-
-    @several
-    @requires("agreement")
-    @pytest.mark.parametrize("kind", list(programs.MISMATCHES))
-    def test_a_mismatch_is_an_error_on_every_rank(self, world_size: int, kind: str) -> None:
-        texts = programs.MISMATCHES[kind]
-        for kinds, message, in_step in self.launch(world_size, programs.mismatched, kind):
-            assert "MismatchError" in kinds, kinds
-            for rank in range(world_size):
-                did = texts[0 if rank == 0 else 1].partition(" ")[0]
-                lines = [line for line in message.splitlines() if f"rank {rank}:" in line]
-                assert len(lines) == 1 and did in lines[0], message
-            assert in_step
-
-    @several
-    @requires("agreement")
-    def test_a_mismatch_of_async_calls_comes_with_the_work(self, world_size: int) -> None:
-        assert self.launch(world_size, programs.mismatched_async) == [True] * world_size
-
-    @several
-    @pytest.mark.parametrize("name", ["recv", "barrier"])
-    def test_timeout(self, world_size: int, name: str) -> None:
-        for kinds, text, seconds in self.launch(world_size, programs.late, name)[:-1]:
-            assert "DistTimeoutError" in kinds and "TimeoutError" in kinds, kinds
-            assert name in text
-            assert seconds < programs.SHORT + PROMPT
-
-    @several
-    @pytest.mark.parametrize("victim", ["first", "last"])
-    @pytest.mark.parametrize("waiting_in", ["all_reduce", "async", "recv"])
-    def test_a_dead_rank_is_a_prompt_error(
-        self, world_size: int, waiting_in: str, victim: str
-    ) -> None:
-        dead = 0 if victim == "first" else world_size - 1
-        started = time.monotonic()
-        with pytest.raises(ProgramError, match="planted failure") as caught:
-            self.launch(world_size, programs.one_dies, waiting_in, dead)
-        assert time.monotonic() - started < PROMPT
-        assert caught.value.rank == dead
-        for rank, error in caught.value.errors.items():
-            kind = type(error).__name__
-            assert kind == ("ValueError" if rank == dead else "PeerError"), (rank, error)
-            assert "planted failure" in str(error)
-            assert getattr(error, "rank", dead) == dead
-        assert len(caught.value.errors) == world_size
-
-    @several
-    def test_a_rank_that_leaves_is_a_prompt_error(self, world_size: int) -> None:
-        started = time.monotonic()
-        with pytest.raises(ProgramError):
-            self.launch(world_size, programs.one_leaves)
-        assert time.monotonic() - started < PROMPT
 
 
 def _agrees(got: Any, want: Any) -> bool:

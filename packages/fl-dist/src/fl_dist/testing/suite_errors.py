@@ -1,0 +1,107 @@
+"""The part of the suite on what must fail: promptly, on every rank, and saying who and why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+
+from fl_dist.communicator import Communicator
+from fl_dist.errors import ProgramError
+from fl_dist.testing import failing
+from fl_memory.testing.kit import requires
+
+PROMPT = 5.0  # seconds in which bad news must have spread
+
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+def worlds(*sizes: int) -> Callable[[Test], Test]:
+    """The test takes a ``world_size``: each of these that the communicator offers."""
+
+    def mark(test: Test) -> Test:
+        test.__fl_worlds__ = sizes  # type: ignore[attr-defined]
+        return test
+
+    return mark
+
+
+class FailureTests:
+    """Half of ``CommunicatorSuite``."""
+
+    #: The class under test.
+    communicator: ClassVar[type[Communicator]]
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        sizes = getattr(metafunc.function, "__fl_worlds__", None)
+        if sizes is not None:
+            kind = type(self).communicator
+            metafunc.parametrize("world_size", [n for n in sizes if kind.offers(n)])
+
+    def launch(self, world_size: int, program: Callable[..., Any], *args: Any) -> list[Any]:
+        """``run`` with a limit on waiting, so that a communicator that hangs fails instead."""
+        return type(self).communicator.run(world_size, program, *args, timeout=30.0)
+
+    @worlds(2, 3, 4)
+    def test_refuses_wrong_arguments_and_stays_in_step(self, world_size: int) -> None:
+        for found in self.launch(world_size, failing.refused):
+            assert found.pop("in step afterwards") == ([], "")
+            for what, (kinds, text) in found.items():
+                assert "FlError" in kinds, f"{what}: got {kinds or 'no error'}"
+                assert "ValueError" in kinds or "TypeError" in kinds, what
+                assert text.startswith("["), f"{what}: does not name the operation: {text}"
+
+    @worlds(2, 3, 4)
+    @requires("agreement")
+    @pytest.mark.parametrize("kind", list(failing.MISMATCHES))
+    def test_a_mismatch_is_an_error_on_every_rank(self, world_size: int, kind: str) -> None:
+        texts = failing.MISMATCHES[kind]
+        for kinds, message, in_step in self.launch(world_size, failing.mismatched, kind):
+            assert "MismatchError" in kinds, kinds
+            for rank in range(world_size):
+                did = texts[0 if rank == 0 else 1].partition(" ")[0]
+                lines = [line for line in message.splitlines() if f"rank {rank}:" in line]
+                assert len(lines) == 1 and did in lines[0], message
+            assert in_step
+
+    @worlds(2, 3, 4)
+    @requires("agreement")
+    def test_a_mismatch_of_async_calls_comes_with_the_work(self, world_size: int) -> None:
+        assert self.launch(world_size, failing.mismatched_async) == [True] * world_size
+
+    @worlds(2, 3, 4)
+    @pytest.mark.parametrize("name", ["recv", "barrier"])
+    def test_timeout(self, world_size: int, name: str) -> None:
+        for kinds, text, seconds in self.launch(world_size, failing.late, name)[:-1]:
+            assert "DistTimeoutError" in kinds and "TimeoutError" in kinds, kinds
+            assert name in text
+            assert seconds < failing.SHORT + PROMPT
+
+    @worlds(2, 3, 4)
+    @pytest.mark.parametrize("victim", ["first", "last"])
+    @pytest.mark.parametrize("waiting_in", ["all_reduce", "async", "recv"])
+    def test_a_dead_rank_is_a_prompt_error(
+        self, world_size: int, waiting_in: str, victim: str
+    ) -> None:
+        dead = 0 if victim == "first" else world_size - 1
+        started = time.monotonic()
+        with pytest.raises(ProgramError, match="planted failure") as caught:
+            self.launch(world_size, failing.one_dies, waiting_in, dead)
+        assert time.monotonic() - started < PROMPT
+        assert caught.value.rank == dead
+        for rank, error in caught.value.errors.items():
+            kind = type(error).__name__
+            assert kind == ("ValueError" if rank == dead else "PeerError"), (rank, error)
+            assert "planted failure" in str(error)
+            assert getattr(error, "rank", dead) == dead
+        assert len(caught.value.errors) == world_size
+
+    @worlds(2, 3, 4)
+    def test_a_rank_that_leaves_is_a_prompt_error(self, world_size: int) -> None:
+        started = time.monotonic()
+        with pytest.raises(ProgramError):
+            self.launch(world_size, failing.one_leaves)
+        assert time.monotonic() - started < PROMPT
