@@ -7,9 +7,10 @@ import os
 import random
 import struct
 
+import pytest
+
 import fl_nn as nn
 import fl_tensor as ft
-import pytest
 from fl_nn import CheckpointError, FlError
 
 

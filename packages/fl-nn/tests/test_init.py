@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-import fl_tensor as ft
 import pytest
+
+import fl_tensor as ft
 from fl_nn import ModuleError, init
 
 SHAPE = (60, 30, 3, 3)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 import fl_nn as nn
 import fl_tensor as ft
-import pytest
 from fl_nn import ModuleError, Parameter
 
 LOG_PROBS = [[math.log(0.5), math.log(0.25), math.log(0.25)], [math.log(0.1)] * 2 + [math.log(0.8)]]
@@ -66,7 +67,9 @@ def test_targets_of_another_shape_or_dtype_are_refused():
         nn.cross_entropy(ft.asarray(LOG_PROBS), ft.asarray([0, 1]), axis=2)
 
 
-@pytest.mark.parametrize("reduction, expected", [("none", [1.0, 9.0]), ("sum", 10.0), ("mean", 5.0)])
+@pytest.mark.parametrize(
+    "reduction, expected", [("none", [1.0, 9.0]), ("sum", 10.0), ("mean", 5.0)]
+)
 def test_mean_squared_error(reduction, expected):
     x, y = ft.asarray([1.0, 5.0]), ft.asarray([2.0, 2.0])
     assert nn.mse(x, y, reduction).tolist() == expected

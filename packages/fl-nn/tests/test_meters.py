@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 
+import pytest
+
 import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
-import pytest
 from fl_nn import ModuleError
 
 VALUES = [3.0, -1.0, 4.0, 1.0, 5.0, 9.0]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 
+import pytest
+
 import fl_nn as nn
 import fl_tensor as ft
-import pytest
 from fl_autograd import Variable
 from fl_nn import ModuleError, Parameter, StateDictError
 

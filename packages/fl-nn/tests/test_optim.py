@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 import fl_nn as nn
 import fl_tensor as ft
-import pytest
 from fl_nn import ModuleError, Parameter, StateDictError
 
 
@@ -113,12 +114,16 @@ def test_a_state_of_another_optimizer_or_other_parameters_is_refused():
         nn.SGD([Parameter(ft.ones(3)), start()], lr=0.1).load_state_dict(state)
 
 
+def settings(lr=0.1, nesterov=False):
+    return {"settings": {"lr": lr, "momentum": 0, "weight_decay": 0, "nesterov": nesterov}}
+
+
 @pytest.mark.parametrize(
     "change, words",
     [
         ({"settings": {"lr": 0.1}}, "momentum is missing"),
-        ({"settings": {"lr": "a", "momentum": 0, "weight_decay": 0, "nesterov": False}}, "lr is 'a'"),
-        ({"settings": {"lr": 1, "momentum": 0, "weight_decay": 0, "nesterov": 1}}, "nesterov is 1"),
+        (settings(lr="a"), "lr is 'a'"),
+        (settings(nesterov=1), "nesterov is 1"),
         ({"steps": "many"}, "steps are missing"),
         ({"tensors": {"7.momentum": ft.ones(1)}}, "7.momentum is unexpected"),
         ({"tensors": {"0.secret": ft.ones(1)}}, "0.secret is unexpected"),

@@ -1,4 +1,4 @@
-"""What models and meters need of a communicator: plain values from every rank, equal starts."""
+"""What training needs of a communicator: equal starts, sums of gradients, plain values."""
 
 from __future__ import annotations
 
@@ -41,3 +41,28 @@ def broadcast_buffers(communicator: Communicator, model: Module) -> None:
                 value = getattr(module, name)
                 if persistent and value is not None:
                     setattr(module, name, communicator.broadcast(value))
+
+
+def mean_over_samples(
+    communicator: Communicator, mean: float, count: int, dtype: ft.DType
+) -> tuple[float, float]:
+    """The mean over the samples of all ranks, from each rank's mean over its `count` samples; and
+    the share of this rank in their number."""
+    if communicator.world_size == 1:
+        return mean, 1.0
+    sums = communicator.all_reduce(ft.asarray([mean * count, float(count)], dtype))
+    total, everyone = sums.tolist()
+    return total / max(everyone, 1.0), count / max(everyone, 1.0)
+
+
+def sum_gradients(communicator: Communicator, parameters: Iterable[Parameter]) -> None:
+    """Replace every gradient by its sum over ranks; a rank without one adds zeros."""
+    if communicator.world_size == 1:
+        return
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    gradients = [
+        ft.zeros_like(parameter.tensor) if parameter.grad is None else parameter.grad.tensor
+        for parameter in trained
+    ]
+    for parameter, total in zip(trained, communicator.all_reduce_many(gradients)):
+        parameter.grad = total

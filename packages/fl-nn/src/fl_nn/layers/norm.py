@@ -60,8 +60,8 @@ class BatchNorm(Module):
         samples = x.size // self.features
         if samples < 2:
             raise ft.ShapeError(
-                f"[BatchNorm] x {x.shape}: {samples} values per feature have no variance; train with "
-                "larger batches (policy='skip_last' drops a last one that is too small)"
+                f"[BatchNorm] x {x.shape}: {samples} values per feature have no variance; train "
+                "with larger batches (policy='skip_last' drops a last one that is too small)"
             )
         mean = ft.mean(x, over)
         variance = ft.var(x, over)

@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-import fl_autograd as ag
 import fl_dist as dist
 import fl_tensor as ft
 from fl_data import Dataset, as_dataset
@@ -24,6 +24,7 @@ from fl_nn.modes import evaluating
 from fl_nn.module import Module
 from fl_nn.optim import Optimizer
 from fl_nn.training.log import JsonLog
+from fl_nn.training.position import Position, read_position
 from fl_nn.training.progress import Progress
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -123,14 +124,16 @@ class Trainer:
                 raise TrainingError(
                     f"[Trainer] the loss has shape {loss.shape}: reduce it to the mean of the batch"
                 )
-        mean, share = self._mean_loss(loss, count)
+        value = 0.0 if loss is None else float(loss.item())
+        dtype = self.optimizer.parameters[0].dtype
+        mean, share = ranks.mean_over_samples(self.communicator, value, count, dtype)
         self.last_loss = mean
         if not math.isfinite(mean):
             raise TrainingError(self._not_finite(mean))
         if loss is not None:
             loss.backward(None if share == 1.0 else ft.full((), share, loss.dtype, loss.device))
             self._add(self.meters, loss, output, target)
-        self._sum_gradients()
+        ranks.sum_gradients(self.communicator, self.optimizer.parameters)
         self.optimizer.step()
         self.step += 1
         return mean
@@ -158,21 +161,21 @@ class Trainer:
         }
         everyone = ranks.all_gather_plain(self.communicator, own)
         if self._lead:
-            position = {
-                "epoch": self.epoch,
-                "batch": self.batch,
-                "step": self.step,
-                "batches": self._length,
-                "seconds": self._seconds,
-                "meters": [one["meters"] for one in everyone],
-                "history": self.history,
-                "log": self._log.position if self._log is not None else 0,
-            }
+            position = Position(
+                epoch=self.epoch,
+                batch=self.batch,
+                step=self.step,
+                batches=self._length or 0,
+                seconds=self._seconds,
+                log=self._log.position if self._log is not None else 0,
+                meters=[one["meters"] for one in everyone],
+                history=self.history,
+            )
             save_checkpoint(
                 self._path(path),
                 self.model,
                 self.optimizer,
-                position=position,
+                position=asdict(position),
                 metadata=self.metadata,
                 generators=[one["generators"] for one in everyone],
             )
@@ -180,7 +183,8 @@ class Trainer:
 
     def resume(self, path: str | os.PathLike[str] | None = None) -> None:
         """Go back to where a checkpoint was written: weights, optimizer, random generators,
-        position in the data, meters, log. Default: the one in `out`. Raises CheckpointError."""
+        position in the data, meters, log. Default: the one in `out`. Raises CheckpointError, and
+        changes nothing, when the checkpoint does not fit."""
         found = self._path(path)
         checkpoint = load_checkpoint(found)
         size, rank = self.communicator.world_size, self.communicator.rank
@@ -189,25 +193,15 @@ class Trainer:
                 f"{found}: was written by {len(checkpoint.generators)} ranks, this run has {size}; "
                 "go on with as many, or start anew from its weights"
             )
-        position = checkpoint.position
-        try:
-            epoch, batch, step = (int(position[k]) for k in ("epoch", "batch", "step"))
-            length, log, seconds = position["batches"], int(position["log"]), position["seconds"]
-            history = [dict(record) for record in position["history"]]
-            meters = {name: meter.fresh() for name, meter in self.meters.items()}
-            for name, meter in meters.items():
-                meter.load_state(position["meters"][rank][name])
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"{found}: was not written by a Trainer with these meters ({error!r})"
-            ) from error
+        position = read_position(found, checkpoint.position)
+        meters = position.restored(found, self.meters, rank)
         checkpoint.restore(self.model, self.optimizer, rank)
-        self.epoch, self.batch, self.step = epoch, batch, step
-        self.meters, self.history = meters, history
-        self._length, self._seconds = length, float(seconds)
+        self.epoch, self.batch, self.step = position.epoch, position.batch, position.step
+        self.meters, self.history = meters, position.history
+        self._length, self._seconds = position.batches, position.seconds
         self.metadata = {**checkpoint.metadata, **self.metadata}
         if self._log is not None:
-            self._log.rewind(log)
+            self._log.rewind(position.log)
         self._resumed = True
 
     # ---- parts -------------------------------------------------------------------------------
@@ -263,27 +257,6 @@ class Trainer:
             )
         self._length = len(train)
         return train
-
-    def _mean_loss(self, loss: Any, count: int) -> tuple[float, float]:
-        """The mean over the global batch, and this rank's share of its samples."""
-        local = 0.0 if loss is None else float(loss.item())
-        if self.communicator.world_size == 1:
-            return local, 1.0
-        dtype = self.optimizer.parameters[0].dtype
-        total, everyone = self.communicator.all_reduce(
-            ft.asarray([local * count, float(count)], dtype)
-        ).tolist()
-        return total / max(everyone, 1.0), count / max(everyone, 1.0)
-
-    def _sum_gradients(self) -> None:
-        if self.communicator.world_size == 1:
-            return
-        parameters = [p for p in self.optimizer.parameters if p.requires_grad]
-        sums = self.communicator.all_reduce_many(
-            [ft.zeros_like(p.tensor) if p.grad is None else p.grad.tensor for p in parameters]
-        )
-        for parameter, gradient in zip(parameters, sums, strict=True):
-            parameter.grad = ag.Variable(gradient)
 
     def _add(self, meters: Mapping[str, Meter], loss: Any, output: Any, target: Any) -> None:
         for name, meter in meters.items():

@@ -1,0 +1,59 @@
+"""Where a training run is, as it stands in a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fl_nn.errors import CheckpointError
+from fl_nn.meters import Meter
+
+
+@dataclass
+class Position:
+    """epoch     epochs done
+    batch     batches of the present epoch done
+    step      optimizer steps done in all
+    batches   batches in an epoch
+    seconds   time spent in the present epoch
+    log       length of the log file
+    meters    per rank, the states of the meters by name
+    history   a record per epoch
+    """
+
+    epoch: int
+    batch: int
+    step: int
+    batches: int
+    seconds: float
+    log: int
+    meters: list[dict[str, dict[str, float]]]
+    history: list[dict[str, Any]]
+
+    def restored(self, path: Path, meters: Mapping[str, Meter], rank: int) -> dict[str, Meter]:
+        """Meters like `meters` that go on from here. Raises CheckpointError when they differ."""
+        found = {name: meter.fresh() for name, meter in meters.items()}
+        try:
+            states = self.meters[rank]
+            if states.keys() != found.keys():
+                raise KeyError(*(states.keys() ^ found.keys()))
+            for name, meter in found.items():
+                meter.load_state(states[name])
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise CheckpointError(
+                f"{path}: was not written by a Trainer with these meters ({error!r})"
+            ) from error
+        return found
+
+
+def read_position(path: Path, plain: Mapping[str, Any]) -> Position:
+    """The Position in a checkpoint. Raises CheckpointError when there is none."""
+    names = [field.name for field in fields(Position)]
+    numbers = [plain.get(name) for name in names[:6]]
+    if set(plain) != set(names) or not all(isinstance(n, (int, float)) and n >= 0 for n in numbers):
+        raise CheckpointError(f"{path}: was not written by a Trainer; restore it yourself")
+    if not isinstance(plain["meters"], list) or not isinstance(plain["history"], list):
+        raise CheckpointError(f"{path}: its position is malformed")
+    return Position(**plain)

@@ -1,0 +1,20 @@
+"""The example of the README runs and does what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+@pytest.mark.skipif(not README.exists(), reason="the README is not part of the installed package")
+def test_the_example_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    names: dict[str, object] = {}
+    exec(compile(code, str(README), "exec"), names)
+    assert names["history"][-1]["valid_error"] < 10.0
+    assert (tmp_path / "runs" / "plane" / "checkpoint.safetensors").exists()
