@@ -238,3 +238,22 @@ def test_no_threads_means_plain_iteration(numbers, labels):
 def test_bad_settings_are_refused(rows, threads, depth):
     with pytest.raises(data.FlError, match=r"\[Prefetch\]"):
         data.Prefetch(rows(3), threads=threads, depth=depth)
+
+
+def test_threads_that_cannot_be_started_are_an_error(rows, monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(data.IterationError, match="2 threads cannot be started .*fewer"):
+        next(iter(data.Prefetch(rows(3), threads=2)))
+
+
+def test_threads_that_are_gone_are_an_error_and_not_a_hang(rows, monkeypatch):
+    """As in a forked process, where no thread but one goes on."""
+    monkeypatch.setattr(threading.Thread, "start", lambda self: None)
+    monkeypatch.setattr(threading.Thread, "join", lambda self, timeout: None)
+    iterator = iter(data.Prefetch(rows(3), threads=2))
+    with pytest.raises(data.IterationError, match="threads of this iterator are gone"):
+        next(iterator)
+    assert iterator.position == 0

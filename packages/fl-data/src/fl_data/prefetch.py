@@ -74,7 +74,8 @@ class PrefetchIterator(DataIterator):
         make = partial(_make, self._ds, mix(self._seed, self._epoch))
         if self._threads == 0:
             return self._context.copy().run(make, index)
-        if self._pipeline is None:
+        pipeline = self._pipeline  # another thread may close this iterator at any moment
+        if pipeline is None:
             pipeline = _Pipeline(make, index, self._length, self._depth)
             # The threads know the pipeline only, so a dropped iterator really goes away.
             self._stop = weakref.finalize(self, pipeline.stop)
@@ -87,7 +88,7 @@ class PrefetchIterator(DataIterator):
                     f"[prefetch] {self._threads} threads cannot be started ({refused}): "
                     "use Prefetch with fewer threads"
                 ) from refused
-        sample, error = self._pipeline.take(index)
+        sample, error = pipeline.take(index)
         if error is not None:
             self.close()
             raise WorkerError(
@@ -144,8 +145,8 @@ class _Pipeline:
                 name=f"fl-data-prefetch-{number}",
                 daemon=True,  # a read that never returns must not keep the process alive
             )
-            self._workers.append(worker)
             worker.start()
+            self._workers.append(worker)
 
     def _work(self) -> None:
         while True:
@@ -190,6 +191,6 @@ class _Pipeline:
             self._changed.notify_all()
 
     def join(self, timeout: float) -> None:
-        for worker in self._workers:
+        for worker in tuple(self._workers):
             if worker is not threading.current_thread():
                 worker.join(timeout)

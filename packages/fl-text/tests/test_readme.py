@@ -1,0 +1,18 @@
+"""The example of the README runs."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import metadata
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_example_runs():
+    # Outside the checkout the wheel carries the README.
+    page = (
+        README.read_text(encoding="utf-8") if README.exists() else metadata("fl-text").get_payload()
+    )
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {})
