@@ -41,7 +41,7 @@ def test_values_gradients_and_state_keep_the_dtype_of_the_model(dtype, make):
     assert {loss.dtype for loss in losses} == {dtype}
     assert {p.dtype for p in model.parameters()} == {dtype}
     assert {p.grad.dtype for p in model.parameters()} == {dtype}
-    assert {t.dtype for slots in optimizer.state for t in slots.values()} == {dtype}
+    assert {t.dtype for t in optimizer.state_dict()["tensors"].values()} == {dtype}
     assert model[1].running_mean.dtype is dtype
 
 

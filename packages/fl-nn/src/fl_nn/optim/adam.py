@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
-import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.module import Parameter
 from fl_nn.optim.optimizer import Optimizer, at_least_zero
@@ -40,22 +40,25 @@ class Adam(Optimizer):
         self.weight_decay = at_least_zero("Adam", "weight_decay", weight_decay)
         self.decoupled = decoupled
 
-    def update(
-        self, value: ft.Tensor, grad: ft.Tensor, state: dict[str, ft.Tensor], step: int
-    ) -> ft.Tensor:
+    def update(self, ops: Any, value: Any, grad: Any, state: dict[str, Any], step: int) -> Any:
+        add, multiply = ops.add, ops.multiply
+
+        def number(x: float) -> Any:
+            return ops.constant(x, grad)
+
         first, second = self.betas
         if self.weight_decay and self.decoupled:
-            value = ft.multiply(value, 1.0 - self.lr * self.weight_decay)
+            value = multiply(value, number(1.0 - self.lr * self.weight_decay))
         elif self.weight_decay:
-            grad = ft.add(grad, ft.multiply(value, self.weight_decay))
-        mean = ft.multiply(grad, 1.0 - first)
-        square = ft.multiply(ft.multiply(grad, grad), 1.0 - second)
+            grad = add(grad, multiply(value, number(float(self.weight_decay))))
+        mean = multiply(grad, number(1.0 - first))
+        square = multiply(multiply(grad, grad), number(1.0 - second))
         if state:
-            mean = ft.add(ft.multiply(state["mean"], first), mean)
-            square = ft.add(ft.multiply(state["square"], second), square)
+            mean = add(multiply(state["mean"], number(first)), mean)
+            square = add(multiply(state["square"], number(second)), square)
         state["mean"], state["square"] = mean, square
         # lr m/c1 / (sqrt(v/c2) + eps), with both corrections moved into numbers.
         root = math.sqrt(1.0 - second**step)
         size = self.lr * root / (1.0 - first**step)
-        denominator = ft.add(ft.sqrt(square), self.eps * root)
-        return ft.subtract(value, ft.multiply(ft.divide(mean, denominator), size))
+        denominator = add(ops.sqrt(square), number(self.eps * root))
+        return ops.subtract(value, multiply(ops.divide(mean, denominator), number(size)))

@@ -1,7 +1,8 @@
 """Optimizer: what updates parameters from their gradients.
 
-All arithmetic is done by the public functions of fl_tensor on tensors, so that any backend runs it
-and an override sees it. Parameters are rebound, never written to: whoever kept a value keeps it.
+An update rule is written like a derived operation, over the namespace of operations `ops` of the
+parameters' backend: any backend runs it, an override sees it, and nothing is checked or promoted
+twice. Parameters are rebound, never written to: whoever kept a value keeps it.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from fl_nn.module import Parameter, like
 
 
 class Optimizer(ABC):
-    """Holds the parameters and, for each, the tensors gathered over the steps (`slots`).
+    """Holds the parameters and, for each, the values gathered over the steps.
 
-    A subclass lists its settings in `settings` and writes `update` for one parameter.
+    A subclass lists its settings and the names of those values (`slots`), and writes `update` for
+    one parameter.
     """
 
     #: Attributes that make up the settings; all are plain numbers or booleans.
     settings: tuple[str, ...] = ("lr",)
-    #: Names of the tensors that a parameter may have in `state`.
+    #: Names of the values that a parameter may have in `state`.
     slots: tuple[str, ...] = ()
 
     def __init__(self, parameters: Iterable[Parameter], lr: float) -> None:
@@ -37,25 +39,37 @@ class Optimizer(ABC):
         if len({id(p) for p in self.parameters}) != len(self.parameters):
             raise ModuleError(f"[{name}] a parameter is listed twice; list each once")
         self.lr = at_least_zero(name, "lr", lr)
-        #: Per parameter: updates done, and the tensors gathered.
+        #: Per parameter: updates done, and the adapters gathered.
         self.steps = [0] * len(self.parameters)
-        self.state: list[dict[str, ft.Tensor]] = [{} for _ in self.parameters]
+        self.state: list[dict[str, Any]] = [{} for _ in self.parameters]
 
     @abstractmethod
-    def update(
-        self, value: ft.Tensor, grad: ft.Tensor, state: dict[str, ft.Tensor], step: int
-    ) -> ft.Tensor:
-        """The new value of one parameter. `step` counts its updates from 1; `state` is its own."""
+    def update(self, ops: Any, value: Any, grad: Any, state: dict[str, Any], step: int) -> Any:
+        """The new value of one parameter, as an adapter; `value` and `grad` are adapters too.
+
+        `state` is the parameter's own, to be read and replaced; `step` counts its updates from 1.
+        `ops.constant(x, value)` is a number beside `value`.
+        """
 
     def step(self) -> None:
         """Update every parameter that has a gradient."""
+        backend = ops = None
         for index, parameter in enumerate(self.parameters):
             grad = parameter.grad
-            if grad is not None:
-                self.steps[index] += 1
-                parameter.tensor = self.update(
-                    parameter.tensor, grad.tensor, self.state[index], self.steps[index]
-                )
+            if grad is None:
+                continue
+            if parameter.backend is not backend:
+                backend = parameter.backend
+                ops = ft.ops_for(backend)
+            self.steps[index] += 1
+            new = self.update(
+                ops,
+                parameter.tensor.adapter,
+                grad.tensor.adapter,
+                self.state[index],
+                self.steps[index],
+            )
+            parameter.tensor = ft.Tensor(new, backend)
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -70,9 +84,9 @@ class Optimizer(ABC):
             "settings": {name: getattr(self, name) for name in self.settings},
             "steps": list(self.steps),
             "tensors": {
-                f"{index}.{slot}": tensor
+                f"{index}.{slot}": ft.Tensor(adapter, self.parameters[index].backend)
                 for index, slots in enumerate(self.state)
-                for slot, tensor in slots.items()
+                for slot, adapter in slots.items()
             },
         }
 
@@ -91,7 +105,8 @@ class Optimizer(ABC):
         self.state = [{} for _ in self.parameters]
         for key, tensor in state["tensors"].items():
             index, slot = key.split(".")
-            self.state[int(index)][slot] = like(tensor, self.parameters[int(index)].tensor)
+            own = self.parameters[int(index)].tensor
+            self.state[int(index)][slot] = like(tensor, own).adapter
 
     def _problems(self, state: Mapping[str, Any]) -> list[str]:
         own = type(self).__name__

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.module import Parameter
 from fl_nn.optim.optimizer import Optimizer, at_least_zero
@@ -33,20 +33,18 @@ class SGD(Optimizer):
         if nesterov and momentum == 0.0:
             raise ModuleError("[SGD] nesterov=True needs a momentum above 0")
 
-    def update(
-        self, value: ft.Tensor, grad: ft.Tensor, state: dict[str, ft.Tensor], step: int
-    ) -> ft.Tensor:
+    def update(self, ops: Any, value: Any, grad: Any, state: dict[str, Any], step: int) -> Any:
         if self.weight_decay:
-            grad = ft.add(grad, ft.multiply(value, self.weight_decay))
+            decay = ops.constant(float(self.weight_decay), value)
+            grad = ops.add(grad, ops.multiply(value, decay))
         if self.momentum:
-            velocity = state.get("momentum")
-            if velocity is None:
-                velocity = grad
-            else:
-                velocity = ft.add(ft.multiply(velocity, self.momentum), grad)
+            momentum = ops.constant(float(self.momentum), value)
+            velocity = grad
+            if "momentum" in state:
+                velocity = ops.add(ops.multiply(state["momentum"], momentum), grad)
             state["momentum"] = velocity
             if self.nesterov:
-                grad = ft.add(grad, ft.multiply(velocity, self.momentum))
+                grad = ops.add(grad, ops.multiply(velocity, momentum))
             else:
                 grad = velocity
-        return ft.subtract(value, ft.multiply(grad, self.lr))
+        return ops.subtract(value, ops.multiply(grad, ops.constant(float(self.lr), value)))
