@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fl_autograd.check import GradCheckError, check_grads
@@ -38,16 +38,23 @@ def precise(backend: TensorBackend) -> DType:
     return dtypes.float64 if dtypes.float64 in backend.dtypes else dtypes.float32
 
 
-class GradientSuite(TensorSuite):
+class GradientSuite(TensorSuite, official=True):
     """Subclass it, call the class ``Test...``, set ``backend`` (as for ``TensorBackendSuite``)."""
 
     @classmethod
-    def pytest_generate_tests(cls, metafunc: Any) -> None:
+    def __fl_generate__(cls, metafunc: Any) -> list[str]:
         """The samples depend on the dtypes of the backend."""
-        if "gradient" in metafunc.fixturenames:
-            metafunc.parametrize("gradient", list(gradient_ids(cls.make_backend())))
-        if "rule" in metafunc.fixturenames:
-            metafunc.parametrize("rule", sorted(RULES))
+        wanted: dict[str, Callable[[TensorBackend], Iterable[str]]] = {
+            "gradient": gradient_ids,
+            "rule": lambda backend: sorted(RULES),
+        }
+        names = [name for name in wanted if name in metafunc.fixturenames]
+        for name in names:
+            # a suite without a backend is reported by the plugin, not here
+            backend = None if cls.__fl_problems__() else cls.implementation
+            made = [] if backend is None else list(wanted[name](backend))
+            metafunc.parametrize(name, made or [""], ids=made or ["none"])
+        return names
 
     def test_every_operation_has_a_gradient_case(self) -> None:
         """A differentiable operation without gradient samples would never be checked."""

@@ -1,0 +1,81 @@
+"""The gradient suite fails when a rule is wrong, and when nothing would check an operation."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import pytest
+
+import fl_tensor as ft
+from fl_autograd import extend
+from fl_autograd.rules import RULES
+from fl_autograd.testing import GradientSuite
+from fl_autograd.testing.suite import gradient_ids
+from fl_tensor.testing import CASES
+from fl_tensor.testing.harness import Harness
+
+OPERANDS = [(name, operand) for name, rule in sorted(RULES.items()) for operand in rule.operands]
+
+
+class _Suite(GradientSuite):
+    backend = "numpy"
+
+
+@pytest.fixture(scope="module")
+def harness() -> Harness:
+    return Harness(ft.get_backend("numpy"))
+
+
+@pytest.fixture(scope="module")
+def ids() -> list[str]:
+    return list(gradient_ids(ft.get_backend("numpy")))
+
+
+def slightly_wrong(vjp: Callable[..., Any], position: int | None = None) -> Callable[..., Any]:
+    """The same function with its result (the one at ``position``) 0.1 % too large."""
+
+    def spoil(ops: Any, g: Any) -> Any:
+        return None if g is None else ops.multiply(g, ops.constant(1.001, g))
+
+    @wraps(vjp)
+    def wrong(ops: Any, *arguments: Any) -> Any:
+        result = vjp(ops, *arguments)
+        if position is None:
+            return spoil(ops, result)
+        return tuple(spoil(ops, r) if i == position else r for i, r in enumerate(result))
+
+    return wrong
+
+
+@pytest.mark.parametrize(("name", "operand"), OPERANDS)
+def test_a_slightly_wrong_rule_is_caught(
+    harness: Harness, ids: list[str], name: str, operand: str
+) -> None:
+    rule = RULES[name]
+    if rule.joint is not None:
+        position = rule.operands.index(operand)
+        faulty: dict[str, Any] = {
+            "joint": slightly_wrong(rule.joint, position),
+            "operands": rule.operands,
+        }
+    else:
+        faulty = {**rule.vjps, operand: slightly_wrong(rule.vjps[operand])}
+    caught = 0
+    with extend.replace_rule(name, **faulty):
+        for gradient in (i for i in ids if i.split("-", 1)[0] == name):
+            try:
+                _Suite().test_gradient(harness, gradient)
+            except AssertionError as error:
+                assert "slope" in str(error)
+                caught += 1
+    assert caught
+
+
+def test_an_operation_without_gradient_samples_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    _Suite().test_every_operation_has_a_gradient_case()
+    monkeypatch.setitem(CASES, "exp", dataclasses.replace(CASES["exp"], grad=()))
+    with pytest.raises(AssertionError, match="no gradient samples in the operation table: exp"):
+        _Suite().test_every_operation_has_a_gradient_case()
