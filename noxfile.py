@@ -214,6 +214,12 @@ def conformance(session: nox.Session, kind: str, implementation: str) -> None:
     in_workshop(session, "python", "-m", module, implementation, *session.posargs)
 
 
+@nox.session(**shared)
+def readmes(session: nox.Session) -> None:
+    """The Python in every README runs."""
+    in_workshop(session, "python", "tools/run_readmes.py", *session.posargs)
+
+
 @nox.session(venv_backend="none", tags=["fl-tensor"])
 def import_cost(session: nox.Session) -> None:
     """`import fl_tensor` loads only modules of a checked-in list (`-- --write` extends it)."""
