@@ -152,7 +152,11 @@ def check_indices(indices: Iterable[int], length: int, where: str) -> Sequence[i
         ends = (*indices[:1], *indices[-1:])
         if all(0 <= end < length for end in ends):
             return indices
-    return [check_index(index, length, where) for index in indices]
+    numbers = list(indices)
+    # The usual case is plain and valid; datasets over datasets would check one by one many times.
+    if set(map(type, numbers)) == {int} and min(numbers) >= 0 and max(numbers) < length:
+        return numbers
+    return [check_index(number, length, where) for number in numbers]
 
 
 def check_count(value: object, name: str, where: str, least: int = 0) -> int:

@@ -82,8 +82,8 @@ def fisher_yates(n: int, generator: ft.Generator) -> array[int]:
     order = array("q", range(n))
     if n < 2:
         return order
-    draws = generator.integers(0, 1 << 31, (n - 1, 2)).tolist()
-    for place, (high, low) in zip(range(n - 1, 0, -1), draws, strict=True):
+    draws = generator.integers(0, 1 << 31, (2 * (n - 1),)).tolist()
+    for place, high, low in zip(range(n - 1, 0, -1), draws[::2], draws[1::2], strict=True):
         other = ((high << 31 | low) * (place + 1)) >> 62
         order[place], order[other] = order[other], order[place]
     return order

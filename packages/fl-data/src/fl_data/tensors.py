@@ -60,8 +60,13 @@ class TensorDataset(Dataset):
         if isinstance(rows, range) and rows.step == 1:
             return self._sample([value[rows.start : rows.stop] for value in self._tensors])
         numbers = array("q", rows)  # a buffer: a list would be read element by element
+        index: dict[Any, Any] = {}  # tensors that live together share one
+        for value in self._tensors:
+            place = (value.backend, value.device)
+            if place not in index:
+                index[place] = index_for(numbers, value)
         return self._sample(
-            [ft.gather(value, index_for(numbers, value)) for value in self._tensors]
+            [ft.gather(value, index[value.backend, value.device]) for value in self._tensors]
         )
 
     def _sample(self, values: list[Any]) -> Sample:
