@@ -23,3 +23,7 @@ class IndexingError(FlError, IndexError):
 
 class BackendError(FlError, RuntimeError):
     """Operands of different backends, or a backend that cannot be used here."""
+
+
+class NoDataError(BackendError):
+    """An answer that needs data was asked of a backend that has shapes alone."""

@@ -9,7 +9,7 @@ from fl_tensor import dtypes, rules
 from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import BackendError
+from fl_tensor.errors import NoDataError
 
 
 class NullAdapter(TensorAdapter):
@@ -82,10 +82,10 @@ class NullBackend(TensorBackend):
         return NullAdapter(rules.Spec(tuple(arguments.shape), arguments.dtype, arguments.device))
 
     def to_host(self, x: Any) -> NoReturn:
-        raise BackendError(f"backend 'null' has no data: only the shape {x.shape} of {x.dtype}")
+        raise NoDataError(f"backend 'null' has no data: only the shape {x.shape} of {x.dtype}")
 
     def nonzero(self, x: Any) -> NoReturn:
-        raise BackendError("backend 'null' cannot tell how many elements are not zero")
+        raise NoDataError("backend 'null' cannot tell how many elements are not zero")
 
     full = _ruled(rules.full)
     arange = _ruled(rules.arange)

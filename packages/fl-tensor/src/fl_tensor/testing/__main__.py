@@ -24,10 +24,10 @@ def main(arguments: list[str] | None = None) -> int:
         print("the conformance kit needs pytest: install fl-tensor[testing]", file=sys.stderr)
         return 2
     from fl_tensor.testing import card
-    from fl_tensor.testing.suite import TensorBackendSuite
+    from fl_tensor.testing.suite.base import resolve
 
     try:
-        backend = type("Given", (TensorBackendSuite,), {"backend": given.name}).make_backend()
+        backend = resolve(given.name)
     except FlError as error:
         print(f"{error}", file=sys.stderr)
         return 2

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fl_memory.contract import Version
 
+from fl_memory.contract import Version
 from fl_tensor._version import __version__
 from fl_tensor.backend import TensorBackend
 
@@ -79,7 +79,8 @@ def run(name: str, expression: str = "", verbose: bool = False) -> tuple[Card, i
         path.write_text(TEST_FILE.format(name=name), encoding="utf-8")
         Path(folder, "pytest.ini").write_text("[pytest]\nxfail_strict = true\n", encoding="utf-8")
         options = ["-c", str(path.with_name("pytest.ini")), "--rootdir", folder]
-        options += ["-p", "no:cacheprovider", "--import-mode=importlib", "--tb=short"]
+        options += ["-p", "fl_pytest_plugin", "-p", "no:cacheprovider"]
+        options += ["--import-mode=importlib", "--tb=short"]
         options += ["-v"] if verbose else ["-q", "--no-header"]
         options += ["-k", expression] if expression else []
         status = int(pytest.main([*options, str(path)], plugins=[card]))
@@ -106,7 +107,7 @@ def document(name: str, backend: TensorBackend, card: Card) -> dict[str, Any]:
         },
         **{outcome: card.count(outcome) for outcome in OUTCOMES},
         "operations": card.operations(),
-        "failures": {t: r for t, r in sorted(card.reasons.items())},
+        "failures": dict(sorted(card.reasons.items())),
         "broken": card.broken,
     }
 

@@ -1,8 +1,8 @@
 """``checked(backend)``: a backend that asserts the contract from both sides in a real run.
 
 Every primitive call is looked at on its way in (what the front end promises: operands of the
-backend, of one dtype, axes in range and non-negative) and on its way out (what the backend promises:
-the shape, dtype and device of the rule). Slow; for tests and for hunting a fault in a training run:
+backend, of one dtype, axes in range and non-negative) and on its way out (what the backend
+promises: shape, dtype and device of the rule). Slow; for tests, and for hunting a fault in a run:
 
     ft.use(checked(ft.get_backend("acme")))
 """
@@ -30,7 +30,7 @@ def checked(backend: TensorBackend) -> TensorBackend:
     cls = type(backend)
     methods = {op.name: _checked(op.name, getattr(cls, op.name)) for op in contract.PRIMITIVES}
     made = type(f"Checked{cls.__name__}", (cls,), {"CONTRACT": cls.CONTRACT, **methods})
-    wrapper = object.__new__(made)
+    wrapper: TensorBackend = object.__new__(made)
     wrapper.__dict__.update(vars(backend))
     return wrapper
 

@@ -24,7 +24,7 @@ from fl_tensor.testing.opcase import (
     operand,
 )
 from fl_tensor.testing.references.exact import integers, scalar
-from fl_tensor.testing.values import extremes, numbers, relaid
+from fl_tensor.testing.values import Shape, extremes, numbers, relaid
 
 SMOOTH = (PLAIN, ZERO_D, BROADCAST, NON_CONTIGUOUS)
 ORDER = "biuf"
@@ -68,14 +68,17 @@ def _where(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(EDGE, (flip, operand(values, dtype), operand(values[::-1], dtype)))
 
 
+_CAST_SHAPES: tuple[tuple[str, Shape], ...] = ((PLAIN, (2, 3)), (ZERO_D, ()), (EMPTY, (0, 2)))
+
+
 def _cast(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
     """From every dtype; the suite leaves out sources that the backend does not claim."""
     for source in ALL.values():
         if source.kind == "c" and dtype.kind != "c":
             continue  # array API: complex does not convert to real
         domain = "positive" if dtype.kind == "u" and source.kind == "f" else "any"
-        for label, shape in ((PLAIN, (2, 3)), (ZERO_D, ()), (EMPTY, (0, 2))):
-            yield Sample(label, (numbers(source, rng, shape, domain), dtype))
+        for label, size in _CAST_SHAPES:
+            yield Sample(label, (numbers(source, rng, size, domain), dtype))
         for layout, shape in LAYOUTS:
             yield Sample(
                 NON_CONTIGUOUS, (relaid(numbers(source, rng, shape, domain), layout), dtype)

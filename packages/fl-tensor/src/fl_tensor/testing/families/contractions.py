@@ -97,9 +97,9 @@ def _pairs(rows: tuple[tuple[str, Shape, Shape], ...], laid: tuple[Shape, Shape]
 
 
 def _convs(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
-    for label, x, w, *args in _CONVS:
+    for label, x, w, *options in _CONVS:
         pair = (numbers(dtype, rng, x, "near_one"), numbers(dtype, rng, w, "near_one"))
-        yield Sample(label, (*pair, *args))
+        yield Sample(label, (*pair, *options))
     for layout in LAYOUTS:
         x_, w_ = numbers(dtype, rng, (1, 2, 4, 3)), numbers(dtype, rng, (2, 2, 2, 2), "near_one")
         args = ((1, 1), ((1, 0), (0, 0)), (1, 1), (1, 1), 1)
@@ -107,11 +107,12 @@ def _convs(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(NON_CONTIGUOUS, (x_, relaid(w_, layout), *args))
 
 
-def _pools(*options: bool) -> Samples:
+def _pools(*variants: tuple[bool, ...]) -> Samples:
     def samples(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
         for label, shape, *args in _POOLS:
-            for option in [(o,) for o in options] or [()]:
-                yield Sample(label, (numbers(dtype, rng, shape, "distinct"), *args, *option))
+            x = numbers(dtype, rng, shape, "distinct")
+            for extra in variants:
+                yield Sample(label, (x, *args, *extra))
         for layout in LAYOUTS:
             x = relaid(numbers(dtype, rng, (1, 2, 4, 3), "distinct"), layout)
             yield Sample(NON_CONTIGUOUS, (x, (2, 2), (1, 1), ((1, 0), (0, 1))))
@@ -223,10 +224,10 @@ CASES = (
     OpCase("dot", _pairs(_DOTS, ((2, 3), (2, 3))), _dot, NUMBERS, tolerance=SUMMED, grad=SMOOTH),
     OpCase("outer", _pairs(_OUTERS, ((2,), (3,))), integers(np.outer), NUMBERS, grad=SMOOTH),
     OpCase("linear", listed(_linear), _linear_reference, tolerance=SUMMED, grad=SMOOTH),
-    OpCase("max_pool", _pools(), windows.max_pool, NUMBERS, grad=(PLAIN, NON_CONTIGUOUS)),
+    OpCase("max_pool", _pools(()), windows.max_pool, NUMBERS, grad=(PLAIN, NON_CONTIGUOUS)),
     OpCase(
         "avg_pool",
-        _pools(True, False),
+        _pools((True,), (False,)),
         windows.avg_pool,
         tolerance=SUMMED,
         grad=(PLAIN, NON_CONTIGUOUS),

@@ -27,7 +27,7 @@ def block(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int
 
 
 def words(seed: int, offset: int, count: int) -> NDArray[np.uint32]:
-    """Words ``offset .. offset + count - 1`` of the stream of ``seed``, numbered as in the contract."""
+    """Words ``offset .. offset + count - 1`` of the stream of ``seed``, in the contract's order."""
     key = (seed & LOW, (seed >> 32) & LOW)
     found: list[int] = []
     first = offset // 4

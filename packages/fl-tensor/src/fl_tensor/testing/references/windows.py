@@ -24,16 +24,15 @@ def conv(
     """Cross-correlation; integers stay exact."""
     x = _framed(_dilated(x, input_dilation), padding, 0)
     w = _dilated(w, kernel_dilation)
-    places = list(_places(x.shape[2:], w.shape[2:], stride))
     kind = np.int64 if x.dtype.kind in "iu" else np.float64
     out = np.zeros((x.shape[0], w.shape[0], *_sizes(x.shape[2:], w.shape[2:], stride)), kind)
     per_group, channels = w.shape[0] // groups, w.shape[1]
-    for at, window in places:
+    for at, starts in _places(x.shape[2:], w.shape[2:], stride):
         for feature in range(w.shape[0]):
             first = (feature // per_group) * channels
-            part = x[(slice(None), slice(first, first + channels), *window)]
+            part = _window(x[:, first : first + channels], starts, w.shape[2:])
             product = part.astype(kind) * w[feature].astype(kind)
-            out[(slice(None), feature, *at)] = product.sum(tuple(range(1, x.ndim)))
+            out[(slice(None), feature) + at] = product.sum(tuple(range(1, x.ndim)))
     return out
 
 
@@ -54,9 +53,9 @@ def avg_pool(
 
 def _pooled(x: HostArray, window: Shape, stride: Shape, method: str) -> HostArray:
     out = np.zeros((*x.shape[:2], *_sizes(x.shape[2:], window, stride)), x.dtype)
-    for at, places in _places(x.shape[2:], window, stride):
-        part = x[(slice(None), slice(None), *places)]
-        out[(slice(None), slice(None), *at)] = getattr(part, method)(tuple(range(2, x.ndim)))
+    for at, starts in _places(x.shape[2:], window, stride):
+        part = _window(x, starts, window)
+        out[(slice(None), slice(None)) + at] = getattr(part, method)(tuple(range(2, x.ndim)))
     return out
 
 
@@ -64,12 +63,16 @@ def _sizes(spatial: Shape, window: Shape, stride: Shape) -> Shape:
     return tuple((n - k) // s + 1 for n, k, s in zip(spatial, window, stride, strict=True))
 
 
-def _places(
-    spatial: Shape, window: Shape, stride: Shape
-) -> Iterator[tuple[Shape, tuple[slice, ...]]]:
+def _places(spatial: Shape, window: Shape, stride: Shape) -> Iterator[tuple[Shape, Shape]]:
+    """Each output place, and where its window starts."""
     for at in np.ndindex(_sizes(spatial, window, stride)):
-        starts = [i * s for i, s in zip(at, stride, strict=True)]
-        yield at, tuple(slice(i, i + k) for i, k in zip(starts, window, strict=True))
+        yield at, tuple(i * s for i, s in zip(at, stride, strict=True))
+
+
+def _window(x: HostArray, starts: Shape, window: Shape) -> HostArray:
+    for axis, (start, size) in enumerate(zip(starts, window, strict=True), start=2):
+        x = x.take(range(start, start + size), axis)
+    return x
 
 
 def _dilated(x: HostArray, factors: Shape) -> HostArray:

@@ -23,15 +23,17 @@ from fl_tensor.testing.suite.value_semantics import ValueSemanticsTests
 
 
 class TensorBackendSuite(
-    ClaimTests, OperationTests, ValueSemanticsTests, RandomTests, FrontEndTests
+    ClaimTests, OperationTests, ValueSemanticsTests, RandomTests, FrontEndTests, official=True
 ):
     """Subclass it, call the class ``Test...``, set ``backend``."""
 
     @classmethod
-    def pytest_generate_tests(cls, metafunc: Any) -> None:
+    def __fl_generate__(cls, metafunc: Any) -> list[str]:
         """Which operations and dtypes there are to test is the backend's to say."""
-        if "operation" in metafunc.fixturenames:
-            metafunc.parametrize("operation", list(operation_ids(cls.make_backend())))
-        if "derived" in metafunc.fixturenames:
-            names = overridden(cls.make_backend())
-            metafunc.parametrize("derived", names or [""], ids=names or ["none"])
+        wanted = {"operation": operation_ids, "derived": overridden}
+        backend = cls.under_test()
+        names = [name for name in wanted if name in metafunc.fixturenames]
+        for name in names:
+            found = list(wanted[name](backend))
+            metafunc.parametrize(name, found or [""], ids=found or ["none"])
+        return names

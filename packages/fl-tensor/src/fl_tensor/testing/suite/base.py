@@ -5,43 +5,74 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
-from fl_memory.testing.kit import Suite
 
+from fl_memory.contract import Version
+from fl_memory.testing.kit import Suite
 from fl_tensor.backend import TensorBackend
 from fl_tensor.errors import ArgumentError
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.opcase import OpCase
 
 
-class TensorSuite(Suite):
+def resolve(given: Any) -> TensorBackend:
+    """The backend of a name, of ``"module:Class"`` or of a class; an instance is itself.
+
+    Raises PluginError or ContractError for a name that cannot be loaded, ArgumentError for what is
+    no backend at all.
+    """
+    from fl_tensor.dispatch import REGISTRY, get_backend
+
+    found = given
+    if isinstance(found, str):
+        found = REGISTRY.load(found) if ":" in found else get_backend(found)
+    if isinstance(found, type) and issubclass(found, TensorBackend):
+        found = found()
+    if not isinstance(found, TensorBackend):
+        raise ArgumentError(f"{given!r} is neither a TensorBackend nor the name of one")
+    return found
+
+
+class _Resolved:
+    """``cls.implementation``: what ``cls.backend`` means, made once per class; None if unset."""
+
+    def __get__(self, instance: object, owner: Any) -> Any:
+        if "_made" not in vars(owner):
+            owner._made = None if owner.backend is None else resolve(owner.backend)
+        return owner._made
+
+
+class TensorSuite(Suite, official=True):
     """``backend``: the class, an instance, a registered name, or ``"module:Class"``."""
 
+    subject = "implementation"
+    what = "tensor backend"
+    host = Version(*TensorBackend.CONTRACT)
+    host_package = "fl-tensor"
+
     backend: ClassVar[Any] = None
+    implementation = _Resolved()
+    _made: ClassVar[TensorBackend | None]
     _harness: ClassVar[Harness]
 
     @classmethod
-    def make_backend(cls) -> TensorBackend:
-        """The backend object that all tests of this class use."""
-        from fl_tensor.dispatch import REGISTRY, get_backend
-
-        given = cls.backend
-        if isinstance(given, TensorBackend):
-            return given
-        if isinstance(given, str):
-            return REGISTRY.load(given)() if ":" in given else get_backend(given)
-        if isinstance(given, type) and issubclass(given, TensorBackend):
-            return given()
-        raise ArgumentError(
-            f"{cls.__name__}.backend is {given!r}: set it to a TensorBackend class, to an instance, "
-            f"to the name of an installed backend, or to 'module:Class'"
-        )
+    def under_test(cls) -> TensorBackend:
+        """The backend; a plain failure of the collection where there is none."""
+        if cls.backend is None:
+            pytest.fail(
+                f"{cls.__name__}: set backend = YourBackend in the class body", pytrace=False
+            )
+        try:
+            return cls.implementation
+        except Exception as error:  # whatever a stranger's module or constructor raises
+            text = f"{cls.__name__}: backend = {cls.backend!r} cannot be made: {error}"
+            pytest.fail(text, pytrace=False)
 
     @pytest.fixture
     def harness(self) -> Harness:
         """One backend object for all tests of a class."""
         cls = type(self)
         if "_harness" not in vars(cls):
-            cls._harness = Harness(cls.make_backend())
+            cls._harness = Harness(cls.under_test())
         return cls._harness
 
     def need(self, harness: Harness, case: OpCase) -> None:

@@ -6,7 +6,6 @@ import inspect
 from typing import Any
 
 import pytest
-from fl_memory.contract import Version, negotiate, stated_version
 
 import fl_tensor as ft
 from fl_tensor import contract
@@ -23,15 +22,8 @@ from fl_tensor.testing.suite.base import TensorSuite
 CAPABILITIES = frozenset(c.capability for c in CASES.values() if c.capability)
 
 
-class ClaimTests(TensorSuite):
+class ClaimTests(TensorSuite, official=True):
     """Contract number, name, devices, dtypes, capabilities, signatures."""
-
-    def test_contract_is_stated(self, harness: Harness) -> None:
-        """``CONTRACT`` stands in the backend's own class body, and this kit can judge it."""
-        cls = type(harness.backend)
-        stated = stated_version(cls, "tensor", cls.__qualname__)
-        host = Version(*TensorBackend.CONTRACT)
-        negotiate("tensor", host, stated, cls.__qualname__, host_package="fl-tensor")
 
     def test_name(self, harness: Harness) -> None:
         """A short identifier: it appears in messages, settings and reports."""

@@ -70,7 +70,7 @@ def _steps(x: Any, y: Any) -> Any:
     return ft.sort(z.T, 0) - z.max() + ft.where(z.T > 0.0, z.T, 0.0)
 
 
-class FrontEndTests(TensorSuite):
+class FrontEndTests(TensorSuite, official=True):
     """Tensors on this backend."""
 
     def maker(self, harness: Harness) -> Make:

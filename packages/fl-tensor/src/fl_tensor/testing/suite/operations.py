@@ -38,7 +38,7 @@ def overridden(backend: TensorBackend) -> list[str]:
     return [n for n in names if getattr(cls, n) is not getattr(DerivedOps, n)]
 
 
-class OperationTests(TensorSuite):
+class OperationTests(TensorSuite, official=True):
     """Results, shapes, dtypes and devices against the operation table."""
 
     def test_operation(self, harness: Harness, operation: str) -> None:

@@ -11,7 +11,7 @@ from fl_tensor.testing.references.philox import random_bits
 from fl_tensor.testing.suite.base import TensorSuite
 
 
-class RandomTests(TensorSuite):
+class RandomTests(TensorSuite, official=True):
     """Philox words; single draws are cases of ``test_operation``."""
 
     def bits(self, harness: Harness, seed: int, offset: int, count: int) -> np.ndarray:

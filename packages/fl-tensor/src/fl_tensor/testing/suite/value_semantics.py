@@ -32,7 +32,7 @@ VIEWS = {
 COUNT = np.arange(6.0)
 
 
-class ValueSemanticsTests(TensorSuite):
+class ValueSemanticsTests(TensorSuite, official=True):
     """``from_host``, ``to_host``, ``scatter`` and ``donate``."""
 
     def numbers(self, harness: Harness, values: Any = COUNT) -> Any:
@@ -54,7 +54,7 @@ class ValueSemanticsTests(TensorSuite):
         views = {
             "bytes": memoryview(data.tobytes()),
             "bytearray": memoryview(bytearray(data.tobytes())),
-            "array": memoryview(data).cast("B"),
+            "array": data.data.cast("B"),
             "offset": memoryview(b"\0" + data.tobytes())[1:],
         }
         x = harness.backend.from_host(views[source], (6,), dtypes.float32, harness.device)
