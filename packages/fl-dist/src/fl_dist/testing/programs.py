@@ -134,7 +134,7 @@ def messages(comm: Communicator, specs: Sequence[Spec]) -> list[Plain | None]:
 
 
 def every_dtype(comm: Communicator) -> dict[str, bool]:
-    """For each dtype of the backend in use: do its bits survive a broadcast, a gather, a message?"""
+    """Do the bits of each dtype of the backend survive a broadcast, a gather, a message?"""
     last, intact = comm.world_size - 1, {}
     for dtype in sorted(ft.current_backend().dtypes, key=str):
         count = 3 * dtype.itemsize

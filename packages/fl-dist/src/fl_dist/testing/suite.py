@@ -20,18 +20,15 @@ from fl_dist.reduction import OPS
 from fl_dist.testing import data, programs
 from fl_dist.testing.data import Spec
 from fl_dist.testing.suite_errors import FailureTests, worlds
-from fl_memory.testing.kit import Suite, requires
+from fl_memory.testing.kit import requires
 
 SHAPES = [(), (0,), (3,), (2, 3), (0, 2), (5, 1, 2)]
 DTYPES = ["float32", "int32", "int64", "uint8"]
 both_ways = pytest.mark.parametrize("async_op", [False, True], ids=["blocking", "async"])
 
 
-class CommunicatorSuite(FailureTests, Suite):
+class CommunicatorSuite(FailureTests, official=True):
     """Subclass, name it ``Test...``, set ``communicator`` to the class under test."""
-
-    #: The class attribute that names the implementation.
-    __fl_implementation__ = "communicator"
 
     def collective(
         self,
@@ -59,7 +56,6 @@ class CommunicatorSuite(FailureTests, Suite):
     def test_declares_known_capabilities(self) -> None:
         kind = type(self).communicator
         assert issubclass(kind, Communicator)
-        assert "CONTRACT" in vars(kind), "state CONTRACT in the class itself"
         assert isinstance(kind.name, str) and kind.name
         unknown = set(kind.capabilities) - set(CAPABILITIES)
         assert not unknown, f"capabilities are {sorted(CAPABILITIES)}"

@@ -10,8 +10,9 @@ import pytest
 
 from fl_dist.communicator import Communicator
 from fl_dist.errors import ProgramError
+from fl_dist.registry import REGISTRY
 from fl_dist.testing import failing
-from fl_memory.testing.kit import requires
+from fl_memory.testing.kit import Suite, requires
 
 PROMPT = 5.0  # seconds in which bad news must have spread
 
@@ -29,17 +30,25 @@ def worlds(*sizes: int) -> Callable[[Test], Test]:
     return mark
 
 
-class FailureTests:
+class FailureTests(Suite, official=True):
     """Half of ``CommunicatorSuite``."""
+
+    subject = "communicator"
+    what = "communicator"
+    host = REGISTRY.host
+    host_package = "fl-dist"
 
     #: The class under test.
     communicator: ClassVar[type[Communicator]]
 
-    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+    @classmethod
+    def __fl_generate__(cls, metafunc: pytest.Metafunc) -> list[str]:
         sizes = getattr(metafunc.function, "__fl_worlds__", None)
-        if sizes is not None:
-            kind = type(self).communicator
-            metafunc.parametrize("world_size", [n for n in sizes if kind.offers(n)])
+        if sizes is None:
+            return []
+        offers = getattr(getattr(cls, "communicator", None), "offers", None)
+        metafunc.parametrize("world_size", [n for n in sizes if offers is None or offers(n)])
+        return ["world_size"]
 
     def launch(self, world_size: int, program: Callable[..., Any], *args: Any) -> list[Any]:
         """``run`` with a limit on waiting, so that a communicator that hangs fails instead."""
