@@ -38,6 +38,8 @@ class Lane:
 class CachingAccount(Account):
     """One device: a lane per stream."""
 
+    __slots__ = ("lanes",)
+
     def __init__(self, memory: DeviceMemory) -> None:
         super().__init__(memory)
         self.lanes: dict[Hashable, Lane] = {None: Lane()}
