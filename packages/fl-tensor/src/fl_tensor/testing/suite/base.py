@@ -64,8 +64,8 @@ class TensorSuite(Suite, official=True):
         try:
             return cls.implementation
         except Exception as error:  # whatever a stranger's module or constructor raises
-            text = f"{cls.__name__}: backend = {cls.backend!r} cannot be made: {error}"
-            pytest.fail(text, pytrace=False)
+            reason = str(error)
+        pytest.fail(f"{cls.__name__}: backend = {cls.backend!r}: {reason}", pytrace=False)
 
     @pytest.fixture
     def harness(self) -> Harness:

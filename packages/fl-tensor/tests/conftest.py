@@ -1,0 +1,40 @@
+"""Shared by the tests of the conformance kit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+def run_suite_test(backend: Any, test: str) -> None:
+    """Run one test of the suite on a backend, as pytest would."""
+    from fl_tensor.testing import TensorBackendSuite
+    from fl_tensor.testing.harness import Harness
+    from fl_tensor.testing.suite.operations import operation_ids, overridden
+
+    suite = type("TestPlanted", (TensorBackendSuite,), {"backend": backend})()
+    name, _, rest = test.removesuffix("]").partition("[")
+    method: Callable[..., None] = getattr(suite, name)
+    harness = Harness(backend())
+    if name == "test_contract_is_stated_and_accepted":
+        method()
+        return
+    if name == "test_operation":
+        assert rest in operation_ids(harness.backend), f"the suite has no case {rest}"
+        method(harness, rest)
+    elif name == "test_derived_override":
+        assert rest in overridden(harness.backend)
+        method(harness, rest)
+    elif name == "test_scatter_reaches_no_other_value":
+        view, mode, donate = rest.split("-")
+        method(harness, view, mode, donate == "donate")
+    else:
+        method(harness)
+
+
+@pytest.fixture
+def suite_test() -> Callable[[Any, str], None]:
+    """``suite_test(backend_class, "test_operation[add-float32-plain]")``."""
+    return run_suite_test

@@ -1,0 +1,164 @@
+"""The kit catches broken promises: shared storage, false claims, threads, doctored suites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from fl_tensor import dtypes
+from fl_tensor.backends.numpy import NumpyBackend
+from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.dtypes import DType
+
+RunTest = Callable[[type[NumpyBackend], str], None]
+
+
+class Correct(NumpyBackend):
+    CONTRACT = (1, 0)
+    name = "planted"
+
+
+def adapter(values: Any) -> NumpyAdapter:
+    return NumpyAdapter(np.asarray(values))
+
+
+class ScatterWritesIntoItsOperand(Correct):
+    CONTRACT = (1, 0)
+
+    def scatter(self, x: Any, *args: Any) -> Any:
+        result = super().scatter(x, *args)
+        x.array = result.array.copy()
+        return result
+
+
+class DonationIsSeenThroughViews(Correct):
+    CONTRACT = (1, 0)
+
+    def scatter(
+        self,
+        x: Any,
+        indices: Any,
+        updates: Any,
+        axis: int = 0,
+        mode: str = "set",
+        donate: bool = False,
+    ) -> Any:
+        result = super().scatter(x, indices, updates, axis, mode)
+        if donate:
+            x.array[...] = result.array
+        return result
+
+
+class FromHostBorrows(Correct):
+    CONTRACT = (1, 0)
+
+    def from_host(self, data: Any, shape: Any, dtype: DType, device: Any) -> Any:
+        return NumpyAdapter(np.frombuffer(data, dtype.name).reshape(shape), dtype)
+
+
+class ToHostIsWritable(Correct):
+    CONTRACT = (1, 0)
+
+    def to_host(self, x: Any) -> memoryview:
+        return memoryview(bytearray(super().to_host(x)))
+
+
+class ToHostForgetsTheLayout(Correct):
+    CONTRACT = (1, 0)
+
+    def to_host(self, x: Any) -> memoryview:
+        return memoryview(x.array.tobytes("A"))
+
+
+class ClaimsHalfPrecision(Correct):
+    CONTRACT = (1, 0)
+    dtypes: ClassVar[frozenset[DType]] = Correct.dtypes | {dtypes.float16}
+
+
+class ClaimsLittle(Correct):
+    CONTRACT = (1, 0)
+    dtypes: ClassVar[frozenset[DType]] = frozenset({dtypes.float32})
+
+
+class ClaimsUnknownCapability(Correct):
+    CONTRACT = (1, 0)
+    capabilities = frozenset({"telepathy"})
+
+
+class InheritsItsContract(Correct):
+    name = "planted"
+
+
+class IsTooNew(Correct):
+    CONTRACT = (1, 7)
+
+
+class LacksAParameter(Correct):
+    CONTRACT = (1, 0)
+
+    def sort(self, x: Any, axis: int = -1) -> Any:  # type: ignore[override]
+        return super().sort(x, axis)
+
+
+class SharesScratchBetweenThreads(Correct):
+    CONTRACT = (1, 0)
+    scratch: ClassVar[dict[Any, Any]] = {}
+
+    def tanh(self, x: Any) -> Any:
+        self.scratch[x.shape] = np.tanh(x.array)
+        for _ in range(200):  # where a real fault would be pre-empted by chance
+            np.sum(x.array)
+        return adapter(self.scratch[x.shape].copy())
+
+
+FAULTS: list[tuple[type[NumpyBackend], list[str]]] = [
+    (ScatterWritesIntoItsOperand, ["test_operation[scatter-float32-plain]"]),
+    (
+        DonationIsSeenThroughViews,
+        [
+            "test_scatter_reaches_no_other_value[reshape-set-donate]",
+            "test_donated_view_spares_its_source",
+        ],
+    ),
+    (FromHostBorrows, ["test_from_host_copies"]),
+    (
+        ToHostIsWritable,
+        ["test_operation[to_host-float32-plain]", "test_to_host_is_read_only_bytes"],
+    ),
+    (ToHostForgetsTheLayout, ["test_operation[to_host-float32-non-contiguous]"]),
+    (
+        ClaimsHalfPrecision,
+        ["test_operation[add-float16-plain]", "test_operation[full-float16-plain]"],
+    ),
+    (ClaimsLittle, ["test_required_dtypes"]),
+    (ClaimsUnknownCapability, ["test_capabilities"]),
+    (InheritsItsContract, ["test_contract_is_stated_and_accepted"]),
+    (IsTooNew, ["test_contract_is_stated_and_accepted"]),
+    (LacksAParameter, ["test_signatures", "test_operation[sort-float32-plain]"]),
+    (SharesScratchBetweenThreads, ["test_threads"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("backend", "test"),
+    [(backend, test) for backend, tests in FAULTS for test in tests],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_a_planted_fault_is_caught(
+    suite_test: RunTest, backend: type[NumpyBackend], test: str
+) -> None:
+    with pytest.raises(Exception) as caught:
+        suite_test(backend, test)
+    # caught by the test, not by a mistake in calling it
+    assert not isinstance(caught.value, (NameError, AttributeError)), caught.value
+
+
+CAUGHT = sorted({test for _, tests in FAULTS for test in tests if "float16" not in test})
+
+
+@pytest.mark.parametrize("test", [t for t in CAUGHT if "override" not in t])
+def test_the_same_tests_pass_without_the_fault(suite_test: RunTest, test: str) -> None:
+    suite_test(Correct, test)
