@@ -66,13 +66,10 @@ def test_no_test_at_all_is_a_failure(tmp_path):
 @pytest.mark.parametrize(
     "body, text",
     [
-        (
-            "communicator = LocalCommunicator\n    def test_timeout(self): ...",
-            "overrides test_timeout",
-        ),
-        ("communicator = LocalCommunicator\n    launch = None", "overrides launch"),
-        ("pass", "communicator = YourClass"),
-        ("communicator = LocalCommunicator\n    known_failures = {'test_x': 'no'}", "test_x"),
+        ("def test_timeout(self): ...", "overrides test_timeout"),
+        ("launch = None", "overrides launch"),
+        ("communicator = None", "communicator = YourClass"),
+        ("known_failures = {'test_x': 'no'}", "test_x"),
     ],
     ids=["test overridden", "launcher replaced", "nothing to test", "stale known failure"],
 )
@@ -81,16 +78,8 @@ def test_a_suite_that_was_tampered_with_is_an_error(body, text, tmp_path):
         "from fl_dist import LocalCommunicator\nfrom fl_dist.testing import CommunicatorSuite\n"
         f"class TestMine(CommunicatorSuite):\n    communicator = LocalCommunicator\n    {body}\n"
     )
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "fl_pytest_plugin",
-        "-p",
-        "no:cacheprovider",
-    ]
+    options = ["-q", "-p", "fl_pytest_plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2, done.stdout
     assert text in done.stdout
