@@ -11,7 +11,7 @@ from PIL import Image
 import fl_tensor as ft
 from fl_vision import DataFileError
 from fl_vision.draw import Panel, Prediction, Section, Series, draw_curves, draw_grid
-from fl_vision.draw.axes import label, ticks, whole_ticks
+from fl_vision.draw.axes import label, log_ticks, ticks, whole_ticks
 from fl_vision.images import to_picture
 
 
@@ -33,10 +33,24 @@ def test_ticks_are_round_and_cover_the_range(
     assert found == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.03, 2.3, [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5]),
+        (0.1, 1.0, [0.1, 0.2, 0.5, 1]),
+        (1.0, 1.0, [1, 2]),
+        (3e-6, 2.0, [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10]),
+    ],
+)
+def test_logarithmic_ticks(low: float, high: float, expected: list[float]) -> None:
+    assert log_ticks(low, high) == pytest.approx(expected)
+
+
 def test_tick_labels_have_the_decimals_they_need() -> None:
     assert [label(t, [0, 0.2]) for t in (0.0, 0.2)] == ["0.0", "0.2"]
     assert label(0.25, [0, 0.25]) == "0.25"
     assert label(98.0, [97.0, 98.0]) == "98"
+    assert [label(t, [0.02, 0.05, 0.1]) for t in (0.02, 0.05, 0.1)] == ["0.02", "0.05", "0.1"]
 
 
 def test_epochs_are_whole_numbers() -> None:

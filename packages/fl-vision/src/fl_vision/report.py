@@ -19,15 +19,17 @@ _MISTAKES, _SAMPLES = 20, 40
 def draw_history(path: str | Path, title: str, history: Sequence[dict[str, Any]]) -> Path:
     """Loss and accuracy over the epochs of `Trainer.history`, in training and on the test set."""
 
-    def curves(figure: str, scale: float) -> list[Series]:
-        return [
-            Series(name, [float(record[f"{part}_{figure}"]) * scale for record in history])
-            for part, name in (("train", "training"), ("valid", "test"))
-        ]
+    def curves(figure: str, scale: float, form: str) -> list[Series]:
+        found = []
+        for part, name in (("train", "training"), ("valid", "test")):
+            values = [float(record[f"{part}_{figure}"]) * scale for record in history]
+            last = f" {format(values[-1], form)}" if values else ""
+            found.append(Series(name + last, values))
+        return found
 
     panels = [
-        Panel("loss (cross entropy)", curves("loss", 1.0)),
-        Panel("accuracy", curves("accuracy", 0.01), percent=True),
+        Panel("cross entropy", curves("loss", 1.0, ".3g"), log=True),
+        Panel("accuracy", curves("accuracy", 0.01, ".2%"), percent=True),
     ]
     return draw_curves(path, title, panels)
 

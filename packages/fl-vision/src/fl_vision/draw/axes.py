@@ -17,6 +17,19 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     return [index * step for index in range(first, last + 1)]
 
 
+def log_ticks(low: float, high: float, count: int = 7) -> list[float]:
+    """Powers of ten, with 2 and 5 between them where few, that span positive [low, high]."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for factors in ((1, 2, 5), (1, 3), (1,)):
+        marks = [f * 10.0**k for k in range(first, last + 1) for f in factors]
+        begin = max(i for i, mark in enumerate(marks) if mark <= low * (1 + 1e-9))
+        end = min((i for i, m in enumerate(marks) if m >= high * (1 - 1e-9)), default=len(marks))
+        marks = marks[begin : max(end, begin + 1) + 1]
+        if len(marks) <= count + 1:
+            break
+    return marks
+
+
 def whole_ticks(low: int, high: int, count: int = 10) -> list[int]:
     """At most about `count` whole numbers within [low, high], `low` and round steps after it."""
     step = 1
@@ -30,6 +43,10 @@ def whole_ticks(low: int, high: int, count: int = 10) -> list[int]:
 
 def label(value: float, all_ticks: Sequence[float]) -> str:
     """`value` with as many decimals as tell the ticks apart."""
+    if len(all_ticks) > 2 and not math.isclose(
+        all_ticks[1] - all_ticks[0], all_ticks[2] - all_ticks[1]
+    ):
+        return f"{value:g}"  # logarithmic
     step = abs(all_ticks[1] - all_ticks[0]) if len(all_ticks) > 1 else abs(value) or 1.0
     for decimals in range(7):
         if abs(round(step, decimals) - step) < step * 1e-6:

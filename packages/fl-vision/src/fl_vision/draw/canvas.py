@@ -106,7 +106,7 @@ class Canvas:
         path = Path(path)
         final = self._image.resize((self.width, self.height), Image.Resampling.LANCZOS)
         data = io.BytesIO()
-        final.save(data, "PNG", optimize=True)
+        final.save(data, "PNG")
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             part.write_bytes(data.getvalue())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fl_vision.draw.axes import label, ticks, whole_ticks
+from fl_vision.draw.axes import label, log_ticks, ticks, whole_ticks
 from fl_vision.draw.canvas import BLUE, FAINT, GRID, INK, ORANGE, Canvas
 
 _COLOURS = (BLUE, ORANGE)
@@ -25,11 +25,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One diagram: what its vertical axis shows, and the curves in it."""
+    """One diagram: what its vertical axis shows, and the curves in it.
+
+    `percent` writes the shares 0 to 1 as percentages; `log` makes the axis logarithmic where all
+    values are positive.
+    """
 
     title: str
     series: Sequence[Series]
     percent: bool = False
+    log: bool = False
 
 
 def draw_curves(path: str | Path, title: str, panels: Sequence[Panel]) -> Path:
@@ -46,14 +51,22 @@ def _draw(canvas: Canvas, offset: int, panel: Panel) -> None:
     top, bottom = _TOP, _HEIGHT - _BOTTOM
     epochs = max((len(series.values) for series in panel.series), default=1)
     finite = [v for series in panel.series for v in series.values if math.isfinite(v)]
-    levels = ticks(min(finite, default=0.0), max(finite, default=1.0))
+    bottom_value, top_value = min(finite, default=0.0), max(finite, default=1.0)
+    log = panel.log and bottom_value > 0
+    levels = (log_ticks if log else ticks)(bottom_value, top_value)
     low, high = levels[0], levels[-1]
+
+    def height(value: float) -> float:
+        """The share of the axis below `value`."""
+        if log:
+            return math.log(value / low) / math.log(high / low)
+        return (value - low) / (high - low)
 
     def place(epoch: int, value: float) -> tuple[float, float]:
         across = 0.5 if epochs == 1 else (epoch - 1) / (epochs - 1)
         inset = 14.0
         x = left + inset + across * (right - left - 2 * inset)
-        return x, bottom - (value - low) / (high - low) * (bottom - top)
+        return x, bottom - (height(value) if math.isfinite(value) else value) * (bottom - top)
 
     canvas.text((left, top - 24), panel.title, size=14)
     for level in levels:

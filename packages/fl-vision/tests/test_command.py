@@ -1,0 +1,254 @@
+"""The command: what it writes and prints, and one line for everything that can be wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fl_vision import DataOptions, load_dataset
+from fl_vision.cli import main
+from fl_vision.images import to_picture
+
+SMALL = ["--holdout", "20", "--epochs", "2", "--batch-size", "16", "--lr", "0.004", "--quiet"]
+
+
+@pytest.fixture
+def digits_dir(tmp_path: Path, write_digits: Callable[..., None]) -> Path:
+    """80 images of four classes, as MNIST files."""
+    write_digits("data", "t10k", 80)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    """run(*arguments) -> the lines on standard output; the command must succeed."""
+
+    def run(*arguments: object) -> list[str]:
+        status = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        assert status == 0, captured.err
+        return captured.out.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def refuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """refuse(*arguments) -> the one line on standard error; the command must end with status 2."""
+
+    def refuse(*arguments: object) -> str:
+        assert main([str(argument) for argument in arguments]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        lines = captured.err.splitlines()
+        assert len(lines) == 1, captured.err
+        assert lines[0].startswith("fl-vision: error: ")
+        return lines[0]
+
+    return refuse
+
+
+def epochs(folder: Path) -> list[dict[str, float]]:
+    records = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [
+        {name: x for name, x in record.items() if name != "seconds"}
+        for record in records
+        if record["event"] != "start"
+    ]
+
+
+def test_train_eval_predict(
+    tmp_path: Path, digits_dir: Path, run: Callable[..., list[str]]
+) -> None:
+    out = tmp_path / "run"
+    data = ["--dataset", "mnist", "--data-dir", digits_dir]
+    printed = run("train", *data, *SMALL, "--epochs", 6, "--batch-size", 8, "--out", out)
+    assert re.fullmatch(r"test accuracy [01]\.\d{4}", printed[-1])
+    assert float(printed[-1].split()[-1]) >= 0.9
+    for name in ("learning_curve.png", "predictions.png"):
+        with Image.open(out / name) as picture:
+            assert min(picture.size) >= 200
+    records = epochs(out)
+    assert [r["epoch"] for r in records if r["event"] == "epoch"] == [1, 2, 3, 4, 5, 6]
+    assert sum(r["event"] == "step" for r in records) == 48
+
+    assert run("eval", out)[-1] == printed[-1]
+    assert run("eval", out / "checkpoint.safetensors", *data, "--holdout", 20)[-1] == printed[-1]
+
+    test = load_dataset("mnist", DataOptions(data_dir=digits_dir, holdout=20)).test
+    files = []
+    for index in range(4):
+        files.append(tmp_path / f"class-{index}.png")
+        to_picture(test[index][0]).resize((24, 24)).save(files[-1])
+    lines = run("predict", out, *files, "--out", tmp_path / "said.png")
+    said = [re.fullmatch(r"(.*): (\d) \((0|1)\.\d{4}\)", line) for line in lines]
+    assert [match and match[1] for match in said] == [str(path) for path in files]
+    assert sum(match is not None and int(match[2]) == k for k, match in enumerate(said)) >= 3
+    assert (tmp_path / "said.png").is_file()
+    assert run("predict", out, files[0], "--top", 3)[0].count("(") == 3
+    assert run("predict", out, files[0], "--invert") != lines[:1]
+
+
+def test_two_epochs_and_resume_equal_one_run(tmp_path: Path, run: Callable[..., list[str]]) -> None:
+    pytest.importorskip("sklearn", reason="the extra fl-vision[digits] is not installed")
+    settings = ["train", "--limit", 100, "--quiet", "--seed", 3]
+    whole = run(*settings, "--epochs", 4, "--out", tmp_path / "whole")
+    run(*settings, "--epochs", 2, "--out", tmp_path / "parts")
+    parts = run("train", "--resume", "--epochs", 4, "--quiet", "--out", tmp_path / "parts")
+    assert parts[-1] == whole[-1]
+    assert epochs(tmp_path / "parts") == epochs(tmp_path / "whole")
+    # A finished run has nothing left to do.
+    again = run("train", "--resume", "--quiet", "--out", tmp_path / "parts")
+    assert again[-1] == whole[-1]
+
+
+def test_a_folder_of_images(
+    tmp_path: Path, write_image: Callable[..., Path], run: Callable[..., list[str]]
+) -> None:
+    for index in range(10):
+        write_image(f"pictures/day/{index}.png", (200 + index, 210, 230), size=(9, 12))
+        write_image(f"pictures/night/{index}.png", (10, 5 + index, 40), size=(12, 9))
+    folder = tmp_path / "pictures"
+    size = ["--dataset", "folder", "--data-dir", folder, "--image-size", "10x8"]
+    out = tmp_path / "run"
+    printed = run("train", *size, "--epochs", 6, "--batch-size", 4, "--quiet", "--out", out)
+    assert printed[-1] == "test accuracy 1.0000"
+    assert run("eval", out)[-1] == "test accuracy 1.0000"
+    assert run("predict", out, folder / "night" / "3.png")[0].endswith(")")
+    assert ": night (" in run("predict", out, folder / "night" / "3.png")[0]
+
+
+def test_implementations_are_chosen_by_name(
+    tmp_path: Path, digits_dir: Path, run: Callable[..., list[str]]
+) -> None:
+    data = ["train", "--dataset", "mnist", "--data-dir", digits_dir, *SMALL, "--epochs", 1]
+    plain = run(*data, "--out", tmp_path / "a")
+    other = run(
+        *data, "--memory", "system", "--backend", "numpy", "--prefetch", 2, "--out", tmp_path / "b"
+    )
+    assert plain[-1] == other[-1]
+    assert epochs(tmp_path / "a") == epochs(tmp_path / "b")
+    assert run(*data, "--ranks", 2, "--dtype", "float64", "--out", tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: command; see fl-vision --help"),
+        (["fly"], "invalid choice: 'fly'"),
+        (["train", "--epochs", "0"], "0 is too small, at least 1"),
+        (["train", "--epochs", "x"], "invalid integer value: 'x'"),
+        (["train", "--lr", "-1"], "-1 is not a positive number"),
+        (["train", "--lr", "nan"], "nan is not a positive number"),
+        (["train", "--dropout", "1"], "1 is not in [0, 1)"),
+        (["train", "--dtype", "int8"], "invalid choice: 'int8'"),
+        (["train", "--image-size", "0x3"], "0x3 is not HEIGHTxWIDTH"),
+        (["train", "--unknown"], "unrecognized arguments: --unknown"),
+        (["train", "--ranks", "0"], "0 is too small"),
+        (["train", "--dataset", "cifar"], "unknown data set 'cifar'; choose one of digits, mnist"),
+        (["train", "--dataset", "folder"], "Give --data-dir"),
+        (["train", "--dataset", "folder", "--data-dir", "absent"], "give a folder"),
+        (["train", "--backend", "absent"], "absent"),
+        (["train", "--memory", "absent"], "absent"),
+        (["train", "--holdout", "5"], "--holdout has no meaning here"),
+        (["train", "--resume", "--out", "absent"], "no run to resume in absent; leave --resume"),
+        (["eval", "absent.safetensors"], "absent.safetensors"),
+        (["predict", "absent.safetensors", "x.png"], "absent.safetensors"),
+        (["predict", "absent.safetensors"], "required: images"),
+    ],
+)
+def test_bad_arguments(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refuse: Callable[..., str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in refuse(*arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_files(
+    tmp_path: Path,
+    digits_dir: Path,
+    run: Callable[..., list[str]],
+    refuse: Callable[..., str],
+) -> None:
+    out = tmp_path / "run"
+    data = ["--dataset", "mnist", "--data-dir", digits_dir]
+    run("train", *data, *SMALL, "--epochs", 1, "--out", out)
+
+    (tmp_path / "text.png").write_text("no image")
+    assert "text.png: not an image" in refuse("predict", out, tmp_path / "text.png")
+    assert "no such file" in refuse("predict", out, tmp_path / "absent.png")
+
+    assert "--lr was 0.004, is 0.1" in refuse("train", "--resume", "--out", out, "--lr", 0.1)
+    assert "2 ranks" not in refuse("train", "--resume", "--out", out, "--seed", 9)
+    ranks = refuse("train", "--resume", "--out", out, "--ranks", 2, "--epochs", 3, "--quiet")
+    assert "written by 1 ranks" in ranks
+
+    occupied = refuse("train", *data, *SMALL, "--out", tmp_path / "text.png")
+    assert "text.png" in occupied
+    assert "give a folder to write to" in occupied
+
+    checkpoint = out / "checkpoint.safetensors"
+    whole = checkpoint.read_bytes()
+    for damaged in (
+        whole[: len(whole) // 2],
+        whole[:100],
+        b"",
+        whole[:-1] + bytes([whole[-1] ^ 1]),
+    ):
+        checkpoint.write_bytes(damaged)
+        assert str(checkpoint) in refuse("eval", out)
+        assert str(checkpoint) in refuse("train", "--resume", "--out", out)
+
+    labels = digits_dir / "t10k-labels-idx1-ubyte.gz"
+    labels.write_bytes(labels.read_bytes()[:20])
+    assert f"[idx] {labels}" in refuse("train", *data, *SMALL, "--out", out)
+
+
+def test_an_image_that_breaks_while_training(
+    tmp_path: Path, write_image: Callable[..., Path], refuse: Callable[..., str]
+) -> None:
+    for index in range(6):
+        write_image(f"p/a/{index}.png", size=(8, 8))
+        write_image(f"p/b/{index}.png", size=(8, 8))
+    broken = tmp_path / "p" / "b" / "5.png"
+    broken.write_bytes(broken.read_bytes()[:50])
+    for options in ([], ["--ranks", 2], ["--prefetch", 2]):
+        line = refuse(
+            *("train", "--dataset", "folder", "--data-dir", tmp_path / "p", "--quiet", "--epochs"),
+            *(1, "--out", tmp_path / "run", *options),
+        )
+        assert f"[image] {broken}: damaged or cut off" in line
+
+
+def test_as_a_process(tmp_path: Path) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "fl_vision", "eval", "absent"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+    )
+    assert process.returncode == 2
+    assert process.stdout == ""
+    assert len(process.stderr.splitlines()) == 1
+    assert process.stderr.startswith("fl-vision: error: ")
+
+
+def test_real_mnist_digits(tmp_path: Path, mnist_dir: Path, run: Callable[..., list[str]]) -> None:
+    printed = run(
+        *("train", "--dataset", "mnist", "--data-dir", mnist_dir, "--holdout", 200, "--limit", 320),
+        *("--epochs", 3, "--batch-size", 16, "--lr", 0.003, "--quiet", "--out", tmp_path),
+    )
+    assert float(printed[-1].split()[-1]) >= 0.7
