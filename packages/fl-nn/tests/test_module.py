@@ -74,6 +74,13 @@ def test_state_dict_is_a_snapshot():
     assert state["weight"].tolist() == before
     state["weight"][0, 0] = 7.0
     assert layer.weight.tensor.tolist()[0][0] != 7.0
+    norm = nn.BatchNorm(2)
+    state = norm.state_dict()
+    state["running_mean"][0] = 7.0
+    assert norm.running_mean.tolist() == [0.0, 0.0]
+    norm.load_state_dict(state)
+    state["running_mean"][0] = 8.0
+    assert norm.running_mean.tolist() == [7.0, 0.0]
 
 
 def test_load_state_dict_restores_every_value():

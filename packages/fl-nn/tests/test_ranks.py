@@ -98,6 +98,19 @@ def test_ranks_start_with_the_weights_and_buffers_of_rank_0():
     assert first == second and first["1.running_mean"] != [1.0, 1.0]
 
 
+def test_evaluation_uses_the_running_statistics_of_rank_0():
+    def program(communicator):
+        model = nn.Sequential(nn.BatchNorm(1))
+        run = nn.Trainer(
+            model, nn.SGD(model.parameters(), lr=0.1), nn.mse, communicator=communicator
+        )
+        model[0].running_mean = ft.full((1,), float(communicator.rank))
+        x = ft.ones((1, 1))
+        return run.evaluate([(x, x * 0.0)])["loss"]
+
+    assert dist.threads.run(2, program) == pytest.approx([1.0, 1.0], abs=1e-4)
+
+
 def test_ranks_drop_different_places_even_when_seeded_alike():
     def program(communicator):
         ft.seed(0)

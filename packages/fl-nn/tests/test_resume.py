@@ -165,7 +165,7 @@ def test_other_data_is_refused(tmp_path):
     make(tmp_path).fit(dataset(), epochs=1)
     run = make(tmp_path)
     run.resume()
-    with pytest.raises(CheckpointError, match="5 batches per epoch, now there are 10"):
+    with pytest.raises(CheckpointError, match="began with 5 batches per epoch, now there are 10"):
         run.fit(dataset(size=4), epochs=2)
 
 

@@ -144,6 +144,15 @@ def test_the_log_tells_the_run_line_by_line(tmp_path):
     ]
 
 
+def test_fit_again_goes_on_in_the_same_log(tmp_path):
+    run = trainer(out=tmp_path)
+    run.fit(batches(), epochs=1)
+    run.fit(batches(count=32), epochs=3)  # other data, if one wants
+    records = nn.JsonLog(tmp_path / "log.jsonl").read()
+    assert [r.get("epoch") for r in records] == [None, 1, 2, 3]
+    assert [r["step"] for r in run.history] == [4, 6, 8]
+
+
 def test_the_final_checkpoint_holds_the_trained_model(tmp_path):
     run = trainer(out=tmp_path, metadata={"name": "plane"})
     run.fit(batches(), epochs=2)

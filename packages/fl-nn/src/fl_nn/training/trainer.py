@@ -16,7 +16,6 @@ import fl_dist as dist
 import fl_tensor as ft
 from fl_data import Dataset, as_dataset
 from fl_nn import ranks
-from fl_nn._version import __version__
 from fl_nn.checkpoint import generator_states, load_checkpoint, save_checkpoint
 from fl_nn.errors import CheckpointError, TrainingError
 from fl_nn.meters import AverageValueMeter, Meter
@@ -24,6 +23,7 @@ from fl_nn.modes import evaluating
 from fl_nn.module import Module
 from fl_nn.optim import Optimizer
 from fl_nn.training.log import JsonLog
+from fl_nn.training.messages import fields, introduction, not_finite
 from fl_nn.training.position import Position, read_position
 from fl_nn.training.progress import Progress
 
@@ -81,8 +81,9 @@ class Trainer:
         self._lead = self.communicator.rank == 0
         self._speaks, self._stream = progress and self._lead, stream
         self._log = JsonLog(self.out / LOG) if self.out is not None and self._lead else None
-        self._resumed = False
+        self._begun = False
         self._length: int | None = None
+        self._expected: int | None = None
         self._seconds = 0.0
         self._separate_generators()
 
@@ -99,9 +100,11 @@ class Trainer:
         train = self._training_data(train_batches)
         valid = None if valid_batches is None else as_dataset(valid_batches)
         ranks.broadcast_model(self.communicator, self.model)
-        if self._log is not None and not self._resumed:
+        if self._log is not None and not self._begun:
             self._log.clear()
-            self._log.write(self._introduction(epochs))
+            size, count = self.communicator.world_size, len(train)
+            self._log.write(introduction(self.optimizer, size, count, epochs, self.metadata))
+        self._begun = True
         while self.epoch < epochs:
             self._train_epoch(train, f"epoch {self.epoch + 1}/{epochs}")
             record = {"epoch": self.epoch + 1, "step": self.step, "lr": self.optimizer.lr}
@@ -113,7 +116,7 @@ class Trainer:
 
     def train_step(self, batch: Any) -> float:
         """One step on this rank's share of a batch; the mean loss over the global batch."""
-        *inputs, target = _fields(batch)
+        *inputs, target = fields(batch)
         count = len(target)
         self.optimizer.zero_grad()
         loss = None
@@ -129,10 +132,11 @@ class Trainer:
         mean, share = ranks.mean_over_samples(self.communicator, value, count, dtype)
         self.last_loss = mean
         if not math.isfinite(mean):
-            raise TrainingError(self._not_finite(mean))
+            place = (self.epoch + 1, self.batch + 1, self.step + 1)
+            raise TrainingError(not_finite(mean, place, self.optimizer.lr, self._last_good()))
         if loss is not None:
             loss.backward(None if share == 1.0 else ft.full((), share, loss.dtype, loss.device))
-            self._add(self.meters, loss, output, target)
+            self._add(self.meters, value, output, target)
         ranks.sum_gradients(self.communicator, self.optimizer.parameters)
         self.optimizer.step()
         self.step += 1
@@ -145,10 +149,10 @@ class Trainer:
         ranks.broadcast_buffers(self.communicator, self.model)
         with evaluating(self.model):
             for batch in as_dataset(batches).iterate():
-                *inputs, target = _fields(batch)
+                *inputs, target = fields(batch)
                 if len(target):
                     output = self.model(*inputs)
-                    self._add(meters, self.loss(output, target), output, target)
+                    self._add(meters, self.loss(output, target).item(), output, target)
         return self._results(meters)
 
     # ---- checkpoints -------------------------------------------------------------------------
@@ -197,12 +201,14 @@ class Trainer:
         meters = position.restored(found, self.meters, rank)
         checkpoint.restore(self.model, self.optimizer, rank)
         self.epoch, self.batch, self.step = position.epoch, position.batch, position.step
-        self.meters, self.history = meters, position.history
-        self._length, self._seconds = position.batches, position.seconds
+        self.history, self._seconds = position.history, position.seconds
+        self._expected = position.batches or None
+        for name, meter in meters.items():
+            self.meters[name].load_state(meter.state())
         self.metadata = {**checkpoint.metadata, **self.metadata}
         if self._log is not None:
             self._log.rewind(position.log)
-        self._resumed = True
+        self._begun = True
 
     # ---- parts -------------------------------------------------------------------------------
 
@@ -250,20 +256,24 @@ class Trainer:
             )
         if not len(train):
             raise TrainingError("[Trainer] there are no training batches")
-        if self._resumed and self._length != len(train):
+        if self._expected not in (None, len(train)):
             raise CheckpointError(
-                f"[Trainer] the checkpoint was written with {self._length} batches per epoch, now "
-                f"there are {len(train)}: use the same data and batch size"
+                f"[Trainer] the run began with {self._expected} batches per epoch, now there are "
+                f"{len(train)}: use the same data and batch size"
             )
-        self._length = len(train)
+        self._length, self._expected = len(train), None
         return train
 
-    def _add(self, meters: Mapping[str, Meter], loss: Any, output: Any, target: Any) -> None:
+    def _add(self, meters: Mapping[str, Any], loss: float, output: Any, target: Any) -> None:
         for name, meter in meters.items():
             if name == "loss":
-                meter.add(float(loss.item()), len(target))  # type: ignore[attr-defined]
+                meter.add(float(loss), len(target))
             else:
-                meter.add(output, target)  # type: ignore[attr-defined]
+                meter.add(output, target)
+
+    def _last_good(self) -> Path | None:
+        path = None if self.out is None else self.out / CHECKPOINT
+        return path if path is not None and path.exists() else None
 
     def _results(self, meters: Mapping[str, Meter]) -> dict[str, float]:
         results = {}
@@ -291,37 +301,3 @@ class Trainer:
         if self.out is None:
             raise CheckpointError("[Trainer] there is no out folder: give the path of a checkpoint")
         return self.out / CHECKPOINT
-
-    def _introduction(self, epochs: int) -> dict[str, Any]:
-        parameters = self.optimizer.parameters
-        return {
-            "event": "start",
-            "fl_nn": __version__,
-            "backend": parameters[0].backend.name,
-            "dtype": str(parameters[0].dtype),
-            "ranks": self.communicator.world_size,
-            "parameters": sum(p.size for p in parameters),
-            "optimizer": repr(self.optimizer),
-            "batches": self._length,
-            "epochs": epochs,
-            "metadata": self.metadata,
-        }
-
-    def _not_finite(self, loss: float) -> str:
-        kept = ""
-        if self.out is not None and (self.out / CHECKPOINT).exists():
-            kept = f" {self.out / CHECKPOINT} holds the last good state."
-        return (
-            f"[Trainer] the loss is {loss} in epoch {self.epoch + 1}, batch {self.batch + 1} (step "
-            f"{self.step + 1}), lr={self.optimizer.lr}; the weights are those before this step. "
-            f"Lower the learning rate, or look for values in this batch that are not finite.{kept}"
-        )
-
-
-def _fields(batch: Any) -> tuple[Any, ...]:
-    if not isinstance(batch, (tuple, list)) or len(batch) < 2:
-        raise TrainingError(
-            f"[Trainer] a batch is a tuple (input, ..., target), got {type(batch).__name__}; "
-            "Transform turns samples into that form"
-        )
-    return tuple(batch)
