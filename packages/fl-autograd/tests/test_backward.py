@@ -32,6 +32,9 @@ def test_the_seed_is_one_or_given(leaf: Any, close: Any) -> None:
     x = leaf([1.0, 2.0])
     (x * x).backward(ft.asarray([1.0, 10.0], dtype="float64"))
     close(x.grad, [2.0, 40.0])
+    x.zero_grad()
+    (x * x).backward(0.5)
+    close(x.grad, [1.0, 2.0])
     with pytest.raises(ag.GradError, match=r"shape \(2,\).*Reduce it"):
         (x * x).backward()
     with pytest.raises(ValueError, match=r"gradient is \(3,\), the output \(2,\)"):

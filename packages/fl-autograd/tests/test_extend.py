@@ -133,6 +133,8 @@ def test_mistakes_are_reported(leaf: Any) -> None:
     assert ft.exp(leaf([0.0])).requires_grad  # the rule from before is still there
     with pytest.raises(ag.GradError, match="no parameter 'q'"):
         extend.defop("bad", lambda ops, x: x, q=lambda ops, g: g)
+    with pytest.raises(ag.GradError, match="cannot be called 'base'"):
+        extend.defop("bad", lambda ops, x, base: x, x=lambda ops, g: g)
     wrong = extend.defop(
         "wrong",
         lambda ops, x: ops.multiply(x, x),

@@ -28,6 +28,15 @@ def test_grad_of_results_and_several_outputs(leaf: Any, close: Any) -> None:
     close(gx, [10.0, 18.0])
 
 
+def test_grad_stops_at_its_inputs(leaf: Any, close: Any) -> None:
+    """Neither computes nor frees what lies behind them."""
+    x = leaf([[1.0, 2.0]])
+    y = ft.sum(x, 0)
+    close(ag.grad((y * y).sum(), y), [2.0, 4.0])
+    y.sum().backward()
+    close(x.grad, [[1.0, 1.0]])
+
+
 def test_unused_inputs(leaf: Any) -> None:
     x, w = leaf([1.0]), leaf([1.0])
     with pytest.raises(ag.GradError, match="do not depend on input 1"):

@@ -83,12 +83,20 @@ def test_grad_can_be_replaced_and_is_checked() -> None:
     v = ag.Variable([1.0, 2.0], requires_grad=True)
     v.grad = ft.ones(2)
     assert v.grad.tolist() == [1.0, 1.0]
+    mine = ag.Variable([2.0, 2.0])
+    v.grad = mine
+    (v * 1).sum().backward()
+    assert v.grad.tolist() == [3.0, 3.0]
+    assert mine.tolist() == [2.0, 2.0]
     with pytest.raises(ValueError, match="not"):
         v.grad = ft.ones(3)
     v.zero_grad()
     assert v.grad is None
     with pytest.raises(ag.GradError, match="leaf"):
-        (v * 1).grad = None
+        (v * 1).grad = ft.ones(2)
+    constant = ag.Variable([1.0])
+    constant.grad = None  # nothing to forget
+    assert constant.grad is None
 
 
 def test_leaves_copy_and_pickle_without_their_gradient() -> None:

@@ -29,61 +29,47 @@ operation, when it is first used.
 from __future__ import annotations
 
 import inspect
-import linecache
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-from fl_autograd.errors import GradError, MissingRuleError
-from fl_autograd.mode import is_grad_enabled
-from fl_autograd.node import Node
+from fl_autograd.errors import GradError
 from fl_autograd.rules.table import Rule
-from fl_autograd.variable import Variable, wrap
-from fl_tensor.dispatch import ops_for
-
-
-@dataclass(frozen=True)
-class Signature:
-    """An operation's parameters, and which of them are arrays (``sequence``: a list of arrays)."""
-
-    name: str
-    parameters: Sequence[inspect.Parameter]
-    operands: Sequence[str]
-    sequence: str | None = None
-
-    @property
-    def names(self) -> list[str]:
-        return [p.name for p in self.parameters]
-
-    def optional(self, operand: str) -> bool:
-        return any(p.name == operand and p.default is None for p in self.parameters)
+from fl_autograd.source import (
+    Signature,
+    any_tracked,
+    build,
+    call,
+    method,
+    node_of,
+    tuple_of,
+)
 
 
 def compile_untracked(op: Signature) -> Callable[..., Any]:
     """The method of an operation whose result never needs a gradient."""
-    body = [f"return wrap({_call(op, None)}, self.base)"]
-    return _method(op, body, {})
+    body = [f"return wrap({call(op, None)}, self.base)"]
+    return method(op, body, {})
 
 
 def compile_composition(op: Signature, composition: Callable[..., Any]) -> Callable[..., Any]:
     """The method of a derived operation without a rule: the backend's version when nothing is to be
     recorded, else the composition over the tape."""
     body = [
-        f"if ({_any_tracked(op)}) and enabled():",
+        f"if ({any_tracked(op)}) and enabled():",
         f"    return composition(self, {', '.join(op.names)})",
-        f"return wrap({_call(op, None)}, self.base)",
+        f"return wrap({call(op, None)}, self.base)",
     ]
-    return _method(op, body, {"composition": composition})
+    return method(op, body, {"composition": composition})
 
 
 def compile_missing(op: Signature) -> Callable[..., Any]:
     """The method of a primitive without a rule: an error once a gradient would be needed."""
     body = [
-        f"if ({_any_tracked(op)}) and enabled():",
+        f"if ({any_tracked(op)}) and enabled():",
         f"    raise missing({op.name!r}, None)",
-        f"return wrap({_call(op, None)}, self.base)",
+        f"return wrap({call(op, None)}, self.base)",
     ]
-    return _method(op, body, {})
+    return method(op, body, {})
 
 
 def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
@@ -101,10 +87,10 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
         condition = "any([n is not None for n in ins])"
         ins = "ins"
     else:
-        tracked = [f"n_{name} = {_node_of(op, name)}" for name in op.operands]
+        tracked = [f"n_{name} = {node_of(op, name)}" for name in op.operands]
         condition = " or ".join(f"n_{name} is not None" for name in rule.operands)
-        ins = _tuple(f"n_{name}" for name in rule.operands)
-    body = ["base = self.base", f"out = {_call(op, rule.forward, 'base')}", *tracked]
+        ins = tuple_of(f"n_{name}" for name in rule.operands)
+    body = ["base = self.base", f"out = {call(op, rule.forward, 'base')}", *tracked]
     body += ["v = new(Variable)", "v._adapter = out", "v._backend = base"]
     others = [name for name in op.operands if name not in rule.operands]
     if others:
@@ -117,7 +103,7 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
         "    v._node = node = new(Node)",
         "    node.rule = rule",
         f"    node.ins = {ins}",
-        f"    node.saved = {_tuple(expression for _, expression in saved)}",
+        f"    node.saved = {tuple_of(expression for _, expression in saved)}",
         "    node.shape = out.shape",
         "    node.base = base",
         "    node.hooks = None",
@@ -125,15 +111,7 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
         "    v._node = None",
         "return v",
     ]
-    return _method(op, body, {"rule": rule, "forward": rule.forward})
-
-
-def missing(name: str, operand: str | None) -> MissingRuleError:
-    what = f"operand {operand!r} has no gradient rule" if operand else "has no gradient rule"
-    return MissingRuleError(
-        f"[{name}] {what}: add one with fl_autograd.extend, or cut the graph here with detach() or "
-        f"no_grad()"
-    )
+    return method(op, body, {"rule": rule, "forward": rule.forward})
 
 
 # ---- what a rule needs ---------------------------------------------------------------------------
@@ -210,7 +188,7 @@ def _keep(op: Signature, rule: Rule, name: str) -> str:
 
 
 def _compile_backward(op: Signature, rule: Rule, saved: list[str]) -> None:
-    body = [f"{_tuple(saved)} = saved"] if saved else []
+    body = [f"{tuple_of(saved)} = saved"] if saved else []
     scope: dict[str, Any] = {"joint": rule.joint}
     if rule.joint is not None:
         needs = "tuple([n is not None for n in ins])"
@@ -224,90 +202,16 @@ def _compile_backward(op: Signature, rule: Rule, saved: list[str]) -> None:
         ]
     else:
         results = []
-        body += [f"{_tuple(f'n_{name}' for name in rule.operands)} = ins"]
+        body += [f"{tuple_of(f'n_{name}' for name in rule.operands)} = ins"]
         for operand, vjp, names in _functions(rule):
             scope[f"vjp_{operand}"] = vjp
             own = f"{operand}_shape"
             given = [f"n_{operand}.shape" if name == own else name for name in names]
-            call = f"vjp_{operand}({', '.join(['ops', 'g', *given])})"
+            value = f"vjp_{operand}({', '.join(['ops', 'g', *given])})"
             results.append(
-                call if len(rule.vjps) == 1 else f"None if n_{operand} is None else {call}"
+                value if len(rule.vjps) == 1 else f"None if n_{operand} is None else {value}"
             )
-        body += [f"return {_tuple(results)}"]
-    rule.backward = _build(
+        body += [f"return {tuple_of(results)}"]
+    rule.backward = build(
         "backward", ["ops", "g", "saved", "ins"], body, scope, f"{op.name} backward"
     )
-
-
-# ---- source --------------------------------------------------------------------------------------
-
-
-def _tuple(items: Iterable[str]) -> str:
-    listed = list(items)
-    return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
-
-
-def _node_of(op: Signature, name: str) -> str:
-    return f"None if {name} is None else {name}._node" if op.optional(name) else f"{name}._node"
-
-
-def _any_tracked(op: Signature) -> str:
-    if op.sequence:
-        return f"any([v._node is not None for v in {op.sequence}])"
-    parts = [
-        f"({name} is not None and {name}._node is not None)"
-        if op.optional(name)
-        else f"{name}._node is not None"
-        for name in op.operands
-    ]
-    return " or ".join(parts) or "False"
-
-
-def _call(op: Signature, forward: Callable[..., Any] | None, base: str = "self.base") -> str:
-    passed = []
-    for name in op.names:
-        if name == op.sequence:
-            name = f"[v._adapter for v in {name}]"
-        elif name in op.operands:
-            name = (
-                f"None if {name} is None else {name}._adapter"
-                if op.optional(name)
-                else (f"{name}._adapter")
-            )
-        passed.append(name)
-    if forward is not None:
-        return f"forward({', '.join([f'ops_for({base})', *passed])})"
-    return f"ops_for({base}).{op.name}({', '.join(passed)})"
-
-
-def _method(op: Signature, body: list[str], scope: dict[str, Any]) -> Callable[..., Any]:
-    parameters, defaults = ["self"], {}
-    for p in op.parameters:
-        if p.default is p.empty:
-            parameters.append(p.name)
-        else:
-            parameters.append(f"{p.name}=default_{p.name}")
-            defaults[f"default_{p.name}"] = p.default
-    scope = {
-        "Node": Node,
-        "Variable": Variable,
-        "enabled": is_grad_enabled,
-        "missing": missing,
-        "new": object.__new__,
-        "ops_for": ops_for,
-        "wrap": wrap,
-        **defaults,
-        **scope,
-    }
-    return _build(op.name, parameters, body, scope, op.name)
-
-
-def _build(
-    name: str, parameters: list[str], body: list[str], scope: dict[str, Any], what: str
-) -> Callable[..., Any]:
-    source = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
-    filename = f"<fl_autograd {what}>"
-    # Tracebacks and debuggers can show the lines.
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    exec(compile(source, filename, "exec"), scope)
-    return scope[name]

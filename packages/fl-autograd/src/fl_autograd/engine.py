@@ -85,6 +85,8 @@ def _run(
             continue
         if needed is not None:
             ins = tuple([n if n in needed else None for n in ins])
+            if not any(ins):
+                continue
         rule = node.rule
         if g is None or rule is None:
             results: tuple[Any, ...] = (None,) * len(ins)
@@ -122,16 +124,16 @@ def _namespace(base: Any, create_graph: bool) -> Any:
 
 
 def _seed(output: Variable, grad: Any) -> Variable:
-    if grad is None:
-        if output.size != 1:
-            raise GradError(
-                f"[backward] the output has shape {output.shape}: a gradient starts from one "
-                f"number. Reduce it (sum, mean) or pass a gradient of that shape"
-            )
-        ops = ops_for(output._backend)
-        return variable(
-            ops.full(output.shape, 1.0, output.dtype, output.device), output._backend, None
+    if grad is None and output.size != 1:
+        raise GradError(
+            f"[backward] the output has shape {output.shape}: a gradient starts from one number. "
+            f"Reduce it (sum, mean) or pass a gradient of that shape"
         )
+    if grad is None or isinstance(grad, (int, float)):
+        value = 1.0 if grad is None else float(grad)
+        ops = ops_for(output._backend)
+        seed = ops.full(output.shape, value, output.dtype, output.device)
+        return variable(seed, output._backend, None)
     if not isinstance(grad, Array):
         raise DTypeError(f"[backward] the gradient is a {type(grad).__name__}: expected a Variable")
     given = grad if isinstance(grad, Variable) else Variable(grad)

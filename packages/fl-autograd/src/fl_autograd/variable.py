@@ -185,12 +185,13 @@ class Variable(Array):
     @grad.setter
     def grad(self, value: Any) -> None:
         node = self._node
+        if value is None:
+            self.zero_grad()
+            return
         if not isinstance(node, Leaf):
             raise GradError("only a leaf that requires a gradient has a .grad")
-        if value is None:
-            node.grad = None
-            return
-        given = value if isinstance(value, Variable) else Variable(value)
+        tracked = isinstance(value, Variable) and value.requires_grad
+        given = value if tracked else Variable(value)  # a handle of its own: backward rebinds it
         if given.shape != self.shape or given.dtype is not self.dtype:
             raise ShapeError(
                 f"Variable.grad must be {self.shape} of {self.dtype}, "
@@ -208,7 +209,8 @@ class Variable(Array):
     ) -> None:
         """Add the gradient of this variable to ``.grad`` of every leaf that it depends on.
 
-        grad          gradient of this variable, same shape; needed unless it has one element
+        grad          gradient of this variable: an array of its shape and dtype, or a number for
+                      all elements; needed unless it has one element (then 1)
         retain_graph  keep the graph for another pass (it is freed on the way otherwise)
         create_graph  record the gradients themselves, for higher orders; keeps the graph
 
