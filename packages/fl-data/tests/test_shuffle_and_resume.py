@@ -145,3 +145,13 @@ def test_changing_the_epoch_under_an_open_iterator_is_an_error(rows, threads):
     with pytest.raises(data.IterationError, match="from epoch 0 to 1"):
         next(iterator)
     iterator.close()
+
+
+def test_a_backend_without_values_gives_the_shapes_of_every_batch():
+    with ft.use("null"):
+        ds = data.Batch(data.Shuffle(data.TensorDataset(ft.zeros((10, 3)), ft.zeros((10,)))), 4)
+        assert [[field.shape for field in batch] for batch in ds] == [
+            [(4, 3), (4,)],
+            [(4, 3), (4,)],
+            [(2, 3), (2,)],
+        ]
