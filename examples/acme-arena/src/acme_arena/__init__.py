@@ -43,7 +43,7 @@ class ArenaAccount(Account):
         self.regions: list[Region] = []
 
 
-class ArenaManager(AccountingManager):
+class ArenaManager(AccountingManager[ArenaAccount]):
     """Regions of 4 MiB (more for a larger request), each bound to one stream."""
 
     CONTRACT = (1, 0)
@@ -53,10 +53,9 @@ class ArenaManager(AccountingManager):
         return ArenaAccount(memory)
 
     def reserve(
-        self, account: Account, nbytes: int, alignment: int, stream: Hashable
+        self, account: ArenaAccount, nbytes: int, alignment: int, stream: Hashable
     ) -> tuple[int, int, Region]:
         capacity = max(-(-nbytes // GRAIN), 1) * GRAIN
-        assert isinstance(account, ArenaAccount)
         for region in account.regions:
             if region.stream == stream:
                 address = region.place(capacity, alignment)
@@ -71,13 +70,12 @@ class ArenaManager(AccountingManager):
         region.blocks = 1
         return start, capacity, region
 
-    def recycle(self, account: Account, address: int, capacity: int, lease: Region) -> None:
+    def recycle(self, account: ArenaAccount, address: int, capacity: int, lease: Region) -> None:
         lease.blocks -= 1
         if lease.blocks == 0:
             lease.top = lease.start
 
-    def trim(self, account: Account) -> int:
-        assert isinstance(account, ArenaAccount)
+    def trim(self, account: ArenaAccount) -> int:
         empty = [region for region in account.regions if region.blocks == 0]
         account.regions = [region for region in account.regions if region.blocks]
         for region in empty:

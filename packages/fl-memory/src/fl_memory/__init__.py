@@ -31,7 +31,7 @@ from fl_memory.manager import MemoryManager as MemoryManager
 from fl_memory.manager import Stats as Stats
 from fl_memory.plugins import Registry as Registry
 from fl_memory.selection import REGISTRY as REGISTRY
+from fl_memory.selection import available as available
 from fl_memory.selection import current as current
 from fl_memory.selection import get as get
-from fl_memory.selection import managers as managers
 from fl_memory.selection import use as use

@@ -17,7 +17,7 @@ import operator
 import threading
 from abc import abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fl_memory.block import Block
 from fl_memory.device import device_memory
@@ -76,6 +76,10 @@ class Account:
         )
 
 
+#: The kind of account a manager keeps: ``Account``, or its own class derived from it.
+AnyAccount = TypeVar("AnyAccount", bound=Account)
+
+
 class _Direct:
     """Lease of a block that came from the device while the manager was in the middle of a step."""
 
@@ -83,7 +87,7 @@ class _Direct:
 _DIRECT = _Direct()
 
 
-class AccountingManager(MemoryManager):
+class AccountingManager(MemoryManager, Generic[AnyAccount]):
     """A manager of which only the policy is missing."""
 
     def __init__(self, *memories: DeviceMemory, small_bytes: int = SMALL_BYTES) -> None:
@@ -91,7 +95,7 @@ class AccountingManager(MemoryManager):
         self._lock = threading.RLock()
         self._busy = False
         self._notes: deque[tuple[Any, ...]] = deque()
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, AnyAccount] = {}
         self._observers: tuple[Callable[[Event], object], ...] = ()
         self._journal: deque[Event] = deque()
         self._delivering = False
@@ -102,7 +106,7 @@ class AccountingManager(MemoryManager):
 
     @abstractmethod
     def reserve(
-        self, account: Account, nbytes: int, alignment: int, stream: Hashable
+        self, account: AnyAccount, nbytes: int, alignment: int, stream: Hashable
     ) -> tuple[int, int, Any]:
         """Find room: (address, capacity >= nbytes, lease).
 
@@ -111,21 +115,21 @@ class AccountingManager(MemoryManager):
         """
 
     @abstractmethod
-    def recycle(self, account: Account, address: int, capacity: int, lease: Any) -> None:
+    def recycle(self, account: AnyAccount, address: int, capacity: int, lease: Any) -> None:
         """The room that ``reserve`` found is empty again: keep it, or ``surrender`` it."""
 
     @abstractmethod
-    def trim(self, account: Account) -> int:
+    def trim(self, account: AnyAccount) -> int:
         """``surrender`` everything that holds no live block; the number of bytes."""
 
     # -------------------------------------------------------------- you get for free
 
-    def open(self, memory: DeviceMemory) -> Account:
+    def open(self, memory: DeviceMemory) -> AnyAccount:
         """The account of a device that is used for the first time; override to extend it."""
-        return Account(memory)
+        return Account(memory)  # type: ignore[return-value]
 
     def obtain(
-        self, account: Account, nbytes: int, alignment: int, least: int | None = None
+        self, account: AnyAccount, nbytes: int, alignment: int, least: int | None = None
     ) -> tuple[int, int]:
         """(address, size) of fresh memory from the device.
 
@@ -309,7 +313,7 @@ class AccountingManager(MemoryManager):
 
     # ------------------------------------------------------------------ inside
 
-    def _account(self, device: str) -> Account:
+    def _account(self, device: str) -> AnyAccount:
         account = self.open(device_memory(device))
         return self._accounts.setdefault(device, account)
 

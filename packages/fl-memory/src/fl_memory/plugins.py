@@ -80,6 +80,9 @@ class Registry:
 
     def refresh(self) -> None:
         """Forget what is installed, so that the next look sees new distributions."""
+        from importlib import invalidate_caches
+
+        invalidate_caches()
         with self._lock:
             self._installed = None
             self._loaded.clear()

@@ -40,7 +40,7 @@ _scoped: ContextVar[MemoryManager | None] = ContextVar("fl_memory_manager", defa
 _choices: tuple[tuple[MemoryManager, weakref.ref[use] | None], ...] = ()
 
 
-def managers() -> list[str]:
+def available() -> list[str]:
     """The names that ``use`` and ``get`` accept."""
     return REGISTRY.names()
 
@@ -87,7 +87,7 @@ class use:
             manager = get(manager)
         elif not isinstance(manager, MemoryManager):
             raise PluginError(
-                f"use({manager!r}): give a MemoryManager or one of: {', '.join(managers())}"
+                f"use({manager!r}): give a MemoryManager or one of: {', '.join(available())}"
             )
         self.manager = manager
         self._tokens: list[Token[MemoryManager | None]] = []

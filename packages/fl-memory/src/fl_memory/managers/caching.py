@@ -45,7 +45,7 @@ class CachingAccount(Account):
         self.lanes: dict[Hashable, Lane] = {None: Lane()}
 
 
-class CachingManager(AccountingManager):
+class CachingManager(AccountingManager[CachingAccount]):
     """Best fit with splitting and coalescing over small and large pools."""
 
     CONTRACT = (1, 0)
@@ -55,13 +55,13 @@ class CachingManager(AccountingManager):
         return CachingAccount(memory)
 
     def reserve(
-        self, account: Account, nbytes: int, alignment: int, stream: Hashable
+        self, account: CachingAccount, nbytes: int, alignment: int, stream: Hashable
     ) -> tuple[int, int, Chunk | None]:
         size = (nbytes + GRAIN - 1) & -GRAIN or GRAIN
         if alignment > GRAIN:  # rare: served by the device, not cached
             address, size = self.obtain(account, size, alignment)
             return address, size, None
-        lanes: dict[Hashable, Lane] = account.lanes  # type: ignore[attr-defined]
+        lanes = account.lanes
         try:
             lane = lanes[stream]
         except KeyError:
@@ -85,15 +85,17 @@ class CachingManager(AccountingManager):
             found = pool.add(address, got, size)
         return found.address, found.size, found
 
-    def recycle(self, account: Account, address: int, capacity: int, lease: Chunk | None) -> None:
+    def recycle(
+        self, account: CachingAccount, address: int, capacity: int, lease: Chunk | None
+    ) -> None:
         if lease is None:
             self.surrender(account, address, capacity)
         else:
             lease.pool.give(lease)
 
-    def trim(self, account: Account) -> int:
+    def trim(self, account: CachingAccount) -> int:
         released = 0
-        for lane in account.lanes.values():  # type: ignore[attr-defined]
+        for lane in account.lanes.values():
             for pool in (lane.small, lane.large):
                 for address, size in pool.buffers_without_tenant():
                     self.surrender(account, address, size)

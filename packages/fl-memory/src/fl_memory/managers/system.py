@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 
-class SystemManager(AccountingManager):
+class SystemManager(AccountingManager[Account]):
     """Ask the device for every block, give it back at once, cache nothing."""
 
     CONTRACT = (1, 0)

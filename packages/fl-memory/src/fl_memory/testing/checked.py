@@ -43,7 +43,7 @@ class _Behind(DeviceMemory):
         return None
 
 
-class CheckedManager(AccountingManager):
+class CheckedManager(AccountingManager[Account]):
     """Everything that ``inner`` does, with both sides of the contract checked.
 
     Of users: freeing twice or through the wrong manager (DoubleFreeError, WrongManagerError),

@@ -1,0 +1,58 @@
+"""Fixtures: a fake set of installed distributions, and a clean choice of manager."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fl_memory import selection
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def fresh_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No manager chosen yet, no environment variable; restored afterwards."""
+    monkeypatch.delenv(selection.ENVIRONMENT, raising=False)
+    monkeypatch.setattr(selection, "_choices", ())
+    monkeypatch.setattr(selection, "_instances", {})
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """``install("acme", "1.0", {"fl.memory.v1": {"acme": "acme:Acme"}}, acme="code")``.
+
+    Writes real metadata and modules into a folder on sys.path, as an installer does.
+    """
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def add(
+        name: str,
+        version: str,
+        groups: dict[str, dict[str, str]],
+        keywords: str = "",
+        **modules: str,
+    ) -> None:
+        info = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        (info / "METADATA").write_text(metadata + (f"Keywords: {keywords}\n" if keywords else ""))
+        lines = []
+        for group, points in groups.items():
+            lines += [f"[{group}]", *(f"{key} = {value}" for key, value in points.items()), ""]
+        (info / "entry_points.txt").write_text("\n".join(lines))
+        for module, code in modules.items():
+            (tmp_path / f"{module}.py").write_text(code)
+        importlib.invalidate_caches()
+
+    yield add
+    for module in set(sys.modules) - before:
+        if getattr(sys.modules[module], "__file__", None) and str(tmp_path) in str(
+            sys.modules[module].__file__
+        ):
+            del sys.modules[module]
