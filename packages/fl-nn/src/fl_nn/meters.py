@@ -184,15 +184,16 @@ class TopKMeter(_ShareMeter):
     def add(self, scores: ft.Array, targets: ft.Array) -> None:
         """`scores` (N, classes, ...) and `targets` their shape without the axis of classes."""
         scores, targets = tensor_of(scores), tensor_of(targets)
-        expected = (*scores.shape[: self.axis], *scores.shape[self.axis + 1 :])
-        if targets.shape != expected or not scores.ndim:
+        axis = self.axis + scores.ndim if self.axis < 0 else self.axis
+        expected = (*scores.shape[:axis], *scores.shape[axis + 1 :])
+        if targets.shape != expected or not 0 <= axis < scores.ndim:
             raise ft.ShapeError(
                 f"[TopKMeter] scores {scores.shape} and targets {targets.shape}: targets must be "
                 f"{expected} for classes on axis {self.axis}"
             )
-        k = min(self.k, scores.shape[self.axis])
-        _, best = ft.topk(scores, k, self.axis)
-        found = ft.equal(best, ft.expand_dims(targets, self.axis))
+        k = min(self.k, scores.shape[axis])
+        _, best = ft.topk(scores, k, axis)
+        found = ft.equal(best, ft.expand_dims(targets, axis))
         self._hits += int(ft.sum(found).item())
         self._total += targets.size
 
