@@ -33,10 +33,9 @@ def test_a_sound_communicator_gets_a_clean_report_card(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == f"{card['passed']} passed, 0 failed"
     assert card["passed"] > 50 and card["failed"] == 0
-    assert card["class"] == "fl_dist.solo:LocalCommunicator"
-    assert card["contract"] == card["hosted contract"] == "1.0"
-    assert card["world sizes"] == [1]
-    assert card["capabilities"] == ["agreement", "ordered"]
+    assert card["what"] == "communicator"
+    assert card["implementation"] == "fl_dist.solo:LocalCommunicator"
+    assert card["contract"] == card["hosted_contract"] == "1.0"
 
 
 def test_a_faulty_communicator_fails_the_tests_that_name_its_fault(tmp_path):
@@ -45,7 +44,8 @@ def test_a_faulty_communicator_fails_the_tests_that_name_its_fault(tmp_path):
         "acme_faulty:Faulty", "-k", "bits or broadcast", "--report", "c.json", folder=tmp_path
     )
     card = json.loads((tmp_path / "c.json").read_text())
-    failed = {name.partition("[")[0] for name, how in card["tests"].items() if how == "failed"}
+    tests = card["tests"]
+    failed = {t["name"].partition("[")[0] for t in tests if t["outcome"] == "failed"}
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == f"{card['passed']} passed, {card['failed']} failed"
     assert failed == {"test_every_rank_gets_the_same_bits_every_time"}
