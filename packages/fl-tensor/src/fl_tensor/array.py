@@ -61,8 +61,7 @@ class Array:
         from fl_tensor.tensor import Tensor
 
         backend = self._backend
-        tensor = Tensor(backend.scalar(value, dtype, self.device), backend)
-        return tensor if type(self) is Tensor else self._lift(tensor)  # type: ignore[return-value]
+        return self._lift(Tensor(backend.scalar(value, dtype, self.device), backend))
 
     # ---- what it is --------------------------------------------------------------------------
 

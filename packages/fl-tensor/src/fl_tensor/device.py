@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from fl_tensor.errors import ArgumentError
 
+_made: dict[tuple[str, int], Device] = {}
+
 
 class Device:
-    """``Device("cuda", 1)`` or ``Device.parse("cuda:1")``; equal by value, prints as ``cuda:1``."""
+    """``Device("cuda", 1)`` or ``Device.parse("cuda:1")``; prints as ``cuda:1``. There is one object
+    per device, so that comparing and hashing cost nothing."""
 
     __slots__ = ("index", "kind")
 
-    def __init__(self, kind: str = "cpu", index: int = 0) -> None:
-        self.kind = kind
-        self.index = index
+    kind: str
+    index: int
+
+    def __new__(cls, kind: str = "cpu", index: int = 0) -> Device:
+        found = _made.get((kind, index))
+        if found is None:
+            found = object.__new__(cls)
+            found.kind, found.index = kind, index
+            found = _made.setdefault((kind, index), found)
+        return found
 
     @classmethod
     def parse(cls, text: str | Device) -> Device:
@@ -26,17 +36,14 @@ class Device:
             )
         return cls(kind, int(index or 0))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Device) and (self.kind, self.index) == (other.kind, other.index)
-
-    def __hash__(self) -> int:
-        return hash((self.kind, self.index))
-
     def __str__(self) -> str:
         return "cpu" if self.kind == "cpu" else f"{self.kind}:{self.index}"
 
     def __repr__(self) -> str:
         return f"Device({str(self)!r})"
+
+    def __reduce__(self) -> tuple[type[Device], tuple[str, int]]:
+        return Device, (self.kind, self.index)
 
 
 CPU = Device()

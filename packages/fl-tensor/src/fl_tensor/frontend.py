@@ -22,7 +22,8 @@ from fl_tensor.errors import (
 ArrayLike: TypeAlias = Any
 
 SCALARS = (bool, int, float, complex)
-_WORD = {"I": "integers or bools", "N": "numbers, not bools"}
+# Kinds of dtype that an operand of a role has without being cast.
+_KINDS = {"P": "biufc", "N": "iufc", "F": "fc", "I": "biu"}
 
 
 def raw(x: array.Array | None) -> Any:
@@ -72,6 +73,13 @@ def unary(op: str, role: str, x: ArrayLike) -> Any:
 
 
 def binary(op: str, role: str, x: ArrayLike, y: ArrayLike) -> Any:
+    if isinstance(x, array.Array) and x.dtype.kind in _KINDS[role]:
+        # The usual cases need no preparing: two arrays alike, or a float array and a number.
+        if type(y) is type(x):
+            if x.dtype is y.dtype and x._backend is y._backend:
+                return run(op, x, x._raw, y._raw)
+        elif x.dtype.is_floating and (type(y) is float or type(y) is int):
+            return run(op, x, x._raw, x._constant(float(y), x.dtype)._raw)
     x, y = prepare(op, role * 2, x, y)
     return run(op, x, x._raw, y._raw)
 

@@ -56,6 +56,10 @@ class Tensor(Array):
     def _tensor(self) -> Tensor:
         return self
 
+    def _constant(self, value: Any, dtype: DType) -> Tensor:
+        backend = self._backend
+        return Tensor(backend.scalar(value, dtype, self._adapter.device), backend)
+
     @property
     def adapter(self) -> TensorAdapter:
         """The backend's value, for those who work below the front end."""

@@ -1,4 +1,7 @@
-"""python -m fl_tensor.testing NAME: run the conformance kit on a backend."""
+"""``python -m fl_tensor.testing NAME [--report FILE] [-k EXPR]``: the suite without a test file.
+
+The exit status is 0 when every test passed, 1 when some failed, 2 for an unknown backend.
+"""
 
 from __future__ import annotations
 
@@ -7,43 +10,31 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from fl_tensor.errors import FlError
+from fl_memory.testing.command import run
+from fl_tensor.dispatch import REGISTRY
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit status is 0 when every test passed, 1 when some failed, 2 for a wrong call."""
-    parser = argparse.ArgumentParser(prog="python -m fl_tensor.testing", description=__doc__)
-    parser.add_argument("name", help="an installed backend, or module:Class")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write a report card (JSON)")
-    parser.add_argument(
-        "-k", dest="expression", default="", help="only tests that match, as pytest"
-    )
-    parser.add_argument("-v", "--verbose", action="store_true", help="one line per test")
-    given = parser.parse_args(arguments)
+    """Run the command; the last line printed is ``N passed, M failed``."""
     if find_spec("pytest") is None:
         print("the conformance kit needs pytest: install fl-tensor[testing]", file=sys.stderr)
         return 2
-    from fl_tensor.testing import card
-    from fl_tensor.testing.suite.base import resolve
+    status = run(
+        arguments,
+        registry=REGISTRY,
+        suite="fl_tensor.testing:TensorBackendSuite",
+        attribute="backend",
+        prog="python -m fl_tensor.testing",
+    )
+    reader = argparse.ArgumentParser(add_help=False)
+    reader.add_argument("name")
+    reader.add_argument("--report", type=Path)
+    given, _ = reader.parse_known_args(arguments)
+    if status != 2 and given.report is not None:
+        from fl_tensor.testing import card
 
-    try:
-        backend = resolve(given.name)
-    except FlError as error:
-        print(f"{error}", file=sys.stderr)
-        return 2
-    outcome, status = card.run(given.name, given.expression, given.verbose)
-    if given.report:
-        card.write(given.report, card.document(given.name, backend, outcome))
-    passed, failed = outcome.count("passed"), outcome.count("failed") + len(outcome.broken)
-    if not passed and not failed:
-        print(f"no test ran: -k {given.expression!r} matches none")
-        failed = 1
-    for line in outcome.broken:
-        print(line)
-    # a failure that belongs to no test still is one
-    failed = failed or int(status not in (0, 5))
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+        card.complete(given.report, REGISTRY.load(given.name))
+    return status
 
 
 if __name__ == "__main__":
