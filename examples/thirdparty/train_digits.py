@@ -70,7 +70,7 @@ def train(backend: str, memory: str, seed: int) -> Run:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backend", default="acme")
-    parser.add_argument("--memory", default="acme-arena")
+    parser.add_argument("--memory", default="arena")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     outside = train(options.backend, options.memory, options.seed)
