@@ -27,6 +27,16 @@ def test_listing_8() -> None:
     )
 
 
+def test_a_reduced_one() -> None:
+    model = cnn((1, 8, 8), channels=(4, 8), hidden=16)
+    assert [v.shape for _, v in model.named_parameters() if v.ndim > 1] == [
+        (4, 1, 3, 3),
+        (8, 4, 3, 3),
+        (16, 32),
+        (10, 16),
+    ]
+
+
 @pytest.mark.parametrize(
     ("shape", "classes"), [((1, 28, 28), 10), ((1, 8, 8), 10), ((3, 33, 17), 2), ((3, 4, 4), 5)]
 )

@@ -23,16 +23,19 @@ def load_digits(options: DataOptions) -> ImageData:
             "install the extra: python -m pip install 'fl-vision[digits]'"
         ) from error
     found = datasets.load_digits()
-    images = ft.asarray(found.images).astype(ft.uint8)
-    labels = ft.asarray(found.target).astype(ft.int64)
-    if images.shape[0] != labels.shape[0] or images.ndim != 3:
+    # scikit-learn has float64 images with whole levels. They become bytes here, in Python, because
+    # a backend need not have float64.
+    levels, labels = memoryview(found.images), memoryview(found.target).tolist()
+    if levels.shape is None or levels.format != "d" or len(labels) != levels.shape[0]:
         raise UsageError(
-            f"[digits] scikit-learn gave images {images.shape} and labels {labels.shape}; "
+            f"[digits] scikit-learn gave images {levels.shape} and {len(labels)} labels; "
             "install a released version of scikit-learn"
         )
-    count, height, width = images.shape
-    everything = TensorDataset(images.reshape(count, 1, height, width), labels)
-    train, test = stratified_split(labels.tolist(), options.test_fraction, options.split_seed)
+    count, height, width = levels.shape
+    flat = memoryview(levels.tobytes()).cast("d").tolist()
+    pixels = ft.frombytes(bytes(map(int, flat)), (count, 1, height, width), ft.uint8)
+    everything = TensorDataset(pixels, ft.asarray(labels, dtype=ft.int64))
+    train, test = stratified_split(labels, options.test_fraction, options.split_seed)
     return ImageData(
         name="digits",
         train=Subset(everything, train),

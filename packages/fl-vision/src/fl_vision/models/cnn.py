@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fl_nn import Conv2D, Dropout, Linear, LogSoftmax, Pool2D, ReLU, Sequential, View
 from fl_vision.errors import UsageError
 
-_CHANNELS = (32, 64)
+CHANNELS = (32, 64)
 _SMALLEST = 4
 
 
@@ -17,20 +17,22 @@ def cnn(
     *,
     dropout: float = 0.5,
     kernel: int | None = None,
+    channels: tuple[int, int] = CHANNELS,
     hidden: int | None = None,
 ) -> Sequential:
     """Two convolutions with pooling, then two linear layers; gives (N, classes) log-probabilities.
 
     For (1, 28, 28) this is the network of Listing 8: 5x5 kernels, 32 and 64 channels, 1,024
     hidden units. Images below 16 pixels get 3x3 kernels, and where fewer than 2,048 features
-    reach the linear layers these have 128 hidden units; `kernel` and `hidden` override that.
+    reach the linear layers these have 128 hidden units; `kernel`, `channels` and `hidden` override
+    that.
 
     Raises `UsageError` for images below 4x4, fewer than 2 classes, or an even kernel.
     """
-    kernel, features, hidden = _layout(image_shape, classes, kernel, hidden)
-    channels, (first, second) = image_shape[0], _CHANNELS
+    kernel, features, hidden = _layout(image_shape, classes, kernel, channels, hidden)
+    first, second = channels
     return Sequential(
-        Conv2D(channels, first, kernel, padding="same"),
+        Conv2D(image_shape[0], first, kernel, padding="same"),
         ReLU(),
         Pool2D(2, 2),
         Conv2D(first, second, kernel, padding="same"),
@@ -47,14 +49,18 @@ def cnn(
 
 def weight_count(image_shape: Sequence[int], classes: int) -> int:
     """How many numbers the parameters of `cnn(image_shape, classes)` are, without building it."""
-    first, second = _CHANNELS
-    kernel, features, hidden = _layout(image_shape, classes, None, None)
+    first, second = CHANNELS
+    kernel, features, hidden = _layout(image_shape, classes, None, CHANNELS, None)
     convolutions = (image_shape[0] * kernel**2 + 1) * first + (first * kernel**2 + 1) * second
     return convolutions + (features + 1) * hidden + (hidden + 1) * classes
 
 
 def _layout(
-    image_shape: Sequence[int], classes: int, kernel: int | None, hidden: int | None
+    image_shape: Sequence[int],
+    classes: int,
+    kernel: int | None,
+    channels: tuple[int, int],
+    hidden: int | None,
 ) -> tuple[int, int, int]:
     """Kernel size, features after the convolutions, hidden units."""
     if len(image_shape) != 3 or min(image_shape) < 1 or min(image_shape[1:]) < _SMALLEST:
@@ -69,7 +75,7 @@ def _layout(
         kernel = 5 if min(height, width) >= 16 else 3
     if kernel < 1 or kernel % 2 == 0:
         raise UsageError(f"[cnn] kernel {kernel} has no centre; give an odd size")
-    features = _CHANNELS[1] * (height // 4) * (width // 4)
+    features = channels[1] * (height // 4) * (width // 4)
     if hidden is None:
         hidden = 1024 if features >= 2048 else 128
     return kernel, features, hidden
