@@ -21,11 +21,14 @@ from fl_tensor.testing.checked import checked
 WRONG_BACKEND = """\
 import numpy as np
 from fl_tensor.backends.numpy import NumpyBackend
+from fl_tensor.dtypes import REQUIRED
 
 
 class Wrong(NumpyBackend):
     CONTRACT = (1, 0)
     name = "wrong"
+
+    dtypes = REQUIRED
 
     def negative(self, x):
         return x
@@ -55,7 +58,7 @@ def test_a_correct_backend_passes_and_gets_a_report_card(tmp_path: Path) -> None
     assert found.returncode == 0, found.stdout + found.stderr
     assert last == f"{report['passed']} passed, 0 failed"
     assert report["contract"] == "1.0"
-    assert report["class"] == "fl_tensor.backends.numpy.backend:NumpyBackend"
+    assert report["implementation"] == "fl_tensor.backends.numpy.backend:NumpyBackend"
     assert report["versions"]["fl-tensor"] == ft.__version__
     assert set(report["operations"]) == {"add", "nonzero", "count_nonzero"}
     assert report["operations"]["add"]["failed"] == 0
@@ -77,7 +80,8 @@ def test_a_wrong_backend_fails_and_the_card_says_where(tmp_path: Path) -> None:
     assert found.stdout.splitlines()[-1] == f"{report['passed']} passed, {report['failed']} failed"
     assert report["operations"]["maximum"]["failed"] == 0
     assert "negative-float32-plain" in report["operations"]["negative"]["failures"]
-    assert "expected" in report["failures"]["test_operation[negative-float32-plain]"]
+    reasons = {t["name"]: t["reason"] for t in report["tests"]}
+    assert "expected" in reasons["test_operation[negative-float32-plain]"]
 
 
 @pytest.mark.parametrize(
