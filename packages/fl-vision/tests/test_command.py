@@ -118,7 +118,9 @@ def test_a_folder_of_images(
     folder = tmp_path / "pictures"
     size = ["--dataset", "folder", "--data-dir", folder, "--image-size", "10x8"]
     out = tmp_path / "run"
-    printed = run("train", *size, "--epochs", 6, "--batch-size", 4, "--quiet", "--out", out)
+    printed = run(
+        "train", *size, "--limit", 12, "--epochs", 8, "--batch-size", 4, "--quiet", "--out", out
+    )
     assert printed[-1] == "test accuracy 1.0000"
     assert run("eval", out)[-1] == "test accuracy 1.0000"
     assert run("predict", out, folder / "night" / "3.png")[0].endswith(")")

@@ -19,7 +19,7 @@ class Recipe:
     shift         random shifts by up to so many pixels, in training
     dtype         of weights and activations, "float32" or "float64"
     seed          of the weights, the order of samples, dropout and shifts
-    limit         use the first so many training samples only
+    limit         use so many training samples only, spread evenly over all
     """
 
     epochs: int = 10

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
-from fl_data import Batch, Dataset, Prefetch, RandomTransform, Sample, Shuffle, Span, Transform, mix
+from fl_data import (
+    Batch,
+    Dataset,
+    Prefetch,
+    RandomTransform,
+    Sample,
+    Shuffle,
+    Subset,
+    Transform,
+    mix,
+)
 from fl_dist import Communicator, local, threads
 from fl_nn import Adam, FrameErrorMeter, Trainer, cross_entropy
 from fl_vision.classifier import METADATA, Classifier
@@ -129,6 +139,8 @@ class _Plan:
 
 
 def _training_samples(data: ImageData, recipe: Recipe) -> Dataset:
-    if recipe.limit is None or recipe.limit >= len(data.train):
+    limit, count = recipe.limit, len(data.train)
+    if limit is None or limit >= count:
         return data.train
-    return Span(data.train, 0, recipe.limit)
+    # Spread over all samples: the first ones of a folder are all of one class.
+    return Subset(data.train, [index * count // limit for index in range(limit)])

@@ -62,7 +62,7 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     recipe("--shift", type=_integer(0), help="random shifts of up to so many pixels (default 0)")
     recipe("--dtype", choices=DTYPES, help="of weights and activations (default float32)")
     recipe("--seed", type=_integer(0), help="weights, order of samples, dropout (default 0)")
-    recipe("--limit", type=_integer(1), help="use only the first so many training samples")
+    recipe("--limit", type=_integer(1), help="use only so many training samples, evenly spread")
     run = parser.add_argument_group("run").add_argument
     run("--out", type=Path, default=DEFAULT_OUT, help=f"folder to write to (default {DEFAULT_OUT})")
     run("--resume", action="store_true", help="go on with the run in --out, to the same bits")
