@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from fl_tensor import dtypes
+from fl_tensor.backends.null import NullBackend
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.dtypes import DType
+from fl_tensor.testing import CASES, OpCase
 
 RunTest = Callable[[type[NumpyBackend], str], None]
 
@@ -162,3 +164,44 @@ CAUGHT = sorted({test for _, tests in FAULTS for test in tests if "float16" not 
 @pytest.mark.parametrize("test", [t for t in CAUGHT if "override" not in t])
 def test_the_same_tests_pass_without_the_fault(suite_test: RunTest, test: str) -> None:
     suite_test(Correct, test)
+
+
+def row(**changes: Any) -> OpCase:
+    add = CASES["add"]
+    return OpCase(add.name, add.samples, add.reference, add.kinds, **changes)
+
+
+def test_an_undeclared_capability_is_a_visible_skip(
+    suite_test: RunTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CASES, "add", row(capability="linalg"))
+    with pytest.raises(pytest.skip.Exception, match="capability 'linalg' is not declared"):
+        suite_test(Correct, "test_operation[add-float32-plain]")
+
+
+def test_a_declared_capability_is_put_to_the_test(
+    suite_test: RunTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Boastful(Correct):
+        CONTRACT = (1, 0)
+        capabilities = frozenset({"linalg"})
+
+        def add(self, x: Any, y: Any) -> Any:
+            raise NotImplementedError("not yet")
+
+    monkeypatch.setitem(CASES, "add", row(capability="linalg"))
+    with pytest.raises(NotImplementedError):
+        suite_test(Boastful, "test_operation[add-float32-plain]")
+
+
+def test_an_operation_that_is_newer_than_the_backend_is_skipped(
+    suite_test: RunTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CASES, "add", row(since=(1, 1)))
+    with pytest.raises(pytest.skip.Exception, match=r"newer than the backend's contract 1\.0"):
+        suite_test(Correct, "test_operation[add-float32-plain]")
+
+
+def test_a_backend_without_values_is_not_asked_for_them(suite_test: RunTest) -> None:
+    with pytest.raises(pytest.skip.Exception, match="shapes only"):
+        suite_test(NullBackend, "test_from_host_copies")

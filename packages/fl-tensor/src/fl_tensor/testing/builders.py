@@ -16,6 +16,7 @@ from fl_tensor.testing.opcase import (
     BROADCAST,
     EDGE,
     EMPTY,
+    LONG,
     NON_CONTIGUOUS,
     PLAIN,
     ZERO_D,
@@ -39,6 +40,7 @@ UNARY_SHAPES: tuple[tuple[str, Shape], ...] = (
     (ZERO_D, ()),
     (EMPTY, (0,)),
     (EMPTY, (2, 0, 3)),
+    (LONG, (3, 37)),
 )
 BINARY_SHAPES: tuple[tuple[str, Shape, Shape], ...] = (
     (PLAIN, (2, 3), (2, 3)),
@@ -50,6 +52,9 @@ BINARY_SHAPES: tuple[tuple[str, Shape, Shape], ...] = (
     (EMPTY, (0,), (0,)),
     (EMPTY, (2, 0), (1,)),
     (EMPTY, (1, 3), (0, 1)),
+    (LONG, (3, 37), (3, 37)),
+    (LONG, (5, 1, 19), (3, 19)),
+    (LONG, (41,), ()),
 )
 
 
@@ -116,6 +121,9 @@ REDUCTIONS: tuple[tuple[str, Shape, tuple[int, ...], bool], ...] = (
     (PLAIN, (2, 3), (), False),
     (ZERO_D, (), (), False),
     (ZERO_D, (), (), True),
+    (LONG, (3, 37), (1,), False),
+    (LONG, (37, 3), (0,), True),
+    (LONG, (3, 5, 7), (0, 2), False),
 )
 EMPTY_RESULT: tuple[tuple[str, Shape, tuple[int, ...], bool], ...] = (
     (EMPTY, (0, 3), (1,), False),
@@ -172,6 +180,8 @@ def along_axis(
             (PLAIN, (2, 4, 2), 1),
             (PLAIN, (1,), 0),
             (EMPTY, (0, 3), 1),
+            (LONG, (3, 37), 1),
+            (LONG, (37, 2), 0),
             *(((EMPTY, (0,), 0), (EMPTY, (2, 0), 1)) if empty_axis else ()),
         ):
             yield Sample(label, (numbers(dtype, rng, shape, domain), axis, *args))

@@ -16,13 +16,14 @@ from fl_tensor.dtypes import DType
 from fl_tensor.testing.hostdata import HostArray, round_to
 
 #: What a sample exercises; a test case is an operation, a dtype and one of these.
-PLAIN, ZERO_D, EMPTY, BROADCAST, NON_CONTIGUOUS, EDGE = LABELS = (
+PLAIN, ZERO_D, EMPTY, BROADCAST, NON_CONTIGUOUS, EDGE, LONG = LABELS = (
     "plain",
     "0-d",
     "empty",
     "broadcast",
     "non-contiguous",
     "edge",
+    "long",  # more elements than vector registers and unrolled loops hold, and not a multiple
 )
 
 

@@ -13,6 +13,7 @@ from fl_tensor.testing.opcase import (
     BROADCAST,
     EDGE,
     EMPTY,
+    LONG,
     NON_CONTIGUOUS,
     PLAIN,
     OpCase,
@@ -27,7 +28,8 @@ from fl_tensor.testing.values import Shape, numbers, relaid
 
 NUMBERS = "iuf"
 SMOOTH = (PLAIN, BROADCAST, NON_CONTIGUOUS, EDGE)
-SUMMED = Tolerance(8, scale=8.0)
+#: Long sums of half precision may be accumulated in it.
+SUMMED = Tolerance(8, scale=8.0, overrides={"float16": 64, "bfloat16": 64})
 COMPOSED = Tolerance(16, scale=4.0)
 LAYOUTS = ("permuted", "stepped", "reversed")
 
@@ -40,6 +42,7 @@ _MATMULS = (
     (EMPTY, (0, 3), (3, 2)),
     (EMPTY, (2, 0), (0, 3)),
     (EMPTY, (0, 2, 3), (1, 3, 2)),
+    (LONG, (5, 19), (19, 9)),
 )
 _DOTS = (
     (PLAIN, (3,), (3,)),
@@ -69,6 +72,7 @@ _CONVS = (
     (EDGE, (1, 1, 5, 4), (1, 1, 2, 2), (1, 1), ((2, -1), (-1, 1)), (1, 2), (2, 1), 1),
     (EDGE, (2, 2, 1), (2, 2, 1), (3,), ((0, 0),), (1,), (1,), 1),
     (EMPTY, (0, 2, 5), (3, 2, 3), (1,), ((0, 0),), (1,), (1,), 1),
+    (LONG, (2, 3, 9, 8), (4, 3, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 1),
     (EMPTY, (1, 0, 4), (2, 0, 2), (1,), ((0, 0),), (1,), (1,), 1),
 )
 #: label, x, window, stride, padding
@@ -218,7 +222,7 @@ CASES = (
         listed(_convs),
         windows.conv,
         NUMBERS,
-        tolerance=Tolerance(16, scale=8.0),
+        tolerance=SUMMED,
         grad=SMOOTH,
     ),
     OpCase("dot", _pairs(_DOTS, ((2, 3), (2, 3))), _dot, NUMBERS, tolerance=SUMMED, grad=SMOOTH),

@@ -27,8 +27,9 @@ from fl_tensor.testing.values import extremes, numbers
 
 ORDERED = "biuf"
 SMOOTH = (PLAIN, ZERO_D, NON_CONTIGUOUS)
-SUMMED = Tolerance(8, scale=8.0)
-COMPOSED = Tolerance(16, scale=4.0)
+#: Long sums of half precision may be accumulated in it.
+SUMMED = Tolerance(16, scale=8.0, overrides={"float16": 64, "bfloat16": 64})
+COMPOSED = Tolerance(32, scale=4.0, overrides={"float16": 64, "bfloat16": 64})
 NAN, INF = float("nan"), float("inf")
 Axes = tuple[int, ...]
 

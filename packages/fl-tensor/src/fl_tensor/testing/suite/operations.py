@@ -13,7 +13,7 @@ from fl_tensor.dtypes import ALL, DType
 from fl_tensor.testing import compare
 from fl_tensor.testing.cases import CASES
 from fl_tensor.testing.harness import Harness, result_dtype, summary
-from fl_tensor.testing.opcase import EDGE, LABELS, NON_CONTIGUOUS, OpCase
+from fl_tensor.testing.opcase import EDGE, LABELS, LONG, NON_CONTIGUOUS, OpCase
 from fl_tensor.testing.suite.base import TensorSuite
 
 
@@ -27,8 +27,8 @@ def operation_ids(backend: TensorBackend) -> Iterator[str]:
     for case in CASES.values():
         for dtype in claimed(backend, case):
             labels = {s.label for s in case.draw(dtype)}
-            if not backend.has_values:  # neither layouts nor special values show in a shape
-                labels -= {NON_CONTIGUOUS, EDGE}
+            if not backend.has_values:  # layouts, special values and lengths do not show in a shape
+                labels -= {NON_CONTIGUOUS, EDGE, LONG}
             for label in (name for name in LABELS if name in labels):
                 yield f"{case.name}-{dtype}-{label}"
 
