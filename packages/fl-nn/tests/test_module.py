@@ -108,6 +108,12 @@ def test_load_state_dict_names_missing_tensors_and_other_dtypes():
         nn.Linear(1, 1).load_state_dict({"weight": ft.zeros((1, 1), ft.float64)})
 
 
+def test_load_state_dict_takes_variables_and_lists():
+    layer, other = nn.Linear(1, 1), nn.Linear(1, 1)
+    layer.load_state_dict({"weight": other.weight, "bias": [2.0]})
+    assert layer.weight.tolist() == other.weight.tolist() and layer.bias.tolist() == [2.0]
+
+
 def test_load_state_dict_not_strict_takes_what_both_have():
     layer = nn.Linear(1, 1)
     layer.load_state_dict({"weight": ft.ones((1, 1)), "other": ft.ones(1)}, strict=False)
@@ -122,6 +128,24 @@ def test_to_converts_floating_parameters_and_buffers_in_place():
     assert model[1].running_mean.dtype is ft.float64
     assert model[1].num_batches_tracked.dtype is ft.int64
     assert model(ft.randn((4, 2), dtype=ft.float64)).dtype is ft.float64
+
+
+def test_to_takes_names_of_dtypes_and_devices():
+    model = nn.BatchNorm(2).to("float64").to("cpu")
+    assert model.weight.dtype is ft.float64 and model.num_batches_tracked.dtype is ft.int64
+
+
+def test_a_frozen_parameter_gets_no_gradient_and_no_update():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    model[0].weight.requires_grad = False
+    before = [p.tolist() for p in model.parameters()]
+    optimizer = nn.Adam(model.parameters(), 0.1)
+    optimizer.zero_grad()
+    ft.sum(model(ft.ones((1, 2)))).backward()
+    optimizer.step()
+    changed = [p.tolist() != old for p, old in zip(model.parameters(), before)]
+    assert changed == [False, True, True, True]
+    assert not model.to(ft.float64)[0].weight.requires_grad
 
 
 def test_to_keeps_shared_parameters_shared():

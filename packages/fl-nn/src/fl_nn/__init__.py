@@ -35,10 +35,10 @@ from fl_nn.meters import Meter as Meter
 from fl_nn.meters import TopKMeter as TopKMeter
 from fl_nn.modes import evaluating as evaluating
 from fl_nn.module import Module as Module
-from fl_nn.module import Parameter as Parameter
 from fl_nn.optim import SGD as SGD
 from fl_nn.optim import Adam as Adam
 from fl_nn.optim import Optimizer as Optimizer
+from fl_nn.parameter import Parameter as Parameter
 from fl_nn.summary import summary as summary
 from fl_nn.training import JsonLog as JsonLog
 from fl_nn.training import Progress as Progress

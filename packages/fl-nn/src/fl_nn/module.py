@@ -12,27 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import fl_tensor as ft
-from fl_autograd import Variable
 from fl_nn.errors import ModuleError, StateDictError
+from fl_nn.parameter import Parameter
+from fl_nn.values import tensor_of
+from fl_tensor import dtypes
 
 Hook = Callable[["Module", tuple[Any, ...], Any], Any]
 M = TypeVar("M", bound="Module")
-
-
-class Parameter(Variable):
-    """A Variable that a module learns: found by name, updated by an optimizer."""
-
-    __slots__ = ()
-
-    def __init__(self, value: Any, requires_grad: bool = True) -> None:
-        super().__init__(value, requires_grad)
-
-    def replace(self, value: ft.Tensor) -> None:
-        """Take a value of the same shape that may be of another dtype or on another backend. The
-        gradient and hooks, which belong to the old kind of value, are dropped."""
-        if value.shape != self.shape:
-            raise ft.ShapeError(f"[Parameter] shape {self.shape} cannot become {value.shape}")
-        Variable.__init__(self, value, self.requires_grad)
 
 
 class Module:
@@ -132,12 +118,14 @@ class Module:
         return {cell.name: _snapshot(cell.value) for cell in cells(self, persistent=True)}
 
     def load_state_dict(self, state: Mapping[str, ft.Tensor], strict: bool = True) -> None:
-        """Take over the values of `state`; they move to the backend and device of this model.
+        """Take over the values of `state`, tensors or what `ft.asarray` reads; they move to the
+        backend and device of this model.
 
         Raises StateDictError, and changes nothing, when a shape or dtype differs or, with `strict`,
         when a name is missing or unexpected.
         """
         own = {cell.name: cell for cell in cells(self, persistent=True)}
+        state = {name: tensor_of(ft.asarray(value)) for name, value in state.items()}
         problems: list[str] = []
         if strict:
             problems += [f"missing {name}" for name in own if name not in state]
@@ -159,6 +147,8 @@ class Module:
         """Move all parameters and buffers, in place, to a dtype (the floating ones), a device or a
         backend. Gradients are dropped; optimizers keep their hold on the parameters, but state they
         have gathered stays behind, so move the model before building them."""
+        if isinstance(target, str) and target in dtypes.ALL:
+            target = ft.dtype(target)
         only_floating = isinstance(target, ft.DType)
         if only_floating and not target.is_floating:
             raise ModuleError(f"to({target}): parameters are floating; give a floating dtype")
@@ -185,7 +175,7 @@ class Module:
     def zero_grad(self) -> None:
         """Forget all gradients."""
         for parameter in self.parameters():
-            parameter.grad = None
+            parameter.zero_grad()
 
     # ---- text --------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_dist import Communicator
-from fl_nn.module import Module, Parameter
+from fl_nn.module import Module
+from fl_nn.parameter import Parameter
 
 
 def all_gather_plain(communicator: Communicator, value: Any) -> list[Any]:
@@ -41,6 +42,15 @@ def broadcast_buffers(communicator: Communicator, model: Module) -> None:
                 value = getattr(module, name)
                 if persistent and value is not None:
                     setattr(module, name, communicator.broadcast(value))
+
+
+def separate_generators(communicator: Communicator, model: Module) -> None:
+    """Give the model's generators a stream for each rank: ranks that seeded alike must not drop the
+    same places of different samples."""
+    size, rank = communicator.world_size, communicator.rank
+    if size > 1:
+        for _, generator in model.named_generators():
+            generator.set_state(generator.split(size)[rank].state())
 
 
 def mean_over_samples(

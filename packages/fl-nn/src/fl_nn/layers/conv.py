@@ -9,7 +9,8 @@ from fl_nn import init
 from fl_nn.errors import ModuleError
 from fl_nn.layers import settings
 from fl_nn.layers.settings import IntOrPair
-from fl_nn.module import Module, Parameter
+from fl_nn.module import Module
+from fl_nn.parameter import Parameter
 
 
 class Conv2D(Module):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError
-from fl_nn.module import Module, Parameter
+from fl_nn.module import Module
+from fl_nn.parameter import Parameter
 from fl_nn.values import check_classes
 
 

@@ -7,7 +7,8 @@ import math
 import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError
-from fl_nn.module import Module, Parameter
+from fl_nn.module import Module
+from fl_nn.parameter import Parameter
 
 
 class Linear(Module):

@@ -13,7 +13,8 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError, StateDictError
-from fl_nn.module import Parameter, like
+from fl_nn.module import like
+from fl_nn.parameter import Parameter
 
 
 class Optimizer(ABC):
@@ -74,7 +75,7 @@ class Optimizer(ABC):
     def zero_grad(self) -> None:
         """Forget all gradients."""
         for parameter in self.parameters:
-            parameter.grad = None
+            parameter.zero_grad()
 
     def state_dict(self) -> dict[str, Any]:
         """A snapshot: `type`, `settings` and `steps` are plain values, `tensors` is keyed

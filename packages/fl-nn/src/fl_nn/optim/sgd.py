@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from fl_nn.errors import ModuleError
-from fl_nn.module import Parameter
 from fl_nn.optim.optimizer import Optimizer, at_least_zero
+from fl_nn.parameter import Parameter
 
 
 class SGD(Optimizer):

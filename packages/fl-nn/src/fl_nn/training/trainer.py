@@ -85,7 +85,7 @@ class Trainer:
         self._length: int | None = None
         self._expected: int | None = None
         self._seconds = 0.0
-        self._separate_generators()
+        ranks.separate_generators(self.communicator, model)
 
     # ---- training ----------------------------------------------------------------------------
 
@@ -283,13 +283,6 @@ class Trainer:
             whole.sync(self.communicator)
             results[name] = whole.result()
         return results
-
-    def _separate_generators(self) -> None:
-        # Ranks that seeded alike must not drop the same places of different samples.
-        size, rank = self.communicator.world_size, self.communicator.rank
-        if size > 1:
-            for _, generator in self.model.named_generators():
-                generator.set_state(generator.split(size)[rank].state())
 
     def _save_if_wanted(self) -> None:
         if self.out is not None:
