@@ -8,8 +8,8 @@ _made: dict[tuple[str, int], Device] = {}
 
 
 class Device:
-    """``Device("cuda", 1)`` or ``Device.parse("cuda:1")``; prints as ``cuda:1``. There is one object
-    per device, so that comparing and hashing cost nothing."""
+    """``Device("cuda", 1)`` or ``Device.parse("cuda:1")``; prints as ``cuda:1``. There is one
+    object per device, so that comparing and hashing cost nothing."""
 
     __slots__ = ("index", "kind")
 
