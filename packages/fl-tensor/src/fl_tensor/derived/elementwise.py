@@ -119,17 +119,22 @@ def cosh(ops: Ops, x: F) -> Any:
     return ops.add(squared, ops.constant(1.0, x))
 
 
+def _square_is_all(ops: Ops, x: Any) -> Any:
+    # Past this x^2 + 1 is x^2, which may overflow soon: there the inverse is log(x) + log(2).
+    return ops.constant(1e8 if x.dtype.itemsize > 2 else 128.0, x)
+
+
 def asinh(ops: Ops, x: F) -> Any:
     """Inverse of sinh: sign(x) log1p(a + a^2 / (1 + sqrt(a^2 + 1))), a = |x|."""
     one = ops.constant(1.0, x)
     a = ops.absolute(x)
-    # Past 1e8 the square adds nothing, and could overflow: log(a) + log(2) is exact there.
-    small = ops.minimum(a, ops.constant(1e8, x))
+    large = _square_is_all(ops, x)
+    small = ops.minimum(a, large)
     squared = ops.multiply(small, small)
     root = ops.sqrt(ops.add(squared, one))
     near = ops.log1p(ops.add(small, ops.divide(squared, ops.add(one, root))))
     far = ops.add(ops.log(ops.maximum(a, one)), ops.constant(math.log(2.0), x))
-    result = ops.where(ops.less(ops.constant(1e8, x), a), far, near)
+    result = ops.where(ops.less(large, a), far, near)
     return ops.multiply(ops.sign(x), result)
 
 
@@ -140,7 +145,7 @@ def acosh(ops: Ops, x: F) -> Any:
         ops.add(t, ops.multiply(ops.sqrt(t), ops.sqrt(ops.add(t, ops.constant(2.0, x)))))
     )
     far = ops.add(ops.log(x), ops.constant(math.log(2.0), x))
-    return ops.where(ops.less(ops.constant(1e8, x), x), far, near)
+    return ops.where(ops.less(_square_is_all(ops, x), x), far, near)
 
 
 def atanh(ops: Ops, x: F) -> Any:
