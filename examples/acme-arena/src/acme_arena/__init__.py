@@ -53,7 +53,7 @@ class ArenaManager(AccountingManager[ArenaAccount]):
         return ArenaAccount(memory)
 
     def reserve(
-        self, account: ArenaAccount, nbytes: int, alignment: int, stream: Hashable
+        self, account: ArenaAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Region]:
         capacity = max(-(-nbytes // GRAIN), 1) * GRAIN
         for region in account.regions:

@@ -106,11 +106,12 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
 
     @abstractmethod
     def reserve(
-        self, account: AnyAccount, nbytes: int, alignment: int, stream: Hashable
+        self, account: AnyAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Any]:
         """Find room: (address, capacity >= nbytes, lease).
 
-        The lease is whatever ``recycle`` will want to know. Get fresh memory with ``obtain``, and
+        The lease is whatever ``recycle`` will want to know; the tag is the caller's, for policies
+        that place by purpose. Get fresh memory with ``obtain``, and
         before changing state of your own: it may call ``recycle`` and ``trim``.
         """
 
@@ -184,7 +185,7 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
             try:
                 if self._notes:
                     self._post()
-                address, capacity, lease = self.reserve(account, nbytes, alignment, stream)
+                address, capacity, lease = self.reserve(account, nbytes, alignment, stream, tag)
                 account.allocs += 1
                 account.used_bytes += capacity
                 account.live_bytes = live = account.live_bytes + nbytes

@@ -55,7 +55,7 @@ class CachingManager(AccountingManager[CachingAccount]):
         return CachingAccount(memory)
 
     def reserve(
-        self, account: CachingAccount, nbytes: int, alignment: int, stream: Hashable
+        self, account: CachingAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Chunk | None]:
         size = (nbytes + GRAIN - 1) & -GRAIN or GRAIN
         if alignment > GRAIN:  # rare: served by the device, not cached

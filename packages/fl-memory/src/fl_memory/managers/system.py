@@ -17,7 +17,7 @@ class SystemManager(AccountingManager[Account]):
     name = "system"
 
     def reserve(
-        self, account: Account, nbytes: int, alignment: int, stream: Hashable
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, None]:
         address, size = self.obtain(account, nbytes or 1, alignment)
         return address, size, None

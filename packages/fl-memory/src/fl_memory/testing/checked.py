@@ -106,15 +106,19 @@ class CheckedManager(AccountingManager[Account]):
         return self._accounts.setdefault(device, Account(_Behind(self.inner, device)))
 
     def reserve(
-        self, account: Account, nbytes: int, alignment: int, stream: Hashable
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Block]:
         device = account.memory.device
         wanted = nbytes + self.guard
         try:
-            block = self.inner.alloc(wanted, device=device, alignment=alignment, stream=stream)
+            block = self.inner.alloc(
+                wanted, device=device, alignment=alignment, stream=stream, tag=tag
+            )
         except OutOfMemoryError:
             self._release_quarantine(0)
-            block = self.inner.alloc(wanted, device=device, alignment=alignment, stream=stream)
+            block = self.inner.alloc(
+                wanted, device=device, alignment=alignment, stream=stream, tag=tag
+            )
         self._inspect(block, wanted, device, alignment)
         self._live.add(block.address, nbytes, wanted)
         if device == "cpu":

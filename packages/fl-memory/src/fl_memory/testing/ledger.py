@@ -27,6 +27,7 @@ class LedgerMemory(DeviceMemory):
         self.releases = 0
         self.on_allocate: Callable[[], object] | None = None
         self.on_release: Callable[[], object] | None = None
+        self._starts: list[int] = []
         self._lock = threading.RLock()
 
     def allocate(self, nbytes: int, alignment: int) -> int:
@@ -36,6 +37,7 @@ class LedgerMemory(DeviceMemory):
         with self._lock:
             self.allocations += 1
             self.out[address] = (nbytes, self.allocations)
+            insort(self._starts, address)
         return address
 
     def release(self, address: int, nbytes: int) -> None:
@@ -44,6 +46,8 @@ class LedgerMemory(DeviceMemory):
         with self._lock:
             size, _ = self.out.pop(address, (-1, 0))
             self.releases += 1
+            if size >= 0:
+                del self._starts[bisect_left(self._starts, address)]
         if size != nbytes:
             raise BlockError(
                 f"[release] {nbytes} bytes at {hex(address)} were never given out like this"
@@ -62,10 +66,12 @@ class LedgerMemory(DeviceMemory):
     def home_of(self, address: int, nbytes: int) -> tuple[int, int] | None:
         """(address, generation) of the native allocation that holds these bytes, or None."""
         with self._lock:
-            for start, (size, generation) in self.out.items():
-                if start <= address and address + nbytes <= start + size:
-                    return start, generation
-        return None
+            place = bisect_right(self._starts, address)
+            if place == 0:
+                return None
+            start = self._starts[place - 1]
+            size, generation = self.out[start]
+            return (start, generation) if address + nbytes <= start + size else None
 
 
 class BlockLedger:

@@ -1,0 +1,73 @@
+"""``python -m fl_memory.testing NAME``: the kit without a test file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+BROKEN = """
+from fl_memory.managers.system import SystemManager
+
+class Forgetful(SystemManager):
+    CONTRACT = (1, 0)
+    def stats(self, device=None):
+        figures = super().stats(device).as_dict()
+        return type(super().stats())(**{**figures, "peak_bytes": 0})
+"""
+
+
+def kit(*arguments: str, cwd: Path) -> tuple[int, list[str], str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "fl_memory.testing", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
+    return done.returncode, done.stdout.splitlines(), done.stderr
+
+
+def test_good_manager(tmp_path: Path) -> None:
+    card = tmp_path / "card.json"
+    status, lines, errors = kit(
+        "caching", "-k", "stats or peak", "--report", str(card), cwd=tmp_path
+    )
+    assert status == 0 and errors == "", errors
+    assert lines[-1] == "2 passed, 0 failed"
+    report = json.loads(card.read_text())
+    assert report["name"] == "caching" and report["contract"] == "1.0" and report["passed"] == 2
+    assert {test["name"] for test in report["tests"]} == {
+        "test_stats_of_one_block",
+        "test_peak_stays",
+    }
+    assert [path.name for path in tmp_path.iterdir()] == ["card.json"]
+
+
+def test_wrong_manager(tmp_path: Path) -> None:
+    (tmp_path / "forgetful.py").write_text(BROKEN)
+    status, lines, _ = kit("forgetful:Forgetful", "-k", "peak", cwd=tmp_path)
+    assert status == 1 and lines[-1] == "0 passed, 1 failed"
+
+
+def test_unknown_manager(tmp_path: Path) -> None:
+    status, lines, errors = kit("nobody", cwd=tmp_path)
+    assert status == 2 and "caching, system" in errors
+    assert lines[-1] == "0 passed, 1 failed"
+
+
+def test_nothing_selected_is_no_success(tmp_path: Path) -> None:
+    status, lines, _ = kit("system", "-k", "no_such_test", cwd=tmp_path)
+    assert status == 1 and lines[-1].startswith("0 passed")
+
+
+def test_contract_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "fl_memory.contract", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0 and "memory-1.0.json" in done.stdout and done.stderr == ""
