@@ -78,7 +78,9 @@ def test_a_resumed_run_ends_with_the_bits_of_a_longer_one(
 
 def test_two_ranks_equal_one_in_float64(data: ImageData) -> None:
     # 50 samples in batches of 16: the last batch has 2, a share of one for each rank.
-    recipe = Recipe(epochs=3, batch_size=16, lr=4e-3, dropout=0.0, dtype="float64", limit=50)
+    recipe = Recipe(
+        epochs=3, batch_size=16, lr=4e-3, dropout=0.0, shift=1, dtype="float64", limit=50
+    )
     one, two = train(data, recipe), train(data, recipe, ranks=2)
     for alone, shared in zip(one, two, strict=True):
         assert shared == pytest.approx(alone, rel=1e-9, abs=1e-9)

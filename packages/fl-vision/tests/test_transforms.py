@@ -7,8 +7,8 @@ import math
 import pytest
 
 import fl_tensor as ft
-from fl_data import TensorDataset
-from fl_vision.transforms import Normalise, channel_statistics, random_shift
+from fl_data import Batch, TensorDataset
+from fl_vision.transforms import Normalise, RandomShift, channel_statistics, random_shift
 
 
 def test_statistics_are_those_of_each_channel() -> None:
@@ -61,3 +61,22 @@ def test_shifts_repeat_with_their_generator() -> None:
     assert first.tolist() == random_shift(images, 3, ft.Generator(5)).tolist()
     assert first.tolist() != random_shift(images, 3, ft.Generator(6)).tolist()
     assert random_shift(images, 0, ft.Generator(5)).tolist() == images.tolist()
+
+
+def test_an_image_is_shifted_alike_on_every_rank() -> None:
+    images = ft.Generator(0).integers(0, 256, (11, 1, 6, 6)).astype(ft.uint8)
+    data = TensorDataset(images, ft.arange(11))
+    alone = RandomShift(Batch(data, 4), 2, seed=3)
+    ranks = [
+        RandomShift(Batch(data, 4, rank=r, world_size=2), 2, seed=3, rank=r, world_size=2)
+        for r in range(2)
+    ]
+    for epoch in range(2):
+        for dataset in (alone, *ranks):
+            dataset.set_epoch(epoch)
+        for index in range(3):
+            parts = [dataset[index][0].tolist() for dataset in ranks]
+            assert parts[0] + parts[1] == alone[index][0].tolist()
+    second = alone[0][0].tolist()
+    alone.set_epoch(0)
+    assert alone[0][0].tolist() != second

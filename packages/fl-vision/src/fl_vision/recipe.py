@@ -39,7 +39,7 @@ class Recipe:
 
 
 _RECIPES: dict[str, dict[str, Any]] = {
-    "digits": {"epochs": 12, "batch_size": 32, "lr": 2e-3, "lr_decay": 0.8},
+    "digits": {"epochs": 15, "batch_size": 32, "lr": 2e-3, "lr_decay": 0.8},
     "mnist": {"epochs": 6, "batch_size": 64, "lr": 1e-3, "lr_decay": 0.6},
 }
 

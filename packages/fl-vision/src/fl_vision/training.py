@@ -9,25 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
-from fl_data import (
-    Batch,
-    Dataset,
-    Prefetch,
-    RandomTransform,
-    Sample,
-    Shuffle,
-    Subset,
-    Transform,
-    mix,
-)
+from fl_data import Batch, Dataset, Prefetch, Shuffle, Subset, Transform, mix
 from fl_dist import Communicator, local, threads
 from fl_nn import Adam, FrameErrorMeter, Trainer, cross_entropy
 from fl_vision.classifier import METADATA, Classifier
 from fl_vision.datasets import ImageData
-from fl_vision.datasets.image_data import image_and_label
 from fl_vision.models import cnn
 from fl_vision.recipe import Recipe, learning_rate
-from fl_vision.transforms import Normalise, channel_statistics, random_shift
+from fl_vision.transforms import Normalise, RandomShift, channel_statistics
 
 _TEST_BATCH = 256
 # Streams of random numbers that must not be one another's.
@@ -113,18 +102,14 @@ class _Plan:
         return Trained(classifier, trainer.history)
 
     def _training_batches(self, communicator: Communicator) -> Dataset:
-        recipe, rank = self.recipe, communicator.rank
+        recipe = self.recipe
+        rank, size = communicator.rank, communicator.world_size
         samples = Shuffle(_training_samples(self.data, recipe), seed=mix(recipe.seed, _ORDER))
-        batches: Dataset = Batch(
-            samples, recipe.batch_size, rank=rank, world_size=communicator.world_size
-        )
+        plain = Batch(samples, recipe.batch_size, rank=rank, world_size=size)
+        batches: Dataset = plain
         if recipe.shift:
-
-            def shift(sample: Sample, generator: ft.Generator) -> Sample:
-                pixels, labels = image_and_label(sample)
-                return random_shift(pixels, recipe.shift, generator), labels
-
-            batches = RandomTransform(batches, shift, seed=mix(recipe.seed, _SHIFT, rank))
+            seed = mix(recipe.seed, _SHIFT)
+            batches = RandomShift(plain, recipe.shift, seed, rank=rank, world_size=size)
         batches = Transform(batches, fields={0: self.normalise})
         return Prefetch(batches, threads=1, depth=self.prefetch) if self.prefetch else batches
 
