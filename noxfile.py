@@ -54,7 +54,7 @@ IMPLEMENTATIONS = [
     ("dist", "threads"),
 ]
 BUILD = ["hatchling>=1.24,<2", "editables"]
-TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8", "pytest-xdist>=3.6"]
+TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8"]
 TORCH = "torch==2.13.0"
 
 if os.environ.get("FL_TEST_DATA"):  # sessions change directory
@@ -275,6 +275,8 @@ def thirdparty(session: nox.Session) -> None:
             ("fl_dist", "acme-ring", "barrier"),
         ):
             session.run("python", "-m", f"{kit}.testing", name, "-k", part)
+        readmes = [f"{name}/README.md" for name in EXAMPLES]
+        session.run("python", str(ROOT / "tools" / "run_readmes.py"), *readmes)
         session.run("python", "examples/thirdparty/train_digits.py", *session.posargs)
 
 
