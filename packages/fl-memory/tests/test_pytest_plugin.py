@@ -63,12 +63,13 @@ class Run:
     def __call__(self, body: str, *options: str) -> tuple[dict[str, int], str]:
         header = "from thing_suite import *\n\n"
         (self.pytester.path / "test_it.py").write_text(header + body)
-        result = self.pytester.runpytest_inprocess("-rsxX", *options)
+        result = self.pytester.runpytest_inprocess("-rsxX", "-p", "fl_pytest_plugin", *options)
         return result.parseoutcomes(), result.stdout.str()
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester) -> Run:
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others' plug-ins cost time here
     return Run(pytester)
 
 
