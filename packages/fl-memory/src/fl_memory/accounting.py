@@ -176,7 +176,10 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
     ) -> Block:
         if type(nbytes) is not int or nbytes < 0 or alignment not in _ALIGNMENTS:
             nbytes = _checked(nbytes, alignment)
-        account = self._accounts.get(device) or self._account(device)
+        try:
+            account = self._accounts[device]
+        except KeyError:
+            account = self._account(device)
         failure = None
         with self._lock:
             if self._busy:

@@ -99,8 +99,11 @@ class Block:
         return borrow(self.address, self.nbytes, self)
 
     def __del__(self) -> None:
-        # A block whose constructor failed has no address; one that went home has address 0.
-        if getattr(self, "address", 0):
+        try:
+            address = self.address
+        except AttributeError:  # its constructor failed
+            return
+        if address:  # else it went home already
             self.manager.free(self)
 
     def __repr__(self) -> str:
