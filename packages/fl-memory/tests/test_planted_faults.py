@@ -273,7 +273,7 @@ def run(manager: type, test: str, arguments: dict[str, Any]) -> None:
 def test_fault_is_caught(
     manager: type, test: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fl_memory.testing.suite.PATIENCE", 1.0)
+    monkeypatch.setattr(MemoryManagerSuite, "patience", 1.0)
     for honest in (SystemManager, CachingManager):
         run(honest, test, arguments)
     with pytest.raises((AssertionError, FlError, pytest.fail.Exception)):

@@ -9,7 +9,7 @@ mem.current().stats()
 """
 
 from fl_memory._version import __version__ as __version__
-from fl_memory.accounting import Account as Account
+from fl_memory.account import Account as Account
 from fl_memory.accounting import AccountingManager as AccountingManager
 from fl_memory.block import Block as Block
 from fl_memory.device import device_memory as device_memory

@@ -13,71 +13,20 @@ that arrives in the middle of ``reserve`` is served by the device directly.
 
 from __future__ import annotations
 
-import operator
 import threading
 from abc import abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
+from fl_memory.account import Account, AnyAccount
 from fl_memory.block import Block
 from fl_memory.device import device_memory
-from fl_memory.errors import AllocationError, BlockError, OutOfMemoryError, WrongManagerError
+from fl_memory.errors import OutOfMemoryError
 from fl_memory.manager import SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
+from fl_memory.requests import ALIGNMENTS, checked_size, foreign_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
-
-_ALIGNMENTS = frozenset(1 << bit for bit in range(31))
-
-
-class Account:
-    """The figures of one device. A manager may derive from it to keep its own state per device."""
-
-    __slots__ = (
-        "allocs",
-        "frees",
-        "live_bytes",
-        "memory",
-        "native_allocs",
-        "native_frees",
-        "peak_bytes",
-        "peak_reserved_bytes",
-        "reserved_bytes",
-        "used_bytes",
-    )
-
-    memory: DeviceMemory
-
-    def __init__(self, memory: DeviceMemory) -> None:
-        self.memory = memory
-        self.live_bytes = 0
-        self.used_bytes = 0
-        self.reserved_bytes = 0
-        self.peak_bytes = 0
-        self.peak_reserved_bytes = 0
-        self.allocs = 0
-        self.frees = 0
-        self.native_allocs = 0
-        self.native_frees = 0
-
-    def stats(self) -> Stats:
-        return Stats(
-            live_bytes=self.live_bytes,
-            live_blocks=self.allocs - self.frees,
-            used_bytes=self.used_bytes,
-            cached_bytes=self.reserved_bytes - self.used_bytes,
-            reserved_bytes=self.reserved_bytes,
-            peak_bytes=self.peak_bytes,
-            peak_reserved_bytes=self.peak_reserved_bytes,
-            allocs=self.allocs,
-            frees=self.frees,
-            native_allocs=self.native_allocs,
-            native_frees=self.native_frees,
-        )
-
-
-#: The kind of account a manager keeps: ``Account``, or its own class derived from it.
-AnyAccount = TypeVar("AnyAccount", bound=Account)
 
 
 class _Direct:
@@ -174,8 +123,8 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         stream: Hashable = None,
         tag: object = None,
     ) -> Block:
-        if type(nbytes) is not int or nbytes < 0 or alignment not in _ALIGNMENTS:
-            nbytes = _checked(nbytes, alignment)
+        if type(nbytes) is not int or nbytes < 0 or alignment not in ALIGNMENTS:
+            nbytes = checked_size(nbytes, alignment)
         try:
             account = self._accounts[device]
         except KeyError:
@@ -210,7 +159,7 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
 
     def free(self, block: Block) -> None:
         if block.manager is not self:
-            raise _foreign(block, self)
+            raise foreign_block(block, self)
         address = block.address
         try:  # `block.retire()`, written out because every tensor passes here
             lease = block._lease
@@ -396,25 +345,3 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
 
 def _event(kind: str, address: int, block: Block) -> Event:
     return Event(kind, address, block.nbytes, block.device, block.stream, block.tag)
-
-
-def _checked(nbytes: object, alignment: object) -> int:
-    try:
-        size = operator.index(nbytes)  # type: ignore[arg-type]
-    except TypeError:
-        size = -1
-    if size < 0:
-        raise AllocationError(f"[alloc] nbytes={nbytes!r}: a size is an integer >= 0")
-    if alignment not in _ALIGNMENTS:
-        raise AllocationError(
-            f"[alloc] alignment={alignment!r}: an alignment is a power of two up to 2**30"
-        )
-    return size
-
-
-def _foreign(block: Block, manager: MemoryManager) -> BlockError:
-    home = getattr(block.manager, "name", "") or type(block.manager).__name__
-    return WrongManagerError(
-        f"[free] block of {block.nbytes} bytes was made by manager {home!r}, not by this "
-        f"{manager.name!r}; call block.free(), it knows the way home"
-    )

@@ -212,7 +212,8 @@ class Event:
 
 def contract_manifest() -> dict[str, Any]:
     """The memory contract as data; what ``contracts/memory-1.0.json`` pins."""
-    from fl_memory.accounting import Account, AccountingManager
+    from fl_memory.account import Account
+    from fl_memory.accounting import AccountingManager
     from fl_memory.contract import manifest
 
     return manifest(

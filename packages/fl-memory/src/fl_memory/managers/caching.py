@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fl_memory.accounting import Account, AccountingManager
+from fl_memory.account import Account
+from fl_memory.accounting import AccountingManager
 from fl_memory.manager import DeviceMemory
 from fl_memory.managers.pool import Chunk, Pool
 

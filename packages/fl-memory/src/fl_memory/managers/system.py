@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fl_memory.accounting import Account, AccountingManager
+from fl_memory.account import Account
+from fl_memory.accounting import AccountingManager
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

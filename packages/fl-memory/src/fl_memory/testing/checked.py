@@ -13,7 +13,8 @@ import weakref
 from collections import deque
 from collections.abc import Hashable
 
-from fl_memory.accounting import Account, AccountingManager
+from fl_memory.account import Account
+from fl_memory.accounting import AccountingManager
 from fl_memory.block import Block
 from fl_memory.errors import BlockError, FlError, OutOfMemoryError, UseAfterFreeError
 from fl_memory.manager import DeviceMemory, Event, MemoryManager

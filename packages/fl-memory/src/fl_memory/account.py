@@ -1,0 +1,57 @@
+"""The figures that a manager keeps for one device."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from fl_memory.manager import DeviceMemory, Stats
+
+
+class Account:
+    """The figures of one device. A manager may derive from it to keep its own state per device."""
+
+    __slots__ = (
+        "allocs",
+        "frees",
+        "live_bytes",
+        "memory",
+        "native_allocs",
+        "native_frees",
+        "peak_bytes",
+        "peak_reserved_bytes",
+        "reserved_bytes",
+        "used_bytes",
+    )
+
+    memory: DeviceMemory
+
+    def __init__(self, memory: DeviceMemory) -> None:
+        self.memory = memory
+        self.live_bytes = 0
+        self.used_bytes = 0
+        self.reserved_bytes = 0
+        self.peak_bytes = 0
+        self.peak_reserved_bytes = 0
+        self.allocs = 0
+        self.frees = 0
+        self.native_allocs = 0
+        self.native_frees = 0
+
+    def stats(self) -> Stats:
+        return Stats(
+            live_bytes=self.live_bytes,
+            live_blocks=self.allocs - self.frees,
+            used_bytes=self.used_bytes,
+            cached_bytes=self.reserved_bytes - self.used_bytes,
+            reserved_bytes=self.reserved_bytes,
+            peak_bytes=self.peak_bytes,
+            peak_reserved_bytes=self.peak_reserved_bytes,
+            allocs=self.allocs,
+            frees=self.frees,
+            native_allocs=self.native_allocs,
+            native_frees=self.native_frees,
+        )
+
+
+#: The kind of account a manager keeps: ``Account``, or its own class derived from it.
+AnyAccount = TypeVar("AnyAccount", bound=Account)

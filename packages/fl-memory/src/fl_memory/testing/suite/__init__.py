@@ -1,0 +1,29 @@
+"""The conformance suite of the memory contract.
+
+    from acme import AcmeManager
+    from fl_memory.testing import MemoryManagerSuite
+
+    class TestAcme(MemoryManagerSuite):
+        manager = AcmeManager
+
+Every test hands the manager a ``LedgerMemory``, so that what it takes from the device and returns
+to it is seen from outside, and compares its figures with books of the suite's own.
+"""
+
+from __future__ import annotations
+
+from fl_memory.testing.suite.blocks import BlockTests
+from fl_memory.testing.suite.concurrency import ConcurrencyTests
+from fl_memory.testing.suite.figures import FigureTests
+from fl_memory.testing.suite.lifetimes import LifetimeTests
+from fl_memory.testing.suite.runs import RunTests
+
+
+class MemoryManagerSuite(
+    BlockTests, LifetimeTests, RunTests, ConcurrencyTests, FigureTests, official=True
+):
+    """Derive, name the class ``Test...``, set ``manager`` to the class under test.
+
+    Override ``make(memory)`` when the class is not constructed as ``manager(memory)``, and set
+    ``patience`` where twenty seconds are too short to tell a slow machine from a deadlock.
+    """
