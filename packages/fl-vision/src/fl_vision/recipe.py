@@ -40,7 +40,7 @@ class Recipe:
 
 _RECIPES: dict[str, dict[str, Any]] = {
     "digits": {"epochs": 15, "batch_size": 32, "lr": 2e-3, "lr_decay": 0.8},
-    "mnist": {"epochs": 6, "batch_size": 64, "lr": 1e-3, "lr_decay": 0.6},
+    "mnist": {"epochs": 6, "batch_size": 64, "lr": 1e-3, "lr_decay": 0.6, "shift": 1},
 }
 
 
