@@ -53,7 +53,7 @@ def test_random_indices_read_and_write_like_numpy(seed):
         index = random_index(shape, choose, rng)
         try:
             expected = array[index]
-        except IndexError:
+        except (IndexError, DeprecationWarning):  # older NumPy warns where the result is empty
             with pytest.raises(ft.IndexingError):
                 ft.asarray(array)[ours(index)]
             continue
