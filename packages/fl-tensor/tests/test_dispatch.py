@@ -125,3 +125,18 @@ def test_an_error_inside_leaves_the_stack_clean():
     with pytest.raises(RuntimeError, match="boom"), ft.override(add=broken):
         ft.ones(1) + 1
     assert (ft.ones(1) + 1).item() == 2
+
+
+def test_a_replaced_derived_operation_stays_replaced_in_all_inner_blocks():
+    calls = []
+
+    def softmax(inner, x, axis):
+        calls.append(axis)
+        return inner.softmax(x, axis)
+
+    def through(name):
+        return ft.override(**{name: lambda inner, x, y: getattr(inner, name)(x, y)})
+
+    with ft.override(softmax=softmax), through("add"), through("multiply"), through("subtract"):
+        ft.softmax(ft.ones(3))
+    assert calls == [0]

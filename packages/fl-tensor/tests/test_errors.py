@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 import fl_tensor as ft
+from fl_tensor.backends.numpy import NumpyBackend
 
+nan = math.nan
 x23, x45 = ft.zeros((2, 3)), ft.zeros((4, 5))
+ints = ft.arange(4, dtype="int32")
 
 
 @pytest.mark.parametrize(
@@ -127,6 +133,51 @@ x23, x45 = ft.zeros((2, 3)), ft.zeros((4, 5))
         ),
         (lambda: ft.frombytes(b"123", (1,), "float32"), ValueError, "3 bytes for (1,) of float32"),
         (lambda: ft.arange(0, 1, 0), ValueError, "[arange] step is 0"),
+        (lambda: ft.exp(None), TypeError, "[exp] operand 1 of 1 is None"),
+        (lambda: x23 + None, TypeError, "[add] operand 2 of 2 is None"),
+        (lambda: ft.linear(x23, None), TypeError, "[linear] operand 2 of 3 is None"),
+        (lambda: ft.concatenate([x23, None]), TypeError, "[concatenate] operand 2 of 2 is None"),
+        (lambda: x23 + 10**400, TypeError, "does not fit float32"),
+        (lambda: 1j + x23, TypeError, "[add] backend 'numpy' has no complex64"),
+        (lambda: ft.asarray([2]) ** -1, ValueError, "[power] an integer power of -1"),
+        (lambda: ft.full(2, nan, "int32"), TypeError, "[full] the value nan does not fit int32"),
+        (lambda: ft.full(2, 1j, "float32"), TypeError, "[full] the value 1j does not fit float32"),
+        (lambda: ft.pad(ints, 1, 2**40), TypeError, "does not fit int32"),
+        (lambda: ft.pad(ints, 1, None), TypeError, "[pad] the value None does not fit int32"),
+        (lambda: ft.pad(ints, 1.5), TypeError, "[pad] widths 1.5: expected an int"),
+        (lambda: ints.__setitem__(0, nan), TypeError, "[setitem] the value nan does not fit"),
+        (lambda: ints.__setitem__(0, None), TypeError, "[setitem] operand 2 of 2 is None"),
+        (lambda: ft.zeros(2.5), TypeError, "[full] shape 2.5: expected ints"),
+        (lambda: ints.reshape(2.0), TypeError, "[reshape] shape 2.0: expected ints"),
+        (lambda: ft.permute(x23, 1.5), TypeError, "[permute] axes 1.5: expected ints"),
+        (lambda: ft.split(x23, 1.5), TypeError, "[split] sizes 1.5: expected ints"),
+        (lambda: ft.tile(x23, (2, -1)), ValueError, "[tile] shape (2, -1): sizes may not be"),
+        (lambda: ft.broadcast_to(x23, (-1, 3)), ValueError, "[broadcast_to] shape (-1, 3)"),
+        (lambda: ft.topk(x23, 1.0), TypeError, "[topk] k 1.0: expected an int"),
+        (lambda: ft.roll(x23, 0.5), TypeError, "[roll] shift 0.5: expected an int"),
+        (lambda: ft.norm(x23, ord="fro"), TypeError, "[norm] ord 'fro': expected a number"),
+        (lambda: ft.gelu(x23, "erf"), ValueError, "[gelu] approximate 'erf'"),
+        (lambda: ft.one_hot(x23, 3), TypeError, "[one_hot] x is float32: expected class numbers"),
+        (lambda: ft.one_hot(ints, -3), ValueError, "[one_hot] classes -3"),
+        (
+            lambda: ft.conv(ft.zeros((1, 1, 2)), ft.zeros((1, 1, 1)), stride=1.5),
+            TypeError,
+            "[conv] stride 1.5: expected ints",
+        ),
+        (
+            lambda: ft.scatter(x23, [0], ft.ones(7)),
+            ValueError,
+            "[scatter] x (7,) and y (1, 3): sizes 7 and 3 do not broadcast",
+        ),
+        (
+            lambda: ft.batch_norm(x23, ft.zeros(3), ft.ones(3), ft.ones(1)),
+            ValueError,
+            "[batch_norm] weight (1,): x (2, 3) needs (3,)",
+        ),
+        (lambda: ft.arange(0, 300, dtype="uint8"), TypeError, "299 does not fit uint8"),
+        (lambda: ft.arange(math.inf), ValueError, "[arange] inf"),
+        (lambda: ft.from_dlpack(5), TypeError, "[from_dlpack] a int has no __dlpack__"),
+        (lambda: ft.frombytes("ab", 2, "uint8"), TypeError, "[frombytes] a str has no bytes"),
         (lambda: ft.Device.parse("gpu 0"), ValueError, "expected 'cpu' or 'kind:index'"),
         (lambda: ft.zeros(2, device="cuda:3"), RuntimeError, "has no device cuda:3; it has cpu"),
     ],
@@ -136,3 +187,39 @@ def test_message_and_kind(call, error, words):
         call()
     assert isinstance(caught.value, ft.FlError)
     assert words in str(caught.value)
+
+
+class Unchecked(NumpyBackend):
+    """Leaves every check to the front end."""
+
+    CONTRACT = (1, 0)
+    name = "unchecked"
+    checks_shapes = False
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x, y: x + y, "[add] x (2, 3) and y (4, 5)"),
+        (lambda x, y: x @ y, "[matmul] x (2, 3) and y (4, 5)"),
+        (lambda x, y: ft.concatenate([x, y]), "[concatenate] xs[0] (2, 3)"),
+        (lambda x, y: ft.topk(x, 4), "[topk] x (2, 3): k = 4"),
+        (lambda x, y: ft.max(x[:0], 0), "[max] x (0, 3): nothing to choose from"),
+    ],
+)
+def test_backends_that_do_not_check_are_protected(call, words):
+    x, y = x23.to(backend := Unchecked()), x45.to(backend)
+    with pytest.raises(ft.ShapeError if "topk" not in words else ft.ArgumentError) as caught:
+        call(x, y)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("n", [2, np.int64(2), ft.asarray(2)], ids=["int", "numpy", "tensor"])
+def test_sizes_may_be_any_integer(n):
+    x = ft.ones((4, 2))
+    assert ft.zeros(n).shape == (2,)
+    assert x.reshape(n, -1).shape == (2, 4)
+    assert [p.shape for p in ft.split(x, n)] == [(2, 2)] * 2
+    assert ft.tile(x, n).shape == (4, 4)
+    assert ft.max_pool(x.reshape(1, 1, 4, 2), n).shape == (1, 1, 2, 1)
+    assert ft.conv(x.reshape(1, 1, 4, 2), ft.ones((1, 1, 1, 1)), n, n).shape == (1, 1, 4, 3)

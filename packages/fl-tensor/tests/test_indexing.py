@@ -134,3 +134,29 @@ def test_gather_and_scatter_check_and_wrap_their_indices():
         ft.gather(x, [2])
     with pytest.raises(ft.ArgumentError, match="'set' or 'add'"):
         ft.scatter(x, [0], 0, mode="mul")
+
+
+def test_slices_need_integers():
+    for index in (slice("a", 2), slice(1.0, None)):
+        with pytest.raises(ft.DTypeError, match="slice indices must be integers"):
+            ft.arange(3)[index]
+
+
+class Higher(ft.Tensor):
+    """An array of a class above Tensor, as other packages derive them."""
+
+    _priority = 10
+
+    def _tensor(self):
+        return ft.Tensor(self._adapter, self._backend)
+
+
+def test_arrays_of_a_higher_class_index_but_are_not_assigned():
+    x = ft.arange(3)
+    index, mask = ft.asarray([2, 0]), ft.asarray([False, True, True])
+    assert x[Higher(index.adapter, x.backend)].tolist() == [2, 0]
+    assert x[Higher(mask.adapter, x.backend)].tolist() == [1, 2]
+    for place in (0, slice(None, 2), [0, 1]):
+        with pytest.raises(ft.DTypeError, match="x is a Tensor and cannot hold a Higher"):
+            x[place] = Higher(index.adapter, x.backend)
+    assert x.tolist() == [0, 1, 2]

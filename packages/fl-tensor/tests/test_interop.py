@@ -83,3 +83,24 @@ def test_null_has_no_data_and_says_so():
     assert (x.shape, repr(x)) == ((2, 4), "Tensor(shape=(2, 4), dtype=float32, backend=null)")
     with pytest.raises(ft.BackendError, match="has no data"):
         x.tolist()
+
+
+def test_dlpack_of_reversed_axes_is_a_copy_without_negative_strides():
+    x = ft.flip(ft.arange(4))
+    out = np.from_dlpack(x)
+    assert out.tolist() == [3, 2, 1, 0]
+    assert all(stride > 0 for stride in out.strides)
+
+
+def test_what_dlpack_cannot_carry_is_an_error_of_this_library():
+    with pytest.raises(ft.DTypeError, match="no counterpart"):
+        ft.from_dlpack(np.zeros(2, np.float16))
+    with pytest.raises(ft.BackendError, match=r"\[from_dlpack\] a ndarray"):
+        ft.from_dlpack(np.zeros(2, "M8[s]"))
+
+
+def test_np_asarray_without_a_copy_is_one_or_an_error():
+    x = ft.asarray([1, 2])
+    assert np.shares_memory(np.asarray(x, copy=False), x.numpy())
+    with pytest.raises(ValueError, match="without a copy"):
+        np.asarray(x, dtype="float64", copy=False)

@@ -110,6 +110,10 @@ def test_permutation_is_one_and_integers_stay_in_range():
     ("draw", "words"),
     [
         (lambda g: g.integers(3, 3), "high - low"),
+        (lambda g: g.integers(0, 300, dtype="int8"), "299 does not fit int8"),
+        (lambda g: g.integers(2**63 - 1, 2**63 + 5), "does not fit int64"),
+        (lambda g: g.integers(0, 2.5), "high 2.5: expected an int"),
+        (lambda g: g.uniform(2, 3, 1), "need low <= high"),
         (lambda g: g.bernoulli(2, p=1.5), "probability"),
         (lambda g: g.uniform(2, dtype="int32"), "draw float32 or float64"),
         (lambda g: g.normal(-1), "may not be negative"),
@@ -118,3 +122,55 @@ def test_permutation_is_one_and_integers_stay_in_range():
 def test_wrong_arguments(draw, words):
     with pytest.raises(ft.FlError, match=words):
         draw(ft.Generator(0))
+
+
+def words(value):
+    """An override that makes every word of every stream ``value``."""
+
+    def random_bits(inner, seed, offset, shape, device):
+        return inner.full(shape, value, ft.int32, device)
+
+    return ft.override(random_bits=random_bits)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("word", [-1, 0, 1, 2**31 - 1, -(2**31)])
+def test_the_extreme_words_stay_inside_the_interval(word, dtype):
+    generator = ft.Generator(0)
+    with words(word):
+        assert 0 <= generator.uniform(dtype=dtype).item() < 1
+        for low, high in ((1, 2), (-3.0, 1e6), (0, 1e-30)):
+            drawn = generator.uniform((), low, high, dtype=dtype)
+            assert low <= drawn.item() and (drawn < high).item()
+        assert abs(generator.normal(dtype=dtype).item()) < 9
+        for low, high in ((0, 2**31), (-7, 2**31), (-5, 2**62 - 5), (2**63 - 10, 2**63)):
+            assert low <= generator.integers(low, high).item() < high
+
+
+@pytest.mark.parametrize("seed", [0, 1 << 63, (1 << 64) - 1, -1, -(1 << 63)])
+@pytest.mark.parametrize("offset", [3, (1 << 34) - 2, (1 << 35) + 5, (1 << 66) - 3])
+def test_words_of_far_offsets_and_large_seeds(seed, offset):
+    from fl_tensor.testing.references import philox
+
+    generator = ft.Generator(seed)
+    generator.set_state({"seed": seed, "offset": offset})
+    ops = ft.current_backend()
+    found = ft.Tensor(ops.random_bits(generator.seed, offset, (9,), ft.CPU), ops).numpy()
+    expected = philox.words(seed % (1 << 64), offset, 9)
+    assert found.view(np.uint32).tolist() == expected.tolist()
+
+
+def test_threads_that_share_a_generator_share_no_words():
+    generator = ft.Generator(1)
+    drawn = []
+
+    def work():
+        drawn.extend(generator.integers(0, 2**62, 4).tolist() for _ in range(200))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({tuple(d) for d in drawn}) == 800
+    assert generator.offset == 800 * 8

@@ -25,6 +25,8 @@ import fl_tensor as ft
         ([], "float32", (0,)),
         ([[], []], "float32", (2, 0)),
         (range(3), "int64", (3,)),
+        ([np.float64(1), 2, True], "float32", (3,)),
+        ([True, np.bool_(False)], "bool", (2,)),
         (array("d", [1, 2]), "float64", (2,)),
         (array("h", [1, 2]), "int16", (2,)),
         (b"ab", "uint8", (2,)),
@@ -63,6 +65,8 @@ def test_asarray_stacks_lists_of_tensors_and_of_arrays():
         ("text", ft.DTypeError, "cannot read a str"),
         ({1: 2}, ft.DTypeError, "cannot read a dict"),
         ([1, "a"], ft.DTypeError, "found a str"),
+        ([np.float64(1), None], ft.DTypeError, "found a NoneType"),
+        ([[np.ones(2)]], ft.DTypeError, "found a ndarray"),
         ([2**70], ft.DTypeError, "do not fit int64"),
         (np.zeros(2, ">f4"), ft.DTypeError, "byte order"),
     ],
@@ -84,6 +88,47 @@ def test_values_do_not_alias():
     assert y.tolist()[1] == [5, 5, 5, 5], "x and y were one handle until += rebound x"
     assert z.tolist() == [[0.0] * 4] * 3
     assert x.tolist()[1] == [6, 6, 6, 6]
+
+
+NOTHING_TO_DO = {
+    "x[:]": lambda x: x[:],
+    "x[...]": lambda x: x[...],
+    "+x": lambda x: +x,
+    "copy": lambda x: x.copy(),
+    "reshape": lambda x: x.reshape(x.shape),
+    "flatten": lambda x: x.flatten(),
+    "astype": lambda x: x.astype(x.dtype),
+    "to device": lambda x: x.to("cpu"),
+    "to backend": lambda x: x.to(x.backend),
+    "squeeze": lambda x: x.squeeze(),
+    "broadcast_to": lambda x: ft.broadcast_to(x, x.shape),
+    "floor": lambda x: ft.floor(x),
+    "roll": lambda x: ft.roll(x, 0),
+    "clip": lambda x: x.clip(),
+    "sum over no axis": lambda x: x.sum(()),
+    "max over no axis": lambda x: x.max(()),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_TO_DO)
+def test_a_function_with_nothing_to_do_gives_a_value_of_its_own(name):
+    x = ft.arange(3)
+    y = NOTHING_TO_DO[name](x)
+    y[0] = 9
+    assert (x.tolist(), y.tolist()) == ([0, 1, 2], [9, 1, 2])
+    x[1] = 7
+    assert y.tolist() == [9, 1, 2]
+
+
+@pytest.mark.parametrize("n", [6, 5000])
+def test_assigning_a_value_to_itself(n):
+    x = ft.arange(n)
+    x[:] = x
+    assert x.tolist() == list(range(n))
+    x[::-1] = x
+    assert x.tolist() == list(range(n))[::-1]
+    x[1:] = x[:-1]
+    assert x.tolist() == [n - 1, *range(n - 1, 0, -1)]
 
 
 def test_exports_are_read_only_and_keep_their_value():
@@ -162,7 +207,8 @@ def test_creation():
 def test_to_moves_between_dtypes_devices_and_backends():
     x = ft.asarray([1.7, -1.7])
     assert x.to("int32").tolist() == [1, -1]
-    assert x.to("cpu") is x
+    assert x.to("cpu").tolist() == x.tolist()
+    assert x.to(int).dtype is x.to(np.int64).dtype is ft.int64
     null = x.to(ft.get_backend("null"))
     assert (null.shape, null.backend.name) == ((2,), "null")
     with pytest.raises(ft.BackendError, match="has no cuda:0; it has cpu"):
@@ -181,3 +227,46 @@ def test_methods_mirror_functions():
     assert x.transpose(1, 0).tolist() == [[1, 3], [2, 4]]
     assert (x @ x[0]).tolist() == [5, 11]
     assert (2**x - x // 2 % 2).tolist() == [[2, 3], [7, 16]]
+
+
+@pytest.mark.parametrize("other", [None, "a", object(), {}], ids=lambda o: type(o).__name__)
+def test_an_array_does_not_equal_what_is_no_array(other):
+    x = ft.zeros(3)
+    assert (x == other) is False and (other == x) is False
+    assert (x != other) is True and (other != x) is True
+    for operate in (lambda: x + other, lambda: other * x, lambda: x < other):
+        with pytest.raises(ft.DTypeError):
+            operate()
+
+
+def test_equality_is_elementwise_with_everything_else():
+    x = ft.asarray([0.0, 1.0])
+    for other in (1, 1.0, True, [1, 1], np.ones(2), ft.ones(2)):
+        assert (x == other).tolist() == [False, True]
+        assert (x != other).tolist() == [True, False]
+
+
+def test_a_number_takes_a_format():
+    assert f"{ft.asarray([1.0, 2.0]).mean():.2f}" == "1.50"
+    assert f"{ft.asarray(7):>3d}" == "  7"
+    assert f"{ft.ones(2)}" == str(ft.ones(2))
+    with pytest.raises(ft.DTypeError, match=r"x \(2,\): only an array without axes"):
+        f"{ft.ones(2):.2f}"
+
+
+def test_hypot_at_the_edges():
+    inf, nan = math.inf, math.nan
+    x, y = [inf, nan, -inf, 3e38, 0.0, 3.0], [nan, -inf, 1.0, 0.0, 0.0, 4.0]
+    np.testing.assert_array_equal(ft.hypot(x, y).numpy(), np.float32([inf] * 3 + [3e38, 0, 5]))
+    assert math.isnan(ft.hypot(nan, 1.0).item())
+
+
+def test_one_hot_of_a_narrow_dtype_has_room_for_all_classes():
+    rows = ft.one_hot(ft.asarray([43, 255], dtype="uint8"), 300).numpy()
+    np.testing.assert_array_equal(rows, np.eye(300)[[43, 255]])
+
+
+def test_arange_with_a_fractional_step_and_an_integer_dtype():
+    assert ft.arange(0, 2, 0.5, dtype="int64").tolist() == [0, 0, 1, 1]
+    assert ft.arange(np.float32(0.5), 2).tolist() == [0.5, 1.5]
+    assert ft.arange(2**63 - 2, 2**63).tolist() == [2**63 - 2, 2**63 - 1]

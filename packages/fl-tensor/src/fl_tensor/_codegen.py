@@ -26,7 +26,7 @@ SPECIAL = frozenset(
 PUBLIC_TYPES = {
     "Axis": "int",
     "NewAxis": "int",
-    "Shape": "Sequence[int]",
+    "Shape": "int | Sequence[int]",
     "DType": "DType | str",
 }
 
@@ -75,10 +75,13 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "    axes,",
         "    axis_of,",
         "    binary,",
-        "    prepare,",
+        "    float_of,",
+        "    int_of,",
+        "    operands_of,",
         "    prepare_all,",
         "    raw,",
         "    run,",
+        "    shape_of,",
         "    unary,",
         ")\n",
     ]
@@ -142,7 +145,7 @@ def _function(op: OpSpec) -> list[str]:
     body: list[str]
     arrays = [p for p in op.parameters if role(p)]
     names = [p.name for p in arrays]
-    roles = "".join(role(p) for p in arrays)
+    roles = "".join(_letter(p) for p in arrays)
     if len(op.parameters) == len(arrays) == 1 and not is_sequence(arrays[0]):
         body = [f'return unary("{op.name}", "{roles}", {names[0]})']
     elif len(op.parameters) == 2 and len(arrays) == 2 and roles[0] == roles[1]:
@@ -155,9 +158,9 @@ def _function(op: OpSpec) -> list[str]:
         else:
             target = ", ".join(f"_{n}" for n in names) + ("," if len(names) == 1 else "")
             given = f'"{op.name}", "{roles}", {", ".join(names)}'
-            body = [f"{target} = prepare({given})"]
+            body = [f"{target} = operands_of({given})"]
             if len(body[0]) > 96:
-                body = [f"{target} = prepare(", f"    {given}", ")"]
+                body = [f"{target} = operands_of(", f"    {given}", ")"]
             lead = f"_{lead}"
         passed = [_pass(op.name, p, lead) for p in op.parameters]
         call = f'return run("{op.name}", {", ".join([lead, *passed])})'
@@ -174,6 +177,12 @@ def _function(op: OpSpec) -> list[str]:
     ]
 
 
+def _letter(p: inspect.Parameter) -> str:
+    from fl_tensor.contract import role
+
+    return role(p).lower() if "None" in str(p.annotation) else role(p)
+
+
 def _pass(op: str, p: inspect.Parameter, lead: str) -> str:
     from fl_tensor.contract import is_sequence, role
 
@@ -187,7 +196,9 @@ def _pass(op: str, p: inspect.Parameter, lead: str) -> str:
     if kind == "NewAxis":
         return f'axis_of("{op}", {p.name}, (*{lead}.shape, 1))'
     if kind == "Shape":
-        return f"tuple({p.name})"
+        return f'shape_of("{op}", {p.name})'
+    if kind in ("int", "float"):
+        return f'{kind}_of("{op}", {p.name}, "{p.name}")'
     if kind == "DType":
         return f"dtypes.dtype({p.name})"
     return p.name

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import fl_tensor.functions as functions
-from fl_tensor import special
+from fl_tensor import frontend, special
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
@@ -136,6 +136,8 @@ class Array:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         found = self.numpy()
         if dtype is not None and found.dtype != dtype:
+            if copy is False:
+                raise ArgumentError(f"[array] {self.dtype} cannot become {dtype} without a copy")
             return found.astype(dtype)
         return found.copy() if copy else found
 
@@ -151,6 +153,14 @@ class Array:
 
     def __float__(self) -> float:
         return float(self.item())
+
+    def __format__(self, spec: str) -> str:
+        """``f"{loss:.3f}"``: the number of an array without axes in that format."""
+        if not spec:
+            return str(self)
+        if self.shape:
+            raise DTypeError(f"[format] x {self.shape}: only an array without axes has a format")
+        return format(self.item(), spec)
 
     def __index__(self) -> int:
         if not self.dtype.is_integer or self.shape:
@@ -241,7 +251,7 @@ class Array:
         return functions.negative(self)
 
     def __pos__(self) -> Any:
-        return self
+        return frontend.same_value(self)
 
     def __abs__(self) -> Any:
         return functions.absolute(self)
@@ -249,11 +259,25 @@ class Array:
     def __invert__(self) -> Any:
         return functions.bitwise_invert(self)
 
+    # An array is not equal to what is no array (None, a string, ...): Python then answers False.
+
     def __eq__(self, other: object) -> Any:
-        return functions.equal(self, other)
+        other = self._comparable(other)
+        return other if other is NotImplemented else functions.equal(self, other)
 
     def __ne__(self, other: object) -> Any:
-        return functions.not_equal(self, other)
+        other = self._comparable(other)
+        return other if other is NotImplemented else functions.not_equal(self, other)
+
+    def _comparable(self, other: object) -> Any:
+        if isinstance(other, (Array, *frontend.SCALARS)):
+            return other
+        from fl_tensor.creation import asarray
+
+        try:
+            return asarray(other, device=self.device, backend=self._backend)
+        except DTypeError:
+            return NotImplemented
 
     def __lt__(self, other: Any) -> Any:
         return functions.less(self, other)
@@ -274,9 +298,9 @@ class Array:
 
     # ---- methods: the functions of the same name ----------------------------------------------
 
-    def copy(self) -> Self:
+    def copy(self) -> Any:
         """Another handle on the value; values are immutable, so no data is copied."""
-        return self._wrap(self._raw)
+        return frontend.same_value(self)
 
     def astype(self, dtype: DType | str) -> Any:
         return special.cast(self, dtype)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -126,11 +128,7 @@ def _from_lists(
     flat = list(_flatten(obj, shape))
     kinds = {type(v) for v in flat}
     if not kinds <= set(frontend.SCALARS):
-        try:
-            flat = [v.item() for v in flat]  # scalars of other array libraries
-        except AttributeError:
-            odd = next(k for k in kinds if k not in frontend.SCALARS)
-            raise DTypeError(f"[asarray] found a {odd.__name__}: expected numbers") from None
+        flat = [v if type(v) in frontend.SCALARS else _number(v) for v in flat]
         kinds = {type(v) for v in flat}
     order = (bool, int, float, complex)
     found = max(kinds, key=order.index, default=float)
@@ -142,6 +140,17 @@ def _from_lists(
         wide = frombytes(_pack(flat, dtypes.float64), shape, dtypes.float64, place, backend)
         return frontend.cast(wide, dtype)
     return frombytes(_pack(flat, dtype), shape, dtype, place, backend)
+
+
+def _number(value: Any) -> Any:
+    # The Python scalar of another array library's.
+    try:
+        number = value.item()
+    except (AttributeError, TypeError, ValueError):
+        number = None
+    if type(number) not in frontend.SCALARS:
+        raise DTypeError(f"[asarray] found a {type(value).__name__}: expected numbers")
+    return number
 
 
 def _pack(values: list[Any], dtype: DType) -> bytes:
@@ -189,7 +198,10 @@ def frombytes(
     """A tensor from bytes in C order and native byte order; copied. Raises ShapeError when their
     number does not fit."""
     backend, place = _place(device, backend)
-    view = memoryview(data)
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise DTypeError(f"[frombytes] a {type(data).__name__} has no bytes") from None
     view = view if view.format == "B" and view.ndim == 1 else memoryview(view.tobytes())
     size, kind = shape_of("frombytes", shape), _supported(dtypes.dtype(dtype), backend)
     if view.nbytes != math.prod(size) * kind.itemsize:
@@ -202,7 +214,8 @@ def frombytes(
 
 def from_dlpack(obj: Any, backend: TensorBackend | None = None) -> Tensor:
     """A tensor over the memory of a DLPack producer, without a copy where the backend can (else a
-    copy). The caller promises that nobody writes to it from now on."""
+    copy). The caller promises that nobody writes to it from now on. Raises DTypeError for an object
+    that is no producer, BackendError for memory that this process cannot read so."""
     from fl_tensor.backends.numpy import interop
 
     backend = dispatch.current_backend() if backend is None else backend
@@ -223,11 +236,7 @@ def full(
     an integer dtype is truncated; DTypeError for an integer that does not fit."""
     backend, place = _place(device, backend)
     kind = dtypes.dtype(type(value) if dtype is None else dtype)
-    if kind.is_floating:
-        value = float(value)
-    elif kind.is_integer:
-        value = int(value)
-        dtypes.result_for_scalar(kind, value, "full")
+    value = frontend.scalar("full", value, kind)
     made = dispatch.ops_for(backend).full(
         shape_of("full", shape), value, _supported(kind, backend), place
     )
@@ -277,10 +286,25 @@ def arange(
     if step == 0:
         raise ArgumentError("[arange] step is 0")
     backend, place = _place(device, None)
+    start, stop, step = (_bound(v) for v in (start, stop, step))
     floating = any(isinstance(v, float) for v in (start, stop, step))
     kind = dtypes.dtype(dtype or (dtypes.DEFAULT_FLOAT if floating else dtypes.DEFAULT_INT))
+    count = math.ceil((stop - start) / step)
+    if kind.is_integer and count > 0:
+        for end in (start, start + (count - 1) * step):
+            frontend.scalar("arange", end, kind)
     ops = dispatch.ops_for(backend)
     return Tensor(ops.arange(start, stop, step, _supported(kind, backend), place), backend)
+
+
+def _bound(value: Any) -> int | float:
+    # An int stays one, whatever its class; all else is a finite float.
+    with contextlib.suppress(TypeError):
+        return operator.index(value)
+    number = frontend.float_of("arange", value, "bound")
+    if not math.isfinite(number):
+        raise ArgumentError(f"[arange] {number}: start, stop and step must be finite")
+    return number
 
 
 def linspace(
@@ -292,6 +316,7 @@ def linspace(
     endpoint: bool = True,
 ) -> Tensor:
     """``num`` evenly spaced numbers from ``start`` to ``stop`` (included with ``endpoint``)."""
+    num = frontend.int_of("linspace", num, "num")
     if num < 0:
         raise ArgumentError(f"[linspace] num {num}: may not be negative")
     gaps = max(num - 1 if endpoint else num, 1)

@@ -104,10 +104,12 @@ class Layer(DerivedOps):
         self.inner = inner
         for name in primitive_names() | {"constant"}:
             setattr(self, name, getattr(inner, name))
-        if isinstance(inner, Layer):
-            for name, method in inner.derived_replacements.items():
-                setattr(self, name, method)
-        self.derived_replacements: dict[str, Callable[..., Any]] = {}
+        # Derived operations that a block further out replaced stay replaced in all inner ones.
+        self.derived_replacements: dict[str, Callable[..., Any]] = (
+            dict(inner.derived_replacements) if isinstance(inner, Layer) else {}
+        )
+        for name, method in self.derived_replacements.items():
+            setattr(self, name, method)
         for name, replacement in replacements.items():
             method = _bind(replacement, inner)
             setattr(self, name, method)

@@ -68,7 +68,7 @@ def explain(op: str, backend: Any, arguments: tuple[Any, ...], error: Exception)
 
 
 def unary(op: str, role: str, x: ArrayLike) -> Any:
-    (x,) = prepare(op, role, x)
+    (x,) = operands_of(op, role, x)
     return run(op, x, x._raw)
 
 
@@ -79,8 +79,8 @@ def binary(op: str, role: str, x: ArrayLike, y: ArrayLike) -> Any:
             if x.dtype is y.dtype and x._backend is y._backend:
                 return run(op, x, x._raw, y._raw)
         elif x.dtype.is_floating and (type(y) is float or type(y) is int):
-            return run(op, x, x._raw, x._constant(float(y), x.dtype)._raw)
-    x, y = prepare(op, role * 2, x, y)
+            return run(op, x, x._raw, x._constant(scalar(op, y, x.dtype), x.dtype)._raw)
+    x, y = operands_of(op, role * 2, x, y)
     return run(op, x, x._raw, y._raw)
 
 
@@ -89,15 +89,22 @@ def prepare_all(op: str, role: str, xs: Sequence[ArrayLike]) -> list[Any]:
         raise ArgumentError(
             f"[{op}] expected a non-empty sequence of arrays, got {type(xs).__name__}"
         )
-    return prepare(op, role * len(xs), *xs)
+    return operands_of(op, role * len(xs), *xs)
 
 
 def prepare(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
+    """As ``operands_of``, for an operation whose operands may all be None."""
+    return operands_of(op, roles.lower(), *operands)
+
+
+def operands_of(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
     """The operands as arrays of one class on one backend, promoted as their roles ask.
 
-    ``roles`` has a letter per operand, see ``fl_tensor.roles``. None stays None.
+    ``roles`` has a letter per operand, see ``fl_tensor.roles``; a small letter lets the operand be
+    None, which stays None. Raises DTypeError for what is no array.
     """
-    lead = _leader(op, operands)
+    lead = _leader(op, roles, operands)
+    roles = roles.upper()
     made: list[Any] = []
     common: DType | None = None
     weak: list[int] = []
@@ -115,10 +122,12 @@ def prepare(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
     if not group:
         return made
     common = _common(op, roles[group[0]], common, [made[i] for i in weak], lead)
+    if weak:
+        _supported(op, common, lead)
     for i in group:
         x = made[i]
         if i in weak:
-            made[i] = lead._constant(scalar(x, common), common)
+            made[i] = lead._constant(scalar(op, x, common), common)
         elif x.dtype is not common:
             made[i] = cast(x, common)
     return made
@@ -128,15 +137,30 @@ def cast(x: array.Array, dtype: DType) -> Any:
     """``x`` in another dtype, which its backend must support (DTypeError otherwise)."""
     if x.dtype is dtype:
         return x
-    if dtype not in x._backend.dtypes:
-        have = ", ".join(sorted(d.name for d in x._backend.dtypes))
-        raise DTypeError(f"[cast] backend {x._backend.name!r} has no {dtype}; it has {have}")
+    _supported("cast", dtype, x)
     return x._wrap(x._ops().cast(x._raw, dtype))
 
 
-def _leader(op: str, operands: Sequence[Any]) -> array.Array:
+def same_value(x: Any) -> Any:
+    """Another handle on the value of ``x``: what a function returns that has nothing to do, so that
+    an assignment to its result does not reach ``x``."""
+    made = x._wrap(x._raw)
+    return run("reshape", x, x._raw, x.shape) if made is x else made
+
+
+def _supported(op: str, dtype: DType, x: array.Array) -> None:
+    if dtype not in x._backend.dtypes:
+        have = ", ".join(sorted(d.name for d in x._backend.dtypes))
+        raise DTypeError(f"[{op}] backend {x._backend.name!r} has no {dtype}; it has {have}")
+
+
+def _leader(op: str, roles: str, operands: Sequence[Any]) -> array.Array:
     lead = None
-    for x in operands:
+    for i, x in enumerate(operands):
+        if x is None and roles[i].isupper():
+            raise DTypeError(
+                f"[{op}] operand {i + 1} of {len(operands)} is None: expected an array or a number"
+            )
         if isinstance(x, array.Array):
             if lead is None or x._priority > lead._priority:
                 lead = x
@@ -182,16 +206,59 @@ def _common(
     return common
 
 
-def scalar(value: Any, dtype: DType) -> Any:
-    return float(value) if dtype.is_floating else value
+def scalar(op: str, value: Any, dtype: DType) -> Any:
+    """A number as the Python scalar of a dtype's kind; floats truncate towards zero for integers.
+    Raises DTypeError for what the dtype cannot hold."""
+    try:
+        if value is None or isinstance(value, (str, bytes)):
+            raise TypeError("not a number")
+        if dtype.is_floating:
+            return float(value)
+        if dtype.kind in "bc":
+            return bool(value) if dtype.kind == "b" else complex(value)
+        number = int(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DTypeError(f"[{op}] the value {value!r} does not fit {dtype}: {error}") from None
+    dtypes.result_for_scalar(dtype, number, op)
+    return number
+
+
+def int_of(op: str, value: Any, name: str) -> int:
+    """An argument that is one int. Raises DTypeError."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise DTypeError(f"[{op}] {name} {value!r}: expected an int") from None
+
+
+def is_single(value: Any) -> bool:
+    """Whether an argument is one thing and no sequence: numbers, strings, arrays without axes."""
+    return (
+        not hasattr(value, "__iter__")
+        or isinstance(value, str)
+        or getattr(value, "shape", None) == ()
+    )
+
+
+def ints_of(op: str, value: Any, name: str) -> tuple[int, ...]:
+    """An argument that is one int or several, as a tuple. Raises DTypeError."""
+    try:
+        return tuple(operator.index(n) for n in ((value,) if is_single(value) else value))
+    except TypeError:
+        raise DTypeError(f"[{op}] {name} {value!r}: expected ints") from None
+
+
+def float_of(op: str, value: Any, name: str) -> float:
+    """An argument that is a number. Raises DTypeError."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise DTypeError(f"[{op}] {name} {value!r}: expected a number") from None
 
 
 def axis_of(op: str, axis: int, shape: Sequence[int], name: str = "axis") -> int:
     """``axis`` counted from the front. Raises ShapeError (a ValueError) when out of range."""
-    try:
-        number = operator.index(axis)
-    except TypeError:
-        raise DTypeError(f"[{op}] {name} {axis!r}: expected an int") from None
+    number = int_of(op, axis, name)
     if not -len(shape) <= number < len(shape):
         raise ShapeError(
             f"[{op}] x {tuple(shape)}: {name} {number} is out of range for {len(shape)} axes"
@@ -212,11 +279,7 @@ def axes(op: str, axis: int | Sequence[int] | None, shape: Sequence[int]) -> tup
 
 def shape_of(op: str, shape: int | Sequence[int]) -> tuple[int, ...]:
     """A shape as a tuple of non-negative ints. Raises ShapeError or DTypeError."""
-    given = (shape,) if isinstance(shape, int) else tuple(shape)
-    try:
-        found = tuple(operator.index(n) for n in given)
-    except TypeError:
-        raise DTypeError(f"[{op}] shape {shape!r}: expected ints") from None
+    found = ints_of(op, shape, "shape")
     if any(n < 0 for n in found):
         raise ShapeError(f"[{op}] shape {found}: sizes may not be negative")
     return found

@@ -15,10 +15,13 @@ from fl_tensor.frontend import (
     axes,
     axis_of,
     binary,
-    prepare,
+    float_of,
+    int_of,
+    operands_of,
     prepare_all,
     raw,
     run,
+    shape_of,
     unary,
 )
 
@@ -129,10 +132,10 @@ __all__ = [
 ]
 
 
-def broadcast_to(x: ArrayLike, shape: Sequence[int]) -> Any:
+def broadcast_to(x: ArrayLike, shape: int | Sequence[int]) -> Any:
     """Repeat along new leading axes and axes of size 1."""
-    _x, = prepare("broadcast_to", "A", x)
-    return run("broadcast_to", _x, raw(_x), tuple(shape))
+    _x, = operands_of("broadcast_to", "A", x)
+    return run("broadcast_to", _x, raw(_x), shape_of("broadcast_to", shape))
 
 
 def concatenate(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
@@ -148,20 +151,20 @@ def concatenate(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
 
 def sort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Sorted values; NaN sorts as the largest value."""
-    _x, = prepare("sort", "A", x)
+    _x, = operands_of("sort", "A", x)
     return run("sort", _x, raw(_x), axis_of("sort", axis, _x.shape), descending)
 
 
 def argsort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Positions that sort ``x``, int64, stable in both directions (equal elements keep
     order)."""
-    _x, = prepare("argsort", "A", x)
+    _x, = operands_of("argsort", "A", x)
     return run("argsort", _x, raw(_x), axis_of("argsort", axis, _x.shape), descending)
 
 
 def cumulative_sum(x: ArrayLike, axis: int = -1) -> Any:
     """Inclusive running sum; dtype as ``sum``."""
-    _x, = prepare("cumulative_sum", "N", x)
+    _x, = operands_of("cumulative_sum", "N", x)
     return run("cumulative_sum", _x, raw(_x), axis_of("cumulative_sum", axis, _x.shape))
 
 
@@ -332,31 +335,31 @@ def bitwise_right_shift(x: ArrayLike, y: ArrayLike) -> Any:
 
 def sum(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Sum over axes; bool and integers give int64 (uint64 stays), floats their own dtype."""
-    _x, = prepare("sum", "A", x)
+    _x, = operands_of("sum", "A", x)
     return run("sum", _x, raw(_x), axes("sum", axis, _x.shape), keepdims)
 
 
 def prod(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Product over axes; dtype as ``sum``."""
-    _x, = prepare("prod", "A", x)
+    _x, = operands_of("prod", "A", x)
     return run("prod", _x, raw(_x), axes("prod", axis, _x.shape), keepdims)
 
 
 def max(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Largest element over axes of non-zero size; NaN if there is one."""
-    _x, = prepare("max", "P", x)
+    _x, = operands_of("max", "P", x)
     return run("max", _x, raw(_x), axes("max", axis, _x.shape), keepdims)
 
 
 def min(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Smallest element over axes of non-zero size; NaN if there is one."""
-    _x, = prepare("min", "P", x)
+    _x, = operands_of("min", "P", x)
     return run("min", _x, raw(_x), axes("min", axis, _x.shape), keepdims)
 
 
 def argmax(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first maximum along an axis, int64; a NaN counts as the maximum."""
-    _x, = prepare("argmax", "P", x)
+    _x, = operands_of("argmax", "P", x)
     return run("argmax", _x, raw(_x), axis_of("argmax", axis, _x.shape), keepdims)
 
 
@@ -392,7 +395,7 @@ def atanh(x: ArrayLike) -> Any:
 
 def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Any:
     """``x`` limited to [low, high]; either bound may be absent. Bounds broadcast."""
-    _x, _low, _high = prepare("clip", "PPP", x, low, high)
+    _x, _low, _high = operands_of("clip", "Ppp", x, low, high)
     return run("clip", _x, raw(_x), raw(_low), raw(_high))
 
 
@@ -409,7 +412,7 @@ def exp2(x: ArrayLike) -> Any:
 def gelu(x: ArrayLike, approximate: str = "none") -> Any:
     """x times the normal distribution function at x; ``approximate="tanh"`` for the tanh form.
     Hendrycks & Gimpel, 2016."""
-    _x, = prepare("gelu", "F", x)
+    _x, = operands_of("gelu", "F", x)
     return run("gelu", _x, raw(_x), approximate)
 
 
@@ -531,19 +534,19 @@ def not_equal(x: ArrayLike, y: ArrayLike) -> Any:
 
 def all(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Whether every element over axes is non-zero; True over nothing."""
-    _x, = prepare("all", "A", x)
+    _x, = operands_of("all", "A", x)
     return run("all", _x, raw(_x), axes("all", axis, _x.shape), keepdims)
 
 
 def any(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Whether any element over axes is non-zero; False over nothing."""
-    _x, = prepare("any", "A", x)
+    _x, = operands_of("any", "A", x)
     return run("any", _x, raw(_x), axes("any", axis, _x.shape), keepdims)
 
 
 def argmin(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first minimum along an axis, int64; a NaN counts as the minimum."""
-    _x, = prepare("argmin", "P", x)
+    _x, = operands_of("argmin", "P", x)
     return run("argmin", _x, raw(_x), axis_of("argmin", axis, _x.shape), keepdims)
 
 
@@ -551,31 +554,31 @@ def count_nonzero(
     x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False
 ) -> Any:
     """The number of non-zero elements over axes, int64."""
-    _x, = prepare("count_nonzero", "A", x)
+    _x, = operands_of("count_nonzero", "A", x)
     return run("count_nonzero", _x, raw(_x), axes("count_nonzero", axis, _x.shape), keepdims)
 
 
 def cumulative_prod(x: ArrayLike, axis: int = -1) -> Any:
     """Inclusive running product; dtype as ``prod``. Hillis & Steele, 1986: log2(n) sweeps."""
-    _x, = prepare("cumulative_prod", "N", x)
+    _x, = operands_of("cumulative_prod", "N", x)
     return run("cumulative_prod", _x, raw(_x), axis_of("cumulative_prod", axis, _x.shape))
 
 
 def log_softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``log(softmax(x))`` along ``axis``, without its underflow."""
-    _x, = prepare("log_softmax", "F", x)
+    _x, = operands_of("log_softmax", "F", x)
     return run("log_softmax", _x, raw(_x), axis_of("log_softmax", axis, _x.shape))
 
 
 def logsumexp(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over axes without overflow; -inf over nothing."""
-    _x, = prepare("logsumexp", "F", x)
+    _x, = operands_of("logsumexp", "F", x)
     return run("logsumexp", _x, raw(_x), axes("logsumexp", axis, _x.shape), keepdims)
 
 
 def mean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Arithmetic mean over axes; NaN over nothing."""
-    _x, = prepare("mean", "F", x)
+    _x, = operands_of("mean", "F", x)
     return run("mean", _x, raw(_x), axes("mean", axis, _x.shape), keepdims)
 
 
@@ -584,13 +587,20 @@ def norm(
 ) -> Any:
     """Vector norm over axes: (sum |x|^ord)^(1/ord); ``inf`` the largest, ``-inf`` the smallest
     magnitude, 0 the count of non-zeros."""
-    _x, = prepare("norm", "F", x)
-    return run("norm", _x, raw(_x), axes("norm", axis, _x.shape), keepdims, ord)
+    _x, = operands_of("norm", "F", x)
+    return run(
+        "norm",
+        _x,
+        raw(_x),
+        axes("norm", axis, _x.shape),
+        keepdims,
+        float_of("norm", ord, "ord"),
+    )
 
 
 def softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``exp(x)`` divided by its sum along ``axis``."""
-    _x, = prepare("softmax", "F", x)
+    _x, = operands_of("softmax", "F", x)
     return run("softmax", _x, raw(_x), axis_of("softmax", axis, _x.shape))
 
 
@@ -601,8 +611,15 @@ def std(
     correction: float = 0.0,
 ) -> Any:
     """The square root of ``var``."""
-    _x, = prepare("std", "F", x)
-    return run("std", _x, raw(_x), axes("std", axis, _x.shape), keepdims, correction)
+    _x, = operands_of("std", "F", x)
+    return run(
+        "std",
+        _x,
+        raw(_x),
+        axes("std", axis, _x.shape),
+        keepdims,
+        float_of("std", correction, "correction"),
+    )
 
 
 def var(
@@ -612,20 +629,27 @@ def var(
     correction: float = 0.0,
 ) -> Any:
     """Mean squared distance from the mean: the sum divided by ``n - correction`` (1 for the
-    unbiased estimate of a sample). NaN where nothing is left to divide by."""
-    _x, = prepare("var", "F", x)
-    return run("var", _x, raw(_x), axes("var", axis, _x.shape), keepdims, correction)
+    unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite."""
+    _x, = operands_of("var", "F", x)
+    return run(
+        "var",
+        _x,
+        raw(_x),
+        axes("var", axis, _x.shape),
+        keepdims,
+        float_of("var", correction, "correction"),
+    )
 
 
 def expand_dims(x: ArrayLike, axis: int) -> Any:
     """A new axis of size 1 at position ``axis`` of the result."""
-    _x, = prepare("expand_dims", "A", x)
+    _x, = operands_of("expand_dims", "A", x)
     return run("expand_dims", _x, raw(_x), axis_of("expand_dims", axis, (*_x.shape, 1)))
 
 
 def moveaxis(x: ArrayLike, source: int = -1, destination: int = -1) -> Any:
     """Axis ``source`` moved to position ``destination``; the others keep their order."""
-    _x, = prepare("moveaxis", "A", x)
+    _x, = operands_of("moveaxis", "A", x)
     return run(
         "moveaxis",
         _x,
@@ -637,14 +661,14 @@ def moveaxis(x: ArrayLike, source: int = -1, destination: int = -1) -> Any:
 
 def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.float32) -> Any:
     """Integers (...) as rows (..., classes) with a single 1; out of range gives a row of zeros."""
-    _x, = prepare("one_hot", "A", x)
-    return run("one_hot", _x, raw(_x), classes, dtypes.dtype(dtype))
+    _x, = operands_of("one_hot", "A", x)
+    return run("one_hot", _x, raw(_x), int_of("one_hot", classes, "classes"), dtypes.dtype(dtype))
 
 
 def roll(x: ArrayLike, shift: int, axis: int = -1) -> Any:
     """Elements moved ``shift`` places along ``axis``; those that fall off come back in front."""
-    _x, = prepare("roll", "A", x)
-    return run("roll", _x, raw(_x), shift, axis_of("roll", axis, _x.shape))
+    _x, = operands_of("roll", "A", x)
+    return run("roll", _x, raw(_x), int_of("roll", shift, "shift"), axis_of("roll", axis, _x.shape))
 
 
 def stack(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
@@ -655,7 +679,7 @@ def stack(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
 
 def swapaxes(x: ArrayLike, axis1: int = -1, axis2: int = -1) -> Any:
     """Two axes exchanged."""
-    _x, = prepare("swapaxes", "A", x)
+    _x, = operands_of("swapaxes", "A", x)
     return run(
         "swapaxes",
         _x,
@@ -665,28 +689,35 @@ def swapaxes(x: ArrayLike, axis1: int = -1, axis2: int = -1) -> Any:
     )
 
 
-def tile(x: ArrayLike, repeats: Sequence[int]) -> Any:
+def tile(x: ArrayLike, repeats: int | Sequence[int]) -> Any:
     """``x`` repeated ``repeats[i]`` times along axis i; missing leading axes count as 1."""
-    _x, = prepare("tile", "A", x)
-    return run("tile", _x, raw(_x), tuple(repeats))
+    _x, = operands_of("tile", "A", x)
+    return run("tile", _x, raw(_x), shape_of("tile", repeats))
 
 
 def topk(x: ArrayLike, k: int, axis: int = -1, largest: bool = True) -> Any:
     """The ``k`` largest (or smallest) values along ``axis`` in order, and their int64 positions."""
-    _x, = prepare("topk", "A", x)
-    return run("topk", _x, raw(_x), k, axis_of("topk", axis, _x.shape), largest)
+    _x, = operands_of("topk", "A", x)
+    return run(
+        "topk",
+        _x,
+        raw(_x),
+        int_of("topk", k, "k"),
+        axis_of("topk", axis, _x.shape),
+        largest,
+    )
 
 
 def tril(x: ArrayLike, k: int = 0) -> Any:
     """The lower triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
-    _x, = prepare("tril", "A", x)
-    return run("tril", _x, raw(_x), k)
+    _x, = operands_of("tril", "A", x)
+    return run("tril", _x, raw(_x), int_of("tril", k, "k"))
 
 
 def triu(x: ArrayLike, k: int = 0) -> Any:
     """The upper triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
-    _x, = prepare("triu", "A", x)
-    return run("triu", _x, raw(_x), k)
+    _x, = operands_of("triu", "A", x)
+    return run("triu", _x, raw(_x), int_of("triu", k, "k"))
 
 
 def dot(x: ArrayLike, y: ArrayLike) -> Any:
@@ -696,7 +727,7 @@ def dot(x: ArrayLike, y: ArrayLike) -> Any:
 
 def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Any:
     """``x @ weight.T + bias``: x (..., in), weight (out, in), bias (out,) give (..., out)."""
-    _x, _weight, _bias = prepare("linear", "FFF", x, weight, bias)
+    _x, _weight, _bias = operands_of("linear", "FFf", x, weight, bias)
     return run("linear", _x, raw(_x), raw(_weight), raw(_bias))
 
 
@@ -716,8 +747,8 @@ def batch_norm(
 ) -> Any:
     """``(x - mean) / sqrt(variance + eps) * weight + bias``; all parameters have the size of
     ``axis``. Ioffe & Szegedy, 2015."""
-    _x, _mean, _variance, _weight, _bias = prepare(
-        "batch_norm", "FFFFF", x, mean, variance, weight, bias
+    _x, _mean, _variance, _weight, _bias = operands_of(
+        "batch_norm", "FFFff", x, mean, variance, weight, bias
     )
     return run(
         "batch_norm",
@@ -728,7 +759,7 @@ def batch_norm(
         raw(_weight),
         raw(_bias),
         axis_of("batch_norm", axis, _x.shape),
-        eps,
+        float_of("batch_norm", eps, "eps"),
     )
 
 
@@ -741,7 +772,7 @@ def layer_norm(
 ) -> Any:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with mean and biased variance over ``axis``;
     weight and bias have the sizes of those axes, in increasing order. Ba et al., 2016."""
-    _x, _weight, _bias = prepare("layer_norm", "FFF", x, weight, bias)
+    _x, _weight, _bias = operands_of("layer_norm", "Fff", x, weight, bias)
     return run(
         "layer_norm",
         _x,
@@ -749,5 +780,5 @@ def layer_norm(
         raw(_weight),
         raw(_bias),
         axes("layer_norm", axis, _x.shape),
-        eps,
+        float_of("layer_norm", eps, "eps"),
     )

@@ -44,7 +44,10 @@ def getitem(x: Any, index: Any) -> Any:
     whole = place.sizes == x.shape and all(s == 1 for s in place.steps)
     if not whole:
         x = frontend.run("slice", x, x._raw, place.starts, place.sizes, place.steps)
-    x = special.reshape(x, place.shape)
+    if x.shape != place.shape:
+        x = special.reshape(x, place.shape)
+    elif whole and not place.arrays:
+        x = frontend.same_value(x)
     return _take(x, place.arrays, place.together) if place.arrays else x
 
 
@@ -59,11 +62,11 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     place = None if mask is not None else _parse(x, index)
     if place is not None and not place.arrays:
         value = _fit(value, place.shape, x, index)
-        updates = special.reshape(value, place.sizes)
+        updates = special.reshape(value, place.sizes)._raw  # may be the value of x itself
         adapter, x._adapter = x._adapter, None  # type: ignore[assignment]
         try:
             x._adapter = x._ops().slice_update(
-                adapter, place.starts, place.steps, updates._raw, donate=True
+                adapter, place.starts, place.steps, updates, donate=True
             )
         except BaseException:
             x._adapter = adapter
@@ -85,9 +88,13 @@ def _positions(x: Tensor) -> Any:
 
 def _operand(x: Tensor, value: Any) -> Any:
     if isinstance(value, frontend.SCALARS):
-        dtypes.result_for_scalar(x.dtype, value, "setitem")
-        return x._constant(frontend.scalar(value, x.dtype), x.dtype)
-    return frontend.prepare("setitem", "AA", x, value)[1]
+        return x._constant(frontend.scalar("setitem", value, x.dtype), x.dtype)
+    if isinstance(value, Array) and value._priority > x._priority:
+        raise DTypeError(
+            f"[setitem] x is a {type(x).__name__} and cannot hold a {type(value).__name__}: assign "
+            f"its value as a {type(x).__name__}"
+        )
+    return frontend.operands_of("setitem", "AA", x, value)[1]
 
 
 def _fit(value: Any, shape: tuple[int, ...], x: Tensor, index: Any) -> Any:
@@ -109,7 +116,7 @@ def _fit(value: Any, shape: tuple[int, ...], x: Tensor, index: Any) -> Any:
 def _whole_mask(x: Any, index: Any) -> Any:
     # A boolean array of x's own shape: the common case, and the only index a 0-d array takes.
     if isinstance(index, Array) and index.dtype is dtypes.bool and index.shape == x.shape:
-        return index if x.shape else None
+        return index._tensor() if x.shape else None
     return None
 
 
@@ -195,6 +202,7 @@ def _item(x: Any, item: Any) -> list[Any]:
             return [operator.index(item)]
         except TypeError:
             item = _as_index(x, item)
+    item = item._tensor()
     if item.dtype is dtypes.bool:
         if not item.shape:
             raise DTypeError("[getitem] a single bool is no index; use x[None] or a mask")
@@ -227,6 +235,8 @@ def _slice(item: slice, size: int) -> tuple[int, int, int]:
         start, stop, step = item.indices(size)
     except ValueError as error:
         raise IndexingError(f"[getitem] {item}: {error}") from None
+    except TypeError as error:
+        raise DTypeError(f"[getitem] {item}: {error}") from None
     count = len(range(start, stop, step))
     return (start if count else 0), count, step
 

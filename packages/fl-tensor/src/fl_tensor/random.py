@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import operator
+import math
+import threading
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import dispatch, dtypes, functions
+from fl_tensor import dispatch, dtypes, functions, special
 from fl_tensor.creation import DeviceLike, DTypeLike, _place
 from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
-from fl_tensor.frontend import shape_of
+from fl_tensor.frontend import cast, int_of, scalar, shape_of
 from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
 
 Size = int | Sequence[int]
+_taking = threading.Lock()
 
 
 class Generator:
@@ -26,7 +28,7 @@ class Generator:
     n elements and two draws that add up to n give the same elements."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.seed = operator.index(seed) & 0xFFFFFFFFFFFFFFFF
+        self.seed = int_of("Generator", seed, "seed") & 0xFFFFFFFFFFFFFFFF
         self.offset = 0
 
     def __repr__(self) -> str:
@@ -40,7 +42,7 @@ class Generator:
         """Go back (or forward) to a ``state()``. Raises ArgumentError for anything else."""
         if set(state) != {"seed", "offset"} or not all(isinstance(v, int) for v in state.values()):
             raise ArgumentError(f"[Generator] {state!r} is not a state: expected seed and offset")
-        self.seed, self.offset = state["seed"], state["offset"]
+        self.seed, self.offset = state["seed"] & 0xFFFFFFFFFFFFFFFF, state["offset"]
 
     def split(self, n: int) -> list[Generator]:
         """``n`` generators with seeds drawn from this one: independent streams."""
@@ -56,9 +58,15 @@ class Generator:
         device: DeviceLike = None,
         backend: TensorBackend | None = None,
     ) -> Tensor:
-        """Uniform on [low, high)."""
+        """Uniform on [low, high). Raises ArgumentError unless low <= high."""
+        if not low <= high:
+            raise ArgumentError(f"[uniform] low {low}, high {high}: need low <= high")
         x = self._draw("uniform", shape, dtype, device, backend, UNIFORM_WORDS)
-        return x if (low, high) == (0.0, 1.0) else x * (high - low) + low
+        if (low, high) == (0.0, 1.0):
+            return x
+        x = x * (high - low) + low
+        # The largest numbers below 1 may be rounded up to ``high`` here.
+        return special.where(x < high, x, low)
 
     def normal(
         self,
@@ -84,9 +92,14 @@ class Generator:
     ) -> Tensor:
         """Integers on [low, high), int64 by default, at most 2^62 different ones. Up to 2^31 the
         bias is below span / 2^32, above that below span / 2^62 (none for powers of two)."""
+        low, high = int_of("integers", low, "low"), int_of("integers", high, "high")
+        kind = dtypes.dtype(dtype or dtypes.DEFAULT_INT)
         span = high - low
         if not 0 < span <= 1 << 62:
             raise ArgumentError(f"[integers] low {low}, high {high}: need 0 < high - low <= 2^62")
+        for end in (low, high - 1):
+            for holder in (kind, dtypes.int64):
+                scalar("integers", end, holder)
         if span <= 1 << 31:
             # The high half of word times span (Lemire, 2019).
             word = functions.bitwise_and(
@@ -95,7 +108,7 @@ class Generator:
             drawn = word * span >> 32
         else:
             drawn = self._keys(shape_of("integers", shape), device, backend) % span
-        return (drawn + low).astype(dtype or dtypes.DEFAULT_INT)
+        return cast(drawn + low, kind)
 
     def bernoulli(
         self,
@@ -129,10 +142,8 @@ class Generator:
     def _words(self, shape: Size, device: DeviceLike, backend: TensorBackend | None) -> Tensor:
         backend, place = _place(device, backend)
         size = shape_of("random", shape)
-        bits = dispatch.ops_for(backend).random_bits(self.seed, self.offset, size, place)
-        x = Tensor(bits, backend)
-        self.offset += x.size
-        return x
+        draw = dispatch.ops_for(backend).random_bits
+        return Tensor(draw(self.seed, self._take(math.prod(size)), size, place), backend)
 
     def _draw(
         self,
@@ -149,9 +160,15 @@ class Generator:
             raise DTypeError(f"[{op}] dtype {kind}: draw float32 or float64 and cast")
         size = shape_of(op, shape)
         draw = getattr(dispatch.ops_for(backend), op)
-        x = Tensor(draw(self.seed, self.offset, size, kind, place), backend)
-        self.offset += x.size * words[kind]
-        return x
+        offset = self._take(math.prod(size) * words[kind])
+        return Tensor(draw(self.seed, offset, size, kind, place), backend)
+
+    def _take(self, words: int) -> int:
+        # No two draws share words, though several threads may draw from one generator.
+        with _taking:
+            offset = self.offset
+            self.offset += words
+        return offset
 
 
 _process_generator = Generator(0)
@@ -172,7 +189,7 @@ def set_default_generator(generator: Generator) -> None:
 def seed(n: int) -> Generator:
     """Restart the default generator from seed ``n``; returns it."""
     generator = default_generator()
-    generator.set_state({"seed": operator.index(n) & 0xFFFFFFFFFFFFFFFF, "offset": 0})
+    generator.set_state({"seed": int_of("seed", n, "n") & 0xFFFFFFFFFFFFFFFF, "offset": 0})
     return generator
 
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import dtypes, frontend
+from fl_tensor import dtypes, frontend, rules
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from fl_tensor.frontend import ArrayLike, axes, axis_of, prepare, run, shape_of
+from fl_tensor.frontend import ArrayLike, axes, axis_of, operands_of, run, shape_of
 
 __all__ = [
     "avg_pool",
@@ -38,14 +38,15 @@ Pairs = int | Sequence[int] | Sequence[tuple[int, int]]
 
 def cast(x: ArrayLike, dtype: DType | str) -> Any:
     """``x`` in another dtype: floats truncate towards zero, integers wrap, bool is ``x != 0``."""
-    (x,) = prepare("cast", "A", x)
-    return frontend.cast(x, dtypes.dtype(dtype))
+    (x,) = operands_of("cast", "A", x)
+    made = frontend.cast(x, dtypes.dtype(dtype))
+    return frontend.same_value(x) if made is x else made
 
 
 def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
     """The same elements in C order in another shape; one size may be -1 (what is left over)."""
-    (x,) = prepare("reshape", "A", x)
-    sizes = [shape] if isinstance(shape, int) else list(shape)
+    (x,) = operands_of("reshape", "A", x)
+    sizes = list(frontend.ints_of("reshape", shape, "shape"))
     if sizes.count(-1) == 1:
         known = math.prod(n for n in sizes if n != -1)
         if known == 0 or x.size % known:
@@ -57,21 +58,22 @@ def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
             f"[reshape] x {x.shape}: {x.size} elements do not fit {wanted}, "
             f"which has {math.prod(wanted)}"
         )
-    return x if wanted == x.shape else run("reshape", x, x._raw, wanted)
+    return frontend.same_value(x) if wanted == x.shape else run("reshape", x, x._raw, wanted)
 
 
 def permute(x: ArrayLike, axes: Sequence[int]) -> Any:
     """Axis i of the result is axis ``axes[i]`` of ``x``."""
-    (x,) = prepare("permute", "A", x)
-    order = tuple(axis_of("permute", a, x.shape) for a in axes)
+    (x,) = operands_of("permute", "A", x)
+    given = frontend.ints_of("permute", axes, "axes")
+    order = tuple(axis_of("permute", a, x.shape) for a in given)
     if sorted(order) != list(range(x.ndim)):
-        raise ShapeError(f"[permute] x {x.shape}: {tuple(axes)} does not name each axis once")
+        raise ShapeError(f"[permute] x {x.shape}: {given} does not name each axis once")
     return run("permute", x, x._raw, order)
 
 
 def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
     """Without the given axes of size 1, or without all of them."""
-    (x,) = prepare("squeeze", "A", x)
+    (x,) = operands_of("squeeze", "A", x)
     if axis is None:
         axis = [i for i, n in enumerate(x.shape) if n == 1]
     return run("squeeze", x, x._raw, axes("squeeze", axis, x.shape))
@@ -79,38 +81,40 @@ def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
 
 def flip(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
     """The elements in reverse order along the given axes, or along all."""
-    (x,) = prepare("flip", "A", x)
+    (x,) = operands_of("flip", "A", x)
     return run("flip", x, x._raw, axes("flip", axis, x.shape))
 
 
 def split(x: ArrayLike, sizes: int | Sequence[int], axis: int = 0) -> list[Any]:
     """Consecutive parts along ``axis``: of the given sizes, or that many equal ones."""
-    (x,) = prepare("split", "A", x)
+    (x,) = operands_of("split", "A", x)
     axis = axis_of("split", axis, x.shape)
-    if isinstance(sizes, int):
-        if sizes < 1 or x.shape[axis] % sizes:
+    given = frontend.ints_of("split", sizes, "sizes")
+    if frontend.is_single(sizes):
+        (parts,) = given
+        if parts < 1 or x.shape[axis] % parts:
             raise ShapeError(
-                f"[split] x {x.shape}: axis {axis} of {x.shape[axis]} has no {sizes} equal parts"
+                f"[split] x {x.shape}: axis {axis} of {x.shape[axis]} has no {parts} equal parts"
             )
-        sizes = [x.shape[axis] // sizes] * sizes
-    return run("split", x, x._raw, tuple(sizes), axis)
+        given = (x.shape[axis] // parts,) * parts
+    return run("split", x, x._raw, given, axis)
 
 
 def pad(x: ArrayLike, widths: Pairs, value: Any = 0) -> Any:
     """``x`` with ``value`` around it. ``widths``: a (before, after) pair per axis, one pair or one
     int for all."""
-    (x,) = prepare("pad", "A", x)
+    (x,) = operands_of("pad", "A", x)
     pairs = _pairs("pad", widths, x.ndim, "widths")
     if any(n < 0 for pair in pairs for n in pair):
         raise ShapeError(f"[pad] x {x.shape}: widths {pairs} may not be negative")
     low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
-    value = float(value) if x.dtype.is_floating else value
+    value = frontend.scalar("pad", value, x.dtype)
     return run("pad", x, x._raw, low, high, (0,) * x.ndim, value)
 
 
 def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Any:
     """``x`` where ``condition`` (bool) holds, else ``y``; all three broadcast."""
-    condition, x, y = prepare("where", "APP", condition, x, y)
+    condition, x, y = operands_of("where", "APP", condition, x, y)
     if condition.dtype is not dtypes.bool:
         raise DTypeError(f"[where] condition is {condition.dtype}: expected bool, such as x != 0")
     return run("where", x, condition._raw, x._raw, y._raw)
@@ -118,7 +122,7 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Any:
 
 def nonzero(x: ArrayLike) -> tuple[Any, ...]:
     """Indices of the elements that are not zero: one 1-d int64 array per axis, C order."""
-    (x,) = prepare("nonzero", "A", x)
+    (x,) = operands_of("nonzero", "A", x)
     if not x.shape:
         raise ShapeError("[nonzero] x has no axes: compare it with zero instead")
     return run("nonzero", x, x._raw)
@@ -127,7 +131,7 @@ def nonzero(x: ArrayLike) -> tuple[Any, ...]:
 def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Any:
     """``x`` at integer ``indices`` along ``axis``, which the shape of ``indices`` replaces.
     Negative indices count from the end. Raises IndexingError for one that is out of range."""
-    x, indices = prepare("gather", "AA", x, indices)
+    x, indices = operands_of("gather", "AA", x, indices)
     axis = axis_of("gather", axis, x.shape)
     indices = in_range("gather", indices, x.shape[axis], axis, x.shape)
     return run("gather", x, x._raw, indices._raw, axis)
@@ -140,12 +144,14 @@ def scatter(
     ``updates`` broadcast to the shape of ``gather(x, indices, axis)``."""
     if mode not in ("set", "add"):
         raise ArgumentError(f"[scatter] mode {mode!r}: expected 'set' or 'add'")
-    x, indices, updates = prepare("scatter", "AAA", x, indices, updates)
+    x, indices, updates = operands_of("scatter", "AAA", x, indices, updates)
     axis = axis_of("scatter", axis, x.shape)
     indices = in_range("scatter", indices, x.shape[axis], axis, x.shape)
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     updates = frontend.cast(updates, x.dtype)
     if updates.shape != shape:
+        if rules.broadcast("scatter", updates.shape, shape) != shape:
+            rules.fail("scatter", x=x.shape, updates=updates.shape, why=f"updates must fit {shape}")
         updates = run("broadcast_to", updates, updates._raw, shape)
     return run("scatter", x, x._raw, indices._raw, updates._raw, axis, mode)
 
@@ -172,7 +178,7 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Any:
     """``out[..., i, ...] = x[..., indices[..., i, ...], ...]``: shapes equal except along ``axis``;
     the shape of ``indices`` is the result's. Negative indices count from the end; IndexingError for
     one that is out of range."""
-    x, indices = prepare("take_along_axis", "AA", x, indices)
+    x, indices = operands_of("take_along_axis", "AA", x, indices)
     axis = axis_of("take_along_axis", axis, x.shape)
     indices = in_range("take_along_axis", indices, x.shape[axis], axis, x.shape)
     return run("take_along_axis", x, x._raw, indices._raw, axis)
@@ -181,7 +187,7 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Any:
 def embedding(weight: ArrayLike, indices: ArrayLike) -> Any:
     """Rows of ``weight`` (n, dim) at integer ``indices`` (...): shape (..., dim). Raises
     IndexingError for one outside [-n, n)."""
-    weight, indices = prepare("embedding", "AA", weight, indices)
+    weight, indices = operands_of("embedding", "AA", weight, indices)
     if weight.ndim == 2:
         indices = in_range("embedding", indices, weight.shape[0], 0, weight.shape)
     return run("embedding", weight, weight._raw, indices._raw)
@@ -191,7 +197,7 @@ def cross_entropy(log_probs: ArrayLike, targets: ArrayLike, axis: int = -1) -> A
     """``-log_probs`` at integer ``targets`` along ``axis``: log_probs (..., classes, ...), targets
     the same shape without that axis, and so is the result. Raises IndexingError for a target
     outside [0, classes)."""
-    log_probs, targets = prepare("cross_entropy", "FA", log_probs, targets)
+    log_probs, targets = operands_of("cross_entropy", "FA", log_probs, targets)
     axis = axis_of("cross_entropy", axis, log_probs.shape)
     if targets.dtype.is_integer and targets.size and targets._backend.has_values:
         low, high = targets.min().item(), targets.max().item()
@@ -206,7 +212,7 @@ def cross_entropy(log_probs: ArrayLike, targets: ArrayLike, axis: int = -1) -> A
 def matmul(x: ArrayLike, y: ArrayLike) -> Any:
     """Matrix product: (..., m, k) times (..., k, n), leading axes broadcast. A 1-d operand is a row
     on the left, a column on the right, and its axis is dropped from the result."""
-    x, y = prepare("matmul", "NN", x, y)
+    x, y = operands_of("matmul", "NN", x, y)
     if not x.shape or not y.shape:
         raise ShapeError(f"[matmul] x {x.shape} and y {y.shape}: both need at least one axis")
     row, column = x.ndim == 1, y.ndim == 1
@@ -239,7 +245,7 @@ def conv(
     """Cross-correlation of ``x`` (batch, channels, *spatial) with ``w`` (features, channels /
     groups, *kernel). ``padding``: an int, an int per axis, or a (low, high) pair per axis, which
     may be negative (cropping); strides and dilations: an int, or one per spatial axis."""
-    x, w = prepare("conv", "NN", x, w)
+    x, w = operands_of("conv", "NN", x, w)
     n = x.ndim - 2
     if n < 1:
         raise ShapeError(f"[conv] x {x.shape}: expected (batch, channels, *spatial)")
@@ -252,7 +258,7 @@ def conv(
         _pairs("conv", padding, n, "padding"),
         _per_axis("conv", input_dilation, n, "input_dilation"),
         _per_axis("conv", kernel_dilation, n, "kernel_dilation"),
-        groups,
+        frontend.int_of("conv", groups, "groups"),
     )
 
 
@@ -264,7 +270,7 @@ def max_pool(
 ) -> Any:
     """The largest element of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults
     to the window; padding never wins."""
-    (x,) = prepare("max_pool", "N", x)
+    (x,) = operands_of("max_pool", "N", x)
     n = max(x.ndim - 2, 1)
     size = _per_axis("max_pool", window, n, "window")
     step = size if stride is None else _per_axis("max_pool", stride, n, "stride")
@@ -280,7 +286,7 @@ def avg_pool(
 ) -> Any:
     """The mean of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults to the
     window; padding counts as zeros, or not at all with ``count_include_pad=False``."""
-    (x,) = prepare("avg_pool", "F", x)
+    (x,) = operands_of("avg_pool", "F", x)
     n = max(x.ndim - 2, 1)
     size = _per_axis("avg_pool", window, n, "window")
     step = size if stride is None else _per_axis("avg_pool", stride, n, "stride")
@@ -290,9 +296,7 @@ def avg_pool(
 
 def broadcast_arrays(*xs: ArrayLike) -> list[Any]:
     """The arrays, each broadcast to their common shape."""
-    from fl_tensor import rules
-
-    made = prepare("broadcast_arrays", "A" * len(xs), *xs)
+    made = operands_of("broadcast_arrays", "A" * len(xs), *xs) if xs else []
     shape: tuple[int, ...] = ()
     for x in made:
         shape = rules.broadcast("broadcast_arrays", shape, x.shape)
@@ -300,23 +304,30 @@ def broadcast_arrays(*xs: ArrayLike) -> list[Any]:
 
 
 def _per_axis(op: str, value: int | Sequence[int], n: int, name: str) -> tuple[int, ...]:
-    found = (value,) * n if isinstance(value, int) else tuple(value)
-    if len(found) != n or not all(isinstance(v, int) for v in found):
+    found = frontend.ints_of(op, value, name)
+    if frontend.is_single(value):
+        return found * n
+    if len(found) != n:
         raise ShapeError(
-            f"[{op}] {name} {value!r}: expected an int, or one int per each of {n} axes"
+            f"[{op}] {name} {value!r}: expected an int, or one int for each of {n} axes"
         )
     return found
 
 
 def _pairs(op: str, value: Any, n: int, name: str) -> tuple[tuple[int, int], ...]:
-    if isinstance(value, int):
-        return ((value, value),) * n
+    if frontend.is_single(value):
+        number = frontend.int_of(op, value, name)
+        return ((number, number),) * n
     given = list(value)
-    if len(given) == 2 and all(isinstance(v, int) for v in given) and name == "widths":
-        return ((given[0], given[1]),) * n
-    pairs = tuple((v, v) if isinstance(v, int) else tuple(v) for v in given)
+    alone = [frontend.is_single(v) for v in given]
+    pairs = [
+        frontend.ints_of(op, v, name) * (2 if one else 1)
+        for v, one in zip(given, alone, strict=True)
+    ]
+    if name == "widths" and alone == [True, True]:
+        return ((pairs[0][0], pairs[1][0]),) * n
     if len(pairs) != n or any(len(p) != 2 for p in pairs):
         raise ShapeError(
             f"[{op}] {name} {value!r}: expected an int, or an int or pair for each of {n} axes"
         )
-    return pairs
+    return tuple((low, high) for low, high in pairs)

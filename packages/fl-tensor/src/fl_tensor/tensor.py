@@ -8,7 +8,7 @@ from fl_tensor import dispatch, dtypes
 from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import ArgumentError, BackendError
+from fl_tensor.errors import ArgumentError, BackendError, DTypeError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -83,19 +83,23 @@ class Tensor(Array):
         if isinstance(target, (Device, str)):
             device = Device.parse(target)
             if device == self.device:
-                return self
+                return self.copy()
             if device not in self._backend.devices():
                 have = ", ".join(map(str, self._backend.devices()))
                 raise BackendError(f"backend {self._backend.name!r} has no {device}; it has {have}")
             return frombytes(self.tobytes(), self.shape, self.dtype, device, self._backend)
+        if not hasattr(target, "from_host"):
+            return self.astype(dtypes.dtype(target))
         if target is self._backend:
-            return self
+            return self.copy()
         return frombytes(self.tobytes(), self.shape, self.dtype, None, target)
 
     def _values(self) -> memoryview:
         # The elements as Python scalars: a flat memoryview with their format.
         if self.dtype.name not in _FORMATS:
-            return self.astype(dtypes.float32 if self.dtype.is_floating else self.dtype)._values()
+            if not self.dtype.is_floating:
+                raise DTypeError(f"{self.dtype} has no Python scalars here: use tobytes()")
+            return self.astype(dtypes.float32)._values()
         return self.tobytes().cast(_FORMATS[self.dtype.name])  # type: ignore[call-overload]
 
     def numpy(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fl_tensor.errors import ArgumentError
 from fl_tensor.roles import F, N, Ops, P
 
 __all__ = [
@@ -56,8 +57,9 @@ def hypot(ops: Ops, x: F, y: F) -> Any:
     ratio = ops.divide(small, ops.where(ops.equal(large, zero), one, large))
     ratio = ops.where(ops.equal(small, large), ops.where(ops.equal(large, zero), zero, one), ratio)
     length = ops.multiply(large, ops.sqrt(ops.add(one, ops.multiply(ratio, ratio))))
-    infinite = ops.equal(large, ops.constant(math.inf, x))
-    return ops.where(infinite, large, length)
+    # Infinite beside anything, NaN included, is infinite (C99, F.10.4.3).
+    inf = ops.constant(math.inf, x)
+    return ops.where(ops.logical_or(ops.equal(a, inf), ops.equal(b, inf)), inf, length)
 
 
 def exp2(ops: Ops, x: F) -> Any:
@@ -181,6 +183,8 @@ def softplus(ops: Ops, x: F) -> Any:
 def gelu(ops: Ops, x: F, approximate: str = "none") -> Any:
     """x times the normal distribution function at x; ``approximate="tanh"`` for the tanh form.
     Hendrycks & Gimpel, 2016."""
+    if approximate not in ("none", "tanh"):
+        raise ArgumentError(f"[gelu] approximate {approximate!r}: expected 'none' or 'tanh'")
     half, one = ops.constant(0.5, x), ops.constant(1.0, x)
     if approximate == "tanh":
         cubic = ops.multiply(ops.multiply(x, x), ops.multiply(x, ops.constant(0.044715, x)))

@@ -8,7 +8,7 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import ArgumentError, ShapeError
+from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
 from fl_tensor.roles import A, Axes, Axis, NewAxis, Ops, P, Shape
 
 __all__ = [
@@ -137,6 +137,12 @@ def triu(ops: Ops, x: A, k: int = 0) -> Any:
 
 def one_hot(ops: Ops, x: A, classes: int, dtype: DType = dtypes.DEFAULT_FLOAT) -> Any:
     """Integers (...) as rows (..., classes) with a single 1; out of range gives a row of zeros."""
+    if not x.dtype.is_integer:
+        raise DTypeError(f"[one_hot] x is {x.dtype}: expected class numbers")
+    if classes < 0:
+        raise ArgumentError(f"[one_hot] classes {classes}: may not be negative")
+    if x.dtype is not dtypes.int64:  # which holds all labels
+        x = ops.cast(x, dtypes.int64)
     labels = ops.arange(0, classes, 1, x.dtype, x.device)
     return ops.cast(ops.equal(ops.expand_dims(x, len(x.shape)), labels), dtype)
 

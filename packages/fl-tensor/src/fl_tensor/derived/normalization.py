@@ -53,11 +53,12 @@ def batch_norm(
     """``(x - mean) / sqrt(variance + eps) * weight + bias``; all parameters have the size of
     ``axis``. Ioffe & Szegedy, 2015."""
     axes = (axis,)
+    variance = _aligned(ops, "variance", "batch_norm", variance, x, axes)
     scale = ops.rsqrt(ops.add(variance, ops.constant(eps, x)))
     if weight is not None:
-        scale = ops.multiply(scale, weight)
+        scale = ops.multiply(scale, _aligned(ops, "weight", "batch_norm", weight, x, axes))
     centred = ops.subtract(x, _aligned(ops, "mean", "batch_norm", mean, x, axes))
-    y = ops.multiply(centred, _aligned(ops, "variance", "batch_norm", scale, x, axes))
+    y = ops.multiply(centred, scale)
     if bias is not None:
         y = ops.add(y, _aligned(ops, "bias", "batch_norm", bias, x, axes))
     return y

@@ -52,7 +52,7 @@ def mean(ops: Ops, x: F, axis: Axes, keepdims: bool = False) -> Any:
 
 def var(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
     """Mean squared distance from the mean: the sum divided by ``n - correction`` (1 for the
-    unbiased estimate of a sample). NaN where nothing is left to divide by."""
+    unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite."""
     centred = ops.subtract(x, ops.mean(x, axis, True))
     total = ops.sum(ops.multiply(centred, centred), axis, keepdims)
     freedom = max(_count(x, axis) - correction, 0.0)

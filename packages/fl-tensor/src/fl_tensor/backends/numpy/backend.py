@@ -21,6 +21,7 @@ from fl_tensor.backends.numpy.adapter import (
 from fl_tensor.backends.numpy.erf import erf
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType, int64, sum_dtype
+from fl_tensor.errors import ArgumentError
 from fl_tensor.roles import Scalar
 
 Value = NumpyAdapter
@@ -114,7 +115,7 @@ class NumpyBackend(TensorBackend):
         self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType, device: Device
     ) -> Value:
         (count,) = rules.arange(start, stop, step, dtype, device).shape
-        if dtype.is_floating:
+        if dtype.is_floating or isinstance(start, float) or isinstance(step, float):
             values = start + np.arange(count, dtype=np.float64) * step
             return _adapt(memory.owned(values.astype(TO_NUMPY[dtype])), dtype)
         values = np.arange(start, start + count * step, step, dtype=TO_NUMPY[dtype])  # type: ignore
@@ -277,7 +278,7 @@ class NumpyBackend(TensorBackend):
     divide = _binary(np.true_divide)
     floor_divide = _binary(np.floor_divide)
     remainder = _binary(np.remainder)
-    power = _binary(np.power)
+    _power = _binary(np.power)
     atan2 = _binary(np.arctan2)
     maximum = _binary(np.maximum)
     minimum = _binary(np.minimum)
@@ -288,6 +289,14 @@ class NumpyBackend(TensorBackend):
     bitwise_right_shift = _binary(np.right_shift)
     equal = _binary(np.equal, FROM_NUMPY[np.dtype(bool)])
     less = _binary(np.less, FROM_NUMPY[np.dtype(bool)])
+
+    def power(self, x: Value, y: Value) -> Value:
+        if not x.dtype.is_floating and y.array.size and y.array.min() < 0:
+            raise ArgumentError(
+                f"[power] an integer power of {y.array.min()}: exponents of integers may not be "
+                f"negative; use floating operands"
+            )
+        return self._power(x, y)
 
     # choice and conversion
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fl_tensor import dtypes
 from fl_tensor.backends.numpy.adapter import FROM_NUMPY, TO_NUMPY, NumpyAdapter
-from fl_tensor.errors import DTypeError
+from fl_tensor.errors import BackendError, DTypeError
 
 if TYPE_CHECKING:
     from fl_tensor.tensor import Tensor
@@ -30,11 +30,12 @@ def to_numpy(x: Tensor) -> np.ndarray[Any, Any]:
 
 
 def to_dlpack(x: Tensor, options: dict[str, Any]) -> Any:
-    """A DLPack capsule of the value. A consumer of DLPack 1.0 sees it flagged read-only; for an
-    older one, which cannot be told, it is a copy."""
+    """A DLPack capsule of the value. A consumer of DLPack 1.0 sees it flagged read-only (one that
+    has no read-only arrays, such as PyTorch, must not write to it); for an older one, which cannot
+    be told, it is a copy. So are reversed axes: PyTorch knows no negative strides."""
     array = to_numpy(x)
     version = options.get("max_version")
-    if version is None or version[0] < 1:
+    if version is None or version[0] < 1 or any(stride < 0 for stride in array.strides):
         array = array.copy()
     stream = options.pop("stream", None)
     if stream is not None:
@@ -44,7 +45,12 @@ def to_dlpack(x: Tensor, options: dict[str, Any]) -> Any:
 
 def from_dlpack(source: Any) -> NumpyAdapter:
     """Borrow the producer's memory without a copy; it must not be written to from now on."""
-    array = np.from_dlpack(source)
+    if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):
+        raise DTypeError(f"[from_dlpack] a {type(source).__name__} has no __dlpack__")
+    try:
+        array = np.from_dlpack(source)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise BackendError(f"[from_dlpack] a {type(source).__name__}: {error}") from error
     if array.dtype not in FROM_NUMPY:
         raise DTypeError(f"[from_dlpack] NumPy dtype {array.dtype} has no counterpart here")
     borrowed = array.view()  # a view is never the sole owner: nobody will write into it
