@@ -140,3 +140,15 @@ def test_a_replaced_derived_operation_stays_replaced_in_all_inner_blocks():
     with ft.override(softmax=softmax), through("add"), through("multiply"), through("subtract"):
         ft.softmax(ft.ones(3))
     assert calls == [0]
+
+
+def test_reading_a_tensor_in_the_middle_of_its_own_assignment_is_a_clear_error():
+    x = ft.arange(3)
+
+    def slice_update(inner, *arguments, **options):
+        x.tolist()
+
+    with ft.override(slice_update=slice_update):
+        with pytest.raises(ft.BackendError, match="is being assigned to"):
+            x[0] = 1
+    assert x.tolist() == [0, 1, 2]

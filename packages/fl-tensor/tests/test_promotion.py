@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import fl_tensor as ft
+from fl_tensor import contract
 
 
 @pytest.mark.parametrize(
@@ -96,3 +97,53 @@ def test_dtype_reads_what_prints_as_one():
         ft.dtype(np.float32) is ft.dtype(np.dtype("float32")) is ft.dtype("float32") is ft.float32
     )
     assert (ft.dtype(int), ft.dtype(bool)) == (ft.int64, ft.bool)
+
+
+def array_functions(count):
+    """Names of the public functions that take ``count`` arrays and nothing else."""
+    for op in (*contract.PRIMITIVES, *contract.DERIVED):
+        arrays = [p for p in op.parameters if contract.role(p) and not contract.is_sequence(p)]
+        if len(arrays) == len(op.parameters) == count and hasattr(ft, op.name):
+            yield op.name
+
+
+#: Python scalars that leave an array of that kind its dtype.
+NUMBERS = {"b": [True], "u": [True, 1], "i": [True, 1], "f": [True, 1, 1.0]}
+UNARY, BINARY = sorted(array_functions(1)), sorted(array_functions(2))
+
+
+def result(name, *operands):
+    """Dtype and values of a public function, or that it refuses the operands' dtype."""
+    try:
+        y = getattr(ft, name)(*operands)
+    except ft.DTypeError:
+        return "refused"
+    y = y if isinstance(y, tuple) else (y,)
+    return [(part.dtype.name, part.tolist()) for part in y]
+
+
+def test_the_functions_are_all_found():
+    assert {"exp", "logical_not", "nonzero"} <= set(UNARY)
+    assert {"add", "logical_and", "dot", "hypot", "embedding"} <= set(BINARY)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float32", "float64"])
+@pytest.mark.parametrize("name", UNARY)
+def test_functions_of_one_array_take_lists_and_arrays_alike(name, dtype):
+    x = ft.asarray([1, 0, 1], dtype=dtype)
+    found = result(name, x)
+    if dtype in ("bool", "int64", "float32"):
+        assert repr(result(name, x.tolist())) == repr(found)
+    if dtype.startswith("float"):
+        assert found == "refused" or found[0][0] in (dtype, "bool", "int64")
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float32", "float64"])
+@pytest.mark.parametrize("name", sorted(set(BINARY) - {"dot", "outer", "matmul", "embedding"}))
+def test_functions_of_two_arrays_take_numbers_on_either_side(name, dtype):
+    x = ft.asarray([1, 0, 1], dtype=dtype)
+    ones = ft.ones((), dtype=dtype)
+    for one in NUMBERS[x.dtype.kind]:
+        assert repr(result(name, x, one)) == repr(result(name, x, ones)), "right"
+        assert repr(result(name, one, x)) == repr(result(name, ones, x)), "left"
+    assert repr(result(name, x, x)) == repr(result(name, x, x.numpy()))

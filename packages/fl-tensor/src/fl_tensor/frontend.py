@@ -23,7 +23,7 @@ ArrayLike: TypeAlias = Any
 
 SCALARS = (bool, int, float, complex)
 # Kinds of dtype that an operand of a role has without being cast.
-_KINDS = {"P": "biufc", "N": "iufc", "F": "fc", "I": "biu"}
+_KINDS = {"A": "biufc", "P": "biufc", "N": "iufc", "F": "fc", "I": "biu"}
 
 
 def raw(x: array.Array | None) -> Any:

@@ -45,6 +45,11 @@ class Tensor(Array):
 
     @property
     def _raw(self) -> Any:
+        if self._adapter is None:  # an assignment has taken the value out, see indexing.setitem
+            raise BackendError(
+                "this tensor is being assigned to, by another thread or from inside an override: "
+                "read it before, or from a handle of its own (x.copy())"
+            )
         return self._adapter
 
     def _ops(self) -> Any:
@@ -58,7 +63,7 @@ class Tensor(Array):
 
     def _constant(self, value: Any, dtype: DType) -> Tensor:
         backend = self._backend
-        return Tensor(backend.scalar(value, dtype, self._adapter.device), backend)
+        return Tensor(backend.scalar(value, dtype, self._raw.device), backend)
 
     @property
     def adapter(self) -> TensorAdapter:
