@@ -74,7 +74,11 @@ def test_asarray_reads_any_dlpack_producer():
         def __dlpack_device__(self):
             return self.array.__dlpack_device__()
 
-    assert ft.asarray(Producer()).tolist() == [0, 1, 2]
+    source = Producer()
+    x = ft.asarray(source)
+    source.array[0] = 9
+    assert x.tolist() == [0, 1, 2], "asarray copies"
+    assert ft.from_dlpack(source).tolist() == [9, 1, 2]
 
 
 def test_null_has_no_data_and_says_so():

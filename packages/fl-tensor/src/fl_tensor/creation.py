@@ -79,7 +79,8 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
         if view is not None:
             return _from_buffer(view, place, backend)
         if hasattr(obj, "__dlpack__"):
-            return from_dlpack(obj, backend)
+            borrowed = from_dlpack(obj, dispatch.get_backend("numpy"))
+            return frombytes(borrowed.tobytes(), borrowed.shape, borrowed.dtype, place, backend)
         if not isinstance(obj, Sequence) or isinstance(obj, str):
             raise DTypeError(
                 f"[asarray] cannot read a {type(obj).__name__}: expected numbers, nested lists, or "

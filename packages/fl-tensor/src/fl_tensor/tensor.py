@@ -33,8 +33,9 @@ _FORMATS = {
 class Tensor(Array):
     """A value and the backend that owns it.
 
-    Handles have value semantics: indexing gives values, and ``x[i] = v`` or ``x += y`` give this
-    handle a new value; no other handle sees it. Make tensors with ``ft.asarray``, ``ft.zeros`` ....
+    Handles have value semantics: indexing gives values, and ``x[i] = v`` gives this handle a new
+    one, which no other handle sees; ``x += y`` makes a new handle. Make tensors with
+    ``ft.asarray``, ``ft.zeros`` ....
     """
 
     __slots__ = ("__weakref__", "_adapter", "_backend")
