@@ -48,7 +48,8 @@ def _outside(
         floor = 0.0 if tolerance.signed else SMALLEST_NORMAL[dtype.name]
         allowed = tolerance.eps_for(dtype) * unit
         bad = np.asarray(~equal & ~(finite & (error <= np.maximum(allowed, floor))))
-        worst = np.max(np.where(bad, error / np.maximum(unit, floor or 1e-300), 0), initial=0)
+        excess = np.where(bad, error / np.maximum(unit, floor or 1e-300), 0)
+        worst: float = np.max(excess, initial=0)
     return bad, f"off by {worst:.3g} eps where {tolerance.eps_for(dtype):g} are allowed"
 
 

@@ -6,7 +6,7 @@ bfloat16 can represent; the two functions below are the only place that knows it
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 
-HostArray = NDArray[Any]
+HostArray: TypeAlias = NDArray[Any]
 
 #: Distance from 1.0 to the next larger number, the unit in which tolerances are stated.
 EPSILON = {

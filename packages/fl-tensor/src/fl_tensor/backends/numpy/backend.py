@@ -116,9 +116,9 @@ class NumpyBackend(TensorBackend):
     ) -> Value:
         (count,) = rules.arange(start, stop, step, dtype, device).shape
         if dtype.is_floating or isinstance(start, float) or isinstance(step, float):
-            values = start + np.arange(count, dtype=np.float64) * step
+            values: Any = start + np.arange(count, dtype=np.float64) * step
             return _adapt(memory.owned(values.astype(TO_NUMPY[dtype])), dtype)
-        values = np.arange(start, start + count * step, step, dtype=TO_NUMPY[dtype])  # type: ignore
+        values = np.arange(start, start + count * step, step, dtype=TO_NUMPY[dtype])
         return _adapt(memory.owned(values), dtype)
 
     def from_host(

@@ -114,7 +114,7 @@ class FrontEndTests(TensorSuite, official=True):
         """Arithmetic, slices, index arrays and masks, assignment and conversion to Python."""
         self.need_values(harness)
         x = self.maker(harness)(3, 4)
-        n = np.arange(12, dtype=np.float32).reshape(3, 4)
+        n: Any = np.arange(12, dtype=np.float32).reshape(3, 4)
         assert ((x * 2 - 1) / 4).tolist() == ((n * 2 - 1) / 4).tolist()
         assert x[1:, ::-2].tolist() == n[1:, ::-2].tolist()
         assert x[[2, 0], 1].tolist() == n[[2, 0], 1].tolist()

@@ -50,7 +50,7 @@ class ValueSemanticsTests(TensorSuite, official=True):
     def test_from_host_reads_any_buffer(self, harness: Harness, source: str) -> None:
         """Read-only and writable memory, of any format, at any alignment."""
         self.need_values(harness)
-        data = COUNT.astype(np.float32)
+        data: Any = COUNT.astype(np.float32)
         views = {
             "bytes": memoryview(data.tobytes()),
             "bytearray": memoryview(bytearray(data.tobytes())),
