@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from fl_tensor.errors import ArgumentError
 from fl_tensor.roles import Scalar
 
 Value = NumpyAdapter
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = np.ndarray[Any, Any]
 
 # What floating arithmetic gives at its edges (inf, NaN) is the specified result, not news.
 _quiet = np.errstate(all="ignore")

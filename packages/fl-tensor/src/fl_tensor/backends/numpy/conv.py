@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fl_tensor.backends.numpy import memory
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = np.ndarray[Any, Any]
 
 #: Bytes of unfolded patches that are made at a time.
 PATCH_BYTES = 4 << 20

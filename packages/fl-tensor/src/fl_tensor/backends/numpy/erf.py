@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-Float64 = np.ndarray[Any, np.dtype[np.float64]]
+Float64: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 _STEP = 1.0 / 128
 _END = 6.0  # erf(6) is 1 in float64
