@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import fl_tensor.functions as functions
-from fl_tensor import frontend, special
+from fl_tensor import arguments, frontend, special
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
@@ -38,7 +38,6 @@ class Array:
     # ---- what a subclass gives ---------------------------------------------------------------
 
     if TYPE_CHECKING:
-
         _backend: TensorBackend
 
         @property
@@ -270,7 +269,7 @@ class Array:
         return other if other is NotImplemented else functions.not_equal(self, other)
 
     def _comparable(self, other: object) -> Any:
-        if isinstance(other, (Array, *frontend.SCALARS)):
+        if isinstance(other, (Array, *arguments.SCALARS)):
             return other
         from fl_tensor.creation import asarray
 

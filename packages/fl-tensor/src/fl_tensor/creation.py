@@ -9,12 +9,12 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import dispatch, dtypes, frontend
+from fl_tensor import arguments, dispatch, dtypes, frontend
+from fl_tensor.arguments import shape_of
 from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, ShapeError
-from fl_tensor.frontend import shape_of
 from fl_tensor.tensor import _FORMATS, Tensor
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _supported(dtype: DType, backend: TensorBackend) -> DType:
 
 
 def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBackend) -> Tensor:
-    if isinstance(obj, frontend.SCALARS):
+    if isinstance(obj, arguments.SCALARS):
         dtype = wanted or dtypes.dtype(type(obj))
         return full((), obj, dtype, place, backend)
     if not isinstance(obj, (list, tuple, range)):
@@ -90,7 +90,7 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
         from fl_tensor import functions
 
         return functions.stack([asarray(o, None, place, backend) for o in obj])
-    if len(obj) and not isinstance(obj[0], frontend.SCALARS) and _buffer(obj[0]) is not None:
+    if len(obj) and not isinstance(obj[0], arguments.SCALARS) and _buffer(obj[0]) is not None:
         from fl_tensor import functions
 
         return functions.stack([asarray(o, None, place, backend) for o in obj])
@@ -128,8 +128,8 @@ def _from_lists(
     shape = tuple(_nested_shape(obj))
     flat = list(_flatten(obj, shape))
     kinds = {type(v) for v in flat}
-    if not kinds <= set(frontend.SCALARS):
-        flat = [v if type(v) in frontend.SCALARS else _number(v) for v in flat]
+    if not kinds <= set(arguments.SCALARS):
+        flat = [v if type(v) in arguments.SCALARS else _number(v) for v in flat]
         kinds = {type(v) for v in flat}
     order = (bool, int, float, complex)
     found = max(kinds, key=order.index, default=float)
@@ -149,7 +149,7 @@ def _number(value: Any) -> Any:
         number = value.item()
     except (AttributeError, TypeError, ValueError):
         number = None
-    if type(number) not in frontend.SCALARS:
+    if type(number) not in arguments.SCALARS:
         raise DTypeError(f"[asarray] found a {type(value).__name__}: expected numbers")
     return number
 
@@ -237,7 +237,7 @@ def full(
     an integer dtype is truncated; DTypeError for an integer that does not fit."""
     backend, place = _place(device, backend)
     kind = dtypes.dtype(type(value) if dtype is None else dtype)
-    value = frontend.scalar("full", value, kind)
+    value = arguments.scalar("full", value, kind)
     made = dispatch.ops_for(backend).full(
         shape_of("full", shape), value, _supported(kind, backend), place
     )
@@ -293,7 +293,7 @@ def arange(
     count = math.ceil((stop - start) / step)
     if kind.is_integer and count > 0:
         for end in (start, start + (count - 1) * step):
-            frontend.scalar("arange", end, kind)
+            arguments.scalar("arange", end, kind)
     ops = dispatch.ops_for(backend)
     return Tensor(ops.arange(start, stop, step, _supported(kind, backend), place), backend)
 
@@ -302,7 +302,7 @@ def _bound(value: Any) -> int | float:
     # An int stays one, whatever its class; all else is a finite float.
     with contextlib.suppress(TypeError):
         return operator.index(value)
-    number = frontend.float_of("arange", value, "bound")
+    number = arguments.float_of("arange", value, "bound")
     if not math.isfinite(number):
         raise ArgumentError(f"[arange] {number}: start, stop and step must be finite")
     return number
@@ -317,7 +317,7 @@ def linspace(
     endpoint: bool = True,
 ) -> Tensor:
     """``num`` evenly spaced numbers from ``start`` to ``stop`` (included with ``endpoint``)."""
-    num = frontend.int_of("linspace", num, "num")
+    num = arguments.int_of("linspace", num, "num")
     if num < 0:
         raise ArgumentError(f"[linspace] num {num}: may not be negative")
     gaps = max(num - 1 if endpoint else num, 1)

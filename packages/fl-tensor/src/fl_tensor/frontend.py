@@ -1,13 +1,13 @@
-"""What happens between a public function and the operation: conversion, promotion, axes, errors."""
+"""What happens between a public function and the operation: conversion, promotion, errors."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import fl_tensor.array as array
 from fl_tensor import dispatch, dtypes
+from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import (
     ArgumentError,
@@ -15,13 +15,11 @@ from fl_tensor.errors import (
     DTypeError,
     FlError,
     NoDataError,
-    ShapeError,
 )
 
 #: A Tensor or Variable, a Python scalar, nested lists, or anything with a buffer or DLPack.
 ArrayLike: TypeAlias = Any
 
-SCALARS = (bool, int, float, complex)
 # Kinds of dtype that an operand of a role has without being cast.
 _KINDS = {"A": "biufc", "P": "biufc", "N": "iufc", "F": "fc", "I": "biu"}
 
@@ -204,82 +202,3 @@ def _common(
     if role == "I" and not (common.is_integer or common.kind == "b"):
         raise DTypeError(f"[{op}] operands are {common}: expected integers or bools")
     return common
-
-
-def scalar(op: str, value: Any, dtype: DType) -> Any:
-    """A number as the Python scalar of a dtype's kind; floats truncate towards zero for integers.
-    Raises DTypeError for what the dtype cannot hold."""
-    try:
-        if value is None or isinstance(value, (str, bytes)):
-            raise TypeError("not a number")
-        if dtype.is_floating:
-            return float(value)
-        if dtype.kind in "bc":
-            return bool(value) if dtype.kind == "b" else complex(value)
-        number = int(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DTypeError(f"[{op}] the value {value!r} does not fit {dtype}: {error}") from None
-    dtypes.result_for_scalar(dtype, number, op)
-    return number
-
-
-def int_of(op: str, value: Any, name: str) -> int:
-    """An argument that is one int. Raises DTypeError."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise DTypeError(f"[{op}] {name} {value!r}: expected an int") from None
-
-
-def is_single(value: Any) -> bool:
-    """Whether an argument is one thing and no sequence: numbers, strings, arrays without axes."""
-    return (
-        not hasattr(value, "__iter__")
-        or isinstance(value, str)
-        or getattr(value, "shape", None) == ()
-    )
-
-
-def ints_of(op: str, value: Any, name: str) -> tuple[int, ...]:
-    """An argument that is one int or several, as a tuple. Raises DTypeError."""
-    try:
-        return tuple(operator.index(n) for n in ((value,) if is_single(value) else value))
-    except TypeError:
-        raise DTypeError(f"[{op}] {name} {value!r}: expected ints") from None
-
-
-def float_of(op: str, value: Any, name: str) -> float:
-    """An argument that is a number. Raises DTypeError."""
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise DTypeError(f"[{op}] {name} {value!r}: expected a number") from None
-
-
-def axis_of(op: str, axis: int, shape: Sequence[int], name: str = "axis") -> int:
-    """``axis`` counted from the front. Raises ShapeError (a ValueError) when out of range."""
-    number = int_of(op, axis, name)
-    if not -len(shape) <= number < len(shape):
-        raise ShapeError(
-            f"[{op}] x {tuple(shape)}: {name} {number} is out of range for {len(shape)} axes"
-        )
-    return number % len(shape)
-
-
-def axes(op: str, axis: int | Sequence[int] | None, shape: Sequence[int]) -> tuple[int, ...]:
-    """Axes counted from the front, in increasing order; None means all. Duplicates are refused."""
-    if axis is None:
-        return tuple(range(len(shape)))
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    found = [axis_of(op, a, shape) for a in given]
-    if len(set(found)) != len(found):
-        raise ShapeError(f"[{op}] x {tuple(shape)}: axis {tuple(given)} names one axis twice")
-    return tuple(sorted(found))
-
-
-def shape_of(op: str, shape: int | Sequence[int]) -> tuple[int, ...]:
-    """A shape as a tuple of non-negative ints. Raises ShapeError or DTypeError."""
-    found = ints_of(op, shape, "shape")
-    if any(n < 0 for n in found):
-        raise ShapeError(f"[{op}] shape {found}: sizes may not be negative")
-    return found

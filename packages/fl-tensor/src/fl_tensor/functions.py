@@ -9,19 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor import dtypes
+from fl_tensor.arguments import axes, axis_of, float_of, int_of, shape_of
 from fl_tensor.dtypes import DType
 from fl_tensor.frontend import (
     ArrayLike,
-    axes,
-    axis_of,
     binary,
-    float_of,
-    int_of,
     operands_of,
     prepare_all,
     raw,
     run,
-    shape_of,
     unary,
 )
 

@@ -6,7 +6,7 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fl_tensor import dtypes, frontend, functions, rules, special
+from fl_tensor import arguments, dtypes, frontend, functions, rules, special
 from fl_tensor.array import Array
 from fl_tensor.errors import DTypeError, IndexingError, ShapeError
 
@@ -87,8 +87,8 @@ def _positions(x: Tensor) -> Any:
 
 
 def _operand(x: Tensor, value: Any) -> Any:
-    if isinstance(value, frontend.SCALARS):
-        return x._constant(frontend.scalar("setitem", value, x.dtype), x.dtype)
+    if isinstance(value, arguments.SCALARS):
+        return x._constant(arguments.scalar("setitem", value, x.dtype), x.dtype)
     if isinstance(value, Array) and value._priority > x._priority:
         raise DTypeError(
             f"[setitem] x is a {type(x).__name__} and cannot hold a {type(value).__name__}: assign "

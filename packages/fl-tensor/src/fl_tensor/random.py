@@ -9,11 +9,12 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from fl_tensor import dispatch, dtypes, functions, special
+from fl_tensor.arguments import int_of, scalar, shape_of
 from fl_tensor.creation import DeviceLike, DTypeLike, _place
 from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
-from fl_tensor.frontend import cast, int_of, scalar, shape_of
+from fl_tensor.frontend import cast
 from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:

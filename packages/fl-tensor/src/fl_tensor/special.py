@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import dtypes, frontend, rules
+from fl_tensor import arguments, dtypes, frontend, rules
+from fl_tensor.arguments import axes, axis_of, shape_of
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from fl_tensor.frontend import ArrayLike, axes, axis_of, operands_of, run, shape_of
+from fl_tensor.frontend import ArrayLike, operands_of, run
 
 __all__ = [
     "avg_pool",
@@ -46,7 +47,7 @@ def cast(x: ArrayLike, dtype: DType | str) -> Any:
 def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
     """The same elements in C order in another shape; one size may be -1 (what is left over)."""
     (x,) = operands_of("reshape", "A", x)
-    sizes = list(frontend.ints_of("reshape", shape, "shape"))
+    sizes = list(arguments.ints_of("reshape", shape, "shape"))
     if sizes.count(-1) == 1:
         known = math.prod(n for n in sizes if n != -1)
         if known == 0 or x.size % known:
@@ -64,7 +65,7 @@ def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
 def permute(x: ArrayLike, axes: Sequence[int]) -> Any:
     """Axis i of the result is axis ``axes[i]`` of ``x``."""
     (x,) = operands_of("permute", "A", x)
-    given = frontend.ints_of("permute", axes, "axes")
+    given = arguments.ints_of("permute", axes, "axes")
     order = tuple(axis_of("permute", a, x.shape) for a in given)
     if sorted(order) != list(range(x.ndim)):
         raise ShapeError(f"[permute] x {x.shape}: {given} does not name each axis once")
@@ -89,8 +90,8 @@ def split(x: ArrayLike, sizes: int | Sequence[int], axis: int = 0) -> list[Any]:
     """Consecutive parts along ``axis``: of the given sizes, or that many equal ones."""
     (x,) = operands_of("split", "A", x)
     axis = axis_of("split", axis, x.shape)
-    given = frontend.ints_of("split", sizes, "sizes")
-    if frontend.is_single(sizes):
+    given = arguments.ints_of("split", sizes, "sizes")
+    if arguments.is_single(sizes):
         (parts,) = given
         if parts < 1 or x.shape[axis] % parts:
             raise ShapeError(
@@ -108,7 +109,7 @@ def pad(x: ArrayLike, widths: Pairs, value: Any = 0) -> Any:
     if any(n < 0 for pair in pairs for n in pair):
         raise ShapeError(f"[pad] x {x.shape}: widths {pairs} may not be negative")
     low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
-    value = frontend.scalar("pad", value, x.dtype)
+    value = arguments.scalar("pad", value, x.dtype)
     return run("pad", x, x._raw, low, high, (0,) * x.ndim, value)
 
 
@@ -258,7 +259,7 @@ def conv(
         _pairs("conv", padding, n, "padding"),
         _per_axis("conv", input_dilation, n, "input_dilation"),
         _per_axis("conv", kernel_dilation, n, "kernel_dilation"),
-        frontend.int_of("conv", groups, "groups"),
+        arguments.int_of("conv", groups, "groups"),
     )
 
 
@@ -304,8 +305,8 @@ def broadcast_arrays(*xs: ArrayLike) -> list[Any]:
 
 
 def _per_axis(op: str, value: int | Sequence[int], n: int, name: str) -> tuple[int, ...]:
-    found = frontend.ints_of(op, value, name)
-    if frontend.is_single(value):
+    found = arguments.ints_of(op, value, name)
+    if arguments.is_single(value):
         return found * n
     if len(found) != n:
         raise ShapeError(
@@ -315,13 +316,13 @@ def _per_axis(op: str, value: int | Sequence[int], n: int, name: str) -> tuple[i
 
 
 def _pairs(op: str, value: Any, n: int, name: str) -> tuple[tuple[int, int], ...]:
-    if frontend.is_single(value):
-        number = frontend.int_of(op, value, name)
+    if arguments.is_single(value):
+        number = arguments.int_of(op, value, name)
         return ((number, number),) * n
     given = list(value)
-    alone = [frontend.is_single(v) for v in given]
+    alone = [arguments.is_single(v) for v in given]
     pairs = [
-        frontend.ints_of(op, v, name) * (2 if one else 1)
+        arguments.ints_of(op, v, name) * (2 if one else 1)
         for v, one in zip(given, alone, strict=True)
     ]
     if name == "widths" and alone == [True, True]:
