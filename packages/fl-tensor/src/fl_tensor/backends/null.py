@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
-from fl_tensor import dtypes, rules
+from fl_tensor import dispatch, dtypes, rules
 from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
@@ -47,6 +47,11 @@ def _elementwise(rule: Callable[..., rules.Spec], op: str) -> Any:
     return operation
 
 
+def _elsewhere() -> str:
+    others = [name for name in dispatch.available_backends() if name != "null"]
+    return f"such as ft.use({others[0]!r})" if others else "and install one"
+
+
 def _selection(op: str) -> Any:
     def operation(self: NullBackend, x: Any, axis: Any, keepdims: bool = False) -> NullAdapter:
         axes = axis if isinstance(axis, tuple) else (axis,)
@@ -82,10 +87,16 @@ class NullBackend(TensorBackend):
         return NullAdapter(rules.Spec(tuple(arguments.shape), arguments.dtype, arguments.device))
 
     def to_host(self, x: Any) -> NoReturn:
-        raise NoDataError(f"backend 'null' has no data: only the shape {x.shape} of {x.dtype}")
+        raise NoDataError(
+            f"backend 'null' has no data, only the shape {x.shape} of {x.dtype}: choose a backend "
+            f"that computes, {_elsewhere()}"
+        )
 
     def nonzero(self, x: Any) -> NoReturn:
-        raise NoDataError("backend 'null' cannot tell how many elements are not zero")
+        raise NoDataError(
+            f"backend 'null' cannot tell how many elements are not zero: choose a backend that "
+            f"computes, {_elsewhere()}"
+        )
 
     full = _ruled(rules.full)
     arange = _ruled(rules.arange)
