@@ -132,3 +132,12 @@ def test_pad_collate_tells_the_lengths_on_request():
 def test_pad_collate_needs_the_same_number_of_axes():
     with pytest.raises(data.DataError, match=r"field 0 .* \[1, 2\] axes"):
         data.pad_collate()([(ft.zeros((2,)),), (ft.zeros((2, 2)),)])
+
+
+def test_pad_to_appends_and_never_cuts():
+    x = ft.asarray([[1, 2], [3, 4]])
+    assert data.pad_to(x, (3, 3), fill=9).tolist() == [[1, 2, 9], [3, 4, 9], [9, 9, 9]]
+    assert data.pad_to(x, (2, 2)).tolist() == x.tolist()
+    for shape in ((2, 1), (2,), (2, 2, 1)):
+        with pytest.raises(data.DataError, match=r"\[pad_to\] \(2, 2\) cannot be padded"):
+            data.pad_to(x, shape)

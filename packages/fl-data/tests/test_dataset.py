@@ -120,3 +120,12 @@ def test_import_is_light():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_check_indices_counts_from_the_front_and_names_what_is_outside():
+    assert list(data.check_indices([2, -1, 0], 3, "here")) == [2, 2, 0]
+    assert data.check_indices(range(3), 3, "here") == range(3)
+    assert list(data.check_indices([], 0, "here")) == []
+    for outside in ([3], [0, -4], range(4)):
+        with pytest.raises(data.SampleIndexError, match="here.*out of range for 3"):
+            data.check_indices(outside, 3, "here")

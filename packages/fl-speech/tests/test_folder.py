@@ -106,3 +106,10 @@ def test_spoken_digits(recordings):
     batch = data.Transform(data.Batch(data.Shuffle(ds, seed=1), 16), features, None)[0]
     assert batch[0].shape == (16, 1, 48, 40)
     assert ft.all(ft.isfinite(batch[0])).item()
+
+
+def test_fit_length_cuts_or_pads_the_last_axis():
+    x = ft.asarray([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    assert speech.fit_length(x, 2).tolist() == [[1, 2], [4, 5]]
+    assert speech.fit_length(x, 4).tolist() == [[1, 2, 3, 0], [4, 5, 6, 0]]
+    assert speech.fit_length(x, 3).tolist() == x.tolist()

@@ -11,14 +11,13 @@ import pytest
 import fl_tensor as ft
 
 
-def test_bits_are_numpys_philox():
-    # NumPy's generator counts before it draws, so its first block is that of counter 1.
-    reference = np.random.Philox(key=0x1234_5678_9ABC)
-    assert reference.state["bit_generator"] == "Philox"
+@pytest.mark.parametrize("offset", range(9))
+def test_a_draw_may_begin_at_any_word_of_the_stream(offset):
     ops = ft.current_backend()
-    words = ft.Tensor(ops.random_bits(7, 0, (8,), ft.CPU), ops).tolist()
-    again = ft.Tensor(ops.random_bits(7, 5, (3,), ft.CPU), ops).tolist()
-    assert words[5:] == again
+    stream = ft.Tensor(ops.random_bits(7, 0, (20,), ft.CPU), ops).tolist()
+    part = ft.Tensor(ops.random_bits(7, offset, (2, 5), ft.CPU), ops).flatten().tolist()
+    assert part == stream[offset : offset + 10]
+    assert len(set(stream)) == 20
 
 
 def test_known_answer_of_the_philox_paper():

@@ -199,6 +199,8 @@ def test_creation():
     assert ft.arange(3, 3).tolist() == []
     assert ft.linspace(0, 1, 5).tolist() == [0, 0.25, 0.5, 0.75, 1]
     assert ft.zeros_like(ft.ones((2,), dtype="int8")).dtype is ft.int8
+    filled = ft.full_like(ft.zeros((1, 2), dtype="uint8"), 7)
+    assert (filled.dtype, filled.tolist()) == (ft.uint8, [[7, 7]])
     ij = ft.meshgrid([1, 2], [3, 4, 5], indexing="ij")
     assert [g.tolist() for g in ij] == [[[1, 1, 1], [2, 2, 2]], [[3, 4, 5], [3, 4, 5]]]
     assert [g.shape for g in ft.meshgrid([1, 2], [3, 4, 5])] == [(3, 2), (3, 2)]

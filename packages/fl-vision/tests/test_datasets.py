@@ -18,6 +18,7 @@ from fl_vision import (
     DataOptions,
     ExtraMissingError,
     UsageError,
+    dataset_names,
     load_dataset,
     stratified_split,
 )
@@ -25,6 +26,10 @@ from fl_vision.datasets import mnist
 from fl_vision.download import download
 
 DigitsWriter = Callable[..., None]
+
+
+def test_the_built_in_names() -> None:
+    assert {"digits", "mnist", "folder"} <= set(dataset_names())
 
 
 def test_unknown_names_list_the_known() -> None:
