@@ -84,7 +84,7 @@ class _Method:
 
 
 def _specs() -> dict[str, contract.OpSpec]:
-    return {op.name: op for op in (*contract.PRIMITIVES, *contract.DERIVED)}
+    return {op.name: op for op in contract.OPERATIONS}
 
 
 def _make(name: str) -> Any:

@@ -61,9 +61,11 @@ from fl_tensor.dtypes import uint32 as uint32
 from fl_tensor.dtypes import uint64 as uint64
 from fl_tensor.errors import ArgumentError as ArgumentError
 from fl_tensor.errors import BackendError as BackendError
+from fl_tensor.errors import CapabilityError as CapabilityError
 from fl_tensor.errors import DTypeError as DTypeError
 from fl_tensor.errors import FlError as FlError
 from fl_tensor.errors import IndexingError as IndexingError
+from fl_tensor.errors import LinAlgError as LinAlgError
 from fl_tensor.errors import ShapeError as ShapeError
 from fl_tensor.functions import *  # noqa: F403 - generated, with an explicit __all__
 from fl_tensor.random import Generator as Generator
@@ -75,16 +77,19 @@ from fl_tensor.random import set_default_generator as set_default_generator
 from fl_tensor.special import avg_pool as avg_pool
 from fl_tensor.special import broadcast_arrays as broadcast_arrays
 from fl_tensor.special import cast as cast
+from fl_tensor.special import conj as conj
 from fl_tensor.special import conv as conv
 from fl_tensor.special import cross_entropy as cross_entropy
 from fl_tensor.special import embedding as embedding
 from fl_tensor.special import flip as flip
 from fl_tensor.special import gather as gather
+from fl_tensor.special import imag as imag
 from fl_tensor.special import matmul as matmul
 from fl_tensor.special import max_pool as max_pool
 from fl_tensor.special import nonzero as nonzero
 from fl_tensor.special import pad as pad
 from fl_tensor.special import permute as permute
+from fl_tensor.special import real as real
 from fl_tensor.special import reshape as reshape
 from fl_tensor.special import scatter as scatter
 from fl_tensor.special import split as split

@@ -20,8 +20,10 @@ HEADER = (
 SPECIAL = frozenset(
     "full arange from_host to_host random_bits uniform normal reshape permute pad slice gather "
     "scatter slice_update nonzero matmul cast split where conv max_pool avg_pool squeeze "
-    "flip take_along_axis embedding cross_entropy".split()
+    "flip take_along_axis embedding cross_entropy real imag conj".split()
 )
+#: Their public functions are in modules of their own, ``ft.linalg`` and ``ft.fft``.
+APART = frozenset({"linalg", "fft"})
 
 PUBLIC_TYPES = {
     "Axis": "int",
@@ -81,7 +83,7 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "    unary,",
         ")\n",
     ]
-    specs = [op for op in operations if op.name not in SPECIAL]
+    specs = [op for op in operations if op.name not in SPECIAL and op.capability not in APART]
     lines += ["__all__ = ["] + [f'    "{name}",' for name in sorted(op.name for op in specs)]
     lines += ["]\n\n"]
     for op in specs:

@@ -25,6 +25,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
+from fl_tensor.capabilities import OptionalOps
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.device import Device
 from fl_tensor.dtypes import REQUIRED, DType
@@ -49,14 +50,14 @@ class TensorAdapter(ABC):
     def device(self) -> Device: ...
 
 
-class TensorBackend(DerivedOps, ABC):
+class TensorBackend(DerivedOps, OptionalOps, ABC):
     """Operations on adapters. Subclass, state ``CONTRACT`` in your class, write the first block."""
 
     CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
     name: ClassVar[str]
     #: The dtypes the backend computes in; at least ``fl_tensor.dtypes.REQUIRED``.
     dtypes: ClassVar[frozenset[DType]] = REQUIRED
-    #: Named optional parts that the backend implements.
+    #: The optional parts (``fl_tensor.capabilities``) that the backend implements.
     capabilities: ClassVar[frozenset[str]] = frozenset()
     #: True when the backend itself refuses shapes that do not fit (the front end then skips its
     #: check).

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_tensor import derived
+from fl_tensor.capabilities import OptionalOps
 
 FOLDER = Path(__file__).parent
 ARRAY_ROLES = frozenset("APNFI")
@@ -25,12 +26,13 @@ ARRAY_ROLES = frozenset("APNFI")
 
 @dataclass(frozen=True)
 class OpSpec:
-    """One operation: its name, ``kind`` ("required" or "derived") and the function that defines
-    it."""
+    """One operation: its name, ``kind`` ("required", "derived" or "optional"), the function that
+    defines it, and the capability that a backend needs for it, if any."""
 
     name: str
     kind: str
     function: Callable[..., Any]
+    capability: str | None = None
 
     @cached_property
     def parameters(self) -> list[inspect.Parameter]:
@@ -64,7 +66,7 @@ def is_sequence(parameter: inspect.Parameter) -> bool:
 
 def _derived() -> tuple[OpSpec, ...]:
     return tuple(
-        OpSpec(name, "derived", getattr(module, name))
+        OpSpec(name, "derived", getattr(module, name), getattr(module, "CAPABILITY", None))
         for module in derived.MODULES
         for name in module.__all__
     )
@@ -81,23 +83,35 @@ def _primitives() -> tuple[OpSpec, ...]:
 
 
 DERIVED: tuple[OpSpec, ...] = _derived()
+OPTIONAL: tuple[OpSpec, ...] = tuple(
+    OpSpec(name, "optional", function, function.capability)
+    for name, function in vars(OptionalOps).items()
+    if hasattr(function, "capability")
+)
 
 
 def __getattr__(name: str) -> tuple[OpSpec, ...]:
     # Read late: the generator has to run when derived_ops.py, which the backend inherits, is stale.
     if name == "PRIMITIVES":
         return _primitives()
+    if name == "OPERATIONS":
+        return (*_primitives(), *DERIVED, *OPTIONAL)
     raise AttributeError(name)
 
 
 def manifest() -> dict[str, Any]:
-    """The pinned contract: operation -> signature, kind, since."""
+    """The pinned contract: operation -> signature, kind, capability, since."""
     from fl_memory import contract as pinned
     from fl_tensor.backend import TensorBackend
 
     operations = {
-        op.name: {"signature": op.signature, "kind": op.kind, "capability": None, "since": "1.0"}
-        for op in (*_primitives(), *DERIVED)
+        op.name: {
+            "signature": op.signature,
+            "kind": op.kind,
+            "capability": op.capability,
+            "since": "1.0",
+        }
+        for op in (*_primitives(), *DERIVED, *OPTIONAL)
     }
     version = pinned.Version(*TensorBackend.CONTRACT)
     return pinned.pin("tensor", version, operations)
@@ -110,7 +124,7 @@ def generated() -> dict[Path, str]:
 
     return {
         FOLDER / "derived_ops.py": _codegen.derived_ops(DERIVED),
-        FOLDER / "functions.py": _codegen.functions((*_primitives(), *DERIVED)),
+        FOLDER / "functions.py": _codegen.functions((*_primitives(), *DERIVED, *OPTIONAL)),
         FOLDER / "contracts" / "tensor-1.0.json": pinned.dumps(manifest()),
     }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_memory.contract import Version
 from fl_memory.plugins import Registry
+from fl_tensor.capabilities import OptionalOps
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.errors import ArgumentError, BackendError
 
@@ -91,9 +92,13 @@ def primitive_names() -> frozenset[str]:
     return TensorBackend.__abstractmethods__ - {"devices", "synchronize"}
 
 
+def optional_names() -> frozenset[str]:
+    return frozenset(n for n, f in vars(OptionalOps).items() if hasattr(f, "capability"))
+
+
 def operation_names() -> frozenset[str]:
     derived = {name for name in vars(DerivedOps) if not name.startswith("_")}
-    return primitive_names() | derived
+    return primitive_names() | derived | optional_names()
 
 
 class Layer(DerivedOps):
@@ -102,7 +107,7 @@ class Layer(DerivedOps):
 
     def __init__(self, inner: Any, replacements: dict[str, Callable[..., Any]]) -> None:
         self.inner = inner
-        for name in primitive_names() | {"constant"}:
+        for name in primitive_names() | optional_names() | {"constant", "scalar"}:
             setattr(self, name, getattr(inner, name))
         # Derived operations that a block further out replaced stay replaced in all inner ones.
         self.derived_replacements: dict[str, Callable[..., Any]] = (

@@ -25,5 +25,13 @@ class BackendError(FlError, RuntimeError):
     """Operands of different backends, or a backend that cannot be used here."""
 
 
+class CapabilityError(BackendError):
+    """An optional operation that the backend does not offer."""
+
+
+class LinAlgError(FlError, ValueError):
+    """A matrix that the factorisation does not exist for."""
+
+
 class NoDataError(BackendError):
     """An answer that needs data was asked of a backend that has shapes alone."""

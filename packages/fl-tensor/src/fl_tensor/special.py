@@ -16,16 +16,19 @@ __all__ = [
     "avg_pool",
     "broadcast_arrays",
     "cast",
+    "conj",
     "conv",
     "cross_entropy",
     "embedding",
     "flip",
     "gather",
+    "imag",
     "matmul",
     "max_pool",
     "nonzero",
     "pad",
     "permute",
+    "real",
     "reshape",
     "scatter",
     "split",
@@ -42,6 +45,27 @@ def cast(x: ArrayLike, dtype: DType | str) -> Any:
     (x,) = operands_of("cast", "A", x)
     made = frontend.cast(x, dtypes.dtype(dtype))
     return frontend.same_value(x) if made is x else made
+
+
+def real(x: ArrayLike) -> Any:
+    """Real part; ``x`` itself where it is real."""
+    (x,) = operands_of("real", "A", x)
+    return run("real", x, x._raw) if x.dtype.kind == "c" else frontend.same_value(x)
+
+
+def imag(x: ArrayLike) -> Any:
+    """Imaginary part; zeros where ``x`` is real."""
+    (x,) = operands_of("imag", "A", x)
+    if x.dtype.kind == "c":
+        return run("imag", x, x._raw)
+    zero = x._constant(arguments.scalar("imag", 0, x.dtype), x.dtype)
+    return run("broadcast_to", x, zero._raw, x.shape)
+
+
+def conj(x: ArrayLike) -> Any:
+    """Complex conjugate; ``x`` itself where it is real."""
+    (x,) = operands_of("conj", "A", x)
+    return run("conj", x, x._raw) if x.dtype.kind == "c" else frontend.same_value(x)
 
 
 def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
