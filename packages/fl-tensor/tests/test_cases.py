@@ -13,7 +13,7 @@ from fl_tensor.testing.hostdata import decode, encode, round_to
 from fl_tensor.testing.opcase import BROADCAST, EMPTY, LABELS, NON_CONTIGUOUS, PLAIN, ZERO_D
 from fl_tensor.testing.references import philox, windows
 
-OPERATIONS = (*contract.PRIMITIVES, *contract.DERIVED)
+OPERATIONS = contract.OPERATIONS
 #: Which dtype kinds each role of a parameter admits; complex is optional everywhere.
 KINDS = {"A": "biuf", "P": "biuf", "N": "iuf", "F": "f", "I": "biu"}
 #: Rows with fewer kinds than their operands' role: shifts and labels of bool mean nothing, float

@@ -101,7 +101,7 @@ def test_dtype_reads_what_prints_as_one():
 
 def array_functions(count):
     """Names of the public functions that take ``count`` arrays and nothing else."""
-    for op in (*contract.PRIMITIVES, *contract.DERIVED):
+    for op in contract.OPERATIONS:
         arrays = [p for p in op.parameters if contract.role(p) and not contract.is_sequence(p)]
         if len(arrays) == len(op.parameters) == count and hasattr(ft, op.name):
             yield op.name
