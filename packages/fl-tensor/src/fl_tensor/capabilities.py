@@ -56,8 +56,8 @@ class OptionalOps:
 
     @_optional("linalg")
     def cholesky(self, x: F, upper: bool = False) -> A:
-        """Lower triangular L with ``L @ L^H = x`` (..., n, n), or upper U with ``U^H @ U = x``. Only
-        the triangle asked for is read. Raises LinAlgError if ``x`` is not positive definite."""
+        """Lower triangular L with ``L @ L^H = x`` (..., n, n), or upper U with ``U^H @ U = x``.
+        Only that triangle is read. Raises LinAlgError if ``x`` is not positive definite."""
 
     @_optional("linalg")
     def qr(self, x: F, mode: str = "reduced") -> tuple[A, A]:
@@ -107,4 +107,5 @@ class OptionalOps:
 
     @_optional("fft")
     def irfft(self, x: A, n: int, axis: Axis) -> A:
-        """Inverse of ``rfft``: ``n`` real elements from ``n // 2 + 1`` complex ones, divided by n."""
+        """Inverse of ``rfft``: ``n`` real elements from ``n // 2 + 1`` complex ones, divided by
+        n."""
