@@ -119,3 +119,13 @@ def sum_dtype(x: DType) -> DType:
     """What sums and products of ``x`` are accumulated in: integers in int64 (uint64 stays), floats
     as they are."""
     return int64 if x.kind in "biu" and x is not uint64 else x
+
+
+def real_of(x: DType) -> DType:
+    """The dtype of the parts of a complex dtype; any other is its own."""
+    return {complex64: float32, complex128: float64}.get(x, x)
+
+
+def complex_of(x: DType) -> DType:
+    """The complex dtype that holds ``x``: of float64 complex128, of narrower ones complex64."""
+    return x if x.kind == "c" else complex128 if x is float64 else complex64

@@ -138,7 +138,8 @@ class OpCase:
                 integers and bool in their own dtype; gives an array or a tuple of arrays
     kinds       dtype kinds of the operands that vary: letters of ``"biufc"``
     result      dtype of the result: ``"same"`` as ``dtype``, a dtype name, ``"sum"`` (integers in
-                64 bits), or one of these per result, in a tuple
+                64 bits), ``"real"`` or ``"complex"`` (the counterpart of ``dtype``), or one of
+                these per result, in a tuple
     tolerance   see Tolerance
     since       contract version that introduced it
     capability  name of the capability that it needs, or None for all backends
