@@ -37,11 +37,11 @@ class Tape(DerivedOps):
 
     def constant(self, value: Any, like: Variable) -> Variable:
         """A 0-d value with the dtype and device of ``like``."""
-        return variable(self.base.constant(value, like._adapter), self.base, None)
+        return variable(ops_for(self.base).constant(value, like._adapter), self.base, None)
 
     def scalar(self, value: Any, dtype: Any, device: Any) -> Variable:
         """A 0-d value."""
-        return variable(self.base.scalar(value, dtype, device), self.base, None)
+        return variable(ops_for(self.base).scalar(value, dtype, device), self.base, None)
 
     def to_host(self, x: Variable) -> memoryview:
         return ops_for(self.base).to_host(x._adapter)

@@ -38,8 +38,6 @@ from fl_tensor.device import Device as Device
 from fl_tensor.dispatch import available_backends as available_backends
 from fl_tensor.dispatch import current_backend as current_backend
 from fl_tensor.dispatch import get_backend as get_backend
-from fl_tensor.dispatch import ops_for as ops_for
-from fl_tensor.dispatch import override as override
 from fl_tensor.dispatch import use as use
 from fl_tensor.dtypes import DType as DType
 from fl_tensor.dtypes import bfloat16 as bfloat16
@@ -96,4 +94,8 @@ from fl_tensor.special import split as split
 from fl_tensor.special import squeeze as squeeze
 from fl_tensor.special import take_along_axis as take_along_axis
 from fl_tensor.special import where as where
+from fl_tensor.stack import Operation as Operation
+from fl_tensor.stack import Wrapper as Wrapper
+from fl_tensor.stack import ops_for as ops_for
+from fl_tensor.stack import override as override
 from fl_tensor.tensor import Tensor as Tensor

@@ -57,10 +57,7 @@ class Array:
         raise TypeError(f"{type(self).__name__} does not define _tensor")
 
     def _constant(self, value: Any, dtype: DType) -> Self:
-        from fl_tensor.tensor import Tensor
-
-        backend = self._backend
-        return self._lift(Tensor(backend.scalar(value, dtype, self.device), backend))
+        return self._lift(self._tensor()._constant(value, dtype))
 
     # ---- what it is --------------------------------------------------------------------------
 

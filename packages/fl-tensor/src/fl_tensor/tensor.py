@@ -63,8 +63,7 @@ class Tensor(Array):
         return self
 
     def _constant(self, value: Any, dtype: DType) -> Tensor:
-        backend = self._backend
-        return Tensor(backend.scalar(value, dtype, self._raw.device), backend)
+        return Tensor(self._ops().scalar(value, dtype, self._raw.device), self._backend)
 
     @property
     def adapter(self) -> TensorAdapter:
