@@ -130,7 +130,7 @@ __all__ = [
 
 def broadcast_to(x: ArrayLike, shape: int | Sequence[int]) -> Any:
     """Repeat along new leading axes and axes of size 1."""
-    (_x,) = operands_of("broadcast_to", "A", x)
+    _x, = operands_of("broadcast_to", "A", x)
     return run("broadcast_to", _x, raw(_x), shape_of("broadcast_to", shape))
 
 
@@ -147,20 +147,20 @@ def concatenate(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
 
 def sort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Sorted values; NaN sorts as the largest value."""
-    (_x,) = operands_of("sort", "A", x)
+    _x, = operands_of("sort", "A", x)
     return run("sort", _x, raw(_x), axis_of("sort", axis, _x.shape), descending)
 
 
 def argsort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Positions that sort ``x``, int64, stable in both directions (equal elements keep
     order)."""
-    (_x,) = operands_of("argsort", "A", x)
+    _x, = operands_of("argsort", "A", x)
     return run("argsort", _x, raw(_x), axis_of("argsort", axis, _x.shape), descending)
 
 
 def cumulative_sum(x: ArrayLike, axis: int = -1) -> Any:
     """Inclusive running sum; dtype as ``sum``."""
-    (_x,) = operands_of("cumulative_sum", "N", x)
+    _x, = operands_of("cumulative_sum", "N", x)
     return run("cumulative_sum", _x, raw(_x), axis_of("cumulative_sum", axis, _x.shape))
 
 
@@ -331,31 +331,31 @@ def bitwise_right_shift(x: ArrayLike, y: ArrayLike) -> Any:
 
 def sum(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Sum over axes; bool and integers give int64 (uint64 stays), floats their own dtype."""
-    (_x,) = operands_of("sum", "A", x)
+    _x, = operands_of("sum", "A", x)
     return run("sum", _x, raw(_x), axes("sum", axis, _x.shape), keepdims)
 
 
 def prod(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Product over axes; dtype as ``sum``."""
-    (_x,) = operands_of("prod", "A", x)
+    _x, = operands_of("prod", "A", x)
     return run("prod", _x, raw(_x), axes("prod", axis, _x.shape), keepdims)
 
 
 def max(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Largest element over axes of non-zero size; NaN if there is one."""
-    (_x,) = operands_of("max", "P", x)
+    _x, = operands_of("max", "P", x)
     return run("max", _x, raw(_x), axes("max", axis, _x.shape), keepdims)
 
 
 def min(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Smallest element over axes of non-zero size; NaN if there is one."""
-    (_x,) = operands_of("min", "P", x)
+    _x, = operands_of("min", "P", x)
     return run("min", _x, raw(_x), axes("min", axis, _x.shape), keepdims)
 
 
 def argmax(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first maximum along an axis, int64; a NaN counts as the maximum."""
-    (_x,) = operands_of("argmax", "P", x)
+    _x, = operands_of("argmax", "P", x)
     return run("argmax", _x, raw(_x), axis_of("argmax", axis, _x.shape), keepdims)
 
 
@@ -408,7 +408,7 @@ def exp2(x: ArrayLike) -> Any:
 def gelu(x: ArrayLike, approximate: str = "none") -> Any:
     """x times the normal distribution function at x; ``approximate="tanh"`` for the tanh form.
     Hendrycks & Gimpel, 2016."""
-    (_x,) = operands_of("gelu", "F", x)
+    _x, = operands_of("gelu", "F", x)
     return run("gelu", _x, raw(_x), approximate)
 
 
@@ -530,19 +530,19 @@ def not_equal(x: ArrayLike, y: ArrayLike) -> Any:
 
 def all(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Whether every element over axes is non-zero; True over nothing."""
-    (_x,) = operands_of("all", "A", x)
+    _x, = operands_of("all", "A", x)
     return run("all", _x, raw(_x), axes("all", axis, _x.shape), keepdims)
 
 
 def any(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Whether any element over axes is non-zero; False over nothing."""
-    (_x,) = operands_of("any", "A", x)
+    _x, = operands_of("any", "A", x)
     return run("any", _x, raw(_x), axes("any", axis, _x.shape), keepdims)
 
 
 def argmin(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first minimum along an axis, int64; a NaN counts as the minimum."""
-    (_x,) = operands_of("argmin", "P", x)
+    _x, = operands_of("argmin", "P", x)
     return run("argmin", _x, raw(_x), axis_of("argmin", axis, _x.shape), keepdims)
 
 
@@ -550,31 +550,31 @@ def count_nonzero(
     x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False
 ) -> Any:
     """The number of non-zero elements over axes, int64."""
-    (_x,) = operands_of("count_nonzero", "A", x)
+    _x, = operands_of("count_nonzero", "A", x)
     return run("count_nonzero", _x, raw(_x), axes("count_nonzero", axis, _x.shape), keepdims)
 
 
 def cumulative_prod(x: ArrayLike, axis: int = -1) -> Any:
     """Inclusive running product; dtype as ``prod``. Hillis & Steele, 1986: log2(n) sweeps."""
-    (_x,) = operands_of("cumulative_prod", "N", x)
+    _x, = operands_of("cumulative_prod", "N", x)
     return run("cumulative_prod", _x, raw(_x), axis_of("cumulative_prod", axis, _x.shape))
 
 
 def log_softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``log(softmax(x))`` along ``axis``, without its underflow."""
-    (_x,) = operands_of("log_softmax", "F", x)
+    _x, = operands_of("log_softmax", "F", x)
     return run("log_softmax", _x, raw(_x), axis_of("log_softmax", axis, _x.shape))
 
 
 def logsumexp(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over axes without overflow; -inf over nothing."""
-    (_x,) = operands_of("logsumexp", "F", x)
+    _x, = operands_of("logsumexp", "F", x)
     return run("logsumexp", _x, raw(_x), axes("logsumexp", axis, _x.shape), keepdims)
 
 
 def mean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Arithmetic mean over axes; NaN over nothing."""
-    (_x,) = operands_of("mean", "F", x)
+    _x, = operands_of("mean", "F", x)
     return run("mean", _x, raw(_x), axes("mean", axis, _x.shape), keepdims)
 
 
@@ -583,7 +583,7 @@ def norm(
 ) -> Any:
     """Vector norm over axes: (sum |x|^ord)^(1/ord); ``inf`` the largest, ``-inf`` the smallest
     magnitude, 0 the count of non-zeros."""
-    (_x,) = operands_of("norm", "F", x)
+    _x, = operands_of("norm", "F", x)
     return run(
         "norm",
         _x,
@@ -596,7 +596,7 @@ def norm(
 
 def softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``exp(x)`` divided by its sum along ``axis``."""
-    (_x,) = operands_of("softmax", "F", x)
+    _x, = operands_of("softmax", "F", x)
     return run("softmax", _x, raw(_x), axis_of("softmax", axis, _x.shape))
 
 
@@ -607,7 +607,7 @@ def std(
     correction: float = 0.0,
 ) -> Any:
     """The square root of ``var``."""
-    (_x,) = operands_of("std", "F", x)
+    _x, = operands_of("std", "F", x)
     return run(
         "std",
         _x,
@@ -626,7 +626,7 @@ def var(
 ) -> Any:
     """Mean squared distance from the mean: the sum divided by ``n - correction`` (1 for the
     unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite."""
-    (_x,) = operands_of("var", "F", x)
+    _x, = operands_of("var", "F", x)
     return run(
         "var",
         _x,
@@ -639,13 +639,13 @@ def var(
 
 def expand_dims(x: ArrayLike, axis: int) -> Any:
     """A new axis of size 1 at position ``axis`` of the result."""
-    (_x,) = operands_of("expand_dims", "A", x)
+    _x, = operands_of("expand_dims", "A", x)
     return run("expand_dims", _x, raw(_x), axis_of("expand_dims", axis, (*_x.shape, 1)))
 
 
 def moveaxis(x: ArrayLike, source: int = -1, destination: int = -1) -> Any:
     """Axis ``source`` moved to position ``destination``; the others keep their order."""
-    (_x,) = operands_of("moveaxis", "A", x)
+    _x, = operands_of("moveaxis", "A", x)
     return run(
         "moveaxis",
         _x,
@@ -657,13 +657,13 @@ def moveaxis(x: ArrayLike, source: int = -1, destination: int = -1) -> Any:
 
 def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.float32) -> Any:
     """Integers (...) as rows (..., classes) with a single 1; out of range gives a row of zeros."""
-    (_x,) = operands_of("one_hot", "A", x)
+    _x, = operands_of("one_hot", "A", x)
     return run("one_hot", _x, raw(_x), int_of("one_hot", classes, "classes"), dtypes.dtype(dtype))
 
 
 def roll(x: ArrayLike, shift: int, axis: int = -1) -> Any:
     """Elements moved ``shift`` places along ``axis``; those that fall off come back in front."""
-    (_x,) = operands_of("roll", "A", x)
+    _x, = operands_of("roll", "A", x)
     return run("roll", _x, raw(_x), int_of("roll", shift, "shift"), axis_of("roll", axis, _x.shape))
 
 
@@ -675,7 +675,7 @@ def stack(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
 
 def swapaxes(x: ArrayLike, axis1: int = -1, axis2: int = -1) -> Any:
     """Two axes exchanged."""
-    (_x,) = operands_of("swapaxes", "A", x)
+    _x, = operands_of("swapaxes", "A", x)
     return run(
         "swapaxes",
         _x,
@@ -687,13 +687,13 @@ def swapaxes(x: ArrayLike, axis1: int = -1, axis2: int = -1) -> Any:
 
 def tile(x: ArrayLike, repeats: int | Sequence[int]) -> Any:
     """``x`` repeated ``repeats[i]`` times along axis i; missing leading axes count as 1."""
-    (_x,) = operands_of("tile", "A", x)
+    _x, = operands_of("tile", "A", x)
     return run("tile", _x, raw(_x), shape_of("tile", repeats))
 
 
 def topk(x: ArrayLike, k: int, axis: int = -1, largest: bool = True) -> Any:
     """The ``k`` largest (or smallest) values along ``axis`` in order, and their int64 positions."""
-    (_x,) = operands_of("topk", "A", x)
+    _x, = operands_of("topk", "A", x)
     return run(
         "topk",
         _x,
@@ -706,13 +706,13 @@ def topk(x: ArrayLike, k: int, axis: int = -1, largest: bool = True) -> Any:
 
 def tril(x: ArrayLike, k: int = 0) -> Any:
     """The lower triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
-    (_x,) = operands_of("tril", "A", x)
+    _x, = operands_of("tril", "A", x)
     return run("tril", _x, raw(_x), int_of("tril", k, "k"))
 
 
 def triu(x: ArrayLike, k: int = 0) -> Any:
     """The upper triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
-    (_x,) = operands_of("triu", "A", x)
+    _x, = operands_of("triu", "A", x)
     return run("triu", _x, raw(_x), int_of("triu", k, "k"))
 
 
