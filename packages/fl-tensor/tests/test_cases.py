@@ -24,7 +24,8 @@ NEED_AXES = {
     *("concatenate", "sort", "argsort", "nonzero", "cumulative_sum", "cumulative_prod", "argmax"),
     *("argmin", "matmul", "conv", "softmax", "log_softmax", "topk", "take_along_axis", "roll"),
     *("tril", "triu", "moveaxis", "swapaxes", "split", "layer_norm", "batch_norm", "max_pool"),
-    *("avg_pool", "dot", "outer", "linear", "arange"),
+    *("avg_pool", "dot", "outer", "linear", "arange", "vecdot", "cross", "diagonal", "trace"),
+    *("diag",),
 }
 #: Operations without array operands have no layout to vary.
 MADE_FROM_NOTHING = {"full", "arange", "from_host", "random_bits", "uniform", "normal"}

@@ -66,6 +66,10 @@ from fl_tensor.errors import IndexingError as IndexingError
 from fl_tensor.errors import LinAlgError as LinAlgError
 from fl_tensor.errors import ShapeError as ShapeError
 from fl_tensor.functions import *  # noqa: F403 - generated, with an explicit __all__
+from fl_tensor.products import cross as cross
+from fl_tensor.products import einsum as einsum
+from fl_tensor.products import tensordot as tensordot
+from fl_tensor.products import vecdot as vecdot
 from fl_tensor.random import Generator as Generator
 from fl_tensor.random import default_generator as default_generator
 from fl_tensor.random import rand as rand

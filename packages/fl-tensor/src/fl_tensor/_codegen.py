@@ -15,12 +15,13 @@ HEADER = (
     'edit the sources, not this file.\n"""\n'
 )
 
-#: Public functions that differ from the operation in more than promotion: written in
-#: ``special.py``.
+#: Public functions that differ from the operation in more than promotion: written by hand, in
+#: ``special.py`` and the modules beside it.
 SPECIAL = frozenset(
     "full arange from_host to_host random_bits uniform normal reshape permute pad slice gather "
     "scatter slice_update nonzero matmul cast split where conv max_pool avg_pool squeeze "
-    "flip take_along_axis embedding cross_entropy real imag conj".split()
+    "flip take_along_axis embedding cross_entropy real imag conj "
+    "einsum tensordot vecdot cross".split()
 )
 #: Their public functions are in modules of their own, ``ft.linalg`` and ``ft.fft``.
 APART = frozenset({"linalg", "fft"})

@@ -11,6 +11,8 @@ from typing import Any
 from fl_tensor import dtypes
 from fl_tensor.derived import (
     comparison,
+    diagonals,
+    einsum,
     elementwise,
     loss,
     manipulation,
@@ -206,11 +208,23 @@ class DerivedOps:
     def topk(self, x: A, k: int, axis: Axis = -1, largest: bool = True) -> tuple[Any, Any]:
         return manipulation.topk(self, x, k, axis, largest)
 
+    def diag(self, x: A, k: int = 0) -> Any:
+        return diagonals.diag(self, x, k)
+
+    def diagonal(self, x: A, offset: int = 0, axis1: Axis = 0, axis2: Axis = 1) -> Any:
+        return diagonals.diagonal(self, x, offset, axis1, axis2)
+
+    def trace(self, x: N, offset: int = 0, axis1: Axis = 0, axis2: Axis = 1) -> Any:
+        return diagonals.trace(self, x, offset, axis1, axis2)
+
     def tril(self, x: A, k: int = 0) -> Any:
-        return manipulation.tril(self, x, k)
+        return diagonals.tril(self, x, k)
 
     def triu(self, x: A, k: int = 0) -> Any:
-        return manipulation.triu(self, x, k)
+        return diagonals.triu(self, x, k)
+
+    def cross(self, x: N, y: N, axis: Axis = -1) -> Any:
+        return product.cross(self, x, y, axis)
 
     def dot(self, x: N, y: N) -> Any:
         return product.dot(self, x, y)
@@ -218,11 +232,26 @@ class DerivedOps:
     def embedding(self, weight: A, indices: A) -> Any:
         return product.embedding(self, weight, indices)
 
+    def inner(self, x: N, y: N) -> Any:
+        return product.inner(self, x, y)
+
+    def kron(self, x: N, y: N) -> Any:
+        return product.kron(self, x, y)
+
     def linear(self, x: F, weight: F, bias: F | None = None) -> Any:
         return product.linear(self, x, weight, bias)
 
     def outer(self, x: N, y: N) -> Any:
         return product.outer(self, x, y)
+
+    def tensordot(self, x: N, y: N, axes: tuple[tuple[int, ...], tuple[int, ...]]) -> Any:
+        return product.tensordot(self, x, y, axes)
+
+    def vecdot(self, x: N, y: N, axis: Axis = -1) -> Any:
+        return product.vecdot(self, x, y, axis)
+
+    def einsum(self, xs: Sequence[N], subscripts: str) -> Any:
+        return einsum.einsum(self, xs, subscripts)
 
     def batch_norm(
         self,

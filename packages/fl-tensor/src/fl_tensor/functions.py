@@ -52,6 +52,8 @@ __all__ = [
     "count_nonzero",
     "cumulative_prod",
     "cumulative_sum",
+    "diag",
+    "diagonal",
     "divide",
     "dot",
     "equal",
@@ -66,9 +68,11 @@ __all__ = [
     "greater",
     "greater_equal",
     "hypot",
+    "inner",
     "isfinite",
     "isinf",
     "isnan",
+    "kron",
     "layer_norm",
     "less",
     "less_equal",
@@ -122,6 +126,7 @@ __all__ = [
     "tanh",
     "tile",
     "topk",
+    "trace",
     "tril",
     "triu",
     "var",
@@ -704,6 +709,40 @@ def topk(x: ArrayLike, k: int, axis: int = -1, largest: bool = True) -> Any:
     )
 
 
+def diag(x: ArrayLike, k: int = 0) -> Any:
+    """A vector (n,) as diagonal ``k`` of a square matrix of zeros, or diagonal ``k`` of a
+    matrix."""
+    _x, = operands_of("diag", "A", x)
+    return run("diag", _x, raw(_x), int_of("diag", k, "k"))
+
+
+def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The elements whose index along ``axis2`` is ``offset`` more than along ``axis1``, as a last
+    axis in place of the two."""
+    _x, = operands_of("diagonal", "A", x)
+    return run(
+        "diagonal",
+        _x,
+        raw(_x),
+        int_of("diagonal", offset, "offset"),
+        axis_of("diagonal", axis1, _x.shape),
+        axis_of("diagonal", axis2, _x.shape),
+    )
+
+
+def trace(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The sum of ``diagonal(x, offset, axis1, axis2)``; dtype as ``sum``."""
+    _x, = operands_of("trace", "N", x)
+    return run(
+        "trace",
+        _x,
+        raw(_x),
+        int_of("trace", offset, "offset"),
+        axis_of("trace", axis1, _x.shape),
+        axis_of("trace", axis2, _x.shape),
+    )
+
+
 def tril(x: ArrayLike, k: int = 0) -> Any:
     """The lower triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
     _x, = operands_of("tril", "A", x)
@@ -719,6 +758,18 @@ def triu(x: ArrayLike, k: int = 0) -> Any:
 def dot(x: ArrayLike, y: ArrayLike) -> Any:
     """``sum(x * y)`` along the last axis: (..., n) and (..., n) give (...)."""
     return binary("dot", "N", x, y)
+
+
+def inner(x: ArrayLike, y: ArrayLike) -> Any:
+    """Sums of products over the last axes of both: (..., n) and (*other, n) give (..., *other). An
+    operand without axes multiplies the other."""
+    return binary("inner", "N", x, y)
+
+
+def kron(x: ArrayLike, y: ArrayLike) -> Any:
+    """Kronecker product: every element of ``x`` times all of ``y``, side by side; sizes multiply
+    axis by axis, missing leading axes count as 1."""
+    return binary("kron", "N", x, y)
 
 
 def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Any:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from fl_tensor.derived import (
     comparison,
+    diagonals,
+    einsum,
     elementwise,
     loss,
     manipulation,
@@ -25,7 +27,9 @@ MODULES = (
     comparison,
     reduction,
     manipulation,
+    diagonals,
     product,
+    einsum,
     normalization,
     pooling,
     loss,

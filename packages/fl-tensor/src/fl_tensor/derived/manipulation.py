@@ -25,8 +25,6 @@ __all__ = [
     "take_along_axis",
     "tile",
     "topk",
-    "tril",
-    "triu",
 ]
 
 
@@ -113,26 +111,6 @@ def split(ops: Ops, x: A, sizes: Sequence[int], axis: Axis = 0) -> list[Any]:
         parts.append(ops.slice(x, starts, shape, ones))
         start += size
     return parts
-
-
-def _triangle(ops: Ops, x: Any, k: int) -> Any:
-    # True on and below diagonal k of the last two axes.
-    if len(x.shape) < 2:
-        raise ShapeError(f"[tril, triu] x {x.shape}: at least two axes are needed")
-    rows, columns = x.shape[-2:]
-    row = ops.arange(k, rows + k, 1, dtypes.int64, x.device)
-    column = ops.arange(0, columns, 1, dtypes.int64, x.device)
-    return ops.less_equal(column, ops.reshape(row, (rows, 1)))
-
-
-def tril(ops: Ops, x: A, k: int = 0) -> Any:
-    """The lower triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
-    return ops.where(_triangle(ops, x, k), x, ops.constant(0, x))
-
-
-def triu(ops: Ops, x: A, k: int = 0) -> Any:
-    """The upper triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
-    return ops.where(_triangle(ops, x, k - 1), ops.constant(0, x), x)
 
 
 def one_hot(ops: Ops, x: A, classes: int, dtype: DType = dtypes.DEFAULT_FLOAT) -> Any:

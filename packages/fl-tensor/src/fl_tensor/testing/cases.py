@@ -11,6 +11,7 @@ from fl_tensor.testing.families import (
     derived_elementwise,
     derived_shape,
     indexing,
+    products,
     reductions,
     sampling,
     shape,
@@ -29,6 +30,7 @@ FAMILIES = (
     derived_elementwise,
     reductions,
     contractions,
+    products,
 )
 
 

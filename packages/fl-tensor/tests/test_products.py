@@ -1,0 +1,112 @@
+"""einsum and its relatives as users call them, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fl_tensor as ft
+
+
+def whole(*shape):
+    return np.random.default_rng(len(shape)).integers(-4, 5, shape)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes"),
+    [
+        ("ij,jk", [(2, 3), (3, 4)]),
+        (" i j , j k -> k i ", [(2, 3), (3, 4)]),
+        ("ii", [(3, 3)]),
+        ("...ij->...ji", [(2, 3, 4)]),
+        ("...ij,...jk", [(5, 1, 2, 3), (4, 3, 2)]),
+        ("abc,cd,def,fa->be", [(2, 3, 4), (4, 5), (5, 6, 7), (7, 2)]),
+        ("i,ij,j", [(3,), (3, 4), (4,)]),
+        ("i,i->", [(0,), (0,)]),
+        ("i,i->i", [(1,), (3,)]),
+        ("iI->Ii", [(2, 3)]),
+    ],
+)
+def test_einsum_as_numpy(subscripts, shapes):
+    xs = [whole(*shape) for shape in shapes]
+    assert ft.einsum(subscripts, *xs).tolist() == np.einsum(subscripts, *xs).tolist()
+
+
+def test_einsum_keeps_the_common_dtype():
+    assert ft.einsum("i->", ft.asarray([100, 100, 100], dtype="uint8")).item() == 300 % 256
+    assert ft.einsum("i,i", [1, 2], [0.5, 0.5]).dtype is ft.float32
+
+
+def test_einsum_multiplies_the_small_products_first():
+    # In order of writing the first product would have 10^8 elements.
+    n = 10_000
+    matrices = []
+
+    def matmul(inner, x, y):
+        matrices.append((x.shape, y.shape))
+        return inner.matmul(x, y)
+
+    with ft.override(matmul=matmul):
+        total = ft.einsum("i,j,i,j->", *(ft.ones(n) for _ in range(4)))
+    assert total.item() == float(n) ** 2
+    assert max(np.prod(s) for pair in matrices for s in pair) == n
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "words"),
+    [
+        ("ij", "names 1 operands, but there are 2"),
+        ("i1,jk", "'1' is no axis"),
+        ("ij,jk->iz", "no operand has the axis 'z'"),
+        ("ij,jk->ii", "has 'i' twice"),
+        ("ijk,jk", "names 3 axes, operand 0 has shape (2, 3)"),
+        ("ij,ik", "axis 'i' has sizes 2 and 3"),
+        ("ii,jk", "no common diagonal"),
+        ("i......,jk", "is no axis"),
+    ],
+)
+def test_einsum_says_what_is_wrong(subscripts, words):
+    with pytest.raises(ValueError) as caught:
+        ft.einsum(subscripts, ft.ones((2, 3)), ft.ones((3, 4)))
+    assert words in str(caught.value)
+    with pytest.raises(ft.ArgumentError, match="expected subscripts"):
+        ft.einsum(ft.ones(2), "i")
+
+
+@pytest.mark.parametrize("axes", [2, 1, 0, ([1, 0], [0, 1]), (1, 0), ((-1,), (0,)), ([], [])])
+def test_tensordot_as_numpy(axes):
+    x, y = whole(3, 3, 3), whole(3, 3)
+    found = ft.tensordot(x, y, axes)
+    assert found.tolist() == np.tensordot(x, y, axes).tolist()
+
+
+def test_tensordot_says_what_is_wrong():
+    x, y = ft.ones((2, 3)), ft.ones((4, 3))
+    for axes, words in (
+        (1, "differ"),
+        (3, "no 3 axes"),
+        ((0, 1, 2), "a pair"),
+        (((0, 0), (1, 1)), "twice"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ft.tensordot(x, y, axes)
+
+
+def test_axes_count_in_the_broadcast_shape():
+    x, y = whole(2, 5, 3), whole(5, 3)
+    assert ft.cross(x, y).tolist() == np.cross(x, y).tolist()
+    assert ft.vecdot(x, y, axis=2).tolist() == np.vecdot(x, y).tolist()
+    assert ft.vecdot(x, y, axis=-2).tolist() == (x * y).sum(1).tolist()
+    with pytest.raises(ft.ShapeError, match="must have size 3"):
+        ft.cross(ft.ones((2, 3)), ft.ones((3, 3)), axis=0)
+    with pytest.raises(ft.ShapeError, match="no common axis"):
+        ft.vecdot(ft.ones((2, 3)), ft.ones(()), axis=0)
+
+
+@pytest.mark.parametrize("k", range(-4, 5))
+def test_diagonals_as_numpy(k):
+    x, v = whole(2, 3, 4), whole(3)
+    assert ft.diagonal(x, k, 2, 0).tolist() == np.diagonal(x, k, 2, 0).tolist()
+    assert ft.trace(x, k, -1, 0).tolist() == np.trace(x, k, -1, 0).tolist()
+    assert ft.diag(v, k).tolist() == np.diag(v, k).tolist()
+    assert ft.diag(x[0], k).tolist() == np.diag(x[0], k).tolist()
