@@ -66,6 +66,8 @@ from fl_tensor.errors import IndexingError as IndexingError
 from fl_tensor.errors import LinAlgError as LinAlgError
 from fl_tensor.errors import ShapeError as ShapeError
 from fl_tensor.functions import *  # noqa: F403 - generated, with an explicit __all__
+from fl_tensor.limits import finfo as finfo
+from fl_tensor.limits import iinfo as iinfo
 from fl_tensor.products import cross as cross
 from fl_tensor.products import einsum as einsum
 from fl_tensor.products import tensordot as tensordot
@@ -78,16 +80,19 @@ from fl_tensor.random import seed as seed
 from fl_tensor.random import set_default_generator as set_default_generator
 from fl_tensor.special import avg_pool as avg_pool
 from fl_tensor.special import broadcast_arrays as broadcast_arrays
+from fl_tensor.special import broadcast_shapes as broadcast_shapes
 from fl_tensor.special import cast as cast
 from fl_tensor.special import conj as conj
 from fl_tensor.special import conv as conv
 from fl_tensor.special import cross_entropy as cross_entropy
 from fl_tensor.special import embedding as embedding
+from fl_tensor.special import expand_dims as expand_dims
 from fl_tensor.special import flip as flip
 from fl_tensor.special import gather as gather
 from fl_tensor.special import imag as imag
 from fl_tensor.special import matmul as matmul
 from fl_tensor.special import max_pool as max_pool
+from fl_tensor.special import moveaxis as moveaxis
 from fl_tensor.special import nonzero as nonzero
 from fl_tensor.special import pad as pad
 from fl_tensor.special import permute as permute
@@ -103,3 +108,11 @@ from fl_tensor.stack import Wrapper as Wrapper
 from fl_tensor.stack import ops_for as ops_for
 from fl_tensor.stack import override as override
 from fl_tensor.tensor import Tensor as Tensor
+
+
+def __getattr__(name: str) -> object:
+    if name == "array_api":  # loaded when asked for
+        import importlib
+
+        return importlib.import_module("fl_tensor.array_api")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -137,6 +137,12 @@ class Array:
             return found.astype(dtype)
         return found.copy() if copy else found
 
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """``memoryview(x)``, read-only (Python 3.12 and later)."""
+        if flags & 1:  # inspect.BufferFlags.WRITABLE
+            raise BufferError("a tensor is a value: its memory is read-only")
+        return memoryview(self.numpy())
+
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ArgumentError(
@@ -162,6 +168,19 @@ class Array:
         if not self.dtype.is_integer or self.shape:
             raise DTypeError(f"x {self.shape} of {self.dtype} is not an integer index")
         return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        """The functions of the Python array API standard, ``ft.array_api``. Raises ArgumentError
+        for a revision that is none, or newer."""
+        from fl_tensor import array_api
+
+        if api_version is not None and api_version not in array_api.REVISIONS:
+            known = ", ".join(array_api.REVISIONS)
+            raise ArgumentError(f"[array_api] revision {api_version!r}: expected one of {known}")
+        return array_api
 
     # ---- operators ---------------------------------------------------------------------------
 
@@ -291,6 +310,13 @@ class Array:
         from fl_tensor import indexing
 
         return indexing.getitem(self, index)
+
+    def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:
+        """The same values on another device of the backend."""
+        if stream is not None:
+            raise ArgumentError(f"[to_device] stream {stream!r}: moves are not queued on streams")
+        place = Device.parse(device)
+        return frontend.same_value(self) if place == self.device else self.to(place)
 
     # ---- methods: the functions of the same name ----------------------------------------------
 

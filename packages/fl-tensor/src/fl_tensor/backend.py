@@ -64,6 +64,8 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
     checks_shapes: ClassVar[bool] = False
     #: False for a backend that computes shapes and dtypes alone.
     has_values: ClassVar[bool] = True
+    #: The largest number of axes, None without a limit.
+    max_ndim: ClassVar[int | None] = None
 
     # ---- you must write these ----------------------------------------------------------------
 

@@ -33,23 +33,51 @@ def asarray(
     dtype: DTypeLike = None,
     device: DeviceLike = None,
     backend: TensorBackend | None = None,
+    copy: bool | None = None,
 ) -> Any:
     """A tensor with the values of ``obj``: a Python scalar, nested sequences of them, an object
     with the buffer protocol (``array.array``, a NumPy array) or DLPack. Arrays are returned as
-    they are; everything else is copied.
+    they are, or with ``copy=True`` as another handle; everything else is copied. With
+    ``copy=False`` the tensor borrows the memory of ``obj``, and the caller promises that nobody
+    writes to it from now on.
 
     dtype defaults to the source's; Python ints give int64, floats float32, bools bool. Raises
-    ShapeError for ragged sequences, DTypeError for elements that are no numbers.
+    ShapeError for ragged sequences, DTypeError for elements that are no numbers, ArgumentError
+    where ``copy=False`` cannot be.
     """
     wanted = None if dtype is None else dtypes.dtype(dtype)
     if isinstance(obj, Array):
-        x: Any = obj
+        x: Any = obj if not copy else frontend.same_value(obj)
+        place = x.device if device is None else Device.parse(device)
     else:
         backend, place = _place(device, backend)
-        x = _import(obj, wanted, place, backend)
+        if copy is False:
+            x = _borrow(obj, backend)
+        else:
+            x = _import(obj, wanted, place, backend)
+    if copy is False and (place != x.device or wanted not in (None, x.dtype)):
+        raise ArgumentError(
+            f"[asarray] {x.dtype} on {x.device} becomes {wanted or x.dtype} on {place} only by a "
+            f"copy"
+        )
     if wanted is not None and x.dtype is not wanted:
         x = frontend.cast(x, wanted)
-    return x if device is None or not isinstance(obj, Array) else x.to(Device.parse(device))
+    return x if place == x.device else x.to(place)
+
+
+def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
+    from fl_tensor.backends.numpy import interop
+
+    host = dispatch.get_backend("numpy")
+    view = _buffer(obj)
+    if backend is not host or (view is None and not hasattr(obj, "__dlpack__")):
+        raise ArgumentError(
+            f"[asarray] backend {backend.name!r} reads a {type(obj).__name__} only by a copy"
+        )
+    if view is None:
+        return from_dlpack(obj, backend)
+    _format(view)
+    return Tensor(interop.from_buffer(view), host)
 
 
 def _place(device: DeviceLike, backend: TensorBackend | None) -> tuple[TensorBackend, Device]:
@@ -105,6 +133,11 @@ def _buffer(obj: Any) -> memoryview | None:
 
 
 def _from_buffer(view: memoryview, place: Device, backend: TensorBackend) -> Tensor:
+    shape = tuple(view.shape or ())
+    return frombytes(view.tobytes(), shape, _format(view), place, backend)
+
+
+def _format(view: memoryview) -> DType:
     code = view.format.lstrip("@=")
     if code[:1] in "<>!" and view.itemsize > 1:
         import sys
@@ -118,8 +151,7 @@ def _from_buffer(view: memoryview, place: Device, backend: TensorBackend) -> Ten
         name = f"{'u' if _LONG[code] == 'u' else ''}int{8 * view.itemsize}"
     if name is None:
         raise DTypeError(f"[asarray] the buffer's element format {view.format!r} is not supported")
-    shape = tuple(view.shape or ())
-    return frombytes(view.tobytes(), shape, dtypes.ALL[name], place, backend)
+    return dtypes.ALL[name]
 
 
 def _from_lists(
@@ -213,17 +245,27 @@ def frombytes(
     return Tensor(dispatch.ops_for(backend).from_host(view, size, kind, place), backend)
 
 
-def from_dlpack(obj: Any, backend: TensorBackend | None = None) -> Tensor:
+def from_dlpack(
+    obj: Any,
+    backend: TensorBackend | None = None,
+    device: DeviceLike = None,
+    copy: bool | None = None,
+) -> Tensor:
     """A tensor over the memory of a DLPack producer, without a copy where the backend can (else a
-    copy). The caller promises that nobody writes to it from now on. Raises DTypeError for an object
-    that is no producer, BackendError for memory that this process cannot read so."""
+    copy). The caller promises that nobody writes to it from now on; not with ``copy=True``, which
+    always copies. Raises DTypeError for an object that is no producer, BackendError for memory that
+    this process cannot read so, ArgumentError where ``copy=False`` cannot be."""
     from fl_tensor.backends.numpy import interop
 
-    backend = dispatch.current_backend() if backend is None else backend
+    backend, place = _place(device, backend)
     adapter = interop.from_dlpack(obj)
     host = dispatch.get_backend("numpy")
+    if backend is host and not copy:
+        return Tensor(adapter, host)
+    if copy is False:
+        raise ArgumentError(f"[from_dlpack] backend {backend.name!r} reads host memory by a copy")
     borrowed = Tensor(adapter, host)
-    return borrowed if backend is host else borrowed.to(backend)
+    return frombytes(borrowed.tobytes(), borrowed.shape, borrowed.dtype, place, backend)
 
 
 def full(
@@ -254,24 +296,20 @@ def ones(shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike
     return full(shape, 1, dtype or dtypes.DEFAULT_FLOAT, device)
 
 
-def _like(x: Any, value: Any, dtype: DTypeLike) -> Tensor:
-    x = asarray(x)
-    return full(x.shape, value, dtype or x.dtype, x.device, x._backend)
-
-
-def zeros_like(x: Any, dtype: DTypeLike = None) -> Tensor:
+def zeros_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """Zeros with the shape, dtype, device and backend of ``x``."""
-    return _like(x, 0, dtype)
+    return full_like(x, 0, dtype, device)
 
 
-def ones_like(x: Any, dtype: DTypeLike = None) -> Tensor:
+def ones_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """Ones with the shape, dtype, device and backend of ``x``."""
-    return _like(x, 1, dtype)
+    return full_like(x, 1, dtype, device)
 
 
-def full_like(x: Any, value: bool | int | float, dtype: DTypeLike = None) -> Tensor:
+def full_like(x: Any, value: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """``value`` with the shape, dtype, device and backend of ``x``."""
-    return _like(x, value, dtype)
+    x = asarray(x)
+    return full(x.shape, value, dtype or x.dtype, device or x.device, x._backend)
 
 
 def arange(

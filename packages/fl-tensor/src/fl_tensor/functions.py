@@ -60,7 +60,6 @@ __all__ = [
     "erf",
     "exp",
     "exp2",
-    "expand_dims",
     "expm1",
     "floor",
     "floor_divide",
@@ -92,7 +91,6 @@ __all__ = [
     "mean",
     "min",
     "minimum",
-    "moveaxis",
     "multiply",
     "negative",
     "norm",
@@ -639,24 +637,6 @@ def var(
         axes("var", axis, _x.shape),
         keepdims,
         float_of("var", correction, "correction"),
-    )
-
-
-def expand_dims(x: ArrayLike, axis: int) -> Any:
-    """A new axis of size 1 at position ``axis`` of the result."""
-    _x, = operands_of("expand_dims", "A", x)
-    return run("expand_dims", _x, raw(_x), axis_of("expand_dims", axis, (*_x.shape, 1)))
-
-
-def moveaxis(x: ArrayLike, source: int = -1, destination: int = -1) -> Any:
-    """Axis ``source`` moved to position ``destination``; the others keep their order."""
-    _x, = operands_of("moveaxis", "A", x)
-    return run(
-        "moveaxis",
-        _x,
-        raw(_x),
-        axis_of("moveaxis", source, _x.shape),
-        axis_of("moveaxis", destination, _x.shape),
     )
 
 

@@ -15,16 +15,19 @@ from fl_tensor.frontend import ArrayLike, operands_of, run
 __all__ = [
     "avg_pool",
     "broadcast_arrays",
+    "broadcast_shapes",
     "cast",
     "conj",
     "conv",
     "cross_entropy",
     "embedding",
+    "expand_dims",
     "flip",
     "gather",
     "imag",
     "matmul",
     "max_pool",
+    "moveaxis",
     "nonzero",
     "pad",
     "permute",
@@ -102,6 +105,39 @@ def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
     if axis is None:
         axis = [i for i, n in enumerate(x.shape) if n == 1]
     return run("squeeze", x, x._raw, axes("squeeze", axis, x.shape))
+
+
+def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Any:
+    """New axes of size 1 at these positions of the result."""
+    (x,) = operands_of("expand_dims", "A", x)
+    if arguments.is_single(axis):
+        return run("expand_dims", x, x._raw, axis_of("expand_dims", axis, (*x.shape, 1)))
+    given = arguments.ints_of("expand_dims", axis, "axis")
+    shape = list(x.shape)
+    for place in axes("expand_dims", given, (*x.shape, *given)):
+        shape.insert(place, 1)
+    return reshape(x, shape)
+
+
+def moveaxis(
+    x: ArrayLike, source: int | Sequence[int] = -1, destination: int | Sequence[int] = -1
+) -> Any:
+    """Axes ``source`` moved to positions ``destination``; the others keep their order."""
+    (x,) = operands_of("moveaxis", "A", x)
+    places = []
+    for name, given in (("source", source), ("destination", destination)):
+        ints = arguments.ints_of("moveaxis", given, name)
+        axes("moveaxis", ints, x.shape)  # each at most once
+        places.append([axis_of("moveaxis", i, x.shape, name) for i in ints])
+    old, new = places
+    if len(old) != len(new):
+        raise ShapeError(f"[moveaxis] x {x.shape}: {len(old)} axes for {len(new)} destinations")
+    if len(old) == 1:
+        return run("moveaxis", x, x._raw, old[0], new[0])
+    order = [a for a in range(x.ndim) if a not in old]
+    for to, axis in sorted(zip(new, old, strict=True)):
+        order.insert(to, axis)
+    return permute(x, order)
 
 
 def flip(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
@@ -326,6 +362,14 @@ def broadcast_arrays(*xs: ArrayLike) -> list[Any]:
     for x in made:
         shape = rules.broadcast("broadcast_arrays", shape, x.shape)
     return [run("broadcast_to", x, x._raw, shape) for x in made]
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
+    """The shape to which arrays of these shapes broadcast. Raises ShapeError."""
+    found: tuple[int, ...] = ()
+    for shape in shapes:
+        found = rules.broadcast("broadcast_shapes", found, shape_of("broadcast_shapes", shape))
+    return found
 
 
 def _per_axis(op: str, value: int | Sequence[int], n: int, name: str) -> tuple[int, ...]:

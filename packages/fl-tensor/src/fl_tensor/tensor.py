@@ -112,10 +112,22 @@ class Tensor(Array):
 
         return interop.to_numpy(self)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self,
+        /,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of the value, flagged read-only: a consumer must not write to it. One
+        that asks for a version before 1.0, which has no such flag, gets a copy unless
+        ``copy=False``. Raises BufferError for a stream, another device, or a dtype that DLPack
+        cannot carry."""
         from fl_tensor.backends.numpy import interop
 
-        return interop.to_dlpack(self, options)
+        return interop.to_dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         if self.device.kind != "cpu":

@@ -97,6 +97,7 @@ class NumpyBackend(TensorBackend):
     name = "numpy"
     dtypes: ClassVar[frozenset[DType]] = SUPPORTED
     checks_shapes = True
+    max_ndim = 64
 
     def devices(self) -> list[Device]:
         return [CPU]

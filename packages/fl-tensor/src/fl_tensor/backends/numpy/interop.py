@@ -29,18 +29,35 @@ def to_numpy(x: Tensor) -> np.ndarray[Any, Any]:
     return view
 
 
-def to_dlpack(x: Tensor, options: dict[str, Any]) -> Any:
+def to_dlpack(
+    x: Tensor,
+    stream: Any,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
+) -> Any:
     """A DLPack capsule of the value. A consumer of DLPack 1.0 sees it flagged read-only (one that
-    has no read-only arrays, such as PyTorch, must not write to it); for an older one, which cannot
-    be told, it is a copy. So are reversed axes: PyTorch knows no negative strides."""
-    array = to_numpy(x)
-    version = options.get("max_version")
-    if version is None or version[0] < 1 or any(stride < 0 for stride in array.strides):
-        array = array.copy()
-    stream = options.pop("stream", None)
+    has no read-only arrays, such as PyTorch, must not write to it). For an older one, which cannot
+    be told, it is a copy unless the consumer refuses one; so are reversed axes: PyTorch knows no
+    negative strides."""
     if stream is not None:
         raise BufferError(f"DLPack: a tensor in host memory has no stream, got {stream!r}")
-    return array.__dlpack__(**options)
+    if dl_device is not None and tuple(map(int, dl_device)) != (1, 0):
+        raise BufferError(f"DLPack: a tensor on {x.device} is not exported to device {dl_device}")
+    array = to_numpy(x)
+    told = max_version is not None and max_version[0] >= 1
+    if copy is None:
+        copy = not told or any(stride < 0 for stride in array.strides)
+    if copy:
+        array = array.copy()
+    elif not told and isinstance(x.adapter, NumpyAdapter):
+        array = x.adapter.array  # NumPy refuses to export a read-only view to those
+    return array.__dlpack__(max_version=max_version)
+
+
+def from_buffer(view: memoryview) -> NumpyAdapter:
+    """Borrow a buffer without a copy; it must not be written to from now on."""
+    return _borrowed(np.asarray(view))
 
 
 def from_dlpack(source: Any) -> NumpyAdapter:
@@ -53,6 +70,10 @@ def from_dlpack(source: Any) -> NumpyAdapter:
         raise BackendError(f"[from_dlpack] a {type(source).__name__}: {error}") from error
     if array.dtype not in FROM_NUMPY:
         raise DTypeError(f"[from_dlpack] NumPy dtype {array.dtype} has no counterpart here")
-    borrowed = array.view()  # a view is never the sole owner: nobody will write into it
-    borrowed.flags.writeable = False
-    return NumpyAdapter(borrowed)
+    return _borrowed(array)
+
+
+def _borrowed(array: np.ndarray[Any, Any]) -> NumpyAdapter:
+    view = array.view()  # a view is never the sole owner: nobody will write into it
+    view.flags.writeable = False
+    return NumpyAdapter(view)

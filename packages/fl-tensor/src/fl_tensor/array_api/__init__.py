@@ -1,0 +1,149 @@
+"""The Python array API standard, revision 2025.12: what ``x.__array_namespace__()`` returns.
+
+Each function is one of ``fl_tensor`` behind the standard's signature, so that gradients, overrides
+and backends work through it. New arrays lie on the backend of ``ft.use``. Arrays are values: the
+result of a function shares nothing with its operands that an assignment could reach, and
+``asarray`` copies what other libraries may still write to (``copy=False`` borrows it).
+"""
+
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
+
+from fl_tensor.array_api.creation import arange as arange
+from fl_tensor.array_api.creation import asarray as asarray
+from fl_tensor.array_api.creation import empty as empty
+from fl_tensor.array_api.creation import empty_like as empty_like
+from fl_tensor.array_api.creation import eye as eye
+from fl_tensor.array_api.creation import from_dlpack as from_dlpack
+from fl_tensor.array_api.creation import full as full
+from fl_tensor.array_api.creation import full_like as full_like
+from fl_tensor.array_api.creation import linspace as linspace
+from fl_tensor.array_api.creation import meshgrid as meshgrid
+from fl_tensor.array_api.creation import ones as ones
+from fl_tensor.array_api.creation import ones_like as ones_like
+from fl_tensor.array_api.creation import tril as tril
+from fl_tensor.array_api.creation import triu as triu
+from fl_tensor.array_api.creation import zeros as zeros
+from fl_tensor.array_api.creation import zeros_like as zeros_like
+from fl_tensor.array_api.data_types import astype as astype
+from fl_tensor.array_api.data_types import can_cast as can_cast
+from fl_tensor.array_api.data_types import finfo as finfo
+from fl_tensor.array_api.data_types import iinfo as iinfo
+from fl_tensor.array_api.data_types import isdtype as isdtype
+from fl_tensor.array_api.data_types import result_type as result_type
+from fl_tensor.array_api.elementwise import abs as abs
+from fl_tensor.array_api.elementwise import acos as acos
+from fl_tensor.array_api.elementwise import acosh as acosh
+from fl_tensor.array_api.elementwise import add as add
+from fl_tensor.array_api.elementwise import asin as asin
+from fl_tensor.array_api.elementwise import asinh as asinh
+from fl_tensor.array_api.elementwise import atan as atan
+from fl_tensor.array_api.elementwise import atan2 as atan2
+from fl_tensor.array_api.elementwise import atanh as atanh
+from fl_tensor.array_api.elementwise import bitwise_and as bitwise_and
+from fl_tensor.array_api.elementwise import bitwise_invert as bitwise_invert
+from fl_tensor.array_api.elementwise import bitwise_left_shift as bitwise_left_shift
+from fl_tensor.array_api.elementwise import bitwise_or as bitwise_or
+from fl_tensor.array_api.elementwise import bitwise_right_shift as bitwise_right_shift
+from fl_tensor.array_api.elementwise import bitwise_xor as bitwise_xor
+from fl_tensor.array_api.elementwise import ceil as ceil
+from fl_tensor.array_api.elementwise import clip as clip
+from fl_tensor.array_api.elementwise import conj as conj
+from fl_tensor.array_api.elementwise import cos as cos
+from fl_tensor.array_api.elementwise import cosh as cosh
+from fl_tensor.array_api.elementwise import divide as divide
+from fl_tensor.array_api.elementwise import equal as equal
+from fl_tensor.array_api.elementwise import exp as exp
+from fl_tensor.array_api.elementwise import expm1 as expm1
+from fl_tensor.array_api.elementwise import floor as floor
+from fl_tensor.array_api.elementwise import floor_divide as floor_divide
+from fl_tensor.array_api.elementwise import greater as greater
+from fl_tensor.array_api.elementwise import greater_equal as greater_equal
+from fl_tensor.array_api.elementwise import hypot as hypot
+from fl_tensor.array_api.elementwise import imag as imag
+from fl_tensor.array_api.elementwise import isfinite as isfinite
+from fl_tensor.array_api.elementwise import isinf as isinf
+from fl_tensor.array_api.elementwise import isnan as isnan
+from fl_tensor.array_api.elementwise import less as less
+from fl_tensor.array_api.elementwise import less_equal as less_equal
+from fl_tensor.array_api.elementwise import log as log
+from fl_tensor.array_api.elementwise import log1p as log1p
+from fl_tensor.array_api.elementwise import log2 as log2
+from fl_tensor.array_api.elementwise import log10 as log10
+from fl_tensor.array_api.elementwise import logical_and as logical_and
+from fl_tensor.array_api.elementwise import logical_not as logical_not
+from fl_tensor.array_api.elementwise import logical_or as logical_or
+from fl_tensor.array_api.elementwise import logical_xor as logical_xor
+from fl_tensor.array_api.elementwise import maximum as maximum
+from fl_tensor.array_api.elementwise import minimum as minimum
+from fl_tensor.array_api.elementwise import multiply as multiply
+from fl_tensor.array_api.elementwise import negative as negative
+from fl_tensor.array_api.elementwise import not_equal as not_equal
+from fl_tensor.array_api.elementwise import positive as positive
+from fl_tensor.array_api.elementwise import pow as pow
+from fl_tensor.array_api.elementwise import real as real
+from fl_tensor.array_api.elementwise import reciprocal as reciprocal
+from fl_tensor.array_api.elementwise import remainder as remainder
+from fl_tensor.array_api.elementwise import round as round
+from fl_tensor.array_api.elementwise import sign as sign
+from fl_tensor.array_api.elementwise import sin as sin
+from fl_tensor.array_api.elementwise import sinh as sinh
+from fl_tensor.array_api.elementwise import sqrt as sqrt
+from fl_tensor.array_api.elementwise import square as square
+from fl_tensor.array_api.elementwise import subtract as subtract
+from fl_tensor.array_api.elementwise import tan as tan
+from fl_tensor.array_api.elementwise import tanh as tanh
+from fl_tensor.array_api.inspection import __array_namespace_info__ as __array_namespace_info__
+from fl_tensor.array_api.linear_algebra import matmul as matmul
+from fl_tensor.array_api.linear_algebra import matrix_transpose as matrix_transpose
+from fl_tensor.array_api.manipulation import broadcast_arrays as broadcast_arrays
+from fl_tensor.array_api.manipulation import broadcast_shapes as broadcast_shapes
+from fl_tensor.array_api.manipulation import broadcast_to as broadcast_to
+from fl_tensor.array_api.manipulation import concat as concat
+from fl_tensor.array_api.manipulation import expand_dims as expand_dims
+from fl_tensor.array_api.manipulation import flip as flip
+from fl_tensor.array_api.manipulation import moveaxis as moveaxis
+from fl_tensor.array_api.manipulation import permute_dims as permute_dims
+from fl_tensor.array_api.manipulation import reshape as reshape
+from fl_tensor.array_api.manipulation import squeeze as squeeze
+from fl_tensor.array_api.manipulation import stack as stack
+from fl_tensor.array_api.manipulation import tile as tile
+from fl_tensor.array_api.reductions import all as all
+from fl_tensor.array_api.reductions import any as any
+from fl_tensor.array_api.reductions import count_nonzero as count_nonzero
+from fl_tensor.array_api.reductions import cumulative_prod as cumulative_prod
+from fl_tensor.array_api.reductions import cumulative_sum as cumulative_sum
+from fl_tensor.array_api.reductions import max as max
+from fl_tensor.array_api.reductions import mean as mean
+from fl_tensor.array_api.reductions import min as min
+from fl_tensor.array_api.reductions import prod as prod
+from fl_tensor.array_api.reductions import std as std
+from fl_tensor.array_api.reductions import sum as sum
+from fl_tensor.array_api.reductions import var as var
+from fl_tensor.array_api.searching import argmax as argmax
+from fl_tensor.array_api.searching import argmin as argmin
+from fl_tensor.array_api.searching import argsort as argsort
+from fl_tensor.array_api.searching import nonzero as nonzero
+from fl_tensor.array_api.searching import sort as sort
+from fl_tensor.array_api.searching import take_along_axis as take_along_axis
+from fl_tensor.array_api.searching import where as where
+from fl_tensor.dtypes import bool as bool
+from fl_tensor.dtypes import complex64 as complex64
+from fl_tensor.dtypes import complex128 as complex128
+from fl_tensor.dtypes import float32 as float32
+from fl_tensor.dtypes import float64 as float64
+from fl_tensor.dtypes import int8 as int8
+from fl_tensor.dtypes import int16 as int16
+from fl_tensor.dtypes import int32 as int32
+from fl_tensor.dtypes import int64 as int64
+from fl_tensor.dtypes import uint8 as uint8
+from fl_tensor.dtypes import uint16 as uint16
+from fl_tensor.dtypes import uint32 as uint32
+from fl_tensor.dtypes import uint64 as uint64
+
+newaxis = None
+#: The published revisions: a later one keeps what an earlier one promised.
+REVISIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+__array_api_version__ = "2025.12"
