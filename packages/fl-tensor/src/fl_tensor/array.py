@@ -43,6 +43,8 @@ class Array:
         @property
         def _raw(self) -> Any: ...
 
+        def to(self, target: Any) -> Any: ...
+
     def _ops(self) -> Any:
         raise TypeError(f"{type(self).__name__} does not define _ops")
 
@@ -358,7 +360,7 @@ class Array:
         return special.squeeze(self, axis)
 
     def expand_dims(self, axis: int) -> Any:
-        return functions.expand_dims(self, axis)
+        return special.expand_dims(self, axis)
 
     def sum(self, axis: Axes = None, keepdims: bool = False) -> Any:
         return functions.sum(self, axis, keepdims)

@@ -347,14 +347,15 @@ def _bound(value: Any) -> int | float:
 
 
 def linspace(
-    start: float,
-    stop: float,
+    start: complex,
+    stop: complex,
     num: int = 50,
     dtype: DTypeLike = None,
     device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """``num`` evenly spaced numbers from ``start`` to ``stop`` (included with ``endpoint``)."""
+    """``num`` evenly spaced numbers from ``start`` to ``stop`` (included with ``endpoint``).
+    float32 unless ``dtype`` is given, complex64 if either is complex."""
     num = arguments.int_of("linspace", num, "num")
     if num < 0:
         raise ArgumentError(f"[linspace] num {num}: may not be negative")
@@ -362,7 +363,8 @@ def linspace(
     values = [start + (stop - start) * (i / gaps) for i in range(num)]
     if endpoint and num > 1:
         values[-1] = stop
-    return asarray([float(v) for v in values], dtype or dtypes.DEFAULT_FLOAT, device)
+    kind = complex if isinstance(start, complex) or isinstance(stop, complex) else float
+    return asarray([kind(v) for v in values], dtype or dtypes.dtype(kind), device)
 
 
 def eye(

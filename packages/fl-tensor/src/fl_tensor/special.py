@@ -110,9 +110,9 @@ def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
 def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Any:
     """New axes of size 1 at these positions of the result."""
     (x,) = operands_of("expand_dims", "A", x)
-    if arguments.is_single(axis):
-        return run("expand_dims", x, x._raw, axis_of("expand_dims", axis, (*x.shape, 1)))
     given = arguments.ints_of("expand_dims", axis, "axis")
+    if len(given) == 1:
+        return run("expand_dims", x, x._raw, axis_of("expand_dims", given[0], (*x.shape, 1)))
     shape = list(x.shape)
     for place in axes("expand_dims", given, (*x.shape, *given)):
         shape.insert(place, 1)
