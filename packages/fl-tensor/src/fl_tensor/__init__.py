@@ -17,6 +17,8 @@ from fl_tensor._version import __version__ as __version__
 from fl_tensor.array import Array as Array  # first: the modules below complete it
 
 # isort: split
+from fl_tensor import fft as fft
+from fl_tensor import linalg as linalg
 from fl_tensor.backend import TensorAdapter as TensorAdapter
 from fl_tensor.backend import TensorBackend as TensorBackend
 from fl_tensor.creation import arange as arange

@@ -4,8 +4,9 @@ A backend that lists a capability in ``capabilities`` writes all operations unde
 conformance kit tries them. One that does not inherits these methods, which say what is missing.
 
 complex  the parts of complex numbers
-linalg   factorisations of matrices; leading axes are batches
-fft      discrete Fourier transforms along one axis
+linalg   factorisations of matrices in float32, float64, complex64 and complex128, as far as the
+         backend has them; leading axes are batches. ``eig`` gives complex results.
+fft      discrete Fourier transforms along one axis; needs the capability "complex"
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class OptionalOps:
     @_optional("linalg")
     def qr(self, x: F, mode: str = "reduced") -> tuple[A, A]:
         """Q with orthonormal columns and upper triangular R, ``Q @ R = x`` (..., m, n): Q
-        (..., m, k), R (..., k, n), k = min(m, n), or k = m with mode ``"complete"``."""
+        (..., m, k), R (..., k, n), k = min(m, n), or k = m with mode ``"complete"``. Nothing is
+        said of the signs on R's diagonal."""
 
     @_optional("linalg")
     def svd(self, x: F, full_matrices: bool = True) -> tuple[A, A, A]:
@@ -76,8 +78,8 @@ class OptionalOps:
 
     @_optional("linalg")
     def eig(self, x: F) -> tuple[A, A]:
-        """Eigenvalues (..., n) and eigenvectors (..., n, n) in columns of ``x`` (..., n, n), both
-        complex, in no particular order."""
+        """Eigenvalues (..., n) and eigenvectors (..., n, n) of unit length in columns of ``x``
+        (..., n, n), both complex, in no particular order."""
 
     @_optional("linalg")
     def solve(self, x: F, y: F) -> A:
@@ -107,5 +109,5 @@ class OptionalOps:
 
     @_optional("fft")
     def irfft(self, x: A, n: int, axis: Axis) -> A:
-        """Inverse of ``rfft``: ``n`` real elements from ``n // 2 + 1`` complex ones, divided by
-        n."""
+        """Inverse of ``rfft``: ``n`` real elements from ``n // 2 + 1`` complex ones, divided by n.
+        The first of these, and for even n the last, count as real."""

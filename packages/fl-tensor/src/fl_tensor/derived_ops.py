@@ -14,6 +14,8 @@ from fl_tensor.derived import (
     diagonals,
     einsum,
     elementwise,
+    fft,
+    linalg,
     loss,
     manipulation,
     normalization,
@@ -305,3 +307,48 @@ class DerivedOps:
         device: Device = CPU,
     ) -> Any:
         return sampling.uniform(self, seed, offset, shape, dtype, device)
+
+    def det(self, x: F) -> Any:
+        return linalg.det(self, x)
+
+    def eigvals(self, x: F) -> Any:
+        return linalg.eigvals(self, x)
+
+    def eigvalsh(self, x: F) -> Any:
+        return linalg.eigvalsh(self, x)
+
+    def inv(self, x: F) -> Any:
+        return linalg.inv(self, x)
+
+    def lstsq(self, x: F, y: F, rtol: A | None = None) -> Any:
+        return linalg.lstsq(self, x, y, rtol)
+
+    def matrix_norm(self, x: F, keepdims: bool = False, ord: str | float = "fro") -> Any:
+        return linalg.matrix_norm(self, x, keepdims, ord)
+
+    def matrix_rank(self, x: F, rtol: A | None = None) -> Any:
+        return linalg.matrix_rank(self, x, rtol)
+
+    def pinv(self, x: F, rtol: A | None = None) -> Any:
+        return linalg.pinv(self, x, rtol)
+
+    def svdvals(self, x: F) -> Any:
+        return linalg.svdvals(self, x)
+
+    def fftn(self, x: A, axes: Axes) -> Any:
+        return fft.fftn(self, x, axes)
+
+    def hfft(self, x: A, n: int, axis: Axis) -> Any:
+        return fft.hfft(self, x, n, axis)
+
+    def ifftn(self, x: A, axes: Axes) -> Any:
+        return fft.ifftn(self, x, axes)
+
+    def ihfft(self, x: A, axis: Axis) -> Any:
+        return fft.ihfft(self, x, axis)
+
+    def irfftn(self, x: A, n: int, axes: Axes) -> Any:
+        return fft.irfftn(self, x, n, axes)
+
+    def rfftn(self, x: A, axes: Axes) -> Any:
+        return fft.rfftn(self, x, axes)

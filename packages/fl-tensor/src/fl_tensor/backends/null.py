@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
-from fl_tensor import dispatch, dtypes, rules
+from fl_tensor import capability_rules, dispatch, dtypes, rules
 from fl_tensor.backend import TensorAdapter, TensorBackend
+from fl_tensor.capabilities import CAPABILITIES
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import NoDataError
@@ -40,6 +41,13 @@ def _ruled(rule: Callable[..., rules.Spec]) -> Any:
     return operation
 
 
+def _several(rule: Callable[..., tuple[rules.Spec, ...]]) -> Any:
+    def operation(self: NullBackend, *arguments: Any, **options: Any) -> tuple[NullAdapter, ...]:
+        return tuple(NullAdapter(spec) for spec in rule(*arguments, **options))
+
+    return operation
+
+
 def _elementwise(rule: Callable[..., rules.Spec], op: str) -> Any:
     def operation(self: NullBackend, *operands: Any) -> NullAdapter:
         return NullAdapter(rule(op, *operands))
@@ -67,6 +75,7 @@ class NullBackend(TensorBackend):
     CONTRACT = (1, 0)
     name = "null"
     dtypes: ClassVar[frozenset[DType]] = frozenset(dtypes.ALL.values())
+    capabilities = frozenset(CAPABILITIES)
     checks_shapes = True
     has_values = False
 
@@ -155,3 +164,15 @@ class NullBackend(TensorBackend):
     bitwise_right_shift = _elementwise(rules.binary, "bitwise_right_shift")
     equal = _elementwise(rules.comparison, "equal")
     less = _elementwise(rules.comparison, "less")
+    # optional
+    cholesky = _ruled(capability_rules.cholesky)
+    qr = _several(capability_rules.qr)
+    svd = _several(capability_rules.svd)
+    eigh = _several(capability_rules.eigh)
+    eig = _several(capability_rules.eig)
+    solve = _ruled(capability_rules.solve)
+    slogdet = _several(capability_rules.slogdet)
+    fft = _ruled(capability_rules.fft)
+    ifft = _ruled(capability_rules.ifft)
+    rfft = _ruled(capability_rules.rfft)
+    irfft = _ruled(capability_rules.irfft)

@@ -13,6 +13,8 @@ from fl_tensor.derived import (
     diagonals,
     einsum,
     elementwise,
+    fft,
+    linalg,
     loss,
     manipulation,
     normalization,
@@ -34,4 +36,6 @@ MODULES = (
     pooling,
     loss,
     sampling,
+    linalg,
+    fft,
 )

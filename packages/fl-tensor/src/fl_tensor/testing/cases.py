@@ -10,7 +10,9 @@ from fl_tensor.testing.families import (
     creation,
     derived_elementwise,
     derived_shape,
+    fft,
     indexing,
+    linalg,
     products,
     reductions,
     sampling,
@@ -31,6 +33,8 @@ FAMILIES = (
     reductions,
     contractions,
     products,
+    linalg,
+    fft,
 )
 
 

@@ -1,8 +1,9 @@
 """``checked(backend)``: a backend that asserts the contract from both sides in a real run.
 
-Every primitive call is looked at on its way in (what the front end promises: operands of the
-backend, of one dtype, axes in range and non-negative) and on its way out (what the backend
-promises: shape, dtype and device of the rule). Slow; for tests, and for hunting a fault in a run:
+Every call of a primitive, or of an optional operation that is declared, is looked at on its way in
+(what the front end promises: operands of the backend, of one dtype, axes in range and non-negative)
+and on its way out (what the backend promises: shape, dtype and device of the rule). Slow; for
+tests, and for hunting a fault in a run:
 
     ft.use(checked(ft.get_backend("acme")))
 """
@@ -28,7 +29,9 @@ def checked(backend: TensorBackend) -> TensorBackend:
     A broken promise raises BackendError that says whose it was: "front end" or "backend".
     """
     cls = type(backend)
-    methods = {op.name: _checked(op.name, getattr(cls, op.name)) for op in contract.PRIMITIVES}
+    offered = [op for op in contract.OPTIONAL if op.capability in backend.capabilities]
+    checked_ops = (*contract.PRIMITIVES, *offered)
+    methods = {op.name: _checked(op.name, getattr(cls, op.name)) for op in checked_ops}
     made = type(f"Checked{cls.__name__}", (cls,), {"CONTRACT": cls.CONTRACT, **methods})
     wrapper: TensorBackend = object.__new__(made)
     wrapper.__dict__.update(vars(backend))
@@ -79,13 +82,16 @@ def _answer(name: str, call: Sample, result: Any) -> str:
         rank = len(call.args[0].shape)
         fine = len(result) == rank and all(str(r.dtype) == "int64" for r in result)
         return "" if fine else "nonzero must give one int64 array per axis"
-    if not isinstance(result, TensorAdapter):
-        return f"gave a {type(result).__name__}, which is no TensorAdapter"
-    want = rule(name, call)
-    seen = (result.shape, result.dtype, result.device)
-    expected = (want.shape, want.dtype, want.device)
-    if seen != expected:
-        return f"gave {_words(seen)}, the rule says {_words(expected)}"
+    results, wanted = (r if isinstance(r, tuple) else (r,) for r in (result, rule(name, call)))
+    for got, want in zip(results, wanted, strict=False):
+        if not isinstance(got, TensorAdapter):
+            return f"gave a {type(got).__name__}, which is no TensorAdapter"
+        seen = (got.shape, got.dtype, got.device)
+        expected = (want.shape, want.dtype, want.device)
+        if seen != expected:
+            return f"gave {_words(seen)}, the rule says {_words(expected)}"
+    if len(results) != len(wanted):
+        return f"gave {len(results)} results, the rule says {len(wanted)}"
     return ""
 
 

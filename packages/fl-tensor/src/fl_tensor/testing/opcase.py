@@ -146,6 +146,9 @@ class OpCase:
     grad        labels of the samples on which gradients are checked (all floating operands);
                 empty: not differentiable, or piecewise constant
     only        dtype names, where the kinds say too much
+    canonical   where several results are right: ``(results, *args, **kwargs) -> arrays`` that are
+                the same for all of them (a product that gives ``x`` again, ordered values); those
+                of the backend's results and of the reference's are compared
     """
 
     name: str
@@ -158,6 +161,7 @@ class OpCase:
     capability: str | None = None
     grad: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
+    canonical: Callable[..., Sequence[Any]] | None = None
     _drawn: dict[tuple[DType, int], list[Sample]] = field(default_factory=dict, repr=False)
 
     def accepts(self, dtype: DType) -> bool:

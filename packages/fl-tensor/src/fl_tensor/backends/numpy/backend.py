@@ -19,6 +19,8 @@ from fl_tensor.backends.numpy.adapter import (
     is_sole_owner,
 )
 from fl_tensor.backends.numpy.erf import erf
+from fl_tensor.backends.numpy.fft import Fft
+from fl_tensor.backends.numpy.linalg import Linalg
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType, int64, sum_dtype
 from fl_tensor.errors import ArgumentError
@@ -90,12 +92,13 @@ def _reduction(ufunc: Any, accumulate: bool) -> Any:
     return operation
 
 
-class NumpyBackend(TensorBackend):
+class NumpyBackend(Linalg, Fft, TensorBackend):
     """Eager arithmetic on the host."""
 
     CONTRACT = (1, 0)
     name = "numpy"
     dtypes: ClassVar[frozenset[DType]] = SUPPORTED
+    capabilities = frozenset({"linalg", "fft"})
     checks_shapes = True
     max_ndim = 64
 
