@@ -40,5 +40,7 @@ def test_every_operation_is_public():
     internal |= {"slice", "slice_update"}
     for op in contract.OPERATIONS:
         if op.name not in internal:
-            assert callable(getattr(ft, op.name)), op.name
-            assert getattr(ft, op.name).__doc__, op.name
+            apart = {"linalg": ft.linalg, "fft": ft.fft}
+            public = getattr(apart.get(op.capability, ft), op.name)
+            assert callable(public), op.name
+            assert public.__doc__, op.name

@@ -326,6 +326,9 @@ class DerivedOps:
     def matrix_norm(self, x: F, keepdims: bool = False, ord: str | float = "fro") -> Any:
         return linalg.matrix_norm(self, x, keepdims, ord)
 
+    def matrix_power(self, x: N, n: int) -> Any:
+        return linalg.matrix_power(self, x, n)
+
     def matrix_rank(self, x: F, rtol: A | None = None) -> Any:
         return linalg.matrix_rank(self, x, rtol)
 

@@ -3,7 +3,8 @@
 Matrices are the last two axes of an array, all axes before them are batches. Integers are taken as
 float32; float32, float64, complex64 and complex128 are computed in as they are; 16-bit floats are
 refused with DTypeError (they have too few digits: cast with ``astype``). A backend needs the
-capability "linalg" for it (CapabilityError otherwise), except for ``vector_norm`` and the products.
+capability "linalg" for it (CapabilityError otherwise), except for what factorises nothing:
+``vector_norm``, ``diagonal``, ``trace``, ``matrix_transpose`` and products of all dtypes.
 """
 
 from __future__ import annotations
@@ -11,14 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fl_tensor import dtypes, frontend, functions, special
+from fl_tensor import arguments, dtypes, frontend, functions, special
+from fl_tensor.creation import DTypeLike
 from fl_tensor.frontend import ArrayLike, operands_of, run
 from fl_tensor.functions import outer as outer
+from fl_tensor.products import cross as cross
+from fl_tensor.products import tensordot as tensordot
+from fl_tensor.products import vecdot as vecdot
 from fl_tensor.special import matmul as matmul
 
 __all__ = [
     "cholesky",
+    "cross",
     "det",
+    "diagonal",
     "eig",
     "eigh",
     "eigvals",
@@ -27,7 +34,9 @@ __all__ = [
     "lstsq",
     "matmul",
     "matrix_norm",
+    "matrix_power",
     "matrix_rank",
+    "matrix_transpose",
     "outer",
     "pinv",
     "qr",
@@ -35,6 +44,9 @@ __all__ = [
     "solve",
     "svd",
     "svdvals",
+    "tensordot",
+    "trace",
+    "vecdot",
     "vector_norm",
 ]
 
@@ -192,6 +204,33 @@ def vector_norm(
     ``(sum |x|^ord)^(1/ord)``; inf the largest, -inf the smallest magnitude, 0 the number of
     non-zeros. Real."""
     return functions.norm(x, axis, keepdims, ord)
+
+
+# ---- without factorisation -----------------------------------------------------------------------
+
+
+def matrix_power(x: ArrayLike, n: int) -> Any:
+    """``x`` (..., m, m) multiplied with itself ``n`` times; the identity for n = 0, powers of the
+    inverse below. Integers stay integers for n >= 0."""
+    (x,) = operands_of("matrix_power", "N", x)
+    return run("matrix_power", x, x._raw, arguments.int_of("matrix_power", n, "n"))
+
+
+def matrix_transpose(x: ArrayLike) -> Any:
+    """The last two axes exchanged: (..., m, n) gives (..., n, m)."""
+    return functions.swapaxes(x, -2, -1)
+
+
+def diagonal(x: ArrayLike, *, offset: int = 0) -> Any:
+    """The elements of matrices (..., m, n) whose column is ``offset`` more than their row, as a
+    last axis in place of the two."""
+    return functions.diagonal(x, offset, -2, -1)
+
+
+def trace(x: ArrayLike, *, offset: int = 0, dtype: DTypeLike = None) -> Any:
+    """The sum of ``diagonal(x, offset)``, in ``dtype`` or in that of ``ft.sum``."""
+    (x,) = operands_of("trace", "A", x)
+    return functions.trace(x if dtype is None else special.cast(x, dtype), offset, -2, -1)
 
 
 def _run(op: str, x: ArrayLike, *arguments: Any) -> Any:

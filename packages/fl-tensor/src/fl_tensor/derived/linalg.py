@@ -7,8 +7,9 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.capability_rules import matrices, square
-from fl_tensor.errors import ArgumentError
-from fl_tensor.roles import A, F, Ops
+from fl_tensor.errors import ArgumentError, ShapeError
+from fl_tensor.limits import finfo
+from fl_tensor.roles import A, F, N, Ops
 
 __all__ = [
     "det",
@@ -17,21 +18,18 @@ __all__ = [
     "inv",
     "lstsq",
     "matrix_norm",
+    "matrix_power",
     "matrix_rank",
     "pinv",
     "svdvals",
 ]
 CAPABILITY = "linalg"
 
-_EPSILON = {dtypes.float32: 2.0**-23, dtypes.float64: 2.0**-52}
-
 
 def inv(ops: Ops, x: F) -> Any:
     """The inverse of ``x`` (..., n, n). Raises LinAlgError if ``x`` is singular."""
-    lead, n = square("inv", x)
-    positions = ops.arange(0, n, 1, dtypes.int64, x.device)
-    diagonal = ops.equal(ops.reshape(positions, (n, 1)), positions)
-    return ops.solve(x, ops.broadcast_to(ops.cast(diagonal, x.dtype), (*lead, n, n)))
+    square("inv", x)
+    return ops.solve(x, _identity(ops, x))
 
 
 def det(ops: Ops, x: F) -> Any:
@@ -95,6 +93,22 @@ def lstsq(ops: Ops, x: F, y: F, rtol: A | None = None) -> Any:
     return ops.matmul(ops.pinv(x, rtol), y)
 
 
+def matrix_power(ops: Ops, x: N, n: int) -> Any:
+    """``x`` (..., m, m) multiplied with itself ``n`` times; the identity for n = 0, powers of the
+    inverse below."""
+    if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"[matrix_power] x {x.shape}: expected square matrices (..., m, m)")
+    if n < 0:
+        x, n = ops.inv(x), -n
+    result = None
+    while n:
+        if n & 1:
+            result = x if result is None else ops.matmul(result, x)
+        n >>= 1
+        x = ops.matmul(x, x) if n else x
+    return _identity(ops, x) if result is None else result
+
+
 def matrix_norm(ops: Ops, x: F, keepdims: bool = False, ord: str | float = "fro") -> Any:
     """A norm of each matrix of ``x`` (..., m, n), real: (...), or (..., 1, 1) with ``keepdims``.
 
@@ -119,12 +133,20 @@ def matrix_norm(ops: Ops, x: F, keepdims: bool = False, ord: str | float = "fro"
     return found if keepdims else ops.reshape(found, lead)
 
 
+def _identity(ops: Ops, x: Any) -> Any:
+    # Of the shape and dtype of square matrices.
+    size = x.shape[-1]
+    positions = ops.arange(0, size, 1, dtypes.int64, x.device)
+    diagonal = ops.equal(ops.reshape(positions, (size, 1)), positions)
+    return ops.broadcast_to(ops.cast(diagonal, x.dtype), tuple(x.shape))
+
+
 def _threshold(ops: Ops, x: Any, values: Any, rtol: Any | None) -> Any:
     # (..., 1): singular values up to here count as zero. There is at least one.
     last = len(values.shape) - 1
     largest = ops.max(values, (last,), True)
     if rtol is None:
-        rtol = ops.constant(max(x.shape[-2:]) * _EPSILON[values.dtype], values)
+        rtol = ops.constant(max(x.shape[-2:]) * finfo(values.dtype).eps, values)
     else:
         rtol = ops.expand_dims(rtol, len(rtol.shape))
     return ops.multiply(largest, rtol)

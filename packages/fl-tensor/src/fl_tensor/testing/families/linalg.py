@@ -31,6 +31,7 @@ from fl_tensor.testing.opcase import (
     Tolerance,
     operand,
 )
+from fl_tensor.testing.references.exact import integers
 from fl_tensor.testing.values import Shape, numbers, relaid
 
 FACTORISED = ("float32", "float64", "complex64", "complex128")
@@ -280,6 +281,32 @@ def _least_squares(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(BROADCAST, (_tame(dtype, rng, (3, 2)), _any(dtype, rng, (2, 3, 1))))
 
 
+def _powers(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+    negative = (-1, -2) if dtype.name in FACTORISED else ()
+    make = _tame if negative else _any
+    for n in (0, 1, 2, 3, 7, *negative):
+        for label, shape in (
+            (PLAIN, (2, 2)),
+            (PLAIN, (2, 3, 3)),
+            (EMPTY, (0, 0)),
+            (EMPTY, (0, 2, 2)),
+        ):
+            yield Sample(label, (make(dtype, rng, shape), n))
+    for layout in LAYOUTS:
+        yield Sample(NON_CONTIGUOUS, (relaid(make(dtype, rng, (3, 3)), layout), 3))
+
+
+def _matrix_power(x: HostArray, n: int) -> HostArray:
+    if 0 in x.shape:
+        return x
+    if n < 0:
+        x, n = np.linalg.inv(x), -n
+    result = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
+    for _ in range(n):
+        result = result @ x
+    return result
+
+
 def _row(
     name: str, samples: Samples, reference: Reference, tolerance: Tolerance, **options: Any
 ) -> OpCase:
@@ -363,6 +390,14 @@ CASES = (
         result=("same", "real"),
     ),
     _row("matrix_rank", _with_tolerances(), _rank, EXACT, result="int64"),
+    OpCase(
+        "matrix_power",
+        listed(_powers),
+        integers(_matrix_power),
+        "iufc",
+        tolerance=Tolerance(128, scale=8.0),
+        capability="linalg",
+    ),
     _row(
         "matrix_norm",
         _matrices(_any, NOT_EMPTY, *_NORMS),
