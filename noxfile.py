@@ -9,12 +9,14 @@ nox -l                  all sessions
 nox -t fl-nn            the sessions of one package
 nox -s demo             train a convolutional network on real digits
 nox -s oracles          compare with PyTorch (Python 3.11)
+nox -s torch_backend    run on PyTorch, wrapped by an outside package (Python 3.11)
 
 Arguments after `--` go to the tool: `nox -s "tests(fl-nn)" -- -k dropout`.
 
 Two kinds of environment. The *workshop* is made once, holds all packages as editable installs
 together with the tools, and serves every session where isolation is not the point. `isolated`,
-`thirdparty`, `demo` and `oracles` make their own, because there the point is what gets installed.
+`thirdparty`, `demo`, `oracles` and `torch_backend` make their own, because there the point is what
+gets installed.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ DIST = ROOT / "dist"
 PACKAGES = (
     "fl-memory fl-tensor fl-dist fl-autograd fl-data fl-nn fl-speech fl-vision fl-text".split()
 )
-EXAMPLES = ["acme-backend", "acme-arena", "acme-ring"]
+LIGHT_EXAMPLES = ["acme-backend", "acme-arena", "acme-ring"]
+EXAMPLES = [*LIGHT_EXAMPLES, "torch-backend"]
 CONTRACTS = ["fl-memory", "fl-tensor", "fl-dist"]
 IMPLEMENTATIONS = [
     ("memory", "system"),
@@ -254,19 +257,19 @@ def isolated(session: nox.Session, package: str) -> None:
         session.run("pytest", "-q", "-p", "no:cacheprovider", package, *session.posargs)
 
 
-@nox.session(requires=["wheels"], tags=EXAMPLES)
+@nox.session(requires=["wheels"], tags=LIGHT_EXAMPLES)
 def thirdparty(session: nox.Session) -> None:
     """Outside packages against our wheels: their kits, and one epoch of training through them."""
     session.install(
-        *map(wheel, [*closure(*EXAMPLES, "fl-nn"), *EXAMPLES]),
+        *map(wheel, [*closure(*LIGHT_EXAMPLES, "fl-nn"), *LIGHT_EXAMPLES]),
         wheel("fl-vision") + "[digits]",
-        *test_requirements(*EXAMPLES),
+        *test_requirements(*LIGHT_EXAMPLES),
     )
     examples = ROOT / "examples"
-    copies = [*(examples / name / "tests" for name in EXAMPLES), examples / "thirdparty"]
+    copies = [*(examples / name / "tests" for name in LIGHT_EXAMPLES), examples / "thirdparty"]
     with outside_the_checkout(*copies) as folder:
         session.chdir(folder)
-        for name in EXAMPLES:
+        for name in LIGHT_EXAMPLES:
             session.run("pytest", "-q", "-p", "no:cacheprovider", name)
         # Once more by the name of the entry point, as a user finds them; a part of the kit will do.
         for kit, name, part in (
@@ -275,7 +278,7 @@ def thirdparty(session: nox.Session) -> None:
             ("fl_dist", "acme-ring", "barrier"),
         ):
             session.run("python", "-m", f"{kit}.testing", name, "-k", part)
-        readmes = [f"{name}/README.md" for name in EXAMPLES]
+        readmes = [f"{name}/README.md" for name in LIGHT_EXAMPLES]
         session.run("python", str(ROOT / "tools" / "run_readmes.py"), *readmes)
         session.run("python", "examples/thirdparty/train_digits.py", *session.posargs)
 
@@ -309,3 +312,22 @@ def oracles(session: nox.Session) -> None:
         TORCH,
     )
     session.run("python", "-m", "pytest", "-q", *found, *session.posargs)
+
+
+@nox.session(default=False, python="3.11", venv_backend="virtualenv", requires=["wheels"])
+def torch_backend(session: nox.Session) -> None:
+    """An outside backend over PyTorch against our wheels: the kit, and the digits network on it."""
+    example = "torch-backend"
+    session.install(
+        *map(wheel, [*closure(example, "fl-nn"), example]),
+        wheel("fl-vision") + "[digits]",
+        *test_requirements(example),
+        TORCH,
+    )
+    with outside_the_checkout(ROOT / "examples" / example / "tests") as folder:
+        session.chdir(folder)
+        session.run("pytest", "-q", "-p", "no:cacheprovider", example, *session.posargs)
+        # Once more by the name of the entry point, as a user finds it; a part of the kit will do.
+        session.run("python", "-m", "fl_tensor.testing", "torch", "-k", "random or value")
+        readme, runner = f"{example}/README.md", ROOT / "tools" / "run_readmes.py"
+        session.run("python", str(runner), readme)
