@@ -21,6 +21,7 @@ gets installed.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import shutil
@@ -59,6 +60,8 @@ IMPLEMENTATIONS = [
 BUILD = ["hatchling>=1.24,<2", "editables"]
 TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8"]
 TORCH = "torch==2.13.0"
+# The revision of data-apis/array-api-tests that array-api-deviations.txt was written for.
+ARRAY_API_TESTS = "55fcc60179efa2680ddd6cd926ddf17b83530e2b"
 
 if os.environ.get("FL_TEST_DATA"):  # sessions change directory
     os.environ["FL_TEST_DATA"] = os.path.abspath(os.environ["FL_TEST_DATA"])
@@ -296,6 +299,75 @@ def demo(session: nox.Session) -> None:
     session.log(f"set-up took {time.monotonic() - start:.0f} s")
     options = session.posargs or ["--out", "runs/demo"]
     session.run("fl-vision", "train", "--dataset", "digits", *options)
+
+
+@nox.session(default=False, reuse_venv=True, tags=["fl-tensor"])
+def array_api(session: nox.Session) -> None:
+    """The public array API suite on ft.array_api: -- PATH_OR_URL [--spec PATH_OR_URL] [pytest ...].
+
+    PATH_OR_URL (or FL_ARRAY_API_TESTS) is a checkout or a clone URL of data-apis/array-api-tests.
+    Its submodule array-api comes from the checkout, from --spec, or from git with a URL.
+    """
+    options, rest = array_api_options(session.posargs)
+    if not options.suite:
+        session.error(
+            "where is the suite? nox -s array_api -- PATH_OR_URL, or set FL_ARRAY_API_TESTS: a "
+            "checkout or a clone URL of data-apis/array-api-tests"
+        )
+    session.install(*BUILD)
+    session.install("--no-build-isolation", *editable(*closure("fl-tensor")))
+    with tempfile.TemporaryDirectory(prefix="fl-array-api-") as name:
+        suite = Path(name) / "array-api-tests"
+        obtain(session, options.suite, suite, ARRAY_API_TESTS)
+        spec = suite / "array-api"
+        if options.spec:
+            shutil.rmtree(spec, ignore_errors=True)
+            obtain(session, options.spec, spec)
+        elif not (spec / "src").is_dir() and (suite / ".git").is_dir():
+            git = ["git", "-C", str(suite), "submodule", "update", "--init", "--depth=1"]
+            session.run(*git, external=True)
+        if not (spec / "src").is_dir():
+            session.error(
+                f"the folder array-api of {options.suite} is empty: run `git submodule update "
+                "--init` there, or add --spec PATH_OR_URL of data-apis/array-api"
+            )
+        session.install("-r", str(suite / "requirements.txt"))
+        session.chdir(suite)
+        session.run(
+            *["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "array_api_plugin"],
+            f"--deviations={ROOT / 'packages/fl-tensor/array-api-deviations.txt'}",
+            f"--max-examples={options.max_examples}",
+            *["--derandomize", "--disable-deadline"],
+            *rest,
+            *([] if any(a.startswith("array_api_tests") for a in rest) else ["array_api_tests"]),
+            env={
+                "ARRAY_API_TESTS_MODULE": "fl_tensor.array_api",
+                "HYPOTHESIS_STORAGE_DIRECTORY": str(Path(name) / "hypothesis"),
+                "PYTHONPATH": str(ROOT / "tools"),
+            },
+        )
+
+
+def array_api_options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    suite = os.environ.get("FL_ARRAY_API_TESTS")
+    if arguments and not arguments[0].startswith("-"):
+        suite, *arguments = arguments
+    parser = argparse.ArgumentParser(prog="nox -s array_api --", add_help=False, allow_abbrev=False)
+    parser.set_defaults(suite=suite)
+    parser.add_argument("--spec")
+    parser.add_argument("--max-examples", type=int, default=100)
+    return parser.parse_known_args(arguments)
+
+
+def obtain(session: nox.Session, source: str, target: Path, revision: str = "HEAD") -> None:
+    """Copy a folder, or fetch a revision of a git repository by its URL."""
+    if Path(source).is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(".git", "__pycache__"))
+        return
+    session.run("git", "init", "-q", str(target), external=True)
+    git = ["git", "-C", str(target)]
+    session.run(*git, "fetch", "-q", "--depth=1", source, revision, external=True)
+    session.run(*git, "checkout", "-q", "FETCH_HEAD", external=True)
 
 
 @nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
