@@ -98,6 +98,8 @@ from fl_tensor.array_api.elementwise import tanh as tanh
 from fl_tensor.array_api.inspection import __array_namespace_info__ as __array_namespace_info__
 from fl_tensor.array_api.linear_algebra import matmul as matmul
 from fl_tensor.array_api.linear_algebra import matrix_transpose as matrix_transpose
+from fl_tensor.array_api.linear_algebra import tensordot as tensordot
+from fl_tensor.array_api.linear_algebra import vecdot as vecdot
 from fl_tensor.array_api.manipulation import broadcast_arrays as broadcast_arrays
 from fl_tensor.array_api.manipulation import broadcast_shapes as broadcast_shapes
 from fl_tensor.array_api.manipulation import broadcast_to as broadcast_to
