@@ -192,12 +192,13 @@ def layers(session: nox.Session) -> None:
     in_workshop(session, "lint-imports", "--no-cache", *session.posargs)
 
 
-@nox.session(**shared)
-@nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in CONTRACTS])
-def contracts(session: nox.Session, package: str) -> None:
-    """Regenerate the pinned contract and compare (`-- --write` to write it)."""
-    module = package.replace("-", "_") + ".contract"
-    in_workshop(session, "python", "-m", module, *(session.posargs or ["--check"]))
+@nox.session(tags=CONTRACTS, **shared)
+def contracts(session: nox.Session) -> None:
+    """Regenerate pinned contracts and their cards and compare (`-- --write` to write them)."""
+    options = session.posargs or ["--check"]
+    for package in CONTRACTS:
+        in_workshop(session, "python", "-m", package.replace("-", "_") + ".contract", *options)
+    in_workshop(session, "python", "tools/contract_cards.py", *options)
 
 
 @nox.session(**shared)

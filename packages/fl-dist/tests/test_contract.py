@@ -14,11 +14,11 @@ from fl_dist.registry import REGISTRY
 
 
 def test_the_pinned_contract_is_what_the_code_says():
-    pinned.check(contract.PATH, contract.manifest())
+    contract.PINNED.check()
 
 
 def test_an_author_must_write_three_methods():
-    body = pinned.read(contract.PATH)
+    body = pinned.read(contract.PINNED.path())
     members = body["classes"]["Communicator"]
     required = {name for name, member in members.items() if member.get("required")}
     assert required == {"run", "do_send", "do_recv"}
@@ -32,7 +32,7 @@ def test_a_change_of_the_contract_is_noticed(monkeypatch):
 
     monkeypatch.setattr(dist.Communicator, "all_reduce", all_reduce)
     with pytest.raises(dist.FlError, match="all_reduce"):
-        pinned.check(contract.PATH, contract.manifest())
+        contract.PINNED.check()
 
 
 def test_built_in_communicators_are_known_by_name():

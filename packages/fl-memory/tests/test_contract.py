@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import fl_memory
 from fl_memory import contract
 from fl_memory.contract import ContractError, Version, negotiate, stated_version
-from fl_memory.manager import contract_manifest
-
-PINNED = Path(fl_memory.__file__).parent / "contracts" / "memory-1.0.json"
+from fl_memory.contract.memory import PINNED
 
 
 class Shop(ABC):
@@ -116,6 +113,11 @@ def test_signature_text_keeps_markers() -> None:
     assert contract.signature_text(f) == "(a, /, b, *, c)"
 
 
+def test_members_that_another_section_describes_are_left_out() -> None:
+    pinned = contract.manifest("shop", (1, 0), {Shop: ()}, apart={"buy", "open"})
+    assert set(pinned["classes"]["Shop"]) == {"owner"}
+
+
 def test_status_is_no_part_of_the_digest() -> None:
     draft, frozen = pinned_shop(), pinned_shop(status=contract.FROZEN)
     assert draft["digest"] == frozen["digest"] and draft != frozen
@@ -172,15 +174,6 @@ def test_file_edited_by_hand_is_an_error(tmp_path: Path) -> None:
         contract.read(path)
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "shop-1.0.json"
-    assert contract.main(path, pinned_shop, ["--check"]) == 1
-    assert contract.main(path, pinned_shop, ["--write"]) == 0
-    assert contract.main(path, pinned_shop, []) == 0
-    assert contract.main(path, lambda: pinned_shop(OtherShop), ["--check"]) == 1
-    assert "differs from the code" in capsys.readouterr().err
-
-
 def test_the_memory_contract_is_pinned() -> None:
     """When this fails and the change is meant: ``python -m fl_memory.contract --write``."""
-    contract.check(PINNED, contract_manifest())
+    PINNED.check()

@@ -1,7 +1,6 @@
 """The communicator contract as data, pinned in ``contracts/dist-1.0.json``.
 
-python -m fl_dist.contract --check     compare the file with the code
-python -m fl_dist.contract --write     write it
+python -m fl_dist.contract [--check | --write | --freeze | --card]
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from fl_dist.deadline import Deadline
 from fl_dist.reducer import Reducer
 from fl_dist.work import Work
 from fl_memory import contract as pinned
-
-PATH = Path(__file__).parent / "contracts" / "dist-1.0.json"
+from fl_memory.contract.cards import meanings
+from fl_memory.contract.series import Contract
 
 CAPABILITIES = {
     "agreement": "ranks that disagree on a collective all get MismatchError and stay in step",
@@ -43,5 +42,14 @@ def manifest() -> dict[str, Any]:
     )
 
 
+PINNED = Contract(
+    name="dist",
+    folder=Path(__file__).resolve().parent / "contracts",
+    build=manifest,
+    says=lambda: meanings((Communicator, Work, Deadline, Reducer)),
+    module="fl_dist.contract",
+    number="Communicator.CONTRACT in fl_dist/communicator.py",
+)
+
 if __name__ == "__main__":
-    sys.exit(pinned.main(PATH, manifest))
+    sys.exit(PINNED.main())

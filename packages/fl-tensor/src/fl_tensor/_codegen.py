@@ -59,7 +59,7 @@ def derived_ops(derived: Iterable[OpSpec]) -> str:
         module = op.function.__module__.rsplit(".", 1)[1]
         passed = ", ".join(["self", *(p.name for p in op.parameters)])
         result = str(inspect.signature(op.function).return_annotation)
-        lines += _define(op.name, ["self", *map(_source, op.parameters)], result, "    ")
+        lines += _define(op.name, ["self", *map(source, op.parameters)], result, "    ")
         lines += [f"        return {module}.{op.name}({passed})\n"]
     return "\n".join(lines)
 
@@ -92,7 +92,8 @@ def functions(operations: Iterable[OpSpec]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _source(p: inspect.Parameter) -> str:
+def source(p: inspect.Parameter) -> str:
+    """The parameter as the signature of a function spells it."""
     default = "" if p.default is p.empty else f" = {_literal(p.default)}"
     return f"{p.name}: {p.annotation}{default}"
 

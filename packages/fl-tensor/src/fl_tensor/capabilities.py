@@ -21,7 +21,9 @@ from fl_tensor.roles import A, Axis, F
 CAPABILITIES = ("complex", "linalg", "fft")
 
 
-def _optional(capability: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _optional(
+    capability: str, since: str = "1.0"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def missing(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -31,6 +33,7 @@ def _optional(capability: str) -> Callable[[Callable[..., Any]], Callable[..., A
             )
 
         missing.capability = capability  # type: ignore[attr-defined]
+        missing.since = since  # type: ignore[attr-defined]
         return missing
 
     return mark

@@ -2,9 +2,14 @@
 
     python -m fl_tensor.contract --check     compare the generated files with the code
     python -m fl_tensor.contract --write     write them
+    python -m fl_tensor.contract --freeze    make this version of the contract final
+    python -m fl_tensor.contract --card      print the contract as Markdown
 
 Generated are ``functions.py`` (the public functions), ``derived_ops.py`` (the derived operations as
 methods) and ``contracts/tensor-1.0.json`` (the pinned contract).
+
+An operation that a later minor version brings says so: a derived one in its module's
+``SINCE = {"name": "1.1"}``, an optional one in its decorator. Those of 1.0 say nothing.
 """
 
 from __future__ import annotations
@@ -17,22 +22,39 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fl_memory.contract.cards import first_sentence, meanings
+from fl_memory.contract.series import Contract
 from fl_tensor import derived
-from fl_tensor.capabilities import OptionalOps
+from fl_tensor.capabilities import CAPABILITIES, OptionalOps
 
 FOLDER = Path(__file__).parent
 ARRAY_ROLES = frozenset("APNFI")
+FIRST = "1.0"
+
+#: What a provider may import: these names stay as long as the contract's major version.
+PROVIDER_NAMES = {
+    "fl_tensor": (
+        "ArgumentError BackendError CPU CapabilityError DType DTypeError Device FlError "
+        "IndexingError LinAlgError ShapeError TensorAdapter TensorBackend dtype bool int8 int16 "
+        "int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 "
+        "complex128"
+    ).split(),
+    "fl_tensor.testing": ["TensorBackendSuite"],
+    "fl_memory": ["current", "use"],
+}
 
 
 @dataclass(frozen=True)
 class OpSpec:
     """One operation: its name, ``kind`` ("required", "derived" or "optional"), the function that
-    defines it, and the capability that a backend needs for it, if any."""
+    defines it, the capability that a backend needs for it, if any, and the contract version that
+    brought it."""
 
     name: str
     kind: str
     function: Callable[..., Any]
     capability: str | None = None
+    since: str = FIRST
 
     @cached_property
     def parameters(self) -> list[inspect.Parameter]:
@@ -50,7 +72,12 @@ class OpSpec:
 
     @property
     def signature(self) -> str:
-        return ", ".join(str(p) for p in self.parameters)
+        """``(x: A, axis: Axis = 0) -> tuple[A, A]``; a result of type Any goes without saying."""
+        from fl_tensor._codegen import source
+
+        result = str(inspect.signature(self.function).return_annotation)
+        arrow = "" if result in ("Any", "A") else f" -> {result}"
+        return f"({', '.join(map(source, self.parameters))}){arrow}"
 
 
 def role(parameter: inspect.Parameter) -> str:
@@ -66,7 +93,13 @@ def is_sequence(parameter: inspect.Parameter) -> bool:
 
 def _derived() -> tuple[OpSpec, ...]:
     return tuple(
-        OpSpec(name, "derived", getattr(module, name), getattr(module, "CAPABILITY", None))
+        OpSpec(
+            name,
+            "derived",
+            getattr(module, name),
+            getattr(module, "CAPABILITY", None),
+            getattr(module, "SINCE", {}).get(name, FIRST),
+        )
         for module in derived.MODULES
         for name in module.__all__
     )
@@ -84,7 +117,7 @@ def _primitives() -> tuple[OpSpec, ...]:
 
 DERIVED: tuple[OpSpec, ...] = _derived()
 OPTIONAL: tuple[OpSpec, ...] = tuple(
-    OpSpec(name, "optional", function, function.capability)
+    OpSpec(name, "optional", function, function.capability, function.since)
     for name, function in vars(OptionalOps).items()
     if hasattr(function, "capability")
 )
@@ -100,55 +133,91 @@ def __getattr__(name: str) -> tuple[OpSpec, ...]:
 
 
 def manifest() -> dict[str, Any]:
-    """The pinned contract: operation -> signature, kind, capability, since."""
+    """What the contract promises, generated from the code."""
     from fl_memory import contract as pinned
-    from fl_tensor.backend import TensorBackend
+    from fl_tensor import dtypes
+    from fl_tensor.backend import TensorAdapter, TensorBackend
 
     operations = {
         op.name: {
             "signature": op.signature,
             "kind": op.kind,
             "capability": op.capability,
-            "since": "1.0",
+            "since": op.since,
         }
         for op in (*_primitives(), *DERIVED, *OPTIONAL)
     }
-    version = pinned.Version(*TensorBackend.CONTRACT)
-    return pinned.pin("tensor", version, operations)
+    fields = "CONTRACT name dtypes capabilities checks_shapes has_values".split()
+    return pinned.manifest(
+        "tensor",
+        TensorBackend.CONTRACT,
+        {TensorAdapter: (), TensorBackend: fields},
+        apart=operations,
+        group=f"fl.tensor.v{TensorBackend.CONTRACT[0]}",
+        capabilities=list(CAPABILITIES),
+        dtypes={
+            name: "required" if dtype in dtypes.REQUIRED else "optional"
+            for name, dtype in dtypes.ALL.items()
+        },
+        provider_names={module: sorted(names) for module, names in PROVIDER_NAMES.items()},
+        operations=operations,
+    )
+
+
+def summaries() -> dict[str, str]:
+    """What every operation and every member of the contract's classes means, in a sentence."""
+    from fl_tensor.backend import TensorAdapter, TensorBackend
+
+    said = meanings((TensorAdapter, TensorBackend))
+    operations = (*_primitives(), *DERIVED, *OPTIONAL)
+    return {**said, **{op.name: first_sentence(op.doc) for op in operations}}
+
+
+PINNED = Contract(
+    name="tensor",
+    folder=FOLDER / "contracts",
+    build=manifest,
+    says=summaries,
+    module="fl_tensor.contract",
+    number="TensorBackend.CONTRACT (backend.py) and the host of REGISTRY (dispatch.py)",
+    mark='say "{version}" at the new operations: SINCE in a derived module, since= of an optional '
+    "one, since of the OpCase row; a new required operation needs a new major version",
+)
 
 
 def generated() -> dict[Path, str]:
     """Every generated file and the text it should have."""
-    from fl_memory import contract as pinned
+    from fl_memory.contract import dumps
     from fl_tensor import _codegen
 
     return {
         FOLDER / "derived_ops.py": _codegen.derived_ops(DERIVED),
         FOLDER / "functions.py": _codegen.functions((*_primitives(), *DERIVED, *OPTIONAL)),
-        FOLDER / "contracts" / "tensor-1.0.json": pinned.dumps(manifest()),
+        PINNED.path(): dumps(PINNED.generated()),
     }
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Write or compare the generated files; the exit status is 1 when one is out of date."""
-    if arguments not in (["--check"], ["--write"]):
-        print(__doc__)
-        return 2
-    if arguments == ["--write"]:
+    given = sys.argv[1:] if arguments is None else arguments
+    if "--write" in given:
         from fl_tensor import _codegen
 
-        # Twice, because the methods come first: the backend class inherits them.
+        # First the methods: the backend class inherits them.
         (FOLDER / "derived_ops.py").write_text(_codegen.derived_ops(DERIVED))
-    stale = []
-    for path, text in generated().items():
-        if arguments == ["--write"]:
-            path.write_text(text)
-        elif not path.exists() or path.read_text() != text:
-            stale.append(path.name)
-    for name in stale:
-        print(f"{name} is out of date: run python -m fl_tensor.contract --write")
-    return 1 if stale else 0
+        for path, text in generated().items():
+            if path.suffix == ".py":
+                path.write_text(text)
+    elif "--card" not in given:
+        stale = [
+            p for p, text in generated().items() if p.suffix == ".py" and p.read_text() != text
+        ]
+        for path in stale:
+            print(f"{path.name} is out of date: run python -m fl_tensor.contract --write")
+        if stale:
+            return 1
+    return PINNED.main(given)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -17,7 +17,13 @@ from fl_tensor.stack import override as override
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
 
-REGISTRY = Registry(group="fl.tensor.v1", what="tensor backend", host=Version(1, 0))
+REGISTRY = Registry(
+    group="fl.tensor.v1",
+    what="tensor backend",
+    host=Version(1, 0),
+    host_package="fl-tensor",
+    base="fl_tensor.backend:TensorBackend",
+)
 REGISTRY.register("numpy", "fl_tensor.backends.numpy:NumpyBackend")
 REGISTRY.register("null", "fl_tensor.backends.null:NullBackend")
 

@@ -9,7 +9,9 @@ Three contracts use this package (memory, tensor, communicator). A contract has 
 A contract is pinned as JSON: its public members with their signatures, and a digest. While its
 status is ``draft`` the file may be written anew; once ``frozen`` it never changes.
 
-``python -m fl_memory.contract --check`` compares the memory contract with its file.
+``fl_memory.contract.series.Contract`` keeps the files of one contract, ``cards`` shows one as
+Markdown, ``changes`` compares two. ``python -m fl_memory.contract --check`` compares the memory
+contract with its file.
 """
 
 from fl_memory.contract.pinning import DRAFT as DRAFT
@@ -19,7 +21,6 @@ from fl_memory.contract.pinning import compare as compare
 from fl_memory.contract.pinning import describe as describe
 from fl_memory.contract.pinning import digest as digest
 from fl_memory.contract.pinning import dumps as dumps
-from fl_memory.contract.pinning import main as main
 from fl_memory.contract.pinning import manifest as manifest
 from fl_memory.contract.pinning import pin as pin
 from fl_memory.contract.pinning import read as read

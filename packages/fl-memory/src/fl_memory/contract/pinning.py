@@ -11,7 +11,7 @@ from fl_memory.contract.versions import Version
 from fl_memory.errors import ContractError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
     from pathlib import Path
 
 DRAFT, FROZEN = "draft", "frozen"
@@ -55,15 +55,16 @@ def _annotation_text(annotation: object) -> str:
     return getattr(annotation, "__name__", None) or str(annotation)
 
 
-def describe(cls: type, fields: Iterable[str] = ()) -> dict[str, Any]:
+def describe(cls: type, fields: Iterable[str] = (), apart: Container[str] = ()) -> dict[str, Any]:
     """The public members of one class of a contract.
 
-    Methods and properties come from the class body; ``fields`` names data attributes that belong
-    to the contract although no function shows them. Members are "required" iff abstract.
+    Methods and properties come from the class body, without those listed in ``apart``; ``fields``
+    names data attributes that belong to the contract although no function shows them. Members are
+    "required" iff abstract.
     """
     members: dict[str, Any] = {}
     for name, member in vars(cls).items():
-        if name.startswith("_") and name != "__init__":
+        if (name.startswith("_") and name != "__init__") or name in apart:
             continue
         function = getattr(member, "fget", None) or getattr(member, "__func__", member)
         if not callable(function) or isinstance(function, type):
@@ -86,12 +87,14 @@ def manifest(
     classes: Mapping[type, Iterable[str]],
     *,
     status: str = DRAFT,
+    apart: Container[str] = (),
     **sections: Any,
 ) -> dict[str, Any]:
     """What a contract promises, as data that can be written to JSON.
 
     name: "memory", "tensor", ...; classes: the classes of the contract, each with the data fields
-    that belong to it; sections: whatever else the contract pins (tables of operations, constants).
+    that belong to it; apart: members that another section describes; sections: whatever else the
+    contract pins (tables of operations, constants).
     """
     if status not in (DRAFT, FROZEN):
         raise ContractError(f"contract status {status!r}: say {DRAFT!r} or {FROZEN!r}")
@@ -102,7 +105,9 @@ def manifest(
         **sections,
     }
     if classes:
-        body["classes"] = {cls.__name__: describe(cls, names) for cls, names in classes.items()}
+        body["classes"] = {
+            cls.__name__: describe(cls, names, apart) for cls, names in classes.items()
+        }
     body["digest"] = digest(body)
     return body
 
@@ -193,25 +198,3 @@ def write(path: Path, generated: Mapping[str, Any]) -> None:
     draft = path.with_name(path.name + ".new")
     draft.write_text(dumps(generated), encoding="utf-8")
     os.replace(draft, path)
-
-
-def main(path: Path, build: Callable[[], Mapping[str, Any]], argv: list[str] | None = None) -> int:
-    """The command each contract offers: ``--check`` (default) or ``--write``."""
-    import argparse
-    import sys
-
-    parser = argparse.ArgumentParser(description=f"Check or write the pinned contract {path.name}.")
-    choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--check", action="store_true", help="compare with the code (default)")
-    choice.add_argument("--write", action="store_true", help="write the file from the code")
-    arguments = parser.parse_args(argv)
-    try:
-        if arguments.write:
-            write(path, build())
-        else:
-            check(path, build())
-    except ContractError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(f"{path.name}: {read(path)['digest']} ({read(path)['status']})")
-    return 0

@@ -1,0 +1,103 @@
+"""A contract card: a pinned contract as a page of Markdown, with a meaning beside each member.
+
+The meanings come from the docstrings when the card is made. They are no part of the pinned file, so
+that a better sentence does not break a frozen contract.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fl_memory.contract.tables import cell, is_member, table
+
+_KINDS = {"required": "Required", "derived": "Derived", "optional": "Optional"}
+
+
+def first_sentence(doc: str | None) -> str:
+    """The first sentence of a docstring, as one line of Markdown."""
+    paragraph = " ".join(inspect.cleandoc(doc or "").split("\n\n")[0].split())
+    return re.split(r"(?<=[^.\s]\.)\s", paragraph)[0].rstrip(":").replace("``", "`")
+
+
+def meanings(classes: Iterable[type]) -> dict[str, str]:
+    """``{"Block": ..., "Block.view": ...}``: what the classes of a contract and their members say
+    of themselves."""
+    found = {}
+    for cls in classes:
+        found[cls.__name__] = first_sentence(vars(cls).get("__doc__"))
+        for name, member in vars(cls).items():
+            if callable(member) or isinstance(member, (property, classmethod, staticmethod)):
+                found[f"{cls.__name__}.{name}"] = first_sentence(getattr(member, "__doc__", ""))
+    return found
+
+
+def card(body: Mapping[str, Any], says: Mapping[str, str]) -> str:
+    """The card of a pinned contract.
+
+    ``says`` gives a meaning for operations by name, classes by name, members as ``Class.member``.
+    """
+    name, version = body["contract"], body["version"]
+    lines = [
+        f"# Contract {name} {version}",
+        "",
+        f"Status: {body['status']}. Digest: `{body['digest']}`. This page is generated from the "
+        f"pinned file `{name}-{version}.json` and the docstrings of the code.",
+        "",
+    ]
+    facts = {k: v for k, v in body.items() if k not in _APART and not isinstance(v, Mapping)}
+    lines += [f"- **{_words(k)}**: {_value(v)}" for k, v in facts.items()] + [""] * bool(facts)
+    for title, entries in body.items():
+        if title not in _APART and isinstance(entries, Mapping):
+            facts_of = ((f"`{k}`", _value(v)) for k, v in entries.items())
+            lines += [f"## {_words(title).capitalize()}", "", *table(("", ""), facts_of), ""]
+    for title, members in body.get("classes", {}).items():
+        lines += [f"## {title}", "", says.get(title, ""), "", *_members(title, members, says), ""]
+    for title, operations in _groups(body.get("operations", {})).items():
+        rows = (
+            (f"`{n}`", f"`{cell(op['signature'])}`", cell(says.get(n, "")), op.get("since", ""))
+            for n, op in operations.items()
+        )
+        lines += [f"## {title} ({len(operations)})", ""]
+        lines += [*table(("operation", "signature", "meaning", "since"), rows), ""]
+    return "\n".join(lines)
+
+
+_APART = ("contract", "version", "status", "digest", "classes", "operations")
+
+
+def _members(title: str, members: Mapping[str, Any], says: Mapping[str, str]) -> list[str]:
+    rows = (
+        (
+            f"`{name}`",
+            "you write it" if member.get("required") else member["kind"],
+            f"`{cell(member.get('signature') or member.get('type') or '')}`".replace("``", ""),
+            cell(says.get(f"{title}.{name}", "")),
+        )
+        for name, member in members.items()
+        if is_member(member)
+    )
+    return table(("member", "kind", "signature", "meaning"), rows)
+
+
+def _groups(operations: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Operations by kind, then by capability, in the order of the file."""
+    found: dict[str, dict[str, Any]] = {}
+    for kind, words in _KINDS.items():
+        for name, op in operations.items():
+            if op["kind"] == kind:
+                needs = f", capability `{op['capability']}`" if op.get("capability") else ""
+                found.setdefault(f"{words} operations{needs}", {})[name] = op
+    return found
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(f"`{v}`" for v in value)
+    return cell(str(value)) if isinstance(value, str) and " " in value else f"`{value}`"

@@ -1,0 +1,171 @@
+"""A contract and its files: one per version, the newest compared with the code, the others frozen.
+
+    python -m fl_tensor.contract [--check | --write | --freeze | --card]
+
+A version is a *draft* while it is worked on, and its file follows the code. ``--freeze`` ends that:
+a frozen file never changes. What is added later belongs to the next minor version, which gets a
+file of its own and is compared with its predecessor: it may add what nobody has to write.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fl_memory.contract import pinning
+from fl_memory.contract.cards import card
+from fl_memory.contract.changes import Changes, changes
+from fl_memory.contract.pinning import DRAFT, FROZEN
+from fl_memory.errors import ContractError
+
+
+@dataclass(frozen=True)
+class Contract:
+    """One contract of this house.
+
+    folder: where ``NAME-MAJOR.MINOR.json`` lie; build: the manifest of the code; says: the meanings
+    for the card; module: whose command writes the files; number: where the code states the version;
+    mark: how an addition states the version that brought it, if it does.
+    """
+
+    name: str
+    folder: Path
+    build: Callable[[], Mapping[str, Any]]
+    says: Callable[[], Mapping[str, str]]
+    module: str
+    number: str
+    mark: str = ""
+
+    def generated(self) -> dict[str, Any]:
+        """The manifest of the code, with the status that its file has."""
+        body = json.loads(json.dumps(self.build()))
+        path = self.folder / f"{self.name}-{body['version']}.json"
+        status = pinning.read(path)["status"] if path.exists() else DRAFT
+        return {**body, "status": status}
+
+    def path(self, version: str | None = None) -> Path:
+        """The file of a version; by default of the one that the code states."""
+        return self.folder / f"{self.name}-{version or self.build()['version']}.json"
+
+    def versions(self) -> list[dict[str, Any]]:
+        """Every pinned version, oldest first; ContractError for a damaged file."""
+        found = [pinning.read(path) for path in self.folder.glob(f"{self.name}-*.json")]
+        return sorted(found, key=_number)
+
+    def check(self) -> None:
+        """Raise ContractError unless the file of the code's version equals the code, all earlier
+        ones are frozen, and the newest adds only what a minor version may."""
+        self._check_history()
+        path = self.path()
+        if not path.exists():
+            raise ContractError(f"{path.name} is missing: run python -m {self.module} --write")
+        body = self.generated()
+        if body["status"] == FROZEN and pinning.compare(pinning.read(path), body):
+            raise ContractError(self._frozen(path, body))
+        pinning.check(path, body)
+
+    def write(self) -> None:
+        """Write the file of the code's version; ContractError if it is frozen and would change, or
+        if it may not follow its predecessor."""
+        self._check_history()
+        path, body = self.path(), self.generated()
+        if body["status"] == FROZEN and pinning.compare(pinning.read(path), body):
+            raise ContractError(self._frozen(path, body))
+        pinning.write(path, body)
+
+    def freeze(self) -> str:
+        """Make the code's version final; its digest, for the test that guards it."""
+        self.check()
+        path = self.path()
+        body = {**pinning.read(path), "status": FROZEN}
+        pinning.write(path, body)
+        return str(body["digest"])
+
+    def card(self) -> str:
+        """The Markdown card of the pinned version."""
+        return card(pinning.read(self.path()), self.says())
+
+    def changes(self, old: str | None = None, new: str | None = None) -> Changes:
+        """What changed between two versions, given as numbers or as paths of files.
+
+        ``new`` is the code by default, ``old`` the newest pinned version.
+        """
+        latest = self.generated() if new is None else self._read(new)
+        return changes(self.versions()[-1] if old is None else self._read(old), latest)
+
+    def main(self, argv: list[str] | None = None) -> int:
+        """The command of the contract; the exit status is 1 where something does not fit."""
+        parser = argparse.ArgumentParser(
+            prog=f"python -m {self.module}", description=f"The pinned contract {self.name}."
+        )
+        choice = parser.add_mutually_exclusive_group()
+        choice.add_argument("--check", action="store_true", help="compare with the code (default)")
+        choice.add_argument("--write", action="store_true", help="write the file from the code")
+        choice.add_argument("--freeze", action="store_true", help="make this version final")
+        choice.add_argument("--card", action="store_true", help="print it as Markdown")
+        given = parser.parse_args(argv)
+        try:
+            if given.card:
+                print(self.card(), end="")
+                return 0
+            if given.freeze:
+                digest = self.freeze()
+                print(f"{self.path().name} is frozen; the tests should expect {digest!r}")
+                return 0
+            if given.write:
+                self.write()
+            self.check()
+        except ContractError as error:
+            print(error, file=sys.stderr)
+            return 1
+        body = pinning.read(self.path())
+        print(f"{self.path().name}: {body['digest']} ({body['status']})")
+        return 0
+
+    def _read(self, given: str) -> dict[str, Any]:
+        path = Path(given)
+        return pinning.read(path if path.suffix == ".json" else self.path(given))
+
+    def _check_history(self) -> None:
+        now = self.build()
+        earlier = [body for body in self.versions() if _number(body) < _number(now)]
+        for body in earlier:
+            if body["status"] != FROZEN:
+                raise ContractError(
+                    f"{self.name} {body['version']} is still a draft: freeze it before "
+                    f"{now['version']} begins"
+                )
+        if earlier and not (found := changes(earlier[-1], now)).allowed:
+            lines = [f"{c.place} {c.kind}: {c.objection}" for c in found.objections]
+            raise ContractError(
+                f"{self.name} {now['version']} may not follow {earlier[-1]['version']}:\n  "
+                + "\n  ".join(lines)
+            )
+
+    def _frozen(self, path: Path, body: Mapping[str, Any]) -> str:
+        old = pinning.read(path)
+        version = tuple(map(int, body["version"].split(".")))
+        following = f"{version[0]}.{version[1] + 1}"
+        steps = [
+            f"state {following} in {self.number} (providers keep their own number)",
+            *([self.mark.format(version=following)] if self.mark else []),
+            f"python -m {self.module} --write makes {self.name}-{following}.json, a draft again",
+        ]
+        return "\n".join(
+            [
+                f"{path.name} is frozen and never changes, and the code differs:",
+                *(f"  {line}" for line in pinning.compare(old, body)),
+                "Take the change back, or, if it adds what nobody has to write, start the next "
+                "minor version:",
+                *(f"  {i}. {step}" for i, step in enumerate(steps, 1)),
+            ]
+        )
+
+
+def _number(body: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(map(int, str(body["version"]).split(".")))

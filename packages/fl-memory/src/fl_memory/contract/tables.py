@@ -1,0 +1,23 @@
+"""Markdown tables, and what a member of a pinned contract looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def is_member(value: Any) -> bool:
+    """Whether a part of a manifest is one member (a method, a field, an operation)."""
+    return isinstance(value, Mapping) and ("signature" in value or "type" in value)
+
+
+def cell(text: str) -> str:
+    """``text`` for one cell of a table: a line, with the bars escaped."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """The lines of a table; the cells are Markdown."""
+    heads = list(heads)
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
