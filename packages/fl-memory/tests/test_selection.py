@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import gc
+import sys
 import threading
 
 import pytest
@@ -121,3 +122,16 @@ def test_named_managers_keep_their_statistics() -> None:
 
 def test_available_lists_names() -> None:
     assert {"system", "caching"} <= set(mem.available())
+
+
+def test_what_is_always_small_is_small_for_every_manager_ever_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(selection, "_lowest", sys.maxsize)
+    monkeypatch.setattr(selection, "always_small", 0)
+    with mem.use(SystemManager(small_bytes=8192)):
+        assert selection.always_small == 0, "the process's own manager may ask for less"
+    assert mem.current().small_bytes == selection.always_small == 4096
+    with mem.use(SystemManager(small_bytes=100)):
+        assert selection.always_small == 100
+    assert selection.always_small == 100, "a thread may still be in a context that uses it"

@@ -93,3 +93,12 @@ def test_swapping_managers_in_mid_run_loses_nothing():
     del y
     gc.collect()
     assert live(caching) == before[1]
+
+
+def test_a_strict_manager_is_asked_for_the_smallest_result_from_its_first_use_on() -> None:
+    x = ft.asarray([1.0, 2.0])
+    x + x  # of a size that no manager in use has asked for so far
+    strict = type(fl_memory.get("system"))(small_bytes=0)
+    with fl_memory.use(strict):
+        kept = [x + x, -x, ft.exp(x)]
+        assert strict.stats().live_blocks == len(kept)

@@ -13,6 +13,7 @@ that arrives in the middle of ``reserve`` is served by the device directly.
 
 from __future__ import annotations
 
+import sys
 import threading
 from abc import abstractmethod
 from collections import deque
@@ -253,7 +254,10 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
 
     def __del__(self) -> None:
         # What is cached goes back to the device. Blocks refer to their manager, so none is alive,
-        # except where garbage collection found both and happens to finalise the manager first.
+        # except where garbage collection found both and happens to finalise the manager first. When
+        # the interpreter ends, the system takes all.
+        if sys.is_finalizing():
+            return
         accounts = getattr(self, "_accounts", {}).values()
         if accounts:
             self.release_cached()

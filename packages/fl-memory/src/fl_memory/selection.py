@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from contextvars import ContextVar, Token
@@ -38,6 +39,10 @@ _scoped: ContextVar[MemoryManager | None] = ContextVar("fl_memory_manager", defa
 # as a context manager keeps its predecessors here, because entering takes the call back.
 # A tuple, replaced as a whole: readers need no lock.
 _choices: tuple[tuple[MemoryManager, weakref.ref[use] | None], ...] = ()
+_lowest = sys.maxsize
+#: Results of fewer bytes are below ``small_bytes`` of every manager that has been in use: who makes
+#: one need not ask for the current manager. 0 until the process has a manager.
+always_small = 0
 
 
 def available() -> list[str]:
@@ -71,6 +76,19 @@ def current() -> MemoryManager:
     return choices[-1][0] if choices else _from_environment()
 
 
+def _choose(choices: tuple[tuple[MemoryManager, weakref.ref[use] | None], ...]) -> None:
+    global _choices
+    _choices = choices
+    for manager, _ in choices:
+        _note(manager)
+
+
+def _note(manager: MemoryManager) -> None:
+    global _lowest, always_small
+    _lowest = min(_lowest, manager.small_bytes)
+    always_small = _lowest if _choices else 0
+
+
 class use:
     """Let ``manager`` (an object or a registered name) serve all requests from now on.
 
@@ -91,17 +109,16 @@ class use:
             )
         self.manager = manager
         self._tokens: list[Token[MemoryManager | None]] = []
-        global _choices
         with _lock:
             # Calls that can no longer be taken back make everything before them irrelevant.
             settled = [i for i, (_, ref) in enumerate(_choices) if ref is None or ref() is None]
             kept = _choices[settled[-1] :] if settled else _choices
-            _choices = (*kept, (manager, weakref.ref(self)))
+            _choose((*kept, (manager, weakref.ref(self))))
 
     def __enter__(self) -> MemoryManager:
-        global _choices
         with _lock:  # scoped after all: take the process-wide choice back
-            _choices = tuple(c for c in _choices if c[1] is None or c[1]() is not self)
+            _choose(tuple(c for c in _choices if c[1] is None or c[1]() is not self))
+            _note(self.manager)
         self._tokens.append(_scoped.set(self.manager))
         return self.manager
 
@@ -122,8 +139,7 @@ def _from_environment() -> MemoryManager:
         if not asked:
             raise
         raise PluginError(f"{ENVIRONMENT}={asked!r}: {error}") from error
-    global _choices
     with _lock:
         if not _choices:
-            _choices = ((manager, None),)
+            _choose(((manager, None),))
         return _choices[-1][0]

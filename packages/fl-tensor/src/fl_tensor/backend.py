@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fl_tensor.capabilities import OptionalOps
 from fl_tensor.derived_ops import DerivedOps
@@ -66,6 +66,8 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
     has_values: ClassVar[bool] = True
     #: The largest number of axes, None without a limit.
     max_ndim: ClassVar[int | None] = None
+
+    _scalars: dict[Any, A]
 
     # ---- you must write these ----------------------------------------------------------------
 
@@ -362,12 +364,13 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
 
     def scalar(self, value: Scalar, dtype: DType, device: Device) -> A:
         """A 0-d value; made once and kept."""
-        cache = self.__dict__.setdefault("_scalars", {})
         # 0.0 and -0.0 are equal keys; repr tells them apart.
         key = (value or repr(value), type(value), dtype, device)
-        found = cache.get(key)
-        if found is None:
+        try:
+            return self._scalars[key]
+        except (AttributeError, KeyError):
+            cache: dict[Any, A] = self.__dict__.setdefault("_scalars", {})
             if len(cache) > 4096:
                 cache.clear()
-            found = cache[key] = self.full((), value, dtype, device)
-        return found
+            cache[key] = self.full((), value, dtype, device)
+            return cache[key]

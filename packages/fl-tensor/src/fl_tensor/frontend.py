@@ -20,8 +20,8 @@ from fl_tensor.errors import (
 #: A Tensor or Variable, a Python scalar, nested lists, or anything with a buffer or DLPack.
 ArrayLike: TypeAlias = Any
 
-# Kinds of dtype that an operand of a role has without being cast.
-_KINDS = {"A": "biufc", "P": "biufc", "N": "iufc", "F": "fc", "I": "biu"}
+#: Kinds of dtype that an operand of a role has without being cast.
+KINDS = {"A": "biufc", "P": "biufc", "N": "iufc", "F": "fc", "I": "biu"}
 
 
 def raw(x: array.Array | None) -> Any:
@@ -41,7 +41,8 @@ def run(op: str, lead: array.Array, *arguments: Any) -> Any:
     except Exception as error:
         raise explain(op, backend, arguments, error) from error
     if isinstance(result, (tuple, list)):
-        return type(result)(lead._wrap(r) for r in result)
+        wrapped = [lead._wrap(r) for r in result]
+        return wrapped if isinstance(result, list) else tuple(wrapped)
     return lead._wrap(result)
 
 
@@ -66,12 +67,14 @@ def explain(op: str, backend: Any, arguments: tuple[Any, ...], error: Exception)
 
 
 def unary(op: str, role: str, x: ArrayLike) -> Any:
+    if isinstance(x, array.Array) and (raw := x._raw).dtype.kind in KINDS[role]:
+        return run(op, x, raw)
     (x,) = operands_of(op, role, x)
     return run(op, x, x._raw)
 
 
 def binary(op: str, role: str, x: ArrayLike, y: ArrayLike) -> Any:
-    if isinstance(x, array.Array) and x.dtype.kind in _KINDS[role]:
+    if isinstance(x, array.Array) and x.dtype.kind in KINDS[role]:
         # The usual cases need no preparing: two arrays alike, or a float array and a number.
         if type(y) is type(x):
             if x.dtype is y.dtype and x._backend is y._backend:

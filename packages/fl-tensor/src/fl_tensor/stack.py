@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 L = TypeVar("L", bound="Layer")
 
 _stack: ContextVar[Stack | None] = ContextVar("fl_tensor_stack", default=None)
+#: What is active here above the backends; None in the usual case.
+active = _stack.get
 
 
 def ops_for(base: TensorBackend) -> Any:

@@ -9,6 +9,7 @@ from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError
+from fl_tensor.operators import Operators
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,7 +31,7 @@ _FORMATS = {
 }
 
 
-class Tensor(Array):
+class Tensor(Operators, Array):
     """A value and the backend that owns it.
 
     Handles have value semantics: indexing gives values, and ``x[i] = v`` gives this handle a new

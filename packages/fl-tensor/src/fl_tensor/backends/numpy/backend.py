@@ -8,9 +8,10 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from fl_memory import selection
 from fl_tensor import rules
 from fl_tensor.backend import TensorBackend
-from fl_tensor.backends.numpy import conv, memory, philox
+from fl_tensor.backends.numpy import conv, memory, philox, quiet
 from fl_tensor.backends.numpy.adapter import (
     FROM_NUMPY,
     SUPPORTED,
@@ -29,9 +30,8 @@ from fl_tensor.roles import Scalar
 Value = NumpyAdapter
 Array: TypeAlias = np.ndarray[Any, Any]
 
-# What floating arithmetic gives at its edges (inf, NaN) is the specified result, not news.
-_quiet = np.errstate(all="ignore")
 _INT64 = np.dtype(np.int64)
+_new = object.__new__
 
 
 def _adapt(array: Any, dtype: DType | None = None) -> Value:
@@ -40,13 +40,24 @@ def _adapt(array: Any, dtype: DType | None = None) -> Value:
     return NumpyAdapter(array, dtype)
 
 
+# A small result has as little Python around the ufunc as there can be, hence what is written out
+# twice: a call more would be a tenth of ``x + y``.
+
+
 def _unary(ufunc: Callable[..., Array]) -> Any:
-    @_quiet
     def operation(self: NumpyBackend, x: Value) -> Value:
         a = x.array
-        if memory.is_small(a.nbytes):
-            return _adapt(ufunc(a), x.dtype)
-        return NumpyAdapter(ufunc(a, out=memory.empty(a.shape, a.dtype)), x.dtype)
+        if a.nbytes >= selection.always_small:
+            out = memory.empty(a.shape, a.dtype)
+            return NumpyAdapter(quiet.waiting(ufunc, a, out=out), x.dtype)
+        try:
+            found: Any = quiet.run(ufunc, a)
+        except RuntimeError:
+            found = quiet.waiting(ufunc, a)
+        made = _new(NumpyAdapter)
+        made.array = found if type(found) is np.ndarray else np.asarray(found)
+        made.dtype = x.dtype
+        return made
 
     return operation
 
@@ -61,22 +72,27 @@ def _rounding(ufunc: Callable[..., Array]) -> Any:
 
 
 def _binary(ufunc: Callable[..., Array], result: DType | None = None) -> Any:
-    size = result.itemsize if result else 0
-
-    @_quiet
     def operation(self: NumpyBackend, x: Value, y: Value) -> Value:
         a, b = x.array, y.array
-        shape = a.shape if a.shape == b.shape else np.broadcast(a, b).shape
         dtype = result or x.dtype
-        if memory.is_small(math.prod(shape) * (size or a.itemsize)):
-            return _adapt(ufunc(a, b), dtype)
-        return NumpyAdapter(ufunc(a, b, out=memory.empty(shape, TO_NUMPY[dtype])), dtype)
+        if a.nbytes * b.size >= selection.always_small:  # below, no broadcasting makes more of it
+            shape = a.shape if a.shape == b.shape else np.broadcast(a, b).shape
+            out = memory.empty(shape, TO_NUMPY[dtype])
+            return NumpyAdapter(quiet.waiting(ufunc, a, b, out=out), dtype)
+        try:
+            found: Any = quiet.run(ufunc, a, b)
+        except RuntimeError:
+            found = quiet.waiting(ufunc, a, b)
+        made = _new(NumpyAdapter)
+        made.array = found if type(found) is np.ndarray else np.asarray(found)
+        made.dtype = dtype
+        return made
 
     return operation
 
 
 def _reduction(ufunc: Any, accumulate: bool) -> Any:
-    @_quiet
+    @quiet.quiet
     def operation(
         self: NumpyBackend, x: Value, axis: tuple[int, ...], keepdims: bool = False
     ) -> Value:
@@ -245,7 +261,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         found = np.nonzero(x.array)
         return tuple(NumpyAdapter(memory.owned(i.astype(np.int64, copy=False))) for i in found)
 
-    @_quiet
+    @quiet.quiet
     def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
         dtype = sum_dtype(x.dtype)
         out = memory.empty(x.shape, TO_NUMPY[dtype])
@@ -270,7 +286,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     round = _rounding(np.rint)
     bitwise_invert = _unary(np.invert)
 
-    @_quiet
+    @quiet.quiet
     def erf(self, x: Value) -> Value:
         return _adapt(memory.owned(erf(x.array).astype(x.array.dtype)), x.dtype)
 
@@ -311,7 +327,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         np.copyto(out, x.array, where=condition.array)
         return NumpyAdapter(out, x.dtype)
 
-    @_quiet
+    @quiet.quiet
     def cast(self, x: Value, dtype: DType) -> Value:
         out = memory.empty(x.shape, TO_NUMPY[dtype])
         np.copyto(out, x.array, casting="unsafe")
@@ -330,12 +346,12 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
 
     # contractions
 
-    @_quiet
+    @quiet.quiet
     def matmul(self, x: Value, y: Value) -> Value:
         out = memory.empty(rules.matmul(x, y).shape, x.array.dtype)
         return NumpyAdapter(np.matmul(x.array, y.array, out), x.dtype)
 
-    @_quiet
+    @quiet.quiet
     def conv(
         self,
         x: Value,

@@ -1,0 +1,28 @@
+"""Floating arithmetic without NumPy's warnings: inf and NaN are specified results, not news.
+
+``np.errstate`` costs more than a small operation. NumPy keeps that state in a context variable, so
+running a ufunc inside a context in which it is switched off, once, costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+
+import numpy as np
+
+#: As a decorator, for functions that do more than call one ufunc.
+quiet = np.errstate(all="ignore")
+
+_context = Context()
+_context.run(np.seterr, all="ignore")
+#: ``run(ufunc, *arguments)``. Raises RuntimeError while another thread, or a finaliser in this one,
+#: is inside: then use ``waiting``.
+run = _context.run
+
+
+@quiet
+def waiting(ufunc: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """``ufunc(*arguments, **options)`` quietly, wherever and however often at once."""
+    return ufunc(*arguments, **options)

@@ -1,0 +1,111 @@
+"""The operators of ``Tensor``, on the shortest way to the backend.
+
+``x + y`` on a few elements costs as much as the Python around it. So the usual case - two tensors
+of one class, dtype and backend, or a floating tensor and a float, with no override active - goes
+from the operator straight to the backend. Everything else, and whatever raises, takes the general
+way of ``Array``, which promotes, lifts, and words the error.
+
+The methods are made from one template: attribute access by a constant name is what the interpreter
+does fastest.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+from fl_tensor import stack
+from fl_tensor.array import Array
+from fl_tensor.frontend import KINDS
+
+#: Python's name -> operation, role of its operands (``fl_tensor.roles``).
+BINARY = {
+    "__add__": ("add", "N"),
+    "__sub__": ("subtract", "N"),
+    "__mul__": ("multiply", "N"),
+    "__truediv__": ("divide", "F"),
+    "__floordiv__": ("floor_divide", "N"),
+    "__mod__": ("remainder", "N"),
+    "__pow__": ("power", "N"),
+    "__and__": ("bitwise_and", "I"),
+    "__or__": ("bitwise_or", "I"),
+    "__xor__": ("bitwise_xor", "I"),
+    "__lshift__": ("bitwise_left_shift", "I"),
+    "__rshift__": ("bitwise_right_shift", "I"),
+    "__eq__": ("equal", "P"),
+    "__ne__": ("not_equal", "P"),
+    "__lt__": ("less", "P"),
+    "__le__": ("less_equal", "P"),
+    "__gt__": ("greater", "P"),
+    "__ge__": ("greater_equal", "P"),
+}
+UNARY = {
+    "__neg__": ("negative", "N"),
+    "__abs__": ("absolute", "N"),
+    "__invert__": ("bitwise_invert", "I"),
+}
+
+_BINARY = """\
+def {method}(self, other):
+    try:
+        x = self._adapter
+        dtype = x.dtype
+        backend = self._backend
+        if dtype.kind in {kinds!r} and backend.checks_shapes and overrides() is None:
+            cls = type(self)
+            if type(other) is cls:
+                y = other._adapter
+                if y.dtype is dtype and other._backend is backend:
+                    made = new(cls)
+                    made._adapter = backend.{operation}(x, y)
+                    made._backend = backend
+                    return made
+            elif type(other) is float and dtype.is_floating:
+                made = new(cls)
+                made._adapter = backend.{operation}(x, backend.scalar(other, dtype, x.device))
+                made._backend = backend
+                return made
+    except Exception:
+        return general(self, other)
+    return general(self, other)
+"""
+_UNARY = """\
+def {method}(self):
+    try:
+        x = self._adapter
+        backend = self._backend
+        if x.dtype.kind in {kinds!r} and overrides() is None:
+            made = new(type(self))
+            made._adapter = backend.{operation}(x)
+            made._backend = backend
+            return made
+    except Exception:
+        return general(self)
+    return general(self)
+"""
+
+
+def _make(template: str, method: str, operation: str, role: str) -> Callable[..., Any]:
+    source = template.format(method=method, operation=operation, kinds=KINDS[role])
+    where = f"<Tensor.{method}>"
+    linecache.cache[where] = (len(source), None, source.splitlines(True), where)
+    general = getattr(Array, method)
+    scope = {"general": general, "new": object.__new__, "overrides": stack.active}
+    exec(compile(source, where, "exec"), scope)
+    function: Any = scope[method]
+    function.__qualname__, function.__doc__ = f"Tensor.{method}", general.__doc__
+    return function
+
+
+class Operators:
+    """Inherited by ``Tensor`` before ``Array``."""
+
+    __slots__ = ()
+
+
+for _template, _table in ((_BINARY, BINARY), (_UNARY, UNARY)):
+    for _method, (_operation, _role) in _table.items():
+        setattr(Operators, _method, _make(_template, _method, _operation, _role))
+# Defining __eq__ takes the hash away, as in Array: equality is elementwise.
+Operators.__hash__ = None  # type: ignore[assignment]
