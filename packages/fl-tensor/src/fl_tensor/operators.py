@@ -91,7 +91,7 @@ def _make(template: str, method: str, operation: str, role: str) -> Callable[...
     where = f"<Tensor.{method}>"
     linecache.cache[where] = (len(source), None, source.splitlines(True), where)
     general = getattr(Array, method)
-    scope = {"general": general, "new": object.__new__, "overrides": stack.active}
+    scope = {"general": general, "new": object.__new__, "overrides": stack.current}
     exec(compile(source, where, "exec"), scope)
     function: Any = scope[method]
     function.__qualname__, function.__doc__ = f"Tensor.{method}", general.__doc__

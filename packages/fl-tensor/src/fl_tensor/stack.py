@@ -29,7 +29,7 @@ L = TypeVar("L", bound="Layer")
 
 _stack: ContextVar[Stack | None] = ContextVar("fl_tensor_stack", default=None)
 #: What is active here above the backends; None in the usual case.
-active = _stack.get
+current = _stack.get
 
 
 def ops_for(base: TensorBackend) -> Any:
