@@ -262,7 +262,8 @@ def test_batch_norm_without_tracking_or_affine_has_no_state():
 def test_batch_norm_normalises_along_another_axis():
     x = ft.randn((6, 5, 3))
     last = nn.BatchNorm(3, axis=-1)(x)
-    assert last.tolist() == nn.BatchNorm(3)(x.permute(0, 2, 1)).permute(0, 2, 1).tolist()
+    second = nn.BatchNorm(3)(x.permute(0, 2, 1)).permute(0, 2, 1)
+    assert ft.max(ft.absolute(last - second)).item() < 1e-6  # sums run in another order
 
 
 def test_batch_norm_refuses_to_train_on_one_value_per_feature():
