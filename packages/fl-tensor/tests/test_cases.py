@@ -27,7 +27,7 @@ NEED_AXES = {
     *("argmin", "matmul", "conv", "softmax", "log_softmax", "topk", "take_along_axis", "roll"),
     *("tril", "triu", "moveaxis", "swapaxes", "split", "layer_norm", "batch_norm", "max_pool"),
     *("avg_pool", "dot", "outer", "linear", "arange", "vecdot", "cross", "diagonal", "trace"),
-    *("diag",),
+    *("diag", "diff", "repeat", "unstack"),
     *(op.name for op in OPERATIONS if op.capability in ("linalg", "fft")),
 }
 #: Operations without array operands have no layout to vary.

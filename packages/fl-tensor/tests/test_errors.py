@@ -154,7 +154,7 @@ ints = ft.arange(4, dtype="int32")
         (lambda: ft.tile(x23, (2, -1)), ValueError, "[tile] shape (2, -1): sizes may not be"),
         (lambda: ft.broadcast_to(x23, (-1, 3)), ValueError, "[broadcast_to] shape (-1, 3)"),
         (lambda: ft.topk(x23, 1.0), TypeError, "[topk] k 1.0: expected an int"),
-        (lambda: ft.roll(x23, 0.5), TypeError, "[roll] shift 0.5: expected an int"),
+        (lambda: ft.roll(x23, 0.5), TypeError, "[roll] shift 0.5: expected ints"),
         (lambda: ft.norm(x23, ord="fro"), TypeError, "[norm] ord 'fro': expected a number"),
         (lambda: ft.gelu(x23, "erf"), ValueError, "[gelu] approximate 'erf'"),
         (lambda: ft.one_hot(x23, 3), TypeError, "[one_hot] x is float32: expected class numbers"),

@@ -84,7 +84,7 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
     _compile_backward(op, rule, [name for name, _ in saved])
     if op.sequence is not None:
         tracked = [f"ins = tuple([v._node for v in {op.sequence}])"]
-        condition = "any([n is not None for n in ins])"
+        condition = "any([parent is not None for parent in ins])"
         ins = "ins"
     else:
         tracked = [f"n_{name} = {node_of(op, name)}" for name in op.operands]
@@ -191,15 +191,14 @@ def _compile_backward(op: Signature, rule: Rule, saved: list[str]) -> None:
     body = [f"{tuple_of(saved)} = saved"] if saved else []
     scope: dict[str, Any] = {"joint": rule.joint}
     if rule.joint is not None:
-        needs = "tuple([n is not None for n in ins])"
+        needs = "tuple([parent is not None for parent in ins])"
         body += [f"return joint(ops, g, {needs}, {', '.join(saved)})"]
     elif op.sequence is not None:
         ((_, vjp, names),) = _functions(rule)
         scope["vjp"] = vjp
         passed = ", ".join(["ops", "g", *names])
-        body += [
-            f"return tuple([None if n is None else vjp({passed}) for index, n in enumerate(ins)])"
-        ]
+        each = f"None if parent is None else vjp({passed})"
+        body += [f"return tuple([{each} for index, parent in enumerate(ins)])"]
     else:
         results = []
         body += [f"{tuple_of(f'n_{name}' for name in rule.operands)} = ins"]

@@ -16,7 +16,7 @@ from fl_tensor.dispatch import ops_for
 
 #: Names that the generated functions use themselves.
 RESERVED = frozenset(
-    "self base out v n node ins rule forward ops g saved needs joint vjp index "
+    "self base out v parent node ins rule forward ops g saved needs joint vjp index "
     "Node Variable enabled missing new ops_for wrap composition".split()
 )
 

@@ -80,6 +80,9 @@ from fl_tensor.random import rand as rand
 from fl_tensor.random import randn as randn
 from fl_tensor.random import seed as seed
 from fl_tensor.random import set_default_generator as set_default_generator
+from fl_tensor.shaping import pad as pad
+from fl_tensor.shaping import repeat as repeat
+from fl_tensor.shaping import roll as roll
 from fl_tensor.special import avg_pool as avg_pool
 from fl_tensor.special import broadcast_arrays as broadcast_arrays
 from fl_tensor.special import broadcast_shapes as broadcast_shapes
@@ -96,7 +99,6 @@ from fl_tensor.special import matmul as matmul
 from fl_tensor.special import max_pool as max_pool
 from fl_tensor.special import moveaxis as moveaxis
 from fl_tensor.special import nonzero as nonzero
-from fl_tensor.special import pad as pad
 from fl_tensor.special import permute as permute
 from fl_tensor.special import real as real
 from fl_tensor.special import reshape as reshape

@@ -21,7 +21,8 @@ SPECIAL = frozenset(
     "full arange from_host to_host random_bits uniform normal reshape permute pad slice gather "
     "scatter slice_update nonzero matmul cast split where conv max_pool avg_pool squeeze "
     "flip take_along_axis embedding cross_entropy real imag conj "
-    "einsum tensordot vecdot cross expand_dims moveaxis".split()
+    "einsum tensordot vecdot cross expand_dims moveaxis "
+    "pad_edges repeat roll".split()
 )
 #: Their public functions are in modules of their own, ``ft.linalg`` and ``ft.fft``.
 APART = frozenset({"linalg", "fft"})

@@ -12,6 +12,8 @@ from fl_tensor.errors import DTypeError, ShapeError
 
 #: The Python numbers: weak beside an array (``fl_tensor.dtypes.result_for_scalar``).
 SCALARS = (bool, int, float, complex)
+#: One int for all, one per axis, or a (low, high) pair per axis.
+Pairs = int | Sequence[int] | Sequence[tuple[int, int]]
 
 
 def scalar(op: str, value: Any, dtype: DType) -> Any:
@@ -91,3 +93,33 @@ def shape_of(op: str, shape: int | Sequence[int]) -> tuple[int, ...]:
     if any(n < 0 for n in found):
         raise ShapeError(f"[{op}] shape {found}: sizes may not be negative")
     return found
+
+
+def per_axis(op: str, value: int | Sequence[int], n: int, name: str) -> tuple[int, ...]:
+    """An argument that is one int for all of ``n`` axes, or one for each."""
+    found = ints_of(op, value, name)
+    if is_single(value):
+        return found * n
+    if len(found) != n:
+        raise ShapeError(
+            f"[{op}] {name} {value!r}: expected an int, or one int for each of {n} axes"
+        )
+    return found
+
+
+def pairs_of(op: str, value: Any, n: int, name: str) -> tuple[tuple[int, int], ...]:
+    """An argument that is a (low, high) pair per axis, with an int for a pair of equals or for
+    all pairs; one pair is enough for ``widths``."""
+    if is_single(value):
+        number = int_of(op, value, name)
+        return ((number, number),) * n
+    given = list(value)
+    alone = [is_single(v) for v in given]
+    pairs = [ints_of(op, v, name) * (2 if one else 1) for v, one in zip(given, alone, strict=True)]
+    if name == "widths" and alone == [True, True]:
+        return ((pairs[0][0], pairs[1][0]),) * n
+    if len(pairs) != n or any(len(p) != 2 for p in pairs):
+        raise ShapeError(
+            f"[{op}] {name} {value!r}: expected an int, or an int or pair for each of {n} axes"
+        )
+    return tuple((low, high) for low, high in pairs)

@@ -22,6 +22,7 @@ from fl_tensor.derived import (
     pooling,
     product,
     reduction,
+    repetition,
     sampling,
 )
 from fl_tensor.device import CPU, Device
@@ -209,6 +210,20 @@ class DerivedOps:
 
     def topk(self, x: A, k: int, axis: Axis = -1, largest: bool = True) -> tuple[Any, Any]:
         return manipulation.topk(self, x, k, axis, largest)
+
+    def diff(
+        self, x: P, n: int = 1, axis: Axis = -1, prepend: P | None = None, append: P | None = None
+    ) -> Any:
+        return repetition.diff(self, x, n, axis, prepend, append)
+
+    def pad_edges(self, x: A, low: Shape, high: Shape, mode: str = "edge") -> Any:
+        return repetition.pad_edges(self, x, low, high, mode)
+
+    def repeat(self, x: A, repeats: Sequence[int], axis: Axis) -> Any:
+        return repetition.repeat(self, x, repeats, axis)
+
+    def unstack(self, x: A, axis: Axis = 0) -> tuple[Any, ...]:
+        return repetition.unstack(self, x, axis)
 
     def diag(self, x: A, k: int = 0) -> Any:
         return diagonals.diag(self, x, k)

@@ -54,6 +54,7 @@ __all__ = [
     "cumulative_sum",
     "diag",
     "diagonal",
+    "diff",
     "divide",
     "dot",
     "equal",
@@ -102,7 +103,6 @@ __all__ = [
     "reciprocal",
     "relu",
     "remainder",
-    "roll",
     "round",
     "rsqrt",
     "sigmoid",
@@ -127,6 +127,7 @@ __all__ = [
     "trace",
     "tril",
     "triu",
+    "unstack",
     "var",
 ]
 
@@ -646,12 +647,6 @@ def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.float32) -> 
     return run("one_hot", _x, raw(_x), int_of("one_hot", classes, "classes"), dtypes.dtype(dtype))
 
 
-def roll(x: ArrayLike, shift: int, axis: int = -1) -> Any:
-    """Elements moved ``shift`` places along ``axis``; those that fall off come back in front."""
-    _x, = operands_of("roll", "A", x)
-    return run("roll", _x, raw(_x), int_of("roll", shift, "shift"), axis_of("roll", axis, _x.shape))
-
-
 def stack(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
     """Arrays of one shape joined along a new axis."""
     xs = prepare_all("stack", "P", xs)
@@ -687,6 +682,34 @@ def topk(x: ArrayLike, k: int, axis: int = -1, largest: bool = True) -> Any:
         axis_of("topk", axis, _x.shape),
         largest,
     )
+
+
+def diff(
+    x: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Any:
+    """Differences of neighbours along ``axis``, ``n`` times over; of bools, whether they differ.
+    ``prepend`` and ``append`` are put before and after ``x`` first; one without axes is a single
+    element."""
+    _x, _prepend, _append = operands_of("diff", "Ppp", x, prepend, append)
+    return run(
+        "diff",
+        _x,
+        raw(_x),
+        int_of("diff", n, "n"),
+        axis_of("diff", axis, _x.shape),
+        raw(_prepend),
+        raw(_append),
+    )
+
+
+def unstack(x: ArrayLike, axis: int = 0) -> Any:
+    """The slices along ``axis``, without it."""
+    _x, = operands_of("unstack", "A", x)
+    return run("unstack", _x, raw(_x), axis_of("unstack", axis, _x.shape))
 
 
 def diag(x: ArrayLike, k: int = 0) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor import arguments, dtypes, frontend, rules
-from fl_tensor.arguments import axes, axis_of, shape_of
+from fl_tensor.arguments import Pairs, axes, axis_of, pairs_of, per_axis, shape_of
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from fl_tensor.frontend import ArrayLike, operands_of, run
@@ -29,7 +29,6 @@ __all__ = [
     "max_pool",
     "moveaxis",
     "nonzero",
-    "pad",
     "permute",
     "real",
     "reshape",
@@ -39,8 +38,6 @@ __all__ = [
     "take_along_axis",
     "where",
 ]
-
-Pairs = int | Sequence[int] | Sequence[tuple[int, int]]
 
 
 def cast(x: ArrayLike, dtype: DType | str) -> Any:
@@ -159,18 +156,6 @@ def split(x: ArrayLike, sizes: int | Sequence[int], axis: int = 0) -> list[Any]:
             )
         given = (x.shape[axis] // parts,) * parts
     return run("split", x, x._raw, given, axis)
-
-
-def pad(x: ArrayLike, widths: Pairs, value: Any = 0) -> Any:
-    """``x`` with ``value`` around it. ``widths``: a (before, after) pair per axis, one pair or one
-    int for all."""
-    (x,) = operands_of("pad", "A", x)
-    pairs = _pairs("pad", widths, x.ndim, "widths")
-    if any(n < 0 for pair in pairs for n in pair):
-        raise ShapeError(f"[pad] x {x.shape}: widths {pairs} may not be negative")
-    low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
-    value = arguments.scalar("pad", value, x.dtype)
-    return run("pad", x, x._raw, low, high, (0,) * x.ndim, value)
 
 
 def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Any:
@@ -315,10 +300,10 @@ def conv(
         x,
         x._raw,
         w._raw,
-        _per_axis("conv", stride, n, "stride"),
-        _pairs("conv", padding, n, "padding"),
-        _per_axis("conv", input_dilation, n, "input_dilation"),
-        _per_axis("conv", kernel_dilation, n, "kernel_dilation"),
+        per_axis("conv", stride, n, "stride"),
+        pairs_of("conv", padding, n, "padding"),
+        per_axis("conv", input_dilation, n, "input_dilation"),
+        per_axis("conv", kernel_dilation, n, "kernel_dilation"),
         arguments.int_of("conv", groups, "groups"),
     )
 
@@ -333,9 +318,9 @@ def max_pool(
     to the window; padding never wins."""
     (x,) = operands_of("max_pool", "N", x)
     n = max(x.ndim - 2, 1)
-    size = _per_axis("max_pool", window, n, "window")
-    step = size if stride is None else _per_axis("max_pool", stride, n, "stride")
-    return run("max_pool", x, x._raw, size, step, _pairs("max_pool", padding, n, "padding"))
+    size = per_axis("max_pool", window, n, "window")
+    step = size if stride is None else per_axis("max_pool", stride, n, "stride")
+    return run("max_pool", x, x._raw, size, step, pairs_of("max_pool", padding, n, "padding"))
 
 
 def avg_pool(
@@ -349,9 +334,9 @@ def avg_pool(
     window; padding counts as zeros, or not at all with ``count_include_pad=False``."""
     (x,) = operands_of("avg_pool", "F", x)
     n = max(x.ndim - 2, 1)
-    size = _per_axis("avg_pool", window, n, "window")
-    step = size if stride is None else _per_axis("avg_pool", stride, n, "stride")
-    pairs = _pairs("avg_pool", padding, n, "padding")
+    size = per_axis("avg_pool", window, n, "window")
+    step = size if stride is None else per_axis("avg_pool", stride, n, "stride")
+    pairs = pairs_of("avg_pool", padding, n, "padding")
     return run("avg_pool", x, x._raw, size, step, pairs, count_include_pad)
 
 
@@ -370,33 +355,3 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     for shape in shapes:
         found = rules.broadcast("broadcast_shapes", found, shape_of("broadcast_shapes", shape))
     return found
-
-
-def _per_axis(op: str, value: int | Sequence[int], n: int, name: str) -> tuple[int, ...]:
-    found = arguments.ints_of(op, value, name)
-    if arguments.is_single(value):
-        return found * n
-    if len(found) != n:
-        raise ShapeError(
-            f"[{op}] {name} {value!r}: expected an int, or one int for each of {n} axes"
-        )
-    return found
-
-
-def _pairs(op: str, value: Any, n: int, name: str) -> tuple[tuple[int, int], ...]:
-    if arguments.is_single(value):
-        number = arguments.int_of(op, value, name)
-        return ((number, number),) * n
-    given = list(value)
-    alone = [arguments.is_single(v) for v in given]
-    pairs = [
-        arguments.ints_of(op, v, name) * (2 if one else 1)
-        for v, one in zip(given, alone, strict=True)
-    ]
-    if name == "widths" and alone == [True, True]:
-        return ((pairs[0][0], pairs[1][0]),) * n
-    if len(pairs) != n or any(len(p) != 2 for p in pairs):
-        raise ShapeError(
-            f"[{op}] {name} {value!r}: expected an int, or an int or pair for each of {n} axes"
-        )
-    return tuple((low, high) for low, high in pairs)

@@ -21,6 +21,7 @@ from fl_tensor.derived import (
     pooling,
     product,
     reduction,
+    repetition,
     sampling,
 )
 
@@ -29,6 +30,7 @@ MODULES = (
     comparison,
     reduction,
     manipulation,
+    repetition,
     diagonals,
     product,
     einsum,
