@@ -66,6 +66,7 @@ from fl_tensor.errors import DTypeError as DTypeError
 from fl_tensor.errors import FlError as FlError
 from fl_tensor.errors import IndexingError as IndexingError
 from fl_tensor.errors import LinAlgError as LinAlgError
+from fl_tensor.errors import NonFiniteError as NonFiniteError
 from fl_tensor.errors import ShapeError as ShapeError
 from fl_tensor.functions import *  # noqa: F403 - generated, with an explicit __all__
 from fl_tensor.limits import finfo as finfo
@@ -112,6 +113,10 @@ from fl_tensor.stack import Wrapper as Wrapper
 from fl_tensor.stack import ops_for as ops_for
 from fl_tensor.stack import override as override
 from fl_tensor.tensor import Tensor as Tensor
+from fl_tensor.wrappers import check as check
+from fl_tensor.wrappers import count as count
+from fl_tensor.wrappers import profile as profile
+from fl_tensor.wrappers import wrapped as wrapped
 
 
 def __getattr__(name: str) -> object:

@@ -35,3 +35,7 @@ class LinAlgError(FlError, ValueError):
 
 class NoDataError(BackendError):
     """An answer that needs data was asked of a backend that has shapes alone."""
+
+
+class NonFiniteError(FlError, FloatingPointError):
+    """A NaN or an infinity that ``ft.check`` was asked to find."""

@@ -55,8 +55,8 @@ def operation_names() -> frozenset[str]:
 
 
 @functools.cache
-def _seen_names() -> frozenset[str]:
-    # What layers are asked for: numbers beside an array are operations to a wrapper, too.
+def seen_names() -> frozenset[str]:
+    """What layers are asked for: numbers beside an array are operations to a wrapper, too."""
     return operation_names() | {"constant", "scalar"}
 
 
@@ -176,7 +176,7 @@ class Namespace:
         self._top = stack
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _seen_names():
+        if name not in seen_names():
             if name.startswith("__"):
                 raise AttributeError(name)
             return getattr(self._base, name)

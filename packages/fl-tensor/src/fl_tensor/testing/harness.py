@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fl_tensor import dtypes
+from fl_tensor import dtypes, promises
 from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import BackendError
@@ -119,7 +119,7 @@ class Harness:
     def _check_rule(self, case: OpCase, placed: Sample, results: Sequence[Any]) -> list[str]:
         """The shape and dtype rule (the shapes-only backend) must say the same."""
         try:
-            ruled = _list(rule(case.name, placed))
+            ruled = _list(promises.rule(case.name, placed.args, placed.kwargs))
         except BackendError:
             return []  # the shape depends on data
         shapes = [(tuple(r.shape), str(r.dtype)) for r in ruled]
@@ -128,20 +128,11 @@ class Harness:
 
     def _check_operands(self, sample: Sample, placed: Sample) -> list[str]:
         found = []
-        for before, after in zip(sample.operands(), _adapters(placed), strict=True):
+        given = promises.adapters([*placed.args, *placed.kwargs.values()])
+        for before, after in zip(sample.operands(), given, strict=True):
             if bytes(self.backend.to_host(after)) != encode(before.values, before.dtype):
                 found.append(f"operand {before.dtype}{before.shape} was changed by the call")
         return found
-
-
-def rule(name: str, placed: Sample) -> Any:
-    """What the rule gives for these arguments: values with a shape and dtype only."""
-    from fl_tensor.dispatch import get_backend
-
-    null: Any = get_backend("null")
-    return getattr(null, name)(
-        *null.like(placed.args), **{k: null.like(v) for k, v in placed.kwargs.items()}
-    )
 
 
 def reference(case: OpCase, sample: Sample) -> Any:
@@ -204,17 +195,6 @@ def _wide(results: Sequence[Any]) -> list[HostArray]:
 
 def _list(result: Any) -> list[Any]:
     return list(result) if isinstance(result, (list, tuple)) else [result]
-
-
-def _adapters(placed: Sample) -> list[Any]:
-    found: list[Any] = []
-    values: list[Any] = [*placed.args, *placed.kwargs.values()]
-    for value in values:
-        if isinstance(value, TensorAdapter):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found.extend(v for v in value if isinstance(v, TensorAdapter))
-    return found
 
 
 def summary(problems: Mapping[str, list[str]]) -> str:

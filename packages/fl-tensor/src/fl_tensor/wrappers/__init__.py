@@ -1,0 +1,6 @@
+"""Wrappers, which see every operation of a block (``fl_tensor.stack.Wrapper``): one per file."""
+
+from fl_tensor.wrappers.check import check as check
+from fl_tensor.wrappers.count import count as count
+from fl_tensor.wrappers.profile import profile as profile
+from fl_tensor.wrappers.wrapped import wrapped as wrapped

@@ -1,0 +1,117 @@
+"""``ft.count``: how often each operation runs, on how much, with how many FLOPs."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+from fl_tensor import promises
+from fl_tensor.stack import Operation, Wrapper
+from fl_tensor.wrappers import table
+
+
+class Tally:
+    """What one operation added up to.
+
+    calls     how often it was called
+    composed  how many of these calls were compositions: their pieces are counted under their own
+              names, and elements, bytes and flops with them
+    elements  elements of the results
+    bytes     bytes of operands and results: what must at least be moved
+    flops     floating-point operations of matmul, linear and conv (0 for all others)
+    """
+
+    __slots__ = ("bytes", "calls", "composed", "elements", "flops")
+
+    def __init__(self) -> None:
+        self.calls = self.composed = self.elements = self.bytes = self.flops = 0
+
+    def __repr__(self) -> str:
+        return f"Tally({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+
+
+class count(Wrapper):
+    """``with ft.count() as counts:`` counts the operations of the block, backward and optimizers
+    included.
+
+        counts["add"]       calls of add
+        counts.total        calls that reached a backend: compositions count as their pieces
+        counts.elements     elements of all results; also counts.bytes and counts.flops
+        counts.tallies      a Tally per name
+        print(counts)       a table
+
+    FLOPs: ``2 * batch * m * k * n`` for matmul (..., m, k) by (..., k, n), ``2 * rows * in * out``
+    for linear, ``2 * elements of the result * channels / groups * kernel size`` for conv, zeros of
+    padding and dilation included. Other operations count as 0 FLOPs.
+    """
+
+    def __init__(self) -> None:
+        self.tallies: dict[str, Tally] = {}
+        self._lock = threading.Lock()
+
+    def call(self, operation: Operation, /, *arguments: Any, **options: Any) -> Any:
+        result = operation.run(*arguments, **options)
+        elements = nbytes = flops = 0
+        if not operation.composed:
+            made = promises.adapters((result,))
+            given = promises.adapters((*arguments, *options.values()))
+            elements = sum(math.prod(x.shape) for x in made)
+            nbytes = sum(math.prod(x.shape) * x.dtype.itemsize for x in (*given, *made))
+            if operation.name in _FLOPS:
+                flops = _FLOPS[operation.name](given[0], given[1], elements)
+        with self._lock:
+            tally = self.tallies.get(operation.name)
+            if tally is None:
+                tally = self.tallies[operation.name] = Tally()
+            tally.calls += 1
+            tally.composed += operation.composed
+            tally.elements += elements
+            tally.bytes += nbytes
+            tally.flops += flops
+        return result
+
+    def __getitem__(self, name: str) -> int:
+        tally = self.tallies.get(name)
+        return 0 if tally is None else tally.calls
+
+    @property
+    def total(self) -> int:
+        """Calls that reached a backend."""
+        return sum(t.calls - t.composed for t in self.tallies.values())
+
+    @property
+    def elements(self) -> int:
+        return sum(t.elements for t in self.tallies.values())
+
+    @property
+    def bytes(self) -> int:
+        return sum(t.bytes for t in self.tallies.values())
+
+    @property
+    def flops(self) -> int:
+        return sum(t.flops for t in self.tallies.values())
+
+    def __str__(self) -> str:
+        head = ("operation", "calls", "elements", "bytes", "flops")
+        order = sorted(self.tallies.items(), key=lambda item: (-item[1].calls, item[0]))
+        rows: list[tuple[object, ...]] = [
+            (name, t.calls, t.elements, t.bytes, t.flops)
+            for name, t in order
+            if t.calls > t.composed
+        ]
+        rows.append(("total", self.total, self.elements, self.bytes, self.flops))
+        rows += [(f"({name})", t.composed, "", "", "") for name, t in order if t.composed]
+        note = "\n(name): calls that ran as compositions of the operations above"
+        return table.render(head, rows) + (note if rows[-1][0] != "total" else "")
+
+
+def _matmul(x: Any, y: Any, elements: int) -> int:
+    return 2 * elements * x.shape[-1]
+
+
+def _conv(x: Any, w: Any, elements: int) -> int:
+    return 2 * elements * math.prod(w.shape[1:])
+
+
+_FLOPS = {"matmul": _matmul, "linear": _matmul, "conv": _conv}
