@@ -186,7 +186,7 @@ class DerivedOps:
         return manipulation.roll(self, x, shift, axis)
 
     def slice_update(
-        self, x: A, starts: Shape, steps: Shape, updates: A, donate: bool = False
+        self, x: A, starts: Shape, steps: tuple[int, ...], updates: A, donate: bool = False
     ) -> Any:
         return manipulation.slice_update(self, x, starts, steps, updates, donate)
 

@@ -170,7 +170,7 @@ def topk(ops: Ops, x: A, k: int, axis: Axis = -1, largest: bool = True) -> tuple
 
 
 def slice_update(
-    ops: Ops, x: A, starts: Shape, steps: Shape, updates: A, donate: bool = False
+    ops: Ops, x: A, starts: Shape, steps: tuple[int, ...], updates: A, donate: bool = False
 ) -> Any:
     """``x`` with ``updates`` written where ``slice(x, starts, updates.shape, steps)`` reads."""
     rank = len(x.shape)
