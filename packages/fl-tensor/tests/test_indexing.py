@@ -108,16 +108,74 @@ def test_lists_are_index_arrays():
         ([0, 7], IndexError, "index 7 is out of range for axis 0 of 3"),
         (1.5, IndexError, "a float is no index"),
         ("a", IndexError, "a str is no index"),
-        (True, TypeError, "a single bool is no index"),
-        (slice(0, 2, 0), IndexError, "cannot be zero"),
+        (slice(0, 2, 0), ValueError, "the step of a slice may not be 0"),
         ([True, False], IndexError, "a mask of 2 stands for axis 0 of 3"),
+        ([0.5], IndexError, "an index array is float32: expected integers or bools"),
+        ({}, IndexError, "a dict is no index"),
+        (([0, 1], [0, 1, 2]), IndexError, r"index arrays \(2,\), \(3,\) do not broadcast"),
     ],
     ids=str,
 )
 def test_errors_name_index_and_axis(index, error, words):
-    with pytest.raises(error, match=words) as caught:
-        ft.zeros((3, 4))[index]
+    x = ft.zeros((3, 4))
+    with pytest.raises(error, match=r"^\[getitem\] .*" + words) as caught:
+        x[index]
     assert isinstance(caught.value, ft.FlError)
+    with pytest.raises(error, match=r"^\[setitem\] .*" + words):
+        x[index] = 1.0
+    assert x.tolist() == ft.zeros((3, 4)).tolist()
+
+
+def test_a_single_bool_is_a_mask_without_axes():
+    x = ft.arange(3)
+    for yes in (True, np.True_, ft.asarray(True)):
+        assert x[yes].tolist() == [[0, 1, 2]]
+        assert x[0, yes].tolist() == [0]
+    assert x[False].shape == (0, 3)
+    assert x[ft.asarray([0, 2]), True].tolist() == [0, 2]
+    y = ft.asarray(5)
+    assert y[True].tolist() == [5]
+    y[y > 6] = 0
+    assert y.item() == 5
+    y[y > 4] = 0
+    assert y.item() == 0
+
+
+def test_index_arrays_of_other_libraries_and_backends():
+    x = ft.arange(10)
+    assert x[np.array([1, 2], np.uint8)].tolist() == [1, 2]
+    assert x[np.int64(3)].item() == 3
+    assert x[range(2, 8, 3)].tolist() == [2, 5]
+    assert x[(1, 2),].tolist() == [1, 2]
+    elsewhere = ft.asarray([0, 1], backend=ft.get_backend("null"))
+    with pytest.raises(ft.BackendError, match="'numpy' and an index array on 'null'"):
+        x[elsewhere]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        5,
+        slice(2, 9),
+        [1, 4],
+        ([1, 4], [0, 2]),
+        (slice(1, 3), [0, 2]),
+        ft.asarray([True] + [False] * 9),
+        (3, ..., 1),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("reshaped", [False, True])
+def test_assignment_writes_into_the_storage_of_its_only_owner(index, reshaped):
+    # A tensor of this size lies in a block of the manager, and copying it would take another.
+    x = ft.zeros((1000, 10, 100)).reshape(10, 1000, 100) if reshaped else ft.zeros((10, 1000, 100))
+    address = x.numpy().ctypes.data
+    x[index] = 1.0
+    assert x.numpy().ctypes.data == address
+    y = x.copy()
+    x[index] = 2.0
+    assert (y[index].numpy() == 1).all() and (x[index].numpy() == 2).all()
+    assert x.numpy().ctypes.data != address == y.numpy().ctypes.data
 
 
 def test_gather_and_scatter_check_and_wrap_their_indices():

@@ -39,21 +39,23 @@ class NumpyAdapter(TensorAdapter):
         return CPU
 
 
-def _references(adapter: NumpyAdapter) -> tuple[int, int]:
-    # Who holds the adapter and who holds its array. Views hold the array that owns the memory.
-    return sys.getrefcount(adapter), sys.getrefcount(adapter.array)
+def _references(adapter: NumpyAdapter) -> tuple[int, int, int]:
+    # Who holds the adapter, its array, and the array whose memory that shows, if it is a view.
+    array = adapter.array
+    base = array.base
+    return sys.getrefcount(adapter), sys.getrefcount(array), sys.getrefcount(base)
 
 
-def _calibrate() -> tuple[int, int]:
+def _calibrate() -> tuple[int, int, int]:
     # The counts for an adapter that only a caller's local variable holds, seen from the depth at
     # which ``is_sole_owner`` sees one that was donated to a method of the backend.
-    def method(x: NumpyAdapter) -> tuple[int, int]:
+    def method(x: NumpyAdapter) -> tuple[int, int, int]:
         return inner(x)
 
-    def inner(adapter: NumpyAdapter) -> tuple[int, int]:
+    def inner(adapter: NumpyAdapter) -> tuple[int, int, int]:
         return _references(adapter)
 
-    only = NumpyAdapter(np.empty(1, np.float32))
+    only = NumpyAdapter(np.empty(2, np.float32)[1:])
     return method(only)
 
 
@@ -62,9 +64,13 @@ _SOLE = _calibrate()
 
 def is_sole_owner(adapter: NumpyAdapter) -> bool:
     """Whether a donated adapter's storage is seen by nobody else: no other holder of the adapter,
-    no view of its array (an export is one), and the array is not itself a view."""
-    held, viewed = _references(adapter)
+    no view of its array (an export is one), and if the array is a view itself, none other of the
+    same memory."""
+    held, viewed, shown = _references(adapter)
     if held > _SOLE[0] or viewed > _SOLE[1]:
         return False
     array = adapter.array
-    return not isinstance(array.base, np.ndarray) and array.flags.writeable
+    base = array.base
+    if isinstance(base, np.ndarray) and (shown > _SOLE[2] or isinstance(base.base, np.ndarray)):
+        return False
+    return array.flags.writeable

@@ -1,0 +1,200 @@
+"""What an index says: NumPy's index language, read once for getting and for setting."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fl_tensor import dtypes, special
+from fl_tensor.array import Array
+from fl_tensor.errors import ArgumentError, BackendError, DTypeError, IndexingError
+
+_BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
+
+
+class Place(NamedTuple):
+    """The elements of an array ``x`` that an index means.
+
+    First a strided box, ``starts``, ``sizes`` and ``steps`` per axis of ``x``. Its axes are then
+    ``axes``: an axis of ``x``, or None for a new one of size 1; the others, of size 1, vanish. Along
+    some of these, index ``arrays`` pick: they broadcast to one shape, which takes their places, from
+    ``at`` on."""
+
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+    steps: tuple[int, ...]
+    axes: tuple[int | None, ...]
+    arrays: dict[int, Any]
+    at: int
+    #: The box is all of ``x``.
+    whole: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the box."""
+        return tuple(1 if a is None else self.sizes[a] for a in self.axes)
+
+
+class _Pick(NamedTuple):
+    """An index array, or one axis of a mask."""
+
+    indices: Any
+    #: What the size of the axis must be, if it must.
+    size: int | None = None
+    #: The axis is a new one, of size 1: the mask is a single bool.
+    new: bool = False
+
+
+def parse(op: str, x: Any, index: Any) -> Place:
+    """Read an index of ``x``. Raises IndexingError for a position out of range or an object that is
+    no index, DTypeError for the bounds of a slice, ArgumentError for its step, BackendError for an
+    array of another backend."""
+    items = index if type(index) is tuple else (index,)
+    for item in items:
+        if type(item) not in _BASIC:
+            items = [part for item in items for part in _items(op, x, item)]
+            break
+    shape = x.shape
+    rank = len(shape)
+    named = _count_named(op, items, shape)
+    starts, sizes, steps = [0] * rank, list(shape), [1] * rank
+    axes: list[int | None] = []
+    arrays: dict[int, Any] = {}
+    picks: list[tuple[int, int]] = []  # of ints and arrays: place in the index, place in the box
+    whole = True
+    axis = 0
+    for i, item in enumerate(items):
+        kind = type(item)
+        if kind is int:
+            size = shape[axis]
+            if not -size <= item < size:
+                raise _out_of_range(op, shape, item, axis)
+            starts[axis] = item + size if item < 0 else item
+            sizes[axis] = 1
+            whole = whole and size == 1
+            picks.append((i, len(axes)))
+            axis += 1
+        elif kind is slice:
+            starts[axis], sizes[axis], steps[axis] = _bounds(op, item, shape[axis])
+            whole = whole and sizes[axis] == shape[axis] and steps[axis] == 1
+            axes.append(axis)
+            axis += 1
+        elif item is None:
+            axes.append(None)
+        elif item is Ellipsis:
+            rest = axis + rank - named
+            axes.extend(range(axis, rest))
+            axis = rest
+        else:
+            picks.append((i, len(axes)))
+            arrays[len(axes)] = _checked(op, shape, item, axis)
+            axes.append(None if item.new else axis)
+            axis += not item.new
+    axes.extend(range(axis, rank))
+    at = 0
+    if arrays and picks[-1][0] - picks[0][0] == len(picks) - 1:  # side by side; even '...' parts them
+        at = picks[0][1]
+    return Place(tuple(starts), tuple(sizes), tuple(steps), tuple(axes), arrays, at, whole)
+
+
+def whole_mask(op: str, x: Any, index: Any) -> Any:
+    """The index as a Tensor if it is a boolean array of the shape of ``x``, which has axes; else
+    None."""
+    if isinstance(index, Array) and index.dtype is dtypes.bool and index.shape == x.shape:
+        return _same_backend(op, x, index) if x.shape else None
+    return None
+
+
+def _count_named(op: str, items: Sequence[Any], shape: tuple[int, ...]) -> int:
+    named = dots = 0
+    for item in items:
+        if item is Ellipsis:
+            dots += 1
+        elif item is not None and not (type(item) is _Pick and item.new):
+            named += 1
+    if dots > 1:
+        raise IndexingError(f"[{op}] x {shape}: an index may have one ellipsis ('...') only")
+    if named > len(shape):
+        raise IndexingError(f"[{op}] x {shape}: {named} indices for {len(shape)} axes")
+    return named
+
+
+def _out_of_range(op: str, shape: tuple[int, ...], item: int, axis: int) -> IndexingError:
+    return IndexingError(
+        f"[{op}] x {shape}: index {item} is out of range for axis {axis} of {shape[axis]}"
+    )
+
+
+def _bounds(op: str, item: slice, size: int) -> tuple[int, int, int]:
+    try:
+        start, stop, step = item.indices(size)
+    except ValueError:
+        raise ArgumentError(f"[{op}] {item}: the step of a slice may not be 0") from None
+    except TypeError as error:
+        raise DTypeError(f"[{op}] {item}: {error}") from None
+    count = len(range(start, stop, step))
+    return (start if count else 0), count, step
+
+
+def _checked(op: str, shape: tuple[int, ...], item: _Pick, axis: int) -> Any:
+    if item.new:
+        return item.indices
+    if item.size is None:
+        return special.in_range(op, item.indices, shape[axis], axis, shape)
+    if item.size != shape[axis]:
+        raise IndexingError(
+            f"[{op}] x {shape}: a mask of {item.size} stands for axis {axis} of {shape[axis]}"
+        )
+    return item.indices
+
+
+# ---- from what people write to ints, slices, None, Ellipsis and picks ---------------------------
+
+
+def _items(op: str, x: Any, item: Any) -> list[Any]:
+    if type(item) in _BASIC:
+        return [item]
+    if not isinstance(item, (bool, Array)):
+        try:
+            return [operator.index(item)]
+        except TypeError:
+            pass
+    array = _array(op, x, item)
+    if array.dtype is dtypes.bool:
+        if not array.shape:
+            positions = special.nonzero(special.reshape(array, (1,)))[0]
+            return [_Pick(positions, new=True)]
+        found = special.nonzero(array)
+        return [_Pick(i, n) for i, n in zip(found, array.shape, strict=True)]
+    if not array.dtype.is_integer:
+        raise IndexingError(f"[{op}] an index array is {array.dtype}: expected integers or bools")
+    return [_Pick(array) if array.shape else operator.index(array)]
+
+
+def _array(op: str, x: Any, item: Any) -> Any:
+    from fl_tensor.creation import asarray
+
+    if isinstance(item, Array):
+        return _same_backend(op, x, item)
+    try:
+        if isinstance(item, (str, bytes, float, complex)):
+            raise DTypeError("no number of a position")
+        made = asarray(item, device=x.device, backend=x._backend)
+    except DTypeError as error:
+        raise IndexingError(
+            f"[{op}] a {type(item).__name__} is no index: expected ints, slices, None, '...', "
+            f"or arrays of integers or bools"
+        ) from error
+    # An empty sequence says nothing of what it holds.
+    empty = made.size == 0 and isinstance(item, (list, tuple))
+    return made.astype(dtypes.int64) if empty else made
+
+
+def _same_backend(op: str, x: Any, index: Array) -> Any:
+    if index._backend is not x._backend:
+        raise BackendError(
+            f"[{op}] x is on backend {x._backend.name!r} and an index array on "
+            f"{index._backend.name!r}: move one with .to(...)"
+        )
+    return index._tensor()
