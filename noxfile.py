@@ -371,6 +371,12 @@ def obtain(session: nox.Session, source: str, target: Path, revision: str = "HEA
     session.run(*git, "checkout", "-q", "FETCH_HEAD", external=True)
 
 
+@nox.session(default=False, tags=["fl-tensor"], **shared)
+def fuzz(session: nox.Session) -> None:
+    """20,000 random programs against NumPy (`-- --programs N --seed S`)."""
+    in_workshop(session, "python", "packages/fl-tensor/tests/fuzz", *session.posargs)
+
+
 @nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
 def oracles(session: nox.Session) -> None:
     """Compare with PyTorch on the CPU: packages/*/tests/oracles."""

@@ -268,7 +268,8 @@ class Array:
         return functions.negative(self)
 
     def __pos__(self) -> Any:
-        return frontend.same_value(self)
+        (same,) = frontend.operands_of("positive", "N", self)
+        return frontend.same_value(same)
 
     def __abs__(self) -> Any:
         return functions.absolute(self)

@@ -29,7 +29,7 @@ from fl_tensor.capabilities import OptionalOps
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.device import Device
 from fl_tensor.dtypes import REQUIRED, DType
-from fl_tensor.roles import A, Axes, Axis, F, I, N, P, Scalar, Shape
+from fl_tensor.roles import A, Axes, Axis, F, I, N, P, Scalar, Shape, Z
 
 
 class TensorAdapter(ABC):
@@ -295,11 +295,11 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         """Bitwise exclusive or; logical on bool."""
 
     @abstractmethod
-    def bitwise_left_shift(self, x: I, y: I) -> A:
+    def bitwise_left_shift(self, x: Z, y: Z) -> A:
         """``x << y`` for 0 <= y < bits."""
 
     @abstractmethod
-    def bitwise_right_shift(self, x: I, y: I) -> A:
+    def bitwise_right_shift(self, x: Z, y: Z) -> A:
         """``x >> y`` for 0 <= y < bits; the sign is kept."""
 
     # choice and conversion

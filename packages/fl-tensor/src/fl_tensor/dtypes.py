@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import functools
+from collections.abc import Sequence
 
 from fl_tensor.errors import DTypeError
 
@@ -88,6 +90,14 @@ def promote(x: DType, y: DType, op: str = "promote") -> DType:
         size = max(low.itemsize, 2 * high.itemsize)
         return ALL[f"int{8 * size}"]
     return complex128 if float64 in (low, high) or high is complex128 else complex64
+
+
+def promote_all(found: Sequence[DType], op: str = "promote") -> DType:
+    """The common dtype of several operands, whatever their order: floating ones decide before
+    integers of which no integer dtype holds both."""
+    return functools.reduce(
+        lambda x, y: promote(x, y, op), sorted(found, key=lambda d: "cfiub".index(d.kind))
+    )
 
 
 def result_for_scalar(like: DType, value: object, op: str = "promote") -> DType:

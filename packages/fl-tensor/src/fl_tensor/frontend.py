@@ -21,7 +21,7 @@ from fl_tensor.errors import (
 ArrayLike: TypeAlias = Any
 
 #: Kinds of dtype that an operand of a role has without being cast.
-KINDS = {"A": "biufc", "P": "biufc", "N": "iufc", "F": "fc", "I": "biu"}
+KINDS = {"A": "biufc", "P": "biufc", "N": "iufc", "F": "fc", "I": "biu", "Z": "iu"}
 
 
 def raw(x: array.Array | None) -> Any:
@@ -107,7 +107,7 @@ def operands_of(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
     lead = _leader(op, roles, operands)
     roles = roles.upper()
     made: list[Any] = []
-    common: DType | None = None
+    found: list[DType] = []
     weak: list[int] = []
     for i, (role, x) in enumerate(zip(roles, operands, strict=True)):
         if isinstance(x, SCALARS) and role != "A":
@@ -117,11 +117,12 @@ def operands_of(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
         if x is not None:
             x = _same_class(op, lead, x)
             if role != "A":
-                common = x.dtype if common is None else dtypes.promote(common, x.dtype, op)
+                found.append(x.dtype)
         made.append(x)
     group = [i for i, role in enumerate(roles) if role != "A" and made[i] is not None]
     if not group:
         return made
+    common = dtypes.promote_all(found, op) if found else None
     common = _common(op, roles[group[0]], common, [made[i] for i in weak], lead)
     if weak:
         _supported(op, common, lead)
@@ -196,12 +197,14 @@ def _common(
         common = dtypes.bool if isinstance(scalars[0], bool) else lead.dtype
         if lead.dtype.kind == "b" and not isinstance(scalars[0], bool):
             common = dtypes.dtype(type(scalars[0]))
+    if role == "F" and common.kind not in "fc":  # before the scalars, which need to fit it alone
+        common = dtypes.DEFAULT_FLOAT
     for value in scalars:
         common = dtypes.result_for_scalar(common, value, op)
-    if role == "F" and not common.is_floating and common.kind != "c":
-        return dtypes.DEFAULT_FLOAT
     if role == "N" and common.kind == "b":
         raise DTypeError(f"[{op}] operands are bool: use a logical operation, or astype first")
     if role == "I" and not (common.is_integer or common.kind == "b"):
         raise DTypeError(f"[{op}] operands are {common}: expected integers or bools")
+    if role == "Z" and not common.is_integer:
+        raise DTypeError(f"[{op}] operands are {common}: expected integers")
     return common

@@ -325,12 +325,12 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Any:
 
 def bitwise_left_shift(x: ArrayLike, y: ArrayLike) -> Any:
     """``x << y`` for 0 <= y < bits."""
-    return binary("bitwise_left_shift", "I", x, y)
+    return binary("bitwise_left_shift", "Z", x, y)
 
 
 def bitwise_right_shift(x: ArrayLike, y: ArrayLike) -> Any:
     """``x >> y`` for 0 <= y < bits; the sign is kept."""
-    return binary("bitwise_right_shift", "I", x, y)
+    return binary("bitwise_right_shift", "Z", x, y)
 
 
 def sum(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:

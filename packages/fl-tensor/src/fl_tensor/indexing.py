@@ -38,12 +38,14 @@ def getitem(x: Any, index: Any) -> Any:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """``x[index] = value``: the handle ``x`` gets a new value, in its storage if nobody else sees
     it. Raises ShapeError for a value that does not broadcast, and what ``places.parse`` raises."""
-    value = frontend.cast(_operand(x, value), x.dtype)
     mask = whole_mask("setitem", x, index)
+    place = parse("setitem", x, index) if mask is None else None
+    value = frontend.cast(_operand(x, value), x.dtype)
     if mask is not None and value.size == 1:
         x._adapter = special.where(mask, special.reshape(value, ()), x)._adapter
         return
-    place = parse("setitem", x, index)
+    if place is None:
+        place = parse("setitem", x, index)
     if not place.arrays:
         value = special.reshape(_fit(value, place.shape, x), place.sizes)
         _write_box(x, place, value._raw)

@@ -93,7 +93,9 @@ def parse(op: str, x: Any, index: Any) -> Place:
             axis += not item.new
     axes.extend(range(axis, rank))
     at = 0
-    if arrays and picks[-1][0] - picks[0][0] == len(picks) - 1:  # side by side; even '...' parts them
+    if (
+        arrays and picks[-1][0] - picks[0][0] == len(picks) - 1
+    ):  # side by side; even '...' parts them
         at = picks[0][1]
     return Place(tuple(starts), tuple(sizes), tuple(steps), tuple(axes), arrays, at, whole)
 

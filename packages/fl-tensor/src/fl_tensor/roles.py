@@ -5,6 +5,7 @@ P  arrays promoted to one dtype (Python scalars are weak)
 N  as P; an operation on bools alone is refused
 F  as P; integers and bools become the default float
 I  as P; integers or bools only
+Z  as P; integers only
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ P: TypeAlias = Any
 N: TypeAlias = Any
 F: TypeAlias = Any
 I: TypeAlias = Any  # noqa: E741 - one letter per role
+Z: TypeAlias = Any
 #: One axis / several axes; users may count from the end, operations see 0 <= axis < ndim.
 Axis: TypeAlias = int
 Axes: TypeAlias = tuple[int, ...]

@@ -6,6 +6,7 @@ on operands of the dtypes that we promise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,10 +27,13 @@ class Difference:
     name: str
     reason: str
     expect: Callable[[Step, Values, Outcome], Outcome | None]
+    #: A program whose last step differs so.
+    example: list[Step]
 
 
 TYPE_ERROR = Outcome(error=TypeError())
 INDEX_ERROR = Outcome(error=IndexError())
+VALUE_ERROR = Outcome(error=ValueError())
 
 
 def _promoted(step: Step, values: Values) -> np.dtype[Any] | None:
@@ -58,6 +62,12 @@ def _again(step: Step, values: Values, common: Any) -> Outcome:
     return steps.theirs(step.theirs, {**values, **cast})
 
 
+def _place(step: Step, values: Values) -> Outcome | None:
+    """What is read where the step assigns; None if it does not."""
+    found = re.match(r"(v\d+\[.*\]) = ", step.theirs)
+    return steps.theirs(found[1], values) if found else None
+
+
 def _promotion(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
     common = _promoted(step, values) if step.role else None
     return None if common is None else _again(step, values, common)
@@ -79,18 +89,24 @@ def _no_common_integer(step: Step, values: Values, wanted: Outcome) -> Outcome |
 
 
 def _no_bool_arithmetic(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
-    if step.role != "N" or _promoted(step, values) != np.dtype(bool):
+    if step.role not in "NZ" or not step.role or _promoted(step, values) != np.dtype(bool):
         return None
     return TYPE_ERROR
 
 
 def _integer_does_not_fit(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    if isinstance(wanted.error, OverflowError):
+        return TYPE_ERROR
     common = _promoted(step, values) if step.role else None
     if common is None or common.kind not in "iu":
         return None
     info = np.iinfo(common)
     fits = all(info.min <= s <= info.max for s in step.scalars() if isinstance(s, int))
     return None if fits else TYPE_ERROR
+
+
+def _index_before_value(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    return _place(step, values) if isinstance(wanted.error, OverflowError) else None
 
 
 def _integer_sums(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
@@ -101,35 +117,139 @@ def _integer_sums(step: Step, values: Values, wanted: Outcome) -> Outcome | None
     return Outcome(wanted.value.astype(np.int64)) if unsigned and summed else None
 
 
+def _no_axis(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    named = re.findall(r"v\d+", step.line)
+    takes_axis = "axis=" in step.line or "squeeze(" in step.line
+    return VALUE_ERROR if takes_axis and any(not values[v].ndim for v in named) else None
+
+
+def _no_matrix(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    found = re.match(r"ft\.tri[lu]\((v\d+)", step.line)
+    return VALUE_ERROR if found and values[found[1]].ndim < 2 else None
+
+
+def _condition(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    found = re.match(r"ft\.where\((v\d+)", step.line)
+    return TYPE_ERROR if found and values[found[1]].dtype != np.dtype(bool) else None
+
+
+def _mask_assignment(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    found = re.match(r"(v\d+)\[(.*)\] = (.*)", step.theirs)
+    if not found or "boolean array indexing assignment" not in str(wanted.error):
+        return None
+    again = Step(f"{found[1]}[np.nonzero({found[2]})] = {found[3]}")
+    wanted = steps.theirs(again.line, values)
+    return _empty_assignment(again, values, wanted) or wanted
+
+
+def _empty_assignment(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    place = _place(step, values)
+    if place is None or place.error or place.value.size:
+        return None
+    value = steps.theirs(step.theirs.partition("] = ")[2], values).value
+    if value is None:
+        return None
+    try:
+        np.broadcast_to(value, place.value.shape)
+    except ValueError:
+        return VALUE_ERROR
+    return None
+
+
+def _index_of_nothing(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    place = _place(step, values) or wanted
+    empty = isinstance(place.value, np.ndarray) and not place.value.size
+    return INDEX_ERROR if "[" in step.line and empty else None
+
+
+def _shown(line: str, *arrays: str, role: str = "", scalars: tuple[Any, ...] = ()) -> list[Step]:
+    """A program that shows a difference: ``arrays``, dtype and elements, are v0, v1, ..."""
+    made = []
+    for array in arrays:
+        dtype, _, elements = array.partition(" ")
+        made.append(Step(f"ft.asarray(np.array({elements}, '{dtype}'))"))
+    operands = tuple(f"v{i}" for i in range(len(arrays)))
+    return [*made, Step(line, role=role, operands=(*operands, *scalars))]
+
+
 TABLE = [
     Difference(
         "an integer beside a float takes the float's dtype",
         "int32 + float32 is float32: NumPy's float64 would be a surprise in a model",
         _integers_give_way,
+        _shown("v0 + v1", "int32 [1]", "float32 [0.5]", role="N"),
     ),
     Difference(
         "the default float is float32",
         "for Python floats beside integers, and for functions of floats on integers",
         _default_float,
+        _shown("ft.exp(v0)", "int32 [1]", role="F"),
     ),
     Difference(
         "uint64 beside a signed integer is an error",
         "no integer dtype holds both, and a float loses digits",
         _no_common_integer,
+        _shown("v0 + v1", "uint64 [1]", "int8 [1]", role="N"),
     ),
     Difference(
         "bools are no numbers",
-        "arithmetic on bools alone is refused: a logical operation or astype says what is meant",
+        "arithmetic and shifts of bools alone are refused: a logical operation or astype says what "
+        "is meant",
         _no_bool_arithmetic,
+        _shown("v0 + v0", "bool [True]", role="N"),
     ),
     Difference(
         "a Python integer that does not fit is a TypeError",
         "NumPy raises OverflowError, but compares with it as a number",
         _integer_does_not_fit,
+        _shown("v0 < 300", "uint8 [1]", role="P", scalars=(300,)),
+    ),
+    Difference(
+        "of two mistakes in an assignment the index is told first",
+        "NumPy tells of a Python integer that does not fit before index arrays",
+        _index_before_value,
+        _shown("v0[[7]] = 300", "uint8 [1]"),
     ),
     Difference(
         "integer sums are int64",
         "of unsigned integers, too, except uint64",
         _integer_sums,
+        _shown("v0.sum()", "uint8 [1, 2]"),
+    ),
+    Difference(
+        "an array without axes has no axis 0",
+        "NumPy lets axis 0 and -1 pass in some functions",
+        _no_axis,
+        _shown("v0.sum(axis=0)", "float32 1"),
+    ),
+    Difference(
+        "a triangle is that of a matrix",
+        "NumPy makes a matrix of a vector first",
+        _no_matrix,
+        _shown("ft.tril(v0)", "float32 [1, 2]"),
+    ),
+    Difference(
+        "a condition is bool",
+        "where(x != 0, ...) says what where(x, ...) would mean",
+        _condition,
+        _shown("ft.where(v0, v1, v1)", "int32 [1, 0]", "float32 [1, 2]"),
+    ),
+    Difference(
+        "a mask takes values as any index does",
+        "NumPy refuses values of two axes and more, even those that broadcast to the places",
+        _mask_assignment,
+        _shown("v0[v0 > 0] = v1", "int32 [1, 0]", "int32 [[5]]"),
+    ),
+    Difference(
+        "a value must fit, even where nothing is written",
+        "NumPy lets any empty value pass where index arrays choose nothing",
+        _empty_assignment,
+        _shown("v0[[]] = v1", "int32 [1, 0]", "int32 [[], []]"),
+    ),
+    Difference(
+        "an index must be in range, even where nothing is read",
+        "NumPy looks at no index array beside one that chooses nothing",
+        _index_of_nothing,
+        _shown("v0[[], [7]]", "int32 [[1]]"),
     ),
 ]

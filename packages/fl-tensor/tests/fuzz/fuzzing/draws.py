@@ -55,7 +55,9 @@ class Draw:
         return random.Random(self.integer(0, 255)).choices(_pool(dtype), k=count)
 
     def scalar(self) -> Any:
-        return self.one((1, 2, 0, -1, 3, 0.5, -2.5, True, False, 1e10, 7, 100, 300, 2**40, -(2**63)))
+        return self.one(
+            (1, 2, 0, -1, 3, 0.5, -2.5, True, False, 1e10, 7, 100, 300, 2**40, -(2**63))
+        )
 
     def partner(self, shape: Sequence[int]) -> tuple[int, ...]:
         """A shape that broadcasts with ``shape``."""
@@ -118,4 +120,20 @@ def _pool(dtype: str) -> list[Any]:
         info = np.iinfo(dtype)
         wanted = [0, 1, 2, 3, 1, 2, 5, -1, -2, -7, 100, int(info.max), int(info.min)]
         return [v for v in wanted if info.min <= v <= info.max]
-    return [0.0, 1.0, 0.5, -0.5, 2.0, -1.0, 3.0, -2.5, 0.25, 7.0, -0.0, 100.0, math.inf, -math.inf, math.nan]
+    return [
+        0.0,
+        1.0,
+        0.5,
+        -0.5,
+        2.0,
+        -1.0,
+        3.0,
+        -2.5,
+        0.25,
+        7.0,
+        -0.0,
+        100.0,
+        math.inf,
+        -math.inf,
+        math.nan,
+    ]

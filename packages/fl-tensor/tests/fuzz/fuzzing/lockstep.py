@@ -71,9 +71,7 @@ class Program:
         total = sum(float(a[np.isfinite(a)].sum()) for a in sizes)
         return max(1.0, total) ** step.degree
 
-    def _explain(
-        self, step: Step, found: Outcome, wanted: Outcome, tolerance: float
-    ) -> str | None:
+    def _explain(self, step: Step, found: Outcome, wanted: Outcome, tolerance: float) -> str | None:
         for entry in self.table:
             expected = entry.expect(step, self.theirs, wanted)
             if expected and not steps.disagreement(found, expected, tolerance):

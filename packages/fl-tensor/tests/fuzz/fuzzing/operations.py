@@ -16,17 +16,16 @@ Builder = Callable[[Draw, Values], Step]
 BUILDERS: list[Builder] = []
 
 EXACT = "absolute negative sign floor ceil round square sqrt"
-ROUNDED = (
-    "exp expm1 log log1p sin cos tanh exp2 log2 log10 tan asin acos atan sinh cosh asinh acosh atanh"
-)
+ROUNDED = "exp expm1 log log1p sin cos tanh exp2 log2 log10 tan asin acos atan sinh cosh asinh acosh atanh"
 TESTS = "isnan isinf isfinite logical_not"
 ARITHMETIC = ("add", "subtract", "multiply", "floor_divide", "remainder", "power")
 ORDERED = "maximum minimum equal not_equal less less_equal greater greater_equal".split()
-BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift")
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+SHIFTS = ("bitwise_left_shift", "bitwise_right_shift")
 OPERATORS = {
     **dict(zip("+ - * // % **".split(), "NNNNNN")),
     **dict(zip("/ == != < <= > >=".split(), "FPPPPPP")),
-    **dict(zip("& | ^ << >>".split(), "IIIII")),
+    **dict(zip("& | ^ << >>".split(), "IIIZZ")),
 }
 
 
@@ -88,7 +87,9 @@ def test(draw: Draw, values: Values) -> Step:
 def prefix(draw: Draw, values: Values) -> Step:
     sign = draw.one("-~+")
     x = pick(draw, values, "biu" if sign == "~" else "iuf")
-    return Step(f"{sign}{x}", role="I" if sign == "~" else "N" if sign == "-" else "", operands=(x,))
+    return Step(
+        f"{sign}{x}", role="I" if sign == "~" else "N" if sign == "-" else "", operands=(x,)
+    )
 
 
 def operands(draw: Draw, values: Values, kinds: str) -> tuple[Any, ...]:
@@ -113,7 +114,15 @@ def operator(draw: Draw, values: Values) -> Step:
 
 @step(3)
 def binary(draw: Draw, values: Values) -> Step:
-    names, role = draw.one(((ARITHMETIC, "N"), (ORDERED, "P"), (BITS, "I"), (("divide", "atan2", "hypot"), "F")))
+    names, role = draw.one(
+        (
+            (ARITHMETIC, "N"),
+            (ORDERED, "P"),
+            (BITS, "I"),
+            (SHIFTS, "Z"),
+            (("divide", "atan2", "hypot"), "F"),
+        )
+    )
     x, y = operands(draw, values, {"I": "biu", "P": "biuf"}.get(role, "iuf"))
     return Step(f"ft.{draw.one(names)}({x}, {y})", role=role, operands=(x, y))
 
@@ -140,7 +149,7 @@ def where(draw: Draw, values: Values) -> Step:
 
 @step(1)
 def clip(draw: Draw, values: Values) -> Step:
-    x, low = operands(draw, values, "iuf")
+    x, low = sorted(operands(draw, values, "iuf"), key=lambda o: not isinstance(o, str))
     high = draw.one((None, *operands(draw, values, "iuf")))
     found = tuple(o for o in (x, low, high) if o is not None)
     return Step(f"ft.clip({x}, {low}, {high})", role="P", operands=found)
@@ -170,7 +179,9 @@ def reduction(draw: Draw, values: Values) -> Step:
 def position(draw: Draw, values: Values) -> Step:
     x = pick(draw, values)
     axis = draw.axis(values[x].ndim)
-    return Step(f"ft.{draw.one(('argmax', 'argmin'))}({x}, axis={axis}, keepdims={draw.chance(30)})")
+    return Step(
+        f"ft.{draw.one(('argmax', 'argmin'))}({x}, axis={axis}, keepdims={draw.chance(30)})"
+    )
 
 
 @step(1)
@@ -279,9 +290,15 @@ def join(draw: Draw, values: Values) -> Step:
     if draw.chance(5):
         names.append(pick(draw, values))
     rank = values[x].ndim
-    axes = [
-        i for i in range(rank) if len({values[n].shape[:i] + values[n].shape[i + 1 :] for n in names}) == 1
-    ] if all(values[n].ndim == rank for n in names) else []
+    axes = (
+        [
+            i
+            for i in range(rank)
+            if len({values[n].shape[:i] + values[n].shape[i + 1 :] for n in names}) == 1
+        ]
+        if all(values[n].ndim == rank for n in names)
+        else []
+    )
     listed = ", ".join(names)
     if draw.chance(35):
         line = f"ft.stack([{listed}], axis={draw.axis(rank + 1)})"
@@ -293,10 +310,11 @@ def join(draw: Draw, values: Values) -> Step:
 
 @step(1)
 def split(draw: Draw, values: Values) -> Step:
-    x = pick(draw, values)
-    rank = values[x].ndim
+    x = draw.one([n for n, v in values.items() if v.ndim] or [draw.array((2, 3))])
+    shape = values[x].shape if x in values else (2, 3)
+    rank = len(shape)
     axis = draw.axis(rank)
-    size = values[x].shape[axis] if isinstance(axis, int) and -rank <= axis < rank else 1
+    size = shape[axis] if isinstance(axis, int) and -rank <= axis < rank else 1
     if draw.chance(50):
         parts = draw.one((1, 2, 3))
         return Step(f"ft.split({x}, {parts}, axis={axis})[{draw.integer(0, parts - 1)}]")
@@ -373,7 +391,11 @@ def take(draw: Draw, values: Values) -> Step:
         form = draw.one(indices.FORMS[1])
         places = indices.positions(draw, size, form, False)
         return Step(f"ft.gather({x}, {places}, axis={axis})")
-    form = [draw.one((1, 2)) if i == axis % max(rank, 1) else n for i, n in enumerate(values[x].shape)] if isinstance(axis, int) else [2]
+    form = (
+        [draw.one((1, 2)) if i == axis % max(rank, 1) else n for i, n in enumerate(values[x].shape)]
+        if isinstance(axis, int)
+        else [2]
+    )
     places = indices.positions(draw, size, form, False)
     return Step(f"ft.take_along_axis({x}, {places}, axis={axis})")
 
@@ -394,5 +416,3 @@ def leave(draw: Draw, values: Values) -> Step:
     if values[x].ndim == 0:
         forms += [f"{x}.item()", f"bool({x})"]
     return Step(draw.one(forms))
-
-
