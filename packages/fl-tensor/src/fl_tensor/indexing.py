@@ -60,8 +60,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
             _write_rows(x, rows, 0, indices._raw, value._raw)
 
 
-# The handle lets go of its value while that is written to, and the call names it only once: then the
-# backend sees that nobody else holds it, and writes in place. ``value`` may be that of x itself.
+# The handle lets go of its value while that is written to: the backend then sees that nobody else
+# holds it, and writes in place. ``value`` may be that of x itself.
 
 
 def _write_box(x: Tensor, place: Place, value: Any) -> None:
@@ -111,7 +111,7 @@ def _fit(value: Any, shape: tuple[int, ...], x: Tensor) -> Any:
     return frontend.run("broadcast_to", value, value._raw, shape)
 
 
-# ---- several index arrays: they mean rows of x, a row being the last axes, those taken whole -------
+# ---- several index arrays: they mean rows of x, a row being the last axes, those taken whole -----
 
 
 def _row_axes(x: Any, place: Place) -> int:

@@ -16,10 +16,10 @@ _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 class Place(NamedTuple):
     """The elements of an array ``x`` that an index means.
 
-    First a strided box, ``starts``, ``sizes`` and ``steps`` per axis of ``x``. Its axes are then
-    ``axes``: an axis of ``x``, or None for a new one of size 1; the others, of size 1, vanish. Along
-    some of these, index ``arrays`` pick: they broadcast to one shape, which takes their places, from
-    ``at`` on."""
+    First a strided box: ``starts``, ``sizes`` and ``steps`` per axis of ``x``. Then its axes are
+    ``axes``, each an axis of ``x``, or None for a new one of size 1; what is missing had size 1 and
+    vanishes. Along some of these, index ``arrays`` pick: they broadcast to one shape, which stands
+    in their stead, from axis ``at`` on."""
 
     starts: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -50,7 +50,7 @@ def parse(op: str, x: Any, index: Any) -> Place:
     """Read an index of ``x``. Raises IndexingError for a position out of range or an object that is
     no index, DTypeError for the bounds of a slice, ArgumentError for its step, BackendError for an
     array of another backend."""
-    items = index if type(index) is tuple else (index,)
+    items: Sequence[Any] = index if type(index) is tuple else (index,)
     for item in items:
         if type(item) not in _BASIC:
             items = [part for item in items for part in _items(op, x, item)]

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
 from fuzzing import operations
 from fuzzing.draws import Draw
 from fuzzing.lockstep import Program
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
 
 #: Operations of a program, at most.
 LENGTH = 12

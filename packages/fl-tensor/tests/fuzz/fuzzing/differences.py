@@ -1,7 +1,7 @@
 """Where we differ from NumPy on purpose. Whatever else differs is a fault of ours.
 
-An entry says what is expected instead of NumPy's outcome, as exactly as it can: most run NumPy again
-on operands of the dtypes that we promise.
+An entry says what is expected instead of NumPy's outcome, as exactly as it can: most run NumPy
+again on operands of the dtypes that we promise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The index language: ints, slices, None, ..., integer arrays in every clothing, masks, 0-d ones."""
+"""The index language: ints, slices, None, '...', integer arrays in all their forms, masks."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 * Both gave the same shape, dtype and values, or both raised an error of the same kind.
 * No value but the one assigned to has changed: handles are values (NumPy's side copies results).
 
-What differs must be explained by an entry of the table of documented differences. A program in which
-something is not prints as a script.
+What differs must be explained by an entry of the table of documented differences. A program in
+which something is not prints as a script.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Program:
         self._write(step, name, found.error)
         if why and not known:
             raise DisagreementError(
-                f"{why}\n{step.line}\n  ours:    {found}\n  NumPy's: {wanted}\n\n{self.source(name)}"
+                f"{why}\n{step.line}\n  ours:    {found}\n  NumPy's: {wanted}\n\n"
+                f"{self.source(name)}"
             )
         if known:
             self.differences[known] += 1
