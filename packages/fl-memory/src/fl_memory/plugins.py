@@ -105,6 +105,12 @@ class Registry:
                 self._failures.pop(name, None)
             return found
 
+    def origin(self, name: str) -> str:
+        """The distribution that offers ``name``, with its version; "" for what is built in or
+        registered by hand. Imports no provider."""
+        points = [] if name in self._own else self._entry_points().get(name, [])
+        return " and ".join(_distribution(point) for point in points)
+
     def problems(self, *, load: bool = False) -> list[str]:
         """What is wrong with installed providers, one line each.
 

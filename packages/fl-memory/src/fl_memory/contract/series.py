@@ -86,9 +86,9 @@ class Contract:
         pinning.write(path, body)
         return str(body["digest"])
 
-    def card(self) -> str:
-        """The Markdown card of the pinned version."""
-        return card(pinning.read(self.path()), self.says())
+    def card(self, version: str | None = None) -> str:
+        """The Markdown card of a pinned version, given as a number or as the path of a file."""
+        return card(self._read(version or str(self.path())), self.says())
 
     def changes(self, old: str | None = None, new: str | None = None) -> Changes:
         """What changed between two versions, given as numbers or as paths of files.

@@ -14,7 +14,7 @@ from fl_memory.testing.command import run
 from fl_tensor.dispatch import REGISTRY
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, prog: str = "python -m fl_tensor.testing") -> int:
     """Run the command; the last line printed is ``N passed, M failed``."""
     if find_spec("pytest") is None:
         print("the conformance kit needs pytest: install fl-tensor[testing]", file=sys.stderr)
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
         registry=REGISTRY,
         suite="fl_tensor.testing:TensorBackendSuite",
         attribute="backend",
-        prog="python -m fl_tensor.testing",
+        prog=prog,
     )
     reader = argparse.ArgumentParser(add_help=False)
     reader.add_argument("name")

@@ -1,0 +1,103 @@
+"""``fl-tensor info``: the size of the contract and of the code, beside the figures of the paper.
+
+Kahn et al., "Flashlight: Enabling Innovation in Tools for Machine Learning", ICML 2022, compares
+frameworks by what a researcher has to change to change them (Table 1): how many operators there
+are, how many of them add, convolve or sum, and how many lines of code there are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+from typing import Any
+
+from fl_tensor import contract
+from fl_tensor.cli import lines
+from fl_tensor.cli.survey import COUNTED, surveys
+
+#: Table 1 of the paper, as published; ours is counted when the command runs.
+PAPER = {
+    "PyTorch": {"lines": 1_798_292, "operators": 2_166, "add": 55, "conv": 85, "sum": 25},
+    "TensorFlow": {"lines": 1_306_159, "operators": 1_423, "add": 20, "conv": 30, "sum": 10},
+    "Flashlight": {"lines": 27_173, "operators": 110, "add": 1, "conv": 2, "sum": 1},
+}
+ROWS = {
+    "operators": "operators",
+    "add": "implementations of add",
+    "conv": "implementations of convolution",
+    "sum": "implementations of sum",
+    "lines": "lines of code",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(prog="fl-tensor info", description=__doc__.split("\n")[0])
+    parser.add_argument("--json", action="store_true", help="the figures as JSON")
+    given = parser.parse_args(arguments)
+    figures = collect()
+    print(json.dumps(figures, indent=1) if given.json else "\n".join(_page(figures)))
+    return 0
+
+
+def collect() -> dict[str, Any]:
+    """All figures, ready for JSON."""
+    kinds = collections.Counter(op.kind for op in contract.OPERATIONS)
+    optional = collections.Counter(op.capability for op in contract.OPTIONAL)
+    usable = [facts for facts in surveys() if facts["error"] is None]
+    code = lines.packages()
+    return {
+        "contract": contract.PINNED.generated()["version"],
+        "operations": {**kinds, "of_capability": dict(optional), "total": kinds.total()},
+        "implementations": {facts["name"]: facts["implementations"] for facts in usable},
+        "lines": {**code, "total": sum(code.values())},
+        "parts_of_fl_tensor": lines.parts(),
+        "paper": PAPER,
+    }
+
+
+def _page(figures: dict[str, Any]) -> list[str]:
+    ops = figures["operations"]
+    capabilities = ", ".join(f"{n} {name}" for name, n in ops["of_capability"].items())
+    page = [
+        f"Contract tensor {figures['contract']}: {ops['total']} operations",
+        f"  {ops['required']:>5}  required: a backend writes them (at most 64)",
+        f"  {ops['derived']:>5}  derived: a backend inherits them as compositions",
+        f"  {ops['optional']:>5}  optional, by capability: {capabilities}",
+        "",
+        "Implementations per backend",
+    ]
+    for name, found in figures["implementations"].items():
+        counted = ", ".join(f"{op} {len(found[op])}" for op in COUNTED)
+        page.append(f"  {name:<14} {counted}   ({found['add'][0]})")
+    page += ["", "Lines of code, without blank lines, comments and docstrings"]
+    for name, number in figures["lines"].items():
+        page.append(f"  {number:>6,}  {name}")
+        if name == "fl_tensor":
+            page += [f"    {n:>6,}    {part}" for part, n in figures["parts_of_fl_tensor"].items()]
+    return [*page, "", *_table(figures)]
+
+
+def ours(figures: dict[str, Any]) -> dict[str, str]:
+    """The column of the table for what is installed here."""
+    per_backend = {
+        op: {len(found[op]) for found in figures["implementations"].values()} for op in COUNTED
+    }
+    counts = {op: "-".join(map(str, sorted({min(n), max(n)}))) for op, n in per_backend.items()}
+    operations = figures["operations"]
+    return {
+        "operators": f"{operations['total']} ({operations['required']} to write)",
+        "lines": f"{figures['lines']['total']:,}",
+        **{op: f"{count} per backend" for op, count in counts.items()},
+    }
+
+
+def _table(figures: dict[str, Any]) -> list[str]:
+    mine, names = ours(figures), list(PAPER)
+    head = f"  {'':<32}" + "".join(f"{name:>12}" for name in names) + f"{'here':>20}"
+    page = ["Beside Table 1 of Kahn et al., ICML 2022 (their figures, of their versions)", head]
+    for key, words in ROWS.items():
+        theirs = "".join(f"{PAPER[name][key]:>12,}" for name in names)
+        page.append(f"  {words:<32}{theirs}{mine[key]:>20}")
+    return page

@@ -1,0 +1,78 @@
+"""Lines of code: those that hold neither comments nor docstrings alone, nor nothing."""
+
+from __future__ import annotations
+
+import ast
+import io
+import pkgutil
+import tokenize
+from importlib.util import find_spec
+from pathlib import Path
+
+_EMPTY = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENCODING, tokenize.ENDMARKER,
+}  # fmt: skip
+
+#: What the files of fl_tensor are, by the beginning of their path; the rest is the front end.
+PARTS = {
+    "contract": "backend.py capabilities.py roles.py rules.py dtypes.py device.py errors.py "
+    "contract.py",
+    "derived operations": "derived/",
+    "generated": "functions.py derived_ops.py",
+    "backend numpy": "backends/numpy/",
+    "backend null": "backends/null.py",
+    "other backends": "backends/",
+    "conformance kit": "testing/",
+    "command line": "cli/ __main__.py _codegen.py",
+    "graph and wrappers": "graph/ wrappers/ stack.py",
+    "array API": "array_api/",
+}
+
+
+def count(source: str) -> int:
+    """The lines of code in a Python file."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in _EMPTY:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(node, _WITH_DOCSTRING):
+            first = body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                if isinstance(first.value.value, str):
+                    lines -= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return len(lines)
+
+
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def of_files(paths: list[Path]) -> int:
+    return sum(count(path.read_text(encoding="utf-8")) for path in paths)
+
+
+def packages() -> dict[str, int]:
+    """Every installed package whose name begins with ``fl_``, and its lines of code."""
+    names = sorted({m.name for m in pkgutil.iter_modules() if m.name.startswith("fl_")})
+    found = {}
+    for name in names:
+        spec = find_spec(name)
+        if spec is not None and spec.submodule_search_locations:
+            (folder,) = list(spec.submodule_search_locations)[:1]
+            found[name] = of_files(sorted(Path(folder).rglob("*.py")))
+        elif spec is not None and spec.origin:
+            found[name] = of_files([Path(spec.origin)])
+    return found
+
+
+def parts() -> dict[str, int]:
+    """The lines of fl_tensor by what they are for."""
+    root = Path(__file__).resolve().parent.parent
+    files: dict[str, list[Path]] = {part: [] for part in (*PARTS, "front end")}
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        at = (part for part, starts in PARTS.items() if name.startswith(tuple(starts.split())))
+        files[next(at, "front end")].append(path)
+    return {part: of_files(paths) for part, paths in files.items() if paths}

@@ -1,0 +1,184 @@
+"""The command ``fl-tensor``: what is installed, how large it is, the pinned contract."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fl_tensor as ft
+from fl_memory import contract as pinned
+from fl_tensor import contract, dispatch
+from fl_tensor.backends.delegate import DelegatingBackend
+from fl_tensor.backends.numpy import NumpyBackend
+from fl_tensor.cli import COMMANDS, lines, main
+from fl_tensor.cli.survey import implementations, survey, surveys
+
+
+class Inherits(NumpyBackend):
+    CONTRACT = (1, 0)
+    name = "inherits"
+
+    def add(self, x: Any, y: Any) -> Any:
+        return super().add(x, y)
+
+
+class Broken(DelegatingBackend):
+    CONTRACT = (1, 0)
+    name = "broken"
+
+    def devices(self) -> list[ft.Device]:
+        raise OSError("no driver for the moon")
+
+
+@pytest.fixture
+def offered() -> Any:
+    """Two more backends, as if they were installed."""
+    providers = {"inherits": Inherits, "broken": Broken, "lost": "no_such_module:Backend"}
+    for name, provider in providers.items():
+        dispatch.REGISTRY.register(name, provider)
+    surveys.cache_clear()
+    yield
+    surveys.cache_clear()
+    for name in providers:
+        dispatch.REGISTRY.unregister(name)
+        dispatch._instances.pop(name, None)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def test_help_lists_the_commands() -> None:
+    for arguments in ([], ["--help"], ["backends", "--help"]):
+        command = [sys.executable, "-m", "fl_tensor", *arguments]
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert found.stdout.startswith("usage: fl-tensor")
+    listed = subprocess.run(
+        [sys.executable, "-m", "fl_tensor"], capture_output=True, text=True, check=True
+    )
+    assert all(name in listed.stdout for name in COMMANDS)
+
+
+def test_backends_say_what_they_offer_or_why_not(
+    offered: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = printed(capsys, "backends")
+    assert "numpy        fl-tensor" in text and "float32" in text
+    assert "cannot be used: no driver for the moon" in text
+    assert "no_such_module" in text
+    found = {b["name"]: b for b in json.loads(printed(capsys, "backends", "--json"))["backends"]}
+    assert found["numpy"]["devices"] == ["cpu"] and found["numpy"]["contract"] == "1.0"
+    assert set(found["numpy"]["own_derived"]) >= {"slice_update"}
+    assert found["null"]["own_derived"] == [] and "linalg" in found["null"]["capabilities"]
+    assert found["broken"]["error"] == "no driver for the moon"
+    assert "dtypes" not in found["lost"]
+
+
+def test_info_counts_from_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "info")
+    required = len(contract.PRIMITIVES)
+    assert required <= 64
+    assert f"{required}  required" in text
+    assert "1,798,292" in text and "ICML 2022" in text
+    figures = json.loads(printed(capsys, "info", "--json"))
+    assert figures["operations"]["total"] == len(contract.OPERATIONS)
+    assert sum(figures["operations"]["of_capability"].values()) == len(contract.OPTIONAL)
+    for backend in ("numpy", "null"):
+        counted = figures["implementations"][backend]
+        assert {op: len(found) for op, found in counted.items()} == dict(add=1, conv=1, sum=1)
+    assert sum(figures["parts_of_fl_tensor"].values()) == figures["lines"]["fl_tensor"]
+    assert figures["lines"]["fl_memory"] > 500
+
+
+def test_implementations_are_counted_along_the_classes() -> None:
+    assert len(implementations(NumpyBackend, "add")) == 1
+    assert len(implementations(Inherits, "add")) == 2
+    assert implementations(Inherits, "add")[0].endswith(":Inherits")
+    assert implementations(ft.TensorBackend, "add") == []
+
+
+def test_borrowed_operations_show(offered: None) -> None:
+    class Starter(DelegatingBackend):
+        CONTRACT = (1, 0)
+        name = "starter"
+
+    dispatch.REGISTRY.register("starter", Starter)
+    try:
+        facts = survey("starter")
+    finally:
+        dispatch.REGISTRY.unregister("starter")
+        dispatch._instances.pop("starter", None)
+    assert len(facts["borrowed"]) == len(contract.PRIMITIVES) + len(contract.OPTIONAL)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("", 0),
+        ("# only a comment\n\n", 0),
+        ('"""A docstring\nof two lines."""\n\nx = 1  # one\n', 1),
+        ('def f():\n    """Doc."""\n    # why\n    return [\n        1,\n\n    ]\n', 4),
+        ('x = """text\nof two"""\n', 2),
+    ],
+)
+def test_lines_of_code_are_lines_that_do_something(source: str, expected: int) -> None:
+    assert lines.count(source) == expected
+
+
+def test_conformance_is_the_kit(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "numpy", "-k", "test_operation and add-float32-plain"]) == 0
+    assert capfd.readouterr().out.splitlines()[-1] == "1 passed, 0 failed"
+    assert main(["conformance", "nunpy"]) == 2
+
+
+def test_conformance_without_pytest_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fl_tensor.testing.__main__.find_spec", lambda name: None)
+    assert main(["conformance", "numpy"]) == 2
+    assert "install fl-tensor[testing]" in capsys.readouterr().err
+
+
+def test_contract_card_and_check(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "contract", "card") == contract.PINNED.card()
+    assert printed(capsys, "contract", "card", "1.0").startswith("# Contract tensor 1.0\n")
+    assert "tensor-1.0.json" in printed(capsys, "contract", "check")
+    assert "No difference" in printed(capsys, "contract", "diff")
+
+
+def test_contract_diff_of_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = pinned.read(contract.PINNED.path())
+    operations = dict(body["operations"])
+    del operations["add"]
+    operations["median9"] = {"signature": "(x: F)", "kind": "derived", "since": "1.1"}
+    other = pinned.manifest("tensor", (1, 1), {}, **{**_sections(body), "operations": operations})
+    path = tmp_path / "other.json"
+    path.write_text(pinned.dumps(other))
+    assert main(["contract", "diff", "1.0", str(path)]) == 1
+    text = capsys.readouterr().out
+    assert "# Contract tensor: 1.0 to 1.1" in text and "**Not allowed**" in text
+    assert "`operations.median9`" in text and "`operations.add`" in text
+    assert main(["contract", "diff", "1.0", str(tmp_path / "none.json")]) == 1
+    assert "none.json" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["contract", "check", "1.0"])
+
+
+def _sections(body: dict[str, Any]) -> dict[str, Any]:
+    return {
+        k: v
+        for k, v in body.items()
+        if k not in ("contract", "version", "status", "digest", "classes")
+    }
+
+
+def test_importing_the_package_loads_no_command() -> None:
+    code = "import sys, fl_tensor; print([m for m in sys.modules if 'cli' in m or 'delegate' in m])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
