@@ -16,6 +16,7 @@ from fl_tensor.testing.references import philox, windows
 OPERATIONS = contract.OPERATIONS
 #: Which dtype kinds each role of a parameter admits; complex is optional everywhere.
 KINDS = {"A": "biuf", "P": "biuf", "N": "iuf", "F": "f", "I": "biu"}
+KINDS |= {"Q": "biuf", "R": "iuf", "S": "f"}
 #: Rows with fewer kinds than their operands' role: shifts and labels of bool mean nothing, float
 #: log-probabilities are indexed by integers.
 NARROWER = {"bitwise_left_shift", "bitwise_right_shift", "one_hot"}

@@ -26,7 +26,7 @@ def test_numpy_shares_memory_and_lifetime():
     view = np.asarray(x)
     assert view is not np.asarray(x)
     assert np.shares_memory(view, np.asarray(x))
-    block = weakref.ref(x.adapter.array.base.block)
+    block = weakref.ref(x.adapter.array.base.owner)
     del x
     gc.collect()
     assert block() is not None and view.sum() == 64 * 64
@@ -97,8 +97,6 @@ def test_dlpack_of_reversed_axes_is_a_copy_without_negative_strides():
 
 
 def test_what_dlpack_cannot_carry_is_an_error_of_this_library():
-    with pytest.raises(ft.DTypeError, match="no counterpart"):
-        ft.from_dlpack(np.zeros(2, np.float16))
     with pytest.raises(ft.BackendError, match=r"\[from_dlpack\] a ndarray"):
         ft.from_dlpack(np.zeros(2, "M8[s]"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ def derived_ops(derived: Iterable[OpSpec]) -> str:
         ")",
         "from fl_tensor.device import CPU, Device",
         "from fl_tensor.dtypes import DType",
-        "from fl_tensor.roles import A, Axes, Axis, F, N, NewAxis, P, Shape\n",
+        f"from fl_tensor.roles import {', '.join(_roles(specs))}\n",
         "Padding = tuple[tuple[int, int], ...]\n\n",
         "class DerivedOps:",
         '    """Inherit beside the primitives: ``self`` is the ``ops`` of each composition."""\n',
@@ -93,6 +94,14 @@ def functions(operations: Iterable[OpSpec]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _roles(specs: Iterable[OpSpec]) -> list[str]:
+    # The names of fl_tensor.roles that occur in the signatures.
+    from fl_tensor import roles
+
+    texts = [str(p.annotation) for op in specs for p in op.parameters]
+    return sorted({w for text in texts for w in re.findall(r"\w+", text)} & vars(roles).keys())
+
+
 def source(p: inspect.Parameter) -> str:
     """The parameter as the signature of a function spells it."""
     default = "" if p.default is p.empty else f" = {_literal(p.default)}"
@@ -124,7 +133,7 @@ def _public(p: inspect.Parameter) -> str:
 
     kind = str(p.annotation)
     if role(p):
-        kind = "Sequence[ArrayLike]" if is_sequence(p) else kind.replace(role(p), "ArrayLike")
+        kind = "Sequence[ArrayLike]" if is_sequence(p) else kind.replace(role(p), "ArrayLike", 1)
     if kind == "Axes":
         default = "None" if p.default is p.empty else repr(p.default)
         return f"{p.name}: int | Sequence[int] | None = {default}"

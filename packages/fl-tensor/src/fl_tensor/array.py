@@ -110,11 +110,11 @@ class Array:
         """The single element as a Python scalar. Raises ArgumentError for any other size."""
         if self.size != 1:
             raise ArgumentError(f"[item] x {self.shape}: expected exactly one element")
-        return self._tensor()._values().tolist()[0]
+        return self._tensor()._values()[0]
 
     def tolist(self) -> Any:
         """Nested lists of Python scalars; a 0-d array gives a scalar."""
-        flat: list[Any] = self._tensor()._values().tolist()
+        flat: list[Any] = self._tensor()._values()
         for size in reversed(self.shape[1:]):
             count = len(flat) // size if size else math.prod(self.shape[:-1])
             flat = [flat[i * size : (i + 1) * size] for i in range(count)]
@@ -153,10 +153,18 @@ class Array:
         return bool(self.item())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_item("int"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real_item("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def _real_item(self, kind: str) -> Any:
+        if self.dtype.kind == "c":
+            raise DTypeError(f"[{kind}] x is {self.dtype}: take ft.real(x) or abs(x)")
+        return self.item()
 
     def __format__(self, spec: str) -> str:
         """``f"{loss:.3f}"``: the number of an array without axes in that format."""
@@ -170,9 +178,6 @@ class Array:
         if not self.dtype.is_integer or self.shape:
             raise DTypeError(f"x {self.shape} of {self.dtype} is not an integer index")
         return int(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
         """The functions of the Python array API standard, ``ft.array_api``. Raises ArgumentError

@@ -22,14 +22,14 @@ promoted together, which become floating.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from fl_tensor.capabilities import OptionalOps
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.device import Device
 from fl_tensor.dtypes import REQUIRED, DType
-from fl_tensor.roles import A, Axes, Axis, F, I, N, P, Scalar, Shape, Z
+from fl_tensor.roles import A, Axes, Axis, F, I, N, P, Q, R, S, Scalar, Shape, Z
 
 
 class TensorAdapter(ABC):
@@ -57,6 +57,8 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
     name: ClassVar[str]
     #: The dtypes the backend computes in; at least ``fl_tensor.dtypes.REQUIRED``.
     dtypes: ClassVar[frozenset[DType]] = REQUIRED
+    #: How to get a dtype that the backend could have but has not here: for the error message.
+    dtype_hints: ClassVar[Mapping[DType, str]] = {}
     #: The optional parts (``fl_tensor.capabilities``) that the backend implements.
     capabilities: ClassVar[frozenset[str]] = frozenset()
     #: True when the backend itself refuses shapes that do not fit (the front end then skips its
@@ -150,11 +152,11 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         nothing else can see it."""
 
     @abstractmethod
-    def sort(self, x: A, axis: Axis = -1, descending: bool = False) -> A:
+    def sort(self, x: Q, axis: Axis = -1, descending: bool = False) -> A:
         """Sorted values; NaN sorts as the largest value."""
 
     @abstractmethod
-    def argsort(self, x: A, axis: Axis = -1, descending: bool = False) -> A:
+    def argsort(self, x: Q, axis: Axis = -1, descending: bool = False) -> A:
         """Positions that sort ``x``, int64, stable in both directions (equal elements keep
         order)."""
 
@@ -213,15 +215,15 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         """Hyperbolic tangent."""
 
     @abstractmethod
-    def erf(self, x: F) -> A:
+    def erf(self, x: S) -> A:
         """The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to ``x``."""
 
     @abstractmethod
-    def floor(self, x: N) -> A:
+    def floor(self, x: R) -> A:
         """The largest integer not above ``x``; integers are returned as they are."""
 
     @abstractmethod
-    def ceil(self, x: N) -> A:
+    def ceil(self, x: R) -> A:
         """The smallest integer not below ``x``; integers are returned as they are."""
 
     @abstractmethod
@@ -251,11 +253,11 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         """``x / y``, floating."""
 
     @abstractmethod
-    def floor_divide(self, x: N, y: N) -> A:
+    def floor_divide(self, x: R, y: R) -> A:
         """``floor(x / y)`` in the operands' dtype."""
 
     @abstractmethod
-    def remainder(self, x: N, y: N) -> A:
+    def remainder(self, x: R, y: R) -> A:
         """``x - y * floor(x / y)``: the sign of ``y``."""
 
     @abstractmethod
@@ -263,15 +265,15 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         """``x`` to the power ``y``; integer powers are exact modulo 2^bits, for ``y >= 0``."""
 
     @abstractmethod
-    def atan2(self, x: F, y: F) -> A:
+    def atan2(self, x: S, y: S) -> A:
         """The angle of the point (``y``, ``x``) in radians, in [-pi, pi]."""
 
     @abstractmethod
-    def maximum(self, x: P, y: P) -> A:
+    def maximum(self, x: Q, y: Q) -> A:
         """The larger; NaN if either is."""
 
     @abstractmethod
-    def minimum(self, x: P, y: P) -> A:
+    def minimum(self, x: Q, y: Q) -> A:
         """The smaller; NaN if either is."""
 
     @abstractmethod
@@ -279,7 +281,7 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         """``x == y`` as bool."""
 
     @abstractmethod
-    def less(self, x: P, y: P) -> A:
+    def less(self, x: Q, y: Q) -> A:
         """``x < y`` as bool."""
 
     @abstractmethod
@@ -323,15 +325,15 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         """Product over axes; dtype as ``sum``."""
 
     @abstractmethod
-    def max(self, x: P, axis: Axes, keepdims: bool = False) -> A:
+    def max(self, x: Q, axis: Axes, keepdims: bool = False) -> A:
         """Largest element over axes of non-zero size; NaN if there is one."""
 
     @abstractmethod
-    def min(self, x: P, axis: Axes, keepdims: bool = False) -> A:
+    def min(self, x: Q, axis: Axes, keepdims: bool = False) -> A:
         """Smallest element over axes of non-zero size; NaN if there is one."""
 
     @abstractmethod
-    def argmax(self, x: P, axis: Axis, keepdims: bool = False) -> A:
+    def argmax(self, x: Q, axis: Axis, keepdims: bool = False) -> A:
         """Position of the first maximum along an axis, int64; a NaN counts as the maximum."""
 
     # contractions

@@ -28,7 +28,7 @@ from fl_tensor import derived
 from fl_tensor.capabilities import CAPABILITIES, OptionalOps
 
 FOLDER = Path(__file__).parent
-ARRAY_ROLES = frozenset("APNFIZ")
+ARRAY_ROLES = frozenset("APNFIZQRS")
 FIRST = "1.0"
 
 #: What a provider may import: these names stay as long as the contract's major version.

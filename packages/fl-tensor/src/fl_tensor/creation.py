@@ -14,8 +14,10 @@ from fl_tensor.arguments import shape_of
 from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
+from fl_tensor.elements import FORMATS, pack
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, ShapeError
-from fl_tensor.tensor import _FORMATS, Tensor
+from fl_tensor.frontend import supported
+from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 DTypeLike = DType | str | None
 DeviceLike = Device | str | None
 
-_CODES = {code: name for name, code in _FORMATS.items()} | {"l": "int64", "L": "uint64"}
+_CODES = {code: name for name, code in FORMATS.items()} | {"l": "int64", "L": "uint64"}
 # A C long has the size of the platform; NumPy uses it for one of the two 64- or 32-bit integers.
 _LONG = {"l": "i", "L": "u"}
 
@@ -89,13 +91,6 @@ def _place(device: DeviceLike, backend: TensorBackend | None) -> tuple[TensorBac
         have = ", ".join(map(str, backend.devices()))
         raise BackendError(f"backend {backend.name!r} has no device {place}; it has {have}")
     return backend, place
-
-
-def _supported(dtype: DType, backend: TensorBackend) -> DType:
-    if dtype not in backend.dtypes:
-        have = ", ".join(sorted(d.name for d in backend.dtypes))
-        raise DTypeError(f"backend {backend.name!r} has no dtype {dtype}; it has {have}")
-    return dtype
 
 
 def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBackend) -> Tensor:
@@ -165,14 +160,11 @@ def _from_lists(
         kinds = {type(v) for v in flat}
     order = (bool, int, float, complex)
     found = max(kinds, key=order.index, default=float)
-    dtype = _supported(wanted or dtypes.dtype(found), backend)
-    if dtype.name not in _FORMATS:
-        source = dtypes.float32
-        return frontend.cast(frombytes(_pack(flat, source), shape, source, place, backend), dtype)
+    dtype = supported("asarray", wanted or dtypes.dtype(found), backend)
     if dtype.kind in "biu" and found in (float, complex):
-        wide = frombytes(_pack(flat, dtypes.float64), shape, dtypes.float64, place, backend)
+        wide = frombytes(pack(flat, dtypes.float64), shape, dtypes.float64, place, backend)
         return frontend.cast(wide, dtype)
-    return frombytes(_pack(flat, dtype), shape, dtype, place, backend)
+    return frombytes(pack(flat, dtype), shape, dtype, place, backend)
 
 
 def _number(value: Any) -> Any:
@@ -184,17 +176,6 @@ def _number(value: Any) -> Any:
     if type(number) not in arguments.SCALARS:
         raise DTypeError(f"[asarray] found a {type(value).__name__}: expected numbers")
     return number
-
-
-def _pack(values: list[Any], dtype: DType) -> bytes:
-    import array
-
-    if dtype.kind == "b":
-        return bytes(bool(v) for v in values)
-    try:
-        return array.array(_FORMATS[dtype.name], values).tobytes()
-    except (OverflowError, TypeError) as error:
-        raise DTypeError(f"[asarray] the values do not fit {dtype}: {error}") from None
 
 
 def _nested_shape(obj: Any) -> Iterator[int]:
@@ -236,7 +217,7 @@ def frombytes(
     except TypeError:
         raise DTypeError(f"[frombytes] a {type(data).__name__} has no bytes") from None
     view = view if view.format == "B" and view.ndim == 1 else memoryview(view.tobytes())
-    size, kind = shape_of("frombytes", shape), _supported(dtypes.dtype(dtype), backend)
+    size, kind = shape_of("frombytes", shape), supported("frombytes", dtypes.dtype(dtype), backend)
     if view.nbytes != math.prod(size) * kind.itemsize:
         raise ShapeError(
             f"[frombytes] {view.nbytes} bytes for {size} of {kind}, which takes "
@@ -281,7 +262,7 @@ def full(
     kind = dtypes.dtype(type(value) if dtype is None else dtype)
     value = arguments.scalar("full", value, kind)
     made = dispatch.ops_for(backend).full(
-        shape_of("full", shape), value, _supported(kind, backend), place
+        shape_of("full", shape), value, supported("full", kind, backend), place
     )
     return Tensor(made, backend)
 
@@ -333,7 +314,7 @@ def arange(
         for end in (start, start + (count - 1) * step):
             arguments.scalar("arange", end, kind)
     ops = dispatch.ops_for(backend)
-    return Tensor(ops.arange(start, stop, step, _supported(kind, backend), place), backend)
+    return Tensor(ops.arange(start, stop, step, supported("arange", kind, backend), place), backend)
 
 
 def _bound(value: Any) -> int | float:

@@ -27,7 +27,7 @@ from fl_tensor.derived import (
 )
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
-from fl_tensor.roles import A, Axes, Axis, F, N, NewAxis, P, Shape
+from fl_tensor.roles import A, Axes, Axis, F, N, NewAxis, P, Q, R, S, Shape
 
 Padding = tuple[tuple[int, int], ...]
 
@@ -53,7 +53,7 @@ class DerivedOps:
     def atanh(self, x: F) -> Any:
         return elementwise.atanh(self, x)
 
-    def clip(self, x: P, low: P | None = None, high: P | None = None) -> Any:
+    def clip(self, x: Q, low: Q | None = None, high: Q | None = None) -> Any:
         return elementwise.clip(self, x, low, high)
 
     def cosh(self, x: F) -> Any:
@@ -62,10 +62,10 @@ class DerivedOps:
     def exp2(self, x: F) -> Any:
         return elementwise.exp2(self, x)
 
-    def gelu(self, x: F, approximate: str = "none") -> Any:
+    def gelu(self, x: S, approximate: str = "none") -> Any:
         return elementwise.gelu(self, x, approximate)
 
-    def hypot(self, x: F, y: F) -> Any:
+    def hypot(self, x: S, y: S) -> Any:
         return elementwise.hypot(self, x, y)
 
     def log10(self, x: F) -> Any:
@@ -77,22 +77,22 @@ class DerivedOps:
     def reciprocal(self, x: F) -> Any:
         return elementwise.reciprocal(self, x)
 
-    def relu(self, x: N) -> Any:
+    def relu(self, x: R) -> Any:
         return elementwise.relu(self, x)
 
     def rsqrt(self, x: F) -> Any:
         return elementwise.rsqrt(self, x)
 
-    def sigmoid(self, x: F) -> Any:
+    def sigmoid(self, x: S) -> Any:
         return elementwise.sigmoid(self, x)
 
-    def silu(self, x: F) -> Any:
+    def silu(self, x: S) -> Any:
         return elementwise.silu(self, x)
 
     def sinh(self, x: F) -> Any:
         return elementwise.sinh(self, x)
 
-    def softplus(self, x: F) -> Any:
+    def softplus(self, x: S) -> Any:
         return elementwise.softplus(self, x)
 
     def square(self, x: N) -> Any:
@@ -101,10 +101,10 @@ class DerivedOps:
     def tan(self, x: F) -> Any:
         return elementwise.tan(self, x)
 
-    def greater(self, x: P, y: P) -> Any:
+    def greater(self, x: Q, y: Q) -> Any:
         return comparison.greater(self, x, y)
 
-    def greater_equal(self, x: P, y: P) -> Any:
+    def greater_equal(self, x: Q, y: Q) -> Any:
         return comparison.greater_equal(self, x, y)
 
     def isfinite(self, x: A) -> Any:
@@ -116,7 +116,7 @@ class DerivedOps:
     def isnan(self, x: A) -> Any:
         return comparison.isnan(self, x)
 
-    def less_equal(self, x: P, y: P) -> Any:
+    def less_equal(self, x: Q, y: Q) -> Any:
         return comparison.less_equal(self, x, y)
 
     def logical_and(self, x: A, y: A) -> Any:
@@ -140,7 +140,7 @@ class DerivedOps:
     def any(self, x: A, axis: Axes, keepdims: bool = False) -> Any:
         return reduction.any(self, x, axis, keepdims)
 
-    def argmin(self, x: P, axis: Axis, keepdims: bool = False) -> Any:
+    def argmin(self, x: Q, axis: Axis, keepdims: bool = False) -> Any:
         return reduction.argmin(self, x, axis, keepdims)
 
     def count_nonzero(self, x: A, axis: Axes, keepdims: bool = False) -> Any:
@@ -149,10 +149,10 @@ class DerivedOps:
     def cumulative_prod(self, x: N, axis: Axis = -1) -> Any:
         return reduction.cumulative_prod(self, x, axis)
 
-    def log_softmax(self, x: F, axis: Axis = -1) -> Any:
+    def log_softmax(self, x: S, axis: Axis = -1) -> Any:
         return reduction.log_softmax(self, x, axis)
 
-    def logsumexp(self, x: F, axis: Axes, keepdims: bool = False) -> Any:
+    def logsumexp(self, x: S, axis: Axes, keepdims: bool = False) -> Any:
         return reduction.logsumexp(self, x, axis, keepdims)
 
     def mean(self, x: F, axis: Axes, keepdims: bool = False) -> Any:
@@ -161,7 +161,7 @@ class DerivedOps:
     def norm(self, x: F, axis: Axes, keepdims: bool = False, ord: float = 2.0) -> Any:
         return reduction.norm(self, x, axis, keepdims, ord)
 
-    def softmax(self, x: F, axis: Axis = -1) -> Any:
+    def softmax(self, x: S, axis: Axis = -1) -> Any:
         return reduction.softmax(self, x, axis)
 
     def std(self, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
@@ -208,7 +208,7 @@ class DerivedOps:
     def tile(self, x: A, repeats: Shape) -> Any:
         return manipulation.tile(self, x, repeats)
 
-    def topk(self, x: A, k: int, axis: Axis = -1, largest: bool = True) -> tuple[Any, Any]:
+    def topk(self, x: Q, k: int, axis: Axis = -1, largest: bool = True) -> tuple[Any, Any]:
         return manipulation.topk(self, x, k, axis, largest)
 
     def diff(
@@ -272,11 +272,11 @@ class DerivedOps:
 
     def batch_norm(
         self,
-        x: F,
-        mean: F,
-        variance: F,
-        weight: F | None = None,
-        bias: F | None = None,
+        x: S,
+        mean: S,
+        variance: S,
+        weight: S | None = None,
+        bias: S | None = None,
         axis: Axis = 1,
         eps: float = 1e-05,
     ) -> Any:
@@ -284,9 +284,9 @@ class DerivedOps:
 
     def layer_norm(
         self,
-        x: F,
-        weight: F | None = None,
-        bias: F | None = None,
+        x: S,
+        weight: S | None = None,
+        bias: S | None = None,
         axis: Axes = (-1,),
         eps: float = 1e-05,
     ) -> Any:
@@ -297,10 +297,10 @@ class DerivedOps:
     ) -> Any:
         return pooling.avg_pool(self, x, window, stride, padding, count_include_pad)
 
-    def max_pool(self, x: N, window: Shape, stride: Shape, padding: Padding) -> Any:
+    def max_pool(self, x: R, window: Shape, stride: Shape, padding: Padding) -> Any:
         return pooling.max_pool(self, x, window, stride, padding)
 
-    def cross_entropy(self, log_probs: F, targets: A, axis: Axis = -1) -> Any:
+    def cross_entropy(self, log_probs: S, targets: A, axis: Axis = -1) -> Any:
         return loss.cross_entropy(self, log_probs, targets, axis)
 
     def normal(

@@ -36,7 +36,7 @@ def _text(values: Any, depth: int, indent: int) -> str:
     if values is None:
         return "..."
     if not isinstance(values, list):
-        return f"{values:.5g}" if isinstance(values, float) else str(values)
+        return f"{values:.5g}" if isinstance(values, (float, complex)) else str(values)
     parts = [_text(v, depth - 1, indent) for v in values]
     if depth == 1:
         return f"[{', '.join(parts)}]"

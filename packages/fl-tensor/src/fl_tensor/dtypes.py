@@ -48,6 +48,8 @@ ALL: dict[str, DType] = {
     for d in (bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
     + (float16, bfloat16, float32, float64, complex64, complex128)
 }
+#: Half precision: accumulated in float32, rounded once at the end.
+HALF: frozenset[DType] = frozenset({float16, bfloat16})
 REQUIRED: frozenset[DType] = frozenset({bool, int32, int64, uint8, float32})
 DEFAULT_FLOAT = float32
 DEFAULT_INT = int64
@@ -126,9 +128,15 @@ def _fits(value: int, integer: DType) -> builtins.bool:
 
 
 def sum_dtype(x: DType) -> DType:
-    """What sums and products of ``x`` are accumulated in: integers in int64 (uint64 stays), floats
-    as they are."""
+    """The dtype of sums and products of ``x``: int64 for bools and integers (uint64 stays), else
+    ``x``."""
     return int64 if x.kind in "biu" and x is not uint64 else x
+
+
+def accumulator(x: DType) -> DType:
+    """What sums, products and contractions of ``x`` are accumulated in: float16 and bfloat16 in
+    float32, rounded once at the end; all others in the dtype of the result."""
+    return float32 if x in HALF else sum_dtype(x)
 
 
 def real_of(x: DType) -> DType:

@@ -22,6 +22,7 @@ ArrayLike: TypeAlias = Any
 
 #: Kinds of dtype that an operand of a role has without being cast.
 KINDS = {"A": "biufc", "P": "biufc", "N": "iufc", "F": "fc", "I": "biu", "Z": "iu"}
+KINDS |= {"Q": "biuf", "R": "iuf", "S": "f"}
 
 
 def raw(x: array.Array | None) -> Any:
@@ -125,7 +126,7 @@ def operands_of(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
     common = dtypes.promote_all(found, op) if found else None
     common = _common(op, roles[group[0]], common, [made[i] for i in weak], lead)
     if weak:
-        _supported(op, common, lead)
+        supported(op, common, lead._backend)
     for i in group:
         x = made[i]
         if i in weak:
@@ -136,10 +137,16 @@ def operands_of(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
 
 
 def cast(x: array.Array, dtype: DType) -> Any:
-    """``x`` in another dtype, which its backend must support (DTypeError otherwise)."""
+    """``x`` in another dtype, which its backend must support and which must hold complex numbers if
+    ``x`` does (DTypeError otherwise)."""
     if x.dtype is dtype:
         return x
-    _supported("cast", dtype, x)
+    if x.dtype.kind == "c" and dtype.kind not in "bc":
+        raise DTypeError(
+            f"[cast] {x.dtype} to {dtype} would lose the imaginary part: take real(x), imag(x) or "
+            f"absolute(x)"
+        )
+    supported("cast", dtype, x._backend)
     return x._wrap(x._ops().cast(x._raw, dtype))
 
 
@@ -150,10 +157,16 @@ def same_value(x: Any) -> Any:
     return run("reshape", x, x._raw, x.shape) if made is x else made
 
 
-def _supported(op: str, dtype: DType, x: array.Array) -> None:
-    if dtype not in x._backend.dtypes:
-        have = ", ".join(sorted(d.name for d in x._backend.dtypes))
-        raise DTypeError(f"[{op}] backend {x._backend.name!r} has no {dtype}; it has {have}")
+def supported(op: str, dtype: DType, backend: Any) -> DType:
+    """``dtype``, if the backend has it; DTypeError otherwise."""
+    if dtype not in backend.dtypes:
+        have = ", ".join(sorted(d.name for d in backend.dtypes))
+        hint = backend.dtype_hints.get(dtype)
+        raise DTypeError(
+            f"[{op}] backend {backend.name!r} has no dtype {dtype}; it has {have}"
+            + (f" ({dtype}: {hint})" if hint else "")
+        )
+    return dtype
 
 
 def _leader(op: str, roles: str, operands: Sequence[Any]) -> array.Array:
@@ -197,11 +210,16 @@ def _common(
         common = dtypes.bool if isinstance(scalars[0], bool) else lead.dtype
         if lead.dtype.kind == "b" and not isinstance(scalars[0], bool):
             common = dtypes.dtype(type(scalars[0]))
-    if role == "F" and common.kind not in "fc":  # before the scalars, which need to fit it alone
+    if role in "FS" and common.kind not in "fc":  # before the scalars, which need to fit it alone
         common = dtypes.DEFAULT_FLOAT
     for value in scalars:
         common = dtypes.result_for_scalar(common, value, op)
-    if role == "N" and common.kind == "b":
+    if common.kind == "c" and role in "QRS":
+        raise DTypeError(
+            f"[{op}] operands are {common}: {op} is for real numbers; take absolute(x), real(x) or "
+            f"imag(x)"
+        )
+    if role in "NR" and common.kind == "b":
         raise DTypeError(f"[{op}] operands are bool: use a logical operation, or astype first")
     if role == "I" and not (common.is_integer or common.kind == "b"):
         raise DTypeError(f"[{op}] operands are {common}: expected integers or bools")

@@ -151,14 +151,14 @@ def concatenate(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
 
 def sort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Sorted values; NaN sorts as the largest value."""
-    _x, = operands_of("sort", "A", x)
+    _x, = operands_of("sort", "Q", x)
     return run("sort", _x, raw(_x), axis_of("sort", axis, _x.shape), descending)
 
 
 def argsort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Positions that sort ``x``, int64, stable in both directions (equal elements keep
     order)."""
-    _x, = operands_of("argsort", "A", x)
+    _x, = operands_of("argsort", "Q", x)
     return run("argsort", _x, raw(_x), axis_of("argsort", axis, _x.shape), descending)
 
 
@@ -225,17 +225,17 @@ def tanh(x: ArrayLike) -> Any:
 
 def erf(x: ArrayLike) -> Any:
     """The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to ``x``."""
-    return unary("erf", "F", x)
+    return unary("erf", "S", x)
 
 
 def floor(x: ArrayLike) -> Any:
     """The largest integer not above ``x``; integers are returned as they are."""
-    return unary("floor", "N", x)
+    return unary("floor", "R", x)
 
 
 def ceil(x: ArrayLike) -> Any:
     """The smallest integer not below ``x``; integers are returned as they are."""
-    return unary("ceil", "N", x)
+    return unary("ceil", "R", x)
 
 
 def round(x: ArrayLike) -> Any:
@@ -270,12 +270,12 @@ def divide(x: ArrayLike, y: ArrayLike) -> Any:
 
 def floor_divide(x: ArrayLike, y: ArrayLike) -> Any:
     """``floor(x / y)`` in the operands' dtype."""
-    return binary("floor_divide", "N", x, y)
+    return binary("floor_divide", "R", x, y)
 
 
 def remainder(x: ArrayLike, y: ArrayLike) -> Any:
     """``x - y * floor(x / y)``: the sign of ``y``."""
-    return binary("remainder", "N", x, y)
+    return binary("remainder", "R", x, y)
 
 
 def power(x: ArrayLike, y: ArrayLike) -> Any:
@@ -285,17 +285,17 @@ def power(x: ArrayLike, y: ArrayLike) -> Any:
 
 def atan2(x: ArrayLike, y: ArrayLike) -> Any:
     """The angle of the point (``y``, ``x``) in radians, in [-pi, pi]."""
-    return binary("atan2", "F", x, y)
+    return binary("atan2", "S", x, y)
 
 
 def maximum(x: ArrayLike, y: ArrayLike) -> Any:
     """The larger; NaN if either is."""
-    return binary("maximum", "P", x, y)
+    return binary("maximum", "Q", x, y)
 
 
 def minimum(x: ArrayLike, y: ArrayLike) -> Any:
     """The smaller; NaN if either is."""
-    return binary("minimum", "P", x, y)
+    return binary("minimum", "Q", x, y)
 
 
 def equal(x: ArrayLike, y: ArrayLike) -> Any:
@@ -305,7 +305,7 @@ def equal(x: ArrayLike, y: ArrayLike) -> Any:
 
 def less(x: ArrayLike, y: ArrayLike) -> Any:
     """``x < y`` as bool."""
-    return binary("less", "P", x, y)
+    return binary("less", "Q", x, y)
 
 
 def bitwise_and(x: ArrayLike, y: ArrayLike) -> Any:
@@ -347,19 +347,19 @@ def prod(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool =
 
 def max(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Largest element over axes of non-zero size; NaN if there is one."""
-    _x, = operands_of("max", "P", x)
+    _x, = operands_of("max", "Q", x)
     return run("max", _x, raw(_x), axes("max", axis, _x.shape), keepdims)
 
 
 def min(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Smallest element over axes of non-zero size; NaN if there is one."""
-    _x, = operands_of("min", "P", x)
+    _x, = operands_of("min", "Q", x)
     return run("min", _x, raw(_x), axes("min", axis, _x.shape), keepdims)
 
 
 def argmax(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first maximum along an axis, int64; a NaN counts as the maximum."""
-    _x, = operands_of("argmax", "P", x)
+    _x, = operands_of("argmax", "Q", x)
     return run("argmax", _x, raw(_x), axis_of("argmax", axis, _x.shape), keepdims)
 
 
@@ -395,7 +395,7 @@ def atanh(x: ArrayLike) -> Any:
 
 def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Any:
     """``x`` limited to [low, high]; either bound may be absent. Bounds broadcast."""
-    _x, _low, _high = operands_of("clip", "Ppp", x, low, high)
+    _x, _low, _high = operands_of("clip", "Qqq", x, low, high)
     return run("clip", _x, raw(_x), raw(_low), raw(_high))
 
 
@@ -412,13 +412,13 @@ def exp2(x: ArrayLike) -> Any:
 def gelu(x: ArrayLike, approximate: str = "none") -> Any:
     """x times the normal distribution function at x; ``approximate="tanh"`` for the tanh form.
     Hendrycks & Gimpel, 2016."""
-    _x, = operands_of("gelu", "F", x)
+    _x, = operands_of("gelu", "S", x)
     return run("gelu", _x, raw(_x), approximate)
 
 
 def hypot(x: ArrayLike, y: ArrayLike) -> Any:
     """``sqrt(x^2 + y^2)`` without overflow of the squares."""
-    return binary("hypot", "F", x, y)
+    return binary("hypot", "S", x, y)
 
 
 def log10(x: ArrayLike) -> Any:
@@ -438,7 +438,7 @@ def reciprocal(x: ArrayLike) -> Any:
 
 def relu(x: ArrayLike) -> Any:
     """``max(x, 0)``; NaN stays NaN."""
-    return unary("relu", "N", x)
+    return unary("relu", "R", x)
 
 
 def rsqrt(x: ArrayLike) -> Any:
@@ -449,12 +449,12 @@ def rsqrt(x: ArrayLike) -> Any:
 def sigmoid(x: ArrayLike) -> Any:
     """``1 / (1 + exp(-x))``, as exp(min(x, 0)) / (1 + exp(-|x|)): no overflow, exact in both
     tails."""
-    return unary("sigmoid", "F", x)
+    return unary("sigmoid", "S", x)
 
 
 def silu(x: ArrayLike) -> Any:
     """``x * sigmoid(x)``, also called swish. Elfwing et al., 2017."""
-    return unary("silu", "F", x)
+    return unary("silu", "S", x)
 
 
 def sinh(x: ArrayLike) -> Any:
@@ -464,7 +464,7 @@ def sinh(x: ArrayLike) -> Any:
 
 def softplus(x: ArrayLike) -> Any:
     """``log(1 + exp(x))``, as max(x, 0) + log1p(exp(-|x|))."""
-    return unary("softplus", "F", x)
+    return unary("softplus", "S", x)
 
 
 def square(x: ArrayLike) -> Any:
@@ -479,12 +479,12 @@ def tan(x: ArrayLike) -> Any:
 
 def greater(x: ArrayLike, y: ArrayLike) -> Any:
     """``x > y`` as bool."""
-    return binary("greater", "P", x, y)
+    return binary("greater", "Q", x, y)
 
 
 def greater_equal(x: ArrayLike, y: ArrayLike) -> Any:
     """``x >= y`` as bool."""
-    return binary("greater_equal", "P", x, y)
+    return binary("greater_equal", "Q", x, y)
 
 
 def isfinite(x: ArrayLike) -> Any:
@@ -504,7 +504,7 @@ def isnan(x: ArrayLike) -> Any:
 
 def less_equal(x: ArrayLike, y: ArrayLike) -> Any:
     """``x <= y`` as bool."""
-    return binary("less_equal", "P", x, y)
+    return binary("less_equal", "Q", x, y)
 
 
 def logical_and(x: ArrayLike, y: ArrayLike) -> Any:
@@ -546,7 +546,7 @@ def any(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = 
 
 def argmin(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first minimum along an axis, int64; a NaN counts as the minimum."""
-    _x, = operands_of("argmin", "P", x)
+    _x, = operands_of("argmin", "Q", x)
     return run("argmin", _x, raw(_x), axis_of("argmin", axis, _x.shape), keepdims)
 
 
@@ -566,13 +566,13 @@ def cumulative_prod(x: ArrayLike, axis: int = -1) -> Any:
 
 def log_softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``log(softmax(x))`` along ``axis``, without its underflow."""
-    _x, = operands_of("log_softmax", "F", x)
+    _x, = operands_of("log_softmax", "S", x)
     return run("log_softmax", _x, raw(_x), axis_of("log_softmax", axis, _x.shape))
 
 
 def logsumexp(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over axes without overflow; -inf over nothing."""
-    _x, = operands_of("logsumexp", "F", x)
+    _x, = operands_of("logsumexp", "S", x)
     return run("logsumexp", _x, raw(_x), axes("logsumexp", axis, _x.shape), keepdims)
 
 
@@ -600,7 +600,7 @@ def norm(
 
 def softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``exp(x)`` divided by its sum along ``axis``."""
-    _x, = operands_of("softmax", "F", x)
+    _x, = operands_of("softmax", "S", x)
     return run("softmax", _x, raw(_x), axis_of("softmax", axis, _x.shape))
 
 
@@ -673,7 +673,7 @@ def tile(x: ArrayLike, repeats: int | Sequence[int]) -> Any:
 
 def topk(x: ArrayLike, k: int, axis: int = -1, largest: bool = True) -> Any:
     """The ``k`` largest (or smallest) values along ``axis`` in order, and their int64 positions."""
-    _x, = operands_of("topk", "A", x)
+    _x, = operands_of("topk", "Q", x)
     return run(
         "topk",
         _x,
@@ -798,7 +798,7 @@ def batch_norm(
     """``(x - mean) / sqrt(variance + eps) * weight + bias``; all parameters have the size of
     ``axis``. Ioffe & Szegedy, 2015."""
     _x, _mean, _variance, _weight, _bias = operands_of(
-        "batch_norm", "FFFff", x, mean, variance, weight, bias
+        "batch_norm", "SSSss", x, mean, variance, weight, bias
     )
     return run(
         "batch_norm",
@@ -822,7 +822,7 @@ def layer_norm(
 ) -> Any:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with mean and biased variance over ``axis``;
     weight and bias have the sizes of those axes, in increasing order. Ba et al., 2016."""
-    _x, _weight, _bias = operands_of("layer_norm", "Fff", x, weight, bias)
+    _x, _weight, _bias = operands_of("layer_norm", "Sss", x, weight, bias)
     return run(
         "layer_norm",
         _x,

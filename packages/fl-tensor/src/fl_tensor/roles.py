@@ -6,6 +6,8 @@ N  as P; an operation on bools alone is refused
 F  as P; integers and bools become the default float
 I  as P; integers or bools only
 Z  as P; integers only
+
+Q, R, S  as P, N, F; complex numbers are refused
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ N: TypeAlias = Any
 F: TypeAlias = Any
 I: TypeAlias = Any  # noqa: E741 - one letter per role
 Z: TypeAlias = Any
+Q: TypeAlias = Any
+R: TypeAlias = Any
+S: TypeAlias = Any
 #: One axis / several axes; users may count from the end, operations see 0 <= axis < ndim.
 Axis: TypeAlias = int
 Axes: TypeAlias = tuple[int, ...]

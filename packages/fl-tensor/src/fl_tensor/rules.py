@@ -154,6 +154,22 @@ def unary(op: str, x: Any) -> Spec:
     return Spec(tuple(x.shape), x.dtype, x.device)
 
 
+def magnitude(op: str, x: Any) -> Spec:
+    """The rule of ``absolute``: real."""
+    return Spec(tuple(x.shape), dtypes.real_of(x.dtype), x.device)
+
+
+def part(op: str, x: Any) -> Spec:
+    """The rule of ``real`` and ``imag``."""
+    return magnitude(op, conjugate(op, x))
+
+
+def conjugate(op: str, x: Any) -> Spec:
+    if x.dtype.kind != "c":
+        raise DTypeError(f"[{op}] x is {x.dtype}: expected a complex dtype here")
+    return unary(op, x)
+
+
 def binary(op: str, x: Any, y: Any) -> Spec:
     if x.dtype is not y.dtype:
         raise DTypeError(f"[{op}] x is {x.dtype} and y is {y.dtype}: operands must agree here")

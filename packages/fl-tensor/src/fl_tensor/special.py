@@ -243,7 +243,7 @@ def cross_entropy(log_probs: ArrayLike, targets: ArrayLike, axis: int = -1) -> A
     """``-log_probs`` at integer ``targets`` along ``axis``: log_probs (..., classes, ...), targets
     the same shape without that axis, and so is the result. Raises IndexingError for a target
     outside [0, classes)."""
-    log_probs, targets = operands_of("cross_entropy", "FA", log_probs, targets)
+    log_probs, targets = operands_of("cross_entropy", "SA", log_probs, targets)
     axis = axis_of("cross_entropy", axis, log_probs.shape)
     if targets.dtype.is_integer and targets.size and targets._backend.has_values:
         low, high = targets.min().item(), targets.max().item()
@@ -316,7 +316,7 @@ def max_pool(
 ) -> Any:
     """The largest element of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults
     to the window; padding never wins."""
-    (x,) = operands_of("max_pool", "N", x)
+    (x,) = operands_of("max_pool", "R", x)
     n = max(x.ndim - 2, 1)
     size = per_axis("max_pool", window, n, "window")
     step = size if stride is None else per_axis("max_pool", stride, n, "stride")

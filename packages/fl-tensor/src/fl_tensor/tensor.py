@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import dispatch, dtypes
+from fl_tensor import dispatch, dtypes, elements
 from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import ArgumentError, BackendError, DTypeError
+from fl_tensor.errors import ArgumentError, BackendError
 from fl_tensor.operators import Operators
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from fl_tensor.backend import TensorAdapter, TensorBackend
-
-_FORMATS = {
-    "bool": "?",
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "uint8": "B",
-    "uint16": "H",
-    "uint32": "I",
-    "uint64": "Q",
-    "float32": "f",
-    "float64": "d",
-}
 
 
 class Tensor(Operators, Array):
@@ -100,13 +86,9 @@ class Tensor(Operators, Array):
             return self.copy()
         return frombytes(self.tobytes(), self.shape, self.dtype, None, target)
 
-    def _values(self) -> memoryview:
-        # The elements as Python scalars: a flat memoryview with their format.
-        if self.dtype.name not in _FORMATS:
-            if not self.dtype.is_floating:
-                raise DTypeError(f"{self.dtype} has no Python scalars here: use tobytes()")
-            return self.astype(dtypes.float32)._values()
-        return self.tobytes().cast(_FORMATS[self.dtype.name])  # type: ignore[call-overload]
+    def _values(self) -> list[Any]:
+        # The elements as Python scalars, in C order.
+        return elements.unpack(self.tobytes(), self.dtype)
 
     def numpy(self) -> Any:
         from fl_tensor.backends.numpy import interop

@@ -71,7 +71,7 @@ def test_dlpack_of_every_layout(layout):
 
 def test_a_torch_tensor_keeps_the_block_alive():
     x = ft.ones((64, 64))
-    block = weakref.ref(x.adapter.array.base.block)
+    block = weakref.ref(x.adapter.array.base.owner)
     shared = torch.from_dlpack(x)
     row = shared[3]
     del x, shared

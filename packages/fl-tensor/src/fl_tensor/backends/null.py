@@ -132,7 +132,7 @@ class NullBackend(TensorBackend):
     matmul = _ruled(rules.matmul)
     conv = _ruled(rules.conv)
     negative = _elementwise(rules.unary, "negative")
-    absolute = _elementwise(rules.unary, "absolute")
+    absolute = _elementwise(rules.magnitude, "absolute")
     sign = _elementwise(rules.unary, "sign")
     exp = _elementwise(rules.unary, "exp")
     expm1 = _elementwise(rules.unary, "expm1")
@@ -162,6 +162,9 @@ class NullBackend(TensorBackend):
     bitwise_xor = _elementwise(rules.binary, "bitwise_xor")
     bitwise_left_shift = _elementwise(rules.binary, "bitwise_left_shift")
     bitwise_right_shift = _elementwise(rules.binary, "bitwise_right_shift")
+    real = _elementwise(rules.part, "real")
+    imag = _elementwise(rules.part, "imag")
+    conj = _elementwise(rules.conjugate, "conj")
     equal = _elementwise(rules.comparison, "equal")
     less = _elementwise(rules.comparison, "less")
     # optional

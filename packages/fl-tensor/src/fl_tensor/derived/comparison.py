@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fl_tensor import dtypes
-from fl_tensor.roles import A, Ops, P
+from fl_tensor.roles import A, Ops, P, Q
 
 __all__ = [
     "greater",
@@ -28,17 +28,17 @@ def not_equal(ops: Ops, x: P, y: P) -> Any:
     return ops.bitwise_invert(ops.equal(x, y))
 
 
-def less_equal(ops: Ops, x: P, y: P) -> Any:
+def less_equal(ops: Ops, x: Q, y: Q) -> Any:
     """``x <= y`` as bool."""
     return ops.bitwise_or(ops.less(x, y), ops.equal(x, y))
 
 
-def greater(ops: Ops, x: P, y: P) -> Any:
+def greater(ops: Ops, x: Q, y: Q) -> Any:
     """``x > y`` as bool."""
     return ops.less(y, x)
 
 
-def greater_equal(ops: Ops, x: P, y: P) -> Any:
+def greater_equal(ops: Ops, x: Q, y: Q) -> Any:
     """``x >= y`` as bool."""
     return ops.less_equal(y, x)
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fl_tensor.errors import ArgumentError
-from fl_tensor.roles import F, N, Ops, P
+from fl_tensor.roles import F, N, Ops, Q, R, S
 
 __all__ = [
     "acos",
@@ -49,7 +49,7 @@ def rsqrt(ops: Ops, x: F) -> Any:
     return ops.divide(ops.constant(1.0, x), ops.sqrt(x))
 
 
-def hypot(ops: Ops, x: F, y: F) -> Any:
+def hypot(ops: Ops, x: S, y: S) -> Any:
     """``sqrt(x^2 + y^2)`` without overflow of the squares."""
     a, b = ops.absolute(x), ops.absolute(y)
     large, small = ops.maximum(a, b), ops.minimum(a, b)
@@ -156,7 +156,7 @@ def atanh(ops: Ops, x: F) -> Any:
     return ops.multiply(difference, ops.constant(0.5, x))
 
 
-def sigmoid(ops: Ops, x: F) -> Any:
+def sigmoid(ops: Ops, x: S) -> Any:
     """``1 / (1 + exp(-x))``, as exp(min(x, 0)) / (1 + exp(-|x|)): no overflow, exact in both
     tails."""
     numerator = ops.exp(ops.minimum(x, ops.constant(0.0, x)))
@@ -164,23 +164,23 @@ def sigmoid(ops: Ops, x: F) -> Any:
     return ops.divide(numerator, ops.add(ops.constant(1.0, x), small))
 
 
-def silu(ops: Ops, x: F) -> Any:
+def silu(ops: Ops, x: S) -> Any:
     """``x * sigmoid(x)``, also called swish. Elfwing et al., 2017."""
     return ops.multiply(x, ops.sigmoid(x))
 
 
-def relu(ops: Ops, x: N) -> Any:
+def relu(ops: Ops, x: R) -> Any:
     """``max(x, 0)``; NaN stays NaN."""
     return ops.maximum(x, ops.constant(0, x))
 
 
-def softplus(ops: Ops, x: F) -> Any:
+def softplus(ops: Ops, x: S) -> Any:
     """``log(1 + exp(x))``, as max(x, 0) + log1p(exp(-|x|))."""
     small = ops.exp(ops.negative(ops.absolute(x)))
     return ops.add(ops.maximum(x, ops.constant(0.0, x)), ops.log1p(small))
 
 
-def gelu(ops: Ops, x: F, approximate: str = "none") -> Any:
+def gelu(ops: Ops, x: S, approximate: str = "none") -> Any:
     """x times the normal distribution function at x; ``approximate="tanh"`` for the tanh form.
     Hendrycks & Gimpel, 2016."""
     if approximate not in ("none", "tanh"):
@@ -195,7 +195,7 @@ def gelu(ops: Ops, x: F, approximate: str = "none") -> Any:
     return ops.multiply(ops.multiply(x, half), ops.add(one, weight))
 
 
-def clip(ops: Ops, x: P, low: P | None = None, high: P | None = None) -> Any:
+def clip(ops: Ops, x: Q, low: Q | None = None, high: Q | None = None) -> Any:
     """``x`` limited to [low, high]; either bound may be absent. Bounds broadcast."""
     if low is not None:
         x = ops.maximum(x, low)

@@ -6,12 +6,12 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.errors import DTypeError, ShapeError
-from fl_tensor.roles import A, Axis, F, Ops
+from fl_tensor.roles import A, Axis, Ops, S
 
 __all__ = ["cross_entropy"]
 
 
-def cross_entropy(ops: Ops, log_probs: F, targets: A, axis: Axis = -1) -> Any:
+def cross_entropy(ops: Ops, log_probs: S, targets: A, axis: Axis = -1) -> Any:
     """``-log_probs`` at integer ``targets`` along ``axis``: log_probs (..., classes, ...), targets
     the same shape without that axis, and so is the result. Targets are in [0, classes)."""
     expected = (*log_probs.shape[:axis], *log_probs.shape[axis + 1 :])

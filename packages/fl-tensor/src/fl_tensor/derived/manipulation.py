@@ -9,7 +9,7 @@ from typing import Any
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
-from fl_tensor.roles import A, Axes, Axis, NewAxis, Ops, P, Shape
+from fl_tensor.roles import A, Axes, Axis, NewAxis, Ops, P, Q, Shape
 
 __all__ = [
     "expand_dims",
@@ -159,7 +159,7 @@ def take_along_axis(ops: Ops, x: A, indices: A, axis: Axis = -1) -> Any:
     return ops.gather(flat, _linear_index(ops, x, x.shape, parts), 0)
 
 
-def topk(ops: Ops, x: A, k: int, axis: Axis = -1, largest: bool = True) -> tuple[Any, Any]:
+def topk(ops: Ops, x: Q, k: int, axis: Axis = -1, largest: bool = True) -> tuple[Any, Any]:
     """The ``k`` largest (or smallest) values along ``axis`` in order, and their int64 positions."""
     if not 0 <= k <= x.shape[axis]:
         raise ArgumentError(f"[topk] x {x.shape}: k = {k}, but axis {axis} has {x.shape[axis]}")

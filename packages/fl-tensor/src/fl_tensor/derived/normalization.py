@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fl_tensor.errors import ShapeError
-from fl_tensor.roles import Axes, Axis, F, Ops, Shape
+from fl_tensor.roles import Axes, Axis, Ops, S, Shape
 
 __all__ = ["batch_norm", "layer_norm"]
 
@@ -21,9 +21,9 @@ def _aligned(ops: Ops, name: str, op: str, value: Any, x: Any, axes: Axes) -> An
 
 def layer_norm(
     ops: Ops,
-    x: F,
-    weight: F | None = None,
-    bias: F | None = None,
+    x: S,
+    weight: S | None = None,
+    bias: S | None = None,
     axis: Axes = (-1,),
     eps: float = 1e-5,
 ) -> Any:
@@ -42,11 +42,11 @@ def layer_norm(
 
 def batch_norm(
     ops: Ops,
-    x: F,
-    mean: F,
-    variance: F,
-    weight: F | None = None,
-    bias: F | None = None,
+    x: S,
+    mean: S,
+    variance: S,
+    weight: S | None = None,
+    bias: S | None = None,
     axis: Axis = 1,
     eps: float = 1e-5,
 ) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fl_tensor.errors import ShapeError
-from fl_tensor.roles import F, N, Ops, Scalar, Shape
+from fl_tensor.roles import F, Ops, R, Scalar, Shape
 
 __all__ = ["avg_pool", "max_pool"]
 
@@ -46,7 +46,7 @@ def _windows(
         yield ops.slice(x, (0, 0, *offset), sizes, steps)
 
 
-def max_pool(ops: Ops, x: N, window: Shape, stride: Shape, padding: Padding) -> Any:
+def max_pool(ops: Ops, x: R, window: Shape, stride: Shape, padding: Padding) -> Any:
     """The largest element of each window. ``x`` (batch, channels, *spatial); padding (low, high)
     per spatial axis never wins. NaN in a window gives NaN."""
     out = _output("max_pool", x.shape, window, stride, padding)

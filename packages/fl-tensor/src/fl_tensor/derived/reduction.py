@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fl_tensor import dtypes
-from fl_tensor.roles import A, Axes, Axis, F, N, Ops, P
+from fl_tensor.roles import A, Axes, Axis, F, N, Ops, Q, S
 
 __all__ = [
     "all",
@@ -88,7 +88,7 @@ def _finite_max(ops: Ops, x: Any, axis: Axes) -> Any:
     return ops.where(ops.isfinite(largest), largest, ops.constant(0.0, x))
 
 
-def logsumexp(ops: Ops, x: F, axis: Axes, keepdims: bool = False) -> Any:
+def logsumexp(ops: Ops, x: S, axis: Axes, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over axes without overflow; -inf over nothing."""
     if _count(x, axis) == 0:
         return ops.log(ops.sum(x, axis, keepdims))
@@ -100,7 +100,7 @@ def logsumexp(ops: Ops, x: F, axis: Axes, keepdims: bool = False) -> Any:
     return ops.reshape(result, tuple(n for i, n in enumerate(x.shape) if i not in axis))
 
 
-def softmax(ops: Ops, x: F, axis: Axis = -1) -> Any:
+def softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
     """``exp(x)`` divided by its sum along ``axis``."""
     if x.shape[axis] == 0:
         return x
@@ -108,7 +108,7 @@ def softmax(ops: Ops, x: F, axis: Axis = -1) -> Any:
     return ops.divide(e, ops.sum(e, (axis,), True))
 
 
-def log_softmax(ops: Ops, x: F, axis: Axis = -1) -> Any:
+def log_softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
     """``log(softmax(x))`` along ``axis``, without its underflow."""
     if x.shape[axis] == 0:
         return x
@@ -116,7 +116,7 @@ def log_softmax(ops: Ops, x: F, axis: Axis = -1) -> Any:
     return ops.subtract(shifted, ops.log(ops.sum(ops.exp(shifted), (axis,), True)))
 
 
-def argmin(ops: Ops, x: P, axis: Axis, keepdims: bool = False) -> Any:
+def argmin(ops: Ops, x: Q, axis: Axis, keepdims: bool = False) -> Any:
     """Position of the first minimum along an axis, int64; a NaN counts as the minimum."""
     # ~x reverses the order of integers, signed and unsigned, without the overflow of -x.
     reverse = ops.negative(x) if x.dtype.is_floating else ops.bitwise_invert(x)

@@ -12,10 +12,17 @@ from fl_tensor.backend import TensorAdapter
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
 
-SUPPORTED = frozenset(
-    d for d in dtypes.ALL.values() if d.kind in "biu" or d in (dtypes.float32, dtypes.float64)
-)
-TO_NUMPY: dict[DType, np.dtype[Any]] = {d: np.dtype(d.name) for d in SUPPORTED}
+try:  # NumPy has no bfloat16; ml_dtypes adds it
+    from ml_dtypes import bfloat16
+except ImportError:
+    bfloat16 = None
+
+TO_NUMPY: dict[DType, np.dtype[Any]] = {
+    d: np.dtype(bfloat16 if d is dtypes.bfloat16 else d.name)
+    for d in dtypes.ALL.values()
+    if d is not dtypes.bfloat16 or bfloat16 is not None
+}
+SUPPORTED = frozenset(TO_NUMPY)
 FROM_NUMPY: dict[Any, DType] = {n: d for d, n in TO_NUMPY.items()}
 
 

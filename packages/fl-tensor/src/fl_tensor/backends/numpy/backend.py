@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -19,11 +19,12 @@ from fl_tensor.backends.numpy.adapter import (
     NumpyAdapter,
     is_sole_owner,
 )
-from fl_tensor.backends.numpy.erf import erf
+from fl_tensor.backends.numpy.elementary import erf, log1p
 from fl_tensor.backends.numpy.fft import Fft
 from fl_tensor.backends.numpy.linalg import Linalg
+from fl_tensor.capabilities import CAPABILITIES
 from fl_tensor.device import CPU, Device
-from fl_tensor.dtypes import DType, int64, sum_dtype
+from fl_tensor.dtypes import HALF, DType, bfloat16, int64, sum_dtype
 from fl_tensor.errors import ArgumentError
 from fl_tensor.roles import Scalar
 
@@ -62,11 +63,20 @@ def _unary(ufunc: Callable[..., Array]) -> Any:
     return operation
 
 
+def _owned(function: Callable[[Array], Array]) -> Any:
+    # As _unary, for functions that choose the dtype of their result and have no ``out``.
+    @quiet.quiet
+    def operation(self: NumpyBackend, x: Value) -> Value:
+        return _adapt(memory.owned(np.asarray(function(x.array))))
+
+    return operation
+
+
 def _rounding(ufunc: Callable[..., Array]) -> Any:
-    round_floats = _unary(ufunc)
+    round_parts = _unary(ufunc)
 
     def operation(self: NumpyBackend, x: Value) -> Value:
-        return round_floats(self, x) if x.dtype.is_floating else x
+        return x if x.dtype.is_integer else round_parts(self, x)
 
     return operation
 
@@ -91,12 +101,25 @@ def _binary(ufunc: Callable[..., Array], result: DType | None = None) -> Any:
     return operation
 
 
+def _wide(x: Value) -> Array:
+    # What to accumulate: half precision as float32; the result is rounded once.
+    return x.array.astype(np.float32) if x.dtype in HALF else x.array
+
+
+def _sortable(x: Value) -> Array:
+    # ml_dtypes would leave a NaN where it stands.
+    return x.array.astype(np.float32) if x.dtype is bfloat16 else x.array
+
+
 def _reduction(ufunc: Any, accumulate: bool) -> Any:
     @quiet.quiet
     def operation(
         self: NumpyBackend, x: Value, axis: tuple[int, ...], keepdims: bool = False
     ) -> Value:
         dtype = sum_dtype(x.dtype) if accumulate else x.dtype
+        if accumulate and dtype in HALF:
+            wide = ufunc.reduce(x.array, axis=axis, dtype=np.float32, keepdims=keepdims)
+            return NumpyAdapter(memory.cast(np.asarray(wide), TO_NUMPY[dtype]), dtype)
         target = {"dtype": TO_NUMPY[dtype]} if accumulate else {}
         kept = rules.reduction(x, axis, keepdims, dtype).shape
         if memory.is_small(math.prod(kept) * dtype.itemsize):
@@ -114,7 +137,8 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     CONTRACT = (1, 0)
     name = "numpy"
     dtypes: ClassVar[frozenset[DType]] = SUPPORTED
-    capabilities = frozenset({"linalg", "fft"})
+    dtype_hints: ClassVar[Mapping[DType, str]] = {bfloat16: "install fl-tensor[bfloat16]"}
+    capabilities = frozenset(CAPABILITIES)
     checks_shapes = True
     max_ndim = 64
 
@@ -223,8 +247,12 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         donate: bool = False,
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode, donate)
-        out = x.array if donate and is_sole_owner(x) else _copy(x.array)
         place: Any = (slice(None),) * axis + (indices.array,)
+        if mode == "add" and x.dtype in HALF:
+            total = _wide(x)
+            np.add.at(total, place, updates.array)
+            return NumpyAdapter(memory.cast(total, x.array.dtype), x.dtype)
+        out = x.array if donate and is_sole_owner(x) else _copy(x.array)
         if mode == "add":
             np.add.at(out, place, updates.array)
         else:
@@ -246,14 +274,18 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
 
     def sort(self, x: Value, axis: int = -1, descending: bool = False) -> Value:
         out = _copy(x.array)
-        out.sort(axis, kind="stable")
+        if x.dtype is bfloat16:
+            out[...] = np.sort(_sortable(x), axis, kind="stable")
+        else:
+            out.sort(axis, kind="stable")
         return NumpyAdapter(np.flip(out, axis) if descending else out, x.dtype)
 
     def argsort(self, x: Value, axis: int = -1, descending: bool = False) -> Value:
+        keys = _sortable(x)
         if not descending:
-            order = np.argsort(x.array, axis, kind="stable")
+            order = np.argsort(keys, axis, kind="stable")
         else:  # sorting the reversed array and reversing again keeps equal elements in order
-            reverse = np.argsort(np.flip(x.array, axis), axis, kind="stable")
+            reverse = np.argsort(np.flip(keys, axis), axis, kind="stable")
             order = x.shape[axis] - 1 - np.flip(reverse, axis)
         return NumpyAdapter(memory.owned(order.astype(np.int64, copy=False)), int64)
 
@@ -264,6 +296,9 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     @quiet.quiet
     def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
         dtype = sum_dtype(x.dtype)
+        if dtype in HALF:
+            wide = np.cumsum(x.array, axis, np.float32)
+            return NumpyAdapter(memory.cast(wide, TO_NUMPY[dtype]), dtype)
         out = memory.empty(x.shape, TO_NUMPY[dtype])
         np.cumsum(x.array, axis, TO_NUMPY[dtype], out)
         return NumpyAdapter(out, dtype)
@@ -271,12 +306,14 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     # unary
 
     negative = _unary(np.negative)
-    absolute = _unary(np.absolute)
+    _real_absolute = _unary(np.absolute)
+    _complex_absolute = _owned(np.absolute)
     sign = _unary(np.sign)
     exp = _unary(np.exp)
     expm1 = _unary(np.expm1)
     log = _unary(np.log)
-    log1p = _unary(np.log1p)
+    _real_log1p = _unary(np.log1p)
+    _complex_log1p = _owned(log1p)
     sqrt = _unary(np.sqrt)
     sin = _unary(np.sin)
     cos = _unary(np.cos)
@@ -285,6 +322,28 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     ceil = _rounding(np.ceil)
     round = _rounding(np.rint)
     bitwise_invert = _unary(np.invert)
+
+    real = _owned(np.real)
+    imag = _owned(np.imag)
+    conj = _unary(np.conjugate)
+    # Derived operations for which NumPy has functions that are right to the last sign of zero.
+    tan = _unary(np.tan)
+    asin = _unary(np.arcsin)
+    acos = _unary(np.arccos)
+    atan = _unary(np.arctan)
+    sinh = _unary(np.sinh)
+    cosh = _unary(np.cosh)
+    asinh = _unary(np.arcsinh)
+    acosh = _unary(np.arccosh)
+    atanh = _unary(np.arctanh)
+    log2 = _unary(np.log2)
+    log10 = _unary(np.log10)
+
+    def absolute(self, x: Value) -> Value:
+        return self._complex_absolute(x) if x.dtype.kind == "c" else self._real_absolute(x)
+
+    def log1p(self, x: Value) -> Value:
+        return self._complex_log1p(x) if x.dtype.kind == "c" else self._real_log1p(x)
 
     @quiet.quiet
     def erf(self, x: Value) -> Value:
@@ -329,9 +388,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
 
     @quiet.quiet
     def cast(self, x: Value, dtype: DType) -> Value:
-        out = memory.empty(x.shape, TO_NUMPY[dtype])
-        np.copyto(out, x.array, casting="unsafe")
-        return NumpyAdapter(out, dtype)
+        return NumpyAdapter(memory.cast(x.array, TO_NUMPY[dtype]), dtype)
 
     # reductions
 
@@ -348,8 +405,10 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
 
     @quiet.quiet
     def matmul(self, x: Value, y: Value) -> Value:
-        out = memory.empty(rules.matmul(x, y).shape, x.array.dtype)
-        return NumpyAdapter(np.matmul(x.array, y.array, out), x.dtype)
+        shape = rules.matmul(x, y).shape
+        a, b = _wide(x), _wide(y)
+        out = np.matmul(a, b, memory.empty(shape, a.dtype))
+        return NumpyAdapter(out if a is x.array else memory.cast(out, x.array.dtype), x.dtype)
 
     @quiet.quiet
     def conv(
@@ -364,13 +423,13 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     ) -> Value:
         rest = (stride, padding, input_dilation, kernel_dilation, groups)
         out_shape = rules.conv(x, w, *rest).shape
-        return NumpyAdapter(conv.convolve(x.array, w.array, *rest, out_shape), x.dtype)
+        a, b = _wide(x), _wide(w)
+        out = conv.convolve(a, b, *rest, out_shape)
+        return NumpyAdapter(out if a is x.array else memory.cast(out, x.array.dtype), x.dtype)
 
 
 def _copy(array: Array) -> Array:
-    out = memory.empty(array.shape, array.dtype)
-    np.copyto(out, array)
-    return out
+    return memory.cast(array, array.dtype)
 
 
 def _places(starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:

@@ -10,36 +10,19 @@ import numpy as np
 import fl_memory
 
 
-class _BlockBuffer:
-    """Shows a block to NumPy, which keeps this object, and with it the block, as the array's
-    base."""
-
-    __slots__ = ("__array_interface__", "block")
-
-    def __init__(
-        self, block: fl_memory.Block, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> None:
-        self.block = block
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": shape,
-            "typestr": dtype.str,
-            "data": (block.address, False),
-        }
-
-
 def is_small(nbytes: int) -> bool:
     """Whether a result of so many bytes may come from the runtime instead of the manager."""
     return nbytes < fl_memory.current().small_bytes
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An uninitialised array: in a block of the current manager from ``small_bytes`` upwards."""
+    """An uninitialised array: in a block of the current manager from ``small_bytes`` upwards. The
+    array's base keeps the block alive."""
     nbytes = math.prod(shape) * dtype.itemsize
     manager = fl_memory.current()
     if nbytes < manager.small_bytes or nbytes == 0:
         return np.empty(shape, dtype)
-    return np.asarray(_BlockBuffer(manager.alloc(nbytes), shape, dtype))
+    return np.ndarray(shape, dtype, manager.alloc(nbytes).view())
 
 
 def owned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -47,6 +30,11 @@ def owned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     one."""
     if is_small(array.nbytes):
         return array
-    out = empty(array.shape, array.dtype)
-    np.copyto(out, array)
+    return cast(array, array.dtype)
+
+
+def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A copy in another dtype."""
+    out = empty(array.shape, dtype)
+    np.copyto(out, array, casting="unsafe")
     return out

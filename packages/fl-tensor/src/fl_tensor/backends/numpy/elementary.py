@@ -1,4 +1,4 @@
-"""The error function, which NumPy lacks: Taylor's series around the nearest point of a table."""
+"""Functions that NumPy lacks or has not accurately enough: erf, and log1p of complex numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def _table() -> tuple[Float64, Float64]:
 
 
 def erf(x: np.ndarray[Any, Any]) -> Float64:
-    """erf in float64, to about 2 units in the last place.
+    """erf in float64, to about 2 units in the last place: Taylor's series around the nearest point
+    of a table.
 
     With t the nearest table point and d = |x| - t, at most 1/256: six terms of the series, whose
     derivatives are 2/sqrt(pi) exp(-t^2) times Hermite polynomials of t.
@@ -39,3 +40,15 @@ def erf(x: np.ndarray[Any, Any]) -> Float64:
         + d / 3 * (4 * t2 - 2 + d / 4 * (t * (12 - 8 * t2) + d / 5 * (16 * t2 * t2 - 48 * t2 + 12)))
     )
     return np.copysign(values[index] + slopes[index] * d * series, x)
+
+
+def log1p(z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """log(1 + z) of complex numbers. NumPy's adds 1 first, which loses a small z."""
+    x, y = z.real, z.imag
+    # |1 + z|^2 = 1 + x (2 + x) + y^2, and log1p of that is accurate where z is small.
+    near = np.log1p(x * (2 + x) + y * y) / 2
+    far = np.log(np.hypot(1 + x, y))
+    out = np.empty_like(z)
+    out.real = np.where(np.maximum(np.abs(x), np.abs(y)) < 0.5, near, far)
+    out.imag = np.arctan2(y, 1 + x)
+    return out
