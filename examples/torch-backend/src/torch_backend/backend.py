@@ -11,11 +11,11 @@ import torch
 import fl_tensor as ft
 from fl_tensor import rules
 from fl_tensor.dtypes import sum_dtype
+from torch_backend.capabilities import Capabilities
 from torch_backend.convolution import convolve
 from torch_backend.derived import FasterOps
-from torch_backend.lifting import binary, reduction, unary
 from torch_backend.philox import words
-from torch_backend.value import TO_TORCH, Shape, Value, host_bytes
+from torch_backend.value import TO_TORCH, Shape, Value, binary, host_bytes, reduction, unary
 
 
 def _places(starts: Shape, sizes: Shape, steps: Shape) -> tuple[tuple[slice, ...], list[int]]:
@@ -36,12 +36,13 @@ def _product(function: Any, x: Value, y: Value, *rest: Any) -> Value:
     return Value(function(left.cpu().long(), right.cpu().long(), *rest).to(left))
 
 
-class TorchBackend(FasterOps):
+class TorchBackend(FasterOps, Capabilities):
     """Eager PyTorch on the CPU and on the CUDA devices that PyTorch sees."""
 
     CONTRACT = (1, 0)
     name = "torch"
     dtypes = frozenset(TO_TORCH)
+    capabilities = frozenset({"complex", "linalg", "fft"})
     checks_shapes = True  # PyTorch does; where it would let something pass, a rule is asked
 
     def __init__(self) -> None:
@@ -49,16 +50,12 @@ class TorchBackend(FasterOps):
         # whole process; that of matrix products is off unless somebody turns it on.
         torch.backends.cudnn.allow_tf32 = False
 
-    # devices
-
     def devices(self) -> list[ft.Device]:
         return [ft.Device(), *(ft.Device("cuda", i) for i in range(torch.cuda.device_count()))]
 
     def synchronize(self, device: ft.Device) -> None:
         if device.kind == "cuda":
             torch.cuda.synchronize(device.index)
-
-    # creation and transfer
 
     def full(self, shape: Shape, value: Any, dtype: ft.DType, device: ft.Device) -> Value:
         return Value(torch.full(shape, value, dtype=TO_TORCH[dtype], device=str(device)))
@@ -76,12 +73,10 @@ class TorchBackend(FasterOps):
         return Value(tensor.to(str(device)))
 
     def to_host(self, x: Value) -> memoryview:
-        return host_bytes(x.tensor.cpu().contiguous()).toreadonly()
+        return host_bytes(x.tensor.cpu().resolve_conj().resolve_neg().contiguous()).toreadonly()
 
     def random_bits(self, seed: int, offset: int, shape: Shape, device: ft.Device) -> Value:
         return Value(words(seed, offset, prod(shape), str(device)).reshape(shape))
-
-    # shape
 
     def reshape(self, x: Value, shape: Shape) -> Value:
         return Value(x.tensor.reshape(shape))
@@ -148,8 +143,6 @@ class TorchBackend(FasterOps):
     def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
         return Value(torch.cumsum(x.tensor, axis, dtype=TO_TORCH[sum_dtype(x.dtype)]))
 
-    # elementwise
-
     negative, absolute, exp, expm1 = map(unary, (torch.neg, torch.abs, torch.exp, torch.expm1))
     log, log1p, sqrt, sin = map(unary, (torch.log, torch.log1p, torch.sqrt, torch.sin))
     cos, tanh, erf, floor = map(unary, (torch.cos, torch.tanh, torch.erf, torch.floor))
@@ -173,8 +166,6 @@ class TorchBackend(FasterOps):
     def cast(self, x: Value, dtype: ft.DType) -> Value:
         return Value(x.tensor.to(TO_TORCH[dtype]))
 
-    # reductions
-
     max, min = reduction(torch.amax), reduction(torch.amin)
 
     def sum(self, x: Value, axis: Shape, keepdims: bool = False) -> Value:
@@ -192,8 +183,6 @@ class TorchBackend(FasterOps):
     def argmax(self, x: Value, axis: int, keepdims: bool = False) -> Value:
         tensor = x.tensor.byte() if x.dtype is ft.bool else x.tensor
         return Value(torch.argmax(tensor, axis, keepdims))
-
-    # contractions
 
     def matmul(self, x: Value, y: Value) -> Value:
         rules.matmul(x, y)  # PyTorch takes vectors, too

@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from fl_tensor.backend import TensorBackend
-from torch_backend.lifting import along, binary, reduction, unary
-from torch_backend.value import Shape, Value
+from torch_backend.value import Function, Shape, Value, along, binary, reduction, unary
 
 Padding = tuple[tuple[int, int], ...]
 
@@ -16,24 +15,23 @@ def _tensor(x: Value | None) -> torch.Tensor | None:
     return None if x is None else x.tensor
 
 
-_MAX_POOL = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
-_AVG_POOL = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+_MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
+_AVG_POOL = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
 
 
-def _pool_fits(x: Value, window: Shape, stride: Shape, padding: Padding) -> bool:
-    """Whether PyTorch pools this; the composition does the rest, or says what is wrong."""
-    rank = len(window)
-    return (
-        rank <= 3
-        and x.dtype.is_floating
-        and len(x.shape) - 2 == rank == len(stride) == len(padding)
-        and all(0 <= n < k for k, pair in zip(window, padding) for n in pair)
-    )
-
-
-def _padded(tensor: torch.Tensor, padding: Padding, value: float) -> torch.Tensor:
-    flat = [n for pair in reversed(padding) for n in pair]
-    return F.pad(tensor, flat, value=value) if any(flat) else tensor
+def _pool(
+    functions: tuple[Function, ...], fill: float,
+    x: Value, window: Shape, stride: Shape, padding: Padding,
+) -> Value | None:  # fmt: skip
+    """None for what PyTorch does not pool: the composition does it, or says what is wrong."""
+    rank, flat = len(window), [n for pair in reversed(padding) for n in pair]
+    known = x.dtype.is_floating and rank <= len(functions)
+    if not known or not len(x.shape) - 2 == rank == len(stride) == len(padding):
+        return None
+    if not all(0 <= n < k for k, pair in zip(window, padding) for n in pair):
+        return None
+    padded = F.pad(x.tensor, flat, value=fill) if any(flat) else x.tensor
+    return Value(functions[rank - 1](padded, window, stride))
 
 
 class FasterOps(TensorBackend):
@@ -75,26 +73,14 @@ class FasterOps(TensorBackend):
         size = x.shape[trailing[0] :]
         return Value(F.layer_norm(x.tensor, size, _tensor(weight), _tensor(bias), eps))
 
-    def batch_norm(
-        self, x: Value, mean: Value, variance: Value, weight: Value | None = None,
-        bias: Value | None = None, axis: int = 1, eps: float = 1e-5,
-    ) -> Value:  # fmt: skip
-        if axis != 1:
-            return super().batch_norm(x, mean, variance, weight, bias, axis, eps)
-        known = (mean.tensor, variance.tensor, _tensor(weight), _tensor(bias))
-        return Value(F.batch_norm(x.tensor, *known, eps=eps))
-
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
-        if not _pool_fits(x, window, stride, padding):
-            return super().max_pool(x, window, stride, padding)
-        padded = _padded(x.tensor, padding, -torch.inf)
-        return Value(_MAX_POOL[len(window)](padded, window, stride))
+        pooled = _pool(_MAX_POOL, -torch.inf, x, window, stride, padding)
+        return pooled or super().max_pool(x, window, stride, padding)
 
     def avg_pool(
         self, x: Value, window: Shape, stride: Shape, padding: Padding,
         count_include_pad: bool = True,
     ) -> Value:  # fmt: skip
-        partial = not count_include_pad and any(low or high for low, high in padding)
-        if partial or not _pool_fits(x, window, stride, padding):
-            return super().avg_pool(x, window, stride, padding, count_include_pad)
-        return Value(_AVG_POOL[len(window)](_padded(x.tensor, padding, 0.0), window, stride))
+        whole = count_include_pad or not any(low or high for low, high in padding)
+        pooled = _pool(_AVG_POOL, 0.0, x, window, stride, padding) if whole else None
+        return pooled or super().avg_pool(x, window, stride, padding, count_include_pad)

@@ -1,19 +1,22 @@
-"""One value: a `torch.Tensor` that nobody writes to."""
+"""One value: a `torch.Tensor` that nobody writes to. Functions of tensors as operations on values."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 import fl_tensor as ft
-from fl_tensor.backend import TensorAdapter
+from fl_tensor.backend import TensorAdapter, TensorBackend
+from fl_tensor.dtypes import ALL
 
 Shape = tuple[int, ...]
+Function = Callable[..., Any]
 #: PyTorch's uint16, uint32 and uint64 can be stored, but hardly any operation takes them.
-NAMES = "bool int8 int16 int32 int64 uint8 float16 bfloat16 float32 float64".split()
-TO_TORCH = {ft.dtype(name): getattr(torch, name) for name in NAMES}
+LACKING = frozenset({ft.uint16, ft.uint32, ft.uint64})
+TO_TORCH = {d: getattr(torch, d.name) for d in ALL.values() if d not in LACKING}
 FROM_TORCH = {theirs: ours for ours, theirs in TO_TORCH.items()}
 
 
@@ -46,3 +49,35 @@ def host_bytes(tensor: torch.Tensor) -> memoryview:
     array = memory.from_address(tensor.data_ptr())
     array.owner = tensor
     return memoryview(array).cast("B")
+
+
+def unary(function: Function) -> Any:
+    def operation(self: TensorBackend, x: Value) -> Value:
+        return Value(function(x.tensor))
+
+    return operation
+
+
+def binary(function: Function) -> Any:
+    def operation(self: TensorBackend, x: Value, y: Value) -> Value:
+        return Value(function(x.tensor, y.tensor))
+
+    return operation
+
+
+def along(function: Function) -> Any:
+    """Along one axis."""
+
+    def operation(self: TensorBackend, x: Value, axis: int = -1) -> Value:
+        return Value(function(x.tensor, axis))
+
+    return operation
+
+
+def reduction(function: Function) -> Any:
+    """Over axes; over none it changes nothing, where PyTorch would take them all."""
+
+    def operation(self: TensorBackend, x: Value, axis: Shape, keepdims: bool = False) -> Value:
+        return Value(function(x.tensor, axis, keepdims)) if axis else x
+
+    return operation
