@@ -1,9 +1,12 @@
 """What the conformance kit leaves to a backend: how it gets on with PyTorch itself, and sizes and
 ranks at which this one takes another way."""
 
+from pathlib import Path
+
 import torch
 
 import fl_tensor as ft
+import torch_backend
 from torch_backend import TorchBackend, Value
 
 TORCH = TorchBackend()
@@ -67,3 +70,9 @@ def test_of_many_updates_to_one_place_the_last_stays() -> None:
     updates = ft.arange(5000).to(TORCH)
     x = ft.scatter(ft.zeros(9, "int64").to(TORCH), places, updates)
     assert x.tolist() == [4998, 4999, *range(4993, 4998), 0, 0]
+
+
+def test_the_whole_backend_is_small() -> None:
+    """At most 500 lines, all told."""
+    sources = Path(torch_backend.__file__).parent.glob("*.py")
+    assert sum(len(source.read_text().splitlines()) for source in sources) <= 500

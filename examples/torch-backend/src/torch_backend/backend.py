@@ -15,7 +15,7 @@ from torch_backend.capabilities import Capabilities
 from torch_backend.convolution import convolve
 from torch_backend.derived import FasterOps
 from torch_backend.philox import words
-from torch_backend.value import TO_TORCH, Shape, Value, binary, host_bytes, reduction, unary
+from torch_backend.value import TO_TORCH, Padding, Shape, Value, binary, raw_bytes, reduction, unary
 
 
 def _places(starts: Shape, sizes: Shape, steps: Shape) -> tuple[tuple[slice, ...], list[int]]:
@@ -29,7 +29,7 @@ def _places(starts: Shape, sizes: Shape, steps: Shape) -> tuple[tuple[slice, ...
 
 
 def _product(function: Any, x: Value, y: Value, *rest: Any) -> Value:
-    """Of integers in 64 bits on the host, for PyTorch has no others; wrapped afterwards."""
+    """Of integers in 64 bits on the host, where PyTorch has them all; wrapped afterwards."""
     left, right = x.tensor, y.tensor
     if not x.dtype.is_integer:
         return Value(function(left, right, *rest))
@@ -69,11 +69,11 @@ class TorchBackend(FasterOps, Capabilities):
 
     def from_host(self, data: Any, shape: Shape, dtype: ft.DType, device: ft.Device) -> Value:
         tensor = torch.empty(shape, dtype=TO_TORCH[dtype])
-        host_bytes(tensor)[:] = data
+        raw_bytes(tensor)[:] = data
         return Value(tensor.to(str(device)))
 
     def to_host(self, x: Value) -> memoryview:
-        return host_bytes(x.tensor.cpu().resolve_conj().resolve_neg().contiguous()).toreadonly()
+        return raw_bytes(x.tensor.cpu().resolve_conj().resolve_neg().contiguous()).toreadonly()
 
     def random_bits(self, seed: int, offset: int, shape: Shape, device: ft.Device) -> Value:
         return Value(words(seed, offset, prod(shape), str(device)).reshape(shape))
@@ -189,7 +189,7 @@ class TorchBackend(FasterOps, Capabilities):
         return _product(torch.matmul, x, y)
 
     def conv(
-        self, x: Value, w: Value, stride: Shape, padding: tuple[tuple[int, int], ...],
+        self, x: Value, w: Value, stride: Shape, padding: Padding,
         input_dilation: Shape, kernel_dilation: Shape, groups: int = 1,
     ) -> Value:  # fmt: skip
         rest = (stride, padding, input_dilation, kernel_dilation, groups)

@@ -6,9 +6,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from torch_backend.value import Shape
+from torch_backend.value import Padding, Shape
 
-Padding = tuple[tuple[int, int], ...]
 _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 

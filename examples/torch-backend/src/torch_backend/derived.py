@@ -6,14 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from fl_tensor.backend import TensorBackend
-from torch_backend.value import Function, Shape, Value, along, binary, reduction, unary
-
-Padding = tuple[tuple[int, int], ...]
-
-
-def _tensor(x: Value | None) -> torch.Tensor | None:
-    return None if x is None else x.tensor
-
+from torch_backend.value import Function, Padding, Shape, Value, along, binary, reduction, unary
 
 _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 _AVG_POOL = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
@@ -55,13 +48,10 @@ class FasterOps(TensorBackend):
     def gelu(self, x: Value, approximate: str = "none") -> Value:
         return Value(F.gelu(x.tensor, approximate=approximate))
 
-    def softplus(self, x: Value) -> Value:
-        return Value(torch.logaddexp(x.tensor, torch.zeros_like(x.tensor)))
-
     def linear(self, x: Value, weight: Value, bias: Value | None = None) -> Value:
         if len(weight.shape) != 2 or (bias is not None and bias.shape != weight.shape[:1]):
             return super().linear(x, weight, bias)
-        return Value(F.linear(x.tensor, weight.tensor, _tensor(bias)))
+        return Value(F.linear(x.tensor, weight.tensor, bias and bias.tensor))
 
     def layer_norm(
         self, x: Value, weight: Value | None = None, bias: Value | None = None,
@@ -71,7 +61,9 @@ class FasterOps(TensorBackend):
         if not axis or tuple(sorted(axis)) != trailing:
             return super().layer_norm(x, weight, bias, axis, eps)
         size = x.shape[trailing[0] :]
-        return Value(F.layer_norm(x.tensor, size, _tensor(weight), _tensor(bias), eps))
+        return Value(
+            F.layer_norm(x.tensor, size, weight and weight.tensor, bias and bias.tensor, eps)
+        )
 
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
         pooled = _pool(_MAX_POOL, -torch.inf, x, window, stride, padding)

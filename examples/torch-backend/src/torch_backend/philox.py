@@ -7,16 +7,12 @@ import torch
 _LOW = (1 << 32) - 1
 
 
-def _signed(number: int) -> int:
-    """The int64 with the lowest 64 bits of `number`."""
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
 def words(seed: int, offset: int, count: int, device: str) -> torch.Tensor:
     """`count` words of the stream of `seed` from word `offset` on, int32."""
     first, stop = offset // 4, (offset + count + 3) // 4
-    block = torch.arange(stop - first, dtype=torch.int64, device=device) + _signed(first)
-    c0, c1, c2, c3 = block & _LOW, block >> 32 & _LOW, block & 0, block & 0
+    block = torch.arange(stop - first, dtype=torch.int64, device=device) + (first & _LOW)
+    c0, c1 = block & _LOW, (block >> 32) + (first >> 32) & _LOW
+    c2, c3 = block & 0, block & 0
     k0, k1 = seed & _LOW, seed >> 32 & _LOW
     for _ in range(10):
         # Products of 32-bit numbers fill 64 bits; the shift drags the sign, the mask drops it.

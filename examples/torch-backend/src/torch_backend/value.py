@@ -1,4 +1,4 @@
-"""One value: a `torch.Tensor` that nobody writes to. Functions of tensors as operations on values."""
+"""One value, a `torch.Tensor` that nobody writes to; functions of tensors made operations."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.dtypes import ALL
 
 Shape = tuple[int, ...]
+Padding = tuple[tuple[int, int], ...]
 Function = Callable[..., Any]
 #: PyTorch's uint16, uint32 and uint64 can be stored, but hardly any operation takes them.
 LACKING = frozenset({ft.uint16, ft.uint32, ft.uint64})
@@ -41,7 +42,7 @@ class Value(TensorAdapter):
         return ft.Device(self.tensor.device.type, self.tensor.device.index or 0)
 
 
-def host_bytes(tensor: torch.Tensor) -> memoryview:
+def raw_bytes(tensor: torch.Tensor) -> memoryview:
     """The memory of a contiguous tensor on the host. The view keeps the tensor alive."""
     if not tensor.numel():
         return memoryview(bytearray())
