@@ -42,7 +42,7 @@ class TorchBackend(FasterOps, Capabilities):
     CONTRACT = (1, 0)
     name = "torch"
     dtypes = frozenset(TO_TORCH)
-    capabilities = frozenset({"complex", "linalg", "fft"})
+    capabilities = frozenset({"linalg", "fft"})
     checks_shapes = True  # PyTorch does; where it would let something pass, a rule is asked
 
     def __init__(self) -> None:
