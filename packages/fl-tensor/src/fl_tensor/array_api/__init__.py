@@ -11,6 +11,8 @@ from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 
+from fl_tensor.array_api import fft as fft
+from fl_tensor.array_api import linalg as linalg
 from fl_tensor.array_api.creation import arange as arange
 from fl_tensor.array_api.creation import asarray as asarray
 from fl_tensor.array_api.creation import empty as empty

@@ -3,98 +3,72 @@ it, with the standard's parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import fl_tensor as ft
 from fl_tensor.array import Array
+from fl_tensor.array_api.signatures import binary, unary
 
-Unary = Callable[[Array], Array]
-#: One of the two may be a Python scalar.
-Binary = Callable[[Any, Any], Array]
-
-
-def _unary(function: Callable[..., Any], name: str | None = None) -> Unary:
-    def one(x: Array, /) -> Array:
-        return function(x)
-
-    return _as(one, function, name)
-
-
-def _binary(function: Callable[..., Any], name: str | None = None) -> Binary:
-    def two(x1: Any, x2: Any, /) -> Array:
-        return function(x1, x2)
-
-    return _as(two, function, name)
-
-
-def _as(made: Any, function: Callable[..., Any], name: str | None) -> Any:
-    # Not functools.wraps: the signature is the standard's.
-    made.__name__ = made.__qualname__ = name or function.__name__
-    made.__doc__ = function.__doc__
-    return made
-
-
-abs = _unary(ft.absolute, "abs")
-acos = _unary(ft.acos)
-acosh = _unary(ft.acosh)
-add = _binary(ft.add)
-asin = _unary(ft.asin)
-asinh = _unary(ft.asinh)
-atan = _unary(ft.atan)
-atan2 = _binary(ft.atan2)
-atanh = _unary(ft.atanh)
-bitwise_and = _binary(ft.bitwise_and)
-bitwise_invert = _unary(ft.bitwise_invert)
-bitwise_left_shift = _binary(ft.bitwise_left_shift)
-bitwise_or = _binary(ft.bitwise_or)
-bitwise_right_shift = _binary(ft.bitwise_right_shift)
-bitwise_xor = _binary(ft.bitwise_xor)
-ceil = _unary(ft.ceil)
-conj = _unary(ft.conj)
-cos = _unary(ft.cos)
-cosh = _unary(ft.cosh)
-divide = _binary(ft.divide)
-equal = _binary(ft.equal)
-exp = _unary(ft.exp)
-expm1 = _unary(ft.expm1)
-floor = _unary(ft.floor)
-floor_divide = _binary(ft.floor_divide)
-greater = _binary(ft.greater)
-greater_equal = _binary(ft.greater_equal)
-hypot = _binary(ft.hypot)
-imag = _unary(ft.imag)
-isfinite = _unary(ft.isfinite)
-isinf = _unary(ft.isinf)
-isnan = _unary(ft.isnan)
-less = _binary(ft.less)
-less_equal = _binary(ft.less_equal)
-log = _unary(ft.log)
-log10 = _unary(ft.log10)
-log1p = _unary(ft.log1p)
-log2 = _unary(ft.log2)
-logical_and = _binary(ft.logical_and)
-logical_not = _unary(ft.logical_not)
-logical_or = _binary(ft.logical_or)
-logical_xor = _binary(ft.logical_xor)
-maximum = _binary(ft.maximum)
-minimum = _binary(ft.minimum)
-multiply = _binary(ft.multiply)
-negative = _unary(ft.negative)
-not_equal = _binary(ft.not_equal)
-pow = _binary(ft.power, "pow")
-real = _unary(ft.real)
-reciprocal = _unary(ft.reciprocal)
-remainder = _binary(ft.remainder)
-round = _unary(ft.round)
-sign = _unary(ft.sign)
-sin = _unary(ft.sin)
-sinh = _unary(ft.sinh)
-sqrt = _unary(ft.sqrt)
-square = _unary(ft.square)
-subtract = _binary(ft.subtract)
-tan = _unary(ft.tan)
-tanh = _unary(ft.tanh)
+abs = unary(ft.absolute, "abs")
+acos = unary(ft.acos)
+acosh = unary(ft.acosh)
+add = binary(ft.add)
+asin = unary(ft.asin)
+asinh = unary(ft.asinh)
+atan = unary(ft.atan)
+atan2 = binary(ft.atan2)
+atanh = unary(ft.atanh)
+bitwise_and = binary(ft.bitwise_and)
+bitwise_invert = unary(ft.bitwise_invert)
+bitwise_left_shift = binary(ft.bitwise_left_shift)
+bitwise_or = binary(ft.bitwise_or)
+bitwise_right_shift = binary(ft.bitwise_right_shift)
+bitwise_xor = binary(ft.bitwise_xor)
+ceil = unary(ft.ceil)
+conj = unary(ft.conj)
+cos = unary(ft.cos)
+cosh = unary(ft.cosh)
+divide = binary(ft.divide)
+equal = binary(ft.equal)
+exp = unary(ft.exp)
+expm1 = unary(ft.expm1)
+floor = unary(ft.floor)
+floor_divide = binary(ft.floor_divide)
+greater = binary(ft.greater)
+greater_equal = binary(ft.greater_equal)
+hypot = binary(ft.hypot)
+imag = unary(ft.imag)
+isfinite = unary(ft.isfinite)
+isinf = unary(ft.isinf)
+isnan = unary(ft.isnan)
+less = binary(ft.less)
+less_equal = binary(ft.less_equal)
+log = unary(ft.log)
+log10 = unary(ft.log10)
+log1p = unary(ft.log1p)
+log2 = unary(ft.log2)
+logical_and = binary(ft.logical_and)
+logical_not = unary(ft.logical_not)
+logical_or = binary(ft.logical_or)
+logical_xor = binary(ft.logical_xor)
+maximum = binary(ft.maximum)
+minimum = binary(ft.minimum)
+multiply = binary(ft.multiply)
+negative = unary(ft.negative)
+not_equal = binary(ft.not_equal)
+pow = binary(ft.power, "pow")
+real = unary(ft.real)
+reciprocal = unary(ft.reciprocal)
+remainder = binary(ft.remainder)
+round = unary(ft.round)
+sign = unary(ft.sign)
+sin = unary(ft.sin)
+sinh = unary(ft.sinh)
+sqrt = unary(ft.sqrt)
+square = unary(ft.square)
+subtract = binary(ft.subtract)
+tan = unary(ft.tan)
+tanh = unary(ft.tanh)
 
 
 def positive(x: Array, /) -> Array:

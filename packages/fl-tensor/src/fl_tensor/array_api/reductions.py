@@ -90,9 +90,13 @@ def _accumulate(
     function: Callable[..., Any], x: Array, dtype: DType | None, *arguments: Any
 ) -> Array:
     # Integer functions compute in int64, or in uint64 if given that; the rest is casting.
-    if dtype is None:
-        dtype = dtypes.uint64 if x.dtype.kind == "u" else dtypes.sum_dtype(x.dtype)
+    dtype = sum_dtype(x) if dtype is None else dtype
     return function(x.astype(dtype), *arguments).astype(dtype)
+
+
+def sum_dtype(x: Array) -> DType:
+    """The standard's dtype for sums and products of ``x``."""
+    return dtypes.uint64 if x.dtype.kind == "u" else dtypes.sum_dtype(x.dtype)
 
 
 def _only_axis(name: str, x: Array, axis: int | None) -> int:
