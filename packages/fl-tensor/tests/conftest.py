@@ -1,11 +1,15 @@
-"""Shared by the tests of the conformance kit."""
+"""Shared by the tests: the environment, and single tests of the conformance kit."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+# Read when SciPy is loaded: test_array_api_consumers.py gives our tensors to it.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 
 def run_suite_test(backend: Any, test: str) -> None:
