@@ -20,7 +20,7 @@ def matches(found, expected, rtol=1e-10) -> None:
     np.testing.assert_allclose(found.numpy(), np.asarray(expected), rtol=rtol, atol=1e-12)
 
 
-# ---- array-api-compat -----------------------------------------------------------------------------
+# ---- array-api-compat ----------------------------------------------------------------------------
 
 
 def test_array_api_compat_finds_the_namespace():
@@ -32,7 +32,7 @@ def test_array_api_compat_finds_the_namespace():
     assert compat.to_device(x, "cpu").shape == (2, 3)
 
 
-# ---- einops --------------------------------------------------------------------------------------
+# ---- einops -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_einops(function, pattern, arguments):
     matches(found, getattr(einops, function)(DATA, pattern, **arguments))
 
 
-# ---- SciPy ---------------------------------------------------------------------------------------
+# ---- SciPy --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_scipy_calls_our_functions_back(scipy):
     matches(slope.df, np.exp([1.0, 2.0]), rtol=1e-6)
 
 
-# ---- scikit-learn ---------------------------------------------------------------------------------
+# ---- scikit-learn --------------------------------------------------------------------------------
 
 
 @pytest.fixture
