@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import arguments, creation, dtypes, frontend, functions
+from fl_tensor import arguments, creation, dtypes, frontend, functions, shaping
 from fl_tensor.arguments import axis_of
 from fl_tensor.creation import DeviceLike, DTypeLike
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
@@ -228,7 +228,5 @@ def _frequencies(numbers: Any, n: int, d: float, dtype: DTypeLike) -> Any:
 
 def _shifted(op: str, x: ArrayLike, axes: int | Sequence[int] | None, sign: int) -> Any:
     (x,) = operands_of(op, "A", x)
-    result = frontend.same_value(x)
-    for axis in arguments.axes(op, axes, x.shape):
-        result = functions.roll(result, sign * (x.shape[axis] // 2), axis)
-    return result
+    places = arguments.axes(op, axes, x.shape)
+    return shaping.roll(x, [sign * (x.shape[axis] // 2) for axis in places], places)

@@ -52,10 +52,22 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
     return ft.permute(x, axes)
 
 
+def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
+    """Every element several times in a row: ``repeats`` times each, or as often as the array says
+    for each place along ``axis``; ``axis=None`` takes all elements in C order."""
+    return ft.repeat(x, repeats, axis)
+
+
 def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
     """The same elements in C order in another shape; one size may be -1. Arrays are values, so that
     ``copy`` makes no difference that could be seen."""
     return ft.reshape(x, shape)
+
+
+def roll(x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
+    """Elements moved ``shift`` places along axes, or all in C order; those that fall off come back
+    in front."""
+    return ft.roll(x, shift, axis)
 
 
 def squeeze(x: Array, /, axis: Axes) -> Array:
@@ -71,3 +83,8 @@ def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
 def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
     """``x`` repeated ``repetitions[i]`` times along axis i."""
     return ft.tile(x, repetitions)
+
+
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The parts of ``x`` along an axis, without it."""
+    return tuple(ft.unstack(x, axis))

@@ -86,6 +86,19 @@ def cumulative_prod(
     return _accumulate(ft.cumulative_prod, x, dtype, axis, include_initial)
 
 
+def diff(
+    x: Array,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: Array | None = None,
+    append: Array | None = None,
+) -> Array:
+    """Differences of neighbours along an axis, ``n`` times; the ends are extended before."""
+    return ft.diff(x, n, axis, prepend, append)
+
+
 def _accumulate(
     function: Callable[..., Any], x: Array, dtype: DType | None, *arguments: Any
 ) -> Array:
