@@ -31,6 +31,8 @@ def run_suite_test(backend: Any, test: str) -> None:
     elif name == "test_derived_override":
         assert rest in overridden(harness.backend)
         method(harness, rest)
+    elif name == "test_refused":
+        method(harness, rest)
     elif name == "test_scatter_reaches_no_other_value":
         view, mode, donate = rest.split("-")
         method(harness, view, mode, donate == "donate")

@@ -55,7 +55,8 @@ class Linalg:
         return _values(_call("eigh", np.linalg.eigh, x.array), specs)
 
     def eigvalsh(self, x: Value) -> Value:
-        return _value(_call("eigvalsh", np.linalg.eigvalsh, x.array), rules.eigh(x)[0])
+        spec = rules.eigh(x)[0]
+        return _value(_call("eigvalsh", np.linalg.eigvalsh, x.array), spec)
 
     def eig(self, x: Value) -> tuple[Value, ...]:
         specs = rules.eig(x)
@@ -84,4 +85,5 @@ class Linalg:
         return _value(_call("inv", np.linalg.inv, x.array), Spec((*lead, n, n), x.dtype, x.device))
 
     def det(self, x: Value) -> Value:
-        return _value(_call("det", np.linalg.det, x.array), rules.slogdet(x)[0])
+        lead, _ = rules.square("det", x)
+        return _value(_call("det", np.linalg.det, x.array), Spec(lead, x.dtype, x.device))

@@ -19,11 +19,18 @@ from fl_tensor.testing.suite.claims import ClaimTests
 from fl_tensor.testing.suite.front_end import FrontEndTests
 from fl_tensor.testing.suite.operations import OperationTests, operation_ids, overridden
 from fl_tensor.testing.suite.random_numbers import RandomTests
+from fl_tensor.testing.suite.refusals import RefusalTests
 from fl_tensor.testing.suite.value_semantics import ValueSemanticsTests
 
 
 class TensorBackendSuite(
-    ClaimTests, OperationTests, ValueSemanticsTests, RandomTests, FrontEndTests, official=True
+    ClaimTests,
+    OperationTests,
+    ValueSemanticsTests,
+    RandomTests,
+    FrontEndTests,
+    RefusalTests,
+    official=True,
 ):
     """Subclass it, call the class ``Test...``, set ``backend``."""
 
