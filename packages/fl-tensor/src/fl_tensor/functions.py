@@ -586,7 +586,7 @@ def norm(
     x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2.0
 ) -> Any:
     """Vector norm over axes: (sum |x|^ord)^(1/ord); ``inf`` the largest, ``-inf`` the smallest
-    magnitude, 0 the count of non-zeros."""
+    magnitude, 0 the count of non-zeros. Real."""
     _x, = operands_of("norm", "F", x)
     return run(
         "norm",

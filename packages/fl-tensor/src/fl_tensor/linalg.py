@@ -229,8 +229,9 @@ def diagonal(x: ArrayLike, *, offset: int = 0) -> Any:
 
 def trace(x: ArrayLike, *, offset: int = 0, dtype: DTypeLike = None) -> Any:
     """The sum of ``diagonal(x, offset)``, in ``dtype`` or in that of ``ft.sum``."""
-    (x,) = operands_of("trace", "A", x)
-    return functions.trace(x if dtype is None else special.cast(x, dtype), offset, -2, -1)
+    if dtype is None:
+        return functions.trace(x, offset, -2, -1)
+    return special.cast(functions.trace(special.cast(x, dtype), offset, -2, -1), dtype)
 
 
 def _run(op: str, x: ArrayLike, *arguments: Any) -> Any:

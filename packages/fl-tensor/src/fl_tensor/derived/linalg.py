@@ -119,7 +119,7 @@ def matrix_norm(ops: Ops, x: F, keepdims: bool = False, ord: str | float = "fro"
     lead, _, _ = matrices("matrix_norm", x)
     rows, columns = len(lead), len(lead) + 1
     if ord == "fro":
-        return ops.norm(ops.absolute(x), (rows, columns), keepdims)
+        return ops.norm(x, (rows, columns), keepdims)
     if ord in (1, -1, math.inf, -math.inf):
         summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = ops.sum(ops.absolute(x), (summed,), True)

@@ -66,7 +66,9 @@ def std(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 
 
 def norm(ops: Ops, x: F, axis: Axes, keepdims: bool = False, ord: float = 2.0) -> Any:
     """Vector norm over axes: (sum |x|^ord)^(1/ord); ``inf`` the largest, ``-inf`` the smallest
-    magnitude, 0 the count of non-zeros."""
+    magnitude, 0 the count of non-zeros. Real."""
+    if x.dtype.kind == "c":
+        x = ops.absolute(x)
     if ord == 0:
         return ops.cast(ops.count_nonzero(x, axis, keepdims), x.dtype)
     if ord == 2:

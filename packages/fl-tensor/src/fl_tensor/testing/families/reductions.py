@@ -224,7 +224,7 @@ CASES = (
     OpCase("mean", reduction(edges=SUMS), _mean, tolerance=SUMMED, grad=SMOOTH),
     OpCase("var", listed(_variances), _var, tolerance=COMPOSED, grad=SMOOTH),
     OpCase("std", listed(_variances), _std, tolerance=COMPOSED, grad=(PLAIN, NON_CONTIGUOUS)),
-    OpCase("norm", listed(_norms), _norm, tolerance=COMPOSED, grad=SMOOTH),
+    OpCase("norm", listed(_norms), _norm, "fc", result="real", tolerance=COMPOSED, grad=SMOOTH),
     OpCase("logsumexp", reduction(edges=EXPONENTIALS), _logsumexp, tolerance=COMPOSED, grad=SMOOTH),
     OpCase("softmax", along_axis(edges=SHIFTED), _softmax, tolerance=COMPOSED, grad=SMOOTH),
     OpCase("log_softmax", along_axis(edges=SHIFTED), _log_softmax, tolerance=COMPOSED, grad=SMOOTH),

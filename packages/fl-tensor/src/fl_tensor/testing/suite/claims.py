@@ -77,6 +77,7 @@ class ClaimTests(TensorSuite, official=True):
         unknown = sorted(c for c in declared - CAPABILITIES if "." not in c)
         version = ".".join(map(str, TensorBackend.CONTRACT))
         assert not unknown, f"capabilities {unknown} are not in tensor contract {version}"
+        assert "fft" not in declared or "complex" in declared, "fft needs the capability complex"
 
     @pytest.mark.parametrize("name", sorted(CAPABILITIES) or ["none"])
     def test_undeclared_capability(self, harness: Harness, name: str) -> None:
