@@ -39,8 +39,9 @@ PROVIDER_NAMES = {
         "int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 "
         "complex128"
     ).split(),
+    "fl_tensor.backends.delegate": ["DelegatingAdapter", "DelegatingBackend"],
     "fl_tensor.testing": ["TensorBackendSuite"],
-    "fl_memory": ["current", "use"],
+    "fl_memory": ["current"],
 }
 
 

@@ -1,0 +1,107 @@
+"""A provider written for tensor 1.0 works with this fl-tensor, and always will.
+
+The package in ``compat/provider_1_0`` never changes, and imports only what the contract promises to
+providers.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fl_tensor as ft
+from fl_tensor import contract
+from fl_tensor.dispatch import REGISTRY
+from fl_tensor.testing import TensorBackendSuite
+
+FOLDER = Path(__file__).resolve().parent / "compat"
+FILES = sorted(p for p in FOLDER.rglob("*") if p.suffix in (".py", ".txt") or p.name == "METADATA")
+
+#: Never to be edited, as little as the files.
+DIGEST = "d81bce4874472768"
+
+#: What providers of 1.x may import from fl-tensor: taking one away breaks somebody's package.
+PROMISED = {
+    "fl_tensor": """ArgumentError BackendError CPU CapabilityError DType DTypeError Device FlError
+        IndexingError LinAlgError ShapeError TensorAdapter TensorBackend bfloat16 bool complex128
+        complex64 dtype float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64
+        uint8""".split(),
+    "fl_tensor.backends.delegate": ["DelegatingAdapter", "DelegatingBackend"],
+    "fl_tensor.testing": ["TensorBackendSuite"],
+    "fl_memory": ["current"],
+}
+
+sys.path.insert(0, str(FOLDER))
+REGISTRY.refresh()
+
+
+class TestProvider(TensorBackendSuite):
+    backend = "provider-1-0"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _path() -> Iterator[None]:
+    yield
+    sys.path.remove(str(FOLDER))
+    REGISTRY.refresh()
+
+
+def test_it_is_found_and_accepted() -> None:
+    cls = REGISTRY.load("provider-1-0")
+    assert cls.CONTRACT == (1, 0) <= tuple(REGISTRY.host)
+    assert REGISTRY.origin("provider-1-0") == "provider-1-0 1.0"
+    assert not [problem for problem in REGISTRY.problems() if "provider-1-0" in problem]
+    with ft.use("provider-1-0"):
+        assert ft.softmax(ft.zeros((2, 4)), -1).tolist() == [[0.25] * 4] * 2
+
+
+def test_its_files_are_as_they_were() -> None:
+    names = [str(path.relative_to(FOLDER).as_posix()) for path in FILES]
+    texts = [path.read_text(encoding="utf-8") for path in FILES]
+    assert hashlib.sha256(repr((names, texts)).encode()).hexdigest()[:16] == DIGEST
+
+
+def used_names(source: str) -> set[str]:
+    """``fl_tensor.Device``, ``fl_memory.current`` ...: what a file uses of the fl packages."""
+    tree, names, aliases = ast.parse(source), set(), {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith("fl_"):
+                    aliases[alias.asname or alias.name] = alias.name
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fl_"):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id in aliases:
+                names.add(f"{aliases[node.value.id]}.{node.attr}")
+    return names
+
+
+def test_it_uses_promised_names_only() -> None:
+    promised = {f"{module}.{name}" for module, names in PROMISED.items() for name in names}
+    used = set().union(*(used_names(p.read_text()) for p in FILES if p.suffix == ".py"))
+    assert used <= promised
+    assert {"fl_tensor.TensorBackend", "fl_tensor.Device", "fl_memory.current"} <= used
+
+
+def test_what_providers_may_import_is_pinned_and_there() -> None:
+    pinned = contract.PINNED.generated()["provider_names"]
+    assert pinned == PROMISED
+    for module, names in PROMISED.items():
+        for name in names:
+            assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
+
+
+def test_it_has_what_is_required_and_nothing_else() -> None:
+    cls = REGISTRY.load("provider-1-0")
+    own = {name for name in vars(cls) if callable(getattr(cls, name)) and not name.startswith("_")}
+    assert own - {"devices", "synchronize"} == {op.name for op in contract.PRIMITIVES}
+    duties = contract.PINNED.generated()["dtypes"]
+    assert {str(dtype) for dtype in cls.dtypes} == {d for d in duties if duties[d] == "required"}
