@@ -231,7 +231,7 @@ class Provider(ft.TensorBackend):
         groups: int = 1,
     ) -> Value:
         image = self._spread(x.array, padding, input_dilation)
-        (batch, channels, *size), (features, depth, *kernel) = image.shape, w.shape
+        (batch, _, *size), (features, depth, *kernel) = image.shape, w.shape
         reach = [(k - 1) * d + 1 for k, d in zip(kernel, kernel_dilation)]
         out = [max(0, (n - r) // s + 1) for n, r, s in zip(size, reach, stride)]
         image = image.reshape(batch, groups, depth, *size)

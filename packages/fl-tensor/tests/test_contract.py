@@ -1,0 +1,169 @@
+"""The tensor contract over time: what is frozen stays, and a minor only adds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fl_memory import contract as pinned
+from fl_memory.contract import ContractError
+from fl_memory.contract.series import Contract
+from fl_tensor import contract, derived
+from fl_tensor.backend import TensorBackend
+from fl_tensor.backends.numpy import NumpyBackend
+from fl_tensor.contract import OpSpec
+from fl_tensor.dispatch import REGISTRY
+from fl_tensor.testing import CASES
+
+#: The digest of every frozen version, by file: ``python -m fl_tensor.contract --freeze`` prints it.
+FROZEN: dict[str, str] = {}
+
+
+def test_frozen_versions_are_what_they_were() -> None:
+    found = {f"tensor-{body['version']}.json": body for body in contract.PINNED.versions()}
+    frozen = {name: body["digest"] for name, body in found.items() if body["status"] == "frozen"}
+    assert frozen == FROZEN
+
+
+def test_the_host_accepts_what_the_base_class_states() -> None:
+    assert tuple(REGISTRY.host) == TensorBackend.CONTRACT
+    assert f"fl.tensor.v{REGISTRY.host.major}" == REGISTRY.group
+
+
+def test_every_operation_and_its_row_say_the_same_version() -> None:
+    operations = {op.name: op for op in contract.OPERATIONS}
+    for name, case in CASES.items():
+        assert operations[name].since == ".".join(map(str, case.since)), name
+        assert operations[name].capability == case.capability, name
+
+
+def test_signatures_read_like_the_source() -> None:
+    table = contract.PINNED.generated()["operations"]
+    assert table["add"]["signature"] == "(x: N, y: N)"
+    assert table["softmax"]["signature"].startswith("(x: F, axis: Axis")
+    assert table["nonzero"]["signature"] == "(x: A) -> tuple[A, ...]"
+    assert 'mode: str = "set", donate: bool = False' in table["scatter"]["signature"]
+
+
+def test_the_file_holds_no_prose() -> None:
+    """A better docstring must not break a frozen contract."""
+    text = json.dumps(contract.PINNED.generated())
+    for op in contract.OPERATIONS:
+        assert op.doc.split("\n")[0] not in text
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Contract:
+    """The tensor contract with a folder of its own."""
+    shutil.copytree(contract.PINNED.folder, tmp_path / "contracts")
+    return dataclasses.replace(contract.PINNED, folder=tmp_path / "contracts")
+
+
+def median9(ops: Any, x: Any) -> Any:
+    """A derived operation that is not there yet."""
+
+
+def with_derived(monkeypatch: pytest.MonkeyPatch, since: dict[str, str]) -> None:
+    """As if a derived module had one more operation."""
+    (module, *_) = derived.MODULES
+    monkeypatch.setattr(module, "median9", median9, raising=False)
+    monkeypatch.setattr(module, "__all__", [*module.__all__, "median9"])
+    monkeypatch.setattr(module, "SINCE", since, raising=False)
+    monkeypatch.setattr(contract, "DERIVED", contract._derived())
+
+
+def frozen_copy(copy: Contract) -> str:
+    digest = copy.freeze()
+    assert pinned.read(copy.path())["status"] == "frozen"
+    return digest
+
+
+def test_freezing_keeps_the_file_from_then_on(
+    copy: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = copy.generated()["digest"]
+    assert frozen_copy(copy) == before
+    text = copy.path().read_text()
+    copy.write()
+    assert copy.path().read_text() == text
+    with_derived(monkeypatch, {"median9": "1.1"})
+    for attempt in (copy.write, copy.check):
+        with pytest.raises(ContractError) as caught:
+            attempt()
+        assert "operations.median9: added" in str(caught.value)
+        assert "state 1.1 in TensorBackend.CONTRACT" in str(caught.value)
+        assert "SINCE in a derived module" in str(caught.value)
+    assert copy.path().read_text() == text
+
+
+def test_a_minor_adds_marked_operations_in_a_file_of_its_own(
+    copy: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen_copy(copy)
+    text = copy.path("1.0").read_text()
+    monkeypatch.setattr(TensorBackend, "CONTRACT", (1, 1))
+    with_derived(monkeypatch, {"median9": "1.1"})
+    copy.write()
+    copy.check()
+    assert copy.path().name == "tensor-1.1.json"
+    new = pinned.read(copy.path())["operations"]["median9"]
+    assert new == {"signature": "(x: Any)", "kind": "derived", "capability": None, "since": "1.1"}
+    assert copy.path("1.0").read_text() == text
+    assert copy.changes("1.0").allowed
+    assert "`operations.median9`" in copy.changes("1.0").markdown()
+
+
+def test_an_addition_without_its_version_is_refused(
+    copy: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen_copy(copy)
+    monkeypatch.setattr(TensorBackend, "CONTRACT", (1, 1))
+    with_derived(monkeypatch, {})
+    with pytest.raises(ContractError, match="median9 added: its since is 1.0, it is new in 1.1"):
+        copy.write()
+
+
+def test_a_new_required_primitive_is_refused(
+    copy: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cube(self: Any, x: Any) -> Any:
+        """x * x * x."""
+
+    frozen_copy(copy)
+    monkeypatch.setattr(TensorBackend, "CONTRACT", (1, 1))
+    monkeypatch.setattr(TensorBackend, "cube", abstractmethod(cube), raising=False)
+    with pytest.raises(
+        ContractError, match=r"cube added: no provider has it yet: that takes .*2\.0"
+    ):
+        copy.write()
+
+
+def test_an_optional_operation_says_its_version_in_its_decorator() -> None:
+    from fl_tensor.capabilities import _optional
+
+    def hadamard(self: Any, x: Any) -> Any:
+        """Not there yet."""
+
+    marked = _optional("linalg", since="1.1")(hadamard)
+    assert (marked.capability, marked.since) == ("linalg", "1.1")
+    assert {op.since for op in contract.OPTIONAL} == {"1.0"}
+    assert OpSpec("hadamard", "optional", marked, "linalg", "1.1").since == "1.1"
+
+
+def test_a_provider_of_an_earlier_minor_is_accepted_by_a_later_host() -> None:
+    later = pinned.Version(1, 3)
+    assert pinned.negotiate("tensor backend", later, pinned.Version(1, 0), "acme") == (1, 0)
+    assert NumpyBackend.CONTRACT <= TensorBackend.CONTRACT
+
+
+def test_the_command_freezes_and_shows(capsys: pytest.CaptureFixture[str], copy: Contract) -> None:
+    assert copy.main(["--card"]) == 0
+    assert capsys.readouterr().out.startswith("# Contract tensor 1.0")
+    assert copy.main(["--freeze"]) == 0
+    assert copy.generated()["digest"] in capsys.readouterr().out
