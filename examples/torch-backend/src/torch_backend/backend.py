@@ -44,6 +44,7 @@ class TorchBackend(FasterOps, Capabilities):
     dtypes = frozenset(TO_TORCH)
     capabilities = frozenset({"linalg", "fft"})
     checks_shapes = True  # PyTorch does; where it would let something pass, a rule is asked
+    max_ndim = 64
 
     def __init__(self) -> None:
         # The contract's float32 has 24 bits in convolutions, too. The switch is PyTorch's, for the
@@ -146,7 +147,7 @@ class TorchBackend(FasterOps, Capabilities):
     negative, absolute, exp, expm1 = map(unary, (torch.neg, torch.abs, torch.exp, torch.expm1))
     log, log1p, sqrt, sin = map(unary, (torch.log, torch.log1p, torch.sqrt, torch.sin))
     cos, tanh, erf, floor = map(unary, (torch.cos, torch.tanh, torch.erf, torch.floor))
-    ceil, round, bitwise_invert = map(unary, (torch.ceil, torch.round, torch.bitwise_not))
+    ceil, bitwise_invert = unary(torch.ceil), unary(torch.bitwise_not)
     add, subtract, multiply = map(binary, (torch.add, torch.sub, torch.mul))
     divide, floor_divide = binary(torch.div), binary(torch.floor_divide)
     remainder, power, atan2 = map(binary, (torch.remainder, torch.pow, torch.atan2))
@@ -157,8 +158,14 @@ class TorchBackend(FasterOps, Capabilities):
     bitwise_right_shift = binary(torch.bitwise_right_shift)
 
     def sign(self, x: Value) -> Value:
-        sign = torch.sign(x.tensor)  # which makes 0 of NaN
+        sign = torch.sgn(x.tensor)  # which makes 0 of NaN
         return Value(torch.where(x.tensor == x.tensor, sign, x.tensor))
+
+    def round(self, x: Value) -> Value:
+        if x.dtype.kind != "c":
+            return Value(torch.round(x.tensor))
+        parts = torch.view_as_real(x.tensor.resolve_conj())
+        return Value(torch.view_as_complex(torch.round(parts)))
 
     def where(self, condition: Value, x: Value, y: Value) -> Value:
         return Value(torch.where(condition.tensor, x.tensor, y.tensor))

@@ -35,11 +35,10 @@ def _valid(
     """Without padding. A fourth axis joins the batch, for one row of the kernel at a time."""
     if len(stride) <= 3:
         return _CONV[len(stride)](x, w, None, stride, 0, dilation, groups)
-    (step, *stride_), (gap, *dilation_) = stride, dilation
-    reach = (w.shape[2] - 1) * gap
+    step, gap, reach = stride[0], dilation[0], (w.shape[2] - 1) * dilation[0]
     total: torch.Tensor = 0
     for k in range(w.shape[2]):
         rows = x[:, :, k * gap : x.shape[2] - reach + k * gap : step].movedim(2, 1)
-        part = _valid(rows.flatten(0, 1), w[:, :, k], tuple(stride_), tuple(dilation_), groups)
+        part = _valid(rows.flatten(0, 1), w[:, :, k], stride[1:], dilation[1:], groups)
         total = total + part.unflatten(0, rows.shape[:2]).movedim(1, 2)
     return total

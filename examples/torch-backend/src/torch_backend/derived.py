@@ -18,10 +18,8 @@ def _pool(
 ) -> Value | None:  # fmt: skip
     """None for what PyTorch does not pool: the composition does it, or says what is wrong."""
     rank, flat = len(window), [n for pair in reversed(padding) for n in pair]
-    known = x.dtype.is_floating and rank <= len(functions)
-    if not known or not len(x.shape) - 2 == rank == len(stride) == len(padding):
-        return None
-    if not all(0 <= n < k for k, pair in zip(window, padding) for n in pair):
+    known = x.dtype.is_floating and len(x.shape) - 2 == rank == len(stride) == len(padding)
+    if not known or rank > 3 or not all(0 <= n < k for k, p in zip(window, padding) for n in p):
         return None
     padded = F.pad(x.tensor, flat, value=fill) if any(flat) else x.tensor
     return Value(functions[rank - 1](padded, window, stride))
@@ -60,10 +58,8 @@ class FasterOps(TensorBackend):
         trailing = tuple(range(len(x.shape) - len(axis), len(x.shape)))
         if not axis or tuple(sorted(axis)) != trailing:
             return super().layer_norm(x, weight, bias, axis, eps)
-        size = x.shape[trailing[0] :]
-        return Value(
-            F.layer_norm(x.tensor, size, weight and weight.tensor, bias and bias.tensor, eps)
-        )
+        scale, shift = weight and weight.tensor, bias and bias.tensor
+        return Value(F.layer_norm(x.tensor, x.shape[trailing[0] :], scale, shift, eps))
 
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
         pooled = _pool(_MAX_POOL, -torch.inf, x, window, stride, padding)

@@ -20,5 +20,5 @@ def words(seed: int, offset: int, count: int, device: str) -> torch.Tensor:
         c0, c2 = (p1 >> 32 & _LOW) ^ c1 ^ k0, (p0 >> 32 & _LOW) ^ c3 ^ k1
         c1, c3 = p1 & _LOW, p0 & _LOW
         k0, k1 = (k0 + 0x9E3779B9) & _LOW, (k1 + 0xBB67AE85) & _LOW
-    skip = offset - 4 * first
-    return torch.stack([c0, c1, c2, c3], 1).reshape(-1)[skip : skip + count].to(torch.int32)
+    found, skip = torch.stack([c0, c1, c2, c3], 1).reshape(-1), offset % 4
+    return found[skip : skip + count].to(torch.int32)

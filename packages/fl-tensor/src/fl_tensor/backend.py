@@ -13,7 +13,8 @@ What the front end promises a backend (so that a backend need not check it again
 
 What a backend promises: no operation changes an operand (``donate`` aside), the result has the
 shape and dtype of the rule in ``fl_tensor.rules``, and calls on distinct values may run
-concurrently.
+concurrently. Where the bytes lie is its own affair: the backends of this package take them from the
+installed manager of ``fl_memory``, and one that does not is merely unseen by it.
 
 The letters in the signatures (``fl_tensor.roles``) are for the front end: which operands are
 promoted together, which become floating.
@@ -61,8 +62,9 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
     dtype_hints: ClassVar[Mapping[DType, str]] = {}
     #: The optional parts (``fl_tensor.capabilities``) that the backend implements.
     capabilities: ClassVar[frozenset[str]] = frozenset()
-    #: True when the backend itself refuses shapes that do not fit (the front end then skips its
-    #: check).
+    #: True when the backend itself refuses shapes that do not fit, with whatever exception: the
+    #: front end checks no more before a call, and raises what the rule says after one that failed.
+    #: A library that lets some pass is no obstacle: call ``fl_tensor.rules`` there.
     checks_shapes: ClassVar[bool] = False
     #: False for a backend that computes shapes and dtypes alone.
     has_values: ClassVar[bool] = True
@@ -91,11 +93,14 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
 
     @abstractmethod
     def arange(self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType, device: Device) -> A:
-        """``start + i * step`` for i in 0 .. ceil((stop - start) / step) - 1, 1-d."""
+        """``start + i * step`` for i in 0 .. ceil((stop - start) / step) - 1, 1-d: computed in
+        float64 unless start and step are ints, then converted as by ``cast``."""
 
     @abstractmethod
     def from_host(self, data: memoryview, shape: Shape, dtype: DType, device: Device) -> A:
-        """A copy of bytes in C order, native endianness; bool is one byte, 0 or 1."""
+        """A copy of bytes in C order, native endianness; bool is one byte, 0 or 1. ``data`` is
+        one-dimensional with format ``"B"``, of the right size, at any alignment, maybe read-only.
+        """
 
     @abstractmethod
     def to_host(self, x: A) -> memoryview:
@@ -314,7 +319,7 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
     def cast(self, x: A, dtype: DType) -> A:
         """Another dtype: floats truncate towards zero, integers wrap, bool is ``x != 0``."""
 
-    # reductions
+    # reductions: over no axes at all, each element is by itself
 
     @abstractmethod
     def sum(self, x: A, axis: Axes, keepdims: bool = False) -> A:
@@ -354,8 +359,9 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         groups: int = 1,
     ) -> A:
         """Cross-correlation of ``x`` (batch, channels, *spatial) with ``w`` (features, channels /
-        groups, *kernel): first ``input_dilation - 1`` zeros go between the elements of ``x``, then
-        ``padding`` (low, high) per axis is added, or cropped where negative."""
+        groups, *kernel) over one or more axes: first ``input_dilation - 1`` zeros go between the
+        elements of ``x``, then ``padding`` (low, high) per axis is added, or cropped where
+        negative."""
 
     # ---- you get these for free: every derived operation (class DerivedOps) --------------------
     # Override one where the backend does better; results must stay the same.
