@@ -109,6 +109,6 @@ def test_axes_count_in_the_broadcast_shape():
 def test_diagonals_as_numpy(k):
     x, v = whole(2, 3, 4), whole(3)
     assert ft.diagonal(x, k, 2, 0).tolist() == np.diagonal(x, k, 2, 0).tolist()
-    assert ft.trace(x, k, -1, 0).tolist() == np.trace(x, k, -1, 0).tolist()
+    assert ft.linalg.trace(x, offset=k).tolist() == np.trace(x, k, -2, -1).tolist()
     assert ft.diag(v, k).tolist() == np.diag(v, k).tolist()
     assert ft.diag(x[0], k).tolist() == np.diag(x[0], k).tolist()

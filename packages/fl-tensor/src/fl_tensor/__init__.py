@@ -116,6 +116,7 @@ from fl_tensor.tensor import Tensor as Tensor
 from fl_tensor.wrappers import check as check
 from fl_tensor.wrappers import count as count
 from fl_tensor.wrappers import profile as profile
+from fl_tensor.wrappers import trace as trace
 from fl_tensor.wrappers import wrapped as wrapped
 
 

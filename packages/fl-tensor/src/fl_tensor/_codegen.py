@@ -25,6 +25,8 @@ SPECIAL = frozenset(
     "einsum tensordot vecdot cross expand_dims moveaxis "
     "pad_edges repeat roll".split()
 )
+#: Public elsewhere: ``ft.trace`` records a graph, the sum of a diagonal is ``ft.linalg.trace``.
+INTERNAL = frozenset({"trace"})
 #: Their public functions are in modules of their own, ``ft.linalg`` and ``ft.fft``.
 APART = frozenset({"linalg", "fft"})
 
@@ -87,7 +89,8 @@ def functions(operations: Iterable[OpSpec]) -> str:
         ")\n",
     ]
     specs = [op for op in operations if op.name not in SPECIAL and op.capability not in APART]
-    lines += ["__all__ = ["] + [f'    "{name}",' for name in sorted(op.name for op in specs)]
+    exported = sorted({op.name for op in specs} - INTERNAL)
+    lines += ["__all__ = ["] + [f'    "{name}",' for name in exported]
     lines += ["]\n\n"]
     for op in specs:
         lines += _function(op)

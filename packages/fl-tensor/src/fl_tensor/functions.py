@@ -124,7 +124,6 @@ __all__ = [
     "tanh",
     "tile",
     "topk",
-    "trace",
     "tril",
     "triu",
     "unstack",

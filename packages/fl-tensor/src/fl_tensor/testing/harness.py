@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fl_tensor import dtypes, promises
+from fl_tensor import calls, dtypes, promises
 from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import BackendError
@@ -128,7 +128,7 @@ class Harness:
 
     def _check_operands(self, sample: Sample, placed: Sample) -> list[str]:
         found = []
-        given = promises.adapters([*placed.args, *placed.kwargs.values()])
+        given = calls.adapters([*placed.args, *placed.kwargs.values()])
         for before, after in zip(sample.operands(), given, strict=True):
             if bytes(self.backend.to_host(after)) != encode(before.values, before.dtype):
                 found.append(f"operand {before.dtype}{before.shape} was changed by the call")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from fl_tensor import dtypes, promises
+from fl_tensor import calls, dtypes, promises
 from fl_tensor.errors import BackendError, NonFiniteError
 from fl_tensor.stack import Operation, Wrapper
 from fl_tensor.wrappers import caller
@@ -65,7 +65,7 @@ class check(Wrapper):
                 f"{_listed(name, arguments, options)}{self._place()}"
             )
         if backend.has_values:
-            for x in promises.adapters((result,)):
+            for x in calls.adapters((result,)):
                 if (self.nan or self.inf) and not _surely_finite(backend, x):
                     self._look(operation, arguments, options, x)
         return result
@@ -75,7 +75,7 @@ class check(Wrapper):
     ) -> None:
         backend, name = operation.backend, operation.name
         numbers = [v for v in (*arguments, *options.values()) if isinstance(v, (float, complex))]
-        given = promises.operands(name, arguments, options)
+        given = calls.operands(name, arguments, options)
         for what, test, wanted in (("NaN", "isnan", self.nan), ("infinity", "isinf", self.inf)):
             found = _count(backend, test, x) if wanted else 0
             if not found or any(_asks(test, number) for number in numbers):
@@ -84,14 +84,14 @@ class check(Wrapper):
             if what == "infinity" and (any(had) or name == "from_host"):
                 continue
             lines = [
-                f"\n    {label} {promises.describe(v)}: "
+                f"\n    {label} {calls.describe(v)}: "
                 + (f"has {what} already" if bad else f"no {what}")
                 + _other(backend, what, v)
                 for (label, v), bad in zip(given, had, strict=True)
             ]
             raise NonFiniteError(
                 f"[{name}] {what} in {found} of {math.prod(x.shape)} elements of the result "
-                f"{promises.describe(x)}{''.join(lines)}{self._place()}"
+                f"{calls.describe(x)}{''.join(lines)}{self._place()}"
             )
 
     def _prints(
@@ -103,7 +103,7 @@ class check(Wrapper):
             return []
         import zlib
 
-        given = promises.adapters((*arguments, *options.values()))
+        given = calls.adapters((*arguments, *options.values()))
         if operation.name in ("scatter", "slice_update") and (
             options.get("donate") or arguments[-1] is True
         ):
@@ -123,8 +123,8 @@ class _Thread(threading.local):
 
 
 def _listed(name: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> str:
-    given = promises.operands(name, arguments, options)
-    return ", ".join(f"{label} {promises.describe(x)}" for label, x in given)
+    given = calls.operands(name, arguments, options)
+    return ", ".join(f"{label} {calls.describe(x)}" for label, x in given)
 
 
 def _axes(x: Any) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import math
 import threading
 from typing import Any
 
-from fl_tensor import promises
+from fl_tensor import calls
 from fl_tensor.stack import Operation, Wrapper
 from fl_tensor.wrappers import table
 
@@ -54,8 +54,8 @@ class count(Wrapper):
         result = operation.run(*arguments, **options)
         elements = nbytes = flops = 0
         if not operation.composed:
-            made = promises.adapters((result,))
-            given = promises.adapters((*arguments, *options.values()))
+            made = calls.adapters((result,))
+            given = calls.adapters((*arguments, *options.values()))
             elements = sum(math.prod(x.shape) for x in made)
             nbytes = sum(math.prod(x.shape) * x.dtype.itemsize for x in (*given, *made))
             if operation.name in _FLOPS:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fl_memory
-from fl_tensor import promises
+from fl_tensor import calls
 from fl_tensor.errors import ArgumentError
 from fl_tensor.stack import Operation, Wrapper, active
 from fl_tensor.wrappers import table
@@ -136,7 +136,7 @@ class profile(Wrapper):
             alone = took - thread.inside.pop()
             if thread.inside:
                 thread.inside[-1] += took
-            given = promises.adapters((*arguments, *options.values()))
+            given = calls.adapters((*arguments, *options.values()))
             self.records.append(
                 Record(
                     operation.name,
@@ -234,5 +234,5 @@ class _Thread(threading.local):
 
 
 def _wait(backend: Any, result: Any) -> None:
-    for device in {x.device for x in promises.adapters((result,))}:
+    for device in {x.device for x in calls.adapters((result,))}:
         backend.synchronize(device)

@@ -1,0 +1,85 @@
+"""One call of an operation, its arguments by the names and kinds of the contract's signature."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from fl_tensor.backend import TensorAdapter
+
+Options = Mapping[str, Any]
+
+
+class Parameter(NamedTuple):
+    """A parameter: ``kind`` is its annotation ("Axis", "Shape", ...), ``role`` the letter of an
+    array ("" for any other), ``default`` is ``REQUIRED`` where there is none."""
+
+    name: str
+    kind: str
+    role: str
+    default: Any
+
+
+REQUIRED: Any = object()
+
+
+@functools.cache
+def parameters(name: str) -> tuple[Parameter, ...]:
+    """The parameters of an operation, of ``constant`` and ``scalar`` too."""
+    from fl_tensor import contract
+    from fl_tensor.contract import OpSpec
+    from fl_tensor.stack import operation_names
+
+    if name in operation_names():
+        spec = next(op for op in contract.OPERATIONS if op.name == name)
+    else:
+        spec = OpSpec(name, "", getattr(_backend_class(), name))
+    return tuple(
+        Parameter(
+            p.name,
+            str(p.annotation),
+            contract.role(p),
+            REQUIRED if p.default is p.empty else p.default,
+        )
+        for p in spec.parameters
+    )
+
+
+def _backend_class() -> Any:
+    from fl_tensor.backend import TensorBackend
+
+    return TensorBackend
+
+
+def given(name: str, arguments: tuple[Any, ...], options: Options) -> dict[str, Any]:
+    """The arguments by name; defaults are not filled in."""
+    names = [p.name for p in parameters(name)]
+    return {**dict(zip(names, arguments, strict=False)), **options}
+
+
+def adapters(values: Iterable[Any]) -> list[Any]:
+    """The adapters among arguments or results, those in lists and tuples included, in order."""
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, TensorAdapter):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += [v for v in value if isinstance(v, TensorAdapter)]
+    return found
+
+
+def operands(name: str, arguments: tuple[Any, ...], options: Options) -> list[tuple[str, Any]]:
+    """The adapters with the names that messages use: ``x``, ``xs[1]``."""
+    found = []
+    for label, value in given(name, arguments, options).items():
+        if isinstance(value, TensorAdapter):
+            found.append((label, value))
+        else:
+            found += [(f"{label}[{i}]", v) for i, v in enumerate(adapters((value,)))]
+    return found
+
+
+def describe(x: Any) -> str:
+    """``float32(2, 3) on cpu``."""
+    return f"{x.dtype}{tuple(x.shape)} on {x.device}"

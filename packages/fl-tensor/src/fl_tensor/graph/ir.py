@@ -1,0 +1,154 @@
+"""The intermediate representation: values, the operations between them, and what goes in and out.
+
+A graph is in single assignment form: every value has a number and is made once, by a node, or is
+an input or a constant; nodes stand in an order in which they can run. Operations are those of the
+tensor contract, called with the arguments of their signatures there: arrays in ``inputs``, all else
+by name in ``parameters``. Writing in place is no part of the meaning: ``donate`` is never recorded.
+
+Values and nodes are not changed once made; passes make new graphs and leave theirs as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from fl_tensor.device import Device
+from fl_tensor.dtypes import DType
+from fl_tensor.roles import Shape
+
+
+class Value:
+    """A result that is known but for its data. ``id`` is unique in its graph."""
+
+    __slots__ = ("device", "dtype", "id", "name", "shape")
+
+    def __init__(self, id: int, shape: Shape, dtype: DType, device: Device, name: str = "") -> None:
+        self.id = id
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"%{self.name or self.id}"
+
+    @property
+    def type(self) -> str:
+        """``float32(2, 3)``."""
+        return f"{self.dtype}{self.shape}"
+
+
+#: An array argument: a value, None where it is absent, several for a sequence of arrays.
+Ref: TypeAlias = Value | None | tuple[Value, ...]
+
+
+class Node:
+    """One call of an operation.
+
+    op          its name in the contract
+    inputs      its array arguments, in the order of the signature
+    parameters  its other arguments by name: ints, floats, bools, strings, tuples, DType, Device
+    outputs     its results, in order
+    """
+
+    __slots__ = ("inputs", "op", "outputs", "parameters")
+
+    def __init__(
+        self,
+        op: str,
+        inputs: tuple[Ref, ...],
+        parameters: Mapping[str, Any],
+        outputs: tuple[Value, ...],
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.parameters = parameters
+        self.outputs = outputs
+
+    @property
+    def operands(self) -> list[Value]:
+        """The values that it reads."""
+        found: list[Value] = []
+        for ref in self.inputs:
+            if isinstance(ref, Value):
+                found.append(ref)
+            elif ref is not None:
+                found += ref
+        return found
+
+    def __str__(self) -> str:
+        from fl_tensor.graph import text
+
+        return text.node(self)
+
+
+class Constant(NamedTuple):
+    """A value with its bytes, in C order and native endianness."""
+
+    value: Value
+    data: bytes
+
+
+class Graph:
+    """A computation from ``inputs`` to ``outputs``; ``reads`` are values whose data Python looked
+    at while it was recorded: what came after may depend on it."""
+
+    def __init__(
+        self,
+        inputs: Iterable[Value] = (),
+        constants: Iterable[Constant] = (),
+        nodes: Iterable[Node] = (),
+        outputs: Iterable[Value] = (),
+        reads: Iterable[Value] = (),
+    ) -> None:
+        self.inputs = list(inputs)
+        self.constants = list(constants)
+        self.nodes = list(nodes)
+        self.outputs = list(outputs)
+        self.reads = list(reads)
+
+    def run(self, ops: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs for these inputs, computed in the namespace ``ops``: a backend and adapters,
+        a tape and variables. See ``graph.execute``."""
+        from fl_tensor.graph import execute
+
+        return execute.run(self, ops, inputs)
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """The outputs for Tensors or Variables, on their backend and through what is active here;
+        gradients flow through."""
+        from fl_tensor.graph import execute
+
+        return execute.call(self, inputs)
+
+    def prune(self, outputs: Iterable[Value] | None = None) -> Graph:
+        """A graph for ``outputs`` (default: this one's) without what they do not need. Inputs stay,
+        used or not: they are how the graph is called."""
+        from fl_tensor.graph import prune
+
+        return prune.prune(self, self.outputs if outputs is None else list(outputs))
+
+    def to_json(self) -> str:
+        """The graph as text; constants in base64."""
+        from fl_tensor.graph import serialize
+
+        return serialize.to_json(self)
+
+    @staticmethod
+    def from_json(text: str) -> Graph:
+        """What ``to_json`` wrote; ArgumentError for anything that is no sound graph."""
+        from fl_tensor.graph import serialize
+
+        return serialize.from_json(text)
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz' language."""
+        from fl_tensor.graph import dot
+
+        return dot.dot(self)
+
+    def __str__(self) -> str:
+        from fl_tensor.graph import text
+
+        return text.graph(self)
