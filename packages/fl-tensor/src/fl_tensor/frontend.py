@@ -23,6 +23,7 @@ ArrayLike: TypeAlias = Any
 #: Kinds of dtype that an operand of a role has without being cast.
 KINDS = {"A": "biufc", "P": "biufc", "N": "iufc", "F": "fc", "I": "biu", "Z": "iu"}
 KINDS |= {"Q": "biuf", "R": "iuf", "S": "f"}
+KINDS |= {role.lower(): kinds for role, kinds in KINDS.items()}
 
 
 def raw(x: array.Array | None) -> Any:
@@ -105,6 +106,8 @@ def operands_of(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
     ``roles`` has a letter per operand, see ``fl_tensor.roles``; a small letter lets the operand be
     None, which stays None. Raises DTypeError for what is no array.
     """
+    if _alike(roles, operands):
+        return list(operands)
     lead = _leader(op, roles, operands)
     roles = roles.upper()
     made: list[Any] = []
@@ -167,6 +170,26 @@ def supported(op: str, dtype: DType, backend: Any) -> DType:
             + (f" ({dtype}: {hint})" if hint else "")
         )
     return dtype
+
+
+def _alike(roles: str, operands: Sequence[Any]) -> bool:
+    # Whether the operands can be taken as they are; so it is usually, and quickly found out.
+    lead, common = operands[0], None
+    if not isinstance(lead, array.Array):
+        return False
+    cls, backend = type(lead), lead._backend
+    for role, x in zip(roles, operands, strict=True):
+        if type(x) is not cls or x._backend is not backend:
+            return False
+        if role not in "Aa":
+            dtype = x.dtype
+            if common is None:
+                if dtype.kind not in KINDS[role]:
+                    return False
+                common = dtype
+            elif dtype is not common:
+                return False
+    return True
 
 
 def _leader(op: str, roles: str, operands: Sequence[Any]) -> array.Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import dispatch, dtypes, elements
+from fl_tensor import dispatch, dtypes, elements, stack
 from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
@@ -40,8 +40,19 @@ class Tensor(Operators, Array):
             )
         return self._adapter
 
+    # The adapter's own, as quickly as can be; ``_raw`` words the error where there is none.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self._adapter or self._raw).shape
+
+    @property
+    def dtype(self) -> DType:
+        return (self._adapter or self._raw).dtype
+
     def _ops(self) -> Any:
-        return dispatch.ops_for(self._backend)
+        layers = stack.current()
+        return self._backend if layers is None else layers.over(self._backend)
 
     def _wrap(self, raw: Any) -> Self:
         return type(self)(raw, self._backend)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
@@ -31,7 +30,7 @@ from fl_tensor.roles import Scalar
 Value = NumpyAdapter
 Array: TypeAlias = np.ndarray[Any, Any]
 
-_INT64 = np.dtype(np.int64)
+_INT64, _FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
 _new = object.__new__
 
 
@@ -112,21 +111,25 @@ def _sortable(x: Value) -> Array:
 
 
 def _reduction(ufunc: Any, accumulate: bool) -> Any:
-    @quiet.quiet
     def operation(
         self: NumpyBackend, x: Value, axis: tuple[int, ...], keepdims: bool = False
     ) -> Value:
-        dtype = sum_dtype(x.dtype) if accumulate else x.dtype
+        a, dtype = x.array, x.dtype
+        target = None  # the dtype to accumulate in
+        if accumulate:
+            dtype = sum_dtype(dtype)
+            target = _FLOAT32 if dtype in HALF else TO_NUMPY[dtype]
+        out = None
+        if a.size * dtype.itemsize >= selection.always_small and dtype not in HALF:
+            kept = rules.reduction(x, axis, keepdims, dtype).shape
+            out = memory.empty(kept, TO_NUMPY[dtype])
+        try:
+            found: Any = quiet.run(ufunc.reduce, a, axis, target, out, keepdims)
+        except RuntimeError:
+            found = quiet.waiting(ufunc.reduce, a, axis, target, out, keepdims)
         if accumulate and dtype in HALF:
-            wide = ufunc.reduce(x.array, axis=axis, dtype=np.float32, keepdims=keepdims)
-            return NumpyAdapter(memory.cast(np.asarray(wide), TO_NUMPY[dtype]), dtype)
-        target = {"dtype": TO_NUMPY[dtype]} if accumulate else {}
-        kept = rules.reduction(x, axis, keepdims, dtype).shape
-        if memory.is_small(math.prod(kept) * dtype.itemsize):
-            return _adapt(ufunc.reduce(x.array, axis=axis, keepdims=keepdims, **target), dtype)
-        out = memory.empty(kept, TO_NUMPY[dtype])
-        ufunc.reduce(x.array, axis=axis, keepdims=keepdims, out=out, **target)
-        return NumpyAdapter(out, dtype)
+            found = memory.cast(np.asarray(found), TO_NUMPY[dtype])
+        return _adapt(found, dtype)
 
     return operation
 
@@ -152,7 +155,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
 
     def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
         out = memory.empty(shape, TO_NUMPY[dtype])
-        out.fill(value)
+        quiet.waiting(out.fill, value)
         return NumpyAdapter(out, dtype)
 
     def arange(
@@ -403,11 +406,10 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
 
     # contractions
 
-    @quiet.quiet
     def matmul(self, x: Value, y: Value) -> Value:
         shape = rules.matmul(x, y).shape
         a, b = _wide(x), _wide(y)
-        out = np.matmul(a, b, memory.empty(shape, a.dtype))
+        out = quiet.waiting(np.matmul, a, b, memory.empty(shape, a.dtype))
         return NumpyAdapter(out if a is x.array else memory.cast(out, x.array.dtype), x.dtype)
 
     @quiet.quiet

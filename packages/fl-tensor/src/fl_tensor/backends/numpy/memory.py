@@ -7,19 +7,22 @@ from typing import Any
 
 import numpy as np
 
-import fl_memory
+from fl_memory import selection
+from fl_tensor.backends.numpy.quiet import quiet
 
 
 def is_small(nbytes: int) -> bool:
     """Whether a result of so many bytes may come from the runtime instead of the manager."""
-    return nbytes < fl_memory.current().small_bytes
+    return nbytes < selection.always_small or nbytes < selection.current().small_bytes
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """An uninitialised array: in a block of the current manager from ``small_bytes`` upwards. The
     array's base keeps the block alive."""
     nbytes = math.prod(shape) * dtype.itemsize
-    manager = fl_memory.current()
+    if nbytes < selection.always_small:
+        return np.empty(shape, dtype)
+    manager = selection.current()
     if nbytes < manager.small_bytes or nbytes == 0:
         return np.empty(shape, dtype)
     return np.ndarray(shape, dtype, manager.alloc(nbytes).view())
@@ -33,6 +36,7 @@ def owned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return cast(array, array.dtype)
 
 
+@quiet
 def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """A copy in another dtype."""
     out = empty(array.shape, dtype)
