@@ -19,7 +19,7 @@ KINDS = {"A": "biuf", "P": "biuf", "N": "iuf", "F": "f", "I": "biu"}
 KINDS |= {"Q": "biuf", "R": "iuf", "S": "f"}
 #: Rows with fewer kinds than their operands' role: shifts and labels of bool mean nothing, float
 #: log-probabilities are indexed by integers.
-NARROWER = {"bitwise_left_shift", "bitwise_right_shift", "one_hot"}
+NARROWER = {"bitwise_left_shift", "bitwise_right_shift", "one_hot", "bincount"}
 #: Transforms are of real or of complex numbers, which no role says.
 NARROWER |= {op.name for op in OPERATIONS if op.capability == "fft"}
 #: Operations of which an operand must have an axis.
@@ -28,7 +28,7 @@ NEED_AXES = {
     *("argmin", "matmul", "conv", "softmax", "log_softmax", "topk", "take_along_axis", "roll"),
     *("tril", "triu", "moveaxis", "swapaxes", "split", "layer_norm", "batch_norm", "max_pool"),
     *("avg_pool", "dot", "outer", "linear", "arange", "vecdot", "cross", "diagonal", "trace"),
-    *("diag", "diff", "repeat", "unstack"),
+    *("diag", "diff", "repeat", "unstack", "unique"),
     *(op.name for op in OPERATIONS if op.capability in ("linalg", "fft")),
 }
 #: Operations without array operands have no layout to vary.
@@ -88,7 +88,7 @@ def test_binary_operations_have_broadcasting_samples(op: contract.OpSpec) -> Non
     shapes = [[o.shape for o in s.operands()] for s in CASES[op.name].draw(a_dtype(CASES[op.name]))]
     elementwise = [s for s in shapes if len(s) == 2 and s[0] == s[1]]
     indexed = {"gather", "take_along_axis", "slice_update", "embedding", "cross_entropy", "conv"}
-    if op.name in indexed | {"outer", "linear", "pinv", "matrix_rank"}:
+    if op.name in indexed | {"outer", "linear", "pinv", "matrix_rank", "bincount"}:
         return
     assert elementwise
     assert any(a != b for a, b in shapes)

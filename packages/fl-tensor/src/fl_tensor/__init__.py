@@ -81,6 +81,19 @@ from fl_tensor.random import rand as rand
 from fl_tensor.random import randn as randn
 from fl_tensor.random import seed as seed
 from fl_tensor.random import set_default_generator as set_default_generator
+from fl_tensor.searching import argmax as argmax
+from fl_tensor.searching import argmin as argmin
+from fl_tensor.searching import bincount as bincount
+from fl_tensor.searching import histogram as histogram
+from fl_tensor.searching import max_with_index as max_with_index
+from fl_tensor.searching import min_with_index as min_with_index
+from fl_tensor.searching import searchsorted as searchsorted
+from fl_tensor.searching import take as take
+from fl_tensor.sets import unique as unique
+from fl_tensor.sets import unique_all as unique_all
+from fl_tensor.sets import unique_counts as unique_counts
+from fl_tensor.sets import unique_inverse as unique_inverse
+from fl_tensor.sets import unique_values as unique_values
 from fl_tensor.shaping import pad as pad
 from fl_tensor.shaping import repeat as repeat
 from fl_tensor.shaping import roll as roll
@@ -101,6 +114,7 @@ from fl_tensor.special import max_pool as max_pool
 from fl_tensor.special import moveaxis as moveaxis
 from fl_tensor.special import nonzero as nonzero
 from fl_tensor.special import permute as permute
+from fl_tensor.special import positive as positive
 from fl_tensor.special import real as real
 from fl_tensor.special import reshape as reshape
 from fl_tensor.special import scatter as scatter

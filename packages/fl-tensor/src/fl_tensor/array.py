@@ -395,11 +395,15 @@ class Array:
     def all(self, axis: Axes = None, keepdims: bool = False) -> Any:
         return functions.all(self, axis, keepdims)
 
-    def argmax(self, axis: int = -1, keepdims: bool = False) -> Any:
-        return functions.argmax(self, axis, keepdims)
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        from fl_tensor import searching
 
-    def argmin(self, axis: int = -1, keepdims: bool = False) -> Any:
-        return functions.argmin(self, axis, keepdims)
+        return searching.argmax(self, axis, keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        from fl_tensor import searching
+
+        return searching.argmin(self, axis, keepdims)
 
     def exp(self) -> Any:
         return functions.exp(self)

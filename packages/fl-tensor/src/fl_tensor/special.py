@@ -30,6 +30,7 @@ __all__ = [
     "moveaxis",
     "nonzero",
     "permute",
+    "positive",
     "real",
     "reshape",
     "scatter",
@@ -66,6 +67,12 @@ def conj(x: ArrayLike) -> Any:
     """Complex conjugate; ``x`` itself where it is real."""
     (x,) = operands_of("conj", "A", x)
     return run("conj", x, x._raw) if x.dtype.kind == "c" else frontend.same_value(x)
+
+
+def positive(x: ArrayLike) -> Any:
+    """``+x``: a number, not a bool, as it is."""
+    (x,) = operands_of("positive", "N", x)
+    return frontend.same_value(x)
 
 
 def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:

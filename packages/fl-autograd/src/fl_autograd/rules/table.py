@@ -71,12 +71,13 @@ NON_DIFFERENTIABLE: frozenset[str] = frozenset(
     # creation
     "full arange from_host random_bits uniform normal one_hot "
     # piecewise constant
-    "floor ceil round sign floor_divide "
+    "floor ceil round trunc sign floor_divide nextafter "
     # indices and counts
-    "argmax argmin argsort nonzero count_nonzero "
+    "argmax argmin argsort nonzero argwhere count_nonzero searchsorted "
     # truth values
     "equal less not_equal less_equal greater greater_equal isnan isinf isfinite any all "
-    "logical_not logical_and logical_or logical_xor "
+    "logical_not logical_and logical_or logical_xor isin signbit isposinf isneginf isclose "
+    "allclose array_equal "
     # bits
     "bitwise_invert bitwise_and bitwise_or bitwise_xor bitwise_left_shift "
     "bitwise_right_shift".split()

@@ -14,6 +14,7 @@ from fl_tensor.derived import (
     einsum,
     elementwise,
     fft,
+    floats,
     linalg,
     loss,
     manipulation,
@@ -23,10 +24,12 @@ from fl_tensor.derived import (
     reduction,
     repetition,
     sampling,
+    search,
 )
 
 MODULES = (
     elementwise,
+    floats,
     comparison,
     reduction,
     manipulation,
@@ -34,6 +37,7 @@ MODULES = (
     diagonals,
     product,
     einsum,
+    search,
     normalization,
     pooling,
     loss,

@@ -15,13 +15,18 @@ __all__ = [
     "asinh",
     "atan",
     "atanh",
+    "cbrt",
     "clip",
     "cosh",
+    "deg2rad",
     "exp2",
     "gelu",
     "hypot",
     "log10",
     "log2",
+    "logaddexp",
+    "logit",
+    "rad2deg",
     "reciprocal",
     "relu",
     "rsqrt",
@@ -75,6 +80,42 @@ def log2(ops: Ops, x: F) -> Any:
 def log10(ops: Ops, x: F) -> Any:
     """Logarithm to base 10."""
     return ops.multiply(ops.log(x), ops.constant(1.0 / math.log(10.0), x))
+
+
+def cbrt(ops: Ops, x: F) -> Any:
+    """The real cube root, that of a negative number negative."""
+    zero, one = ops.constant(0.0, x), ops.constant(1.0, x)
+    plain = ops.logical_and(ops.isfinite(x), ops.not_equal(x, zero))
+    a = ops.where(plain, ops.absolute(x), one)
+    root = ops.power(a, ops.constant(1.0 / 3.0, x))
+    # One step of Newton's method: a third is no number of the dtype.
+    excess = ops.subtract(root, ops.divide(a, ops.multiply(root, root)))
+    root = ops.subtract(root, ops.multiply(excess, ops.constant(1.0 / 3.0, x)))
+    return ops.where(plain, ops.multiply(ops.sign(x), root), x)
+
+
+def logaddexp(ops: Ops, x: F, y: F) -> Any:
+    """``log(exp(x) + exp(y))`` without overflow: max + log1p(exp(-|x - y|))."""
+    large = ops.maximum(x, y)
+    same = ops.equal(x, y)  # equal infinities have no difference
+    apart = ops.absolute(ops.subtract(x, ops.where(same, x, y)))
+    gap = ops.where(same, ops.constant(0.0, x), apart)
+    return ops.add(large, ops.log1p(ops.exp(ops.negative(gap))))
+
+
+def logit(ops: Ops, x: F) -> Any:
+    """``log(x / (1 - x))``, the inverse of sigmoid; NaN outside [0, 1]."""
+    return ops.subtract(ops.log(x), ops.log1p(ops.negative(x)))
+
+
+def deg2rad(ops: Ops, x: F) -> Any:
+    """Degrees as radians."""
+    return ops.multiply(x, ops.constant(math.pi / 180.0, x))
+
+
+def rad2deg(ops: Ops, x: F) -> Any:
+    """Radians as degrees."""
+    return ops.multiply(x, ops.constant(180.0 / math.pi, x))
 
 
 def tan(ops: Ops, x: F) -> Any:

@@ -11,11 +11,13 @@ from fl_tensor.testing.families import (
     derived_elementwise,
     derived_shape,
     fft,
+    floats,
     indexing,
     linalg,
     products,
     reductions,
     sampling,
+    search,
     shape,
     unary,
 )
@@ -33,6 +35,8 @@ FAMILIES = (
     reductions,
     contractions,
     products,
+    search,
+    floats,
     linalg,
     fft,
 )

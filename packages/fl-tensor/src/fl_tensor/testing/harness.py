@@ -175,6 +175,8 @@ def result_dtype(case: OpCase, dtype: DType, position: int) -> DType:
     if text == "sum":
         narrow = dtype.kind in "biu" and dtype is not dtypes.uint64
         return dtypes.int64 if narrow else dtype
+    if text == "count":
+        return dtype if dtype.is_floating else dtypes.int64
     if text == "real":
         return dtypes.real_of(dtype)
     if text == "complex":

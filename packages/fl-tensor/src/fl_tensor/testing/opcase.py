@@ -146,6 +146,7 @@ class OpCase:
     grad        labels of the samples on which gradients are checked (all floating operands);
                 empty: not differentiable, or piecewise constant
     only        dtype names, where the kinds say too much
+    data_dependent  the shape of the result depends on values, so that shapes alone do not give it
     canonical   where several results are right: ``(results, *args, **kwargs) -> arrays`` that are
                 the same for all of them (a product that gives ``x`` again, ordered values); those
                 of the backend's results and of the reference's are compared
@@ -161,6 +162,7 @@ class OpCase:
     capability: str | None = None
     grad: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
+    data_dependent: bool = False
     canonical: Callable[..., Sequence[Any]] | None = None
     _drawn: dict[tuple[DType, int], list[Sample]] = field(default_factory=dict, repr=False)
 
