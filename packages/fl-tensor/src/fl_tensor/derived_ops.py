@@ -15,6 +15,7 @@ from fl_tensor.derived import (
     einsum,
     elementwise,
     fft,
+    floats,
     linalg,
     loss,
     manipulation,
@@ -24,6 +25,7 @@ from fl_tensor.derived import (
     reduction,
     repetition,
     sampling,
+    search,
 )
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
@@ -53,11 +55,17 @@ class DerivedOps:
     def atanh(self, x: F) -> Any:
         return elementwise.atanh(self, x)
 
+    def cbrt(self, x: F) -> Any:
+        return elementwise.cbrt(self, x)
+
     def clip(self, x: Q, low: Q | None = None, high: Q | None = None) -> Any:
         return elementwise.clip(self, x, low, high)
 
     def cosh(self, x: F) -> Any:
         return elementwise.cosh(self, x)
+
+    def deg2rad(self, x: F) -> Any:
+        return elementwise.deg2rad(self, x)
 
     def exp2(self, x: F) -> Any:
         return elementwise.exp2(self, x)
@@ -73,6 +81,15 @@ class DerivedOps:
 
     def log2(self, x: F) -> Any:
         return elementwise.log2(self, x)
+
+    def logaddexp(self, x: F, y: F) -> Any:
+        return elementwise.logaddexp(self, x, y)
+
+    def logit(self, x: F) -> Any:
+        return elementwise.logit(self, x)
+
+    def rad2deg(self, x: F) -> Any:
+        return elementwise.rad2deg(self, x)
 
     def reciprocal(self, x: F) -> Any:
         return elementwise.reciprocal(self, x)
@@ -100,6 +117,48 @@ class DerivedOps:
 
     def tan(self, x: F) -> Any:
         return elementwise.tan(self, x)
+
+    def allclose(
+        self, x: F, y: F, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+    ) -> Any:
+        return floats.allclose(self, x, y, rtol, atol, equal_nan)
+
+    def array_equal(self, x: P, y: P, equal_nan: bool = False) -> Any:
+        return floats.array_equal(self, x, y, equal_nan)
+
+    def copysign(self, x: F, y: F) -> Any:
+        return floats.copysign(self, x, y)
+
+    def fmax(self, x: P, y: P) -> Any:
+        return floats.fmax(self, x, y)
+
+    def fmin(self, x: P, y: P) -> Any:
+        return floats.fmin(self, x, y)
+
+    def isclose(
+        self, x: F, y: F, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+    ) -> Any:
+        return floats.isclose(self, x, y, rtol, atol, equal_nan)
+
+    def isneginf(self, x: A) -> Any:
+        return floats.isneginf(self, x)
+
+    def isposinf(self, x: A) -> Any:
+        return floats.isposinf(self, x)
+
+    def nan_to_num(
+        self, x: A, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    ) -> Any:
+        return floats.nan_to_num(self, x, nan, posinf, neginf)
+
+    def nextafter(self, x: F, y: F) -> Any:
+        return floats.nextafter(self, x, y)
+
+    def signbit(self, x: F) -> Any:
+        return floats.signbit(self, x)
+
+    def trunc(self, x: N) -> Any:
+        return floats.trunc(self, x)
 
     def greater(self, x: Q, y: Q) -> Any:
         return comparison.greater(self, x, y)
@@ -269,6 +328,24 @@ class DerivedOps:
 
     def einsum(self, xs: Sequence[N], subscripts: str) -> Any:
         return einsum.einsum(self, xs, subscripts)
+
+    def argwhere(self, x: A) -> Any:
+        return search.argwhere(self, x)
+
+    def bincount(self, x: A, length: int, weights: F | None = None) -> Any:
+        return search.bincount(self, x, length, weights)
+
+    def histogram(self, x: P, edges: P, weights: F | None = None) -> Any:
+        return search.histogram(self, x, edges, weights)
+
+    def isin(self, x: P, values: P, invert: bool = False) -> Any:
+        return search.isin(self, x, values, invert)
+
+    def searchsorted(self, x: P, values: P, side: str = "left") -> Any:
+        return search.searchsorted(self, x, values, side)
+
+    def unique(self, x: A, equal_nan: bool = True) -> tuple[Any, Any, Any, Any]:
+        return search.unique(self, x, equal_nan)
 
     def batch_norm(
         self,

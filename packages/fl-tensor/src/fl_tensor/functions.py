@@ -27,10 +27,11 @@ __all__ = [
     "acosh",
     "add",
     "all",
+    "allclose",
     "any",
-    "argmax",
-    "argmin",
     "argsort",
+    "argwhere",
+    "array_equal",
     "asin",
     "asinh",
     "atan",
@@ -44,14 +45,17 @@ __all__ = [
     "bitwise_right_shift",
     "bitwise_xor",
     "broadcast_to",
+    "cbrt",
     "ceil",
     "clip",
     "concatenate",
+    "copysign",
     "cos",
     "cosh",
     "count_nonzero",
     "cumulative_prod",
     "cumulative_sum",
+    "deg2rad",
     "diag",
     "diagonal",
     "diff",
@@ -64,14 +68,20 @@ __all__ = [
     "expm1",
     "floor",
     "floor_divide",
+    "fmax",
+    "fmin",
     "gelu",
     "greater",
     "greater_equal",
     "hypot",
     "inner",
+    "isclose",
     "isfinite",
+    "isin",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
     "kron",
     "layer_norm",
     "less",
@@ -82,10 +92,12 @@ __all__ = [
     "log1p",
     "log2",
     "log_softmax",
+    "logaddexp",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logit",
     "logsumexp",
     "max",
     "maximum",
@@ -93,13 +105,16 @@ __all__ = [
     "min",
     "minimum",
     "multiply",
+    "nan_to_num",
     "negative",
+    "nextafter",
     "norm",
     "not_equal",
     "one_hot",
     "outer",
     "power",
     "prod",
+    "rad2deg",
     "reciprocal",
     "relu",
     "remainder",
@@ -107,6 +122,7 @@ __all__ = [
     "rsqrt",
     "sigmoid",
     "sign",
+    "signbit",
     "silu",
     "sin",
     "sinh",
@@ -126,6 +142,7 @@ __all__ = [
     "topk",
     "tril",
     "triu",
+    "trunc",
     "unstack",
     "var",
 ]
@@ -356,12 +373,6 @@ def min(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = 
     return run("min", _x, raw(_x), axes("min", axis, _x.shape), keepdims)
 
 
-def argmax(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
-    """Position of the first maximum along an axis, int64; a NaN counts as the maximum."""
-    _x, = operands_of("argmax", "Q", x)
-    return run("argmax", _x, raw(_x), axis_of("argmax", axis, _x.shape), keepdims)
-
-
 def acos(x: ArrayLike) -> Any:
     """The angle in [0, pi] whose cosine is ``x``; NaN outside [-1, 1]."""
     return unary("acos", "F", x)
@@ -392,6 +403,11 @@ def atanh(x: ArrayLike) -> Any:
     return unary("atanh", "F", x)
 
 
+def cbrt(x: ArrayLike) -> Any:
+    """The real cube root, that of a negative number negative."""
+    return unary("cbrt", "F", x)
+
+
 def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Any:
     """``x`` limited to [low, high]; either bound may be absent. Bounds broadcast."""
     _x, _low, _high = operands_of("clip", "Qqq", x, low, high)
@@ -401,6 +417,11 @@ def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = No
 def cosh(x: ArrayLike) -> Any:
     """Hyperbolic cosine, as half the square of 2 cosh(x/2), less 1."""
     return unary("cosh", "F", x)
+
+
+def deg2rad(x: ArrayLike) -> Any:
+    """Degrees as radians."""
+    return unary("deg2rad", "F", x)
 
 
 def exp2(x: ArrayLike) -> Any:
@@ -428,6 +449,21 @@ def log10(x: ArrayLike) -> Any:
 def log2(x: ArrayLike) -> Any:
     """Logarithm to base 2."""
     return unary("log2", "F", x)
+
+
+def logaddexp(x: ArrayLike, y: ArrayLike) -> Any:
+    """``log(exp(x) + exp(y))`` without overflow: max + log1p(exp(-|x - y|))."""
+    return binary("logaddexp", "F", x, y)
+
+
+def logit(x: ArrayLike) -> Any:
+    """``log(x / (1 - x))``, the inverse of sigmoid; NaN outside [0, 1]."""
+    return unary("logit", "F", x)
+
+
+def rad2deg(x: ArrayLike) -> Any:
+    """Radians as degrees."""
+    return unary("rad2deg", "F", x)
 
 
 def reciprocal(x: ArrayLike) -> Any:
@@ -474,6 +510,95 @@ def square(x: ArrayLike) -> Any:
 def tan(x: ArrayLike) -> Any:
     """Tangent of radians."""
     return unary("tan", "F", x)
+
+
+def allclose(
+    x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Any:
+    """Whether ``isclose`` holds everywhere, without axes; True for nothing."""
+    _x, _y = operands_of("allclose", "FF", x, y)
+    return run(
+        "allclose",
+        _x,
+        raw(_x),
+        raw(_y),
+        float_of("allclose", rtol, "rtol"),
+        float_of("allclose", atol, "atol"),
+        equal_nan,
+    )
+
+
+def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Any:
+    """Whether shapes and all elements are equal, without axes."""
+    _x, _y = operands_of("array_equal", "PP", x, y)
+    return run("array_equal", _x, raw(_x), raw(_y), equal_nan)
+
+
+def copysign(x: ArrayLike, y: ArrayLike) -> Any:
+    """The magnitude of ``x`` with the sign of ``y``, that of -0.0 included."""
+    return binary("copysign", "F", x, y)
+
+
+def fmax(x: ArrayLike, y: ArrayLike) -> Any:
+    """The larger, or the one that is not NaN."""
+    return binary("fmax", "P", x, y)
+
+
+def fmin(x: ArrayLike, y: ArrayLike) -> Any:
+    """The smaller, or the one that is not NaN."""
+    return binary("fmin", "P", x, y)
+
+
+def isclose(
+    x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Any:
+    """Whether ``|x - y| <= atol + rtol * |y|``; infinities are close to themselves alone, and NaN
+    to NaN only with ``equal_nan``."""
+    _x, _y = operands_of("isclose", "FF", x, y)
+    return run(
+        "isclose",
+        _x,
+        raw(_x),
+        raw(_y),
+        float_of("isclose", rtol, "rtol"),
+        float_of("isclose", atol, "atol"),
+        equal_nan,
+    )
+
+
+def isneginf(x: ArrayLike) -> Any:
+    """True where ``x`` is minus infinity."""
+    return unary("isneginf", "A", x)
+
+
+def isposinf(x: ArrayLike) -> Any:
+    """True where ``x`` is plus infinity."""
+    return unary("isposinf", "A", x)
+
+
+def nan_to_num(
+    x: ArrayLike, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Any:
+    """``x`` with numbers in place of NaN and infinities, which become the largest and the smallest
+    of the dtype unless given."""
+    _x, = operands_of("nan_to_num", "A", x)
+    return run("nan_to_num", _x, raw(_x), float_of("nan_to_num", nan, "nan"), posinf, neginf)
+
+
+def nextafter(x: ArrayLike, y: ArrayLike) -> Any:
+    """The number of the dtype next to ``x`` in the direction of ``y``; ``y`` where they are equal.
+    Needs subnormal numbers. Rump, Zimmermann, Boldo & Melquiond, 2009."""
+    return binary("nextafter", "F", x, y)
+
+
+def signbit(x: ArrayLike) -> Any:
+    """True where ``x`` is negative, -0.0 included; of NaN nothing is promised."""
+    return unary("signbit", "F", x)
+
+
+def trunc(x: ArrayLike) -> Any:
+    """The integer part, towards zero; integers are returned as they are."""
+    return unary("trunc", "N", x)
 
 
 def greater(x: ArrayLike, y: ArrayLike) -> Any:
@@ -541,12 +666,6 @@ def any(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = 
     """Whether any element over axes is non-zero; False over nothing."""
     _x, = operands_of("any", "A", x)
     return run("any", _x, raw(_x), axes("any", axis, _x.shape), keepdims)
-
-
-def argmin(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
-    """Position of the first minimum along an axis, int64; a NaN counts as the minimum."""
-    _x, = operands_of("argmin", "Q", x)
-    return run("argmin", _x, raw(_x), axis_of("argmin", axis, _x.shape), keepdims)
 
 
 def count_nonzero(
@@ -783,6 +902,18 @@ def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> An
 def outer(x: ArrayLike, y: ArrayLike) -> Any:
     """Every product of an element of ``x`` (m,) with one of ``y`` (n,): shape (m, n)."""
     return binary("outer", "N", x, y)
+
+
+def argwhere(x: ArrayLike) -> Any:
+    """The index of every element that is not zero, in C order: (count, axes) int64."""
+    return unary("argwhere", "A", x)
+
+
+def isin(x: ArrayLike, values: ArrayLike, invert: bool = False) -> Any:
+    """Whether each element of ``x`` equals one of ``values`` (any shape), or with ``invert`` none
+    of them. NaN equals nothing."""
+    _x, _values = operands_of("isin", "PP", x, values)
+    return run("isin", _x, raw(_x), raw(_values), invert)
 
 
 def batch_norm(
