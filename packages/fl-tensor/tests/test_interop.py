@@ -188,7 +188,7 @@ def test_a_producer_lives_as_long_as_what_borrows_from_it():
 
 def test_a_consumer_keeps_the_block_after_the_tensor_died():
     x = ft.ones((64, 64))
-    block = weakref.ref(x.adapter.array.base.block)
+    block = weakref.ref(x.adapter.array.base.owner)
     out = np.from_dlpack(x)
     assert np.shares_memory(out, x.numpy())
     del x
