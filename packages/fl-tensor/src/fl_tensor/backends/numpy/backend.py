@@ -10,7 +10,7 @@ import numpy as np
 from fl_memory import selection
 from fl_tensor import rules
 from fl_tensor.backend import TensorBackend
-from fl_tensor.backends.numpy import conv, memory, philox, quiet
+from fl_tensor.backends.numpy import conv, elementary, memory, philox, quiet
 from fl_tensor.backends.numpy.adapter import (
     FROM_NUMPY,
     SUPPORTED,
@@ -18,7 +18,6 @@ from fl_tensor.backends.numpy.adapter import (
     NumpyAdapter,
     is_sole_owner,
 )
-from fl_tensor.backends.numpy.elementary import erf, log1p
 from fl_tensor.backends.numpy.fft import Fft
 from fl_tensor.backends.numpy.linalg import Linalg
 from fl_tensor.capabilities import CAPABILITIES
@@ -313,14 +312,16 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     _complex_absolute = _owned(np.absolute)
     sign = _unary(np.sign)
     exp = _unary(np.exp)
-    expm1 = _unary(np.expm1)
+    _real_expm1 = _unary(np.expm1)
+    _complex_expm1 = _owned(elementary.expm1)
     log = _unary(np.log)
     _real_log1p = _unary(np.log1p)
-    _complex_log1p = _owned(log1p)
+    _complex_log1p = _owned(elementary.log1p)
     sqrt = _unary(np.sqrt)
     sin = _unary(np.sin)
     cos = _unary(np.cos)
-    tanh = _unary(np.tanh)
+    _real_tanh = _unary(np.tanh)
+    _complex_tanh = _owned(elementary.tanh)
     floor = _rounding(np.floor)
     ceil = _rounding(np.ceil)
     round = _rounding(np.rint)
@@ -345,12 +346,18 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     def absolute(self, x: Value) -> Value:
         return self._complex_absolute(x) if x.dtype.kind == "c" else self._real_absolute(x)
 
+    def expm1(self, x: Value) -> Value:
+        return self._complex_expm1(x) if x.dtype.kind == "c" else self._real_expm1(x)
+
+    def tanh(self, x: Value) -> Value:
+        return self._complex_tanh(x) if x.dtype.kind == "c" else self._real_tanh(x)
+
     def log1p(self, x: Value) -> Value:
         return self._complex_log1p(x) if x.dtype.kind == "c" else self._real_log1p(x)
 
     @quiet.quiet
     def erf(self, x: Value) -> Value:
-        return _adapt(memory.owned(erf(x.array).astype(x.array.dtype)), x.dtype)
+        return _adapt(memory.owned(elementary.erf(x.array).astype(x.array.dtype)), x.dtype)
 
     # binary
 
@@ -358,7 +365,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     subtract = _binary(np.subtract)
     multiply = _binary(np.multiply)
     divide = _binary(np.true_divide)
-    floor_divide = _binary(np.floor_divide)
+    _integer_floor_divide = _binary(np.floor_divide)
     remainder = _binary(np.remainder)
     _power = _binary(np.power)
     atan2 = _binary(np.arctan2)
@@ -371,6 +378,12 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     bitwise_right_shift = _binary(np.right_shift)
     equal = _binary(np.equal, FROM_NUMPY[np.dtype(bool)])
     less = _binary(np.less, FROM_NUMPY[np.dtype(bool)])
+
+    @quiet.quiet
+    def floor_divide(self, x: Value, y: Value) -> Value:
+        if x.dtype.is_integer:
+            return self._integer_floor_divide(x, y)
+        return _adapt(memory.owned(np.asarray(elementary.floor_divide(x.array, y.array))), x.dtype)
 
     def power(self, x: Value, y: Value) -> Value:
         if not x.dtype.is_floating and y.array.size and y.array.min() < 0:

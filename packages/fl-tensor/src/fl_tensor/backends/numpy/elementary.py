@@ -1,4 +1,4 @@
-"""Functions that NumPy lacks or has not accurately enough: erf, and log1p of complex numbers."""
+"""Functions that NumPy lacks, or has not accurately enough or not for infinities."""
 
 from __future__ import annotations
 
@@ -52,3 +52,27 @@ def log1p(z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     out.real = np.where(np.maximum(np.abs(x), np.abs(y)) < 0.5, near, far)
     out.imag = np.arctan2(y, 1 + x)
     return out
+
+
+def expm1(z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """exp(z) - 1 of complex numbers. NumPy's has NaNs where a part is infinite."""
+    out = np.where(np.isfinite(z), np.expm1(z), np.exp(z) - 1)
+    out.real += 0.0  # -0 becomes 0
+    return out
+
+
+def tanh(z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """tanh of complex numbers. At real infinities the imaginary part is a zero of the sign of
+    z's, as the array API standard has it; NumPy's has the sign of sin(2 imag z)."""
+    out = np.asarray(np.tanh(z))
+    far = np.isinf(z.real) & np.isfinite(z.imag)
+    out.imag = np.where(far, np.copysign(0.0, z.imag), out.imag)
+    return out
+
+
+def floor_divide(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """floor(x / y) of floating numbers. NumPy takes a remainder first, which infinities have not:
+    inf // 2 is NaN there."""
+    out = np.floor_divide(x, y)
+    infinite = np.isinf(x) | np.isinf(y)
+    return np.where(infinite, np.floor(x / y), out) if infinite.any() else out
