@@ -53,6 +53,7 @@ from fl_tensor.array_api.elementwise import bitwise_xor as bitwise_xor
 from fl_tensor.array_api.elementwise import ceil as ceil
 from fl_tensor.array_api.elementwise import clip as clip
 from fl_tensor.array_api.elementwise import conj as conj
+from fl_tensor.array_api.elementwise import copysign as copysign
 from fl_tensor.array_api.elementwise import cos as cos
 from fl_tensor.array_api.elementwise import cosh as cosh
 from fl_tensor.array_api.elementwise import divide as divide
@@ -74,6 +75,7 @@ from fl_tensor.array_api.elementwise import log as log
 from fl_tensor.array_api.elementwise import log1p as log1p
 from fl_tensor.array_api.elementwise import log2 as log2
 from fl_tensor.array_api.elementwise import log10 as log10
+from fl_tensor.array_api.elementwise import logaddexp as logaddexp
 from fl_tensor.array_api.elementwise import logical_and as logical_and
 from fl_tensor.array_api.elementwise import logical_not as logical_not
 from fl_tensor.array_api.elementwise import logical_or as logical_or
@@ -82,6 +84,7 @@ from fl_tensor.array_api.elementwise import maximum as maximum
 from fl_tensor.array_api.elementwise import minimum as minimum
 from fl_tensor.array_api.elementwise import multiply as multiply
 from fl_tensor.array_api.elementwise import negative as negative
+from fl_tensor.array_api.elementwise import nextafter as nextafter
 from fl_tensor.array_api.elementwise import not_equal as not_equal
 from fl_tensor.array_api.elementwise import positive as positive
 from fl_tensor.array_api.elementwise import pow as pow
@@ -90,6 +93,7 @@ from fl_tensor.array_api.elementwise import reciprocal as reciprocal
 from fl_tensor.array_api.elementwise import remainder as remainder
 from fl_tensor.array_api.elementwise import round as round
 from fl_tensor.array_api.elementwise import sign as sign
+from fl_tensor.array_api.elementwise import signbit as signbit
 from fl_tensor.array_api.elementwise import sin as sin
 from fl_tensor.array_api.elementwise import sinh as sinh
 from fl_tensor.array_api.elementwise import sqrt as sqrt
@@ -97,6 +101,7 @@ from fl_tensor.array_api.elementwise import square as square
 from fl_tensor.array_api.elementwise import subtract as subtract
 from fl_tensor.array_api.elementwise import tan as tan
 from fl_tensor.array_api.elementwise import tanh as tanh
+from fl_tensor.array_api.elementwise import trunc as trunc
 from fl_tensor.array_api.inspection import __array_namespace_info__ as __array_namespace_info__
 from fl_tensor.array_api.linear_algebra import matmul as matmul
 from fl_tensor.array_api.linear_algebra import matrix_transpose as matrix_transpose
@@ -134,9 +139,16 @@ from fl_tensor.array_api.searching import argmax as argmax
 from fl_tensor.array_api.searching import argmin as argmin
 from fl_tensor.array_api.searching import argsort as argsort
 from fl_tensor.array_api.searching import nonzero as nonzero
+from fl_tensor.array_api.searching import searchsorted as searchsorted
 from fl_tensor.array_api.searching import sort as sort
+from fl_tensor.array_api.searching import take as take
 from fl_tensor.array_api.searching import take_along_axis as take_along_axis
 from fl_tensor.array_api.searching import where as where
+from fl_tensor.array_api.sets import isin as isin
+from fl_tensor.array_api.sets import unique_all as unique_all
+from fl_tensor.array_api.sets import unique_counts as unique_counts
+from fl_tensor.array_api.sets import unique_inverse as unique_inverse
+from fl_tensor.array_api.sets import unique_values as unique_values
 from fl_tensor.dtypes import bool as bool
 from fl_tensor.dtypes import complex64 as complex64
 from fl_tensor.dtypes import complex128 as complex128

@@ -69,8 +69,7 @@ def cumulative_sum(
 ) -> Array:
     """Running sum along an axis (needed unless ``x`` has one), after a 0 with
     ``include_initial``; ``dtype`` as in ``sum``."""
-    axis = _only_axis("cumulative_sum", x, axis)
-    return _accumulate(ft.cumulative_sum, x, dtype, axis, include_initial)
+    return _running(ft.cumulative_sum, x, axis, dtype, 0 if include_initial else None)
 
 
 def cumulative_prod(
@@ -82,8 +81,7 @@ def cumulative_prod(
     include_initial: bool = False,
 ) -> Array:
     """Running product; as ``cumulative_sum``, after a 1."""
-    axis = _only_axis("cumulative_prod", x, axis)
-    return _accumulate(ft.cumulative_prod, x, dtype, axis, include_initial)
+    return _running(ft.cumulative_prod, x, axis, dtype, 1 if include_initial else None)
 
 
 def diff(
@@ -112,10 +110,20 @@ def sum_dtype(x: Array) -> DType:
     return dtypes.uint64 if x.dtype.kind == "u" else dtypes.sum_dtype(x.dtype)
 
 
-def _only_axis(name: str, x: Array, axis: int | None) -> int:
+def _running(
+    function: Callable[..., Any],
+    x: Array,
+    axis: int | None,
+    dtype: DType | None,
+    first: int | None,
+) -> Array:
     if axis is None and x.ndim > 1:
-        raise ft.ArgumentError(f"[{name}] x {x.shape}: several axes, so say which")
-    return 0 if axis is None else axis
+        raise ft.ArgumentError(f"[{function.__name__}] x {x.shape}: several axes, so say which")
+    made = _accumulate(function, x, dtype, axis or 0)
+    if first is None:
+        return made
+    start = ft.full_like(ft.sum(made, axis or 0, keepdims=True), first, made.dtype)
+    return ft.concatenate([start, made], axis or 0)
 
 
 def all(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:

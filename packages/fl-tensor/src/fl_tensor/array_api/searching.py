@@ -46,6 +46,21 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
     return ft.argsort(x, axis, descending)
 
 
+def searchsorted(
+    x1: Array, x2: Any, /, *, side: str = "left", sorter: Array | None = None
+) -> Array:
+    """Where ``x2`` belongs in the ascending vector ``x1``, or in ``x1[sorter]``: before equal
+    elements, or after them with ``side="right"``."""
+    return ft.searchsorted(x1, x2, side, sorter)
+
+
+def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
+    """``x`` at integer ``indices`` along an axis, which a vector needs not name."""
+    if axis is None and x.ndim > 1:
+        raise ft.ArgumentError(f"[take] x {x.shape}: several axes, so say which")
+    return ft.take(x, indices, axis or 0)
+
+
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     """``out[..., i, ...] = x[..., indices[..., i, ...], ...]``."""
     return ft.take_along_axis(x, indices, axis)
