@@ -55,7 +55,7 @@ class DerivedOps:
     def atanh(self, x: F) -> Any:
         return elementwise.atanh(self, x)
 
-    def cbrt(self, x: F) -> Any:
+    def cbrt(self, x: S) -> Any:
         return elementwise.cbrt(self, x)
 
     def clip(self, x: Q, low: Q | None = None, high: Q | None = None) -> Any:
@@ -64,7 +64,7 @@ class DerivedOps:
     def cosh(self, x: F) -> Any:
         return elementwise.cosh(self, x)
 
-    def deg2rad(self, x: F) -> Any:
+    def deg2rad(self, x: S) -> Any:
         return elementwise.deg2rad(self, x)
 
     def exp2(self, x: F) -> Any:
@@ -82,13 +82,13 @@ class DerivedOps:
     def log2(self, x: F) -> Any:
         return elementwise.log2(self, x)
 
-    def logaddexp(self, x: F, y: F) -> Any:
+    def logaddexp(self, x: S, y: S) -> Any:
         return elementwise.logaddexp(self, x, y)
 
-    def logit(self, x: F) -> Any:
+    def logit(self, x: S) -> Any:
         return elementwise.logit(self, x)
 
-    def rad2deg(self, x: F) -> Any:
+    def rad2deg(self, x: S) -> Any:
         return elementwise.rad2deg(self, x)
 
     def reciprocal(self, x: F) -> Any:
@@ -126,13 +126,13 @@ class DerivedOps:
     def array_equal(self, x: P, y: P, equal_nan: bool = False) -> Any:
         return floats.array_equal(self, x, y, equal_nan)
 
-    def copysign(self, x: F, y: F) -> Any:
+    def copysign(self, x: S, y: S) -> Any:
         return floats.copysign(self, x, y)
 
-    def fmax(self, x: P, y: P) -> Any:
+    def fmax(self, x: Q, y: Q) -> Any:
         return floats.fmax(self, x, y)
 
-    def fmin(self, x: P, y: P) -> Any:
+    def fmin(self, x: Q, y: Q) -> Any:
         return floats.fmin(self, x, y)
 
     def isclose(
@@ -140,24 +140,24 @@ class DerivedOps:
     ) -> Any:
         return floats.isclose(self, x, y, rtol, atol, equal_nan)
 
-    def isneginf(self, x: A) -> Any:
+    def isneginf(self, x: Q) -> Any:
         return floats.isneginf(self, x)
 
-    def isposinf(self, x: A) -> Any:
+    def isposinf(self, x: Q) -> Any:
         return floats.isposinf(self, x)
 
     def nan_to_num(
-        self, x: A, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+        self, x: Q, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
     ) -> Any:
         return floats.nan_to_num(self, x, nan, posinf, neginf)
 
-    def nextafter(self, x: F, y: F) -> Any:
+    def nextafter(self, x: S, y: S) -> Any:
         return floats.nextafter(self, x, y)
 
-    def signbit(self, x: F) -> Any:
+    def signbit(self, x: S) -> Any:
         return floats.signbit(self, x)
 
-    def trunc(self, x: N) -> Any:
+    def trunc(self, x: R) -> Any:
         return floats.trunc(self, x)
 
     def greater(self, x: Q, y: Q) -> Any:
@@ -335,13 +335,13 @@ class DerivedOps:
     def bincount(self, x: A, length: int, weights: F | None = None) -> Any:
         return search.bincount(self, x, length, weights)
 
-    def histogram(self, x: P, edges: P, weights: F | None = None) -> Any:
+    def histogram(self, x: Q, edges: Q, weights: F | None = None) -> Any:
         return search.histogram(self, x, edges, weights)
 
-    def isin(self, x: P, values: P, invert: bool = False) -> Any:
+    def isin(self, x: Q, values: Q, invert: bool = False) -> Any:
         return search.isin(self, x, values, invert)
 
-    def searchsorted(self, x: P, values: P, side: str = "left") -> Any:
+    def searchsorted(self, x: Q, values: Q, side: str = "left") -> Any:
         return search.searchsorted(self, x, values, side)
 
     def unique(self, x: A, equal_nan: bool = True) -> tuple[Any, Any, Any, Any]:

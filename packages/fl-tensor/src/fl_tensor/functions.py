@@ -405,7 +405,7 @@ def atanh(x: ArrayLike) -> Any:
 
 def cbrt(x: ArrayLike) -> Any:
     """The real cube root, that of a negative number negative."""
-    return unary("cbrt", "F", x)
+    return unary("cbrt", "S", x)
 
 
 def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Any:
@@ -421,7 +421,7 @@ def cosh(x: ArrayLike) -> Any:
 
 def deg2rad(x: ArrayLike) -> Any:
     """Degrees as radians."""
-    return unary("deg2rad", "F", x)
+    return unary("deg2rad", "S", x)
 
 
 def exp2(x: ArrayLike) -> Any:
@@ -453,17 +453,17 @@ def log2(x: ArrayLike) -> Any:
 
 def logaddexp(x: ArrayLike, y: ArrayLike) -> Any:
     """``log(exp(x) + exp(y))`` without overflow: max + log1p(exp(-|x - y|))."""
-    return binary("logaddexp", "F", x, y)
+    return binary("logaddexp", "S", x, y)
 
 
 def logit(x: ArrayLike) -> Any:
     """``log(x / (1 - x))``, the inverse of sigmoid; NaN outside [0, 1]."""
-    return unary("logit", "F", x)
+    return unary("logit", "S", x)
 
 
 def rad2deg(x: ArrayLike) -> Any:
     """Radians as degrees."""
-    return unary("rad2deg", "F", x)
+    return unary("rad2deg", "S", x)
 
 
 def reciprocal(x: ArrayLike) -> Any:
@@ -536,17 +536,17 @@ def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Any:
 
 def copysign(x: ArrayLike, y: ArrayLike) -> Any:
     """The magnitude of ``x`` with the sign of ``y``, that of -0.0 included."""
-    return binary("copysign", "F", x, y)
+    return binary("copysign", "S", x, y)
 
 
 def fmax(x: ArrayLike, y: ArrayLike) -> Any:
     """The larger, or the one that is not NaN."""
-    return binary("fmax", "P", x, y)
+    return binary("fmax", "Q", x, y)
 
 
 def fmin(x: ArrayLike, y: ArrayLike) -> Any:
     """The smaller, or the one that is not NaN."""
-    return binary("fmin", "P", x, y)
+    return binary("fmin", "Q", x, y)
 
 
 def isclose(
@@ -568,12 +568,12 @@ def isclose(
 
 def isneginf(x: ArrayLike) -> Any:
     """True where ``x`` is minus infinity."""
-    return unary("isneginf", "A", x)
+    return unary("isneginf", "Q", x)
 
 
 def isposinf(x: ArrayLike) -> Any:
     """True where ``x`` is plus infinity."""
-    return unary("isposinf", "A", x)
+    return unary("isposinf", "Q", x)
 
 
 def nan_to_num(
@@ -581,24 +581,24 @@ def nan_to_num(
 ) -> Any:
     """``x`` with numbers in place of NaN and infinities, which become the largest and the smallest
     of the dtype unless given."""
-    _x, = operands_of("nan_to_num", "A", x)
+    _x, = operands_of("nan_to_num", "Q", x)
     return run("nan_to_num", _x, raw(_x), float_of("nan_to_num", nan, "nan"), posinf, neginf)
 
 
 def nextafter(x: ArrayLike, y: ArrayLike) -> Any:
     """The number of the dtype next to ``x`` in the direction of ``y``; ``y`` where they are equal.
     Needs subnormal numbers. Rump, Zimmermann, Boldo & Melquiond, 2009."""
-    return binary("nextafter", "F", x, y)
+    return binary("nextafter", "S", x, y)
 
 
 def signbit(x: ArrayLike) -> Any:
     """True where ``x`` is negative, -0.0 included; of NaN nothing is promised."""
-    return unary("signbit", "F", x)
+    return unary("signbit", "S", x)
 
 
 def trunc(x: ArrayLike) -> Any:
     """The integer part, towards zero; integers are returned as they are."""
-    return unary("trunc", "N", x)
+    return unary("trunc", "R", x)
 
 
 def greater(x: ArrayLike, y: ArrayLike) -> Any:
@@ -617,7 +617,7 @@ def isfinite(x: ArrayLike) -> Any:
 
 
 def isinf(x: ArrayLike) -> Any:
-    """True where ``x`` is plus or minus infinity."""
+    """True where ``x``, or a part of it, is plus or minus infinity."""
     return unary("isinf", "A", x)
 
 
@@ -746,7 +746,7 @@ def var(
     keepdims: bool = False,
     correction: float = 0.0,
 ) -> Any:
-    """Mean squared distance from the mean: the sum divided by ``n - correction`` (1 for the
+    """Mean squared distance from the mean, real: the sum divided by ``n - correction`` (1 for the
     unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite."""
     _x, = operands_of("var", "F", x)
     return run(
@@ -912,7 +912,7 @@ def argwhere(x: ArrayLike) -> Any:
 def isin(x: ArrayLike, values: ArrayLike, invert: bool = False) -> Any:
     """Whether each element of ``x`` equals one of ``values`` (any shape), or with ``invert`` none
     of them. NaN equals nothing."""
-    _x, _values = operands_of("isin", "PP", x, values)
+    _x, _values = operands_of("isin", "QQ", x, values)
     return run("isin", _x, raw(_x), raw(_values), invert)
 
 

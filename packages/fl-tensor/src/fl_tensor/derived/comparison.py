@@ -49,7 +49,9 @@ def isnan(ops: Ops, x: A) -> Any:
 
 
 def isinf(ops: Ops, x: A) -> Any:
-    """True where ``x`` is plus or minus infinity."""
+    """True where ``x``, or a part of it, is plus or minus infinity."""
+    if x.dtype.kind == "c":
+        return ops.logical_or(ops.isinf(ops.real(x)), ops.isinf(ops.imag(x)))
     if not x.dtype.is_floating:
         return ops.full(x.shape, False, dtypes.bool, x.device)
     return ops.equal(ops.absolute(x), ops.constant(math.inf, x))
@@ -57,6 +59,8 @@ def isinf(ops: Ops, x: A) -> Any:
 
 def isfinite(ops: Ops, x: A) -> Any:
     """True where ``x`` is neither infinite nor NaN."""
+    if x.dtype.kind == "c":
+        return ops.logical_and(ops.isfinite(ops.real(x)), ops.isfinite(ops.imag(x)))
     if not x.dtype.is_floating:
         return ops.full(x.shape, True, dtypes.bool, x.device)
     return ops.less(ops.absolute(x), ops.constant(math.inf, x))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fl_tensor.derived import complex_plane
+from fl_tensor.derived.precision import in_float32
 from fl_tensor.errors import ArgumentError
 from fl_tensor.roles import F, N, Ops, Q, R, S
 
@@ -49,11 +51,13 @@ def reciprocal(ops: Ops, x: F) -> Any:
     return ops.divide(ops.constant(1.0, x), x)
 
 
+@in_float32
 def rsqrt(ops: Ops, x: F) -> Any:
     """``1 / sqrt(x)``."""
     return ops.divide(ops.constant(1.0, x), ops.sqrt(x))
 
 
+@in_float32
 def hypot(ops: Ops, x: S, y: S) -> Any:
     """``sqrt(x^2 + y^2)`` without overflow of the squares."""
     a, b = ops.absolute(x), ops.absolute(y)
@@ -72,17 +76,20 @@ def exp2(ops: Ops, x: F) -> Any:
     return ops.power(ops.constant(2.0, x), x)
 
 
+@in_float32
 def log2(ops: Ops, x: F) -> Any:
     """Logarithm to base 2."""
     return ops.multiply(ops.log(x), ops.constant(1.0 / math.log(2.0), x))
 
 
+@in_float32
 def log10(ops: Ops, x: F) -> Any:
     """Logarithm to base 10."""
     return ops.multiply(ops.log(x), ops.constant(1.0 / math.log(10.0), x))
 
 
-def cbrt(ops: Ops, x: F) -> Any:
+@in_float32
+def cbrt(ops: Ops, x: S) -> Any:
     """The real cube root, that of a negative number negative."""
     zero, one = ops.constant(0.0, x), ops.constant(1.0, x)
     plain = ops.logical_and(ops.isfinite(x), ops.not_equal(x, zero))
@@ -94,7 +101,8 @@ def cbrt(ops: Ops, x: F) -> Any:
     return ops.where(plain, ops.multiply(ops.sign(x), root), x)
 
 
-def logaddexp(ops: Ops, x: F, y: F) -> Any:
+@in_float32
+def logaddexp(ops: Ops, x: S, y: S) -> Any:
     """``log(exp(x) + exp(y))`` without overflow: max + log1p(exp(-|x - y|))."""
     large = ops.maximum(x, y)
     same = ops.equal(x, y)  # equal infinities have no difference
@@ -103,23 +111,29 @@ def logaddexp(ops: Ops, x: F, y: F) -> Any:
     return ops.add(large, ops.log1p(ops.exp(ops.negative(gap))))
 
 
-def logit(ops: Ops, x: F) -> Any:
+@in_float32
+def logit(ops: Ops, x: S) -> Any:
     """``log(x / (1 - x))``, the inverse of sigmoid; NaN outside [0, 1]."""
     return ops.subtract(ops.log(x), ops.log1p(ops.negative(x)))
 
 
-def deg2rad(ops: Ops, x: F) -> Any:
+@in_float32
+def deg2rad(ops: Ops, x: S) -> Any:
     """Degrees as radians."""
     return ops.multiply(x, ops.constant(math.pi / 180.0, x))
 
 
-def rad2deg(ops: Ops, x: F) -> Any:
+@in_float32
+def rad2deg(ops: Ops, x: S) -> Any:
     """Radians as degrees."""
     return ops.multiply(x, ops.constant(180.0 / math.pi, x))
 
 
+@in_float32
 def tan(ops: Ops, x: F) -> Any:
     """Tangent of radians."""
+    if x.dtype.kind == "c":
+        return complex_plane.tan(ops, x)
     return ops.divide(ops.sin(x), ops.cos(x))
 
 
@@ -129,21 +143,31 @@ def _leg(ops: Ops, x: Any) -> Any:
     return ops.sqrt(ops.multiply(ops.subtract(one, x), ops.add(one, x)))
 
 
+@in_float32
 def asin(ops: Ops, x: F) -> Any:
     """The angle in [-pi/2, pi/2] whose sine is ``x``; NaN outside [-1, 1]."""
+    if x.dtype.kind == "c":
+        return complex_plane.asin(ops, x)
     return ops.atan2(x, _leg(ops, x))
 
 
+@in_float32
 def acos(ops: Ops, x: F) -> Any:
     """The angle in [0, pi] whose cosine is ``x``; NaN outside [-1, 1]."""
+    if x.dtype.kind == "c":
+        return complex_plane.acos(ops, x)
     return ops.atan2(_leg(ops, x), x)
 
 
+@in_float32
 def atan(ops: Ops, x: F) -> Any:
     """The angle in [-pi/2, pi/2] whose tangent is ``x``."""
+    if x.dtype.kind == "c":
+        return complex_plane.atan(ops, x)
     return ops.atan2(x, ops.constant(1.0, x))
 
 
+@in_float32
 def sinh(ops: Ops, x: F) -> Any:
     """Hyperbolic sine, as 2 sinh(x/2) cosh(x/2): exact near 0, no early overflow."""
     half = ops.multiply(x, ops.constant(0.5, x))
@@ -153,6 +177,7 @@ def sinh(ops: Ops, x: F) -> Any:
     return ops.multiply(ops.multiply(twice_sinh, ops.constant(0.5, x)), twice_cosh)
 
 
+@in_float32
 def cosh(ops: Ops, x: F) -> Any:
     """Hyperbolic cosine, as half the square of 2 cosh(x/2), less 1."""
     half = ops.multiply(x, ops.constant(0.5, x))
@@ -167,8 +192,11 @@ def _square_is_all(ops: Ops, x: Any) -> Any:
     return ops.constant(1e8 if x.dtype.itemsize > 2 else 128.0, x)
 
 
+@in_float32
 def asinh(ops: Ops, x: F) -> Any:
     """Inverse of sinh: sign(x) log1p(a + a^2 / (1 + sqrt(a^2 + 1))), a = |x|."""
+    if x.dtype.kind == "c":
+        return complex_plane.asinh(ops, x)
     one = ops.constant(1.0, x)
     a = ops.absolute(x)
     large = _square_is_all(ops, x)
@@ -181,8 +209,11 @@ def asinh(ops: Ops, x: F) -> Any:
     return ops.multiply(ops.sign(x), result)
 
 
+@in_float32
 def acosh(ops: Ops, x: F) -> Any:
     """Inverse of cosh for ``x >= 1``: log1p(t + sqrt(t^2 + 2 t)), t = x - 1; NaN below 1."""
+    if x.dtype.kind == "c":
+        return complex_plane.acosh(ops, x)
     t = ops.subtract(x, ops.constant(1.0, x))
     near = ops.log1p(
         ops.add(t, ops.multiply(ops.sqrt(t), ops.sqrt(ops.add(t, ops.constant(2.0, x)))))
@@ -191,12 +222,16 @@ def acosh(ops: Ops, x: F) -> Any:
     return ops.where(ops.less(_square_is_all(ops, x), x), far, near)
 
 
+@in_float32
 def atanh(ops: Ops, x: F) -> Any:
     """Inverse of tanh on (-1, 1): (log1p(x) - log1p(-x)) / 2."""
+    if x.dtype.kind == "c":
+        return complex_plane.atanh(ops, x)
     difference = ops.subtract(ops.log1p(x), ops.log1p(ops.negative(x)))
     return ops.multiply(difference, ops.constant(0.5, x))
 
 
+@in_float32
 def sigmoid(ops: Ops, x: S) -> Any:
     """``1 / (1 + exp(-x))``, as exp(min(x, 0)) / (1 + exp(-|x|)): no overflow, exact in both
     tails."""
@@ -205,6 +240,7 @@ def sigmoid(ops: Ops, x: S) -> Any:
     return ops.divide(numerator, ops.add(ops.constant(1.0, x), small))
 
 
+@in_float32
 def silu(ops: Ops, x: S) -> Any:
     """``x * sigmoid(x)``, also called swish. Elfwing et al., 2017."""
     return ops.multiply(x, ops.sigmoid(x))
@@ -215,12 +251,14 @@ def relu(ops: Ops, x: R) -> Any:
     return ops.maximum(x, ops.constant(0, x))
 
 
+@in_float32
 def softplus(ops: Ops, x: S) -> Any:
     """``log(1 + exp(x))``, as max(x, 0) + log1p(exp(-|x|))."""
     small = ops.exp(ops.negative(ops.absolute(x)))
     return ops.add(ops.maximum(x, ops.constant(0.0, x)), ops.log1p(small))
 
 
+@in_float32
 def gelu(ops: Ops, x: S, approximate: str = "none") -> Any:
     """x times the normal distribution function at x; ``approximate="tanh"`` for the tanh form.
     Hendrycks & Gimpel, 2016."""

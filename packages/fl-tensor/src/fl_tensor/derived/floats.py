@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from fl_tensor import dtypes
-from fl_tensor.errors import DTypeError
+from fl_tensor.derived.precision import in_float32
 from fl_tensor.limits import finfo
-from fl_tensor.roles import A, F, N, Ops, P
+from fl_tensor.roles import F, Ops, P, Q, R, S
 
 __all__ = [
     "allclose",
@@ -26,14 +26,14 @@ __all__ = [
 ]
 
 
-def trunc(ops: Ops, x: N) -> Any:
+def trunc(ops: Ops, x: R) -> Any:
     """The integer part, towards zero; integers are returned as they are."""
     if not x.dtype.is_floating:
         return x
     return ops.where(ops.less(x, ops.constant(0.0, x)), ops.ceil(x), ops.floor(x))
 
 
-def signbit(ops: Ops, x: F) -> Any:
+def signbit(ops: Ops, x: S) -> Any:
     """True where ``x`` is negative, -0.0 included; of NaN nothing is promised."""
     # 1 / x tells the zeros apart.
     zero, one = ops.constant(0.0, x), ops.constant(1.0, x)
@@ -41,13 +41,13 @@ def signbit(ops: Ops, x: F) -> Any:
     return ops.less(ops.where(flat, ops.divide(one, ops.where(flat, x, one)), x), zero)
 
 
-def copysign(ops: Ops, x: F, y: F) -> Any:
+def copysign(ops: Ops, x: S, y: S) -> Any:
     """The magnitude of ``x`` with the sign of ``y``, that of -0.0 included."""
     magnitude = ops.absolute(x)
     return ops.where(ops.signbit(y), ops.negative(magnitude), magnitude)
 
 
-def nextafter(ops: Ops, x: F, y: F) -> Any:
+def nextafter(ops: Ops, x: S, y: S) -> Any:
     """The number of the dtype next to ``x`` in the direction of ``y``; ``y`` where they are equal.
     Needs subnormal numbers. Rump, Zimmermann, Boldo & Melquiond, 2009."""
     info = finfo(x.dtype)
@@ -78,47 +78,39 @@ def nextafter(ops: Ops, x: F, y: F) -> Any:
     return ops.where(ops.equal(x, y), y, ops.where(missing, ops.add(x, y), beside))
 
 
-def _real(op: str, x: Any) -> None:
-    if x.dtype.kind == "c":
-        raise DTypeError(f"[{op}] x is {x.dtype}: take its real and imaginary parts")
-
-
-def isposinf(ops: Ops, x: A) -> Any:
+def isposinf(ops: Ops, x: Q) -> Any:
     """True where ``x`` is plus infinity."""
-    _real("isposinf", x)
     if not x.dtype.is_floating:
         return ops.full(x.shape, False, dtypes.bool, x.device)
     return ops.equal(x, ops.constant(math.inf, x))
 
 
-def isneginf(ops: Ops, x: A) -> Any:
+def isneginf(ops: Ops, x: Q) -> Any:
     """True where ``x`` is minus infinity."""
-    _real("isneginf", x)
     if not x.dtype.is_floating:
         return ops.full(x.shape, False, dtypes.bool, x.device)
     return ops.equal(x, ops.constant(-math.inf, x))
 
 
-def fmax(ops: Ops, x: P, y: P) -> Any:
+def fmax(ops: Ops, x: Q, y: Q) -> Any:
     """The larger, or the one that is not NaN."""
     return ops.where(ops.isnan(x), y, ops.where(ops.isnan(y), x, ops.maximum(x, y)))
 
 
-def fmin(ops: Ops, x: P, y: P) -> Any:
+def fmin(ops: Ops, x: Q, y: Q) -> Any:
     """The smaller, or the one that is not NaN."""
     return ops.where(ops.isnan(x), y, ops.where(ops.isnan(y), x, ops.minimum(x, y)))
 
 
 def nan_to_num(
     ops: Ops,
-    x: A,
+    x: Q,
     nan: float = 0.0,
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Any:
     """``x`` with numbers in place of NaN and infinities, which become the largest and the smallest
     of the dtype unless given."""
-    _real("nan_to_num", x)
     if not x.dtype.is_floating:
         return x
     info = finfo(x.dtype)
@@ -128,13 +120,15 @@ def nan_to_num(
     return ops.where(ops.isposinf(x), above, ops.where(ops.isneginf(x), below, x))
 
 
+@in_float32
 def isclose(
     ops: Ops, x: F, y: F, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
     """Whether ``|x - y| <= atol + rtol * |y|``; infinities are close to themselves alone, and NaN
     to NaN only with ``equal_nan``."""
-    room = ops.multiply(ops.constant(float(rtol), x), ops.absolute(y))
-    room = ops.add(room, ops.constant(float(atol), x))
+    size = ops.absolute(y)
+    room = ops.multiply(ops.constant(float(rtol), size), size)
+    room = ops.add(room, ops.constant(float(atol), size))
     near = ops.less_equal(ops.absolute(ops.subtract(x, y)), room)
     close = ops.where(ops.isfinite(y), near, ops.equal(x, y))
     if equal_nan:

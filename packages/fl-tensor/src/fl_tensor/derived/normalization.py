@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fl_tensor.derived.precision import in_float32
 from fl_tensor.errors import ShapeError
 from fl_tensor.roles import Axes, Axis, Ops, S, Shape
 
@@ -19,6 +20,7 @@ def _aligned(ops: Ops, name: str, op: str, value: Any, x: Any, axes: Axes) -> An
     return ops.reshape(value, shape)
 
 
+@in_float32
 def layer_norm(
     ops: Ops,
     x: S,
@@ -40,6 +42,7 @@ def layer_norm(
     return y
 
 
+@in_float32
 def batch_norm(
     ops: Ops,
     x: S,

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from fl_tensor.derived.precision import in_float32
 from fl_tensor.errors import ShapeError
 from fl_tensor.roles import F, Ops, R, Scalar, Shape
 
@@ -60,6 +61,7 @@ def max_pool(ops: Ops, x: R, window: Shape, stride: Shape, padding: Padding) -> 
     return y
 
 
+@in_float32
 def avg_pool(
     ops: Ops,
     x: F,

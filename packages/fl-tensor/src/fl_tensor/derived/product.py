@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fl_tensor.derived.precision import in_float32
 from fl_tensor.errors import ShapeError
 from fl_tensor.roles import A, Axis, F, N, Ops
 
@@ -74,6 +75,7 @@ def kron(ops: Ops, x: N, y: N) -> Any:
     return ops.reshape(product, tuple(m * n for m, n in zip(a, b, strict=True)))
 
 
+@in_float32
 def cross(ops: Ops, x: N, y: N, axis: Axis = -1) -> Any:
     """Vector product along ``axis``, which has size 3, of operands of one rank; the other axes
     broadcast."""
@@ -94,6 +96,7 @@ def outer(ops: Ops, x: N, y: N) -> Any:
     return ops.multiply(ops.expand_dims(x, 1), ops.expand_dims(y, 0))
 
 
+@in_float32
 def linear(ops: Ops, x: F, weight: F, bias: F | None = None) -> Any:
     """``x @ weight.T + bias``: x (..., in), weight (out, in), bias (out,) give (..., out)."""
     if len(weight.shape) != 2 or x.shape[-1:] != weight.shape[1:]:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from fl_tensor import dtypes
+from fl_tensor.derived.precision import in_float32
 from fl_tensor.roles import A, Axes, Axis, F, N, Ops, Q, S
 
 __all__ = [
@@ -44,26 +45,37 @@ def _count(x: Any, axis: Axes) -> int:
     return math.prod(x.shape[a] for a in axis)
 
 
+@in_float32
 def mean(ops: Ops, x: F, axis: Axes, keepdims: bool = False) -> Any:
     """Arithmetic mean over axes; NaN over nothing."""
     total = ops.sum(x, axis, keepdims)
     return ops.divide(total, ops.constant(float(_count(x, axis)), x))
 
 
+def _squared_size(ops: Ops, x: Any) -> Any:
+    # |x|^2, real
+    if x.dtype.kind != "c":
+        return ops.multiply(x, x)
+    return ops.add(ops.square(ops.real(x)), ops.square(ops.imag(x)))
+
+
+@in_float32
 def var(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
-    """Mean squared distance from the mean: the sum divided by ``n - correction`` (1 for the
+    """Mean squared distance from the mean, real: the sum divided by ``n - correction`` (1 for the
     unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite."""
     centred = ops.subtract(x, ops.mean(x, axis, True))
-    total = ops.sum(ops.multiply(centred, centred), axis, keepdims)
+    total = ops.sum(_squared_size(ops, centred), axis, keepdims)
     freedom = max(_count(x, axis) - correction, 0.0)
-    return ops.divide(total, ops.constant(float(freedom), x))
+    return ops.divide(total, ops.constant(float(freedom), total))
 
 
+@in_float32
 def std(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
     """The square root of ``var``."""
     return ops.sqrt(ops.var(x, axis, keepdims, correction))
 
 
+@in_float32
 def norm(ops: Ops, x: F, axis: Axes, keepdims: bool = False, ord: float = 2.0) -> Any:
     """Vector norm over axes: (sum |x|^ord)^(1/ord); ``inf`` the largest, ``-inf`` the smallest
     magnitude, 0 the count of non-zeros. Real."""
@@ -90,6 +102,7 @@ def _finite_max(ops: Ops, x: Any, axis: Axes) -> Any:
     return ops.where(ops.isfinite(largest), largest, ops.constant(0.0, x))
 
 
+@in_float32
 def logsumexp(ops: Ops, x: S, axis: Axes, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over axes without overflow; -inf over nothing."""
     if _count(x, axis) == 0:
@@ -102,6 +115,7 @@ def logsumexp(ops: Ops, x: S, axis: Axes, keepdims: bool = False) -> Any:
     return ops.reshape(result, tuple(n for i, n in enumerate(x.shape) if i not in axis))
 
 
+@in_float32
 def softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
     """``exp(x)`` divided by its sum along ``axis``."""
     if x.shape[axis] == 0:
@@ -110,6 +124,7 @@ def softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
     return ops.divide(e, ops.sum(e, (axis,), True))
 
 
+@in_float32
 def log_softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
     """``log(softmax(x))`` along ``axis``, without its underflow."""
     if x.shape[axis] == 0:
@@ -125,6 +140,7 @@ def argmin(ops: Ops, x: Q, axis: Axis, keepdims: bool = False) -> Any:
     return ops.argmax(reverse, axis, keepdims)
 
 
+@in_float32
 def cumulative_prod(ops: Ops, x: N, axis: Axis = -1) -> Any:
     """Inclusive running product; dtype as ``prod``. Hillis & Steele, 1986: log2(n) sweeps."""
     target = dtypes.sum_dtype(x.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
-from fl_tensor.roles import A, F, Ops, P
+from fl_tensor.roles import A, F, Ops
 
 __all__ = ["argwhere", "bincount", "histogram", "isin", "searchsorted", "unique"]
 
@@ -33,7 +33,7 @@ def _ranks(ops: Ops, x: Any) -> Any:
     return ops.scatter(places, order, places, 0, "set")
 
 
-def searchsorted(ops: Ops, x: P, values: P, side: str = "left") -> Any:
+def searchsorted(ops: Ops, x: Q, values: Q, side: str = "left") -> Any:
     """Where ``values`` (any shape) belong in the ascending vector ``x``: int64 i such that
     ``x[:i] < value <= x[i:]``, or ``<= value <`` with ``side="right"``. NaN is the
     largest value."""
@@ -52,7 +52,7 @@ def searchsorted(ops: Ops, x: P, values: P, side: str = "left") -> Any:
     return ops.reshape(ops.subtract(among_all, _ranks(ops, flat)), values.shape)
 
 
-def isin(ops: Ops, x: P, values: P, invert: bool = False) -> Any:
+def isin(ops: Ops, x: Q, values: Q, invert: bool = False) -> Any:
     """Whether each element of ``x`` equals one of ``values`` (any shape), or with ``invert`` none
     of them. NaN equals nothing."""
     count = math.prod(values.shape)
@@ -81,7 +81,7 @@ def bincount(ops: Ops, x: A, length: int, weights: F | None = None) -> Any:
     return ops.scatter(ops.full((length,), 0, ones.dtype, x.device), places, ones, 0, "add")
 
 
-def histogram(ops: Ops, x: P, edges: P, weights: F | None = None) -> Any:
+def histogram(ops: Ops, x: Q, edges: Q, weights: F | None = None) -> Any:
     """How many elements of ``x`` lie in each bin between neighbours of the ascending ``edges``
     (bins + 1,), int64; or the sums of their ``weights``. A bin has its lower edge, the last one
     also its upper. Elements outside and NaN are not counted."""
@@ -97,14 +97,16 @@ def histogram(ops: Ops, x: P, edges: P, weights: F | None = None) -> Any:
 
 def unique(ops: Ops, x: A, equal_nan: bool = True) -> tuple[Any, Any, Any, Any]:
     """The distinct slices of ``x`` (n, ...) along its first axis in ascending order (of several
-    elements the first counts most); where each occurs first; for every slice the number of its
-    equal among the distinct; and how often each occurs. NaNs are equal, or all different."""
+    elements, and of the parts of complex ones, the first counts most); where each occurs first; for
+    every slice the number of its equal among the distinct; and how often each occurs. NaNs are
+    equal, or all different."""
     count, size = x.shape[0], math.prod(x.shape[1:])
     rows = ops.reshape(x, (count, size))
     order = _numbers(ops, count, x)
     for column in reversed(range(size)):
         key = ops.reshape(ops.slice(rows, (0, column), (count, 1), (1, 1)), (count,))
-        order = ops.gather(order, ops.argsort(ops.gather(key, order, 0), 0), 0)
+        for part in [ops.imag(key), ops.real(key)] if x.dtype.kind == "c" else [key]:
+            order = ops.gather(order, ops.argsort(ops.gather(part, order, 0), 0), 0)
     ordered = ops.gather(rows, order, 0)
     rest = max(count - 1, 0)
     before = ops.slice(ordered, (0, 0), (rest, size), (1, 1))

@@ -6,6 +6,7 @@ from fl_tensor import contract
 from fl_tensor.errors import ArgumentError
 from fl_tensor.testing.families import (
     binary,
+    complex_parts,
     contractions,
     creation,
     derived_elementwise,
@@ -31,6 +32,7 @@ FAMILIES = (
     indexing,
     unary,
     binary,
+    complex_parts,
     derived_elementwise,
     reductions,
     contractions,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fl_tensor.dtypes import DType
+from fl_tensor.dtypes import HALF, DType
 from fl_tensor.testing.hostdata import HostArray, round_to
 
 #: What a sample exercises; a test case is an operation, a dtype and one of these.
@@ -106,7 +106,8 @@ class Sample:
 class Tolerance(NamedTuple):
     """``|got - want| <= eps * epsilon(dtype) * max(|want|, scale)``.
 
-    eps        in units of the dtype's epsilon; 0 means equal (NaN equals NaN, -0 equals 0)
+    eps        in units of the dtype's epsilon; 0 means equal (NaN equals NaN, -0 equals 0);
+               at most 1 for float16 and bfloat16, which are computed in float32
     scale      size below which the error is absolute: sums whose terms cancel need it
     signed     zeros must agree in sign too: operations that only move values
     overrides  ``eps`` for some dtypes, by name
@@ -118,6 +119,8 @@ class Tolerance(NamedTuple):
     overrides: Mapping[str, float] = {}
 
     def eps_for(self, dtype: DType) -> float:
+        if dtype in HALF:  # computed in float32 and rounded once, whatever the operation
+            return min(self.eps, 1.0)
         return self.overrides.get(dtype.name, self.eps)
 
 

@@ -71,7 +71,7 @@ def extremes(dtype: DType) -> list[Any]:
     if dtype.kind == "b":
         return [False, True]
     if dtype.kind == "c":
-        return [0j, 1j, -1.0 - 0.5j, 2.0 + 0j]
+        return [0j, *plane(dtype)]
     if dtype.is_integer:
         info = np.iinfo(dtype.name)
         return sorted(
@@ -80,6 +80,15 @@ def extremes(dtype: DType) -> list[Any]:
     largest, tiny = LARGEST[dtype.name], SMALLEST_NORMAL[dtype.name]
     finite = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, largest, -largest, tiny]
     return [*finite, float("inf"), float("-inf"), float("nan")]
+
+
+def plane(dtype: DType) -> list[complex]:
+    """Numbers in every quadrant, on both sides of the branch cuts along the axes, large and small;
+    no zero, pole or branch point."""
+    inner = [complex(x, y) for x in (0.5, -1.5) for y in (0.25, -2.0)]
+    cuts = [complex(x, y) for x in (2.0, -2.0) for y in (0.0, -0.0)]
+    cuts += [complex(y, x) for x, y in ((2.0, 0.0), (2.0, -0.0), (-2.0, 0.0), (-2.0, -0.0))]
+    return [*inner, *cuts, 1e-3 - 1e-3j, -1e-4 + 2e-3j, 3.0 + 4.0j, -20.0 + 30.0j, 1.25j]
 
 
 def relaid(value: Operand, layout: str) -> Operand:

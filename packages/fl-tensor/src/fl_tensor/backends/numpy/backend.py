@@ -119,14 +119,15 @@ def _reduction(ufunc: Any, accumulate: bool) -> Any:
             dtype = sum_dtype(dtype)
             target = _FLOAT32 if dtype in HALF else TO_NUMPY[dtype]
         out = None
-        if a.size * dtype.itemsize >= selection.always_small and dtype not in HALF:
+        wide = target is _FLOAT32 and dtype in HALF
+        if a.size * dtype.itemsize >= selection.always_small and not wide:
             kept = rules.reduction(x, axis, keepdims, dtype).shape
             out = memory.empty(kept, TO_NUMPY[dtype])
         try:
             found: Any = quiet.run(ufunc.reduce, a, axis, target, out, keepdims)
         except RuntimeError:
             found = quiet.waiting(ufunc.reduce, a, axis, target, out, keepdims)
-        if accumulate and dtype in HALF:
+        if wide:
             found = memory.cast(np.asarray(found), TO_NUMPY[dtype])
         return _adapt(found, dtype)
 
@@ -386,7 +387,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         return _adapt(memory.owned(np.asarray(elementary.floor_divide(x.array, y.array))), x.dtype)
 
     def power(self, x: Value, y: Value) -> Value:
-        if not x.dtype.is_floating and y.array.size and y.array.min() < 0:
+        if x.dtype.is_integer and y.array.size and y.array.min() < 0:
             raise ArgumentError(
                 f"[power] an integer power of {y.array.min()}: exponents of integers may not be "
                 f"negative; use floating operands"

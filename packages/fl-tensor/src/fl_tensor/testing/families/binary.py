@@ -24,10 +24,14 @@ from fl_tensor.testing.opcase import (
     operand,
 )
 from fl_tensor.testing.references.exact import integers, scalar
-from fl_tensor.testing.values import Shape, extremes, numbers, relaid
+from fl_tensor.testing.values import Shape, extremes, numbers, plane, relaid
 
 SMOOTH = (PLAIN, ZERO_D, BROADCAST, NON_CONTIGUOUS)
 ORDER = "biuf"
+#: One rounding of real numbers, several of complex ones; their powers go through a logarithm.
+PRODUCT = Tolerance(0, overrides={"complex64": 2, "complex128": 2})
+QUOTIENT = Tolerance(1, overrides={"complex64": 8, "complex128": 8})
+POWER = Tolerance(8, overrides={"complex64": 64, "complex128": 64})
 
 
 def _quotients(dtype: DType) -> Sequence[float]:
@@ -37,7 +41,13 @@ def _quotients(dtype: DType) -> Sequence[float]:
     return [-7.5, -6.0, -2.0, -1.0, 0.5, 2.0, 2.5, 6.0, 7.5]
 
 
-def _powers(dtype: DType) -> Sequence[float]:
+def _poles(dtype: DType) -> Sequence[complex]:
+    return plane(dtype) if dtype.kind == "c" else extremes(dtype)
+
+
+def _powers(dtype: DType) -> Sequence[complex]:
+    if dtype.kind == "c":
+        return [z for z in plane(dtype) if abs(z) < 10]
     if dtype.is_integer:
         return [0, 1, 2, 3, 11]
     return [0.0, 1.0, 2.0, 0.5, 3.0, 4.0, math.nan]
@@ -103,8 +113,15 @@ def _cast_reference(x: HostArray, dtype: DType) -> HostArray:
 CASES = (
     OpCase("add", binary(), integers(np.add), "iufc", grad=SMOOTH),
     OpCase("subtract", binary(), integers(np.subtract), "iufc", grad=SMOOTH),
-    OpCase("multiply", binary(), integers(np.multiply), "iuf", grad=SMOOTH),
-    OpCase("divide", binary("nonzero"), np.divide, tolerance=Tolerance(1), grad=SMOOTH),
+    OpCase("multiply", binary(), integers(np.multiply), "iufc", tolerance=PRODUCT, grad=SMOOTH),
+    OpCase(
+        "divide",
+        binary("nonzero", edges=_poles),
+        np.divide,
+        "fc",
+        tolerance=QUOTIENT,
+        grad=SMOOTH,
+    ),
     OpCase(
         "floor_divide",
         binary("any", "nonzero", edges=_quotients),
@@ -123,8 +140,8 @@ CASES = (
         "power",
         binary("positive", "exponent", edges=_powers),
         integers(np.power),
-        "iuf",
-        tolerance=Tolerance(8),
+        "iufc",
+        tolerance=POWER,
         grad=SMOOTH,
     ),
     OpCase(

@@ -26,10 +26,10 @@ from fl_tensor.testing.references import windows
 from fl_tensor.testing.references.exact import integers
 from fl_tensor.testing.values import Shape, numbers, relaid
 
-NUMBERS = "iuf"
+NUMBERS, REAL = "iufc", "iuf"
 SMOOTH = (PLAIN, BROADCAST, NON_CONTIGUOUS, EDGE)
-#: Long sums of half precision may be accumulated in it.
-SUMMED = Tolerance(8, scale=8.0, overrides={"float16": 64, "bfloat16": 64})
+SUMMED = Tolerance(8, scale=8.0)
+PRODUCT = Tolerance(0, overrides={"complex64": 2, "complex128": 2})
 COMPOSED = Tolerance(16, scale=4.0)
 LAYOUTS = ("permuted", "stepped", "reversed")
 
@@ -226,13 +226,21 @@ CASES = (
         grad=SMOOTH,
     ),
     OpCase("dot", _pairs(_DOTS, ((2, 3), (2, 3))), _dot, NUMBERS, tolerance=SUMMED, grad=SMOOTH),
-    OpCase("outer", _pairs(_OUTERS, ((2,), (3,))), integers(np.outer), NUMBERS, grad=SMOOTH),
-    OpCase("linear", listed(_linear), _linear_reference, tolerance=SUMMED, grad=SMOOTH),
-    OpCase("max_pool", _pools(()), windows.max_pool, NUMBERS, grad=(PLAIN, NON_CONTIGUOUS)),
+    OpCase(
+        "outer",
+        _pairs(_OUTERS, ((2,), (3,))),
+        integers(np.outer),
+        NUMBERS,
+        tolerance=PRODUCT,
+        grad=SMOOTH,
+    ),
+    OpCase("linear", listed(_linear), _linear_reference, "fc", tolerance=SUMMED, grad=SMOOTH),
+    OpCase("max_pool", _pools(()), windows.max_pool, REAL, grad=(PLAIN, NON_CONTIGUOUS)),
     OpCase(
         "avg_pool",
         _pools((True,), (False,)),
         windows.avg_pool,
+        "fc",
         tolerance=SUMMED,
         grad=(PLAIN, NON_CONTIGUOUS),
     ),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 from fl_tensor.testing.builders import binary, listed, unary
 from fl_tensor.testing.hostdata import LARGEST, HostArray
@@ -23,24 +24,35 @@ from fl_tensor.testing.opcase import (
     operand,
 )
 from fl_tensor.testing.references.exact import integers, scalar
-from fl_tensor.testing.values import numbers, relaid
+from fl_tensor.testing.values import extremes, numbers, plane, relaid
 
 SMOOTH = (PLAIN, ZERO_D, BROADCAST, NON_CONTIGUOUS)
-ORDERED = "biuf"
+ORDERED, ANY = "biuf", "biufc"
 NAN, INF = math.nan, math.inf
 #: Compositions of a few primitives: some units in the last place of 1.
 COMPOSED = Tolerance(16, scale=1.0)
 RELATIVE = Tolerance(16)
+SQUARE = Tolerance(0, overrides={"complex64": 2, "complex128": 2})
 
 
-def _at(*values: float) -> Callable[[DType], Sequence[float]]:
-    def edges(dtype: DType) -> Sequence[float]:
+def _at(*values: float) -> Callable[[DType], Sequence[complex]]:
+    def edges(dtype: DType) -> Sequence[complex]:
+        if dtype.kind == "c":
+            return [z for z in plane(dtype) if abs(z) < 10]
         if not dtype.is_integer:
             return values
         whole = [int(v) for v in values if math.isfinite(v) and v == int(v)]
         return [v for v in whole if v >= 0 or dtype.kind == "i"]
 
     return edges
+
+
+def _nonfinite(dtype: DType) -> Sequence[complex]:
+    if dtype.kind != "c":
+        return extremes(dtype)
+    large = LARGEST[dtypes.real_of(dtype).name]
+    parts = (1.0, INF, -INF, NAN, large)
+    return [0j, *(complex(x, y) for x in parts for y in parts)]
 
 
 def _lengths(dtype: DType) -> Sequence[float]:
@@ -101,20 +113,27 @@ def _logic(function: Callable[..., HostArray]) -> Callable[..., HostArray]:
 
 FUNCTIONS = (
     OpCase(
-        "square", unary(edges=_at(0.0, -0.5, 3.0)), integers(lambda x: x * x), "iuf", grad=SMOOTH
+        "square",
+        unary(edges=_at(0.0, -0.5, 3.0)),
+        integers(lambda x: x * x),
+        "iufc",
+        tolerance=SQUARE,
+        grad=SMOOTH,
     ),
     OpCase(
         "reciprocal",
         unary("nonzero", _at(0.0, -0.0, INF, 2.0, NAN)),
         lambda x: 1 / x,
-        tolerance=Tolerance(2),
+        "fc",
+        tolerance=Tolerance(8),
         grad=SMOOTH,
     ),
     OpCase(
         "rsqrt",
         unary("positive", _at(0.0, 4.0, -1.0, INF, NAN)),
         lambda x: 1 / np.sqrt(x),
-        tolerance=Tolerance(4),
+        "fc",
+        tolerance=Tolerance(8),
         grad=SMOOTH,
     ),
     OpCase(
@@ -146,11 +165,19 @@ FUNCTIONS = (
         tolerance=COMPOSED,
         grad=SMOOTH,
     ),
-    OpCase("tan", unary("unit", _at(0.0, 1e-3, INF, NAN)), np.tan, tolerance=COMPOSED, grad=SMOOTH),
+    OpCase(
+        "tan",
+        unary("unit", _at(0.0, 1e-3, INF, NAN)),
+        np.tan,
+        "fc",
+        tolerance=COMPOSED,
+        grad=SMOOTH,
+    ),
     OpCase(
         "asin",
         unary("unit", _at(0.0, 1.0, -1.0, 1e-3, 2.0, NAN)),
         np.arcsin,
+        "fc",
         tolerance=COMPOSED,
         grad=SMOOTH,
     ),
@@ -158,6 +185,7 @@ FUNCTIONS = (
         "acos",
         unary("unit", _at(0.0, 1.0, -1.0, 2.0, NAN)),
         np.arccos,
+        "fc",
         tolerance=COMPOSED,
         grad=SMOOTH,
     ),
@@ -165,6 +193,7 @@ FUNCTIONS = (
         "atan",
         unary(edges=_at(0.0, 1e-3, INF, -INF, NAN)),
         np.arctan,
+        "fc",
         tolerance=COMPOSED,
         grad=SMOOTH,
     ),
@@ -172,6 +201,7 @@ FUNCTIONS = (
         "sinh",
         unary(edges=_at(0.0, 1e-3, -1e-3, 30.0, INF, -INF, NAN)),
         np.sinh,
+        "fc",
         tolerance=Tolerance(32),
         grad=SMOOTH,
     ),
@@ -179,6 +209,7 @@ FUNCTIONS = (
         "cosh",
         unary(edges=_at(0.0, 1e-3, 30.0, -30.0, INF, -INF, NAN)),
         np.cosh,
+        "fc",
         tolerance=Tolerance(32),
         grad=SMOOTH,
     ),
@@ -186,6 +217,7 @@ FUNCTIONS = (
         "asinh",
         unary(edges=_at(0.0, 1e-3, -1e3, INF, -INF, NAN)),
         np.arcsinh,
+        "fc",
         tolerance=RELATIVE,
         grad=SMOOTH,
     ),
@@ -193,6 +225,7 @@ FUNCTIONS = (
         "acosh",
         unary("above_one", _at(1.0, 0.5, 1e3, INF, NAN)),
         np.arccosh,
+        "fc",
         tolerance=RELATIVE,
         grad=SMOOTH,
     ),
@@ -200,6 +233,7 @@ FUNCTIONS = (
         "atanh",
         unary("unit", _at(0.0, 1e-3, 1.0, -1.0, 2.0, NAN)),
         np.arctanh,
+        "fc",
         tolerance=RELATIVE,
         grad=SMOOTH,
     ),
@@ -207,6 +241,7 @@ FUNCTIONS = (
         "log2",
         unary("positive", _at(0.0, 1.0, 8.0, -1.0, INF, NAN)),
         np.log2,
+        "fc",
         tolerance=RELATIVE,
         grad=SMOOTH,
     ),
@@ -214,6 +249,7 @@ FUNCTIONS = (
         "log10",
         unary("positive", _at(0.0, 1.0, 100.0, -1.0, INF, NAN)),
         np.log10,
+        "fc",
         tolerance=RELATIVE,
         grad=SMOOTH,
     ),
@@ -221,6 +257,7 @@ FUNCTIONS = (
         "exp2",
         unary(edges=_at(0.0, 10.0, -10.0, 0.5, INF, -INF, NAN)),
         np.exp2,
+        "fc",
         tolerance=RELATIVE,
         grad=SMOOTH,
     ),
@@ -235,17 +272,17 @@ FUNCTIONS = (
 )
 
 COMPARISONS = (
-    OpCase("not_equal", binary(twin=True), np.not_equal, ORDERED, result="bool"),
+    OpCase("not_equal", binary(twin=True), np.not_equal, ANY, result="bool"),
     OpCase("less_equal", binary(twin=True), np.less_equal, ORDERED, result="bool"),
     OpCase("greater", binary(twin=True), np.greater, ORDERED, result="bool"),
     OpCase("greater_equal", binary(twin=True), np.greater_equal, ORDERED, result="bool"),
-    OpCase("isnan", unary(), np.isnan, ORDERED, result="bool"),
-    OpCase("isinf", unary(), np.isinf, ORDERED, result="bool"),
-    OpCase("isfinite", unary(), np.isfinite, ORDERED, result="bool"),
-    OpCase("logical_not", unary(), _logic(np.logical_not), ORDERED, result="bool"),
-    OpCase("logical_and", binary(), _logic(np.logical_and), ORDERED, result="bool"),
-    OpCase("logical_or", binary(), _logic(np.logical_or), ORDERED, result="bool"),
-    OpCase("logical_xor", binary(), _logic(np.logical_xor), ORDERED, result="bool"),
+    OpCase("isnan", unary(edges=_nonfinite), np.isnan, ANY, result="bool"),
+    OpCase("isinf", unary(edges=_nonfinite), np.isinf, ANY, result="bool"),
+    OpCase("isfinite", unary(edges=_nonfinite), np.isfinite, ANY, result="bool"),
+    OpCase("logical_not", unary(), _logic(np.logical_not), ANY, result="bool"),
+    OpCase("logical_and", binary(), _logic(np.logical_and), ANY, result="bool"),
+    OpCase("logical_or", binary(), _logic(np.logical_or), ANY, result="bool"),
+    OpCase("logical_xor", binary(), _logic(np.logical_xor), ANY, result="bool"),
 )
 
 CASES = FUNCTIONS + COMPARISONS

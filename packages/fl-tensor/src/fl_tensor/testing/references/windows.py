@@ -24,7 +24,7 @@ def conv(
     """Cross-correlation; integers stay exact."""
     x = _framed(_dilated(x, input_dilation), padding, 0)
     w = _dilated(w, kernel_dilation)
-    kind = np.int64 if x.dtype.kind in "iu" else np.float64
+    kind = np.int64 if x.dtype.kind in "iu" else np.result_type(x, np.float64)
     out = np.zeros((x.shape[0], w.shape[0], *_sizes(x.shape[2:], w.shape[2:], stride)), kind)
     per_group, channels = w.shape[0] // groups, w.shape[1]
     for at, starts in _places(x.shape[2:], w.shape[2:], stride):

@@ -1,0 +1,31 @@
+"""Rows of the parts of complex numbers: real, imag, conj."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fl_tensor.dtypes import DType
+from fl_tensor.testing.builders import unary
+from fl_tensor.testing.opcase import EXACT, OpCase
+from fl_tensor.testing.values import plane
+
+CAPABILITY = "complex"
+
+
+def _parts(dtype: DType) -> Sequence[complex]:
+    """Each part keeps what it is beside any other: zeros, infinities and NaN."""
+    values = (0.0, -0.0, 1.0, math.inf, -math.inf, math.nan)
+    return [*plane(dtype), *(complex(x, y) for x in values for y in values)]
+
+
+CASES = tuple(
+    OpCase(name, unary(edges=_parts), reference, "c", result, EXACT, capability=CAPABILITY)
+    for name, reference, result in (
+        ("real", np.real, "real"),
+        ("imag", np.imag, "real"),
+        ("conj", np.conjugate, "same"),
+    )
+)
