@@ -8,7 +8,7 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
-from fl_tensor.roles import A, F, Ops
+from fl_tensor.roles import A, F, Ops, Q
 
 __all__ = ["argwhere", "bincount", "histogram", "isin", "searchsorted", "unique"]
 

@@ -146,9 +146,9 @@ CASES = (
     OpCase("fmax", binary(twin=True), np.fmax, ORDERED, grad=(PLAIN, ZERO_D, BROADCAST)),
     OpCase("fmin", binary(twin=True), np.fmin, ORDERED, grad=(PLAIN, ZERO_D, BROADCAST)),
     OpCase("nan_to_num", listed(_replacements), _nan_to_num, ORDERED, grad=SMOOTH),
-    OpCase("isclose", _close(), _isclose, result="bool"),
-    OpCase("allclose", _close(), lambda *xs: np.all(_isclose(*xs)), result="bool"),
-    OpCase("array_equal", listed(_equal_pairs), _array_equal, ORDERED, result="bool"),
+    OpCase("isclose", _close(), _isclose, "fc", result="bool"),
+    OpCase("allclose", _close(), lambda *xs: np.all(_isclose(*xs)), "fc", result="bool"),
+    OpCase("array_equal", listed(_equal_pairs), _array_equal, ORDERED + "c", result="bool"),
     OpCase(
         "cbrt",
         unary("nonzero", _at(0.0, -0.0, 27.0, -8.0, 1e-4, INF, -INF, NAN)),
