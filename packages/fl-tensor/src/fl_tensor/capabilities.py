@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from fl_tensor.errors import CapabilityError
 from fl_tensor.roles import A, Axis, F
 
+#: A tuple of arrays.
+Several: TypeAlias = Any
 CAPABILITIES = ("complex", "linalg", "fft")
 
 
@@ -64,23 +66,23 @@ class OptionalOps:
         Only that triangle is read. Raises LinAlgError if ``x`` is not positive definite."""
 
     @_optional("linalg")
-    def qr(self, x: F, mode: str = "reduced") -> tuple[A, A]:
+    def qr(self, x: F, mode: str = "reduced") -> Several:
         """Q with orthonormal columns and upper triangular R, ``Q @ R = x`` (..., m, n): Q
         (..., m, k), R (..., k, n), k = min(m, n), or k = m with mode ``"complete"``. Nothing is
         said of the signs on R's diagonal."""
 
     @_optional("linalg")
-    def svd(self, x: F, full_matrices: bool = True) -> tuple[A, A, A]:
+    def svd(self, x: F, full_matrices: bool = True) -> Several:
         """U (..., m, m), singular values (..., k) real and descending, V^H (..., n, n), with k =
         min(m, n); U (..., m, k) and V^H (..., k, n) without ``full_matrices``."""
 
     @_optional("linalg")
-    def eigh(self, x: F) -> tuple[A, A]:
+    def eigh(self, x: F) -> Several:
         """Eigenvalues (..., n), real and ascending, and orthonormal eigenvectors (..., n, n) in
         columns of a Hermitian ``x`` (..., n, n); only its lower triangle is read."""
 
     @_optional("linalg")
-    def eig(self, x: F) -> tuple[A, A]:
+    def eig(self, x: F) -> Several:
         """Eigenvalues (..., n) and eigenvectors (..., n, n) of unit length in columns of ``x``
         (..., n, n), both complex, in no particular order."""
 
@@ -90,7 +92,7 @@ class OptionalOps:
         broadcast. Raises LinAlgError if ``x`` is singular."""
 
     @_optional("linalg")
-    def slogdet(self, x: F) -> tuple[A, A]:
+    def slogdet(self, x: F) -> Several:
         """Sign of the determinant of ``x`` (..., n, n) (complex: a number of magnitude 1; 0 for a
         singular ``x``) and the logarithm of its magnitude (real; -inf), both (...)."""
 
