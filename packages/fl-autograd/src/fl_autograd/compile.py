@@ -114,6 +114,28 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
     return method(op, body, {"rule": rule, "forward": rule.forward})
 
 
+def compile_several(op: Signature, rule: Rule) -> Callable[..., Any]:
+    """The recording method of an operation with several results. Gradients are linear, so each
+    result gets a node of its own, with the same rule told which ``result`` it is; the engine adds
+    them up."""
+    made = inspect.Parameter("made", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [made, made.replace(name="result"), *op.parameters]
+    one = Signature(op.name, parameters, ["made", *op.operands])
+    kept = Rule(op.name, rule.vjps, rule.joint, rule.operands, forward=lambda ops, made, *_: made)
+    passed = ", ".join(["self", "wrap(out, self.base)", "i", *op.names])
+    body = [
+        f"outs = {call(op, None)}",
+        f"return tuple([record({passed}) for i, out in enumerate(outs)])",
+    ]
+    return method(op, body, {"record": compile_rule(one, kept)})
+
+
+def has_several_results(rule: Rule) -> bool:
+    """Whether a rule asks whose gradient it gets."""
+    functions = [*rule.vjps.values(), *([rule.joint] if rule.joint else [])]
+    return any("result" in inspect.signature(f).parameters for f in functions)
+
+
 # ---- what a rule needs ---------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from fl_tensor.dispatch import ops_for
 #: Names that the generated functions use themselves.
 RESERVED = frozenset(
     "self base out v parent node ins rule forward ops g saved needs joint vjp index "
-    "Node Variable enabled missing new ops_for wrap composition".split()
+    "Node Variable enabled missing new ops_for wrap composition record outs".split()
 )
 
 

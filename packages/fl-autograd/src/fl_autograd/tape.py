@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from fl_autograd import compile as compiler
+from fl_autograd.mode import is_grad_enabled
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
+from fl_autograd.source import missing
 from fl_autograd.variable import Variable, attach_tape, variable
 from fl_tensor import contract
 from fl_tensor.derived_ops import DerivedOps
@@ -47,9 +49,12 @@ class Tape(DerivedOps):
         return ops_for(self.base).to_host(x._adapter)
 
     def cast(self, x: Variable, dtype: Any) -> Variable:
-        """As the contract's; only a floating result can need a gradient."""
+        """As the contract's; only a floating result can need a gradient. MissingRuleError where it
+        would pass through complex numbers, which have none."""
         if dtype.is_floating:
             return self._cast(x, dtype)
+        if dtype.kind == "c" and x._node is not None and is_grad_enabled():
+            raise missing("cast", f"x, becoming {dtype},")
         return variable(ops_for(self.base).cast(x._adapter, dtype), self.base, None)
 
     def scatter(
@@ -95,7 +100,9 @@ def _make(name: str) -> Any:
     if name in NON_DIFFERENTIABLE:
         return compiler.compile_untracked(op)
     if name in RULES:
-        return compiler.compile_rule(op, RULES[name])
+        several = compiler.has_several_results(RULES[name])
+        compiled = compiler.compile_several if several else compiler.compile_rule
+        return compiled(op, RULES[name])
     if spec.kind == "derived":
         return compiler.compile_composition(op, getattr(DerivedOps, name))
     return compiler.compile_missing(op)

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from fl_autograd.rules import contractions, elementwise, fused, pooling, reductions, shapes
+from fl_autograd.rules import (
+    contractions,
+    elementwise,
+    fused,
+    linalg,
+    pooling,
+    reductions,
+    shapes,
+)
 from fl_autograd.rules.table import NON_DIFFERENTIABLE, RULES, Rule, rule
 
 __all__ = [
@@ -12,6 +20,7 @@ __all__ = [
     "contractions",
     "elementwise",
     "fused",
+    "linalg",
     "pooling",
     "reductions",
     "rule",

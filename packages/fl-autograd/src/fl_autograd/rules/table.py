@@ -11,6 +11,7 @@ backward pass:
     x_shape, x_dtype its shape and dtype (kept instead of the value)
     axis, ...        any argument of the operation that is not an array
     index, xs_shapes for an operand that is a sequence ``xs``: which element, and all their shapes
+    result           for an operation with several results: whose gradient ``g`` is, 0, 1, ...
 
     rule("multiply", x=lambda ops, g, y: ops.multiply(g, y), y=lambda ops, g, x: ops.multiply(g, x))
 
@@ -73,7 +74,7 @@ NON_DIFFERENTIABLE: frozenset[str] = frozenset(
     # piecewise constant
     "floor ceil round trunc sign floor_divide nextafter "
     # indices and counts
-    "argmax argmin argsort nonzero argwhere count_nonzero searchsorted "
+    "argmax argmin argsort nonzero argwhere count_nonzero searchsorted matrix_rank "
     # truth values
     "equal less not_equal less_equal greater greater_equal isnan isinf isfinite any all "
     "logical_not logical_and logical_or logical_xor isin signbit isposinf isneginf isclose "

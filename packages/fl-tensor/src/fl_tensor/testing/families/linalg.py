@@ -63,6 +63,7 @@ RECTANGULAR: tuple[tuple[str, Shape], ...] = (
 )
 #: Norms are sums and maxima: of what has elements.
 NOT_EMPTY = (*(r for r in RECTANGULAR if r[0] != EMPTY), (EMPTY, (0, 2, 3)))
+SMOOTH = (PLAIN, NON_CONTIGUOUS)
 LAYOUTS = ("permuted", "stepped", "reversed")
 Make = Callable[[DType, np.random.Generator, Shape], Operand]
 
@@ -122,6 +123,19 @@ def _matrices(
                     yield Sample(NON_CONTIGUOUS, (x, *extra))
             for matrix in edges(dtype):
                 yield Sample(EDGE, (operand(matrix, dtype), *extra))
+
+    return listed(samples)
+
+
+def _first_and_rest(first: Samples, rest: Samples) -> Samples:
+    """All samples of ``first``, and under "edge" the plain ones of ``rest``, of whose results some
+    part is arbitrary and has no gradient."""
+
+    def samples(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from first(dtype, rng)
+        for sample in rest(dtype, rng):
+            label = EDGE if sample.label in (PLAIN, NON_CONTIGUOUS) else sample.label
+            yield Sample(label, sample.args)
 
     return listed(samples)
 
@@ -328,22 +342,31 @@ CASES = (
         _one_triangle(_positive, (), (True,)),
         lambda x, upper=False: np.linalg.cholesky(x, upper=upper),
         FACTORS,
+        grad=(*SMOOTH, EDGE),
     ),
     _row(
         "qr",
-        _matrices(_any, RECTANGULAR, (), ("complete",), edges=_deficient),
+        _first_and_rest(
+            _matrices(_any, RECTANGULAR, edges=_deficient),
+            _matrices(_any, RECTANGULAR, ("complete",), edges=_deficient),
+        ),
         lambda x, mode="reduced": np.linalg.qr(x, mode),
         FACTORS,
         result=("same", "same"),
         canonical=_qr_form,
+        grad=SMOOTH,
     ),
     _row(
         "svd",
-        _matrices(_any, RECTANGULAR, (), (False,), edges=_deficient),
+        _first_and_rest(
+            _matrices(_any, RECTANGULAR, (False,), edges=_deficient),
+            _matrices(_any, RECTANGULAR, edges=_deficient),
+        ),
         np.linalg.svd,
         FACTORS,
         result=("same", "real", "same"),
         canonical=_svd_form,
+        grad=SMOOTH,
     ),
     _row(
         "svdvals",
@@ -351,6 +374,7 @@ CASES = (
         lambda x: np.linalg.svd(x, compute_uv=False),
         FACTORS,
         result="real",
+        grad=SMOOTH,
     ),
     _row(
         "eigh",
@@ -359,8 +383,16 @@ CASES = (
         FACTORS,
         result=("real", "same"),
         canonical=_eigh_form,
+        grad=(*SMOOTH, EDGE),
     ),
-    _row("eigvalsh", _one_triangle(_hermitian), np.linalg.eigvalsh, FACTORS, result="real"),
+    _row(
+        "eigvalsh",
+        _one_triangle(_hermitian),
+        np.linalg.eigvalsh,
+        FACTORS,
+        result="real",
+        grad=(*SMOOTH, EDGE),
+    ),
     _row(
         "eig",
         _matrices(_any, SQUARE, edges=_special_eigenvalues),
@@ -377,17 +409,26 @@ CASES = (
         result="complex",
         canonical=_eigvals_form,
     ),
-    _row("solve", _pairs(_SOLVES, _dominant, ((3, 3), (3, 3))), np.linalg.solve, SOLUTIONS),
-    _row("inv", _matrices(_dominant, SQUARE), np.linalg.inv, SOLUTIONS),
-    _row("pinv", _with_tolerances(), _pinv, SOLUTIONS),
-    _row("lstsq", listed(_least_squares), _lstsq, FACTORS),
-    _row("det", _matrices(_dominant, SQUARE, edges=_singular), np.linalg.det, SOLUTIONS),
+    _row(
+        "solve",
+        _pairs(_SOLVES, _dominant, ((3, 3), (3, 3))),
+        np.linalg.solve,
+        SOLUTIONS,
+        grad=(*SMOOTH, BROADCAST),
+    ),
+    _row("inv", _matrices(_dominant, SQUARE), np.linalg.inv, SOLUTIONS, grad=SMOOTH),
+    _row("pinv", _with_tolerances(), _pinv, SOLUTIONS, grad=SMOOTH),
+    _row("lstsq", listed(_least_squares), _lstsq, FACTORS, grad=SMOOTH),
+    _row(
+        "det", _matrices(_dominant, SQUARE, edges=_singular), np.linalg.det, SOLUTIONS, grad=SMOOTH
+    ),
     _row(
         "slogdet",
         _matrices(_dominant, SQUARE, edges=_singular),
         np.linalg.slogdet,
         SOLUTIONS,
         result=("same", "real"),
+        grad=SMOOTH,
     ),
     _row("matrix_rank", _with_tolerances(), _rank, EXACT, result="int64"),
     OpCase(
@@ -397,6 +438,7 @@ CASES = (
         "iufc",
         tolerance=Tolerance(128, scale=8.0),
         capability="linalg",
+        grad=SMOOTH,
     ),
     _row(
         "matrix_norm",
@@ -404,5 +446,6 @@ CASES = (
         _matrix_norm,
         FACTORS,
         result="real",
+        grad=SMOOTH,
     ),
 )
