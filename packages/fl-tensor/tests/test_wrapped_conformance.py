@@ -7,4 +7,10 @@ from fl_tensor.testing import TensorBackendSuite
 
 
 class TestWrapped(TensorBackendSuite):
+    """NaN and infinities are what some samples are about: ``check`` looks at all else."""
+
     backend = ft.wrapped("numpy", ft.count(), ft.check(nan=False, inf=False), ft.profile())
+
+
+class TestShapesOnly(TensorBackendSuite):
+    backend = ft.wrapped("null", ft.trace(whole=True), ft.check(), ft.count())
