@@ -53,6 +53,7 @@ IMPLEMENTATIONS = [
     ("memory", "system"),
     ("memory", "caching"),
     ("tensor", "numpy"),
+    ("tensor", "numpy --under=profile,check,count,trace"),
     ("tensor", "null"),
     ("dist", "local"),
     ("dist", "threads"),
@@ -213,12 +214,12 @@ def tests(session: nox.Session, package: str) -> None:
 @nox.session(**shared)
 @nox.parametrize(
     "kind,implementation",
-    [nox.param(k, i, id=f"{k}-{i}", tags=[f"fl-{k}"]) for k, i in IMPLEMENTATIONS],
+    [nox.param(k, i, id=f"{k}-{i}".replace(" --under=", "-under-"), tags=[f"fl-{k}"]) for k, i in IMPLEMENTATIONS],
 )
 def conformance(session: nox.Session, kind: str, implementation: str) -> None:
     """The kit that third parties run, on one of our implementations."""
     module = f"fl_{kind}.testing"
-    in_workshop(session, "python", "-m", module, implementation, *session.posargs)
+    in_workshop(session, "python", "-m", module, *implementation.split(), *session.posargs)
 
 
 @nox.session(**shared)

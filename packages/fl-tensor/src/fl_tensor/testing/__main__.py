@@ -1,4 +1,5 @@
-"""``python -m fl_tensor.testing NAME [--report FILE] [-k EXPR]``: the suite without a test file.
+"""``python -m fl_tensor.testing NAME [--report FILE] [-k EXPR] [--under WRAPPERS]``: the suite
+without a test file, with wrappers in front of the backend (``profile,check,count,trace``) if asked.
 
 The exit status is 0 when every test passed, 1 when some failed, 2 for an unknown backend.
 """
@@ -6,12 +7,14 @@ The exit status is 0 when every test passed, 1 when some failed, 2 for an unknow
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 from fl_memory.testing.command import run
 from fl_tensor.dispatch import REGISTRY
+from fl_tensor.errors import FlError
 
 
 def main(arguments: list[str] | None = None, prog: str = "python -m fl_tensor.testing") -> int:
@@ -19,13 +22,27 @@ def main(arguments: list[str] | None = None, prog: str = "python -m fl_tensor.te
     if find_spec("pytest") is None:
         print("the conformance kit needs pytest: install fl-tensor[testing]", file=sys.stderr)
         return 2
-    status = run(
-        arguments,
-        registry=REGISTRY,
-        suite="fl_tensor.testing:TensorBackendSuite",
-        attribute="backend",
-        prog=prog,
-    )
+    from fl_tensor.testing import under
+
+    wrappers = argparse.ArgumentParser(add_help=False)
+    wrappers.add_argument("--under", default="")
+    asked, arguments = wrappers.parse_known_args(arguments)
+    try:
+        under.layers(asked.under)
+    except FlError as error:
+        print(error, file=sys.stderr)
+        return 2
+    os.environ[under.ENVIRONMENT] = asked.under  # the tests run in a process of their own
+    try:
+        status = run(
+            arguments,
+            registry=REGISTRY,
+            suite="fl_tensor.testing:TensorBackendSuite",
+            attribute="backend",
+            prog=prog,
+        )
+    finally:
+        del os.environ[under.ENVIRONMENT]
     reader = argparse.ArgumentParser(add_help=False)
     reader.add_argument("name")
     reader.add_argument("--report", type=Path)

@@ -12,6 +12,7 @@ from fl_tensor.backend import TensorBackend
 from fl_tensor.errors import ArgumentError
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.opcase import OpCase
+from fl_tensor.testing.under import placed
 
 
 def resolve(given: Any) -> TensorBackend:
@@ -37,7 +38,7 @@ class _Resolved:
 
     def __get__(self, instance: object, owner: Any) -> Any:
         if "_made" not in vars(owner):
-            owner._made = None if owner.backend is None else resolve(owner.backend)
+            owner._made = None if owner.backend is None else placed(resolve(owner.backend))
         return owner._made
 
 
