@@ -214,7 +214,10 @@ def tests(session: nox.Session, package: str) -> None:
 @nox.session(**shared)
 @nox.parametrize(
     "kind,implementation",
-    [nox.param(k, i, id=f"{k}-{i}".replace(" --under=", "-under-"), tags=[f"fl-{k}"]) for k, i in IMPLEMENTATIONS],
+    [
+        nox.param(k, i, id=f"{k}-{i}".replace(" --under=", "-under-"), tags=[f"fl-{k}"])
+        for k, i in IMPLEMENTATIONS
+    ],
 )
 def conformance(session: nox.Session, kind: str, implementation: str) -> None:
     """The kit that third parties run, on one of our implementations."""

@@ -1,4 +1,4 @@
-"""The kit with wrappers in front of the backend: they are backends, too, and must keep the contract.
+"""The kit with wrappers in front of the backend: they must keep the contract, too.
 
     python -m fl_tensor.testing acme --under profile,check,count,trace
 
