@@ -15,8 +15,7 @@ from fl_tensor.tensor import Tensor
 
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]`` as a value. Raises what ``places.parse`` raises."""
-    mask = whole_mask("getitem", x, index)
-    if mask is not None:
+    if isinstance(index, Array) and (mask := whole_mask("getitem", x, index)) is not None:
         flat, (places,) = special.reshape(x, (-1,)), special.nonzero(special.reshape(mask, (-1,)))
         return frontend.run("gather", flat, flat._raw, _raw_index(x, places), 0)
     place = parse("getitem", x, index)
@@ -24,15 +23,16 @@ def getitem(x: Any, index: Any) -> Any:
         rows = special.reshape(x, _rows_shape(x, place))
         places = _row_numbers("getitem", x, place)
         return frontend.run("gather", rows, rows._raw, _raw_index(x, places), 0)
+    box, ops, shape = x._raw, x._ops(), place.shape
     if not place.whole:
-        x = frontend.run("slice", x, x._raw, place.starts, place.sizes, place.steps)
-    if (shape := place.shape) != x.shape:
-        x = frontend.run("reshape", x, x._raw, shape)
-    elif place.whole and not place.arrays:
-        x = frontend.same_value(x)
+        box = ops.slice(box, place.starts, place.sizes, place.steps)
+    elif not place.arrays and shape == x.shape:
+        return frontend.same_value(x)
+    if box.shape != shape:
+        box = ops.reshape(box, shape)
     for axis, indices in place.arrays.items():
-        x = frontend.run("gather", x, x._raw, _raw_index(x, indices), axis)
-    return x
+        box = ops.gather(box, _raw_index(x, indices), axis)
+    return x._wrap(box)
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:

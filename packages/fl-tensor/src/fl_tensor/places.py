@@ -33,7 +33,8 @@ class Place(NamedTuple):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the box."""
-        return tuple(1 if a is None else self.sizes[a] for a in self.axes)
+        sizes = self.sizes
+        return tuple([1 if a is None else sizes[a] for a in self.axes])
 
 
 class _Pick(NamedTuple):
@@ -57,7 +58,6 @@ def parse(op: str, x: Any, index: Any) -> Place:
             break
     shape = x.shape
     rank = len(shape)
-    named = _count_named(op, items, shape)
     starts, sizes, steps = [0] * rank, list(shape), [1] * rank
     axes: list[int | None] = []
     arrays: dict[int, Any] = {}
@@ -66,36 +66,44 @@ def parse(op: str, x: Any, index: Any) -> Place:
     axis = 0
     for i, item in enumerate(items):
         kind = type(item)
-        if kind is int:
-            size = shape[axis]
-            if not -size <= item < size:
-                raise _out_of_range(op, shape, item, axis)
-            starts[axis] = item + size if item < 0 else item
-            sizes[axis] = 1
-            whole = whole and size == 1
+        if item is None:
+            axes.append(None)
+        elif kind is _Pick and item.new:
             picks.append((i, len(axes)))
-            axis += 1
-        elif kind is slice:
-            starts[axis], sizes[axis], steps[axis] = _bounds(op, item, shape[axis])
-            whole = whole and sizes[axis] == shape[axis] and steps[axis] == 1
-            axes.append(axis)
-            axis += 1
-        elif item is None:
+            arrays[len(axes)] = item.indices
             axes.append(None)
         elif item is Ellipsis:
-            rest = axis + rank - named
+            rest = axis + _unnamed(op, shape, items)
             axes.extend(range(axis, rest))
             axis = rest
+        elif axis >= rank:
+            _unnamed(op, shape, items)  # raises
         else:
-            picks.append((i, len(axes)))
-            arrays[len(axes)] = _checked(op, shape, item, axis)
-            axes.append(None if item.new else axis)
-            axis += not item.new
-    axes.extend(range(axis, rank))
+            size = shape[axis]
+            if kind is int:
+                if not -size <= item < size:
+                    raise IndexingError(
+                        f"[{op}] x {shape}: index {item} is out of range for axis {axis} of {size}"
+                    )
+                starts[axis] = item + size if item < 0 else item
+                sizes[axis] = 1
+                whole = whole and size == 1
+                picks.append((i, len(axes)))
+            elif kind is slice:
+                start, count, step = _bounds(op, item, size)
+                if count != size or step != 1:
+                    starts[axis], sizes[axis], steps[axis] = start, count, step
+                    whole = False
+                axes.append(axis)
+            else:
+                picks.append((i, len(axes)))
+                arrays[len(axes)] = _checked(op, shape, item, axis)
+                axes.append(axis)
+            axis += 1
+    if axis < rank:
+        axes.extend(range(axis, rank))
     at = 0
-    if (
-        arrays and picks[-1][0] - picks[0][0] == len(picks) - 1
-    ):  # side by side; even '...' parts them
+    if arrays and picks[-1][0] - picks[0][0] == len(picks) - 1:  # side by side; even '...' parts them
         at = picks[0][1]
     return Place(tuple(starts), tuple(sizes), tuple(steps), tuple(axes), arrays, at, whole)
 
@@ -108,7 +116,8 @@ def whole_mask(op: str, x: Any, index: Any) -> Any:
     return None
 
 
-def _count_named(op: str, items: Sequence[Any], shape: tuple[int, ...]) -> int:
+def _unnamed(op: str, shape: tuple[int, ...], items: Sequence[Any]) -> int:
+    """How many axes an ellipsis stands for."""
     named = dots = 0
     for item in items:
         if item is Ellipsis:
@@ -119,13 +128,7 @@ def _count_named(op: str, items: Sequence[Any], shape: tuple[int, ...]) -> int:
         raise IndexingError(f"[{op}] x {shape}: an index may have one ellipsis ('...') only")
     if named > len(shape):
         raise IndexingError(f"[{op}] x {shape}: {named} indices for {len(shape)} axes")
-    return named
-
-
-def _out_of_range(op: str, shape: tuple[int, ...], item: int, axis: int) -> IndexingError:
-    return IndexingError(
-        f"[{op}] x {shape}: index {item} is out of range for axis {axis} of {shape[axis]}"
-    )
+    return len(shape) - named
 
 
 def _bounds(op: str, item: slice, size: int) -> tuple[int, int, int]:
@@ -140,8 +143,6 @@ def _bounds(op: str, item: slice, size: int) -> tuple[int, int, int]:
 
 
 def _checked(op: str, shape: tuple[int, ...], item: _Pick, axis: int) -> Any:
-    if item.new:
-        return item.indices
     if item.size is None:
         return special.in_range(op, item.indices, shape[axis], axis, shape)
     if item.size != shape[axis]:

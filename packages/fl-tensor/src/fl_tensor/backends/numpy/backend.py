@@ -190,7 +190,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     # shape
 
     def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
-        if x.array.flags.c_contiguous:
+        if x.array.flags.c_contiguous or _differ_in_ones(x.array.shape, shape):
             return NumpyAdapter(x.array.reshape(shape), x.dtype)
         out = memory.empty(x.shape, x.array.dtype)
         np.copyto(out, x.array)
@@ -227,8 +227,10 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        rules.slice(x, starts, sizes, steps)
-        return _adapt(x.array[_places(starts, sizes, steps)], x.dtype)
+        found = x.array[_places(starts, sizes, steps)]
+        if found.shape != sizes or (starts and min(starts) < 0):
+            rules.slice(x, starts, sizes, steps)  # says what is out of range
+        return _adapt(found, x.dtype)
 
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
         out = memory.empty(rules.gather(x, indices, axis).shape, x.array.dtype)
@@ -450,8 +452,13 @@ def _copy(array: Array) -> Array:
 
 def _places(starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
     places = []
-    for start, size, step in zip(starts, sizes, steps, strict=True):
+    for start, size, step in zip(starts, sizes, steps):
         stop = start + size * step
         # Going down to element 0 has no integer stop: -1 would count from the end.
         places.append(slice(start, None if stop < 0 else stop, step))
     return tuple(places)
+
+
+def _differ_in_ones(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+    # Then NumPy's reshape is a view of any strides; else it may be a copy, which is made in a block.
+    return [n for n in x if n != 1] == [n for n in y if n != 1]
