@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import fl_tensor.functions as functions
+import fl_tensor.indexing as indexing
 from fl_tensor import arguments, frontend, special
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
@@ -315,8 +316,6 @@ class Array:
         return functions.greater_equal(self, other)
 
     def __getitem__(self, index: Any) -> Any:
-        from fl_tensor import indexing
-
         return indexing.getitem(self, index)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fl_tensor import arguments, dtypes, frontend, functions, rules, special
-from fl_tensor.array import Array
-from fl_tensor.creation import full
+import fl_tensor.array as array
+from fl_tensor import arguments, dtypes, frontend, rules, special
 from fl_tensor.errors import DTypeError, IndexingError, ShapeError
 from fl_tensor.places import Place, parse, whole_mask
-from fl_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from fl_tensor.tensor import Tensor
 
 
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]`` as a value. Raises what ``places.parse`` raises."""
-    if isinstance(index, Array) and (mask := whole_mask("getitem", x, index)) is not None:
-        flat, (places,) = special.reshape(x, (-1,)), special.nonzero(special.reshape(mask, (-1,)))
-        return frontend.run("gather", flat, flat._raw, _raw_index(x, places), 0)
+    if isinstance(index, array.Array) and (mask := whole_mask("getitem", x, index)) is not None:
+        rows, places = special.reshape(x, (-1,)), _true_places(mask)
+        return frontend.run("gather", rows, rows._raw, _raw_index(x, places), 0)
     place = parse("getitem", x, index)
     if len(place.arrays) > 1 or (place.arrays and place.at not in place.arrays):
         rows = special.reshape(x, _rows_shape(x, place))
@@ -38,63 +39,41 @@ def getitem(x: Any, index: Any) -> Any:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """``x[index] = value``: the handle ``x`` gets a new value, in its storage if nobody else sees
     it. Raises ShapeError for a value that does not broadcast, and what ``places.parse`` raises."""
-    mask = whole_mask("setitem", x, index)
-    place = parse("setitem", x, index) if mask is None else None
-    value = frontend.cast(_operand(x, value), x.dtype)
-    if mask is not None and value.size == 1:
-        x._adapter = special.where(mask, special.reshape(value, ()), x)._adapter
+    if isinstance(index, array.Array) and (mask := whole_mask("setitem", x, index)) is not None:
+        value = _operand(x, value)
+        if value.size == 1:
+            x._adapter = special.where(mask, special.reshape(value, ()), x)._adapter
+        else:
+            _write_rows(x, (x.size,), 0, _true_places(mask), value)
         return
-    if place is None:
-        place = parse("setitem", x, index)
+    place = parse("setitem", x, index)
+    value = _operand(x, value)
     if not place.arrays:
-        value = special.reshape(_fit(value, place.shape, x), place.sizes)
-        _write_box(x, place, value._raw)
+        _write_box(x, place, value)
     elif place.whole and len(place.arrays) == 1 and place.axes == tuple(range(x.ndim)):
         ((axis, indices),) = place.arrays.items()
-        value = _fit(value, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x)
-        _write_rows(x, x.shape, axis, indices._raw, value._raw)
+        _write_rows(x, x.shape, axis, indices, value)
     else:
-        indices, rows = _row_numbers("setitem", x, place), _rows_shape(x, place)
-        value = _fit(value, (*indices.shape, *rows[1:]), x)
-        if value.size:
-            _write_rows(x, rows, 0, indices._raw, value._raw)
+        _write_rows(x, _rows_shape(x, place), 0, _row_numbers("setitem", x, place), value)
 
 
-# The handle lets go of its value while that is written to: the backend then sees that nobody else
-# holds it, and writes in place. ``value`` may be that of x itself.
+def _true_places(mask: Tensor) -> Tensor:
+    (places,) = special.nonzero(special.reshape(mask, (-1,)))
+    return places
 
 
-def _write_box(x: Tensor, place: Place, value: Any) -> None:
-    adapter, x._adapter = x._raw, None  # type: ignore[assignment]
-    try:
-        adapter = x._ops().slice_update(adapter, place.starts, place.steps, value, donate=True)
-    finally:
-        x._adapter = adapter
-
-
-def _write_rows(x: Tensor, rows: tuple[int, ...], axis: int, indices: Any, value: Any) -> None:
-    ops, shape = x._ops(), x.shape
-    adapter, x._adapter = x._raw, None  # type: ignore[assignment]
-    try:
-        if rows != shape:
-            adapter = ops.reshape(adapter, rows)
-        adapter = ops.scatter(adapter, indices, value, axis, "set", donate=True)
-    finally:
-        x._adapter = adapter if rows == shape else ops.reshape(adapter, shape)
-
-
-def _operand(x: Tensor, value: Any) -> Any:
+def _operand(x: Tensor, value: Any) -> Tensor:
     if isinstance(value, arguments.SCALARS):
         return x._constant(arguments.scalar("setitem", value, x.dtype), x.dtype)
-    if isinstance(value, Array) and value._priority > x._priority:
+    if isinstance(value, array.Array) and value._priority > x._priority:
         raise DTypeError(
             f"[setitem] x is a {type(x).__name__} and cannot hold a {type(value).__name__}: assign "
             f"its value as a {type(x).__name__}"
         )
-    return frontend.operands_of("setitem", "AA", x, value)[1]
+    return frontend.cast(frontend.operands_of("setitem", "AA", x, value)[1], x.dtype)
 
 
-def _fit(value: Any, shape: tuple[int, ...], x: Tensor) -> Any:
+def _fit(x: Tensor, value: Tensor, shape: tuple[int, ...]) -> Tensor:
     if value.shape == shape:
         return value
     # NumPy lets extra leading axes of size 1 pass in an assignment.
@@ -109,6 +88,38 @@ def _fit(value: Any, shape: tuple[int, ...], x: Tensor) -> Any:
     if not fits:
         raise ShapeError(f"[setitem] x {x.shape}: value {given} does not fit {shape}")
     return frontend.run("broadcast_to", value, value._raw, shape)
+
+
+# The handle lets go of its value while that is written to: the backend then sees that nobody else
+# holds it, and writes in place. What is written may be the value of x itself.
+
+
+def _write_box(x: Tensor, place: Place, value: Tensor) -> None:
+    ops, sizes = x._ops(), place.sizes
+    value = _fit(x, value, sizes if not value.shape else place.shape)
+    updates = value._raw if value.shape == sizes else ops.reshape(value._raw, sizes)
+    adapter, x._adapter = x._raw, None  # type: ignore[assignment]
+    try:
+        adapter = ops.slice_update(adapter, place.starts, place.steps, updates, donate=True)
+    finally:
+        x._adapter = adapter
+
+
+def _write_rows(
+    x: Tensor, rows: tuple[int, ...], axis: int, indices: Tensor, value: Tensor
+) -> None:
+    # Along ``axis`` of x, seen in the shape ``rows``.
+    ops, shape = x._ops(), x.shape
+    updates = _fit(x, value, (*rows[:axis], *indices.shape, *rows[axis + 1 :]))._raw
+    if 0 in updates.shape:
+        return
+    adapter, x._adapter = x._raw, None  # type: ignore[assignment]
+    try:
+        if rows != shape:
+            adapter = ops.reshape(adapter, rows)
+        adapter = ops.scatter(adapter, indices._raw, updates, axis, "set", donate=True)
+    finally:
+        x._adapter = adapter if rows == shape else ops.reshape(adapter, shape)
 
 
 # ---- several index arrays: they mean rows of x, a row being the last axes, those taken whole -----
@@ -130,52 +141,56 @@ def _rows_shape(x: Any, place: Place) -> tuple[int, ...]:
     return (math.prod(x.shape[:head]), *x.shape[head:])
 
 
-def _row_numbers(op: str, x: Any, place: Place) -> Any:
+def _row_numbers(op: str, x: Any, place: Place) -> Tensor:
     """Which rows the index means, int64: the axes of the index arrays, and before and behind them
     those that are sliced or new. IndexingError for arrays that do not broadcast together."""
     within = _row_axes(x, place)
     head = x.shape[: x.ndim - within]
     strides = [math.prod(head[axis + 1 :]) for axis in range(len(head))]
-    numbers = _picked(op, place, strides)
     others = [a for i, a in enumerate(place.axes) if i not in place.arrays]
     others = others[: len(others) - within]
     shape = [1 if a is None else place.sizes[a] for a in others]
-    count, behind = numbers.ndim, len(shape) - place.at
-    shape[place.at : place.at] = numbers.shape
+    picked = _common_shape(op, place)
+    before, behind = place.at, len(shape) - place.at
+    shape[before:before] = picked
+    first: Tensor = next(iter(place.arrays.values()))
+    ops, device = first._ops(), x.device
     if 0 in shape:
-        return full(shape, 0, dtypes.int64, x.device, x._backend)
-    dropped = [a for a in range(len(head)) if a not in place.axes]
-    offset = sum(place.starts[a] * strides[a] for a in dropped)
-    numbers = special.reshape(numbers, (*numbers.shape, *[1] * behind))
-    if offset:
-        numbers = functions.add(numbers, offset)
-    for i, axis in enumerate(others):
-        if axis is not None:
-            stride, step = strides[axis], place.steps[axis]
-            first = place.starts[axis] * stride
-            last = first + place.sizes[axis] * step * stride
-            along = x._backend.arange(first, last, step * stride, dtypes.int64, x.device)
-            after = len(others) - 1 - i + (count if i < place.at else 0)
-            along = special.reshape(Tensor(along, x._backend), (-1, *[1] * after))
-            numbers = functions.add(numbers, along)
-    return frontend.run("broadcast_to", numbers, numbers._raw, tuple(shape))
-
-
-def _picked(op: str, place: Place, strides: list[int]) -> Any:
-    # What the index arrays add to the number of a row.
+        return first._wrap(ops.full(tuple(shape), 0, dtypes.int64, device))
     total: Any = None
     for position, indices in place.arrays.items():
         axis = place.axes[position]
-        part = frontend.cast(indices, dtypes.int64)
+        part = frontend.cast(indices, dtypes.int64)._raw
         if axis is not None and strides[axis] != 1:
-            part = functions.multiply(part, strides[axis])
-        try:
-            total = part if total is None else functions.add(total, part)
-        except ShapeError:
-            shapes = ", ".join(str(a.shape) for a in place.arrays.values())
-            raise IndexingError(f"[{op}] index arrays {shapes} do not broadcast") from None
-    return total
+            part = ops.multiply(part, ops.scalar(strides[axis], dtypes.int64, device))
+        total = part if total is None else ops.add(total, part)
+    dropped = [a for a in range(len(head)) if a not in place.axes]
+    if offset := sum(place.starts[a] * strides[a] for a in dropped):
+        total = ops.add(total, ops.scalar(offset, dtypes.int64, device))
+    if behind:
+        total = ops.reshape(total, (*total.shape, *[1] * behind))
+    for i, axis in enumerate(others):
+        if axis is not None:
+            step = place.steps[axis] * strides[axis]
+            start = place.starts[axis] * strides[axis]
+            along = ops.arange(start, start + place.sizes[axis] * step, step, dtypes.int64, device)
+            after = len(others) - 1 - i + (len(picked) if i < before else 0)
+            total = ops.add(total, ops.reshape(along, (*along.shape, *[1] * after)))
+    if total.shape != tuple(shape):
+        total = ops.broadcast_to(total, tuple(shape))
+    return first._wrap(total)
 
 
-def _raw_index(x: Any, indices: Any) -> Any:
+def _common_shape(op: str, place: Place) -> tuple[int, ...]:
+    shape: tuple[int, ...] = ()
+    try:
+        for indices in place.arrays.values():
+            shape = rules.broadcast(op, shape, indices.shape)
+    except ShapeError:
+        shapes = ", ".join(str(a.shape) for a in place.arrays.values())
+        raise IndexingError(f"[{op}] index arrays {shapes} do not broadcast") from None
+    return shape
+
+
+def _raw_index(x: Any, indices: Tensor) -> Any:
     return (indices if type(indices) is type(x) else x._lift(indices))._raw

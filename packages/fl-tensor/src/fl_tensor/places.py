@@ -6,8 +6,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import fl_tensor.array as array
 from fl_tensor import dtypes, special
-from fl_tensor.array import Array
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, IndexingError
 
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
@@ -18,23 +18,18 @@ class Place(NamedTuple):
 
     First a strided box: ``starts``, ``sizes`` and ``steps`` per axis of ``x``. Then its axes are
     ``axes``, each an axis of ``x``, or None for a new one of size 1; what is missing had size 1 and
-    vanishes. Along some of these, index ``arrays`` pick: they broadcast to one shape, which stands
-    in their stead, from axis ``at`` on."""
+    vanishes; the sizes that are left are ``shape``. Along some of these axes, index ``arrays`` pick:
+    they broadcast to one shape, which stands in their stead, from axis ``at`` on."""
 
     starts: tuple[int, ...]
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
     axes: tuple[int | None, ...]
+    shape: tuple[int, ...]
     arrays: dict[int, Any]
     at: int
     #: The box is all of ``x``.
     whole: bool
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the box."""
-        sizes = self.sizes
-        return tuple([1 if a is None else sizes[a] for a in self.axes])
 
 
 class _Pick(NamedTuple):
@@ -60,24 +55,28 @@ def parse(op: str, x: Any, index: Any) -> Place:
     rank = len(shape)
     starts, sizes, steps = [0] * rank, list(shape), [1] * rank
     axes: list[int | None] = []
+    box: list[int] = []
     arrays: dict[int, Any] = {}
-    picks: list[tuple[int, int]] = []  # of ints and arrays: place in the index, place in the box
+    picks: list[tuple[int, int]] = []  # of ints and arrays: place in the index, axis in the box
     whole = True
     axis = 0
     for i, item in enumerate(items):
         kind = type(item)
         if item is None:
             axes.append(None)
-        elif kind is _Pick and item.new:
-            picks.append((i, len(axes)))
-            arrays[len(axes)] = item.indices
-            axes.append(None)
+            box.append(1)
         elif item is Ellipsis:
             rest = axis + _unnamed(op, shape, items)
             axes.extend(range(axis, rest))
+            box.extend(shape[axis:rest])
             axis = rest
-        elif axis >= rank:
-            _unnamed(op, shape, items)  # raises
+        elif kind is _Pick and item.new:
+            picks.append((i, len(box)))
+            arrays[len(box)] = item.indices
+            axes.append(None)
+            box.append(1)
+        elif axis == rank:
+            _unnamed(op, shape, items)  # raises: more indices than axes
         else:
             size = shape[axis]
             if kind is int:
@@ -88,30 +87,33 @@ def parse(op: str, x: Any, index: Any) -> Place:
                 starts[axis] = item + size if item < 0 else item
                 sizes[axis] = 1
                 whole = whole and size == 1
-                picks.append((i, len(axes)))
-            elif kind is slice:
-                start, count, step = _bounds(op, item, size)
-                if count != size or step != 1:
-                    starts[axis], sizes[axis], steps[axis] = start, count, step
-                    whole = False
-                axes.append(axis)
+                picks.append((i, len(box)))
             else:
-                picks.append((i, len(axes)))
-                arrays[len(axes)] = _checked(op, shape, item, axis)
+                if kind is slice:
+                    starts[axis], size, steps[axis] = _bounds(op, item, size)
+                    whole = whole and size == shape[axis] and steps[axis] == 1
+                    sizes[axis] = size
+                else:
+                    picks.append((i, len(box)))
+                    arrays[len(box)] = _checked(op, shape, item, axis)
                 axes.append(axis)
+                box.append(size)
             axis += 1
     if axis < rank:
         axes.extend(range(axis, rank))
+        box.extend(shape[axis:])
     at = 0
-    if arrays and picks[-1][0] - picks[0][0] == len(picks) - 1:  # side by side; even '...' parts them
+    if arrays and picks[-1][0] - picks[0][0] == len(picks) - 1:  # side by side, no '...' between
         at = picks[0][1]
-    return Place(tuple(starts), tuple(sizes), tuple(steps), tuple(axes), arrays, at, whole)
+    return Place(
+        tuple(starts), tuple(sizes), tuple(steps), tuple(axes), tuple(box), arrays, at, whole
+    )
 
 
 def whole_mask(op: str, x: Any, index: Any) -> Any:
     """The index as a Tensor if it is a boolean array of the shape of ``x``, which has axes; else
     None."""
-    if isinstance(index, Array) and index.dtype is dtypes.bool and index.shape == x.shape:
+    if isinstance(index, array.Array) and index.dtype is dtypes.bool and index.shape == x.shape:
         return _same_backend(op, x, index) if x.shape else None
     return None
 
@@ -138,7 +140,7 @@ def _bounds(op: str, item: slice, size: int) -> tuple[int, int, int]:
         raise ArgumentError(f"[{op}] {item}: the step of a slice may not be 0") from None
     except TypeError as error:
         raise DTypeError(f"[{op}] {item}: {error}") from None
-    count = len(range(start, stop, step))
+    count = max(stop - start, 0) if step == 1 else len(range(start, stop, step))
     return (start if count else 0), count, step
 
 
@@ -158,27 +160,27 @@ def _checked(op: str, shape: tuple[int, ...], item: _Pick, axis: int) -> Any:
 def _items(op: str, x: Any, item: Any) -> list[Any]:
     if type(item) in _BASIC:
         return [item]
-    if not isinstance(item, (bool, Array)):
+    if not isinstance(item, (bool, array.Array)):
         try:
             return [operator.index(item)]
         except TypeError:
             pass
-    array = _array(op, x, item)
-    if array.dtype is dtypes.bool:
-        if not array.shape:
-            positions = special.nonzero(special.reshape(array, (1,)))[0]
+    indices = _array(op, x, item)
+    if indices.dtype is dtypes.bool:
+        if not indices.shape:
+            positions = special.nonzero(special.reshape(indices, (1,)))[0]
             return [_Pick(positions, new=True)]
-        found = special.nonzero(array)
-        return [_Pick(i, n) for i, n in zip(found, array.shape, strict=True)]
-    if not array.dtype.is_integer:
-        raise IndexingError(f"[{op}] an index array is {array.dtype}: expected integers or bools")
-    return [_Pick(array) if array.shape else operator.index(array)]
+        found = special.nonzero(indices)
+        return [_Pick(i, n) for i, n in zip(found, indices.shape, strict=True)]
+    if not indices.dtype.is_integer:
+        raise IndexingError(f"[{op}] an index array is {indices.dtype}: expected integers or bools")
+    return [_Pick(indices) if indices.shape else operator.index(indices)]
 
 
 def _array(op: str, x: Any, item: Any) -> Any:
     from fl_tensor.creation import asarray
 
-    if isinstance(item, Array):
+    if isinstance(item, array.Array):
         return _same_backend(op, x, item)
     try:
         if isinstance(item, (str, bytes, float, complex)):
@@ -194,7 +196,7 @@ def _array(op: str, x: Any, item: Any) -> Any:
     return made.astype(dtypes.int64) if empty else made
 
 
-def _same_backend(op: str, x: Any, index: Array) -> Any:
+def _same_backend(op: str, x: Any, index: array.Array) -> Any:
     if index._backend is not x._backend:
         raise BackendError(
             f"[{op}] x is on backend {x._backend.name!r} and an index array on "

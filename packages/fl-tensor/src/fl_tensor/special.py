@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -218,13 +219,23 @@ def in_range(op: str, indices: Any, size: int, axis: int, shape: Sequence[int]) 
         indices = frontend.cast(indices, dtypes.int64)
     if indices.size == 0 or not indices._backend.has_values:
         return indices
-    low, high = indices.min().item(), indices.max().item()
+    low, high = _extremes(indices)
     if low < -size or high >= size:
         bad = low if low < -size else high
         raise IndexingError(
             f"[{op}] x {tuple(shape)}: index {bad} is out of range for axis {axis} of {size}"
         )
     return where(indices < 0, indices + size, indices) if low < 0 else indices
+
+
+def _extremes(x: Any) -> tuple[int, int]:
+    # The smallest and the largest of some signed integers. Looking at an index is no operation of
+    # the program: the backend is asked, not the layers above it.
+    backend, value = x._backend, x._tensor()._raw
+    axes = tuple(range(len(value.shape)))
+    found = (backend.min(value, axes), backend.max(value, axes))
+    low, high = (int.from_bytes(backend.to_host(v), sys.byteorder, signed=True) for v in found)
+    return low, high
 
 
 def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import dispatch, dtypes, elements, stack
+from fl_tensor import dispatch, dtypes, elements, indexing, stack
 from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
@@ -69,8 +69,6 @@ class Tensor(Operators, Array):
         return self._adapter
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        from fl_tensor import indexing
-
         indexing.setitem(self, index, value)
 
     def to(self, target: DType | Device | str | TensorBackend) -> Tensor:

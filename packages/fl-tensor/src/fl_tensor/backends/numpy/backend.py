@@ -227,10 +227,10 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        found = x.array[_places(starts, sizes, steps)]
-        if found.shape != sizes or (starts and min(starts) < 0):
+        array = x.array[_places(starts, sizes, steps)]
+        if array.shape != sizes or (starts and min(starts) < 0):
             rules.slice(x, starts, sizes, steps)  # says what is out of range
-        return _adapt(found, x.dtype)
+        return NumpyAdapter(array if starts else x.array, x.dtype)
 
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
         out = memory.empty(rules.gather(x, indices, axis).shape, x.array.dtype)
@@ -451,12 +451,18 @@ def _copy(array: Array) -> Array:
 
 
 def _places(starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
-    places = []
-    for start, size, step in zip(starts, sizes, steps):
-        stop = start + size * step
-        # Going down to element 0 has no integer stop: -1 would count from the end.
-        places.append(slice(start, None if stop < 0 else stop, step))
-    return tuple(places)
+    return tuple(
+        [
+            slice(start, start + size) if step == 1 else _stepped(start, size, step)
+            for start, size, step in zip(starts, sizes, steps)
+        ]
+    )
+
+
+def _stepped(start: int, size: int, step: int) -> slice:
+    stop = start + size * step
+    # Going down to element 0 has no integer stop: -1 would count from the end.
+    return slice(start, None if stop < 0 else stop, step)
 
 
 def _differ_in_ones(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
