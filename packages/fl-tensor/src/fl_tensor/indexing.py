@@ -42,7 +42,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     if isinstance(index, array.Array) and (mask := whole_mask("setitem", x, index)) is not None:
         value = _operand(x, value)
         if value.size == 1:
-            x._adapter = special.where(mask, special.reshape(value, ()), x)._adapter
+            one = value._raw if not value.shape else special.reshape(value, ())._raw
+            x._adapter = x._ops().where(mask._raw, one, x._raw)
         else:
             _write_rows(x, (x.size,), 0, _true_places(mask), value)
         return
@@ -96,8 +97,13 @@ def _fit(x: Tensor, value: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def _write_box(x: Tensor, place: Place, value: Tensor) -> None:
     ops, sizes = x._ops(), place.sizes
-    value = _fit(x, value, sizes if not value.shape else place.shape)
-    updates = value._raw if value.shape == sizes else ops.reshape(value._raw, sizes)
+    updates = value._raw
+    if updates.shape:
+        updates = _fit(x, value, place.shape)._raw
+    elif math.prod(sizes) != 1:
+        updates = ops.broadcast_to(updates, sizes)
+    if updates.shape != sizes:
+        updates = ops.reshape(updates, sizes)
     adapter, x._adapter = x._raw, None  # type: ignore[assignment]
     try:
         adapter = ops.slice_update(adapter, place.starts, place.steps, updates, donate=True)

@@ -18,8 +18,8 @@ class Place(NamedTuple):
 
     First a strided box: ``starts``, ``sizes`` and ``steps`` per axis of ``x``. Then its axes are
     ``axes``, each an axis of ``x``, or None for a new one of size 1; what is missing had size 1 and
-    vanishes; the sizes that are left are ``shape``. Along some of these axes, index ``arrays`` pick:
-    they broadcast to one shape, which stands in their stead, from axis ``at`` on."""
+    vanishes; their sizes are ``shape``. Along some of these axes, index ``arrays`` pick: they
+    broadcast to one shape, which stands in their stead, from axis ``at`` on."""
 
     starts: tuple[int, ...]
     sizes: tuple[int, ...]

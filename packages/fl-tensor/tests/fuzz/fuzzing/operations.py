@@ -316,8 +316,8 @@ def split(draw: Draw, values: Values) -> Step:
     x = draw.one([n for n, v in values.items() if v.ndim] or [draw.array((2, 3))])
     shape = values[x].shape if x in values else (2, 3)
     rank = len(shape)
-    axis = draw.axis(rank)
-    size = shape[axis] if isinstance(axis, int) and -rank <= axis < rank else 1
+    axis = draw.integer(-rank, rank - 1)  # of others NumPy says no more than "tuple index"
+    size = shape[axis]
     if draw.chance(50):
         parts = draw.one((1, 2, 3))
         return Step(f"ft.split({x}, {parts}, axis={axis})[{draw.integer(0, parts - 1)}]")
@@ -368,7 +368,7 @@ def setitem(draw: Draw, values: Values) -> Step:
     place = theirs(f"{x}[{where}]", values).value
     found = draw.one(("scalar", "array", "value", "self", "more"))
     value: Any = pick(draw, values)
-    if found == "scalar" or place is None:
+    if found == "scalar" or place is None or not place.ndim:
         value = draw.scalar()
     elif found == "array":
         fitting = draw.partner(place.shape)

@@ -233,7 +233,10 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         return NumpyAdapter(array if starts else x.array, x.dtype)
 
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
-        out = memory.empty(rules.gather(x, indices, axis).shape, x.array.dtype)
+        shape = rules.gather(x, indices, axis).shape
+        if memory.is_small(math.prod(shape) * x.array.itemsize):
+            return _adapt(np.take(x.array, indices.array, axis), x.dtype)
+        out = memory.empty(shape, x.array.dtype)
         # mode "raise" would work through a buffered copy of ``out``
         if indices.array.size and (
             indices.array.min() < 0 or indices.array.max() >= x.array.shape[axis]
