@@ -469,5 +469,5 @@ def _stepped(start: int, size: int, step: int) -> slice:
 
 
 def _differ_in_ones(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
-    # Then NumPy's reshape is a view of any strides; else it may be a copy, which is made in a block.
+    # Then NumPy's reshape is a view of any strides; else it may copy, which is done into a block.
     return [n for n in x if n != 1] == [n for n in y if n != 1]
