@@ -60,6 +60,7 @@ from fl_tensor.dtypes import uint16 as uint16
 from fl_tensor.dtypes import uint32 as uint32
 from fl_tensor.dtypes import uint64 as uint64
 from fl_tensor.errors import ArgumentError as ArgumentError
+from fl_tensor.errors import AxisError as AxisError
 from fl_tensor.errors import BackendError as BackendError
 from fl_tensor.errors import CapabilityError as CapabilityError
 from fl_tensor.errors import DTypeError as DTypeError

@@ -8,7 +8,7 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import DTypeError, ShapeError
+from fl_tensor.errors import AxisError, DTypeError, ShapeError
 
 #: The Python numbers: weak beside an array (``fl_tensor.dtypes.result_for_scalar``).
 SCALARS = (bool, int, float, complex)
@@ -67,10 +67,11 @@ def float_of(op: str, value: Any, name: str) -> float:
 
 
 def axis_of(op: str, axis: int, shape: Sequence[int], name: str = "axis") -> int:
-    """``axis`` counted from the front. Raises ShapeError (a ValueError) when out of range."""
+    """``axis`` counted from the front. Raises AxisError (a ShapeError and an IndexError) when it is
+    out of range."""
     number = int_of(op, axis, name)
     if not -len(shape) <= number < len(shape):
-        raise ShapeError(
+        raise AxisError(
             f"[{op}] x {tuple(shape)}: {name} {number} is out of range for {len(shape)} axes"
         )
     return number % len(shape)

@@ -9,6 +9,10 @@ class ShapeError(FlError, ValueError):
     """Shapes, axes or sizes that do not fit the operation."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis that the array does not have."""
+
+
 class ArgumentError(FlError, ValueError):
     """A value outside what the operation accepts."""
 

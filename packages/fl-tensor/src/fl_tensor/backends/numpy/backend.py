@@ -349,6 +349,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     atanh = _unary(np.arctanh)
     log2 = _unary(np.log2)
     log10 = _unary(np.log10)
+    signbit = _owned(np.signbit)
 
     def absolute(self, x: Value) -> Value:
         return self._complex_absolute(x) if x.dtype.kind == "c" else self._real_absolute(x)
