@@ -289,6 +289,19 @@ class TestErrors:
             ft.linalg.pinv(x)
 
 
+def test_a_backend_without_complex_numbers_is_not_asked_for_them():
+    class Real(type(ft.get_backend("numpy"))):
+        CONTRACT = (1, 0)
+        name = "real"
+        dtypes = frozenset({*ft.dtypes.REQUIRED, ft.float64})
+
+    x = ft.asarray([[0.0, -1.0], [1.0, 0.0]], backend=Real())
+    for call in (ft.linalg.eig, ft.linalg.eigvals):
+        with pytest.raises(ft.DTypeError, match="backend 'real' has no complex64"):
+            call(x)
+    assert ft.linalg.det(x).item() == 1.0
+
+
 def test_overrides_reach_what_is_built_on_an_operation():
     calls = []
 

@@ -118,12 +118,12 @@ def eigvalsh(x: ArrayLike) -> Any:
 def eig(x: ArrayLike) -> EigResult:
     """``(eigenvalues, eigenvectors)`` of ``x`` (..., n, n): (..., n) in no particular order and
     (..., n, n), columns of unit length; both complex."""
-    return EigResult(*_run("eig", x))
+    return EigResult(*_run_to_complex("eig", x))
 
 
 def eigvals(x: ArrayLike) -> Any:
     """The eigenvalues of ``x`` (..., n, n), complex, in no particular order: (..., n)."""
-    return _run("eigvals", x)
+    return _run_to_complex("eigvals", x)
 
 
 # ---- equations and determinants ------------------------------------------------------------------
@@ -237,6 +237,12 @@ def trace(x: ArrayLike, *, offset: int = 0, dtype: DTypeLike = None) -> Any:
 def _run(op: str, x: ArrayLike, *arguments: Any) -> Any:
     (x,) = operands_of(op, "F", x)
     return run(op, x, x._raw, *arguments)
+
+
+def _run_to_complex(op: str, x: ArrayLike) -> Any:
+    (x,) = operands_of(op, "F", x)
+    frontend.supported(op, dtypes.complex_of(x.dtype), x._backend)
+    return run(op, x, x._raw)
 
 
 def _truncated(op: str, x: ArrayLike, rtol: ArrayLike | None) -> Any:
