@@ -207,8 +207,8 @@ def test_changes_of_two_files_on_disk(shelf: Shelf, tmp_path: Path) -> None:
 
 
 def test_a_card_shows_operations_by_kind_with_meanings() -> None:
-    text = card(shop(), {"add": "The sum | total."})
-    assert text.startswith("# Contract shop 1.0\n")
+    text = card(shop(), {"add": "The sum | total.", "": "How to read it."})
+    assert text.startswith("# Contract shop 1.0\n") and "\n\nHow to read it.\n\n" in text
     assert "## Required operations (1)" in text and "## Derived operations (1)" in text
     assert "## Optional operations, capability `linalg` (1)" in text
     assert "| `add` | `(x, y)` | The sum \\| total. | 1.0 |" in text
@@ -220,12 +220,17 @@ def test_meanings_are_first_sentences_and_no_part_of_the_pinned_file() -> None:
     class Till:
         """Takes money. And gives it back."""
 
+        #: Coins in it, of
+        #: any kind. Counted.
+        coins: int = 0
+
         def pay(self) -> None:
             """``start + i`` for i in 0 .. 9.
             More of it."""
 
     assert meanings([Till]) == {
         "Till": "Takes money.",
+        "Till.coins": "Coins in it, of any kind.",
         "Till.pay": "`start + i` for i in 0 .. 9.",
     }
     assert first_sentence(None) == ""

@@ -148,7 +148,7 @@ def manifest() -> dict[str, Any]:
         }
         for op in (*_primitives(), *DERIVED, *OPTIONAL)
     }
-    fields = "CONTRACT name dtypes capabilities checks_shapes has_values".split()
+    fields = [name for name in vars(TensorBackend)["__annotations__"] if name[0] != "_"]
     return pinned.manifest(
         "tensor",
         TensorBackend.CONTRACT,
@@ -166,12 +166,15 @@ def manifest() -> dict[str, Any]:
 
 
 def summaries() -> dict[str, str]:
-    """What every operation and every member of the contract's classes means, in a sentence."""
+    """What every operation and every member of the contract's classes means, in a sentence; under
+    "" how to read the signatures."""
+    from fl_tensor import roles
     from fl_tensor.backend import TensorAdapter, TensorBackend
 
     said = meanings((TensorAdapter, TensorBackend))
     operations = (*_primitives(), *DERIVED, *OPTIONAL)
-    return {**said, **{op.name: first_sentence(op.doc) for op in operations}}
+    meant = {op.name: first_sentence(op.doc) for op in operations}
+    return {"": f"```\n{inspect.getdoc(roles)}\n```", **said, **meant}
 
 
 PINNED = Contract(

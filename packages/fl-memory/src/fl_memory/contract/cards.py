@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fl_memory.contract.tables import cell, is_member, table
@@ -31,13 +31,23 @@ def meanings(classes: Iterable[type]) -> dict[str, str]:
         for name, member in vars(cls).items():
             if callable(member) or isinstance(member, (property, classmethod, staticmethod)):
                 found[f"{cls.__name__}.{name}"] = first_sentence(getattr(member, "__doc__", ""))
+        for name, words in _comments(cls):
+            found[f"{cls.__name__}.{name}"] = first_sentence(words)
     return found
+
+
+def _comments(cls: type) -> Iterator[tuple[str, str]]:
+    """The ``#:`` comments above the fields of a class."""
+    block = r"((?:^ +#: .*\n)+) +(\w+)\b"
+    for words, name in re.findall(block, inspect.getsource(cls), re.MULTILINE):
+        yield name, re.sub(r"^ +#: ", "", words, flags=re.MULTILINE)
 
 
 def card(body: Mapping[str, Any], says: Mapping[str, str]) -> str:
     """The card of a pinned contract.
 
-    ``says`` gives a meaning for operations by name, classes by name, members as ``Class.member``.
+    ``says`` gives a meaning for operations by name, classes by name, members as ``Class.member``,
+    and under "" what stands above all of it.
     """
     name, version = body["contract"], body["version"]
     lines = [
@@ -46,6 +56,7 @@ def card(body: Mapping[str, Any], says: Mapping[str, str]) -> str:
         f"Status: {body['status']}. Digest: `{body['digest']}`. This page is generated from the "
         f"pinned file `{name}-{version}.json` and the docstrings of the code.",
         "",
+        *([says[""], ""] if "" in says else []),
     ]
     facts = {k: v for k, v in body.items() if k not in _APART and not isinstance(v, Mapping)}
     lines += [f"- **{_words(k)}**: {_value(v)}" for k, v in facts.items()] + [""] * bool(facts)
