@@ -291,6 +291,31 @@ def thirdparty(session: nox.Session) -> None:
         session.run("python", "examples/thirdparty/train_digits.py", *session.posargs)
 
 
+@nox.session(requires=["wheels"], tags=["fl-tensor"])
+def new_backend(session: nox.Session) -> None:
+    """A stranger's first hour: the package that `fl-tensor new-backend` writes passes with two of
+    our wheels and nothing else; then docs/writing-a-backend.md, followed to the letter."""
+    session.install("pip", *BUILD, wheel("fl-memory"), wheel("fl-tensor") + "[testing]")
+    # From here on pip finds what is installed, or nothing: an index can offer no other package.
+    alone = {
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+    with outside_the_checkout() as folder:
+        session.chdir(folder)
+        session.run("fl-tensor", "new-backend", "half-moon")
+        session.run(
+            "python", "-m", "pip", "install", "-q", "./fl-tensor-half-moon[test]", env=alone
+        )
+        session.chdir(folder / "fl-tensor-half-moon")
+        session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    session.chdir(ROOT)
+    session.install(*map(wheel, closure("fl-nn")), wheel("fl-vision") + "[digits]")
+    page = str(ROOT / "docs" / "writing-a-backend.md")
+    session.run("python", str(ROOT / "tools" / "follow.py"), page, *session.posargs, env=alone)
+
+
 # --- long or heavy: only by name -----------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Run the Python in every README: a block that does not run is documentation that lies.
+"""Run the Python in every README and in docs/: a block that does not run is documentation that lies.
 
     python tools/run_readmes.py [FILE ...]
 
@@ -30,7 +30,9 @@ def blocks(path: Path) -> tuple[str, int]:
 
 
 def main(names: list[str]) -> int:
-    found = sorted([ROOT / "README.md", *ROOT.glob("packages/*/README.md")])
+    found = sorted(
+        [ROOT / "README.md", *ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/*.md")]
+    )
     failed = 0
     for path in [Path(n) for n in names] or found:
         code, count = blocks(path)

@@ -46,7 +46,7 @@ def test_every_operation_and_its_row_say_the_same_version() -> None:
 def test_signatures_read_like_the_source() -> None:
     table = contract.PINNED.generated()["operations"]
     assert table["add"]["signature"] == "(x: N, y: N)"
-    assert table["softmax"]["signature"].startswith("(x: F, axis: Axis")
+    assert ", axis: Axis" in table["softmax"]["signature"]
     assert table["nonzero"]["signature"] == "(x: A) -> tuple[A, ...]"
     assert 'mode: str = "set", donate: bool = False' in table["scatter"]["signature"]
 

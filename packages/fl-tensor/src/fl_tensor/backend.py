@@ -40,15 +40,18 @@ class TensorAdapter(ABC):
 
     @property
     @abstractmethod
-    def shape(self) -> Shape: ...
+    def shape(self) -> Shape:
+        """The sizes of the axes, a tuple of ints; () for a single number."""
 
     @property
     @abstractmethod
-    def dtype(self) -> DType: ...
+    def dtype(self) -> DType:
+        """The type of the elements, one of the backend's ``dtypes``."""
 
     @property
     @abstractmethod
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """Where the data is, one of the backend's ``devices()``."""
 
 
 class TensorBackend(DerivedOps, OptionalOps, ABC):
