@@ -2,7 +2,7 @@
 
     python tools/follow.py docs/writing-a-backend.md
 
-In a temporary folder, in the order of the page: a block ```sh is run by bash (``cd`` lasts); a block
+In a temporary folder, in the order of the page: a block ```sh is run by bash (`cd` lasts); a block
 ```python whose first line is a comment with a path, `# train.py`, is written to that path; any
 other is a program, which is run together with the programs before it. The first failure ends it.
 """

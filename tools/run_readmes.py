@@ -1,4 +1,4 @@
-"""Run the Python in every README and in docs/: a block that does not run is documentation that lies.
+"""Run the Python in READMEs and docs: a block that does not run is documentation that lies.
 
     python tools/run_readmes.py [FILE ...]
 
