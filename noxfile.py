@@ -310,7 +310,7 @@ def new_backend(session: nox.Session) -> None:
         )
         session.chdir(folder / "fl-tensor-half-moon")
         session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    session.chdir(ROOT)
+        session.chdir(ROOT)
     session.install(*map(wheel, closure("fl-nn")), wheel("fl-vision") + "[digits]")
     page = str(ROOT / "docs" / "writing-a-backend.md")
     session.run("python", str(ROOT / "tools" / "follow.py"), page, *session.posargs, env=alone)
