@@ -15,7 +15,7 @@ from torch_backend.capabilities import Capabilities
 from torch_backend.convolution import convolve
 from torch_backend.derived import FasterOps
 from torch_backend.philox import words
-from torch_backend.value import TO_TORCH, Padding, Shape, Value, binary, raw_bytes, reduction, unary
+from torch_backend.value import TO_TORCH, Padding, Shape, Value, elementwise, raw_bytes, reduction
 
 
 def _places(starts: Shape, sizes: Shape, steps: Shape) -> tuple[tuple[slice, ...], list[int]]:
@@ -26,6 +26,11 @@ def _places(starts: Shape, sizes: Shape, steps: Shape) -> tuple[tuple[slice, ...
         first, end = (min(start, last), max(start, last) + 1) if size else (0, 0)
         found.append(slice(first, end, abs(step)))
     return tuple(found), [axis for axis, step in enumerate(steps) if step < 0]
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """16-bit floats in 32 bits, where PyTorch loses digits with them."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
 def _product(function: Any, x: Value, y: Value, *rest: Any) -> Value:
@@ -42,7 +47,7 @@ class TorchBackend(FasterOps, Capabilities):
     CONTRACT = (1, 0)
     name = "torch"
     dtypes = frozenset(TO_TORCH)
-    capabilities = frozenset({"linalg", "fft"})
+    capabilities = frozenset({"complex", "linalg", "fft"})
     checks_shapes = True  # PyTorch does; where it would let something pass, a rule is asked
     max_ndim = 64
 
@@ -144,18 +149,22 @@ class TorchBackend(FasterOps, Capabilities):
     def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
         return Value(torch.cumsum(x.tensor, axis, dtype=TO_TORCH[sum_dtype(x.dtype)]))
 
-    negative, absolute, exp, expm1 = map(unary, (torch.neg, torch.abs, torch.exp, torch.expm1))
-    log, log1p, sqrt, sin = map(unary, (torch.log, torch.log1p, torch.sqrt, torch.sin))
-    cos, tanh, erf, floor = map(unary, (torch.cos, torch.tanh, torch.erf, torch.floor))
-    ceil, bitwise_invert = unary(torch.ceil), unary(torch.bitwise_not)
-    add, subtract, multiply = map(binary, (torch.add, torch.sub, torch.mul))
-    divide, floor_divide = binary(torch.div), binary(torch.floor_divide)
-    remainder, power, atan2 = map(binary, (torch.remainder, torch.pow, torch.atan2))
-    maximum, minimum = binary(torch.maximum), binary(torch.minimum)
-    equal, less, bitwise_xor = map(binary, (torch.eq, torch.lt, torch.bitwise_xor))
-    bitwise_and, bitwise_or = binary(torch.bitwise_and), binary(torch.bitwise_or)
-    bitwise_left_shift = binary(torch.bitwise_left_shift)
-    bitwise_right_shift = binary(torch.bitwise_right_shift)
+    negative, absolute, exp = map(elementwise, (torch.neg, torch.abs, torch.exp))
+    expm1, log, log1p = map(elementwise, (torch.expm1, torch.log, torch.log1p))
+    sqrt, sin, cos = map(elementwise, (torch.sqrt, torch.sin, torch.cos))
+    tanh, floor, ceil = map(elementwise, (torch.tanh, torch.floor, torch.ceil))
+    add, subtract, multiply = map(elementwise, (torch.add, torch.sub, torch.mul))
+    divide, floor_divide = elementwise(torch.div), elementwise(torch.floor_divide)
+    remainder, power, atan2 = map(elementwise, (torch.remainder, torch.pow, torch.atan2))
+    maximum, minimum = elementwise(torch.maximum), elementwise(torch.minimum)
+    equal, less, where = map(elementwise, (torch.eq, torch.lt, torch.where))
+    bitwise_and, bitwise_or = elementwise(torch.bitwise_and), elementwise(torch.bitwise_or)
+    bitwise_invert, bitwise_xor = elementwise(torch.bitwise_not), elementwise(torch.bitwise_xor)
+    bitwise_left_shift = elementwise(torch.bitwise_left_shift)
+    bitwise_right_shift = elementwise(torch.bitwise_right_shift)
+
+    def erf(self, x: Value) -> Value:
+        return Value(torch.erf(_wide(x.tensor)).to(x.tensor.dtype))
 
     def sign(self, x: Value) -> Value:
         sign = torch.sgn(x.tensor)  # which makes 0 of NaN
@@ -166,9 +175,6 @@ class TorchBackend(FasterOps, Capabilities):
             return Value(torch.round(x.tensor))
         parts = torch.view_as_real(x.tensor.resolve_conj())
         return Value(torch.view_as_complex(torch.round(parts)))
-
-    def where(self, condition: Value, x: Value, y: Value) -> Value:
-        return Value(torch.where(condition.tensor, x.tensor, y.tensor))
 
     def cast(self, x: Value, dtype: ft.DType) -> Value:
         return Value(x.tensor.to(TO_TORCH[dtype]))
@@ -182,10 +188,10 @@ class TorchBackend(FasterOps, Capabilities):
         return Value(torch.sum(x.tensor, axis, keepdims, dtype=dtype))
 
     def prod(self, x: Value, axis: Shape, keepdims: bool = False) -> Value:
-        result = x.tensor.to(TO_TORCH[sum_dtype(x.dtype)])
+        result = _wide(x.tensor.to(TO_TORCH[sum_dtype(x.dtype)]))
         for each in sorted(axis, reverse=True):
             result = torch.prod(result, each, keepdims)
-        return Value(result)
+        return Value(result.to(TO_TORCH[sum_dtype(x.dtype)]))
 
     def argmax(self, x: Value, axis: int, keepdims: bool = False) -> Value:
         tensor = x.tensor.byte() if x.dtype is ft.bool else x.tensor

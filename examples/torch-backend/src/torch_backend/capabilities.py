@@ -9,7 +9,7 @@ import torch
 from fl_tensor import capability_rules as rules
 from fl_tensor.backend import TensorBackend
 from fl_tensor.errors import LinAlgError
-from torch_backend.value import TO_TORCH, Function, Value, unary
+from torch_backend.value import TO_TORCH, Function, Value, elementwise
 
 
 def _factors(function: Function, *operands: Any, **options: Any) -> Any:
@@ -45,7 +45,7 @@ def _transform(name: str) -> Any:
 class Capabilities(TensorBackend):
     """`complex`, `linalg` and `fft`."""
 
-    real, imag, conj = map(unary, (torch.real, torch.imag, torch.conj_physical))
+    real, imag, conj = map(elementwise, (torch.real, torch.imag, torch.conj_physical))
     qr, svd = map(_factorisation, (torch.linalg.qr, torch.linalg.svd))
     eigh, eig = map(_factorisation, (torch.linalg.eigh, torch.linalg.eig))
     slogdet = _factorisation(torch.linalg.slogdet)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from fl_tensor.backend import TensorBackend
-from torch_backend.value import Function, Padding, Shape, Value, along, binary, reduction, unary
+from torch_backend.value import Function, Padding, Shape, Value, along, elementwise, reduction
 
 _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 _AVG_POOL = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
@@ -28,18 +28,17 @@ def _pool(
 class FasterOps(TensorBackend):
     """Overrides of derived operations."""
 
-    asin, acos, atan = map(unary, (torch.asin, torch.acos, torch.atan))
-    asinh, acosh, atanh = map(unary, (torch.asinh, torch.acosh, torch.atanh))
-    sinh, cosh, tan = map(unary, (torch.sinh, torch.cosh, torch.tan))
-    exp2, log2, log10 = map(unary, (torch.exp2, torch.log2, torch.log10))
-    square, reciprocal, rsqrt = map(unary, (torch.square, torch.reciprocal, torch.rsqrt))
-    relu, sigmoid, silu = map(unary, (torch.relu, torch.sigmoid, F.silu))
-    isnan, isinf, isfinite = map(unary, (torch.isnan, torch.isinf, torch.isfinite))
-    not_equal, less_equal = binary(torch.ne), binary(torch.le)
-    greater, greater_equal = binary(torch.gt), binary(torch.ge)
-    hypot, logical_not = binary(torch.hypot), unary(torch.logical_not)
-    logical_and, logical_or = binary(torch.logical_and), binary(torch.logical_or)
-    logical_xor = binary(torch.logical_xor)
+    asin, acos, asinh = map(elementwise, (torch.asin, torch.acos, torch.asinh))
+    acosh, atanh, tan = map(elementwise, (torch.acosh, torch.atanh, torch.tan))
+    sinh, cosh, exp2 = map(elementwise, (torch.sinh, torch.cosh, torch.exp2))
+    log2, log10, hypot = map(elementwise, (torch.log2, torch.log10, torch.hypot))
+    square, reciprocal, rsqrt = map(elementwise, (torch.square, torch.reciprocal, torch.rsqrt))
+    relu, sigmoid, silu = map(elementwise, (torch.relu, torch.sigmoid, F.silu))
+    isnan, isinf, isfinite = map(elementwise, (torch.isnan, torch.isinf, torch.isfinite))
+    not_equal, less_equal = elementwise(torch.ne), elementwise(torch.le)
+    greater, greater_equal = elementwise(torch.gt), elementwise(torch.ge)
+    logical_not, logical_and = elementwise(torch.logical_not), elementwise(torch.logical_and)
+    logical_or, logical_xor = elementwise(torch.logical_or), elementwise(torch.logical_xor)
     mean, logsumexp = reduction(torch.mean), reduction(torch.logsumexp)
     softmax, log_softmax, flip = map(along, (torch.softmax, torch.log_softmax, torch.flip))
 

@@ -52,16 +52,9 @@ def raw_bytes(tensor: torch.Tensor) -> memoryview:
     return memoryview(array).cast("B")
 
 
-def unary(function: Function) -> Any:
-    def operation(self: TensorBackend, x: Value) -> Value:
-        return Value(function(x.tensor))
-
-    return operation
-
-
-def binary(function: Function) -> Any:
-    def operation(self: TensorBackend, x: Value, y: Value) -> Value:
-        return Value(function(x.tensor, y.tensor))
+def elementwise(function: Function) -> Any:
+    def operation(self: TensorBackend, x: Value, *others: Value) -> Value:
+        return Value(function(x.tensor, *[other.tensor for other in others]))
 
     return operation
 
