@@ -130,7 +130,7 @@ class TorchBackend(FasterOps, Capabilities):
         at, size = indices.tensor.reshape(-1).long(), x.shape[axis]
         rows = updates.tensor.reshape((*x.shape[:axis], len(at), *x.shape[axis + 1 :]))
         if mode == "add":
-            return Value(x.tensor.index_add(axis, at, rows))
+            return Value(_wide(x.tensor).index_add(axis, at, _wide(rows)).to(rows.dtype))
         # Of duplicates the last stays, which `index_copy` does not promise: it gets no others.
         order = torch.arange(len(at), device=at.device)
         last = at.new_full((size,), -1).scatter_reduce(0, at, order, "amax")

@@ -28,17 +28,18 @@ def _pool(
 class FasterOps(TensorBackend):
     """Overrides of derived operations."""
 
-    asin, acos, asinh = map(elementwise, (torch.asin, torch.acos, torch.asinh))
-    acosh, atanh, tan = map(elementwise, (torch.acosh, torch.atanh, torch.tan))
-    sinh, cosh, exp2 = map(elementwise, (torch.sinh, torch.cosh, torch.exp2))
-    log2, log10, hypot = map(elementwise, (torch.log2, torch.log10, torch.hypot))
+    asin, acos, atan = map(elementwise, (torch.asin, torch.acos, torch.atan))
+    asinh, acosh, atanh = map(elementwise, (torch.asinh, torch.acosh, torch.atanh))
+    sinh, cosh, tan = map(elementwise, (torch.sinh, torch.cosh, torch.tan))
+    exp2, log2, log10 = map(elementwise, (torch.exp2, torch.log2, torch.log10))
+    hypot, logical_not = elementwise(torch.hypot), elementwise(torch.logical_not)
     square, reciprocal, rsqrt = map(elementwise, (torch.square, torch.reciprocal, torch.rsqrt))
     relu, sigmoid, silu = map(elementwise, (torch.relu, torch.sigmoid, F.silu))
     isnan, isinf, isfinite = map(elementwise, (torch.isnan, torch.isinf, torch.isfinite))
     not_equal, less_equal = elementwise(torch.ne), elementwise(torch.le)
     greater, greater_equal = elementwise(torch.gt), elementwise(torch.ge)
-    logical_not, logical_and = elementwise(torch.logical_not), elementwise(torch.logical_and)
-    logical_or, logical_xor = elementwise(torch.logical_or), elementwise(torch.logical_xor)
+    logical_and, logical_or = elementwise(torch.logical_and), elementwise(torch.logical_or)
+    logical_xor = elementwise(torch.logical_xor)
     mean, logsumexp = reduction(torch.mean), reduction(torch.logsumexp)
     softmax, log_softmax, flip = map(along, (torch.softmax, torch.log_softmax, torch.flip))
 
