@@ -166,9 +166,8 @@ class Variable(Array):
         if not self.is_leaf:
             raise GradError("only a leaf can stop to require a gradient: use detach()")
         if value and not self.dtype.is_floating:
-            raise DTypeError(
-                f"a Variable of {self.dtype} cannot require a gradient: cast it to a floating dtype"
-            )
+            way = "gradients are real" if self.dtype.kind == "c" else "cast it to a floating dtype"
+            raise DTypeError(f"a Variable of {self.dtype} cannot require a gradient: {way}")
         self._node = Leaf(self.shape, self.dtype, self._backend) if value else None
 
     @property

@@ -113,11 +113,16 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
         from fl_tensor import functions
 
         return functions.stack([asarray(o, None, place, backend) for o in obj])
-    if len(obj) and not isinstance(obj[0], arguments.SCALARS) and _buffer(obj[0]) is not None:
+    if len(obj) and not isinstance(obj[0], arguments.SCALARS) and _is_foreign(obj[0]):
         from fl_tensor import functions
 
         return functions.stack([asarray(o, None, place, backend) for o in obj])
     return _from_lists(obj, wanted, place, backend)
+
+
+def _is_foreign(obj: Any) -> bool:
+    # An array of another library.
+    return _buffer(obj) is not None or hasattr(obj, "__dlpack__")
 
 
 def _buffer(obj: Any) -> memoryview | None:

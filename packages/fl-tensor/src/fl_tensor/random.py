@@ -158,7 +158,7 @@ class Generator:
         backend, place = _place(device, backend)
         kind = dtypes.dtype(dtype or dtypes.DEFAULT_FLOAT)
         if kind not in words:
-            raise DTypeError(f"[{op}] dtype {kind}: draw float32 or float64 and cast")
+            raise DTypeError(f"[{op}] dtype {kind}: expected a floating dtype; draw one and cast")
         size = shape_of(op, shape)
         draw = getattr(dispatch.ops_for(backend), op)
         offset = self._take(math.prod(size) * words[kind])

@@ -15,8 +15,10 @@ from fl_tensor.roles import Ops, Shape
 __all__ = ["normal", "uniform"]
 
 #: Words of the stream that one element takes.
-UNIFORM_WORDS = {dtypes.float32: 1, dtypes.float64: 2}
-NORMAL_WORDS = {dtypes.float32: 2, dtypes.float64: 4}
+UNIFORM_WORDS = {dtypes.float16: 1, dtypes.bfloat16: 1, dtypes.float32: 1, dtypes.float64: 2}
+NORMAL_WORDS = {dtype: 2 * words for dtype, words in UNIFORM_WORDS.items()}
+#: Bits of a uniform number that is made of one word: as many as the dtype's numbers below 1 have.
+_BITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24}
 
 
 def _word_bits(ops: Ops, words: Any, count: int) -> Any:
@@ -27,7 +29,7 @@ def _word_bits(ops: Ops, words: Any, count: int) -> Any:
 
 def _supported(dtype: DType, op: str) -> None:
     if dtype not in UNIFORM_WORDS:
-        raise DTypeError(f"[{op}] dtype {dtype}: draw float32 or float64 and cast")
+        raise DTypeError(f"[{op}] dtype {dtype}: expected a floating dtype; draw one and cast")
 
 
 def uniform(
@@ -38,12 +40,12 @@ def uniform(
     dtype: DType = dtypes.DEFAULT_FLOAT,
     device: Device = CPU,
 ) -> Any:
-    """Uniform on [0, 1): float32 from the top 24 bits of one word, float64 from 27 + 26 of two."""
+    """Uniform on [0, 1): float32, float16 and bfloat16 from the top 24, 11 and 8 bits of one word,
+    float64 from 27 + 26 of two."""
     _supported(dtype, "uniform")
-    if dtype is dtypes.float32:
-        bits = _word_bits(ops, ops.random_bits(seed, offset, shape, device), 24)
-        x = ops.cast(bits, dtype)
-        return ops.multiply(x, ops.constant(2.0**-24, x))
+    if count := _BITS.get(dtype):
+        x = ops.cast(_word_bits(ops, ops.random_bits(seed, offset, shape, device), count), dtype)
+        return ops.multiply(x, ops.constant(2.0**-count, x))
     words = ops.random_bits(seed, offset, (*shape, 2), device)
     ones = (1,) * (len(shape) + 1)
 
@@ -64,8 +66,11 @@ def normal(
     dtype: DType = dtypes.DEFAULT_FLOAT,
     device: Device = CPU,
 ) -> Any:
-    """Standard normal by Box & Muller (1958): sqrt(-2 log u) cos(2 pi v), u in (0, 1]."""
+    """Standard normal by Box & Muller (1958): sqrt(-2 log u) cos(2 pi v), u in (0, 1]; float16 and
+    bfloat16 are rounded from float32."""
     _supported(dtype, "normal")
+    if dtype in dtypes.HALF:
+        return ops.cast(ops.normal(seed, offset, shape, dtypes.float32, device), dtype)
     pairs = ops.uniform if dtype is dtypes.float64 else None
     ones = (1,) * (len(shape) + 1)
 

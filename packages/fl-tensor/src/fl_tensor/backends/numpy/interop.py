@@ -8,7 +8,10 @@ import numpy as np
 
 from fl_tensor import dtypes
 from fl_tensor.backends.numpy.adapter import FROM_NUMPY, TO_NUMPY, NumpyAdapter
+from fl_tensor.backends.numpy.capsule import BFLOAT, UINT, Integers, retag
+from fl_tensor.dispatch import get_backend
 from fl_tensor.errors import BackendError, DTypeError
+from fl_tensor.frontend import supported
 
 if TYPE_CHECKING:
     from fl_tensor.tensor import Tensor
@@ -52,7 +55,11 @@ def to_dlpack(
         array = array.copy()
     elif not told and isinstance(x.adapter, NumpyAdapter):
         array = x.adapter.array  # NumPy refuses to export a read-only view to those
-    return array.__dlpack__(max_version=max_version)
+    if x.dtype is not dtypes.bfloat16:
+        return array.__dlpack__(max_version=max_version)
+    capsule = array.view(np.uint16).__dlpack__(max_version=max_version)
+    retag(capsule, UINT, BFLOAT)
+    return capsule
 
 
 def from_buffer(view: memoryview) -> NumpyAdapter:
@@ -64,10 +71,16 @@ def from_dlpack(source: Any) -> NumpyAdapter:
     """Borrow the producer's memory without a copy; it must not be written to from now on."""
     if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):
         raise DTypeError(f"[from_dlpack] a {type(source).__name__} has no __dlpack__")
+    if isinstance(source, np.ndarray) and source.dtype in FROM_NUMPY:
+        return _borrowed(source)  # also bfloat16, for which it has no capsule
+    producer = Integers(source)
     try:
-        array = np.from_dlpack(source)
+        array = np.from_dlpack(producer)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise BackendError(f"[from_dlpack] a {type(source).__name__}: {error}") from error
+    if producer.was_bfloat16:
+        dtype = supported("from_dlpack", dtypes.bfloat16, get_backend("numpy"))
+        array = array.view(TO_NUMPY[dtype])
     if array.dtype not in FROM_NUMPY:
         raise DTypeError(f"[from_dlpack] NumPy dtype {array.dtype} has no counterpart here")
     return _borrowed(array)

@@ -43,12 +43,11 @@ CASES = (
         "i",
         only=("int32",),
     ),
-    OpCase("uniform", listed(_draws), random.uniform, only=("float32", "float64")),
+    OpCase("uniform", listed(_draws), random.uniform),
     OpCase(
         "normal",
         listed(_draws),
         random.normal,
-        only=("float32", "float64"),
         tolerance=Tolerance(4),
     ),
 )

@@ -16,10 +16,11 @@ Shape = tuple[int, ...]
 
 
 def uniform(seed: int, offset: int, shape: Shape, dtype: DType, device: object = None) -> HostArray:
-    """float32: the top 24 bits of a word; float64: the top 27 and 26 bits of two."""
+    """float32, float16, bfloat16: the top 24, 11, 8 bits of a word; float64: the top 27 and 26 bits
+    of two."""
     count = int(np.prod(shape, dtype=np.int64))
-    if dtype.name == "float32":
-        return ((words(seed, offset, count) >> 8) * 2.0**-24).reshape(shape)
+    if bits := {"float32": 24, "float16": 11, "bfloat16": 8}.get(dtype.name):
+        return ((words(seed, offset, count) >> (32 - bits)) * 2.0**-bits).reshape(shape)
     pairs = words(seed, offset, 2 * count).astype(np.uint64).reshape(count, 2)
     whole = (pairs[:, 0] >> 5) * 2**26 + (pairs[:, 1] >> 6)
     return (whole * 2.0**-53).reshape(shape)
@@ -28,7 +29,7 @@ def uniform(seed: int, offset: int, shape: Shape, dtype: DType, device: object =
 def normal(seed: int, offset: int, shape: Shape, dtype: DType, device: object = None) -> HostArray:
     """Box & Muller's cosine branch of two uniforms."""
     count = int(np.prod(shape, dtype=np.int64))
-    if dtype.name == "float32":
+    if dtype.name != "float64":
         pairs = words(seed, offset, 2 * count).reshape(count, 2)
         single = np.float32
         u = ((pairs[:, 0] >> 1).astype(single) + single(1)) * single(2.0**-31)
