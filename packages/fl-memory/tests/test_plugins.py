@@ -28,6 +28,7 @@ def test_installed_provider_is_imported_on_load_only(install: Install) -> None:
     install("acme", "0.3", {"fl.test.v1": {"acme": "acme_mod:Acme"}}, acme_mod=GOOD)
     things = registry(builtins={"own": "collections:OrderedDict"})
     assert things.names() == ["acme", "own"]
+    assert things.origin("acme") == "acme 0.3" and things.origin("own") == ""
     assert "acme_mod" not in sys.modules
     cls = things.load("acme")
     assert cls.__name__ == "Acme" and things.load("acme") is cls

@@ -16,8 +16,8 @@ _EMPTY = {
 
 #: What the files of fl_tensor are, by the beginning of their path; the rest is the front end.
 PARTS = {
-    "contract": "backend.py capabilities.py roles.py rules.py dtypes.py device.py errors.py "
-    "contract.py",
+    "contract": "backend.py capabilities.py capability_rules.py roles.py rules.py dtypes.py "
+    "device.py errors.py promises.py contract.py",
     "derived operations": "derived/",
     "generated": "functions.py derived_ops.py",
     "backend numpy": "backends/numpy/",
