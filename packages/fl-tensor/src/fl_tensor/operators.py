@@ -11,7 +11,6 @@ does fastest.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -88,11 +87,9 @@ def {method}(self):
 
 def _make(template: str, method: str, operation: str, role: str) -> Callable[..., Any]:
     source = template.format(method=method, operation=operation, kinds=KINDS[role])
-    where = f"<Tensor.{method}>"
-    linecache.cache[where] = (len(source), None, source.splitlines(True), where)
     general = getattr(Array, method)
     scope = {"general": general, "new": object.__new__, "overrides": stack.current}
-    exec(compile(source, where, "exec"), scope)
+    exec(compile(source, f"<Tensor.{method}>", "exec"), scope)
     function: Any = scope[method]
     function.__qualname__, function.__doc__ = f"Tensor.{method}", general.__doc__
     return function
