@@ -64,10 +64,16 @@ class Deviations:
         for test, reason in self.entries.items():
             if test in found:
                 found[test].add_marker(pytest.mark.xfail(reason=reason, strict=True))
-        if any("::" in argument for argument in config.args):
-            return  # single tests were asked for: what is missing says nothing
-        files = {test.partition("::")[0] for test in found}
-        stale = [t for t in self.entries if t not in found and t.partition("::")[0] in files]
+        asked = [argument.partition("::") for argument in config.args]
+        if any(single for _, single, _ in asked):
+            return  # what is missing among single tests says nothing
+        files = [file for file, _, _ in asked if file.endswith(".py")]
+        stale = [
+            test
+            for test in self.entries
+            if test not in found
+            and (not files or any(file.endswith(test.partition("::")[0]) for file in files))
+        ]
         if stale:
             raise pytest.UsageError("deviations that match no test: " + ", ".join(stale))
 
