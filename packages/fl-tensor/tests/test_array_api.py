@@ -129,6 +129,12 @@ def test_concat_of_all_elements():
     assert xp.concat([xp.ones((1, 2)), xp.zeros(1)], axis=None).tolist() == [1, 1, 0]
 
 
+def test_diagonals_that_are_outside():
+    for k in (-(2**63), -2, 3, 2**63):
+        assert xp.eye(2, 3, k=k).tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert xp.eye(2, 3, k=-1).tolist() == [[0, 0, 0], [1, 0, 0]]
+
+
 # ---- dtypes and inspection ----------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Deviations of ``nox -s array_api`` are strict both ways (the plugin is in tools/ of a checkout)."""
+"""Deviations of ``nox -s array_api`` are strict both ways (the plugin: tools/ of a checkout)."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ ints = ft.arange(4, dtype="int32")
             r"[add] x (2, 3) and y (4, 5): sizes 2 and 4 do not broadcast",
         ),
         (lambda: x23.sum(axis=2), ValueError, "[sum] x (2, 3): axis 2 is out of range for 2 axes"),
+        (lambda: x23.sum(axis=-3), IndexError, "[sum] x (2, 3): axis -3 is out of range"),
         (
             lambda: x23.sum(axis=(0, -2)),
             ValueError,

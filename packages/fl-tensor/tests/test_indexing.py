@@ -126,6 +126,15 @@ def test_errors_name_index_and_axis(index, error, words):
     assert x.tolist() == ft.zeros((3, 4)).tolist()
 
 
+def test_an_empty_mask_fits_any_axis():
+    x, a = ft.zeros((2, 3)), np.zeros((2, 3))
+    for shape in ((0,), (0, 3), (2, 0)):
+        mask = np.zeros(shape, bool)
+        assert x[ft.asarray(mask)].shape == a[mask].shape
+    with pytest.raises(IndexError, match="a mask of 4 stands for axis 1 of 3"):
+        x[ft.zeros((0, 4), ft.bool)]
+
+
 def test_a_single_bool_is_a_mask_without_axes():
     x = ft.arange(3)
     for yes in (True, np.True_, ft.asarray(True)):

@@ -362,6 +362,7 @@ def eye(
 ) -> Tensor:
     """Ones on diagonal ``k``, zeros elsewhere: (rows, columns), square by default."""
     columns = rows if columns is None else columns
+    k = max(-rows, min(k, columns))  # the last diagonals that are outside
     row = arange(k, rows + k, device=device).reshape(rows, 1)
     return (row == arange(columns, device=device)).astype(dtype or dtypes.DEFAULT_FLOAT)
 

@@ -147,7 +147,7 @@ def _bounds(op: str, item: slice, size: int) -> tuple[int, int, int]:
 def _checked(op: str, shape: tuple[int, ...], item: _Pick, axis: int) -> Any:
     if item.size is None:
         return special.in_range(op, item.indices, shape[axis], axis, shape)
-    if item.size != shape[axis]:
+    if item.size not in (shape[axis], 0):  # NumPy: an empty mask fits any axis
         raise IndexingError(
             f"[{op}] x {shape}: a mask of {item.size} stands for axis {axis} of {shape[axis]}"
         )
