@@ -30,7 +30,8 @@ NEED_AXES = {
     *("argmin", "matmul", "conv", "softmax", "log_softmax", "topk", "take_along_axis", "roll"),
     *("tril", "triu", "moveaxis", "swapaxes", "split", "layer_norm", "batch_norm", "max_pool"),
     *("avg_pool", "dot", "outer", "linear", "arange", "vecdot", "cross", "diagonal", "trace"),
-    *("diag", "diff", "repeat", "unstack", "unique"),
+    *("diag", "diff", "repeat", "unstack", "unique", "nanargmax", "nanargmin"),
+    *("cumulative_max", "cumulative_min", "cumulative_logsumexp"),
     *(op.name for op in OPERATIONS if op.capability in ("linalg", "fft")),
 }
 #: Operations without array operands have no layout to vary.

@@ -82,6 +82,14 @@ from fl_tensor.random import rand as rand
 from fl_tensor.random import randn as randn
 from fl_tensor.random import seed as seed
 from fl_tensor.random import set_default_generator as set_default_generator
+from fl_tensor.reducing import average as average
+from fl_tensor.reducing import cumulative_prod as cumulative_prod
+from fl_tensor.reducing import cumulative_sum as cumulative_sum
+from fl_tensor.reducing import nanquantile as nanquantile
+from fl_tensor.reducing import percentile as percentile
+from fl_tensor.reducing import prod as prod
+from fl_tensor.reducing import quantile as quantile
+from fl_tensor.reducing import sum as sum
 from fl_tensor.searching import argmax as argmax
 from fl_tensor.searching import argmin as argmin
 from fl_tensor.searching import bincount as bincount

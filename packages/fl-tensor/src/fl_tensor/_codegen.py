@@ -23,7 +23,8 @@ SPECIAL = frozenset(
     "scatter slice_update nonzero matmul cast split where conv max_pool avg_pool squeeze "
     "flip take_along_axis embedding cross_entropy real imag conj "
     "einsum tensordot vecdot cross expand_dims moveaxis "
-    "pad_edges repeat roll unique searchsorted bincount histogram argmax argmin".split()
+    "pad_edges repeat roll unique searchsorted bincount histogram argmax argmin "
+    "sum prod cumulative_sum cumulative_prod quantile nanquantile average".split()
 )
 #: Public elsewhere: ``ft.trace`` records a graph, the sum of a diagonal is ``ft.linalg.trace``.
 INTERNAL = frozenset({"trace"})

@@ -367,11 +367,19 @@ class Array:
     def expand_dims(self, axis: int) -> Any:
         return special.expand_dims(self, axis)
 
-    def sum(self, axis: Axes = None, keepdims: bool = False) -> Any:
-        return functions.sum(self, axis, keepdims)
+    def sum(
+        self, axis: Axes = None, keepdims: bool = False, dtype: DType | str | None = None
+    ) -> Any:
+        from fl_tensor import reducing
 
-    def prod(self, axis: Axes = None, keepdims: bool = False) -> Any:
-        return functions.prod(self, axis, keepdims)
+        return reducing.sum(self, axis, keepdims, dtype)
+
+    def prod(
+        self, axis: Axes = None, keepdims: bool = False, dtype: DType | str | None = None
+    ) -> Any:
+        from fl_tensor import reducing
+
+        return reducing.prod(self, axis, keepdims, dtype)
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> Any:
         return functions.mean(self, axis, keepdims)

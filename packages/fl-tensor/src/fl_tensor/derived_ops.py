@@ -19,13 +19,16 @@ from fl_tensor.derived import (
     linalg,
     loss,
     manipulation,
+    nan,
     normalization,
     pooling,
     product,
     reduction,
     repetition,
     sampling,
+    scan,
     search,
+    statistics,
 )
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
@@ -205,9 +208,6 @@ class DerivedOps:
     def count_nonzero(self, x: A, axis: Axes, keepdims: bool = False) -> Any:
         return reduction.count_nonzero(self, x, axis, keepdims)
 
-    def cumulative_prod(self, x: N, axis: Axis = -1) -> Any:
-        return reduction.cumulative_prod(self, x, axis)
-
     def log_softmax(self, x: S, axis: Axis = -1) -> Any:
         return reduction.log_softmax(self, x, axis)
 
@@ -228,6 +228,64 @@ class DerivedOps:
 
     def var(self, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
         return reduction.var(self, x, axis, keepdims, correction)
+
+    def cumulative_logsumexp(self, x: S, axis: Axis = -1) -> Any:
+        return scan.cumulative_logsumexp(self, x, axis)
+
+    def cumulative_max(self, x: Q, axis: Axis = -1) -> Any:
+        return scan.cumulative_max(self, x, axis)
+
+    def cumulative_min(self, x: Q, axis: Axis = -1) -> Any:
+        return scan.cumulative_min(self, x, axis)
+
+    def cumulative_prod(self, x: N, axis: Axis = -1) -> Any:
+        return scan.cumulative_prod(self, x, axis)
+
+    def nanargmax(self, x: Q, axis: Axis, keepdims: bool = False) -> Any:
+        return nan.nanargmax(self, x, axis, keepdims)
+
+    def nanargmin(self, x: Q, axis: Axis, keepdims: bool = False) -> Any:
+        return nan.nanargmin(self, x, axis, keepdims)
+
+    def nanmax(self, x: Q, axis: Axes, keepdims: bool = False) -> Any:
+        return nan.nanmax(self, x, axis, keepdims)
+
+    def nanmean(self, x: S, axis: Axes, keepdims: bool = False) -> Any:
+        return nan.nanmean(self, x, axis, keepdims)
+
+    def nanmin(self, x: Q, axis: Axes, keepdims: bool = False) -> Any:
+        return nan.nanmin(self, x, axis, keepdims)
+
+    def nanprod(self, x: A, axis: Axes, keepdims: bool = False) -> Any:
+        return nan.nanprod(self, x, axis, keepdims)
+
+    def nanstd(self, x: S, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
+        return nan.nanstd(self, x, axis, keepdims, correction)
+
+    def nansum(self, x: A, axis: Axes, keepdims: bool = False) -> Any:
+        return nan.nansum(self, x, axis, keepdims)
+
+    def nanvar(self, x: S, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
+        return nan.nanvar(self, x, axis, keepdims, correction)
+
+    def average(self, x: F, weights: F, axis: Axes, keepdims: bool = False) -> Any:
+        return statistics.average(self, x, weights, axis, keepdims)
+
+    def median(self, x: S, axis: Axes, keepdims: bool = False) -> Any:
+        return statistics.median(self, x, axis, keepdims)
+
+    def nanmedian(self, x: S, axis: Axes, keepdims: bool = False) -> Any:
+        return statistics.nanmedian(self, x, axis, keepdims)
+
+    def nanquantile(
+        self, x: S, q: tuple[float, ...], axis: Axes, keepdims: bool = False, method: str = "linear"
+    ) -> Any:
+        return statistics.nanquantile(self, x, q, axis, keepdims, method)
+
+    def quantile(
+        self, x: S, q: tuple[float, ...], axis: Axes, keepdims: bool = False, method: str = "linear"
+    ) -> Any:
+        return statistics.quantile(self, x, q, axis, keepdims, method)
 
     def expand_dims(self, x: A, axis: NewAxis) -> Any:
         return manipulation.expand_dims(self, x, axis)
@@ -332,7 +390,7 @@ class DerivedOps:
     def argwhere(self, x: A) -> Any:
         return search.argwhere(self, x)
 
-    def bincount(self, x: A, length: int, weights: F | None = None) -> Any:
+    def bincount(self, x: A, length: int, weights: S | None = None) -> Any:
         return search.bincount(self, x, length, weights)
 
     def histogram(self, x: Q, edges: Q, weights: F | None = None) -> Any:

@@ -53,8 +53,9 @@ __all__ = [
     "cos",
     "cosh",
     "count_nonzero",
-    "cumulative_prod",
-    "cumulative_sum",
+    "cumulative_logsumexp",
+    "cumulative_max",
+    "cumulative_min",
     "deg2rad",
     "diag",
     "diagonal",
@@ -102,10 +103,21 @@ __all__ = [
     "max",
     "maximum",
     "mean",
+    "median",
     "min",
     "minimum",
     "multiply",
     "nan_to_num",
+    "nanargmax",
+    "nanargmin",
+    "nanmax",
+    "nanmean",
+    "nanmedian",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
     "negative",
     "nextafter",
     "norm",
@@ -113,7 +125,6 @@ __all__ = [
     "one_hot",
     "outer",
     "power",
-    "prod",
     "rad2deg",
     "reciprocal",
     "relu",
@@ -134,7 +145,6 @@ __all__ = [
     "stack",
     "std",
     "subtract",
-    "sum",
     "swapaxes",
     "tan",
     "tanh",
@@ -176,12 +186,6 @@ def argsort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     order)."""
     _x, = operands_of("argsort", "Q", x)
     return run("argsort", _x, raw(_x), axis_of("argsort", axis, _x.shape), descending)
-
-
-def cumulative_sum(x: ArrayLike, axis: int = -1) -> Any:
-    """Inclusive running sum; dtype as ``sum``."""
-    _x, = operands_of("cumulative_sum", "N", x)
-    return run("cumulative_sum", _x, raw(_x), axis_of("cumulative_sum", axis, _x.shape))
 
 
 def negative(x: ArrayLike) -> Any:
@@ -347,18 +351,6 @@ def bitwise_left_shift(x: ArrayLike, y: ArrayLike) -> Any:
 def bitwise_right_shift(x: ArrayLike, y: ArrayLike) -> Any:
     """``x >> y`` for 0 <= y < bits; the sign is kept."""
     return binary("bitwise_right_shift", "Z", x, y)
-
-
-def sum(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
-    """Sum over axes; bool and integers give int64 (uint64 stays), floats their own dtype."""
-    _x, = operands_of("sum", "A", x)
-    return run("sum", _x, raw(_x), axes("sum", axis, _x.shape), keepdims)
-
-
-def prod(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
-    """Product over axes; dtype as ``sum``."""
-    _x, = operands_of("prod", "A", x)
-    return run("prod", _x, raw(_x), axes("prod", axis, _x.shape), keepdims)
 
 
 def max(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
@@ -676,12 +668,6 @@ def count_nonzero(
     return run("count_nonzero", _x, raw(_x), axes("count_nonzero", axis, _x.shape), keepdims)
 
 
-def cumulative_prod(x: ArrayLike, axis: int = -1) -> Any:
-    """Inclusive running product; dtype as ``prod``. Hillis & Steele, 1986: log2(n) sweeps."""
-    _x, = operands_of("cumulative_prod", "N", x)
-    return run("cumulative_prod", _x, raw(_x), axis_of("cumulative_prod", axis, _x.shape))
-
-
 def log_softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``log(softmax(x))`` along ``axis``, without its underflow."""
     _x, = operands_of("log_softmax", "S", x)
@@ -757,6 +743,116 @@ def var(
         keepdims,
         float_of("var", correction, "correction"),
     )
+
+
+def cumulative_logsumexp(x: ArrayLike, axis: int = -1) -> Any:
+    """``log(cumulative_sum(exp(x)))`` without overflow."""
+    _x, = operands_of("cumulative_logsumexp", "S", x)
+    return run("cumulative_logsumexp", _x, raw(_x), axis_of("cumulative_logsumexp", axis, _x.shape))
+
+
+def cumulative_max(x: ArrayLike, axis: int = -1) -> Any:
+    """The largest element so far; NaN from the first one on."""
+    _x, = operands_of("cumulative_max", "Q", x)
+    return run("cumulative_max", _x, raw(_x), axis_of("cumulative_max", axis, _x.shape))
+
+
+def cumulative_min(x: ArrayLike, axis: int = -1) -> Any:
+    """The smallest element so far; NaN from the first one on."""
+    _x, = operands_of("cumulative_min", "Q", x)
+    return run("cumulative_min", _x, raw(_x), axis_of("cumulative_min", axis, _x.shape))
+
+
+def nanargmax(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
+    """Position of the first maximum that is no NaN along an axis, int64; 0 where all are NaN."""
+    _x, = operands_of("nanargmax", "Q", x)
+    return run("nanargmax", _x, raw(_x), axis_of("nanargmax", axis, _x.shape), keepdims)
+
+
+def nanargmin(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
+    """Position of the first minimum that is no NaN along an axis, int64; 0 where all are NaN."""
+    _x, = operands_of("nanargmin", "Q", x)
+    return run("nanargmin", _x, raw(_x), axis_of("nanargmin", axis, _x.shape), keepdims)
+
+
+def nanmax(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
+    """The largest that is no NaN; NaN where all are."""
+    _x, = operands_of("nanmax", "Q", x)
+    return run("nanmax", _x, raw(_x), axes("nanmax", axis, _x.shape), keepdims)
+
+
+def nanmean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
+    """Arithmetic mean of what is no NaN; NaN over nothing."""
+    _x, = operands_of("nanmean", "S", x)
+    return run("nanmean", _x, raw(_x), axes("nanmean", axis, _x.shape), keepdims)
+
+
+def nanmin(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
+    """The smallest that is no NaN; NaN where all are."""
+    _x, = operands_of("nanmin", "Q", x)
+    return run("nanmin", _x, raw(_x), axes("nanmin", axis, _x.shape), keepdims)
+
+
+def nanprod(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
+    """Product of what is no NaN; 1 over nothing. dtype as ``prod``."""
+    _x, = operands_of("nanprod", "A", x)
+    return run("nanprod", _x, raw(_x), axes("nanprod", axis, _x.shape), keepdims)
+
+
+def nanstd(
+    x: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    correction: float = 0.0,
+) -> Any:
+    """The square root of ``nanvar``."""
+    _x, = operands_of("nanstd", "S", x)
+    return run(
+        "nanstd",
+        _x,
+        raw(_x),
+        axes("nanstd", axis, _x.shape),
+        keepdims,
+        float_of("nanstd", correction, "correction"),
+    )
+
+
+def nansum(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
+    """Sum of what is no NaN; 0 over nothing. dtype as ``sum``."""
+    _x, = operands_of("nansum", "A", x)
+    return run("nansum", _x, raw(_x), axes("nansum", axis, _x.shape), keepdims)
+
+
+def nanvar(
+    x: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    correction: float = 0.0,
+) -> Any:
+    """Variance of what is no NaN: as ``var``; NaN where ``correction`` leaves nothing to divide
+    by."""
+    _x, = operands_of("nanvar", "S", x)
+    return run(
+        "nanvar",
+        _x,
+        raw(_x),
+        axes("nanvar", axis, _x.shape),
+        keepdims,
+        float_of("nanvar", correction, "correction"),
+    )
+
+
+def median(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
+    """The middle element over axes, of an even number the mean of the two in the middle; NaN where
+    there is one, and over nothing."""
+    _x, = operands_of("median", "S", x)
+    return run("median", _x, raw(_x), axes("median", axis, _x.shape), keepdims)
+
+
+def nanmedian(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
+    """``median`` of what is no NaN; NaN over nothing."""
+    _x, = operands_of("nanmedian", "S", x)
+    return run("nanmedian", _x, raw(_x), axes("nanmedian", axis, _x.shape), keepdims)
 
 
 def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.float32) -> Any:

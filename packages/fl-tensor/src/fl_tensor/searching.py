@@ -10,7 +10,7 @@ from typing import Any
 from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import axis_of
 from fl_tensor.creation import asarray
-from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
+from fl_tensor.errors import ArgumentError, ShapeError
 from fl_tensor.frontend import ArrayLike, cast, operands_of, run
 from fl_tensor.special import gather, reshape, take_along_axis
 
@@ -48,7 +48,7 @@ def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Any
 
 
 def _position(op: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Any:
-    (x,) = operands_of(op, "P", x)
+    (x,) = operands_of(op, "Q", x)
     if axis is not None:
         return run(op, x, x._raw, axis_of(op, axis, x.shape), keepdims)
     flat = reshape(x, (-1,))
@@ -67,7 +67,7 @@ def min_with_index(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> tupl
 
 
 def _extreme(op: str, chosen: str, x: ArrayLike, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    (x,) = operands_of(op, "P", x)
+    (x,) = operands_of(op, "Q", x)
     axis = axis_of(op, axis, x.shape)
     places = run(chosen, x, x._raw, axis, True)
     values = take_along_axis(x, places, axis)
@@ -85,14 +85,14 @@ def searchsorted(
     largest value."""
     if sorter is not None:
         x = gather(x, sorter, 0)
-    x, values = operands_of("searchsorted", "PP", x, values)
+    x, values = operands_of("searchsorted", "QQ", x, values)
     return run("searchsorted", values, x._raw, values._raw, side)
 
 
 def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0) -> Any:
     """How often each of 0 .. max(x) occurs in the vector ``x`` of integers, int64; or the sums of
     their ``weights``. At least ``minlength`` numbers; how many depends on data."""
-    x, weights = operands_of("bincount", "Af", x, weights)
+    x, weights = operands_of("bincount", "As", x, weights)
     length = arguments.int_of("bincount", minlength, "minlength")
     if x.ndim != 1:
         raise ShapeError(f"[bincount] x {x.shape}: expected one axis")
@@ -122,10 +122,10 @@ def histogram(
 
     A bin has its lower edge, the last one also its upper. Elements outside and NaN do not count.
     """
-    x, weights = operands_of("histogram", "Af", x, weights)
+    x, weights = operands_of("histogram", "As", x, weights)
     if arguments.is_single(bins):
         bins = _edges(x, arguments.int_of("histogram", bins, "bins"), range)
-    x, edges = operands_of("histogram", "PP", x, bins)
+    x, edges = operands_of("histogram", "QQ", x, bins)
     if edges.ndim == 1 and edges.size > 1 and edges._backend.has_values:
         if not (edges[1:] >= edges[:-1]).all():
             raise ArgumentError("[histogram] bins: the edges must be in ascending order")
@@ -155,8 +155,6 @@ def _edges(x: Any, bins: int, range: Sequence[float] | None) -> Any:
         )
     if low == high:
         low, high = low - 0.5, high + 0.5
-    if x.dtype.kind == "c":
-        raise DTypeError("[histogram] complex numbers have no order")
     kind = x.dtype if x.dtype.is_floating else dtypes.DEFAULT_FLOAT
     numbers = [low + (high - low) * (i / bins) for i in builtins.range(bins)]
     return asarray([*numbers, high], kind, x.device, x._backend)

@@ -74,7 +74,8 @@ NON_DIFFERENTIABLE: frozenset[str] = frozenset(
     # piecewise constant
     "floor ceil round trunc sign floor_divide nextafter "
     # indices and counts
-    "argmax argmin argsort nonzero argwhere count_nonzero searchsorted matrix_rank "
+    "argmax argmin nanargmax nanargmin argsort nonzero argwhere count_nonzero searchsorted "
+    "matrix_rank "
     # truth values
     "equal less not_equal less_equal greater greater_equal isnan isinf isfinite any all "
     "logical_not logical_and logical_or logical_xor isin signbit isposinf isneginf isclose "

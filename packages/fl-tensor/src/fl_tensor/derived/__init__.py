@@ -18,13 +18,16 @@ from fl_tensor.derived import (
     linalg,
     loss,
     manipulation,
+    nan,
     normalization,
     pooling,
     product,
     reduction,
     repetition,
     sampling,
+    scan,
     search,
+    statistics,
 )
 
 MODULES = (
@@ -32,6 +35,9 @@ MODULES = (
     floats,
     comparison,
     reduction,
+    scan,
+    nan,
+    statistics,
     manipulation,
     repetition,
     diagonals,

@@ -7,14 +7,13 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.derived.precision import in_float32
-from fl_tensor.roles import A, Axes, Axis, F, N, Ops, Q, S
+from fl_tensor.roles import A, Axes, Axis, F, Ops, Q, S
 
 __all__ = [
     "all",
     "any",
     "argmin",
     "count_nonzero",
-    "cumulative_prod",
     "log_softmax",
     "logsumexp",
     "mean",
@@ -138,21 +137,3 @@ def argmin(ops: Ops, x: Q, axis: Axis, keepdims: bool = False) -> Any:
     # ~x reverses the order of integers, signed and unsigned, without the overflow of -x.
     reverse = ops.negative(x) if x.dtype.is_floating else ops.bitwise_invert(x)
     return ops.argmax(reverse, axis, keepdims)
-
-
-@in_float32
-def cumulative_prod(ops: Ops, x: N, axis: Axis = -1) -> Any:
-    """Inclusive running product; dtype as ``prod``. Hillis & Steele, 1986: log2(n) sweeps."""
-    target = dtypes.sum_dtype(x.dtype)
-    if x.dtype is not target:
-        x = ops.cast(x, target)
-    size, rank = x.shape[axis], len(x.shape)
-    none, ones = (0,) * rank, (1,) * rank
-    step = 1
-    while step < size:
-        kept = tuple(n - step if i == axis else n for i, n in enumerate(x.shape))
-        earlier = ops.slice(x, none, kept, ones)
-        shift = tuple(step if i == axis else 0 for i in range(rank))
-        x = ops.multiply(x, ops.pad(earlier, shift, none, none, 1))
-        step *= 2
-    return x

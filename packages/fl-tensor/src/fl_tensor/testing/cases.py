@@ -20,6 +20,7 @@ from fl_tensor.testing.families import (
     sampling,
     search,
     shape,
+    statistics,
     unary,
 )
 from fl_tensor.testing.opcase import OpCase
@@ -35,6 +36,7 @@ FAMILIES = (
     complex_parts,
     derived_elementwise,
     reductions,
+    statistics,
     contractions,
     products,
     search,

@@ -1,0 +1,177 @@
+"""Public reductions whose arguments take some reading: a dtype, quantiles, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fl_tensor import arguments, creation, dtypes
+from fl_tensor.arguments import axes, axis_of
+from fl_tensor.array import Array
+from fl_tensor.dtypes import DType
+from fl_tensor.errors import ShapeError
+from fl_tensor.frontend import ArrayLike, cast, operands_of, run
+from fl_tensor.special import reshape
+
+__all__ = [
+    "average",
+    "cumulative_prod",
+    "cumulative_sum",
+    "nanquantile",
+    "percentile",
+    "prod",
+    "quantile",
+    "sum",
+]
+
+AxesLike = int | Sequence[int] | None
+
+
+def sum(
+    x: ArrayLike,
+    axis: AxesLike = None,
+    keepdims: bool = False,
+    dtype: DType | str | None = None,
+) -> Any:
+    """Sum over axes, computed in ``dtype``; without one bool and integers give int64 (uint64
+    stays), floats their own dtype."""
+    (x,) = operands_of("sum", "A", x)
+    if dtype is None:
+        return run("sum", x, x._raw, axes("sum", axis, x.shape), keepdims)
+    x = cast(x, dtypes.dtype(dtype))
+    return cast(run("sum", x, x._raw, axes("sum", axis, x.shape), keepdims), x.dtype)
+
+
+def prod(
+    x: ArrayLike,
+    axis: AxesLike = None,
+    keepdims: bool = False,
+    dtype: DType | str | None = None,
+) -> Any:
+    """Product over axes; dtype as ``sum``."""
+    (x,) = operands_of("prod", "A", x)
+    if dtype is not None:
+        x = cast(x, dtypes.dtype(dtype))
+    made = run("prod", x, x._raw, axes("prod", axis, x.shape), keepdims)
+    return made if dtype is None else cast(made, x.dtype)
+
+
+def cumulative_sum(
+    x: ArrayLike,
+    axis: int = -1,
+    include_initial: bool = False,
+    dtype: DType | str | None = None,
+) -> Any:
+    """Running sum along ``axis``, each element included; ``include_initial`` puts a 0 before them.
+    dtype as ``sum``."""
+    return _running("cumulative_sum", x, axis, 0 if include_initial else None, dtype)
+
+
+def cumulative_prod(
+    x: ArrayLike,
+    axis: int = -1,
+    include_initial: bool = False,
+    dtype: DType | str | None = None,
+) -> Any:
+    """Running product along ``axis``, each element included; ``include_initial`` puts a 1 before
+    them. dtype as ``prod``."""
+    return _running("cumulative_prod", x, axis, 1 if include_initial else None, dtype)
+
+
+def _running(
+    op: str, x: ArrayLike, axis: int, initial: int | None, dtype: DType | str | None
+) -> Any:
+    (x,) = operands_of(op, "N", x)
+    if dtype is not None:
+        x = cast(x, dtypes.dtype(dtype))
+    axis = axis_of(op, axis, x.shape)
+    made = run(op, x, x._raw, axis)
+    if dtype is not None:
+        made = cast(made, x.dtype)
+    if initial is None:
+        return made
+    low = tuple(int(i == axis) for i in range(x.ndim))
+    none = (0,) * x.ndim
+    return run("pad", made, made._raw, low, none, none, initial)
+
+
+def quantile(
+    x: ArrayLike,
+    q: float | Sequence[float] | ArrayLike,
+    axis: AxesLike = None,
+    keepdims: bool = False,
+    method: str = "linear",
+) -> Any:
+    """The values that shares ``q`` of the elements over axes do not exceed.
+
+    q        a number in [0, 1], or an array of them, whose shape comes first in the result's
+    method   between two elements: ``"linear"`` interpolation, the ``"lower"``, the ``"higher"``,
+             their ``"midpoint"``, the ``"nearest"``
+
+    Integers become the default float. NaN where there is one, and over nothing.
+    """
+    return _quantile("quantile", x, q, axis, keepdims, method)
+
+
+def nanquantile(
+    x: ArrayLike,
+    q: float | Sequence[float] | ArrayLike,
+    axis: AxesLike = None,
+    keepdims: bool = False,
+    method: str = "linear",
+) -> Any:
+    """``quantile`` of what is no NaN; NaN over nothing."""
+    return _quantile("nanquantile", x, q, axis, keepdims, method)
+
+
+def percentile(
+    x: ArrayLike,
+    q: float | Sequence[float] | ArrayLike,
+    axis: AxesLike = None,
+    keepdims: bool = False,
+    method: str = "linear",
+) -> Any:
+    """``quantile`` with ``q`` in percent."""
+    numbers, shape = _numbers("percentile", q)
+    shares = [n / 100.0 for n in numbers]
+    found = _quantile("quantile", x, shares, axis, keepdims, method)
+    return reshape(found, (*shape, *found.shape[1:]))
+
+
+def _numbers(op: str, q: Any) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    # Python numbers stay what they are: the default float would round them.
+    if isinstance(q, (list, tuple)):
+        shape = tuple(creation._nested_shape(q))
+        flat = list(creation._flatten(q, shape))
+    elif arguments.is_single(q) and not isinstance(q, Array):
+        shape, flat = (), [q]
+    else:
+        made = creation.asarray(q)
+        shape, flat = made.shape, made.flatten().tolist()
+    return tuple(arguments.float_of(op, v, "q") for v in flat), shape
+
+
+def _quantile(op: str, x: ArrayLike, q: Any, axis: AxesLike, keepdims: bool, method: str) -> Any:
+    (x,) = operands_of(op, "S", x)
+    numbers, shape = _numbers(op, q)
+    found = run(op, x, x._raw, numbers, axes(op, axis, x.shape), keepdims, method)
+    return reshape(found, (*shape, *found.shape[1:]))
+
+
+def average(
+    x: ArrayLike, axis: AxesLike = None, weights: ArrayLike | None = None, keepdims: bool = False
+) -> Any:
+    """``sum(x * weights) / sum(weights)`` over axes; the mean without weights. Weights have the
+    shape of ``x``, or of its axes that are averaged over."""
+    x, weights = operands_of("average", "Ff", x, weights)
+    over = axes("average", axis, x.shape)
+    if weights is None:
+        return run("mean", x, x._raw, over, keepdims)
+    if weights.shape != x.shape:
+        if weights.shape != tuple(x.shape[a] for a in over):
+            raise ShapeError(
+                f"[average] x {x.shape} and weights {weights.shape}: expected the shape of x or "
+                f"that of axes {over}"
+            )
+        weights = reshape(weights, [n if i in over else 1 for i, n in enumerate(x.shape)])
+    return run("average", x, x._raw, weights._raw, over, keepdims)
