@@ -390,7 +390,7 @@ class DerivedOps:
     def argwhere(self, x: A) -> Any:
         return search.argwhere(self, x)
 
-    def bincount(self, x: A, length: int, weights: S | None = None) -> Any:
+    def bincount(self, x: A, length: int, weights: F | None = None) -> Any:
         return search.bincount(self, x, length, weights)
 
     def histogram(self, x: Q, edges: Q, weights: F | None = None) -> Any:

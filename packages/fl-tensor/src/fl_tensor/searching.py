@@ -92,7 +92,7 @@ def searchsorted(
 def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0) -> Any:
     """How often each of 0 .. max(x) occurs in the vector ``x`` of integers, int64; or the sums of
     their ``weights``. At least ``minlength`` numbers; how many depends on data."""
-    x, weights = operands_of("bincount", "As", x, weights)
+    x, weights = operands_of("bincount", "Af", x, weights)
     length = arguments.int_of("bincount", minlength, "minlength")
     if x.ndim != 1:
         raise ShapeError(f"[bincount] x {x.shape}: expected one axis")
@@ -122,7 +122,7 @@ def histogram(
 
     A bin has its lower edge, the last one also its upper. Elements outside and NaN do not count.
     """
-    x, weights = operands_of("histogram", "As", x, weights)
+    x, weights = operands_of("histogram", "Af", x, weights)
     if arguments.is_single(bins):
         bins = _edges(x, arguments.int_of("histogram", bins, "bins"), range)
     x, edges = operands_of("histogram", "QQ", x, bins)

@@ -65,7 +65,7 @@ def isin(ops: Ops, x: Q, values: Q, invert: bool = False) -> Any:
     return ops.bitwise_invert(found) if invert else found
 
 
-def bincount(ops: Ops, x: A, length: int, weights: S | None = None) -> Any:
+def bincount(ops: Ops, x: A, length: int, weights: F | None = None) -> Any:
     """How often each of 0 .. ``length`` - 1 occurs in the integers ``x``, int64; or the sums of
     their ``weights`` (shape of ``x``). All of ``x`` are in that range."""
     if not x.dtype.is_integer:
