@@ -8,6 +8,7 @@ The first is called first. ``check`` does not look for NaN and infinities here: 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from fl_tensor.backend import TensorBackend
 from fl_tensor.errors import ArgumentError
@@ -21,7 +22,7 @@ NAMES = ("profile", "check", "count", "trace")
 
 def layers(names: str) -> list[Wrapper]:
     """The wrappers of a comma-separated list. Raises ArgumentError for an unknown name."""
-    known = {
+    known: dict[str, Callable[[], Wrapper]] = {
         "profile": profile,
         "check": lambda: check(nan=False, inf=False),
         "count": count,
