@@ -16,19 +16,32 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+#: A context manager for a case, made anew for each of its turns.
+Around = Callable[[], AbstractContextManager[Any]]
+
 
 def interleave(
-    cases: Mapping[str, Callable[[], object]], rounds: int = 15, moment: float = 0.02
+    cases: Mapping[str, Callable[[], object]],
+    rounds: int = 15,
+    moment: float = 0.02,
+    around: Mapping[str, Around] | None = None,
 ) -> dict[str, float]:
-    """Seconds per call of each case: the median over ``rounds`` of about ``moment`` seconds."""
-    repeats = {name: _repeats(run, moment) for name, run in cases.items()}
+    """Seconds per call of each case: the median over ``rounds`` of about ``moment`` seconds. A case
+    runs inside the context that ``around`` has for it, whose entering and leaving is not timed."""
+    places = {name: (around or {}).get(name, nullcontext) for name in cases}
+    repeats = {}
+    for name, run in cases.items():
+        with places[name]():
+            repeats[name] = _repeats(run, moment)
     times: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(rounds):
         for name, run in cases.items():
-            times[name].append(_timed(run, repeats[name]))
+            with places[name]():
+                times[name].append(_timed(run, repeats[name]))
     return {name: statistics.median(found) for name, found in times.items()}
 
 

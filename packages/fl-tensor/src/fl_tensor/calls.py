@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fl_tensor.backend import TensorAdapter
@@ -62,11 +62,18 @@ def adapters(values: Iterable[Any]) -> list[Any]:
     """The adapters among arguments or results, those in lists and tuples included, in order."""
     found: list[Any] = []
     for value in values:
-        if isinstance(value, TensorAdapter):
+        kind = type(value)
+        if _is_adapter(kind):
             found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found += [v for v in value if isinstance(v, TensorAdapter)]
+        elif kind is tuple or kind is list:
+            found += [v for v in value if _is_adapter(type(v))]
     return found
+
+
+@functools.cache
+def _is_adapter(cls: Hashable) -> bool:
+    # Wrappers ask at every call: remembered, because an abstract class takes long to answer.
+    return isinstance(cls, type) and issubclass(cls, TensorAdapter)
 
 
 def operands(name: str, arguments: tuple[Any, ...], options: Options) -> list[tuple[str, Any]]:

@@ -54,10 +54,13 @@ class count(Wrapper):
         result = operation.run(*arguments, **options)
         elements = nbytes = flops = 0
         if not operation.composed:
-            made = calls.adapters((result,))
-            given = calls.adapters((*arguments, *options.values()))
-            elements = sum(math.prod(x.shape) for x in made)
-            nbytes = sum(math.prod(x.shape) * x.dtype.itemsize for x in (*given, *made))
+            for x in calls.adapters((result,)):
+                size = math.prod(x.shape)
+                elements += size
+                nbytes += size * x.dtype.itemsize
+            given = calls.adapters((*arguments, *options.values()) if options else arguments)
+            for x in given:
+                nbytes += math.prod(x.shape) * x.dtype.itemsize
             if operation.name in _FLOPS:
                 flops = _FLOPS[operation.name](given[0], given[1], elements)
         with self._lock:

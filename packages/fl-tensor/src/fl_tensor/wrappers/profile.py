@@ -136,7 +136,7 @@ class profile(Wrapper):
             alone = took - thread.inside.pop()
             if thread.inside:
                 thread.inside[-1] += took
-            given = calls.adapters((*arguments, *options.values()))
+            given = calls.adapters((*arguments, *options.values()) if options else arguments)
             self.records.append(
                 Record(
                     operation.name,
