@@ -211,6 +211,18 @@ def test_a_block_that_fails_leaves_a_graph_without_outputs():
     assert graph.outputs == []
 
 
+def test_a_trace_records_one_block_at_a_time():
+    x, recorder = ft.ones(2), ft.trace()
+    with recorder as first:
+        with pytest.raises(ft.BackendError, match="recording already"), recorder:
+            raise AssertionError("the block must not begin")
+        y = x + x
+    with recorder as second:
+        z = x * x
+    assert [n.op for g in (first, second) for n in g.nodes] == ["add", "multiply"]
+    assert y.shape == z.shape
+
+
 def test_inputs_that_do_not_fit_are_refused_all_at_once(graph, operands):
     x, w = operands
     with pytest.raises(ft.ArgumentError, match="1 inputs given, the graph has 2: %x: float32"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fl_tensor.backend import TensorAdapter
@@ -70,10 +70,15 @@ def adapters(values: Iterable[Any]) -> list[Any]:
     return found
 
 
-@functools.cache
-def _is_adapter(cls: Hashable) -> bool:
+_adapter_types: dict[type, bool] = {}
+
+
+def _is_adapter(cls: type) -> bool:
     # Wrappers ask at every call: remembered, because an abstract class takes long to answer.
-    return isinstance(cls, type) and issubclass(cls, TensorAdapter)
+    found = _adapter_types.get(cls)
+    if found is None:
+        found = _adapter_types[cls] = issubclass(cls, TensorAdapter)
+    return found
 
 
 def operands(name: str, arguments: tuple[Any, ...], options: Options) -> list[tuple[str, Any]]:

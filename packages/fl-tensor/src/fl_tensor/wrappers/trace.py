@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from fl_tensor import calls
-from fl_tensor.errors import ArgumentError
+from fl_tensor.errors import ArgumentError, BackendError
 from fl_tensor.graph.ir import Constant, Graph, Node, Ref, Value
 from fl_tensor.stack import Operation, Wrapper
 
@@ -93,8 +93,14 @@ class trace(Wrapper):
         self.graph = Traced()
         self._thread = _Thread()
         self._lock = threading.Lock()
+        self._entered = False
 
     def __enter__(self) -> Traced:  # type: ignore[override]
+        if self._entered:
+            raise BackendError(
+                "[trace] it is recording already: give every block a trace of its own"
+            )
+        self._entered = True
         self.graph = Traced()
         super().__enter__()
         return self.graph
@@ -106,6 +112,7 @@ class trace(Wrapper):
         trace: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, trace)
+        self._entered = False
         self.graph.finish(failed=kind is not None)
 
     def call(self, operation: Operation, /, *arguments: Any, **options: Any) -> Any:
