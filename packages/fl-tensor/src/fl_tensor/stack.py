@@ -61,8 +61,8 @@ def seen_names() -> frozenset[str]:
 
 
 class Layer:
-    """One entry of the stack: a context manager. An override or a wrapper may be entered again while
-    it is active, in other threads as well (a ``trace`` may not: it has one graph)."""
+    """One entry of the stack: a context manager. It may be entered again while it is active, in
+    other threads as well (but a ``trace``, which has one graph)."""
 
     def __enter__(self) -> Self:
         _stack.set(Stack(_stack.get(), self))

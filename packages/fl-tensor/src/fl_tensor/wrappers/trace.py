@@ -98,7 +98,7 @@ class trace(Wrapper):
     def __enter__(self) -> Traced:  # type: ignore[override]
         if self._entered:
             raise BackendError(
-                "[trace] it is recording already: give every block a trace of its own"
+                "[trace] it is recording already: give each block a trace of its own"
             )
         self._entered = True
         self.graph = Traced()
