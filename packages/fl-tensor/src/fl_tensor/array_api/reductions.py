@@ -5,9 +5,6 @@ Sums of unsigned integers are unsigned here, as the standard has it; ``ft.sum`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import fl_tensor as ft
 from fl_tensor import dtypes
 from fl_tensor.array import Array
@@ -49,14 +46,14 @@ def sum(
     x: Array, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False
 ) -> Array:
     """Sum, in ``dtype``: by default that of ``x``, but integers of 64 bits."""
-    return _accumulate(ft.sum, x, dtype, axis, keepdims)
+    return ft.sum(x, axis, keepdims, dtype or sum_dtype(x))
 
 
 def prod(
     x: Array, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False
 ) -> Array:
     """Product; ``dtype`` as in ``sum``."""
-    return _accumulate(ft.prod, x, dtype, axis, keepdims)
+    return ft.prod(x, axis, keepdims, dtype or sum_dtype(x))
 
 
 def cumulative_sum(
@@ -69,7 +66,8 @@ def cumulative_sum(
 ) -> Array:
     """Running sum along an axis (needed unless ``x`` has one), after a 0 with
     ``include_initial``; ``dtype`` as in ``sum``."""
-    return _running(ft.cumulative_sum, x, axis, dtype, 0 if include_initial else None)
+    axis = _only_axis("cumulative_sum", x, axis)
+    return ft.cumulative_sum(x, axis, include_initial, dtype or sum_dtype(x))
 
 
 def cumulative_prod(
@@ -81,7 +79,8 @@ def cumulative_prod(
     include_initial: bool = False,
 ) -> Array:
     """Running product; as ``cumulative_sum``, after a 1."""
-    return _running(ft.cumulative_prod, x, axis, dtype, 1 if include_initial else None)
+    axis = _only_axis("cumulative_prod", x, axis)
+    return ft.cumulative_prod(x, axis, include_initial, dtype or sum_dtype(x))
 
 
 def diff(
@@ -97,33 +96,15 @@ def diff(
     return ft.diff(x, n, axis, prepend, append)
 
 
-def _accumulate(
-    function: Callable[..., Any], x: Array, dtype: DType | None, *arguments: Any
-) -> Array:
-    # Integer functions compute in int64, or in uint64 if given that; the rest is casting.
-    dtype = sum_dtype(x) if dtype is None else dtype
-    return function(x.astype(dtype), *arguments).astype(dtype)
-
-
 def sum_dtype(x: Array) -> DType:
     """The standard's dtype for sums and products of ``x``."""
     return dtypes.uint64 if x.dtype.kind == "u" else dtypes.sum_dtype(x.dtype)
 
 
-def _running(
-    function: Callable[..., Any],
-    x: Array,
-    axis: int | None,
-    dtype: DType | None,
-    first: int | None,
-) -> Array:
+def _only_axis(op: str, x: Array, axis: int | None) -> int:
     if axis is None and x.ndim > 1:
-        raise ft.ArgumentError(f"[{function.__name__}] x {x.shape}: several axes, so say which")
-    made = _accumulate(function, x, dtype, axis or 0)
-    if first is None:
-        return made
-    start = ft.full_like(ft.sum(made, axis or 0, keepdims=True), first, made.dtype)
-    return ft.concatenate([start, made], axis or 0)
+        raise ft.ArgumentError(f"[{op}] x {x.shape}: several axes, so say which")
+    return axis or 0
 
 
 def all(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
