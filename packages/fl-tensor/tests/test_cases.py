@@ -36,6 +36,7 @@ NEED_AXES = {
 }
 #: Operations without array operands have no layout to vary.
 MADE_FROM_NOTHING = {"full", "arange", "from_host", "random_bits", "uniform", "normal"}
+MADE_FROM_NOTHING |= {"truncated_normal"}
 
 
 def a_dtype(case: OpCase) -> dtypes.DType:

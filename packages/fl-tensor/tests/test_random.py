@@ -114,7 +114,7 @@ def test_permutation_is_one_and_integers_stay_in_range():
         (lambda g: g.integers(0, 2.5), "high 2.5: expected an int"),
         (lambda g: g.uniform(2, 3, 1), "need low <= high"),
         (lambda g: g.bernoulli(2, p=1.5), "probability"),
-        (lambda g: g.uniform(2, dtype="int32"), "draw float32 or float64"),
+        (lambda g: g.uniform(2, dtype="int32"), "expected a floating dtype"),
         (lambda g: g.normal(-1), "may not be negative"),
     ],
 )

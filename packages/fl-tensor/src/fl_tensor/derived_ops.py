@@ -29,6 +29,7 @@ from fl_tensor.derived import (
     scan,
     search,
     statistics,
+    truncation,
 )
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
@@ -457,6 +458,18 @@ class DerivedOps:
         device: Device = CPU,
     ) -> Any:
         return sampling.uniform(self, seed, offset, shape, dtype, device)
+
+    def truncated_normal(
+        self,
+        seed: int,
+        offset: int,
+        shape: Shape,
+        low: float = -2.0,
+        high: float = 2.0,
+        dtype: DType = dtypes.float32,
+        device: Device = CPU,
+    ) -> Any:
+        return truncation.truncated_normal(self, seed, offset, shape, low, high, dtype, device)
 
     def det(self, x: F) -> Any:
         return linalg.det(self, x)

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import dispatch, dtypes, functions, special
-from fl_tensor.arguments import int_of, scalar, shape_of
+from fl_tensor import choosing, dispatch, dtypes, functions, special
+from fl_tensor.arguments import axis_of, int_of, scalar, shape_of
 from fl_tensor.creation import DeviceLike, DTypeLike, _place
 from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
+from fl_tensor.derived.truncation import TRUNCATED_WORDS
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
-from fl_tensor.frontend import cast
+from fl_tensor.frontend import cast, operands_of
 from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -82,6 +83,30 @@ class Generator:
         x = self._draw("normal", shape, dtype, device, backend, NORMAL_WORDS)
         return x if (mean, std) == (0.0, 1.0) else x * std + mean
 
+    def truncated_normal(
+        self,
+        shape: Size = (),
+        mean: float = 0.0,
+        std: float = 1.0,
+        low: float = -2.0,
+        high: float = 2.0,
+        dtype: DTypeLike = None,
+        device: DeviceLike = None,
+        backend: TensorBackend | None = None,
+    ) -> Tensor:
+        """Normal with the given mean and standard deviation *before* all that is outside
+        [low, high] is left out: by inversion, exact in both tails. Raises ArgumentError unless
+        low < high and std > 0, or if next to nothing of the distribution is in between."""
+        if not (low < high and std > 0):
+            raise ArgumentError(
+                f"[truncated_normal] low {low}, high {high}, std {std}: need low < high, std > 0"
+            )
+        bounds = ((low - mean) / std, (high - mean) / std)
+        x = self._draw("truncated_normal", shape, dtype, device, backend, TRUNCATED_WORDS, bounds)
+        if (mean, std) == (0.0, 1.0):
+            return x
+        return functions.clip(x * std + mean, float(low), float(high))
+
     def integers(
         self,
         low: int,
@@ -131,6 +156,36 @@ class Generator:
         """The numbers 0 .. n - 1 in random order, int64: the order of n random 62-bit keys."""
         return functions.argsort(self._keys((n,), device, backend))
 
+    def shuffle(self, x: Any, axis: int = 0) -> Any:
+        """``x`` with its slices along ``axis`` in random order: a new value, ``x`` stays as it
+        is."""
+        (x,) = operands_of("shuffle", "A", x)
+        axis = axis_of("shuffle", axis, x.shape)
+        order = self.permutation(x.shape[axis], x.device, x._backend)
+        return special.gather(x, order, axis)
+
+    def choice(
+        self,
+        x: Any,
+        shape: Size = (),
+        replace: bool = True,
+        p: Sequence[float] | None = None,
+        axis: int = 0,
+        device: DeviceLike = None,
+        backend: TensorBackend | None = None,
+    ) -> Any:
+        """Random slices of ``x`` along ``axis``, or random numbers below ``x`` if that is an int.
+
+        shape    how many: it takes the place of ``axis`` in the result
+        replace  whether a slice may come several times
+        p        their probabilities; equal ones if absent. With ``replace`` they are met to 2^-62;
+                 without, slices are drawn one after the other from those left (Efraimidis &
+                 Spirakis, 2006)
+
+        Raises ArgumentError for probabilities that are none, or too few slices to draw from.
+        """
+        return choosing.choice(self, x, shape, replace, p, axis, device, backend)
+
     def _keys(
         self, shape: tuple[int, ...], device: DeviceLike, backend: TensorBackend | None
     ) -> Tensor:
@@ -154,6 +209,7 @@ class Generator:
         device: DeviceLike,
         backend: TensorBackend | None,
         words: dict[DType, int],
+        parameters: tuple[float, ...] = (),
     ) -> Tensor:
         backend, place = _place(device, backend)
         kind = dtypes.dtype(dtype or dtypes.DEFAULT_FLOAT)
@@ -162,7 +218,7 @@ class Generator:
         size = shape_of(op, shape)
         draw = getattr(dispatch.ops_for(backend), op)
         offset = self._take(math.prod(size) * words[kind])
-        return Tensor(draw(self.seed, offset, size, kind, place), backend)
+        return Tensor(draw(self.seed, offset, size, *parameters, kind, place), backend)
 
     def _take(self, words: int) -> int:
         # No two draws share words, though several threads may draw from one generator.

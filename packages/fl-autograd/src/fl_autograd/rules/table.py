@@ -70,7 +70,7 @@ RULES: dict[str, Rule] = {}
 #: truth values, or data that depends on no operand.
 NON_DIFFERENTIABLE: frozenset[str] = frozenset(
     # creation
-    "full arange from_host random_bits uniform normal one_hot "
+    "full arange from_host random_bits uniform normal truncated_normal one_hot "
     # piecewise constant
     "floor ceil round trunc sign floor_divide nextafter "
     # indices and counts

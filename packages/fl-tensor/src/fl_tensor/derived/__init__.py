@@ -28,6 +28,7 @@ from fl_tensor.derived import (
     scan,
     search,
     statistics,
+    truncation,
 )
 
 MODULES = (
@@ -48,6 +49,7 @@ MODULES = (
     pooling,
     loss,
     sampling,
+    truncation,
     linalg,
     fft,
 )

@@ -21,7 +21,7 @@ NORMAL_WORDS = {dtype: 2 * words for dtype, words in UNIFORM_WORDS.items()}
 _BITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24}
 
 
-def _word_bits(ops: Ops, words: Any, count: int) -> Any:
+def word_bits(ops: Ops, words: Any, count: int) -> Any:
     # The top ``count`` bits of each 32-bit word as a non-negative int32.
     shifted = ops.bitwise_right_shift(words, ops.constant(32 - count, words))
     return ops.bitwise_and(shifted, ops.constant((1 << count) - 1, words))
@@ -44,7 +44,7 @@ def uniform(
     float64 from 27 + 26 of two."""
     _supported(dtype, "uniform")
     if count := _BITS.get(dtype):
-        x = ops.cast(_word_bits(ops, ops.random_bits(seed, offset, shape, device), count), dtype)
+        x = ops.cast(word_bits(ops, ops.random_bits(seed, offset, shape, device), count), dtype)
         return ops.multiply(x, ops.constant(2.0**-count, x))
     words = ops.random_bits(seed, offset, (*shape, 2), device)
     ones = (1,) * (len(shape) + 1)
@@ -52,8 +52,8 @@ def uniform(
     def word(i: int) -> Any:
         return ops.reshape(ops.slice(words, (0,) * len(shape) + (i,), (*shape, 1), ones), shape)
 
-    high = ops.cast(_word_bits(ops, word(0), 27), dtype)
-    low = ops.cast(_word_bits(ops, word(1), 26), dtype)
+    high = ops.cast(word_bits(ops, word(0), 27), dtype)
+    low = ops.cast(word_bits(ops, word(1), 26), dtype)
     whole = ops.add(ops.multiply(high, ops.constant(2.0**26, high)), low)
     return ops.multiply(whole, ops.constant(2.0**-53, whole))
 
@@ -80,9 +80,9 @@ def normal(
     if pairs is None:
         words = ops.random_bits(seed, offset, (*shape, 2), device)
         # 31 bits rather than 24, so that the tail reaches 6.5 standard deviations.
-        u = ops.cast(_word_bits(ops, column(words, 0), 31), dtype)
+        u = ops.cast(word_bits(ops, column(words, 0), 31), dtype)
         u = ops.multiply(ops.add(u, ops.constant(1.0, u)), ops.constant(2.0**-31, u))
-        v = ops.cast(_word_bits(ops, column(words, 1), 24), dtype)
+        v = ops.cast(word_bits(ops, column(words, 1), 24), dtype)
         v = ops.multiply(v, ops.constant(2.0**-24, v))
     else:
         both = pairs(seed, offset, (*shape, 2), dtype, device)
