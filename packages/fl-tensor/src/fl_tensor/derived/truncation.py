@@ -124,7 +124,9 @@ def truncated_normal(
     interval much narrower than 1 the numbers are as coarse as that. Raises ArgumentError for an
     interval so far out that its probability is no normal number of the dtype."""
     if dtype not in TRUNCATED_WORDS:
-        raise DTypeError(f"[truncated_normal] dtype {dtype}: expected a floating dtype; draw one and cast")
+        raise DTypeError(
+            f"[truncated_normal] dtype {dtype}: expected a floating dtype; draw one and cast"
+        )
     single = dtype if dtype is dtypes.float64 else dtypes.float32
     under, over = _below(low), _below(-high)
     mass = _below(-low) - over if low > 0 else _below(high) - under
