@@ -16,6 +16,11 @@ shape and dtype of the rule in ``fl_tensor.rules``, and calls on distinct values
 concurrently. Where the bytes lie is its own affair: the backends of this package take them from the
 installed manager of ``fl_memory``, and one that does not is merely unseen by it.
 
+Half precision (float16 and bfloat16) is accurate to one rounding of what float32 gives: elementwise
+functions are computed in float32, and what is accumulated is accumulated in float32
+(``fl_tensor.dtypes.accumulator``) and rounded once. A backend that lists a complex dtype declares
+the capability "complex".
+
 The letters in the signatures (``fl_tensor.roles``) are for the front end: which operands are
 promoted together, which become floating.
 """
@@ -156,8 +161,8 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
     ) -> A:
         """``x`` with ``updates`` (shape and dtype of ``gather(x, indices, axis)``) written or added
         where gather would read. Mode ``"set"``: of duplicates the last in C order stays; ``"add"``:
-        they accumulate. ``donate=True``: the caller gives ``x`` up, its storage may be reused if
-        nothing else can see it."""
+        they accumulate (float16 and bfloat16 in float32). ``donate=True``: the caller gives ``x``
+        up, its storage may be reused if nothing else can see it."""
 
     @abstractmethod
     def sort(self, x: Q, axis: Axis = -1, descending: bool = False) -> A:
@@ -174,7 +179,7 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
 
     @abstractmethod
     def cumulative_sum(self, x: N, axis: Axis = -1) -> A:
-        """Inclusive running sum; dtype as ``sum``."""
+        """Inclusive running sum; dtype and accumulation as ``sum``."""
 
     # unary
 
@@ -184,11 +189,11 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
 
     @abstractmethod
     def absolute(self, x: N) -> A:
-        """``|x|``."""
+        """``|x|``; of complex numbers real, without overflow of the squares."""
 
     @abstractmethod
     def sign(self, x: N) -> A:
-        """-1, 0 or 1; NaN stays NaN."""
+        """-1, 0 or 1; NaN stays NaN. Of complex numbers ``x / |x|``, and 0 at 0."""
 
     @abstractmethod
     def exp(self, x: F) -> A:
@@ -236,7 +241,8 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
 
     @abstractmethod
     def round(self, x: N) -> A:
-        """The nearest integer, halves to even; integers are returned as they are."""
+        """The nearest integer, halves to even, of complex numbers in both parts; integers are
+        returned as they are."""
 
     @abstractmethod
     def bitwise_invert(self, x: I) -> A:
@@ -326,11 +332,12 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
 
     @abstractmethod
     def sum(self, x: A, axis: Axes, keepdims: bool = False) -> A:
-        """Sum over axes; bool and integers give int64 (uint64 stays), floats their own dtype."""
+        """Sum over axes; bool and integers give int64 (uint64 stays), floats and complex their own
+        dtype. Accumulated in the dtype of the result, float16 and bfloat16 in float32."""
 
     @abstractmethod
     def prod(self, x: A, axis: Axes, keepdims: bool = False) -> A:
-        """Product over axes; dtype as ``sum``."""
+        """Product over axes; dtype and accumulation as ``sum``."""
 
     @abstractmethod
     def max(self, x: Q, axis: Axes, keepdims: bool = False) -> A:
@@ -348,7 +355,8 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
 
     @abstractmethod
     def matmul(self, x: N, y: N) -> A:
-        """(..., m, k) times (..., k, n); leading axes broadcast."""
+        """(..., m, k) times (..., k, n); leading axes broadcast. Integers wrap; float16 and
+        bfloat16 are accumulated in float32."""
 
     @abstractmethod
     def conv(
@@ -364,7 +372,7 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         """Cross-correlation of ``x`` (batch, channels, *spatial) with ``w`` (features, channels /
         groups, *kernel) over one or more axes: first ``input_dilation - 1`` zeros go between the
         elements of ``x``, then ``padding`` (low, high) per axis is added, or cropped where
-        negative."""
+        negative. Accumulation as ``matmul``."""
 
     # ---- you get these for free: every derived operation (class DerivedOps) --------------------
     # Override one where the backend does better; results must stay the same.

@@ -194,12 +194,12 @@ def negative(x: ArrayLike) -> Any:
 
 
 def absolute(x: ArrayLike) -> Any:
-    """``|x|``."""
+    """``|x|``; of complex numbers real, without overflow of the squares."""
     return unary("absolute", "N", x)
 
 
 def sign(x: ArrayLike) -> Any:
-    """-1, 0 or 1; NaN stays NaN."""
+    """-1, 0 or 1; NaN stays NaN. Of complex numbers ``x / |x|``, and 0 at 0."""
     return unary("sign", "N", x)
 
 
@@ -259,7 +259,8 @@ def ceil(x: ArrayLike) -> Any:
 
 
 def round(x: ArrayLike) -> Any:
-    """The nearest integer, halves to even; integers are returned as they are."""
+    """The nearest integer, halves to even; of complex numbers, both parts. Integers are returned
+    as they are."""
     return unary("round", "N", x)
 
 

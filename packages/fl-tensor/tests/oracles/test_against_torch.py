@@ -118,7 +118,7 @@ def test_from_dlpack_borrows_and_asarray_copies_what_torch_changes():
 @pytest.mark.parametrize(
     "source",
     [
-        lambda: torch.zeros(2, dtype=torch.bfloat16),
+        lambda: torch.zeros(2).to(torch.float8_e4m3fn),
         lambda: torch.zeros(2, requires_grad=True),
         lambda: torch.zeros(2, device="meta"),
     ],
@@ -384,3 +384,39 @@ def test_rearrangements(shift):
     agree(ft.tile(x, (2, 0, 1)), torch.tile(tx, (2, 0, 1)))
     agree(ft.cumulative_sum(x, 1), torch.cumsum(tx, 1))
     agree(ft.cumulative_prod(x, 1), torch.cumprod(tx, 1))
+
+
+def test_bfloat16_goes_through_dlpack_both_ways_without_a_copy():
+    source = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)
+    borrowed = ft.from_dlpack(source.T)
+    copied = ft.asarray(source)
+    assert (borrowed.dtype, copied.dtype) == (ft.bfloat16, ft.bfloat16)
+    source[0, 0] = 9
+    assert borrowed.tolist() == [[9, 3], [1, 4], [2, 5]]
+    assert copied.tolist() == [[0, 1, 2], [3, 4, 5]]
+    back = torch.from_dlpack(borrowed)
+    assert (back.dtype, back.data_ptr()) == (torch.bfloat16, source.data_ptr())
+    lent = torch.from_dlpack(ft.ones((64, 64), dtype="bfloat16"))  # outlives the tensor
+    assert lent.float().sum().item() == 64 * 64
+
+
+@pytest.mark.parametrize("dtype", ["float16", "complex64", "complex128"])
+def test_other_dtypes_go_both_ways(dtype):
+    source = torch.arange(4).to(getattr(torch, dtype))
+    assert ft.asarray(source).dtype.name == dtype
+    assert torch.equal(torch.from_dlpack(ft.asarray(source)), source)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_accumulated_as_torch_does(dtype):
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((4, 300), (5, 300)))
+    ours = [ft.asarray(v).astype(dtype) for v in (x, w)]
+    theirs = [torch.asarray(v).to(getattr(torch, dtype)) for v in (x, w)]
+    for name in ("softmax", "log_softmax"):
+        found = getattr(ft, name)(ours[0], 1).astype("float32").numpy()
+        want = getattr(torch, name)(theirs[0], 1).float().numpy()
+        np.testing.assert_allclose(found, want, rtol=2.0**-7, atol=1e-6, err_msg=name)
+    found = ft.linear(*ours).astype("float32").numpy()
+    want = torch.nn.functional.linear(*theirs).float().numpy()
+    np.testing.assert_allclose(found, want, rtol=2.0**-7, atol=2e-2)

@@ -79,6 +79,11 @@ class ClaimTests(TensorSuite, official=True):
         assert not unknown, f"capabilities {unknown} are not in tensor contract {version}"
         assert "fft" not in declared or "complex" in declared, "fft needs the capability complex"
 
+    def test_complex_dtypes_have_parts(self, harness: Harness) -> None:
+        """A backend that lists a complex dtype declares the capability "complex"."""
+        if any(d.kind == "c" for d in harness.backend.dtypes):
+            assert "complex" in harness.backend.capabilities
+
     @pytest.mark.parametrize("name", sorted(CAPABILITIES) or ["none"])
     def test_undeclared_capability(self, harness: Harness, name: str) -> None:
         """What is not declared shows as a skip, here and at its operations."""
