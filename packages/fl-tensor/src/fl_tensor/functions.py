@@ -259,8 +259,8 @@ def ceil(x: ArrayLike) -> Any:
 
 
 def round(x: ArrayLike) -> Any:
-    """The nearest integer, halves to even; of complex numbers, both parts. Integers are returned
-    as they are."""
+    """The nearest integer, halves to even, of complex numbers in both parts; integers are
+    returned as they are."""
     return unary("round", "N", x)
 
 
