@@ -23,13 +23,12 @@ from fl_tensor.backend import TensorAdapter as TensorAdapter
 from fl_tensor.backend import TensorBackend as TensorBackend
 from fl_tensor.creation import arange as arange
 from fl_tensor.creation import asarray as asarray
-from fl_tensor.creation import eye as eye
+from fl_tensor.creation import empty as empty
+from fl_tensor.creation import empty_like as empty_like
 from fl_tensor.creation import from_dlpack as from_dlpack
 from fl_tensor.creation import frombytes as frombytes
 from fl_tensor.creation import full as full
 from fl_tensor.creation import full_like as full_like
-from fl_tensor.creation import linspace as linspace
-from fl_tensor.creation import meshgrid as meshgrid
 from fl_tensor.creation import ones as ones
 from fl_tensor.creation import ones_like as ones_like
 from fl_tensor.creation import zeros as zeros
@@ -40,6 +39,7 @@ from fl_tensor.device import Device as Device
 from fl_tensor.dispatch import available_backends as available_backends
 from fl_tensor.dispatch import current_backend as current_backend
 from fl_tensor.dispatch import get_backend as get_backend
+from fl_tensor.dispatch import synchronize as synchronize
 from fl_tensor.dispatch import use as use
 from fl_tensor.dtypes import DType as DType
 from fl_tensor.dtypes import bfloat16 as bfloat16
@@ -70,6 +70,13 @@ from fl_tensor.errors import LinAlgError as LinAlgError
 from fl_tensor.errors import NonFiniteError as NonFiniteError
 from fl_tensor.errors import ShapeError as ShapeError
 from fl_tensor.functions import *  # noqa: F403 - generated, with an explicit __all__
+from fl_tensor.grids import eye as eye
+from fl_tensor.grids import geomspace as geomspace
+from fl_tensor.grids import linspace as linspace
+from fl_tensor.grids import logspace as logspace
+from fl_tensor.grids import meshgrid as meshgrid
+from fl_tensor.grids import tril_indices as tril_indices
+from fl_tensor.grids import triu_indices as triu_indices
 from fl_tensor.limits import finfo as finfo
 from fl_tensor.limits import iinfo as iinfo
 from fl_tensor.products import cross as cross

@@ -433,6 +433,31 @@ class Array:
     def clip(self, low: Any = None, high: Any = None) -> Any:
         return functions.clip(self, low, high)
 
+    def round(self) -> Any:
+        return functions.round(self)
+
+    def argsort(self, axis: int = -1, descending: bool = False) -> Any:
+        return functions.argsort(self, axis, descending)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+        return functions.diagonal(self, offset, axis1, axis2)
+
+    def nonzero(self) -> Any:
+        return special.nonzero(self)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        return functions.swapaxes(self, axis1, axis2)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Any:
+        from fl_tensor import shaping
+
+        return shaping.repeat(self, repeats, axis)
+
+    def take(self, indices: Any, axis: int | None = None) -> Any:
+        from fl_tensor import searching
+
+        return searching.take(self, indices, axis)
+
 
 def _empty(shape: tuple[int, ...]) -> list[Any]:
     if shape[0] == 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import math
 import operator
@@ -277,6 +276,11 @@ def zeros(shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLik
     return full(shape, 0, dtype or dtypes.DEFAULT_FLOAT, device)
 
 
+def empty(shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
+    """As ``zeros``: a value is a value, there are none that nobody wrote."""
+    return zeros(shape, dtype, device)
+
+
 def ones(shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """All elements 1; float32 unless ``dtype`` is given."""
     return full(shape, 1, dtype or dtypes.DEFAULT_FLOAT, device)
@@ -285,6 +289,11 @@ def ones(shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike
 def zeros_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """Zeros with the shape, dtype, device and backend of ``x``."""
     return full_like(x, 0, dtype, device)
+
+
+def empty_like(x: Any, dtype: DTypeLike = None) -> Tensor:
+    """As ``zeros_like``."""
+    return zeros_like(x, dtype)
 
 
 def ones_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
@@ -330,56 +339,3 @@ def _bound(value: Any) -> int | float:
     if not math.isfinite(number):
         raise ArgumentError(f"[arange] {number}: start, stop and step must be finite")
     return number
-
-
-def linspace(
-    start: complex,
-    stop: complex,
-    num: int = 50,
-    dtype: DTypeLike = None,
-    device: DeviceLike = None,
-    endpoint: bool = True,
-) -> Tensor:
-    """``num`` evenly spaced numbers from ``start`` to ``stop`` (included with ``endpoint``).
-    float32 unless ``dtype`` is given, complex64 if either is complex."""
-    num = arguments.int_of("linspace", num, "num")
-    if num < 0:
-        raise ArgumentError(f"[linspace] num {num}: may not be negative")
-    gaps = max(num - 1 if endpoint else num, 1)
-    values = [start + (stop - start) * (i / gaps) for i in range(num)]
-    if endpoint and num > 1:
-        values[-1] = stop
-    kind = complex if isinstance(start, complex) or isinstance(stop, complex) else float
-    return asarray([kind(v) for v in values], dtype or dtypes.dtype(kind), device)
-
-
-def eye(
-    rows: int,
-    columns: int | None = None,
-    k: int = 0,
-    dtype: DTypeLike = None,
-    device: DeviceLike = None,
-) -> Tensor:
-    """Ones on diagonal ``k``, zeros elsewhere: (rows, columns), square by default."""
-    columns = rows if columns is None else columns
-    k = max(-rows, min(k, columns))  # the last diagonals that are outside
-    row = arange(k, rows + k, device=device).reshape(rows, 1)
-    return (row == arange(columns, device=device)).astype(dtype or dtypes.DEFAULT_FLOAT)
-
-
-def meshgrid(*xs: Any, indexing: str = "xy") -> list[Any]:
-    """Coordinate grids of 1-d arrays: ``"ij"`` in their order, ``"xy"`` the first two exchanged."""
-    from fl_tensor import functions, special
-
-    if indexing not in ("xy", "ij"):
-        raise ArgumentError(f"[meshgrid] indexing {indexing!r}: expected 'xy' or 'ij'")
-    arrays = [asarray(x) for x in xs]
-    rank = len(arrays)
-    grids = [
-        special.reshape(x, [-1 if j == i else 1 for j in builtins.range(rank)])
-        for i, x in enumerate(arrays)
-    ]
-    grids = special.broadcast_arrays(*grids) if grids else []
-    if indexing == "xy" and rank > 1:
-        grids = [functions.swapaxes(g, 0, 1) for g in grids]
-    return grids

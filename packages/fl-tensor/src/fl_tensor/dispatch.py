@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_memory.contract import Version
 from fl_memory.plugins import Registry
+from fl_tensor.device import Device
 from fl_tensor.errors import BackendError
 from fl_tensor.stack import _stack as _stack
 from fl_tensor.stack import ops_for as ops_for
@@ -61,6 +62,23 @@ def current_backend() -> TensorBackend:
 
 def null_backend() -> Any:
     return get_backend("null")
+
+
+def synchronize(
+    device: Device | str | None = None, backend: str | TensorBackend | None = None
+) -> None:
+    """Return when the work that is queued has finished: on ``device``, or on all devices of the
+    backend. Raises BackendError if it has no such device."""
+    base = get_backend(backend)
+    devices = base.devices()
+    if device is not None:
+        wanted = Device.parse(device)
+        if wanted not in devices:
+            have = ", ".join(map(str, devices))
+            raise BackendError(f"backend {base.name!r} has no device {wanted}; it has {have}")
+        devices = [wanted]
+    for each in devices:
+        base.synchronize(each)
 
 
 class use:

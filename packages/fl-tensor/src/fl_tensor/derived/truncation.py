@@ -103,9 +103,10 @@ def _shares(
         whole = ops.add(ops.multiply(high, ops.constant(2.0**26, high)), low)
         left, scale = ops.subtract(ops.constant(2.0**53 - 1, whole), whole), 2.0**-53
     half = ops.constant(0.5, whole)
-    return tuple(  # type: ignore[return-value]
+    share, rest = (
         ops.multiply(ops.add(part, half), ops.constant(scale, part)) for part in (whole, left)
     )
+    return share, rest
 
 
 def truncated_normal(

@@ -26,7 +26,7 @@ from fl_tensor.testing.opcase import (
     operand,
 )
 from fl_tensor.testing.references.exact import integers
-from fl_tensor.testing.values import numbers
+from fl_tensor.testing.values import numbers, relaid
 
 ORDERED = "biuf"
 SMOOTH = (PLAIN, ZERO_D, NON_CONTIGUOUS)
@@ -170,8 +170,14 @@ def _one(row: HostArray, q: float, method: str, skip: bool) -> float:
     return float(a if share == 0 else b if share == 1 else a * (1 - share) + b * share)
 
 
-def _nanquantile(x: HostArray, *args: Any) -> HostArray:
-    return _quantile(x, *args, *(False, "linear")[len(args) - 2 :], skip=True)
+def _nanquantile(
+    x: HostArray,
+    q: tuple[float, ...],
+    axis: Axes,
+    keepdims: bool = False,
+    method: str = "linear",
+) -> HostArray:
+    return _quantile(x, q, axis, keepdims, method, skip=True)
 
 
 def _median(skip: bool) -> Callable[..., HostArray]:
@@ -195,8 +201,8 @@ def _averages(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
         pair = numbers(dtype, rng, shape), numbers(dtype, rng, weights, "positive")
         yield Sample(label, (*pair, axis, keepdims))
     for layout in ("permuted", "stepped", "reversed"):
-        x, weights = numbers(dtype, rng, (2, 3)), numbers(dtype, rng, (2, 3), "positive")
-        yield Sample(NON_CONTIGUOUS, (Operand(x.values, dtype, layout), weights, (0,), False))
+        pair = numbers(dtype, rng, (2, 3)), numbers(dtype, rng, (2, 3), "positive")
+        yield Sample(NON_CONTIGUOUS, (relaid(pair[0], layout), pair[1], (0,), False))
 
 
 def _average(x: HostArray, weights: HostArray, axis: Axes, keepdims: bool = False) -> HostArray:

@@ -1,0 +1,140 @@
+"""Regular sequences, grids of coordinates, and the places of triangles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fl_tensor import arguments, dtypes, functions, special
+from fl_tensor.creation import DeviceLike, DTypeLike, arange, asarray, ones
+from fl_tensor.errors import ArgumentError
+from fl_tensor.tensor import Tensor
+
+__all__ = [
+    "eye",
+    "geomspace",
+    "linspace",
+    "logspace",
+    "meshgrid",
+    "tril_indices",
+    "triu_indices",
+]
+
+
+def linspace(
+    start: complex,
+    stop: complex,
+    num: int = 50,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """``num`` evenly spaced numbers from ``start`` to ``stop`` (included with ``endpoint``).
+    float32 unless ``dtype`` is given, complex64 if either is complex."""
+    values = _spaced("linspace", start, stop, num, endpoint)
+    kind = complex if isinstance(start, complex) or isinstance(stop, complex) else float
+    return asarray([kind(v) for v in values], dtype or dtypes.dtype(kind), device)
+
+
+def logspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    base: float = 10.0,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """``base`` to the power of ``num`` evenly spaced exponents from ``start`` to ``stop``."""
+    exponents = _spaced("logspace", start, stop, num, endpoint)
+    values = [_power("logspace", float(base), e) for e in exponents]
+    return asarray(values, dtype or dtypes.DEFAULT_FLOAT, device)
+
+
+def geomspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """``num`` numbers from ``start`` to ``stop``, each the same multiple of the one before. Raises
+    ArgumentError unless both have one sign."""
+    start, stop = (arguments.float_of("geomspace", v, "bound") for v in (start, stop))
+    if not start * stop > 0:
+        raise ArgumentError(f"[geomspace] {start} to {stop}: both must be positive or negative")
+    logs = _spaced("geomspace", math.log(abs(start)), math.log(abs(stop)), num, endpoint)
+    values = [math.copysign(_power("geomspace", math.e, v), start) for v in logs]
+    if values:
+        values[0] = start
+    if endpoint and len(values) > 1:
+        values[-1] = stop
+    return asarray(values, dtype or dtypes.DEFAULT_FLOAT, device)
+
+
+def _spaced(op: str, start: Any, stop: Any, num: int, endpoint: bool) -> list[Any]:
+    num = arguments.int_of(op, num, "num")
+    if num < 0:
+        raise ArgumentError(f"[{op}] num {num}: may not be negative")
+    gaps = max(num - 1 if endpoint else num, 1)
+    values = [start + (stop - start) * (i / gaps) for i in range(num)]
+    if endpoint and num > 1:
+        values[-1] = stop
+    return values
+
+
+def _power(op: str, base: float, exponent: float) -> float:
+    if base <= 0:
+        raise ArgumentError(f"[{op}] base {base}: expected a positive number")
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return math.inf
+
+
+def eye(
+    rows: int,
+    columns: int | None = None,
+    k: int = 0,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+) -> Tensor:
+    """Ones on diagonal ``k``, zeros elsewhere: (rows, columns), square by default."""
+    columns = rows if columns is None else columns
+    k = max(-rows, min(k, columns))  # the last diagonals that are outside
+    row = arange(k, rows + k, device=device).reshape(rows, 1)
+    return (row == arange(columns, device=device)).astype(dtype or dtypes.DEFAULT_FLOAT)
+
+
+def meshgrid(*xs: Any, indexing: str = "xy") -> list[Any]:
+    """Coordinate grids of 1-d arrays: ``"ij"`` in their order, ``"xy"`` the first two exchanged."""
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f"[meshgrid] indexing {indexing!r}: expected 'xy' or 'ij'")
+    arrays = [asarray(x) for x in xs]
+    rank = len(arrays)
+    grids = [
+        special.reshape(x, [-1 if j == i else 1 for j in range(rank)]) for i, x in enumerate(arrays)
+    ]
+    grids = special.broadcast_arrays(*grids) if grids else []
+    if indexing == "xy" and rank > 1:
+        grids = [functions.swapaxes(g, 0, 1) for g in grids]
+    return grids
+
+
+def tril_indices(rows: int, k: int = 0, columns: int | None = None) -> tuple[Any, Any]:
+    """Row and column of every element on and below diagonal ``k``, int64 in C order; the matrix is
+    square by default."""
+    return _places(rows, columns, lambda x: functions.tril(x, k))
+
+
+def triu_indices(rows: int, k: int = 0, columns: int | None = None) -> tuple[Any, Any]:
+    """Row and column of every element on and above diagonal ``k``, int64 in C order; the matrix is
+    square by default."""
+    return _places(rows, columns, lambda x: functions.triu(x, k))
+
+
+def _places(rows: int, columns: int | None, part: Any) -> tuple[Any, Any]:
+    matrix = ones((rows, rows if columns is None else columns), dtypes.bool)
+    row, column = special.nonzero(part(matrix))
+    return row, column
