@@ -57,7 +57,7 @@ def test_einops(function, pattern, arguments):
 
 @pytest.fixture
 def scipy():
-    found = pytest.importorskip("scipy", minversion="1.15")
+    found = pytest.importorskip("scipy", minversion="1.16")
     for part in "differentiate fft integrate ndimage signal special stats".split():
         importlib.import_module(f"scipy.{part}")
     return found

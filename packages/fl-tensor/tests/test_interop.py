@@ -108,7 +108,7 @@ def test_what_dlpack_cannot_carry_is_an_error_of_this_library():
 def test_np_asarray_without_a_copy_is_one_or_an_error():
     x = ft.asarray([1, 2])
     assert np.shares_memory(np.asarray(x, copy=False), x.numpy())
-    with pytest.raises(ValueError, match="without a copy"):
+    with pytest.raises(ValueError, match="copy"):  # NumPy says it itself from Python 3.12 on
         np.asarray(x, dtype="float64", copy=False)
 
 
