@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from pathlib import Path
 from subprocess import run
@@ -133,6 +134,46 @@ def test_diagonals_that_are_outside():
     for k in (-(2**63), -2, 3, 2**63):
         assert xp.eye(2, 3, k=k).tolist() == [[0, 0, 0], [0, 0, 0]]
     assert xp.eye(2, 3, k=-1).tolist() == [[0, 0, 0], [1, 0, 0]]
+
+
+INF = math.inf
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("x // y", [INF, -INF, -0.0, -0.0, NAN, -2.0]),
+        ("xp.floor_divide(x, y)", [INF, -INF, -0.0, -0.0, NAN, -2.0]),
+    ],
+)
+def test_quotients_of_infinities(expression, expected):
+    x, y = (xp.asarray(v) for v in ([INF, INF, 1, -1, INF, 3], [2.0, -2, -INF, INF, INF, -2]))
+    found = eval(expression, {"xp": xp, "x": x, "y": y})
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found)[2:4], True)
+
+
+@pytest.mark.parametrize(
+    "name, z, expected",
+    [
+        ("expm1", complex(INF, 0), complex(INF, 0)),
+        ("expm1", complex(-INF, INF), complex(-1, 0)),
+        ("expm1", complex(NAN, 0), complex(NAN, 0)),
+        ("expm1", complex(-0.0, 0), complex(0, 0)),
+        ("tanh", complex(INF, 2), complex(1, 0)),
+        ("tanh", complex(-INF, -2), complex(-1, -0.0)),
+    ],
+)
+def test_complex_functions_of_infinities(name, z, expected):
+    found = getattr(xp, name)(xp.asarray(z, dtype=xp.complex128)).item()
+    for part, wanted in ((found.real, expected.real), (found.imag, expected.imag)):
+        np.testing.assert_equal(part, wanted)
+        assert math.copysign(1, part) == math.copysign(1, wanted) or math.isnan(wanted)
+
+
+def test_the_sign_of_nan():
+    assert xp.signbit(xp.asarray([math.copysign(NAN, -1), NAN])).tolist() == [True, False]
 
 
 # ---- dtypes and inspection ----------------------------------------------------------------------
