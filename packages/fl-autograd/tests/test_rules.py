@@ -226,3 +226,24 @@ def test_boolean_masks(normal: Any, close: Any) -> None:
     x = normal(3, 4)
     mask = x.tensor > 0
     close(slope(lambda v: v[mask] * 2, x), 2.0 * mask.numpy())
+
+
+def test_extremes_with_their_positions(leaf: Any, close: Any) -> None:
+    x = leaf([[1.0, 5.0], [7.0, 2.0]])
+    close(slope(lambda v: ft.max_with_index(v)[0], x), [[0, 1], [1, 0]])
+    close(slope(lambda v: ft.min_with_index(v, 0, True)[0], x), [[1, 0], [0, 1]])
+
+
+def test_quantiles_and_products_of_names(normal: Any) -> None:
+    ag.check_grads(lambda v: ft.percentile(v, [10, 50], 1, True), [normal(3, 4)])
+    ag.check_grads(lambda x, y: ft.einsum("ij,kj->ik", x, y), [normal(2, 3), normal(4, 3)], order=2)
+    ag.check_grads(lambda x, w: ft.average(x, 1, w * w), [normal(2, 3), normal(3)])
+    ag.check_grads(lambda v: ft.roll(v, (1, 2), (0, 1)) * v, [normal(3, 4)])
+
+
+def test_a_result_that_is_its_operand_is_a_value_of_its_own(leaf: Any, close: Any) -> None:
+    for function in (lambda v: ft.diff(v, 0), lambda v: ft.roll(v, 0), ft.positive):
+        x = leaf([1.0, 2.0]) * 1
+        y = function(x)
+        y[0] = 9.0
+        close(x, [1, 2])

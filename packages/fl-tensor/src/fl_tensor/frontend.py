@@ -45,7 +45,8 @@ def run(op: str, lead: array.Array, *arguments: Any) -> Any:
     if isinstance(result, (tuple, list)):
         wrapped = [lead._wrap(r) for r in result]
         return wrapped if isinstance(result, list) else tuple(wrapped)
-    return lead._wrap(result)
+    made = lead._wrap(result)
+    return same_value(made) if made is lead else made
 
 
 def check(op: str, backend: Any, arguments: tuple[Any, ...]) -> None:

@@ -420,3 +420,33 @@ def test_half_precision_is_accumulated_as_torch_does(dtype):
     found = ft.linear(*ours).astype("float32").numpy()
     want = torch.nn.functional.linear(*theirs).float().numpy()
     np.testing.assert_allclose(found, want, rtol=2.0**-7, atol=2e-2)
+
+
+NEWER = [
+    (lambda x: ft.einsum("ij,kj->ik", x, x), lambda x: torch.einsum("ij,kj->ik", x, x)),
+    (lambda x: ft.quantile(x, [0.1, 0.7], 1), lambda x: torch.quantile(x, double([0.1, 0.7]), 1)),
+    (lambda x: ft.nanquantile(x, 0.3, 0), lambda x: torch.nanquantile(x, 0.3, 0)),
+    (lambda x: ft.cumulative_logsumexp(x, 1), lambda x: torch.logcumsumexp(x, 1)),
+    (lambda x: ft.cumulative_max(x, 0), lambda x: torch.cummax(x, 0).values),
+    (lambda x: ft.logaddexp(x, x[::-1]), lambda x: torch.logaddexp(x, x.flip(0))),
+    (lambda x: ft.pad(x, 2, mode="wrap"), lambda x: _padded(x, "circular")),
+    (lambda x: ft.pad(x, 2, mode="reflect"), lambda x: _padded(x, "reflect")),
+    (lambda x: ft.pad(x, 2, mode="edge"), lambda x: _padded(x, "replicate")),
+    (lambda x: ft.diff(x, 2, 0), lambda x: torch.diff(x, 2, 0)),
+    (lambda x: ft.max_with_index(x, 1)[0], lambda x: x.max(1).values),
+    (lambda x: ft.diag(x[0], -1), lambda x: torch.diag(x[0], -1)),
+]
+
+
+def double(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def _padded(x, mode):
+    return torch.nn.functional.pad(x[None, None], (2, 2, 2, 2), mode=mode)[0, 0]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), NEWER)
+def test_newer_operations(ours, theirs):
+    x = np.random.default_rng(4).normal(size=(4, 5))
+    agree(ours(ft.asarray(x)), theirs(torch.tensor(x)))
