@@ -32,6 +32,12 @@ PROMISED = {
         IndexingError LinAlgError ShapeError TensorAdapter TensorBackend bfloat16 bool complex128
         complex64 dtype float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64
         uint8""".split(),
+    "fl_tensor.backend": ["TensorAdapter", "TensorBackend"],
+    "fl_tensor.dtypes": ["ALL", "sum_dtype"],
+    "fl_tensor.rules": """Spec arange broadcast_to cast concatenate conv from_host full gather matmul
+        pad permute random_bits reshape scatter slice where""".split(),
+    "fl_tensor.capability_rules": """cholesky eig eigh fft ifft irfft qr rfft slogdet solve
+        svd""".split(),
     "fl_tensor.backends.delegate": ["DelegatingAdapter", "DelegatingBackend"],
     "fl_tensor.testing": ["TensorBackendSuite"],
     "fl_memory": ["current"],

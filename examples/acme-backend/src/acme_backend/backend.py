@@ -71,6 +71,7 @@ class AcmeBackend(TensorBackend):
     CONTRACT = (1, 0)
     name = "acme"
     dtypes = frozenset(map(ft.dtype, CODES))
+    capabilities = frozenset({"memory"})
 
     def devices(self) -> list[ft.Device]:
         return [CPU]

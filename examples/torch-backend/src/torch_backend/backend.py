@@ -81,6 +81,10 @@ class TorchBackend(FasterOps, Capabilities):
     def to_host(self, x: Value) -> memoryview:
         return raw_bytes(x.tensor.cpu().resolve_conj().resolve_neg().contiguous()).toreadonly()
 
+    def from_dlpack(self, source: Any, device: ft.Device) -> Value | None:
+        found = Value(torch.from_dlpack(source))
+        return found if found.device == device else None
+
     def random_bits(self, seed: int, offset: int, shape: Shape, device: ft.Device) -> Value:
         return Value(words(seed, offset, prod(shape), str(device)).reshape(shape))
 

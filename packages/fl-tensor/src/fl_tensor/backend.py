@@ -13,15 +13,15 @@ What the front end promises a backend (so that a backend need not check it again
 
 What a backend promises: no operation changes an operand (``donate`` aside), the result has the
 shape and dtype of the rule in ``fl_tensor.rules``, and calls on distinct values may run
-concurrently. Where the bytes lie is its own affair: the backends of this package take them from the
-installed manager of ``fl_memory``, and one that does not is merely unseen by it.
+concurrently. Where the bytes lie is its own affair, unless it declares the capability "memory".
 
 Half precision (float16 and bfloat16) is accurate to one rounding of what float32 gives: elementwise
 functions are computed in float32, and what is accumulated is accumulated in float32
 (``fl_tensor.dtypes.accumulator``) and rounded once. A backend that lists a complex dtype declares
 the capability "complex".
 
-The letters in the signatures (``fl_tensor.roles``) are for the front end: which operands are
+Arguments are passed by position, in the order of the signature; ``donate`` alone by its name. The
+letters in the signatures (``fl_tensor.roles``) are for the front end: which operands are
 promoted together, which become floating.
 """
 
@@ -374,8 +374,33 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         elements of ``x``, then ``padding`` (low, high) per axis is added, or cropped where
         negative. Accumulation as ``matmul``."""
 
-    # ---- you get these for free: every derived operation (class DerivedOps) --------------------
+    # ---- you get these for free, and every derived operation (class DerivedOps) ----------------
     # Override one where the backend does better; results must stay the same.
+
+    def to_dlpack(
+        self,
+        x: A,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of ``x``, flagged read-only where the version allows: arguments as of
+        ``__dlpack__``. As inherited, over host memory (``to_host``)."""
+        from fl_tensor.backends.numpy import interop
+        from fl_tensor.tensor import Tensor
+
+        return interop.to_dlpack(Tensor(x, self), stream, max_version, dl_device, copy)
+
+    def dlpack_device(self, x: A) -> tuple[int, int]:
+        """What ``__dlpack_device__`` gives for ``x``: DLPack's device type and number. As
+        inherited, the host."""
+        return (1, 0)
+
+    def from_dlpack(self, source: Any, device: Device) -> A | None:
+        """A value over the memory of the DLPack producer ``source``, which nobody will write to; or
+        None where that takes a copy, as inherited: the front end then makes one."""
+        return None
 
     def constant(self, value: Scalar, like: A) -> A:
         """A 0-d value with the dtype and device of ``like``."""

@@ -7,6 +7,8 @@ complex  the parts of complex numbers
 linalg   factorisations of matrices in float32, float64, complex64 and complex128, as far as the
          backend has them; leading axes are batches. ``eig`` gives complex results.
 fft      discrete Fourier transforms along one axis; needs the capability "complex"
+memory   no operations, a promise: results of ``small_bytes`` or more lie in blocks of the manager
+         that ``fl_memory.current()`` gives, as long as somebody can see them and no longer
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from fl_tensor.roles import A, Axis, F
 
 #: A tuple of arrays.
 Several: TypeAlias = Any
-CAPABILITIES = ("complex", "linalg", "fft")
+CAPABILITIES = ("complex", "linalg", "fft", "memory")
 
 
 def _optional(

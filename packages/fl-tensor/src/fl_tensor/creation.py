@@ -243,13 +243,14 @@ def from_dlpack(
     from fl_tensor.backends.numpy import interop
 
     backend, place = _place(device, backend)
-    adapter = interop.from_dlpack(obj)
-    host = dispatch.get_backend("numpy")
-    if backend is host and not copy:
-        return Tensor(adapter, host)
+    interop.check_producer(obj)
+    adapter = None if copy else backend.from_dlpack(obj, place)
+    if adapter is not None:
+        return Tensor(adapter, backend)
     if copy is False:
-        raise ArgumentError(f"[from_dlpack] backend {backend.name!r} reads host memory by a copy")
-    borrowed = Tensor(adapter, host)
+        raise ArgumentError(f"[from_dlpack] backend {backend.name!r} reads this memory by a copy")
+    host = dispatch.get_backend("numpy")
+    borrowed = Tensor(interop.from_dlpack(obj), host)
     return frombytes(borrowed.tobytes(), borrowed.shape, borrowed.dtype, place, backend)
 
 

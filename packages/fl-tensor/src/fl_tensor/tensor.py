@@ -117,14 +117,10 @@ class Tensor(Operators, Array):
         that asks for a version before 1.0, which has no such flag, gets a copy unless
         ``copy=False``. Raises BufferError for a stream, another device, or a dtype that DLPack
         cannot carry."""
-        from fl_tensor.backends.numpy import interop
-
-        return interop.to_dlpack(self, stream, max_version, dl_device, copy)
+        return self._backend.to_dlpack(self._raw, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        if self.device.kind != "cpu":
-            raise BackendError(f"DLPack: a tensor on {self.device} is exported by its own backend")
-        return (1, 0)
+        return self._backend.dlpack_device(self._raw)
 
     def __copy__(self) -> Tensor:
         return Tensor(self._adapter, self._backend)

@@ -75,7 +75,7 @@ class NullBackend(TensorBackend):
     CONTRACT = (1, 0)
     name = "null"
     dtypes: ClassVar[frozenset[DType]] = frozenset(dtypes.ALL.values())
-    capabilities = frozenset(CAPABILITIES)
+    capabilities = frozenset(CAPABILITIES) - {"memory"}
     checks_shapes = True
     has_values = False
 

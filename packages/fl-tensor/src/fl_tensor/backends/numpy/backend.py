@@ -183,6 +183,11 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         flat: Any = np.ascontiguousarray(x.array).reshape(-1).view(np.uint8)
         return memoryview(flat).toreadonly()
 
+    def from_dlpack(self, source: Any, device: Device) -> Value:
+        from fl_tensor.backends.numpy import interop
+
+        return interop.from_dlpack(source)
+
     def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
         out = memory.empty(shape, np.dtype(np.int32))
         philox.words(seed, offset, out.reshape(-1).view(np.uint32))

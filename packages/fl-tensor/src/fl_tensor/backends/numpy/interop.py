@@ -67,10 +67,14 @@ def from_buffer(view: memoryview) -> NumpyAdapter:
     return _borrowed(np.asarray(view))
 
 
-def from_dlpack(source: Any) -> NumpyAdapter:
-    """Borrow the producer's memory without a copy; it must not be written to from now on."""
+def check_producer(source: Any) -> None:
+    """Raise DTypeError for what is no producer of DLPack."""
     if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):
         raise DTypeError(f"[from_dlpack] a {type(source).__name__} has no __dlpack__")
+
+
+def from_dlpack(source: Any) -> NumpyAdapter:
+    """Borrow the producer's memory without a copy; it must not be written to from now on."""
     if isinstance(source, np.ndarray) and source.dtype in FROM_NUMPY:
         return _borrowed(source)  # also bfloat16, for which it has no capsule
     producer = Integers(source)

@@ -17,6 +17,7 @@ from typing import Any
 
 from fl_tensor.testing.suite.claims import ClaimTests
 from fl_tensor.testing.suite.front_end import FrontEndTests
+from fl_tensor.testing.suite.memory import MemoryTests
 from fl_tensor.testing.suite.operations import OperationTests, operation_ids, overridden
 from fl_tensor.testing.suite.random_numbers import RandomTests
 from fl_tensor.testing.suite.refusals import RefusalTests
@@ -30,6 +31,7 @@ class TensorBackendSuite(
     RandomTests,
     FrontEndTests,
     RefusalTests,
+    MemoryTests,
     official=True,
 ):
     """Subclass it, call the class ``Test...``, set ``backend``."""
