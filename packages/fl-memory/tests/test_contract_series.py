@@ -60,6 +60,20 @@ def test_a_draft_follows_the_code(shelf: Shelf) -> None:
     assert set(contract.read(shelf.files.path())["operations"]) == {"add"}
 
 
+def test_a_draft_that_a_merge_has_damaged_is_written_anew_and_a_frozen_version_is_not(
+    shelf: Shelf,
+) -> None:
+    shelf.files.write()
+    path = shelf.files.path()
+    path.write_text("<<<<<<< here\n" + path.read_text())
+    shelf.files.write()
+    shelf.files.check()
+    shelf.files.freeze()
+    path.write_text(path.read_text().replace("(x, y)", "(x, z)"))
+    with pytest.raises(ContractError, match="the digest does not fit the content"):
+        shelf.files.write()
+
+
 def test_a_frozen_version_never_changes_and_says_how_to_go_on(shelf: Shelf) -> None:
     shelf.files.write()
     digest = shelf.files.freeze()

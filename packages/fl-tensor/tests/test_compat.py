@@ -34,8 +34,8 @@ PROMISED = {
         uint8""".split(),
     "fl_tensor.backend": ["TensorAdapter", "TensorBackend"],
     "fl_tensor.dtypes": ["ALL", "sum_dtype"],
-    "fl_tensor.rules": """Spec arange broadcast_to cast concatenate conv from_host full gather matmul
-        pad permute random_bits reshape scatter slice where""".split(),
+    "fl_tensor.rules": """Spec arange broadcast_to cast concatenate conv from_host full gather
+        matmul pad permute random_bits reshape scatter slice where""".split(),
     "fl_tensor.capability_rules": """cholesky eig eigh fft ifft irfft qr rfft slogdet solve
         svd""".split(),
     "fl_tensor.backends.delegate": ["DelegatingAdapter", "DelegatingBackend"],

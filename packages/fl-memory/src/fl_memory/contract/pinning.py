@@ -149,6 +149,13 @@ def read(path: Path) -> dict[str, Any]:
     return body
 
 
+def status(path: Path) -> str:
+    """Whether a pinned contract is a draft, which need not be in order, or frozen, which must be:
+    ContractError otherwise."""
+    text = path.read_text(encoding="utf-8")
+    return str(read(path)["status"]) if f'"{FROZEN}"' in text else DRAFT
+
+
 def compare(pinned: Mapping[str, Any], generated: Mapping[str, Any]) -> list[str]:
     """One line per difference, ``where: pinned -> generated``; status and digest do not count."""
     lines: list[str] = []

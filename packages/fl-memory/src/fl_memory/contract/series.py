@@ -45,7 +45,7 @@ class Contract:
         """The manifest of the code, with the status that its file has."""
         body = json.loads(json.dumps(self.build()))
         path = self.folder / f"{self.name}-{body['version']}.json"
-        status = pinning.read(path)["status"] if path.exists() else DRAFT
+        status = pinning.status(path) if path.exists() else DRAFT
         return {**body, "status": status}
 
     def path(self, version: str | None = None) -> Path:
@@ -72,8 +72,10 @@ class Contract:
     def write(self) -> None:
         """Write the file of the code's version; ContractError if it is frozen and would change, or
         if it may not follow its predecessor."""
-        self._check_history()
         path, body = self.path(), self.generated()
+        if body["status"] == DRAFT:  # perhaps left damaged by a merge, and made anew anyway
+            path.unlink(missing_ok=True)
+        self._check_history()
         if body["status"] == FROZEN and pinning.compare(pinning.read(path), body):
             raise ContractError(self._frozen(path, body))
         pinning.write(path, body)
