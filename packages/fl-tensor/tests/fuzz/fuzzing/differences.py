@@ -162,6 +162,22 @@ def _index_of_nothing(step: Step, values: Values, wanted: Outcome) -> Outcome | 
     return INDEX_ERROR if "[" in step.line and empty else None
 
 
+def _infinite_quotient(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    floors = "//" in step.line or "floor_divide(" in step.line
+    common = _promoted(step, values) if floors and len(step.operands) == 2 else None
+    if common is None or common.kind != "f":
+        return None
+    divide = step.theirs.replace("//", "/").replace("floor_divide(", "divide(")
+    floored, quotient = (
+        _again(Step(line, operands=step.operands), values, common) for line in (step.theirs, divide)
+    )
+    if floored.value is None or quotient.value is None:
+        return None
+    x, y = (values[o].astype(common) if isinstance(o, str) else o for o in step.operands)
+    infinite = np.isinf(x) | np.isinf(y)
+    return Outcome(np.where(infinite, np.floor(quotient.value), floored.value))
+
+
 def _shown(line: str, *arrays: str, role: str = "", scalars: tuple[Any, ...] = ()) -> list[Step]:
     """A program that shows a difference: ``arrays``, dtype and elements, are v0, v1, ..."""
     made = []
@@ -251,5 +267,11 @@ TABLE = [
         "NumPy looks at no index array beside one that chooses nothing",
         _index_of_nothing,
         _shown("v0[[], [7]]", "int32 [[1]]"),
+    ),
+    Difference(
+        "infinities are divided before the floor is taken",
+        "the array API standard: inf // 2 is inf and 1 // -inf is -0, NumPy's NaN and -1",
+        _infinite_quotient,
+        _shown("v0 // 2.0", "float32 [np.inf]", role="N", scalars=(2.0,)),
     ),
 ]
