@@ -15,8 +15,11 @@ import pytest
 import fl_tensor as ft
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.errors import BackendError
+from fl_tensor.testing import TensorBackendSuite
 from fl_tensor.testing.__main__ import main
 from fl_tensor.testing.checked import checked
+from fl_tensor.testing.harness import Harness
+from fl_tensor.testing.under import preferring
 
 WRONG_BACKEND = """\
 import numpy as np
@@ -95,6 +98,22 @@ def test_an_unknown_name_is_a_clear_error(
     seen = capsys.readouterr()
     assert words in seen.err
     assert "Traceback" not in seen.err
+
+
+class TwoRooms(NumpyBackend):
+    CONTRACT = (1, 0)
+    name = "two-rooms"
+
+    def devices(self) -> list[ft.Device]:
+        return [ft.CPU, ft.Device("attic")]
+
+
+def test_the_kit_runs_on_the_device_that_it_is_told() -> None:
+    assert preferring(TwoRooms(), "attic").devices() == [ft.Device("attic"), ft.CPU]
+    harness = type("TestAttic", (TensorBackendSuite,), {"backend": TwoRooms, "device": "attic"})
+    assert Harness(harness.under_test()).device == ft.Device("attic")
+    with pytest.raises(ft.ArgumentError, match="no device cellar:0; it has cpu, attic:0"):
+        preferring(TwoRooms(), "cellar")
 
 
 class Sloppy(NumpyBackend):

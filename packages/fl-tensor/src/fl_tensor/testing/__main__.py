@@ -1,5 +1,6 @@
-"""``python -m fl_tensor.testing NAME [--report FILE] [-k EXPR] [--under WRAPPERS]``: the suite
-without a test file, with wrappers in front of the backend (``profile,check,count,trace``) if asked.
+"""``python -m fl_tensor.testing NAME [--report FILE] [-k EXPR] [--device D] [--under WRAPPERS]``:
+the suite without a test file; on another device than the backend's first (``cuda:1``) and with
+wrappers in front of the backend (``profile,check,count,trace``) if asked.
 
 The exit status is 0 when every test passed, 1 when some failed, 2 for an unknown backend.
 """
@@ -24,15 +25,18 @@ def main(arguments: list[str] | None = None, prog: str = "python -m fl_tensor.te
         return 2
     from fl_tensor.testing import under
 
-    wrappers = argparse.ArgumentParser(add_help=False)
-    wrappers.add_argument("--under", default="")
-    asked, arguments = wrappers.parse_known_args(arguments)
+    ours = argparse.ArgumentParser(add_help=False)
+    ours.add_argument("--device", default="")
+    ours.add_argument("--under", default="")
+    asked, arguments = ours.parse_known_args(arguments)
     try:
         under.layers(asked.under)
     except FlError as error:
         print(error, file=sys.stderr)
         return 2
-    os.environ[under.ENVIRONMENT] = asked.under  # the tests run in a process of their own
+    # The tests run in a process of their own.
+    os.environ[under.ENVIRONMENT] = asked.under
+    os.environ[under.DEVICE] = asked.device
     try:
         status = run(
             arguments,
@@ -42,7 +46,7 @@ def main(arguments: list[str] | None = None, prog: str = "python -m fl_tensor.te
             prog=prog,
         )
     finally:
-        del os.environ[under.ENVIRONMENT]
+        del os.environ[under.ENVIRONMENT], os.environ[under.DEVICE]
     reader = argparse.ArgumentParser(add_help=False)
     reader.add_argument("name")
     reader.add_argument("--report", type=Path)

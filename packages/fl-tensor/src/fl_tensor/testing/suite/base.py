@@ -38,12 +38,14 @@ class _Resolved:
 
     def __get__(self, instance: object, owner: Any) -> Any:
         if "_made" not in vars(owner):
-            owner._made = None if owner.backend is None else placed(resolve(owner.backend))
+            found = None if owner.backend is None else resolve(owner.backend)
+            owner._made = found if found is None else placed(found, owner.device)
         return owner._made
 
 
 class TensorSuite(Suite, official=True):
-    """``backend``: the class, an instance, a registered name, or ``"module:Class"``."""
+    """``backend``: the class, an instance, a registered name, or ``"module:Class"``; ``device``:
+    where to test it."""
 
     subject = "implementation"
     what = "tensor backend"
@@ -51,6 +53,8 @@ class TensorSuite(Suite, official=True):
     host_package = "fl-tensor"
 
     backend: ClassVar[Any] = None
+    #: The device to test on, such as ``"cuda:1"``; the backend's first by default.
+    device: ClassVar[str | None] = None
     implementation = _Resolved()
     _made: ClassVar[TensorBackend | None]
     _harness: ClassVar[Harness]
