@@ -50,8 +50,11 @@ def _promoted(step: Step, values: Values) -> np.dtype[Any] | None:
             return None
     else:
         common = np.dtype(bool)
-    for kind, default in ((int, np.int64), (float, np.float32)):
-        holds = "iufc" if kind is int else "fc"
+    for kind, default, holds in (
+        (int, np.int64, "iufc"),
+        (float, np.float32, "fc"),
+        (complex, np.complex128 if common == np.float64 else np.complex64, "c"),
+    ):
         if common.kind not in holds and any(type(s) is kind for s in scalars):
             common = np.dtype(default)
     return np.dtype(np.float32) if step.role == "F" and common.kind not in "fc" else common

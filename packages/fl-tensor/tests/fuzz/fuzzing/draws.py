@@ -12,8 +12,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-FLOATS = ("float32", "float64")
-DTYPES = ("bool", *INTEGERS, *FLOATS)
+FLOATS = ("float16", "float32", "float64")
+COMPLEX = ("complex64", "complex128")
+DTYPES = ("bool", *INTEGERS, *FLOATS, *COMPLEX)
+SCALARS = (1, 2, 0, -1, 3, 0.5, -2.5, True, False, 1e10, 7, 100, 300, 2**40, -(2**63), 1j, 2 - 0.5j)
 #: Sizes of literals are kept small: what is wrong shows in few elements.
 MOST = 48
 
@@ -55,9 +57,7 @@ class Draw:
         return random.Random(self.integer(0, 255)).choices(_pool(dtype), k=count)
 
     def scalar(self) -> Any:
-        return self.one(
-            (1, 2, 0, -1, 3, 0.5, -2.5, True, False, 1e10, 7, 100, 300, 2**40, -(2**63))
-        )
+        return self.one(SCALARS)
 
     def partner(self, shape: Sequence[int]) -> tuple[int, ...]:
         """A shape that broadcasts with ``shape``."""
@@ -108,6 +108,8 @@ def literal(values: Sequence[Any], shape: Sequence[int], dtype: str) -> str:
 
 
 def _number(value: Any) -> str:
+    if isinstance(value, complex):
+        return f"complex({_number(value.real)}, {_number(value.imag)})"
     if isinstance(value, float) and not math.isfinite(value):
         return "-np.inf" if value < 0 else f"np.{value}"
     return repr(value)
@@ -120,20 +122,7 @@ def _pool(dtype: str) -> list[Any]:
         info = np.iinfo(dtype)
         wanted = [0, 1, 2, 3, 1, 2, 5, -1, -2, -7, 100, int(info.max), int(info.min)]
         return [v for v in wanted if info.min <= v <= info.max]
-    return [
-        0.0,
-        1.0,
-        0.5,
-        -0.5,
-        2.0,
-        -1.0,
-        3.0,
-        -2.5,
-        0.25,
-        7.0,
-        -0.0,
-        100.0,
-        math.inf,
-        -math.inf,
-        math.nan,
-    ]
+    if dtype in COMPLEX:
+        return [0j, 1 + 0j, 1j, 0.5 - 2j, -1 - 1j, 2 + 3j, complex(-0.0, 1), complex(math.nan, 1)]
+    usual = [0.0, 1.0, 0.5, -0.5, 2.0, -1.0, 3.0, -2.5, 0.25, 7.0, -0.0, 100.0]
+    return [*usual, math.inf, -math.inf, math.nan]
