@@ -52,7 +52,8 @@ ints = ft.arange(4, dtype="int32")
             ValueError,
             "[concatenate] xs[0] (2, 3) and xs[1] (4, 5)",
         ),
-        (lambda: ft.concatenate([]), ValueError, "[concatenate] expected a non-empty sequence"),
+        (lambda: ft.concatenate([]), ValueError, "[concatenate] expected at least one array"),
+        (lambda: ft.stack(None), TypeError, "[stack] expected a sequence of arrays, got NoneType"),
         (
             lambda: ft.stack([x23, x45]),
             ValueError,

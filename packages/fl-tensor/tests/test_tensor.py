@@ -68,13 +68,35 @@ def test_asarray_stacks_lists_of_tensors_and_of_arrays():
         ([np.float64(1), None], ft.DTypeError, "found a NoneType"),
         ([[np.ones(2)]], ft.DTypeError, "found a ndarray"),
         ([2**70], ft.DTypeError, "do not fit int64"),
-        (np.zeros(2, ">f4"), ft.DTypeError, "byte order"),
+        (np.zeros(2, "M8[s]"), ft.DTypeError, "cannot read a ndarray"),
+        (np.zeros(2, "M8[s]")[0], ft.DTypeError, "cannot read a datetime64"),
     ],
     ids=str,
 )
 def test_asarray_refuses_what_is_no_array(source, error, words):
     with pytest.raises(error, match=words):
         ft.asarray(source)
+
+
+@pytest.mark.parametrize("dtype", "i2 u4 i8 f2 f4 f8 c8 c16".split())
+@pytest.mark.parametrize("order", "<>")
+def test_asarray_reads_both_byte_orders(dtype, order):
+    source = np.arange(6).astype(order + dtype).reshape(2, 3)[:, ::-1]
+    x = ft.asarray(source)
+    assert x.dtype.name == source.dtype.name
+    np.testing.assert_array_equal(x.numpy(), source)
+
+
+def test_foreign_byte_order_is_not_borrowed():
+    with pytest.raises(ft.ArgumentError, match="byte order is foreign"):
+        ft.asarray(np.zeros(2, np.dtype("f4").newbyteorder("S")), copy=False)
+
+
+def test_lists_for_integer_dtypes_hold_what_fits():
+    assert ft.asarray([1.75, -1.75, 3], dtype="int8").tolist() == [1, -1, 3]
+    for values in ([300, 0.5], [300.0], [float("nan")], [float("inf"), 1]):
+        with pytest.raises(ft.DTypeError, match="does not fit uint8"):
+            ft.asarray(values, dtype="uint8")
 
 
 def test_values_do_not_alias():

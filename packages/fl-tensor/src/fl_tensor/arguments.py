@@ -36,9 +36,15 @@ def scalar(op: str, value: Any, dtype: DType) -> Any:
 def int_of(op: str, value: Any, name: str) -> int:
     """An argument that is one int. Raises DTypeError."""
     try:
-        return operator.index(value)
+        return _index(value)
     except TypeError:
         raise DTypeError(f"[{op}] {name} {value!r}: expected an int") from None
+
+
+def _index(value: Any) -> int:
+    if isinstance(value, bool):  # an int to Python, but a slip where a size or an axis is meant
+        raise TypeError
+    return operator.index(value)
 
 
 def is_single(value: Any) -> bool:
@@ -53,7 +59,9 @@ def is_single(value: Any) -> bool:
 def ints_of(op: str, value: Any, name: str) -> tuple[int, ...]:
     """An argument that is one int or several, as a tuple. Raises DTypeError."""
     try:
-        return tuple(operator.index(n) for n in ((value,) if is_single(value) else value))
+        if isinstance(value, (dict, set, frozenset)):
+            raise TypeError
+        return tuple(_index(n) for n in ((value,) if is_single(value) else value))
     except TypeError:
         raise DTypeError(f"[{op}] {name} {value!r}: expected ints") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from fl_tensor.arguments import shape_of
 from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
-from fl_tensor.elements import FORMATS, pack
+from fl_tensor.elements import FORMATS, pack, swapped
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, ShapeError
 from fl_tensor.frontend import supported
 from fl_tensor.tensor import Tensor
@@ -77,7 +78,8 @@ def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
         )
     if view is None:
         return from_dlpack(obj, backend)
-    _format(view)
+    if _format(view)[1]:
+        raise ArgumentError("[asarray] the buffer's byte order is foreign: it is read by a copy")
     return Tensor(interop.from_buffer(view), host)
 
 
@@ -101,7 +103,7 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
         if view is not None:
             return _from_buffer(view, place, backend)
         if hasattr(obj, "__dlpack__"):
-            borrowed = from_dlpack(obj, dispatch.get_backend("numpy"))
+            borrowed = _from_producer(obj)
             return frombytes(borrowed.tobytes(), borrowed.shape, borrowed.dtype, place, backend)
         if not isinstance(obj, Sequence) or isinstance(obj, str):
             raise DTypeError(
@@ -124,33 +126,43 @@ def _is_foreign(obj: Any) -> bool:
     return _buffer(obj) is not None or hasattr(obj, "__dlpack__")
 
 
+def _from_producer(obj: Any) -> Tensor:
+    try:
+        return from_dlpack(obj, dispatch.get_backend("numpy"))
+    except BackendError as error:
+        if obj.__dlpack_device__()[0] != 1:  # not the host's memory
+            raise
+        raise DTypeError(f"[asarray] cannot read a {type(obj).__name__}: {error}") from error
+
+
 def _buffer(obj: Any) -> memoryview | None:
     try:
-        return memoryview(obj)
+        view = memoryview(obj)
     except (TypeError, ValueError, BufferError):
         return None
+    # NumPy's dates show their bytes as an array of their own.
+    return view if getattr(obj, "shape", view.shape) == view.shape else None
 
 
 def _from_buffer(view: memoryview, place: Device, backend: TensorBackend) -> Tensor:
-    shape = tuple(view.shape or ())
-    return frombytes(view.tobytes(), shape, _format(view), place, backend)
+    dtype, foreign = _format(view)
+    data = swapped(view.tobytes(), dtype) if foreign else view.tobytes()
+    return frombytes(data, tuple(view.shape or ()), dtype, place, backend)
 
 
-def _format(view: memoryview) -> DType:
+def _format(view: memoryview) -> tuple[DType, bool]:
+    """The dtype of a buffer, and whether its byte order is foreign."""
     code = view.format.lstrip("@=")
+    foreign = False
     if code[:1] in "<>!" and view.itemsize > 1:
-        import sys
-
-        native = "<" if sys.byteorder == "little" else ">"
-        if code[0] != native:
-            raise DTypeError("[asarray] the buffer has foreign byte order: convert it first")
+        foreign = code[0] != ("<" if sys.byteorder == "little" else ">")
         code = code[1:]
     name = _CODES.get(code)
     if code in _LONG:
         name = f"{'u' if _LONG[code] == 'u' else ''}int{8 * view.itemsize}"
     if name is None:
         raise DTypeError(f"[asarray] the buffer's element format {view.format!r} is not supported")
-    return dtypes.ALL[name]
+    return dtypes.ALL[name], foreign
 
 
 def _from_lists(
@@ -165,7 +177,9 @@ def _from_lists(
     order = (bool, int, float, complex)
     found = max(kinds, key=order.index, default=float)
     dtype = supported("asarray", wanted or dtypes.dtype(found), backend)
-    if dtype.kind in "biu" and found in (float, complex):
+    if dtype.is_integer and found is float:
+        flat = [arguments.scalar("asarray", v, dtype) for v in flat]
+    elif dtype.kind in "biu" and found in (float, complex):
         wide = frombytes(pack(flat, dtypes.float64), shape, dtypes.float64, place, backend)
         return frontend.cast(wide, dtype)
     return frombytes(pack(flat, dtype), shape, dtype, place, backend)
@@ -265,9 +279,9 @@ def full(
     an integer dtype is truncated; DTypeError for an integer that does not fit."""
     backend, place = _place(device, backend)
     kind = dtypes.dtype(type(value) if dtype is None else dtype)
-    value = arguments.scalar("full", value, kind)
+    shape, value = shape_of("full", shape), arguments.scalar("full", value, kind)
     made = dispatch.ops_for(backend).full(
-        shape_of("full", shape), value, supported("full", kind, backend), place
+        shape, value, supported("full", kind, backend), place
     )
     return Tensor(made, backend)
 

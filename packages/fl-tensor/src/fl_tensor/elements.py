@@ -50,6 +50,16 @@ def unpack(data: memoryview, dtype: DType) -> list[Any]:
     return data.cast(FORMATS[dtype.name]).tolist()  # type: ignore[call-overload]
 
 
+def swapped(data: bytes, dtype: DType) -> bytes:
+    """The bytes of ``dtype`` in the other byte order."""
+    size = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+    if size == 1:
+        return data
+    words = array.array({2: "H", 4: "I", 8: "Q"}[size], data)
+    words.byteswap()
+    return words.tobytes()
+
+
 def pack(values: Sequence[Any], dtype: DType) -> bytes:
     """The numbers as bytes of ``dtype``, rounded to it. Raises DTypeError for what it cannot
     hold."""

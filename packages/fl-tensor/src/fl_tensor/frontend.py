@@ -89,10 +89,10 @@ def binary(op: str, role: str, x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def prepare_all(op: str, role: str, xs: Sequence[ArrayLike]) -> list[Any]:
-    if isinstance(xs, array.Array) or not isinstance(xs, Sequence) or not xs:
-        raise ArgumentError(
-            f"[{op}] expected a non-empty sequence of arrays, got {type(xs).__name__}"
-        )
+    if not isinstance(xs, Sequence) or isinstance(xs, str):
+        raise DTypeError(f"[{op}] expected a sequence of arrays, got {type(xs).__name__}")
+    if not xs:
+        raise ArgumentError(f"[{op}] expected at least one array")
     return operands_of(op, role * len(xs), *xs)
 
 

@@ -30,8 +30,11 @@ def linspace(
     endpoint: bool = True,
 ) -> Tensor:
     """``num`` evenly spaced numbers from ``start`` to ``stop`` (included with ``endpoint``).
-    float32 unless ``dtype`` is given, complex64 if either is complex."""
+    float32 unless ``dtype`` is given, complex64 if either is complex; rounded down for an integer
+    dtype."""
     values = _spaced("linspace", start, stop, num, endpoint)
+    if dtype is not None and dtypes.dtype(dtype).is_integer:
+        values = [math.floor(arguments.float_of("linspace", v, "bound")) for v in values]
     kind = complex if isinstance(start, complex) or isinstance(stop, complex) else float
     return asarray([kind(v) for v in values], dtype or dtypes.dtype(kind), device)
 
@@ -101,7 +104,7 @@ def eye(
     device: DeviceLike = None,
 ) -> Tensor:
     """Ones on diagonal ``k``, zeros elsewhere: (rows, columns), square by default."""
-    columns = rows if columns is None else columns
+    rows, columns = arguments.shape_of("eye", (rows, rows if columns is None else columns))
     k = max(-rows, min(k, columns))  # the last diagonals that are outside
     row = arange(k, rows + k, device=device).reshape(rows, 1)
     return (row == arange(columns, device=device)).astype(dtype or dtypes.DEFAULT_FLOAT)

@@ -73,18 +73,64 @@ def _place(step: Step, values: Values) -> Outcome | None:
 
 def _promotion(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
     common = _promoted(step, values) if step.role else None
-    return None if common is None else _again(step, values, common)
+    if common is None:
+        return None
+    with np.errstate(all="ignore"):
+        return _again(step, values, common)
 
 
 def _integers_give_way(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
     kinds = {a.dtype.kind for a in step.arrays(values)}
-    return _promotion(step, values, wanted) if "f" in kinds and kinds & set("iu") else None
+    return _promotion(step, values, wanted) if kinds & set("fc") and kinds & set("iu") else None
 
 
 def _default_float(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
     if any(a.dtype.kind in "fc" for a in step.arrays(values)):
         return None
     return _promotion(step, values, wanted)
+
+
+def _default_of_creation(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    if (
+        not _CREATION.match(step.line)
+        or "dtype=" in step.line
+        or not isinstance(wanted.value, np.ndarray)
+    ):
+        return None
+    default = {"float64": np.float32, "complex128": np.complex64}.get(wanted.value.dtype.name)
+    with np.errstate(all="ignore"):
+        return Outcome(wanted.value.astype(default)) if default else None
+
+
+_CREATION = re.compile(r"ft\.(asarray|arange|linspace|full|zeros|ones|eye)\(")
+
+
+def _nothing_or_text(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    found = _CREATION.match(step.line) and re.search(r"None|'a'", step.line)
+    return TYPE_ERROR if found else None
+
+
+def _no_operand(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    odd = re.search(r"None|'a'|\{\}|object\(\)", step.line)
+    return TYPE_ERROR if odd and isinstance(wanted.error, ValueError) else None
+
+
+def _unfit_number(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    made = _CREATION.match(step.line)
+    if not made:
+        return None
+    dtype = re.search(r"dtype='(\w+)'", step.line)
+    if dtype and np.dtype(dtype[1]).kind not in "iu":
+        return None
+    info = np.iinfo(dtype[1] if dtype else "int64")
+    numbers = re.findall(r"-?\d[\d.]*(?:e\+\d+)?", step.line[made.end() :])
+    unfit = "np.nan" in step.line or any(not info.min <= float(n) <= info.max for n in numbers)
+    return TYPE_ERROR if unfit else None
+
+
+def _no_number(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    dtype = getattr(wanted.value, "dtype", np.dtype(bool))
+    return TYPE_ERROR if dtype.kind not in "biufc" or dtype.char in "gG" else None
 
 
 def _no_common_integer(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
@@ -109,7 +155,23 @@ def _integer_does_not_fit(step: Step, values: Values, wanted: Outcome) -> Outcom
 
 
 def _index_before_value(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
-    return _place(step, values) if isinstance(wanted.error, OverflowError) else None
+    place = _place(step, values) if wanted.error else None
+    return place if place and place.error else None
+
+
+def _infinite_quotient(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    common = _promoted(step, values) if step.role == "N" else None
+    if not re.search(r"//|floor_divide", step.line) or common is None or common.kind != "f":
+        return None
+    x, y = (f"np.asarray({o}, '{common}')" for o in step.operands)
+    infinite = f"np.isinf({x}) | np.isinf({y})"
+    line = f"np.where({infinite}, np.floor(np.divide({x}, {y})), np.floor_divide({x}, {y}))"
+    return _again(Step(line, line, step.role, step.operands), values, common)
+
+
+def _conjugate_of_bool(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    found = re.match(r"ft\.conj\((v\d+)\)", step.line)
+    return Outcome(values[found[1]]) if found and values[found[1]].dtype == bool else None
 
 
 def _integer_sums(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
@@ -122,13 +184,41 @@ def _integer_sums(step: Step, values: Values, wanted: Outcome) -> Outcome | None
 
 def _no_axis(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
     named = re.findall(r"v\d+", step.line)
-    takes_axis = "axis=" in step.line or "squeeze(" in step.line
+    takes_axis = re.search(r"axis=|squeeze\(|axes\(|moveaxis|diagonal", step.line)
     return VALUE_ERROR if takes_axis and any(not values[v].ndim for v in named) else None
 
 
 def _no_matrix(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
     found = re.match(r"ft\.tri[lu]\((v\d+)", step.line)
     return VALUE_ERROR if found and values[found[1]].ndim < 2 else None
+
+
+_ORDERED = re.compile(
+    r"[<>]|max|min|sort|clip|isin|less|greater|floor|ceil|trunc|remainder|%|//|nan_to_num|mod|atan2"
+    r"|hypot|copysign|signbit|nextafter|cbrt|logaddexp|deg2rad|rad2deg|isneginf|isposinf"
+)
+
+
+def _no_order(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    named = [values[v].dtype.kind for v in re.findall(r"v\d+", step.line)]
+    complex_ = "c" in named or any(isinstance(s, complex) for s in step.scalars())
+    return TYPE_ERROR if complex_ and _ORDERED.search(step.line) else None
+
+
+def _no_real_part(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
+    found = re.match(r"(v\d+)\.astype\('(\w+)'\)", step.line)
+    if found:
+        lost = values[found[1]].dtype.kind == "c" and np.dtype(found[2]).kind not in "cb"
+        return TYPE_ERROR if lost else None
+    if _CREATION.match(step.line):
+        dtype = re.search(r"dtype='(\w+)'", step.line)
+        lost = "j" in step.line and dtype and np.dtype(dtype[1]).kind not in "cb"
+        return TYPE_ERROR if lost else None
+    if not step.target:
+        return None
+    value = steps.theirs(step.theirs.partition("] = ")[2], values).value
+    lost = np.iscomplexobj(value) and not np.iscomplexobj(values[step.target])
+    return TYPE_ERROR if lost else None
 
 
 def _condition(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
@@ -152,6 +242,9 @@ def _empty_assignment(step: Step, values: Values, wanted: Outcome) -> Outcome | 
     value = steps.theirs(step.theirs.partition("] = ")[2], values).value
     if value is None:
         return None
+    value = np.asarray(value)
+    while value.ndim > place.value.ndim and value.shape[0] == 1:
+        value = value[0]  # extra axes in front pass, in NumPy, too
     try:
         np.broadcast_to(value, place.value.shape)
     except ValueError:
@@ -163,22 +256,6 @@ def _index_of_nothing(step: Step, values: Values, wanted: Outcome) -> Outcome | 
     place = _place(step, values) or wanted
     empty = isinstance(place.value, np.ndarray) and not place.value.size
     return INDEX_ERROR if "[" in step.line and empty else None
-
-
-def _infinite_quotient(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
-    floors = "//" in step.line or "floor_divide(" in step.line
-    common = _promoted(step, values) if floors and len(step.operands) == 2 else None
-    if common is None or common.kind != "f":
-        return None
-    divide = step.theirs.replace("//", "/").replace("floor_divide(", "divide(")
-    floored, quotient = (
-        _again(Step(line, operands=step.operands), values, common) for line in (step.theirs, divide)
-    )
-    if floored.value is None or quotient.value is None:
-        return None
-    x, y = (values[o].astype(common) if isinstance(o, str) else o for o in step.operands)
-    infinite = np.isinf(x) | np.isinf(y)
-    return Outcome(np.where(infinite, np.floor(quotient.value), floored.value))
 
 
 def _shown(line: str, *arrays: str, role: str = "", scalars: tuple[Any, ...] = ()) -> list[Step]:
@@ -203,6 +280,36 @@ TABLE = [
         "for Python floats beside integers, and for functions of floats on integers",
         _default_float,
         _shown("ft.exp(v0)", "int32 [1]", role="F"),
+    ),
+    Difference(
+        "new arrays of floats are float32",
+        "of Python's floats and without a dtype; complex64 of its complex numbers",
+        _default_of_creation,
+        _shown("ft.asarray([0.5])"),
+    ),
+    Difference(
+        "None and text are no numbers",
+        "NumPy reads None as NaN, and looks for numbers in text",
+        _nothing_or_text,
+        _shown("ft.asarray([None], dtype='float32')"),
+    ),
+    Difference(
+        "an operand that is no array is a TypeError",
+        "NumPy makes an array of objects, and then finds that its shape does not fit",
+        _no_operand,
+        _shown("v0 @ None", "int32 [1]"),
+    ),
+    Difference(
+        "new arrays of integers hold what fits",
+        "int64 unless a dtype is given; NaN and floats out of range are refused like integers",
+        _unfit_number,
+        _shown("ft.asarray([9223372036854775808])"),
+    ),
+    Difference(
+        "arrays hold numbers",
+        "no strings, objects or dates, and no long doubles",
+        _no_number,
+        _shown("ft.asarray(np.array(['b']))"),
     ),
     Difference(
         "uint64 beside a signed integer is an error",
@@ -230,6 +337,18 @@ TABLE = [
         _shown("v0[[7]] = 300", "uint8 [1]"),
     ),
     Difference(
+        "the floor of an infinite quotient is infinite",
+        "the array API standard: inf // 2 is inf and 1 // -inf is -0, NumPy's NaN and -1",
+        _infinite_quotient,
+        _shown("v0 // v1", "float32 [np.inf]", "float32 [2]", role="N"),
+    ),
+    Difference(
+        "the conjugate of a bool is that bool",
+        "NumPy makes it int8",
+        _conjugate_of_bool,
+        _shown("ft.conj(v0)", "bool [True]"),
+    ),
+    Difference(
         "integer sums are int64",
         "of unsigned integers, too, except uint64",
         _integer_sums,
@@ -246,6 +365,19 @@ TABLE = [
         "NumPy makes a matrix of a vector first",
         _no_matrix,
         _shown("ft.tril(v0)", "float32 [1, 2]"),
+    ),
+    Difference(
+        "complex numbers have no order",
+        "NumPy compares real parts, then imaginary ones; ours raise a TypeError for that and for "
+        "functions of real numbers",
+        _no_order,
+        _shown("v0 < v0", "complex64 [1j]", role="P"),
+    ),
+    Difference(
+        "a complex number does not become a real one in passing",
+        "NumPy warns and drops the imaginary part; real(x) says so",
+        _no_real_part,
+        _shown("v0.astype('float32')", "complex64 [1j]"),
     ),
     Difference(
         "a condition is bool",
@@ -270,11 +402,5 @@ TABLE = [
         "NumPy looks at no index array beside one that chooses nothing",
         _index_of_nothing,
         _shown("v0[[], [7]]", "int32 [[1]]"),
-    ),
-    Difference(
-        "infinities are divided before the floor is taken",
-        "the array API standard: inf // 2 is inf and 1 // -inf is -0, NumPy's NaN and -1",
-        _infinite_quotient,
-        _shown("v0 // 2.0", "float32 [np.inf]", role="N", scalars=(2.0,)),
     ),
 ]

@@ -74,6 +74,10 @@ class Draw:
     def axis(self, rank: int) -> Any:
         if self.chance(4):
             return self.one((rank, -rank - 1, 0, 7, "0.0", "'a'"))
+        return self.place(rank)
+
+    def place(self, rank: int) -> int:
+        """An axis that is right: beside a wrong one, or it were open which is told."""
         return self.integer(-rank, rank - 1) if rank else 0
 
     def axes(self, rank: int) -> Any:

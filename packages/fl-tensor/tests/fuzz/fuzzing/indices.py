@@ -14,7 +14,7 @@ FORMS = (
     ((0,), (1,), (0,)),
     ((2,), (3,)),
 )
-WRONG = ("1.5", "'a'", "[0.5]", "np.array([1.0])", "[[0, 1], [2]]", "1j", "{}", "[None]")
+WRONG = ("1.5", "'a'", "[0.5]", "np.array([1.0])", "1j", "{}", "[None]")
 
 
 def index(draw: Draw, shape: Sequence[int]) -> str:

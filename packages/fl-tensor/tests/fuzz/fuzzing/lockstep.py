@@ -68,9 +68,8 @@ class Program:
         # How large the numbers are whose rounding errors add up.
         if not step.degree:
             return 1.0
-        sizes = [np.abs(a.astype(np.float64)) for a in step.arrays(self.theirs)]
-        total = sum(float(a[np.isfinite(a)].sum()) for a in sizes)
-        return max(1.0, total) ** step.degree
+        sizes = [np.abs(a[np.isfinite(a)].astype(np.complex128)) for a in step.arrays(self.theirs)]
+        return max(1.0, *(float(a.sum()) for a in sizes)) ** step.degree
 
     def _explain(self, step: Step, found: Outcome, wanted: Outcome, tolerance: float) -> str | None:
         for entry in self.table:

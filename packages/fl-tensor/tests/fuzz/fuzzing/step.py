@@ -115,7 +115,9 @@ def theirs(line: str, values: dict[str, Any]) -> Outcome:
             value = evaluate(line, values)
     except Exception as error:
         return Outcome(error=error)
-    return Outcome(np.array(value) if isinstance(value, (np.ndarray, np.generic)) else value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = np.array(value, dtype=value.dtype.newbyteorder("="))
+    return Outcome(value)
 
 
 def disagreement(found: Outcome, wanted: Outcome, tolerance: float) -> str:

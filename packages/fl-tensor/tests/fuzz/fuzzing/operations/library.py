@@ -44,21 +44,23 @@ def one_array(draw: Draw, values: Values) -> Step:
     lines = [
         f"ft.diff({x}, n={draw.integer(0, 3)}, axis={axis})",
         f"ft.diag({x}, k={k})",
-        f"ft.diagonal({x}, {k}, {draw.axis(rank)}, {draw.axis(rank)})",
+        f"ft.diagonal({x}, {k}, {draw.axis(rank)}, {draw.place(rank)})",
         f"ft.repeat({x}, {repeats}, axis={draw.one((None, axis))})",
         f"ft.repeat({x}, {several}, axis={axis})",
-        f"ft.pad({x}, {widths}, mode={modes!r})",
         f"ft.argwhere({x})",
         f"ft.unique({x})",
         f"ft.unique({x}, return_counts=True)[1]",
         f"ft.unique({x}, return_inverse=True)[1]",
         f"ft.unique({x}, axis={axis})",
-        f"ft.unstack({x}, axis={axis})[0]",
         f"ft.zeros_like({x})",
         f"ft.ones_like({x}, dtype={draw.dtype()!r})",
-        f"ft.full_like({x}, {draw.scalar()})",
+        f"ft.full_like({x}, {draw.one((0, 1, 2.5, -1, True))})",
         f"ft.bincount({x})",
     ]
+    if rank:
+        lines.append(f"ft.pad({x}, {widths}, mode={modes!r})")
+    if size:
+        lines.append(f"ft.unstack({x}, axis={axis})[0]")
     return Step(draw.one(lines), operands=(x,))
 
 
@@ -83,11 +85,11 @@ def products(draw: Draw, values: Values) -> Step:
     kept = "".join(c for c in letters if c not in summed)
     two = [
         f"ft.kron({x}, {y})",
-        f"ft.tensordot({x}, {y}, axes={draw.integer(0, min(rank, other))})",
+        f"ft.tensordot({x}, {y}, axes={draw.integer(min(1, rank, other), min(rank, other))})",
         f"ft.outer({x}.flatten(), {y}.flatten())",
     ]
     one = [
-        f"ft.tensordot({x}, {x}, axes=([{draw.axis(rank)}], [{draw.axis(rank)}]))",
+        f"ft.tensordot({x}, {x}, axes=([{draw.axis(rank)}], [{draw.place(rank)}]))",
         f"ft.einsum('{letters}->{kept}', {x})",
         f"ft.einsum('{letters},{letters}->{kept}', {x}, {x})",
         f"ft.einsum('{letters},{letters[::-1]}', {x}, {x}.transpose())",

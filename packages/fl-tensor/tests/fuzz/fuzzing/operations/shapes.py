@@ -29,7 +29,7 @@ def reorder(draw: Draw, values: Values) -> Step:
     order = [a - rank if draw.chance(20) else a for a in order]
     if order and draw.chance(4):
         order[0] = draw.axis(rank)
-    a, b = draw.axis(rank), draw.axis(rank)
+    a, b = draw.axis(rank), draw.place(rank)
     return Step(
         draw.one(
             (
@@ -97,7 +97,7 @@ def join(draw: Draw, values: Values) -> Step:
     )
     listed = ", ".join(names)
     if draw.chance(35):
-        line = f"ft.stack([{listed}], axis={draw.axis(rank + 1)})"
+        line = f"ft.stack([{listed}], axis={draw.integer(-rank - 1, rank)})"
     else:
         axis = draw.one(axes) if axes and draw.chance(90) else draw.axis(rank)
         line = f"ft.concatenate([{listed}], axis={axis})"
