@@ -31,7 +31,7 @@ Value = NumpyAdapter
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _INT64, _FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
-_new = object.__new__
+_new, _ndarray, _quietly = object.__new__, np.ndarray, quiet.run
 
 
 def _adapt(array: Any, dtype: DType | None = None) -> Value:
@@ -41,7 +41,7 @@ def _adapt(array: Any, dtype: DType | None = None) -> Value:
 
 
 # A small result has as little Python around the ufunc as there can be, hence what is written out
-# twice: a call more would be a tenth of ``x + y``.
+# twice, and names that are found at once: a call more would be a tenth of ``x + y``.
 
 
 def _unary(ufunc: Callable[..., Array]) -> Any:
@@ -51,11 +51,11 @@ def _unary(ufunc: Callable[..., Array]) -> Any:
             out = memory.empty(a.shape, a.dtype)
             return NumpyAdapter(quiet.waiting(ufunc, a, out=out), x.dtype)
         try:
-            found: Any = quiet.run(ufunc, a)
+            found: Any = _quietly(ufunc, a)
         except RuntimeError:
             found = quiet.waiting(ufunc, a)
         made = _new(NumpyAdapter)
-        made.array = found if type(found) is np.ndarray else np.asarray(found)
+        made.array = found if type(found) is _ndarray else np.asarray(found)
         made.dtype = x.dtype
         return made
 
@@ -89,11 +89,11 @@ def _binary(ufunc: Callable[..., Array], result: DType | None = None) -> Any:
             out = memory.empty(shape, TO_NUMPY[dtype])
             return NumpyAdapter(quiet.waiting(ufunc, a, b, out=out), dtype)
         try:
-            found: Any = quiet.run(ufunc, a, b)
+            found: Any = _quietly(ufunc, a, b)
         except RuntimeError:
             found = quiet.waiting(ufunc, a, b)
         made = _new(NumpyAdapter)
-        made.array = found if type(found) is np.ndarray else np.asarray(found)
+        made.array = found if type(found) is _ndarray else np.asarray(found)
         made.dtype = dtype
         return made
 
@@ -125,7 +125,7 @@ def _reduction(ufunc: Any, accumulate: bool) -> Any:
             kept = rules.reduction(x, axis, keepdims, dtype).shape
             out = memory.empty(kept, TO_NUMPY[dtype])
         try:
-            found: Any = quiet.run(ufunc.reduce, a, axis, target, out, keepdims)
+            found: Any = _quietly(ufunc.reduce, a, axis, target, out, keepdims)
         except RuntimeError:
             found = quiet.waiting(ufunc.reduce, a, axis, target, out, keepdims)
         if wide:
