@@ -12,7 +12,7 @@ from fl_autograd.functional import grad
 from fl_autograd.mode import enable_grad, no_grad
 from fl_autograd.variable import Variable
 from fl_tensor.array import Array
-from fl_tensor.creation import asarray
+from fl_tensor.functions.creation import asarray
 from fl_tensor.tensor import Tensor
 
 #: dtype -> (step of the differences, relative tolerance).

@@ -62,7 +62,7 @@ class Variable(Array):
 
     def __init__(self, value: Any, requires_grad: bool = False) -> None:
         if not isinstance(value, Array):
-            from fl_tensor.creation import asarray
+            from fl_tensor.functions.creation import asarray
 
             value = asarray(value)
         tensor = value._tensor()

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import fl_tensor.functions as functions
 import fl_tensor.indexing as indexing
-from fl_tensor import arguments, frontend, special
+from fl_tensor import arguments, frontend
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
+from fl_tensor.functions import special
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -296,7 +297,7 @@ class Array:
     def _comparable(self, other: object) -> Any:
         if isinstance(other, (Array, *arguments.SCALARS)):
             return other
-        from fl_tensor.creation import asarray
+        from fl_tensor.functions.creation import asarray
 
         try:
             return asarray(other, device=self.device, backend=self._backend)
@@ -370,14 +371,14 @@ class Array:
     def sum(
         self, axis: Axes = None, keepdims: bool = False, dtype: DType | str | None = None
     ) -> Any:
-        from fl_tensor import reducing
+        from fl_tensor.functions import reducing
 
         return reducing.sum(self, axis, keepdims, dtype)
 
     def prod(
         self, axis: Axes = None, keepdims: bool = False, dtype: DType | str | None = None
     ) -> Any:
-        from fl_tensor import reducing
+        from fl_tensor.functions import reducing
 
         return reducing.prod(self, axis, keepdims, dtype)
 
@@ -403,12 +404,12 @@ class Array:
         return functions.all(self, axis, keepdims)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
-        from fl_tensor import searching
+        from fl_tensor.functions import searching
 
         return searching.argmax(self, axis, keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
-        from fl_tensor import searching
+        from fl_tensor.functions import searching
 
         return searching.argmin(self, axis, keepdims)
 
@@ -449,12 +450,12 @@ class Array:
         return functions.swapaxes(self, axis1, axis2)
 
     def repeat(self, repeats: Any, axis: int | None = None) -> Any:
-        from fl_tensor import shaping
+        from fl_tensor.functions import shaping
 
         return shaping.repeat(self, repeats, axis)
 
     def take(self, indices: Any, axis: int | None = None) -> Any:
-        from fl_tensor import searching
+        from fl_tensor.functions import searching
 
         return searching.take(self, indices, axis)
 

@@ -7,11 +7,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import functions, searching, special
+from fl_tensor import functions
 from fl_tensor.arguments import axis_of, float_of, shape_of
-from fl_tensor.creation import DeviceLike, asarray
 from fl_tensor.errors import ArgumentError
 from fl_tensor.frontend import operands_of
+from fl_tensor.functions import searching, special
+from fl_tensor.functions.creation import DeviceLike, asarray
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend

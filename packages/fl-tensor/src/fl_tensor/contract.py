@@ -5,8 +5,8 @@
     python -m fl_tensor.contract --freeze    make this version of the contract final
     python -m fl_tensor.contract --card      print the contract as Markdown
 
-Generated are ``functions.py`` (the public functions), ``derived_ops.py`` (the derived operations as
-methods) and ``contracts/tensor-1.0.json`` (the pinned contract).
+Generated are ``functions/generated.py`` (public functions), ``derived_ops.py`` (the derived
+operations as methods) and ``contracts/tensor-1.0.json`` (the pinned contract).
 
 An operation that a later minor version brings says so: a derived one in its module's
 ``SINCE = {"name": "1.1"}``, an optional one in its decorator. Those of 1.0 say nothing.
@@ -203,9 +203,10 @@ def generated() -> dict[Path, str]:
     from fl_memory.contract import dumps
     from fl_tensor import _codegen
 
+    operations = (*_primitives(), *DERIVED, *OPTIONAL)
     return {
         FOLDER / "derived_ops.py": _codegen.derived_ops(DERIVED),
-        FOLDER / "functions.py": _codegen.functions((*_primitives(), *DERIVED, *OPTIONAL)),
+        FOLDER / "functions" / "generated.py": _codegen.functions(operations),
         PINNED.path(): dumps(PINNED.generated()),
     }
 

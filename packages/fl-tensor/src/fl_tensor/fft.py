@@ -13,11 +13,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import arguments, creation, dtypes, frontend, functions, shaping
+from fl_tensor import arguments, dtypes, frontend, functions
 from fl_tensor.arguments import axis_of
-from fl_tensor.creation import DeviceLike, DTypeLike
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
 from fl_tensor.frontend import ArrayLike, operands_of, run
+from fl_tensor.functions import creation, shaping
+from fl_tensor.functions.creation import DeviceLike, DTypeLike
 
 __all__ = [
     "fft",

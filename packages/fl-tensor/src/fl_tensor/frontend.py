@@ -209,7 +209,7 @@ def _leader(op: str, roles: str, operands: Sequence[Any]) -> array.Array:
                     f"{x._backend.name!r}: move one with x.to(...)"
                 )
     if lead is None:
-        from fl_tensor.creation import asarray
+        from fl_tensor.functions.creation import asarray
 
         lead = asarray(next(x for x in operands if x is not None))
     return lead
@@ -219,7 +219,7 @@ def _same_class(op: str, lead: array.Array, x: Any) -> array.Array:
     if type(x) is type(lead):
         return x
     if not isinstance(x, array.Array):
-        from fl_tensor.creation import asarray
+        from fl_tensor.functions.creation import asarray
 
         x = asarray(x, device=lead.device, backend=lead._backend)
         if type(x) is type(lead):

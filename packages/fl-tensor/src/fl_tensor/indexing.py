@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import fl_tensor.array as array
-from fl_tensor import arguments, dtypes, frontend, rules, special
+from fl_tensor import arguments, dtypes, frontend, rules
 from fl_tensor.errors import DTypeError, IndexingError, ShapeError
+from fl_tensor.functions import special
 from fl_tensor.places import Place, parse, whole_mask
 
 if TYPE_CHECKING:

@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fl_tensor import arguments, dtypes, frontend, functions, special
-from fl_tensor.creation import DTypeLike
+from fl_tensor import arguments, dtypes, frontend, functions
 from fl_tensor.frontend import ArrayLike, operands_of, run
+from fl_tensor.functions import generated, special
 from fl_tensor.functions import outer as outer
-from fl_tensor.products import cross as cross
-from fl_tensor.products import tensordot as tensordot
-from fl_tensor.products import vecdot as vecdot
-from fl_tensor.special import matmul as matmul
+from fl_tensor.functions.creation import DTypeLike
+from fl_tensor.functions.products import cross as cross
+from fl_tensor.functions.products import tensordot as tensordot
+from fl_tensor.functions.products import vecdot as vecdot
+from fl_tensor.functions.special import matmul as matmul
 
 __all__ = [
     "cholesky",
@@ -230,8 +231,8 @@ def diagonal(x: ArrayLike, *, offset: int = 0) -> Any:
 def trace(x: ArrayLike, *, offset: int = 0, dtype: DTypeLike = None) -> Any:
     """The sum of ``diagonal(x, offset)``, in ``dtype`` or in that of ``ft.sum``."""
     if dtype is None:
-        return functions.trace(x, offset, -2, -1)
-    return special.cast(functions.trace(special.cast(x, dtype), offset, -2, -1), dtype)
+        return generated.trace(x, offset, -2, -1)
+    return special.cast(generated.trace(special.cast(x, dtype), offset, -2, -1), dtype)
 
 
 def _run(op: str, x: ArrayLike, *arguments: Any) -> Any:

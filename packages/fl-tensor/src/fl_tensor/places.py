@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import fl_tensor.array as array
-from fl_tensor import dtypes, special
+from fl_tensor import dtypes
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, IndexingError
+from fl_tensor.functions import special
 
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 
@@ -178,7 +179,7 @@ def _items(op: str, x: Any, item: Any) -> list[Any]:
 
 
 def _array(op: str, x: Any, item: Any) -> Any:
-    from fl_tensor.creation import asarray
+    from fl_tensor.functions.creation import asarray
 
     if isinstance(item, array.Array):
         return _same_backend(op, x, item)

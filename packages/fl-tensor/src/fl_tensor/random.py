@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import choosing, dispatch, dtypes, functions, special
+from fl_tensor import choosing, dispatch, dtypes, functions
 from fl_tensor.arguments import axis_of, int_of, scalar, shape_of
-from fl_tensor.creation import DeviceLike, DTypeLike, _place
 from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
 from fl_tensor.derived.truncation import TRUNCATED_WORDS
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
 from fl_tensor.frontend import cast, operands_of
+from fl_tensor.functions import special
+from fl_tensor.functions.creation import DeviceLike, DTypeLike, _place
 from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:

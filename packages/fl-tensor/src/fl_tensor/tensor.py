@@ -77,7 +77,7 @@ class Tensor(Operators, Array):
         ``target`` is a DType or its name, a Device or its name, or a backend object
         (``ft.get_backend("name")``). Raises BackendError if the backend has no such device.
         """
-        from fl_tensor.creation import frombytes
+        from fl_tensor.functions.creation import frombytes
 
         if isinstance(target, DType) or (isinstance(target, str) and target in dtypes.ALL):
             return self.astype(target)
@@ -139,7 +139,7 @@ class Tensor(Operators, Array):
 
 
 def _unpickle(data: bytes, shape: tuple[int, ...], dtype: str, backend: str) -> Tensor:
-    from fl_tensor.creation import frombytes
+    from fl_tensor.functions.creation import frombytes
 
     if backend not in dispatch.available_backends():
         raise ArgumentError(f"a pickled tensor needs backend {backend!r}, which is not installed")

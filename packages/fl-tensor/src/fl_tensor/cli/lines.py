@@ -19,7 +19,7 @@ PARTS = {
     "contract": "backend.py capabilities.py capability_rules.py roles.py rules.py dtypes.py "
     "device.py errors.py promises.py contract.py",
     "derived operations": "derived/",
-    "generated": "functions.py derived_ops.py",
+    "generated": "functions/generated.py derived_ops.py",
     "backend numpy": "backends/numpy/",
     "backend null": "backends/null.py",
     "other backends": "backends/",

@@ -11,7 +11,7 @@ from fl_tensor.array import Array
 from fl_tensor.derived.repetition import PAD_MODES
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
 from fl_tensor.frontend import ArrayLike, operands_of, run
-from fl_tensor.special import reshape
+from fl_tensor.functions.special import reshape
 
 __all__ = ["pad", "repeat", "roll"]
 

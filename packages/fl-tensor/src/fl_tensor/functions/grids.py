@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fl_tensor import arguments, dtypes, functions, special
-from fl_tensor.creation import DeviceLike, DTypeLike, arange, asarray, ones
+from fl_tensor import arguments, dtypes, functions
 from fl_tensor.errors import ArgumentError
+from fl_tensor.functions import special
+from fl_tensor.functions.creation import DeviceLike, DTypeLike, arange, asarray, ones
 from fl_tensor.tensor import Tensor
 
 __all__ = [

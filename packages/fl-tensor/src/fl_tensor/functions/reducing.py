@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import arguments, creation, dtypes
+from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import axes, axis_of
 from fl_tensor.array import Array
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ShapeError
 from fl_tensor.frontend import ArrayLike, cast, operands_of, run
-from fl_tensor.special import reshape
+from fl_tensor.functions import creation
+from fl_tensor.functions.special import reshape
 
 __all__ = [
     "average",

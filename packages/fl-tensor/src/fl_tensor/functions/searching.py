@@ -9,10 +9,10 @@ from typing import Any
 
 from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import axis_of
-from fl_tensor.creation import asarray
 from fl_tensor.errors import ArgumentError, ShapeError
 from fl_tensor.frontend import ArrayLike, cast, operands_of, run
-from fl_tensor.special import gather, reshape, take_along_axis
+from fl_tensor.functions.creation import asarray
+from fl_tensor.functions.special import gather, reshape, take_along_axis
 
 __all__ = [
     "argmax",
