@@ -235,7 +235,7 @@ def test_rearranging() -> None:
         (lambda v: ft.tril(v, -1) ** 2, lambda v: torch.tril(v, -1) ** 2),
         (lambda v: ft.triu(v, 1) ** 2, lambda v: torch.triu(v, 1) ** 2),
         (
-            lambda v: ft.pad(v, ((0, 1), (2, 0), (1, 3)), 5.0) ** 2,
+            lambda v: ft.pad(v, ((0, 1), (2, 0), (1, 3)), value=5.0) ** 2,
             lambda v: F.pad(v, (1, 3, 2, 0, 0, 1), value=5.0) ** 2,
         ),
         (lambda v: ft.broadcast_to(v, (5, 2, 3, 4)) ** 2, lambda v: v.expand(5, 2, 3, 4) ** 2),

@@ -64,7 +64,8 @@ def pad_to(x: Any, shape: Sequence[int], fill: float = 0.0) -> Any:
         return x
     if len(shape) != x.ndim or any(want < has for want, has in zip(shape, x.shape, strict=True)):
         raise DataError(f"[pad_to] {x.shape} cannot be padded to {tuple(shape)}")
-    return ft.pad(x, [(0, want - has) for want, has in zip(shape, x.shape, strict=True)], fill)
+    widths = [(0, want - has) for want, has in zip(shape, x.shape, strict=True)]
+    return ft.pad(x, widths, value=fill)
 
 
 def empty_batch(batch: Sample) -> Sample:

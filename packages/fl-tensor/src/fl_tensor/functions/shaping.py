@@ -16,7 +16,7 @@ from fl_tensor.functions.special import reshape
 __all__ = ["pad", "repeat", "roll"]
 
 
-def pad(x: ArrayLike, widths: Pairs, value: Any = 0, mode: str = "constant") -> Any:
+def pad(x: ArrayLike, widths: Pairs, mode: str = "constant", value: Any = 0) -> Any:
     """``x`` with elements around it. ``widths``: a (before, after) pair per axis, one pair or one
     int for all.
 
