@@ -9,6 +9,7 @@ from fl_autograd.functional import grad, value_and_grad
 from fl_autograd.mode import enable_grad, is_grad_enabled, no_grad
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
 from fl_autograd.tape import Tape, tape_for
+from fl_autograd.transforms import hessian, jacobian, jvp, vjp
 from fl_autograd.variable import Variable
 
 __all__ = [
@@ -24,8 +25,12 @@ __all__ = [
     "check_grads",
     "enable_grad",
     "grad",
+    "hessian",
     "is_grad_enabled",
+    "jacobian",
+    "jvp",
     "no_grad",
     "tape_for",
     "value_and_grad",
+    "vjp",
 ]

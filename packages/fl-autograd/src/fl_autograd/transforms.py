@@ -1,0 +1,246 @@
+"""Functions into derivatives: ``vjp``, ``jvp``, ``jacobian``, ``hessian``.
+
+``function`` takes Variables and returns a Variable or a tuple of them. Arguments are Tensors,
+Variables or array-likes of floating dtypes; they are not touched. Results have no history, unless
+``create_graph``: then they can be differentiated again, with respect to arguments that are
+Variables and to all that ``function`` uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import fl_tensor as ft
+from fl_autograd.errors import GradError
+from fl_autograd.functional import grad
+from fl_autograd.mode import enable_grad
+from fl_autograd.variable import Variable, variable
+from fl_tensor.array import Array
+from fl_tensor.frontend import same_value
+
+Function = Callable[..., Any]
+
+
+def vjp(
+    function: Function, *primals: Any, create_graph: bool = False
+) -> tuple[Any, Callable[..., Any]]:
+    """``(outputs, pullback)``: the outputs at ``primals``, and the function from their gradients
+    (one argument per output) to the gradients of the primals: one for a single primal, else a
+    tuple; zeros for a primal that no output depends on. ``pullback`` may be called repeatedly.
+
+    >>> y, pullback = vjp(lambda x: x * x, ft.asarray([3.0, 4.0]))
+    >>> pullback(ft.asarray([1.0, 10.0])).tolist()
+    [6.0, 80.0]
+    """
+    inputs = _inputs("vjp", primals, create_graph)
+    outputs, several = _outputs("vjp", function, inputs)
+
+    def pullback(*cotangents: Any) -> Any:
+        found = _pull("vjp", outputs, inputs, cotangents, create_graph)
+        return found if len(found) != 1 else found[0]
+
+    given = outputs if create_graph else tuple(y.detach() for y in outputs)
+    return (given if several else given[0]), pullback
+
+
+def jvp(
+    function: Function, primals: Sequence[Any], tangents: Sequence[Any], create_graph: bool = False
+) -> tuple[Any, Any]:
+    """``(outputs, slopes)``: the outputs at ``primals``, and their change per step along
+    ``tangents``, one per primal and of its shape and dtype. Both have the form of what ``function``
+    returns.
+
+    Computed by differentiating ``pullback`` of ``vjp``, which is linear, with respect to its
+    argument: no operation needs a rule for the forward direction, and any number of primals costs
+    about two backward passes. (J. Townsend, "A new trick for calculating Jacobian vector products",
+    2017.)
+    """
+    if len(primals) != len(tangents):
+        raise GradError(f"[jvp] {len(primals)} primals but {len(tangents)} tangents")
+    inputs = _inputs("jvp", primals, create_graph)
+    outputs, several = _outputs("jvp", function, inputs)
+    slopes = _push("jvp", outputs, inputs, tangents, create_graph)
+    given = outputs if create_graph else tuple(y.detach() for y in outputs)
+    return (given, slopes) if several else (given[0], slopes[0])
+
+
+def jacobian(
+    function: Function,
+    inputs: Any,
+    create_graph: bool = False,
+    strategy: Literal["reverse-mode", "forward-mode"] = "reverse-mode",
+) -> Any:
+    """All derivatives of all elements of the outputs: an array of shape ``output.shape +
+    input.shape`` for one output and one input; a tuple over inputs where ``inputs`` is a tuple or
+    list, within a tuple over outputs where ``function`` returns one.
+
+    strategy  "reverse-mode" makes a backward pass per element of the outputs, "forward-mode" one
+              per element of the inputs: choose the fewer
+    """
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise GradError(
+            f"[jacobian] strategy {strategy!r}: expected 'reverse-mode' or 'forward-mode'"
+        )
+    listed = isinstance(inputs, (tuple, list))
+    xs = _inputs("jacobian", inputs if listed else [inputs], create_graph)
+    outputs, several = _outputs("jacobian", function, xs)
+    make = _rows if strategy == "reverse-mode" else _columns
+    found = make(outputs, xs, create_graph)
+    per_output = tuple(blocks if listed else blocks[0] for blocks in found)
+    return per_output if several else per_output[0]
+
+
+def hessian(function: Function, inputs: Any, create_graph: bool = False) -> Any:
+    """The second derivatives of a ``function`` with one element: an array of shape ``input.shape +
+    input.shape``; for a tuple or list of inputs a tuple of tuples, ``[i][j]`` being d2/dxi dxj."""
+    listed = isinstance(inputs, (tuple, list))
+
+    def gradient(*xs: Variable) -> Any:
+        (output,), _ = _outputs("hessian", function, xs)
+        if output.size != 1:
+            raise GradError(f"[hessian] the function returned shape {output.shape}: expected one")
+        return _pull("hessian", (output,), xs, _units(output), True)
+
+    found = jacobian(gradient, list(inputs) if listed else [inputs], create_graph)
+    return found if listed else found[0][0]
+
+
+# ---- pieces --------------------------------------------------------------------------------------
+
+
+def _inputs(name: str, values: Sequence[Any], create_graph: bool) -> tuple[Variable, ...]:
+    # Fresh points to differentiate with respect to; with ``create_graph`` still connected.
+    found = []
+    for i, x in enumerate(values):
+        if isinstance(x, Array) and not x.dtype.is_floating:
+            raise GradError(f"[{name}] input {i} is {x.dtype}: gradients are of floating numbers")
+        if create_graph and isinstance(x, Variable) and x.requires_grad:
+            with enable_grad():
+                found.append(same_value(x))
+        else:
+            found.append(Variable(x, requires_grad=True))
+    return tuple(found)
+
+
+def _outputs(
+    name: str, function: Function, inputs: Sequence[Variable]
+) -> tuple[tuple[Variable, ...], bool]:
+    with enable_grad():
+        result = function(*inputs)
+    several = isinstance(result, (tuple, list))
+    outputs = tuple(result) if several else (result,)
+    for y in outputs:
+        if not isinstance(y, Variable) or not y.dtype.is_floating:
+            what = type(y).__name__ + (f" of {y.dtype}" if isinstance(y, Array) else "")
+            raise GradError(f"[{name}] the function returned a {what}, not a floating Variable")
+    return outputs, several
+
+
+def _pull(
+    name: str,
+    outputs: Sequence[Variable],
+    inputs: Sequence[Variable],
+    cotangents: Sequence[Any],
+    create_graph: bool,
+) -> tuple[Variable, ...]:
+    # J^T times the cotangents; outputs that depend on nothing are left out.
+    if len(cotangents) != len(outputs):
+        raise GradError(f"[{name}] {len(outputs)} outputs but {len(cotangents)} gradients of them")
+    pairs = [(y, _like(name, u, y)) for y, u in zip(outputs, cotangents) if y.requires_grad]
+    found: Sequence[Variable | None] = [None] * len(inputs)
+    if pairs:
+        found = grad(
+            [y for y, _ in pairs],
+            inputs,
+            [u for _, u in pairs],
+            create_graph,
+            retain_graph=True,
+            allow_unused=True,
+        )
+    return tuple(_zeros(x) if g is None else g for x, g in zip(inputs, found))
+
+
+def _push(
+    name: str,
+    outputs: Sequence[Variable],
+    inputs: Sequence[Variable],
+    tangents: Sequence[Any],
+    create_graph: bool,
+) -> tuple[Variable, ...]:
+    # J times the tangents: the gradient of <J^T u, tangents> with respect to u, at any u.
+    us = [Variable(_zeros(y), requires_grad=True) for y in outputs]
+    pulled = _pull(name, outputs, inputs, us, True)
+    pairs = [(g, _like(name, t, x)) for g, x, t in zip(pulled, inputs, tangents) if g.requires_grad]
+    found: Sequence[Variable | None] = [None] * len(us)
+    if pairs:
+        found = grad(
+            [g for g, _ in pairs],
+            us,
+            [t for _, t in pairs],
+            create_graph,
+            retain_graph=True,
+            allow_unused=True,
+        )
+    return tuple(_zeros(u) if g is None else g for u, g in zip(us, found))
+
+
+def _rows(
+    outputs: Sequence[Variable], inputs: Sequence[Variable], create_graph: bool
+) -> list[tuple[Variable, ...]]:
+    found = []
+    for y in outputs:
+        rows = [_pull("jacobian", (y,), inputs, (u,), create_graph) for u in _units(y)]
+        found.append(
+            tuple(
+                _stacked([row[i] for row in rows], (*y.shape, *x.shape), x)
+                for i, x in enumerate(inputs)
+            )
+        )
+    return found
+
+
+def _columns(
+    outputs: Sequence[Variable], inputs: Sequence[Variable], create_graph: bool
+) -> list[tuple[Variable, ...]]:
+    found: list[list[Variable]] = [[] for _ in outputs]
+    for i, x in enumerate(inputs):
+        still = [_zeros(other) for other in inputs]
+        columns = [
+            _push("jacobian", outputs, inputs, [*still[:i], u, *still[i + 1 :]], create_graph)
+            for u in _units(x)
+        ]
+        for j, y in enumerate(outputs):
+            made = _stacked([column[j] for column in columns], (*x.shape, *y.shape), y)
+            order = (*range(x.ndim, x.ndim + y.ndim), *range(x.ndim))
+            found[j].append(ft.permute(made, order))
+    return [tuple(blocks) for blocks in found]
+
+
+def _units(x: Variable) -> list[Variable]:
+    # Every array of the shape of ``x`` with a single 1, in C order.
+    ops, base = ft.ops_for(x._backend), x._backend
+    numbers = ft.Tensor(ops.arange(0, x.size, 1, ft.int64, x.device), base)
+    return [Variable(ft.cast(numbers == i, x.dtype).reshape(x.shape)) for i in range(x.size)]
+
+
+def _stacked(parts: list[Variable], shape: tuple[int, ...], like: Variable) -> Variable:
+    return ft.reshape(ft.stack(parts), shape) if parts else _zeros(like, shape)
+
+
+def _zeros(x: Variable, shape: tuple[int, ...] | None = None) -> Variable:
+    size = x.shape if shape is None else shape
+    made = ft.ops_for(x._backend).full(size, 0.0, x.dtype, x.device)
+    return variable(made, x._backend, None)
+
+
+def _like(name: str, given: Any, x: Variable) -> Variable:
+    made = given if isinstance(given, Variable) else Variable(given)
+    if made.size == x.size == 1 and made.shape != x.shape:
+        made = ft.reshape(made, x.shape)
+    if made.shape != x.shape or made.dtype is not x.dtype:
+        raise GradError(
+            f"[{name}] a direction of shape {made.shape}, {made.dtype} for an array of shape "
+            f"{x.shape}, {x.dtype}: they must agree"
+        )
+    return made
