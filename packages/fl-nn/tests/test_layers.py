@@ -124,6 +124,17 @@ def test_the_stride_of_pooling_is_the_window_unless_given():
         (lambda: nn.BatchNorm(1, momentum=2.0), "momentum"),
         (lambda: nn.LayerNorm(()), "last axes"),
         (lambda: nn.View((-1, -1)), "at most one"),
+        (lambda: nn.Conv3D(1, 1, (3, 3)), "3 ints"),
+        (lambda: nn.ConvTranspose2D(1, 1, 3, 2, output_padding=2), "output_padding"),
+        (lambda: nn.AdaptiveAvgPool2D((1, 0)), "at least 1"),
+        (lambda: nn.GroupNorm(2, 3), "divide"),
+        (lambda: nn.RMSNorm(()), "last axes"),
+        (lambda: nn.Embedding(3, 1, padding_idx=3), "padding_idx"),
+        (lambda: nn.PReLU(0), "at least 1"),
+        (lambda: nn.HardTanh(1.0, 1.0), "low < high"),
+        (lambda: nn.GELU("erf"), "'none' or 'tanh'"),
+        (lambda: nn.Normalize(p=0.0), "p > 0"),
+        (lambda: nn.Transform(3), "no function"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(make, words):
@@ -144,6 +155,14 @@ def test_settings_that_make_no_sense_are_refused(make, words):
         (nn.LayerNorm((2, 3)), (4, 3)),
         (nn.View((5, -1)), (3, 3)),
         (nn.View((1, 0, 0)), (3,)),
+        (nn.Conv1D(3, 4, 1), (1, 2, 8)),
+        (nn.ConvTranspose1D(3, 4, 1), (1, 2, 8)),
+        (nn.AdaptiveAvgPool2D(1), (2, 3, 4)),
+        (nn.GroupNorm(1, 3), (2, 4)),
+        (nn.RMSNorm(3), (2, 4)),
+        (nn.PReLU(3), (2, 4)),
+        (nn.GatedLinearUnit(), (2, 3)),
+        (nn.Flatten(1, 4), (2, 3)),
     ],
 )
 def test_inputs_that_do_not_fit_are_shape_errors(layer, shape):
@@ -173,6 +192,13 @@ def test_embedding_gives_rows_and_their_gradients_add_up():
     assert layer.weight.grad.tolist() == [[0.0, 0.0], [3.0, 3.0], [0.0, 0.0], [1.0, 1.0]]
 
 
+def test_the_padding_row_of_an_embedding_starts_at_zero_and_stays():
+    layer = nn.Embedding(3, 2, padding_idx=-1)
+    assert layer.weight.tolist()[2] == [0.0, 0.0]
+    ft.sum(layer(ft.asarray([2, 0, 2]))).backward()
+    assert layer.weight.grad.tolist() == [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+
+
 @pytest.mark.parametrize("index", [-1, 4])
 def test_embedding_refuses_indices_out_of_range(index):
     with pytest.raises(IndexError, match=f"hold {index}: expected 0 .. 3"):
@@ -182,6 +208,48 @@ def test_embedding_refuses_indices_out_of_range(index):
 def test_embedding_refuses_floating_indices():
     with pytest.raises(ft.DTypeError, match="integers"):
         nn.Embedding(4, 2)(ft.ones(2))
+
+
+def test_a_transposed_convolution_brings_back_the_size():
+    x = ft.ones((1, 2, 7, 8))
+    down = nn.Conv2D(2, 3, 3, 2, 1)
+    up = nn.ConvTranspose2D(3, 2, 3, 2, 1, output_padding=(0, 1))
+    assert up(down(x)).shape == x.shape
+    gradient = nn.Parameter(x)
+    up.weight.tensor = down.weight.tensor
+    up.bias = None
+    y = down(gradient)
+    ft.sum(y * y.tensor).backward()
+    assert ft.allclose(gradient.grad, up(y.tensor), atol=1e-5).item()
+
+
+def test_adaptive_pooling_takes_means_of_windows_that_may_overlap():
+    x = ft.asarray([[[1.0, 2.0, 3.0, 4.0, 5.0]]])
+    assert nn.AdaptiveAvgPool1D(2)(x).tolist() == [[[2.0, 4.0]]]
+    assert nn.AdaptiveAvgPool1D(1)(x).tolist() == [[[3.0]]]
+    assert nn.AdaptiveAvgPool2D((None, 1))(x.reshape(1, 1, 5, 1)).shape == (1, 1, 5, 1)
+
+
+def test_identity_passes_any_number_of_values():
+    x = ft.ones(1)
+    assert nn.Identity()(x) is x and nn.Identity()(x, 2) == (x, 2)
+
+
+def test_activations_at_their_corners():
+    x = ft.asarray([-1e4, -1.0, 0.0, 1.0, 7.0, 1e4])
+    assert nn.ReLU6()(x).tolist() == [0.0, 0.0, 0.0, 1.0, 6.0, 6.0]
+    assert nn.ThresholdReLU(1.0)(x).tolist() == [0.0, 0.0, 0.0, 0.0, 7.0, 1e4]
+    assert nn.LeakyReLU(0.5)(x).tolist() == [-5e3, -0.5, 0.0, 1.0, 7.0, 1e4]
+    parameter = nn.Parameter(x)
+    ft.sum(nn.ELU()(parameter) + nn.Swish()(parameter) + nn.Softplus()(parameter)).backward()
+    assert ft.all(ft.isfinite(parameter.grad)).item()
+
+
+def test_rms_norm_makes_the_mean_square_one():
+    y = nn.RMSNorm(8)(ft.randn((3, 8)) * 5.0)
+    assert ft.mean(ft.square(y), -1).tolist() == pytest.approx([1.0] * 3, rel=1e-4)
+    half = nn.RMSNorm(8, dtype=ft.float16)(ft.full((1, 8), 300.0, ft.float16))
+    assert half.dtype is ft.float16 and half.tolist() == [[1.0] * 8]
 
 
 # ---- Dropout -------------------------------------------------------------------------------------

@@ -115,9 +115,7 @@ def test_ranks_drop_different_places_even_when_seeded_alike():
     def program(communicator):
         ft.seed(0)
         model = nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.5))
-        nn.Trainer(
-            model, nn.SGD(model.parameters(), lr=0.1), nn.mse, communicator=communicator
-        )
+        nn.Trainer(model, nn.SGD(model.parameters(), lr=0.1), nn.mse, communicator=communicator)
         return model[1](ft.ones(64)).tolist()
 
     first, second = dist.threads.run(2, program)

@@ -69,9 +69,7 @@ class Checkpoint:
         except StateDictError as error:
             raise CheckpointError(f"{self._where}: {error}") from error
 
-    def _generators(
-        self, model: Module, rank: int
-    ) -> list[tuple[ft.Generator, dict[str, int]]]:
+    def _generators(self, model: Module, rank: int) -> list[tuple[ft.Generator, dict[str, int]]]:
         if not 0 <= rank < len(self.generators):
             raise CheckpointError(
                 f"{self._where}: was written by {len(self.generators)} ranks and has no random "

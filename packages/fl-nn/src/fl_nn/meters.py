@@ -113,9 +113,7 @@ class AverageValueMeter(Meter):
         }
 
     def merge(self, state: Mapping[str, float]) -> None:
-        self._merge(
-            state["weight"], state["weight_squares"], state["mean"], state["deviations"]
-        )
+        self._merge(state["weight"], state["weight_squares"], state["mean"], state["deviations"])
 
     def _merge(self, weight: float, squares: float, mean: float, deviations: float) -> None:
         if not weight:

@@ -7,32 +7,46 @@ from fl_nn import init
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
-from fl_nn.values import check_classes
+from fl_nn.values import check_classes, tensor_of
 
 
 class Embedding(Module):
     """Rows of `weight` (count, size) at integer indices: (...) gives (..., size).
 
     The rows start standard normal, as in PyTorch (Flashlight: uniform within +-1 / sqrt(size)).
-    Indices below 0 or from `count` on are an IndexError.
+    Row `padding_idx` (negative: from the end) starts at zero and gets no gradient. Indices below 0
+    or from `count` on are an IndexError.
     """
 
     def __init__(
         self,
         count: int,
         size: int,
+        padding_idx: int | None = None,
         *,
         generator: ft.Generator | None = None,
         dtype: ft.DType | None = None,
     ) -> None:
         if count < 1 or size < 1:
             raise ModuleError(f"[Embedding] count {count} and size {size}: give at least 1")
+        if padding_idx is not None and not -count <= padding_idx < count:
+            raise ModuleError(f"[Embedding] padding_idx {padding_idx}: not a row of {count}")
         self.count, self.size = count, size
-        self.weight = Parameter(init.normal((count, size), generator=generator, dtype=dtype))
+        self.padding_idx = None if padding_idx is None else padding_idx % count
+        rows = init.normal((count, size), generator=generator, dtype=dtype)
+        if self.padding_idx is not None:
+            rows[self.padding_idx] = 0.0
+        self.weight = Parameter(rows)
 
     def forward(self, indices: ft.Array) -> ft.Array:
         check_classes("[Embedding] indices", indices, self.count, "give Embedding more rows")
-        return ft.embedding(self.weight, indices)
+        y = ft.embedding(self.weight, indices)
+        if self.padding_idx is None:
+            return y
+        # The padding row comes out as it is, but past the tape.
+        padding = ft.expand_dims(indices == self.padding_idx, -1)
+        return ft.where(padding, tensor_of(y), y)
 
     def extra_repr(self) -> str:
-        return f"{self.count}, {self.size}"
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.count}, {self.size}{padding}"

@@ -1,4 +1,4 @@
-"""BatchNorm and LayerNorm."""
+"""Normalisation: BatchNorm, LayerNorm, GroupNorm, RMSNorm."""
 
 from __future__ import annotations
 
@@ -124,6 +124,83 @@ class LayerNorm(Module):
         if axes[0] < 0 or x.shape[axes[0] :] != self.shape:
             raise ft.ShapeError(f"[LayerNorm] x {x.shape}: expected (..., {self.shape}) at the end")
         return ft.layer_norm(x, self.weight, self.bias, axes, self.eps)
+
+    def extra_repr(self) -> str:
+        text = f"{self.shape}, eps={self.eps}"
+        return text + ("" if self.weight is not None else ", affine=False")
+
+
+class GroupNorm(Module):
+    """Normalises each sample over groups of channels: x (N, features, ...), the features in
+    `groups` equal parts. Wu & He, 2018.
+
+    Parameters weight (ones) and bias (zeros), one per feature, unless `affine=False`.
+    """
+
+    def __init__(
+        self,
+        groups: int,
+        features: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        *,
+        dtype: ft.DType | None = None,
+    ) -> None:
+        if groups < 1 or features < 1 or features % groups:
+            raise ModuleError(
+                f"[GroupNorm] {features} features in {groups} groups: groups must divide features"
+            )
+        self.groups, self.features, self.eps = groups, features, eps
+        shape = (features,)
+        self.weight = Parameter(init.constant(shape, 1.0, dtype=dtype)) if affine else None
+        self.bias = Parameter(init.constant(shape, 0.0, dtype=dtype)) if affine else None
+
+    def forward(self, x: ft.Array) -> ft.Array:
+        if x.ndim < 2 or x.shape[1] != self.features:
+            raise ft.ShapeError(f"[GroupNorm] x {x.shape}: expected (N, {self.features}, ...)")
+        parts = ft.reshape(x, (x.shape[0], self.groups, -1))
+        y = ft.reshape(ft.layer_norm(parts, axis=-1, eps=self.eps), x.shape)
+        if self.weight is None or self.bias is None:
+            return y
+        shape = (self.features, *(1,) * (x.ndim - 2))
+        return y * self.weight.reshape(shape) + self.bias.reshape(shape)
+
+    def extra_repr(self) -> str:
+        text = f"{self.groups}, {self.features}, eps={self.eps}"
+        return text + ("" if self.weight is not None else ", affine=False")
+
+
+class RMSNorm(Module):
+    """Divides each sample by the root of the mean of its squares over its last axes, which have
+    the sizes `shape`, plus `eps` (the dtype's own where None). Zhang & Sennrich, 2019.
+
+    Parameter weight (ones) of that shape, unless `affine=False`. Half precision is computed in
+    float32 and rounded once.
+    """
+
+    def __init__(
+        self,
+        shape: int | Sequence[int],
+        eps: float | None = None,
+        affine: bool = True,
+        *,
+        dtype: ft.DType | None = None,
+    ) -> None:
+        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if not self.shape or min(self.shape) < 1:
+            raise ModuleError(f"[RMSNorm] shape {self.shape}: give the sizes of the last axes")
+        self.eps = eps
+        self.weight = Parameter(init.constant(self.shape, 1.0, dtype=dtype)) if affine else None
+
+    def forward(self, x: ft.Array) -> ft.Array:
+        axes = tuple(range(x.ndim - len(self.shape), x.ndim))
+        if axes[0] < 0 or x.shape[axes[0] :] != self.shape:
+            raise ft.ShapeError(f"[RMSNorm] x {x.shape}: expected (..., {self.shape}) at the end")
+        wide = x.astype(ft.float32) if x.dtype.itemsize < 4 else x
+        eps = ft.finfo(wide.dtype).eps if self.eps is None else self.eps
+        scale = ft.rsqrt(ft.mean(ft.square(wide), axes, keepdims=True) + float(eps))
+        y = (wide * scale).astype(x.dtype)
+        return y if self.weight is None else y * self.weight
 
     def extra_repr(self) -> str:
         text = f"{self.shape}, eps={self.eps}"

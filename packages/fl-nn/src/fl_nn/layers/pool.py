@@ -1,17 +1,60 @@
-"""Pool2D: the largest or the mean value of each window of an image."""
+"""Pooling over one, two or three spatial axes: the largest or the mean value of windows."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.layers import settings
-from fl_nn.layers.settings import IntOrPair
+from fl_nn.layers.settings import IntOrSizes
 from fl_nn.module import Module
 
 _MODES = ("max", "avg", "avg_exclude_padding")
 
 
-class Pool2D(Module):
+class _Pool(Module):
+    spatial: ClassVar[int]
+
+    def __init__(
+        self,
+        window: IntOrSizes,
+        stride: IntOrSizes | None = None,
+        padding: str | IntOrSizes = 0,
+        mode: str = "max",
+    ) -> None:
+        name, n = type(self).__name__, self.spatial
+        if mode not in _MODES:
+            raise ModuleError(f"[{name}] mode {mode!r}: one of {', '.join(_MODES)}")
+        self.window = settings.per_axis(name, "window", window, n, 1)
+        self.stride = settings.per_axis(name, "stride", window if stride is None else stride, n, 1)
+        self.padding = settings.padding(name, padding, n)
+        self.mode = mode
+
+    def forward(self, x: ft.Array) -> ft.Array:
+        _check(self, x)
+        ones = (1,) * self.spatial
+        sides = settings.sides(self.padding, x.shape[2:], self.window, self.stride, ones)
+        if self.mode == "max":
+            return ft.max_pool(x, self.window, self.stride, sides)
+        return ft.avg_pool(x, self.window, self.stride, sides, self.mode == "avg")
+
+    def extra_repr(self) -> str:
+        window, stride = settings.text(self.window), settings.text(self.stride)
+        text = f"{self.mode}, window={window}, stride={stride}"
+        if self.padding is None:
+            return text + ", padding=same"
+        return text + (f", padding={settings.text(self.padding)}" if any(self.padding) else "")
+
+
+class Pool1D(_Pool):
+    """Pools sequences (N, C, length) over windows: settings as in Pool2D."""
+
+    spatial = 1
+
+
+class Pool2D(_Pool):
     """Pools images (N, C, height, width) over windows.
 
     window, stride   an int, or a pair (rows, columns); the stride is the window unless given
@@ -20,31 +63,81 @@ class Pool2D(Module):
                      "avg_exclude_padding" (padding does not count)
     """
 
-    def __init__(
-        self,
-        window: IntOrPair,
-        stride: IntOrPair | None = None,
-        padding: str | IntOrPair = 0,
-        mode: str = "max",
-    ) -> None:
-        if mode not in _MODES:
-            raise ModuleError(f"[Pool2D] mode {mode!r}: one of {', '.join(_MODES)}")
-        self.window = settings.pair("Pool2D", "window", window, 1)
-        self.stride = settings.pair("Pool2D", "stride", window if stride is None else stride, 1)
-        self.padding = settings.padding("Pool2D", padding)
-        self.mode = mode
+    spatial = 2
+
+
+class Pool3D(_Pool):
+    """Pools volumes (N, C, depth, height, width) over windows: settings as in Pool2D."""
+
+    spatial = 3
+
+
+class _AdaptiveAvgPool(Module):
+    spatial: ClassVar[int]
+
+    def __init__(self, size: int | Sequence[int | None]) -> None:
+        name, n = type(self).__name__, self.spatial
+        given = (size,) * n if isinstance(size, int) else tuple(size)
+        if len(given) != n or not all(v is None or (isinstance(v, int) and v > 0) for v in given):
+            raise ModuleError(
+                f"[{name}] size {size!r}: give an int or {n} of them, at least 1; None keeps a size"
+            )
+        self.size = given
 
     def forward(self, x: ft.Array) -> ft.Array:
-        if x.ndim != 4:
-            raise ft.ShapeError(f"[Pool2D] x {x.shape}: expected (N, channels, height, width)")
-        sides = settings.sides(self.padding, x.shape[2:], self.window, self.stride, (1, 1))
-        if self.mode == "max":
-            return ft.max_pool(x, self.window, self.stride, sides)
-        return ft.avg_pool(x, self.window, self.stride, sides, self.mode == "avg")
+        _check(self, x)
+        for axis, wanted in enumerate(self.size, 2):
+            # A mean over a box is a mean over its rows of means over its columns.
+            if wanted == 1:
+                x = ft.mean(x, axis, keepdims=True)
+            elif wanted is not None and wanted != x.shape[axis]:
+                table = ft.asarray(
+                    _means(x.shape[axis], wanted), x.dtype, x.device, backend=x.backend
+                )
+                x = ft.moveaxis(ft.linear(ft.moveaxis(x, axis, -1), table), -1, axis)
+        return x
 
     def extra_repr(self) -> str:
-        window, stride = settings.text(self.window), settings.text(self.stride)
-        text = f"{self.mode}, window={window}, stride={stride}"
-        if self.padding != (0, 0):
-            text += f", padding={settings.text(self.padding) if self.padding else 'same'}"
-        return text
+        return str(self.size)
+
+
+class AdaptiveAvgPool1D(_AdaptiveAvgPool):
+    """Means over as many windows as make sequences (N, C, length) `size` long: see
+    AdaptiveAvgPool2D."""
+
+    spatial = 1
+
+
+class AdaptiveAvgPool2D(_AdaptiveAvgPool):
+    """Means over windows that make images (N, C, height, width) of a fixed `size`: an int, or a
+    pair in which None keeps the size there.
+
+    Of n values in m windows, window i reaches from floor(i n / m) to ceil((i + 1) n / m), as in
+    PyTorch's AdaptiveAvgPool2d: windows may overlap, and differ by one in length.
+    """
+
+    spatial = 2
+
+
+class AdaptiveAvgPool3D(_AdaptiveAvgPool):
+    """Means over windows that make volumes (N, C, depth, height, width) of a fixed `size`: see
+    AdaptiveAvgPool2D."""
+
+    spatial = 3
+
+
+def _means(size: int, wanted: int) -> list[list[float]]:
+    # Row i holds the weights of the values in window i.
+    rows = []
+    for i in range(wanted):
+        start, end = i * size // wanted, -(-(i + 1) * size // wanted)
+        rows.append([1.0 / (end - start) if start <= j < end else 0.0 for j in range(size)])
+    return rows
+
+
+def _check(layer: _Pool | _AdaptiveAvgPool, x: ft.Array) -> None:
+    if x.ndim != layer.spatial + 2:
+        place = settings.batched(layer.spatial)
+        raise ft.ShapeError(
+            f"[{type(layer).__name__}] x {x.shape}: expected (N, channels, {place})"
+        )

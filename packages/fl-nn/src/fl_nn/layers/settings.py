@@ -1,4 +1,4 @@
-"""Settings of windows over the two spatial axes: one number for both, or a pair."""
+"""Settings of windows over spatial axes: one number for all of them, or one per axis."""
 
 from __future__ import annotations
 
@@ -6,50 +6,61 @@ from collections.abc import Sequence
 
 from fl_nn.errors import ModuleError
 
-Pair = tuple[int, int]
-IntOrPair = int | Sequence[int]
-#: (low, high) for the rows and for the columns.
-Sides = tuple[Pair, Pair]
+Sizes = tuple[int, ...]
+IntOrSizes = int | Sequence[int]
+#: (before, after) for every spatial axis.
+Sides = tuple[tuple[int, int], ...]
 
 
-def pair(layer: str, name: str, value: IntOrPair, least: int) -> Pair:
-    """`value` as (rows, columns), both at least `least`. Raises ModuleError."""
-    given = (value, value) if isinstance(value, int) else tuple(value)
-    if len(given) != 2 or not all(isinstance(n, int) and n >= least for n in given):
-        raise ModuleError(
-            f"[{layer}] {name} {value!r}: give an int or a pair of ints, at least {least}"
-        )
-    return given[0], given[1]
+def per_axis(layer: str, name: str, value: IntOrSizes, axes: int, least: int) -> Sizes:
+    """`value` as one int per axis, all at least `least`. Raises ModuleError."""
+    given = (value,) * axes if isinstance(value, int) else tuple(value)
+    if len(given) != axes or not all(isinstance(n, int) and n >= least for n in given):
+        many = "an int" if axes == 1 else f"an int or {axes} ints"
+        raise ModuleError(f"[{layer}] {name} {value!r}: give {many}, at least {least}")
+    return given
 
 
-def padding(layer: str, value: str | IntOrPair) -> Pair | None:
-    """As a pair, or None for "same"."""
+def padding(layer: str, value: str | IntOrSizes, axes: int) -> Sizes | None:
+    """One int per axis, or None for "same"."""
     if isinstance(value, str):
         if value.lower() != "same":
-            raise ModuleError(f"[{layer}] padding {value!r}: give an int, a pair, or 'same'")
+            raise ModuleError(f"[{layer}] padding {value!r}: give an int, one per axis, or 'same'")
         return None
-    return pair(layer, "padding", value, 0)
+    return per_axis(layer, "padding", value, axes, 0)
 
 
 def sides(
-    padding: Pair | None, size: Sequence[int], window: Pair, stride: Pair, dilation: Pair
+    padding: Sizes | None, size: Sequence[int], window: Sizes, stride: Sizes, dilation: Sizes
 ) -> Sides:
     """What to add (before, after) each spatial axis of `size`.
 
     None is SAME: as much as makes the output ceil(size / stride) long, the larger half behind.
     """
     if padding is not None:
-        return (padding[0], padding[0]), (padding[1], padding[1])
-    rows, columns = (_same(size[i], window[i], stride[i], dilation[i]) for i in range(2))
-    return rows, columns
+        return tuple((n, n) for n in padding)
+    return tuple(map(same, size, window, stride, dilation))
 
 
-def _same(size: int, window: int, stride: int, dilation: int) -> Pair:
-    steps = -(-size // stride) - 1
-    total = max(steps * stride + dilation * (window - 1) + 1 - size, 0)
+def same(size: int, window: int, stride: int, dilation: int) -> tuple[int, int]:
+    """The two sides of SAME padding of one axis."""
+    total = total_of_same(size, window, stride, dilation)
     return total // 2, total - total // 2
+
+
+def total_of_same(size: int, window: int, stride: int, dilation: int) -> int:
+    """How much padding makes the output ceil(size / stride) long."""
+    steps = -(-size // stride) - 1
+    return max(steps * stride + dilation * (window - 1) + 1 - size, 0)
 
 
 def text(value: Sequence[int]) -> str:
     """`3` for (3, 3), `(3, 5)` otherwise."""
-    return str(value[0]) if value[0] == value[1] else f"({value[0]}, {value[1]})"
+    if all(n == value[0] for n in value):
+        return str(value[0])
+    return f"({', '.join(map(str, value))})"
+
+
+def batched(axes: int) -> str:
+    """What follows the channels in a shape of `axes` spatial axes, for messages."""
+    return ", ".join(("depth", "height", "width")[-axes:] if axes > 1 else ("length",))

@@ -18,9 +18,7 @@ class Progress:
     is added every ten seconds, so that logs stay readable.
     """
 
-    def __init__(
-        self, title: str, total: int, done: int = 0, stream: TextIO | None = None
-    ) -> None:
+    def __init__(self, title: str, total: int, done: int = 0, stream: TextIO | None = None) -> None:
         self._title, self._total, self._stream = title, total, stream or sys.stderr
         self._first = done
         self._start = self._shown = time.monotonic()
