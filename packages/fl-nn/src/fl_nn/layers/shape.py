@@ -81,7 +81,7 @@ class Padding(Module):
         self.value, self.mode = value, mode
 
     def forward(self, x: ft.Array) -> ft.Array:
-        return ft.pad(x, self.widths, self.value, self.mode)
+        return ft.pad(x, self.widths, mode=self.mode, value=self.value)
 
     def extra_repr(self) -> str:
         how = f"value={self.value}" if self.mode == "constant" else f"mode={self.mode!r}"
