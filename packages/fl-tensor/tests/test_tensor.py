@@ -99,6 +99,12 @@ def test_lists_for_integer_dtypes_hold_what_fits():
             ft.asarray(values, dtype="uint8")
 
 
+@pytest.mark.parametrize("dtype", "float16 bfloat16 float32 float64 int32".split())
+def test_complex_numbers_do_not_become_real_ones(dtype):
+    with pytest.raises(ft.DTypeError):
+        ft.asarray([1j, 2.0], dtype=dtype)
+
+
 def test_values_do_not_alias():
     x = ft.zeros((3, 4))
     row = x[1]

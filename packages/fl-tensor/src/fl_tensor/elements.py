@@ -73,7 +73,7 @@ def pack(values: Sequence[Any], dtype: DType) -> bytes:
         if dtype.kind == "c":
             return array.array(FORMATS[dtype.name][1], _parts(values)).tobytes()
         return array.array(FORMATS[dtype.name], values).tobytes()
-    except (OverflowError, TypeError) as error:
+    except (OverflowError, TypeError, struct.error) as error:
         raise DTypeError(f"[asarray] the values do not fit {dtype}: {error}") from None
 
 

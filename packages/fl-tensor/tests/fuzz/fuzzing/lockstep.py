@@ -69,7 +69,8 @@ class Program:
         if not step.degree:
             return 1.0
         sizes = [np.abs(a[np.isfinite(a)].astype(np.complex128)) for a in step.arrays(self.theirs)]
-        return max(1.0, *(float(a.sum()) for a in sizes)) ** step.degree
+        with np.errstate(over="ignore"):
+            return max(1.0, *(float(a.sum()) for a in sizes)) ** step.degree
 
     def _explain(self, step: Step, found: Outcome, wanted: Outcome, tolerance: float) -> str | None:
         for entry in self.table:

@@ -45,9 +45,8 @@ class Step:
 
     @property
     def theirs(self) -> str:
-        if self.numpy:
-            return self.numpy
-        return re.sub(r"\bft\.(\w+)", lambda m: f"np.{NUMPY.get(m[1], m[1])}", self.line)
+        line = self.numpy or self.line
+        return re.sub(r"\bft\.(\w+)", lambda m: f"np.{NUMPY.get(m[1], m[1])}", line)
 
     @property
     def target(self) -> str:

@@ -42,7 +42,7 @@ def one_array(draw: Draw, values: Values) -> Step:
     size = values[x].shape[axis] if isinstance(axis, int) and -rank <= axis < rank else 1
     several = [draw.integer(0, 2) for _ in range(size + draw.chance(5))]
     lines = [
-        f"ft.diff({x}, n={draw.integer(0, 3)}, axis={axis})",
+        f"ft.diff({x}, n={draw.integer(1, 3)}, axis={axis})",
         f"ft.diag({x}, k={k})",
         f"ft.diagonal({x}, {k}, {draw.axis(rank)}, {draw.place(rank)})",
         f"ft.repeat({x}, {repeats}, axis={draw.one((None, axis))})",
@@ -55,8 +55,9 @@ def one_array(draw: Draw, values: Values) -> Step:
         f"ft.zeros_like({x})",
         f"ft.ones_like({x}, dtype={draw.dtype()!r})",
         f"ft.full_like({x}, {draw.one((0, 1, 2.5, -1, True))})",
-        f"ft.bincount({x})",
     ]
+    if values[x].dtype != bool:
+        lines.append(f"ft.bincount({x})")
     if rank:
         lines.append(f"ft.pad({x}, {widths}, mode={modes!r})")
     if size:
