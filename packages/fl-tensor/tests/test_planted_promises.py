@@ -57,21 +57,23 @@ class DonationIsSeenThroughViews(Correct):
 class FromHostBorrows(Correct):
     CONTRACT = (1, 0)
 
-    def from_host(self, data: Any, shape: Any, dtype: DType, device: Any) -> Any:
+    def from_host(
+        self, data: Any, shape: Any, dtype: DType, device: Any, blocking: bool = True
+    ) -> Any:
         return NumpyAdapter(np.frombuffer(data, dtype.name).reshape(shape), dtype)
 
 
 class ToHostIsWritable(Correct):
     CONTRACT = (1, 0)
 
-    def to_host(self, x: Any) -> memoryview:
+    def to_host(self, x: Any, blocking: bool = True) -> memoryview:
         return memoryview(bytearray(super().to_host(x)))
 
 
 class ToHostForgetsTheLayout(Correct):
     CONTRACT = (1, 0)
 
-    def to_host(self, x: Any) -> memoryview:
+    def to_host(self, x: Any, blocking: bool = True) -> memoryview:
         return memoryview(x.array.tobytes("A"))
 
 

@@ -86,10 +86,12 @@ class AcmeBackend(TensorBackend):
         count = max(0, ceil((stop - start) / step))
         return make((start + i * step for i in range(count)), (count,), dtype)
 
-    def from_host(self, data: Any, shape: Shape, dtype: ft.DType, device: ft.Device) -> Value:
+    def from_host(
+        self, data: Any, shape: Shape, dtype: ft.DType, device: ft.Device, blocking: bool = True
+    ) -> Value:
         return stored(array(CODES[dtype.name], bytes(data)), shape, dtype)
 
-    def to_host(self, x: Value) -> memoryview:
+    def to_host(self, x: Value, blocking: bool = True) -> memoryview:
         return memoryview(x.items.tobytes())
 
     def random_bits(self, seed: int, offset: int, shape: Shape, device: ft.Device) -> Value:

@@ -68,17 +68,18 @@ class TorchBackend(FasterOps, Capabilities):
 
     def arange(self, start: Any, stop: Any, step: Any, dtype: ft.DType, device: ft.Device) -> Value:
         whole = isinstance(start, int) and isinstance(step, int)
-        count = max(0, ceil((stop - start) / step))
         wide = torch.int64 if whole else torch.float64
-        places = torch.arange(count, dtype=wide, device=str(device))
+        places = torch.arange(max(0, ceil((stop - start) / step)), dtype=wide, device=str(device))
         return Value((places * step + start).to(TO_TORCH[dtype]))
 
-    def from_host(self, data: Any, shape: Shape, dtype: ft.DType, device: ft.Device) -> Value:
+    def from_host(
+        self, data: Any, shape: Shape, dtype: ft.DType, device: ft.Device, blocking: bool = True
+    ) -> Value:
         tensor = torch.empty(shape, dtype=TO_TORCH[dtype])
         raw_bytes(tensor)[:] = data
         return Value(tensor.to(str(device)))
 
-    def to_host(self, x: Value) -> memoryview:
+    def to_host(self, x: Value, blocking: bool = True) -> memoryview:
         return raw_bytes(x.tensor.cpu().resolve_conj().resolve_neg().contiguous()).toreadonly()
 
     def from_dlpack(self, source: Any, device: ft.Device) -> Value | None:

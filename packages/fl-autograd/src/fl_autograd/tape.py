@@ -45,8 +45,8 @@ class Tape(DerivedOps):
         """A 0-d value."""
         return variable(ops_for(self.base).scalar(value, dtype, device), self.base, None)
 
-    def to_host(self, x: Variable) -> memoryview:
-        return ops_for(self.base).to_host(x._adapter)
+    def to_host(self, x: Variable, blocking: bool = True) -> memoryview:
+        return ops_for(self.base).to_host(x._adapter, blocking)
 
     def cast(self, x: Variable, dtype: Any) -> Variable:
         """As the contract's; only a floating result can need a gradient. MissingRuleError where it

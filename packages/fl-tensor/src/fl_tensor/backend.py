@@ -105,14 +105,23 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         float64 unless start and step are ints, then converted as by ``cast``."""
 
     @abstractmethod
-    def from_host(self, data: memoryview, shape: Shape, dtype: DType, device: Device) -> A:
+    def from_host(
+        self,
+        data: memoryview,
+        shape: Shape,
+        dtype: DType,
+        device: Device,
+        blocking: bool = True,
+    ) -> A:
         """A copy of bytes in C order, native endianness; bool is one byte, 0 or 1. ``data`` is
         one-dimensional with format ``"B"``, of the right size, at any alignment, maybe read-only.
-        """
+        Without ``blocking`` the copy may still be under way on return: the caller leaves ``data``
+        alone until ``synchronize``."""
 
     @abstractmethod
-    def to_host(self, x: A) -> memoryview:
-        """The bytes in C order: one-dimensional, format ``"B"``, read-only. May share memory."""
+    def to_host(self, x: A, blocking: bool = True) -> memoryview:
+        """The bytes in C order: one-dimensional, format ``"B"``, read-only. May share memory.
+        Without ``blocking`` they need not be there before ``synchronize``."""
 
     @abstractmethod
     def random_bits(self, seed: int, offset: int, shape: Shape, device: Device) -> A:
@@ -400,6 +409,11 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
     def from_dlpack(self, source: Any, device: Device) -> A | None:
         """A value over the memory of the DLPack producer ``source``, which nobody will write to; or
         None where that takes a copy, as inherited: the front end then makes one."""
+        return None
+
+    def stream(self, device: Device) -> Any:
+        """The queue that work on ``device`` goes to here, as the backend's own library has it; None
+        where there is none, as inherited."""
         return None
 
     def constant(self, value: Scalar, like: A) -> A:

@@ -56,7 +56,9 @@ def arange(start: Any, stop: Any, step: Any, dtype: DType, device: Device) -> Sp
     return Spec((max(0, math.ceil((stop - start) / step)),), dtype, device)
 
 
-def from_host(data: memoryview, shape: Shape, dtype: DType, device: Device) -> Spec:
+def from_host(
+    data: memoryview, shape: Shape, dtype: DType, device: Device, blocking: bool = True
+) -> Spec:
     if data.nbytes != math.prod(shape) * dtype.itemsize:
         raise ShapeError(
             f"[from_host] {data.nbytes} bytes do not fill {tuple(shape)} of {dtype}, "

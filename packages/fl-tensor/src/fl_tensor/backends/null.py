@@ -95,7 +95,7 @@ class NullBackend(TensorBackend):
             return arguments
         return NullAdapter(rules.Spec(tuple(arguments.shape), arguments.dtype, arguments.device))
 
-    def to_host(self, x: Any) -> NoReturn:
+    def to_host(self, x: Any, blocking: bool = True) -> NoReturn:
         raise NoDataError(
             f"backend 'null' has no data, only the shape {x.shape} of {x.dtype}: choose a backend "
             f"that computes, {_elsewhere()}"

@@ -76,11 +76,16 @@ class Provider(ft.TensorBackend):
         return made([start + i * step for i in range(count)], dtype)
 
     def from_host(
-        self, data: memoryview, shape: Shape, dtype: ft.DType, device: ft.Device
+        self,
+        data: memoryview,
+        shape: Shape,
+        dtype: ft.DType,
+        device: ft.Device,
+        blocking: bool = True,
     ) -> Value:
         return made(np.frombuffer(bytes(data), TO_NUMPY[dtype]).reshape(shape), dtype)
 
-    def to_host(self, x: Value) -> memoryview:
+    def to_host(self, x: Value, blocking: bool = True) -> memoryview:
         return memoryview(x.array.tobytes())
 
     def random_bits(self, seed: int, offset: int, shape: Shape, device: ft.Device) -> Value:

@@ -170,14 +170,19 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         return _adapt(memory.owned(values), dtype)
 
     def from_host(
-        self, data: memoryview, shape: tuple[int, ...], dtype: DType, device: Device
+        self,
+        data: memoryview,
+        shape: tuple[int, ...],
+        dtype: DType,
+        device: Device,
+        blocking: bool = True,
     ) -> Value:
         rules.from_host(data, shape, dtype, device)
         out = memory.empty(shape, TO_NUMPY[dtype])
         np.copyto(out, np.frombuffer(data, TO_NUMPY[dtype]).reshape(shape))
         return NumpyAdapter(out, dtype)
 
-    def to_host(self, x: Value) -> memoryview:
+    def to_host(self, x: Value, blocking: bool = True) -> memoryview:
         if x.array.size == 0:
             return memoryview(b"")
         flat: Any = np.ascontiguousarray(x.array).reshape(-1).view(np.uint8)

@@ -60,6 +60,16 @@ class ValueSemanticsTests(TensorSuite, official=True):
         x = harness.backend.from_host(views[source], (6,), dtypes.float32, harness.device)
         assert harness.get(x).tolist() == COUNT.tolist()
 
+    def test_transfers_that_do_not_block(self, harness: Harness) -> None:
+        """Without ``blocking`` the bytes are there after ``synchronize``, both ways."""
+        self.need_values(harness)
+        backend, data = harness.backend, memoryview(bytes(range(256)))
+        x = backend.from_host(data, (256,), dtypes.uint8, harness.device, False)
+        backend.synchronize(harness.device)
+        out = backend.to_host(x, False)
+        backend.synchronize(harness.device)
+        assert bytes(out) == bytes(data)
+
     def test_to_host_is_read_only_bytes(self, harness: Harness) -> None:
         """One axis, format "B", read-only, C order, also for a permuted value."""
         self.need_values(harness)
