@@ -55,10 +55,6 @@ class OwnStorage(DelegatingBackend):
         return self.lender.from_host(memoryview(x.data), x.shape, x.dtype, there)
 
 
-class TestStarter(TensorBackendSuite):
-    backend = Starter
-
-
 class TestOwnStorage(TensorBackendSuite):
     backend = OwnStorage
 
