@@ -176,10 +176,10 @@ def test_random_generators_must_match(saved):
 
 
 def test_a_newer_schema_asks_for_an_upgrade(saved, monkeypatch):
-    monkeypatch.setattr("fl_nn.checkpoint.SCHEMA", 2)
+    monkeypatch.setattr("fl_nn.checkpoint.SCHEMA", 3)
     nn.save_checkpoint(saved, nn.Linear(1, 1))
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match="schema '2'.*upgrade"):
+    with pytest.raises(CheckpointError, match="schema '3'.*upgrade"):
         nn.load_checkpoint(saved)
 
 

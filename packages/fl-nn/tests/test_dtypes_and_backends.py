@@ -31,7 +31,7 @@ def data(dtype=ft.float32):
 
 
 @pytest.mark.parametrize("dtype", [ft.float32, ft.float64], ids=str)
-@pytest.mark.parametrize("make", [lambda p: nn.SGD(p, 0.1, 0.9, 0.01), lambda p: nn.Adam(p, 0.01)])
+@pytest.mark.parametrize("make", [lambda p: nn.SGD(p, 0.1, 0.9), lambda p: nn.Adam(p, 0.01)])
 def test_values_gradients_and_state_keep_the_dtype_of_the_model(dtype, make):
     ft.seed(0)
     model = network().to(dtype)

@@ -21,7 +21,7 @@ from fl_nn.optim import Optimizer
 from fl_nn.tensorfile import read_tensors, write_tensors
 
 FORMAT = "fl_nn.checkpoint"
-SCHEMA = 1
+SCHEMA = 2
 _MODEL, _OPTIMIZER = "model.", "optimizer."
 
 

@@ -1,5 +1,15 @@
 """Optimizers, one per file."""
 
+from fl_nn.optim.adadelta import Adadelta as Adadelta
+from fl_nn.optim.adafactor import Adafactor as Adafactor
+from fl_nn.optim.adagrad import Adagrad as Adagrad
 from fl_nn.optim.adam import Adam as Adam
+from fl_nn.optim.adam import AdamW as AdamW
+from fl_nn.optim.adam import AMSgrad as AMSgrad
+from fl_nn.optim.lamb import LAMB as LAMB
+from fl_nn.optim.lion import Lion as Lion
+from fl_nn.optim.nag import NAG as NAG
+from fl_nn.optim.novograd import Novograd as Novograd
 from fl_nn.optim.optimizer import Optimizer as Optimizer
+from fl_nn.optim.rmsprop import RMSprop as RMSprop
 from fl_nn.optim.sgd import SGD as SGD

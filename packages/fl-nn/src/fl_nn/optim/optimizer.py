@@ -1,162 +1,190 @@
 """Optimizer: what updates parameters from their gradients.
 
-An update rule is written like a derived operation, over the namespace of operations `ops` of the
-parameters' backend: any backend runs it, an override sees it, and nothing is checked or promoted
-twice. Parameters are rebound, never written to: whoever kept a value keeps it.
+An update rule is arithmetic on tensors: any backend runs it and an override sees it. No tape
+records it, and parameters are rebound, never written to: graphs keep the values they saw.
 """
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.module import like
+from fl_nn.optim import state as states
 from fl_nn.parameter import Parameter
+from fl_nn.settings import AT_LEAST_ZERO, Kind, misfits, plain
+
+#: Parameters, or groups of them: dicts of "params" and the settings in which the group differs.
+Params: TypeAlias = Iterable[Parameter] | Iterable[Mapping[str, Any]]
+Group: TypeAlias = dict[str, Any]
+State: TypeAlias = dict[str, Any]
 
 
 class Optimizer(ABC):
-    """Holds the parameters and, for each, the values gathered over the steps.
+    """Holds groups of parameters and, for each parameter, the values gathered over the steps.
 
-    A subclass lists its settings and the names of those values (`slots`), and writes `update` for
-    one parameter.
+    params     parameters, or groups such as `{"params": [...], "lr": 0.1}`
+    defaults   the settings of groups that do not say otherwise
+
+    `param_groups` is a list of dicts with "params" and every setting; change a setting there at any
+    time. A subclass describes its settings (`kinds`), names what it gathers (`slots`), and writes
+    `update` for one parameter.
     """
 
-    #: Attributes that make up the settings; all are plain numbers or booleans.
-    settings: tuple[str, ...] = ("lr",)
-    #: Names of the values that a parameter may have in `state`.
+    #: What each setting may be.
+    kinds: Mapping[str, Kind] = {"lr": AT_LEAST_ZERO}
+    #: Names of the tensors that a parameter may have in its state, and of the numbers.
     slots: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ("step",)
 
-    def __init__(self, parameters: Iterable[Parameter], lr: float) -> None:
-        self.parameters = list(parameters)
-        name = type(self).__name__
+    def __init__(self, params: Params, **defaults: Any) -> None:
+        self.defaults = defaults
+        self.param_groups: list[Group] = []
+        #: Per parameter, what it has of `slots` and `numbers`; "step" counts its updates.
+        self.state: list[State] = []
+        for group in _groups(params):
+            self.add_param_group(group)
         if not self.parameters:
-            raise ModuleError(f"[{name}] no parameters to update; pass model.parameters()")
-        for parameter in self.parameters:
-            if not isinstance(parameter, Parameter):
-                raise ModuleError(f"[{name}] {type(parameter).__name__} is not a Parameter")
-        if len({id(p) for p in self.parameters}) != len(self.parameters):
-            raise ModuleError(f"[{name}] a parameter is listed twice; list each once")
-        self.lr = at_least_zero(name, "lr", lr)
-        #: Per parameter: updates done, and the adapters gathered.
-        self.steps = [0] * len(self.parameters)
-        self.state: list[dict[str, Any]] = [{} for _ in self.parameters]
+            raise ModuleError(f"[{self._name}] no parameters to update; pass model.parameters()")
 
     @abstractmethod
-    def update(self, ops: Any, value: Any, grad: Any, state: dict[str, Any], step: int) -> Any:
-        """The new value of one parameter, as an adapter; `value` and `grad` are adapters too.
-
-        `state` is the parameter's own, to be read and replaced; `step` counts its updates from 1.
-        `ops.constant(x, value)` is a number beside `value`.
-        """
+    def update(self, value: ft.Tensor, grad: ft.Tensor, state: State, group: Group) -> ft.Tensor:
+        """The new value of one parameter. `state` is the parameter's own, to be read and replaced;
+        `state["step"]` counts this update too. `group` has the settings."""
 
     def step(self) -> None:
         """Update every parameter that has a gradient."""
-        backend = ops = None
-        for index, parameter in enumerate(self.parameters):
-            grad = parameter.grad
-            if grad is None:
-                continue
-            if parameter.backend is not backend:
-                backend = parameter.backend
-                ops = ft.ops_for(backend)
-            self.steps[index] += 1
-            new = self.update(
-                ops,
-                parameter.tensor.adapter,
-                grad.tensor.adapter,
-                self.state[index],
-                self.steps[index],
-            )
-            parameter.tensor = ft.Tensor(new, backend)
+        states = iter(self.state)
+        for group in self.param_groups:
+            for parameter, state in zip(group["params"], states):
+                grad = parameter.grad
+                if grad is not None:
+                    state["step"] = state.get("step", 0) + 1
+                    parameter.tensor = self.update(parameter.tensor, grad.tensor, state, group)
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
         for parameter in self.parameters:
             parameter.zero_grad()
 
+    # ---- groups ------------------------------------------------------------------------------
+
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        """Also update `group["params"]`, with the default settings where the group has none.
+        Raises ModuleError when a parameter is listed twice or a setting makes no sense."""
+        given = dict(group)
+        params = given.pop("params", [])
+        params = [params] if isinstance(params, Parameter) else list(params)
+        for parameter in params:
+            if not isinstance(parameter, Parameter):
+                raise ModuleError(f"[{self._name}] {type(parameter).__name__} is not a Parameter")
+        everyone = [id(parameter) for parameter in (*self.parameters, *params)]
+        if len(set(everyone)) != len(everyone):
+            raise ModuleError(f"[{self._name}] a parameter is listed twice; list each once")
+        settings = {**self.defaults, **given}
+        problems = self.problems(settings)
+        if problems:
+            raise ModuleError(f"[{self._name}] {'; '.join(problems)}")
+        self.param_groups.append({"params": params, **settings})
+        self.state += [{} for _ in params]
+
+    def problems(self, settings: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the settings of a group, in words. Extend it where settings depend on
+        one another."""
+        # A schedule notes the rate it started from beside the settings.
+        known = {
+            **self.kinds,
+            **({"initial_lr": AT_LEAST_ZERO} if "initial_lr" in settings else {}),
+        }
+        return misfits(known, settings)
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """All parameters, group by group: the order of `state`."""
+        return [parameter for group in self.param_groups for parameter in group["params"]]
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the first group; assigning sets that of all groups."""
+        return self.param_groups[0]["lr"]
+
+    @lr.setter
+    def lr(self, value: float) -> None:
+        for group in self.param_groups:
+            group["lr"] = value
+
+    # ---- state -------------------------------------------------------------------------------
+
+    def slot_shape(self, slot: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape that `slot` has for a parameter of `shape`: the same, unless a subclass says
+        otherwise."""
+        return shape
+
     def state_dict(self) -> dict[str, Any]:
-        """A snapshot: `type`, `settings` and `steps` are plain values, `tensors` is keyed
-        "0.momentum": parameter number and slot."""
+        """A snapshot. `tensors` is keyed "0.exp_avg", parameter number and slot, and so are
+        `numbers`; "params" of a group are numbers of parameters. All but `tensors` is plain."""
+        numbers = iter(range(len(self.state)))
         return {
-            "type": type(self).__name__,
-            "settings": {name: getattr(self, name) for name in self.settings},
-            "steps": list(self.steps),
-            "tensors": {
-                f"{index}.{slot}": ft.Tensor(adapter, self.parameters[index].backend)
-                for index, slots in enumerate(self.state)
-                for slot, adapter in slots.items()
-            },
+            "type": self._name,
+            "param_groups": [
+                {**group, "params": [next(numbers) for _ in group["params"]]}
+                for group in self.param_groups
+            ],
+            "numbers": {k: v for k, v in self._entries() if not isinstance(v, ft.Tensor)},
+            "tensors": {k: copy.copy(v) for k, v in self._entries() if isinstance(v, ft.Tensor)},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state, settings included. Raises StateDictError, and changes nothing, when it
         is of another optimizer or does not fit the parameters."""
-        problems = self._problems(state)
+        problems = states.problems(self, state)
         if problems:
             raise StateDictError(
-                f"the state does not fit this {type(self).__name__}: {'; '.join(problems)}. "
+                f"the state does not fit this {self._name}: {'; '.join(problems)}. "
                 "Build the optimizer over the same parameters in the same order"
             )
-        for name, value in state["settings"].items():
-            setattr(self, name, tuple(value) if isinstance(value, list) else value)
-        self.steps = list(state["steps"])
-        self.state = [{} for _ in self.parameters]
-        for key, tensor in state["tensors"].items():
+        for group, saved in zip(self.param_groups, state["param_groups"]):
+            params = group["params"]
+            group.clear()
+            group["params"] = params
+            group.update({name: plain(v) for name, v in saved.items() if name != "params"})
+        parameters = self.parameters
+        self.state = [{} for _ in parameters]
+        for key, value in {**state["numbers"], **state["tensors"]}.items():
             index, slot = key.split(".")
-            own = self.parameters[int(index)].tensor
-            self.state[int(index)][slot] = like(tensor, own).adapter
+            if isinstance(value, ft.Tensor):
+                value = like(value, parameters[int(index)].tensor)
+            self.state[int(index)][slot] = value
 
-    def _problems(self, state: Mapping[str, Any]) -> list[str]:
-        own = type(self).__name__
-        if state.get("type") != own:
-            return [f"it is of {state.get('type')!r}"]
-        settings, steps, tensors = (state.get(k) for k in ("settings", "steps", "tensors"))
-        if not isinstance(settings, Mapping) or not isinstance(tensors, Mapping):
-            return ["settings or tensors are missing"]
-        problems = [f"setting {name} is missing" for name in self.settings if name not in settings]
-        problems += [f"setting {name} is unknown" for name in settings if name not in self.settings]
-        problems += [
-            f"setting {name} is {value!r}"
-            for name, value in settings.items()
-            if name in self.settings and not _alike(value, getattr(self, name))
-        ]
-        if not isinstance(steps, list) or not all(isinstance(n, int) for n in steps):
-            return [*problems, "steps are missing"]
-        if len(steps) != len(self.parameters):
-            return [*problems, f"it has {len(steps)} parameters, here {len(self.parameters)}"]
-        for key, tensor in tensors.items():
-            index, _, slot = key.partition(".")
-            if not index.isdigit() or int(index) >= len(steps) or slot not in self.slots:
-                problems.append(f"tensor {key} is unexpected")
-                continue
-            value = self.parameters[int(index)].tensor
-            if tensor.shape != value.shape or tensor.dtype is not value.dtype:
-                problems.append(
-                    f"tensor {key} is {tensor.dtype} {tensor.shape}, "
-                    f"the parameter {value.dtype} {value.shape}"
-                )
-        return problems
+    def _entries(self) -> Iterator[tuple[str, Any]]:
+        for index, state in enumerate(self.state):
+            for slot, value in state.items():
+                yield f"{index}.{slot}", value
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={getattr(self, name)}" for name in self.settings)
-        return f"{type(self).__name__}({len(self.parameters)} parameters, {values})"
+        parts = [
+            ", ".join(
+                [f"{len(group['params'])} parameters"]
+                + [f"{name}={value}" for name, value in group.items() if name != "params"]
+            )
+            for group in self.param_groups
+        ]
+        return f"{self._name}({'; '.join(parts)})"
 
 
-def _alike(value: Any, own: Any) -> bool:
-    # Settings come from files: numbers for numbers, booleans for booleans.
-    if isinstance(own, tuple):
-        pairs = zip(value, own, strict=False) if isinstance(value, (list, tuple)) else ()
-        return [_alike(v, o) for v, o in pairs] == [True] * len(own)
-    if isinstance(own, bool) or isinstance(value, bool):
-        return isinstance(own, bool) and isinstance(value, bool)
-    return isinstance(value, (int, float))
-
-
-def at_least_zero(where: str, name: str, value: float) -> float:
-    """`value` itself. Raises ModuleError below zero or for NaN."""
-    if not value >= 0.0:
-        raise ModuleError(f"[{where}] {name}={value}: give a number that is at least 0")
-    return value
+def _groups(params: Params) -> list[Mapping[str, Any]]:
+    given: list[Any] = list(params)
+    if any(isinstance(one, Mapping) for one in given):
+        loose = [one for one in given if not isinstance(one, Mapping)]
+        if loose:
+            raise ModuleError("groups and loose parameters are mixed; put these in a group, too")
+        return given
+    return [{"params": given}]

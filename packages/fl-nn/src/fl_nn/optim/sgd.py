@@ -2,49 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
-from fl_nn.errors import ModuleError
-from fl_nn.optim.optimizer import Optimizer, at_least_zero
-from fl_nn.parameter import Parameter
+import fl_tensor as ft
+from fl_nn.optim.optimizer import Group, Optimizer, Params, State
+from fl_nn.settings import AT_LEAST_ZERO, FLAG, NUMBER
 
 
 class SGD(Optimizer):
-    """With g = gradient + weight_decay * p and v = momentum * v + g (v = g at first):
-    p -= lr * v, or with `nesterov` p -= lr * (g + momentum * v). As PyTorch's SGD.
+    """With g = gradient + weight_decay * p and v = momentum * v + (1 - dampening) * g (v = g at
+    first): p -= lr * v, or with `nesterov` p -= lr * (g + momentum * v). As PyTorch's SGD.
     """
 
-    settings = ("lr", "momentum", "weight_decay", "nesterov")
-    slots = ("momentum",)
+    kinds = {
+        "lr": AT_LEAST_ZERO,
+        "momentum": AT_LEAST_ZERO,
+        "dampening": NUMBER,
+        "weight_decay": AT_LEAST_ZERO,
+        "nesterov": FLAG,
+    }
+    slots = ("momentum_buffer",)
 
     def __init__(
         self,
-        parameters: Iterable[Parameter],
-        lr: float,
+        params: Params,
+        lr: float = 1e-3,
         momentum: float = 0.0,
+        *,
+        dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
     ) -> None:
-        super().__init__(parameters, lr)
-        self.momentum = at_least_zero("SGD", "momentum", momentum)
-        self.weight_decay = at_least_zero("SGD", "weight_decay", weight_decay)
-        self.nesterov = nesterov
-        if nesterov and momentum == 0.0:
-            raise ModuleError("[SGD] nesterov=True needs a momentum above 0")
+        super().__init__(
+            params,
+            lr=lr,
+            momentum=momentum,
+            dampening=dampening,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
+        )
 
-    def update(self, ops: Any, value: Any, grad: Any, state: dict[str, Any], step: int) -> Any:
-        if self.weight_decay:
-            decay = ops.constant(float(self.weight_decay), value)
-            grad = ops.add(grad, ops.multiply(value, decay))
-        if self.momentum:
-            momentum = ops.constant(float(self.momentum), value)
+    def problems(self, settings: Mapping[str, Any]) -> list[str]:
+        found = super().problems(settings)
+        if (
+            not found
+            and settings["nesterov"]
+            and (not settings["momentum"] or settings["dampening"])
+        ):
+            found.append("nesterov=True needs a momentum above 0 and no dampening")
+        return found
+
+    def update(self, value: ft.Tensor, grad: ft.Tensor, state: State, group: Group) -> ft.Tensor:
+        if group["weight_decay"]:
+            grad = grad + group["weight_decay"] * value
+        momentum = group["momentum"]
+        if momentum:
             velocity = grad
-            if "momentum" in state:
-                velocity = ops.add(ops.multiply(state["momentum"], momentum), grad)
-            state["momentum"] = velocity
-            if self.nesterov:
-                grad = ops.add(grad, ops.multiply(velocity, momentum))
-            else:
-                grad = velocity
-        return ops.subtract(value, ops.multiply(grad, ops.constant(float(self.lr), value)))
+            if "momentum_buffer" in state:
+                fresh = (1.0 - group["dampening"]) * grad if group["dampening"] else grad
+                velocity = momentum * state["momentum_buffer"] + fresh
+            state["momentum_buffer"] = velocity
+            grad = grad + momentum * velocity if group["nesterov"] else velocity
+        return value - group["lr"] * grad

@@ -1,0 +1,49 @@
+"""Adagrad: steps that shrink with the sum of squared gradients."""
+
+from __future__ import annotations
+
+import fl_tensor as ft
+from fl_nn.optim.optimizer import Group, Optimizer, Params, State
+from fl_nn.settings import AT_LEAST_ZERO
+
+
+class Adagrad(Optimizer):
+    """Duchi et al., 2011: with g = gradient + weight_decay * p and s = s + g^2,
+    p -= lr / (1 + (step - 1) * lr_decay) * g / (sqrt(s) + eps). As PyTorch's Adagrad. (Flashlight
+    starts at lr=1 and takes weight_decay * p off p, whatever the learning rate.)
+    """
+
+    kinds = {
+        "lr": AT_LEAST_ZERO,
+        "lr_decay": AT_LEAST_ZERO,
+        "weight_decay": AT_LEAST_ZERO,
+        "initial_accumulator_value": AT_LEAST_ZERO,
+        "eps": AT_LEAST_ZERO,
+    }
+    slots = ("sum",)
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+    ) -> None:
+        super().__init__(
+            params,
+            lr=lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+        )
+
+    def update(self, value: ft.Tensor, grad: ft.Tensor, state: State, group: Group) -> ft.Tensor:
+        if group["weight_decay"]:
+            grad = grad + group["weight_decay"] * value
+        total = state.get("sum", float(group["initial_accumulator_value"])) + grad * grad
+        state["sum"] = total
+        lr = group["lr"] / (1.0 + (state["step"] - 1) * group["lr_decay"])
+        return value - lr * (grad / (ft.sqrt(total) + group["eps"]))
