@@ -64,7 +64,9 @@ def test_products(case: Any) -> None:
     directions = [rng.standard_normal(v.shape) for v in inputs]
     same(
         ag.jvp(ours, xs, [ft.asarray(v) for v in directions]),
-        torch.func.jvp(theirs, tuple(ts), tuple(torch.tensor(v) for v in directions)),
+        torch.autograd.functional.jvp(
+            theirs, tuple(ts), tuple(torch.tensor(v) for v in directions)
+        ),
     )
 
 
