@@ -9,9 +9,11 @@ in place of a general interpreter: for ``multiply`` with the rule of ``rules/ele
         n_x = x._node
         n_y = y._node
         v = new(Variable); v._adapter = out; v._backend = base; v._node = None
-        if (n_x is not None or n_y is not None) and enabled():
+        if (n_x is not None or n_y is not None) and (active := recording()):
             v._node = node = new(Node); node.ins = (n_x, n_y); node.shape = out.shape; ...
             node.saved = (None if n_x is None else y._adapter, None if n_y is None else x._adapter)
+            if active is not True:
+                active.recorded(v)
         return v
 
     def backward(ops, g, saved, ins):
@@ -55,7 +57,7 @@ def compile_composition(op: Signature, composition: Callable[..., Any]) -> Calla
     """The method of a derived operation without a rule: the backend's version when nothing is to be
     recorded, else the composition over the tape."""
     body = [
-        f"if ({any_tracked(op)}) and enabled():",
+        f"if ({any_tracked(op)}) and recording():",
         f"    return composition(self, {', '.join(op.names)})",
         f"return wrap({call(op, None)}, self.base)",
     ]
@@ -65,7 +67,7 @@ def compile_composition(op: Signature, composition: Callable[..., Any]) -> Calla
 def compile_missing(op: Signature) -> Callable[..., Any]:
     """The method of a primitive without a rule: an error once a gradient would be needed."""
     body = [
-        f"if ({any_tracked(op)}) and enabled():",
+        f"if ({any_tracked(op)}) and recording():",
         f"    raise missing({op.name!r}, None)",
         f"return wrap({call(op, None)}, self.base)",
     ]
@@ -94,12 +96,12 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
     body += ["v = new(Variable)", "v._adapter = out", "v._backend = base"]
     others = [name for name in op.operands if name not in rule.operands]
     if others:
-        body += [f"if ({' or '.join(f'n_{name} is not None' for name in others)}) and enabled():"]
+        body += [f"if ({' or '.join(f'n_{name} is not None' for name in others)}) and recording():"]
         for name in others:
             body += [f"    if n_{name} is not None:"]
             body += [f"        raise missing({op.name!r}, {name!r})"]
     body += [
-        f"if ({condition}) and enabled():",
+        f"if ({condition}) and (active := recording()):",
         "    v._node = node = new(Node)",
         "    node.rule = rule",
         f"    node.ins = {ins}",
@@ -107,6 +109,8 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
         "    node.shape = out.shape",
         "    node.base = base",
         "    node.hooks = None",
+        "    if active is not True:",
+        "        active.recorded(v)",
         "else:",
         "    v._node = None",
         "return v",

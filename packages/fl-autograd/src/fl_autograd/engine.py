@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fl_autograd.errors import GradError, GraphFreedError
 from fl_autograd.mode import enable_grad
-from fl_autograd.node import Leaf, Node
+from fl_autograd.node import Hooks, Leaf, Node
 from fl_autograd.variable import Variable, variable
 from fl_tensor.array import Array
 from fl_tensor.dispatch import ops_for
 from fl_tensor.errors import DTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from fl_autograd.rules.table import Rule
 
 _FREED = (
     "this graph was freed by an earlier backward pass; pass retain_graph=True to the earlier one, "
@@ -71,8 +74,8 @@ def _run(
             if node.base is not base:
                 base = node.base
                 ops = _namespace(base, create_graph)
-            if node.hooks:
-                g = _call_hooks(node, g, create_graph)
+            if node.hooks is not None:
+                g = _before(node.hooks, node, g, create_graph)
             if wanted is None:
                 if node.rule is None:
                     _accumulate(node, g, ops)
@@ -89,11 +92,21 @@ def _run(
                 continue
         rule = node.rule
         if g is None or rule is None:
-            results: tuple[Any, ...] = (None,) * len(ins)
+            results: Sequence[Any] = (None,) * len(ins)
         else:
-            results = rule.backward(ops, g, _lift(node) if create_graph else node.saved, ins)
+            saved = node.saved
+            while saved.__class__ is not tuple:
+                saved = saved.restore()
+            if create_graph:
+                saved = _lift(node, rule, saved)
+            results = rule.backward(ops, g, saved, ins)
+            if node.hooks is not None and node.hooks.after:
+                results = _after(node.hooks, node, ins, results, g, ops, create_graph)
         if not retain_graph:
-            node.ins = node.saved = None
+            if node.__class__ is Node:
+                node.ins = node.saved = None
+            else:
+                node.release()
         for source, result in zip(ins, results):
             if source is None:
                 continue
@@ -196,12 +209,9 @@ def _leading_to(roots: list[Node], wanted: set[Node]) -> set[Node]:
     return needed
 
 
-def _lift(node: Node) -> tuple[Any, ...]:
+def _lift(node: Node, rule: Rule, kept: tuple[Any, ...]) -> tuple[Any, ...]:
     # What the rule kept, as variables that are part of the graph again.
-    rule = node.rule
-    saved = list(node.saved or ())
-    if rule is None:
-        return ()
+    saved = list(kept)
     ins = (*(node.ins or ()), None)
     for position, number in rule.lifts:
         if saved[position] is not None:
@@ -225,9 +235,9 @@ def _sum_to(ops: Any, g: Any, shape: tuple[int, ...], node: Node) -> Any:
     return ops.reshape(g, shape) if extra else g
 
 
-def _call_hooks(node: Node, g: Any, create_graph: bool) -> Any:
+def _before(hooks: Hooks, node: Node, g: Any, create_graph: bool) -> Any:
     value = g if create_graph else variable(g, node.base, None)
-    for hook in list((node.hooks or {}).values()):
+    for hook in list(hooks.before.values()):
         replaced = hook(value)
         if replaced is None:
             continue
@@ -238,6 +248,44 @@ def _call_hooks(node: Node, g: Any, create_graph: bool) -> Any:
             )
         value = replaced
     return value if create_graph else value._adapter
+
+
+def _after(
+    hooks: Hooks,
+    node: Node,
+    ins: Sequence[Node | None],
+    results: Sequence[Any],
+    g: Any,
+    ops: Any,
+    create_graph: bool,
+) -> Sequence[Any]:
+    # The hooks see what arrives at the operands: summed to their shapes.
+    def shown(result: Any, source: Node | None) -> Variable | None:
+        if result is None or source is None:
+            return None
+        if result.shape != source.shape:
+            result = _sum_to(ops, result, source.shape, node)
+        return result if create_graph else variable(result, source.base, None)
+
+    values = tuple([shown(result, source) for result, source in zip(results, ins)])
+    given = g if create_graph else variable(g, node.base, None)
+    for hook in list(hooks.after.values()):
+        replaced = hook(values, given)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, tuple) or [_shape(v) for v in replaced] != [
+            _shape(v) for v in values
+        ]:
+            raise GradError(
+                f"[{node.name}] a hook returned {_describe(replaced)}: expected None or a tuple of "
+                f"gradients of shapes {', '.join(str(_shape(v)) for v in values)}"
+            )
+        values = replaced
+    return values if create_graph else [v if v is None else v._adapter for v in values]
+
+
+def _shape(value: Any) -> Any:
+    return value.shape if isinstance(value, Variable) else value
 
 
 def _describe(value: Any) -> str:

@@ -1,5 +1,5 @@
-"""Whether operations are recorded: a context variable, so that threads and tasks do not disturb one
-another."""
+"""Whether operations are recorded, and who is told: context variables, so that threads and tasks do
+not disturb one another."""
 
 from __future__ import annotations
 
@@ -7,26 +7,63 @@ import functools
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from fl_autograd.node import Node
+    from fl_autograd.variable import Variable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_enabled: ContextVar[bool] = ContextVar("fl_autograd_enabled", default=True)
 
-#: Whether operations are recorded in this context.
-is_grad_enabled: Callable[[], bool] = _enabled.get
+class Recording:
+    """The recorders that are active, innermost first, and the tape that one of them chose."""
+
+    __slots__ = ("below", "recorder", "tape_for")
+
+    tape_for: Callable[[Any], Any] | None
+
+    def __init__(self, recorder: Recorder, below: Recording | None) -> None:
+        self.recorder = recorder
+        self.below = below
+        self.tape_for = recorder.tape_for or (below.tape_for if below is not None else None)
+
+    def recorded(self, result: Variable) -> None:
+        """Show every recorder the node of ``result``, and give it what they return."""
+        node, entry = result._node, self
+        while node is not None:
+            node = entry.recorder.recorded(node, result)
+            if entry.below is None:
+                break
+            entry = entry.below
+        result._node = node
+
+
+_recorders: ContextVar[Recording | None] = ContextVar("fl_autograd_recorders", default=None)
+_mode: ContextVar[bool | Recording] = ContextVar("fl_autograd_mode", default=True)
+
+#: False: nothing is recorded; True: nodes and nothing else; else the recorders to tell.
+recording: Callable[[], bool | Recording] = _mode.get
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded in this context."""
+    return _mode.get() is not False
 
 
 class _Mode:
     """A context manager that can be entered again while it is active, and a decorator."""
 
-    _value: bool
-
     def __init__(self) -> None:
-        self._tokens: list[Token[bool]] = []
+        self._tokens: list[Token[bool | Recording]] = []
+
+    def _value(self) -> bool | Recording:
+        raise NotImplementedError
 
     def __enter__(self) -> None:
-        self._tokens.append(_enabled.set(self._value))
+        self._tokens.append(_mode.set(self._value()))
 
     def __exit__(
         self,
@@ -34,7 +71,7 @@ class _Mode:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _enabled.reset(self._tokens.pop())
+        _mode.reset(self._tokens.pop())
 
     def __call__(self, function: F) -> F:
         mode = type(self)
@@ -50,10 +87,85 @@ class _Mode:
 class no_grad(_Mode):
     """``with no_grad():`` or ``@no_grad()``: nothing is recorded, results need no gradient."""
 
-    _value = False
+    def _value(self) -> bool | Recording:
+        return False
 
 
 class enable_grad(_Mode):
     """Records again inside ``no_grad``."""
 
-    _value = True
+    def _value(self) -> bool | Recording:
+        return _recorders.get() or True
+
+
+class Recorder:
+    """Sees every operation that is recorded in a block. Derive from it and write ``recorded``:
+
+        class Count(extend.Recorder):
+            nodes = 0
+
+            def recorded(self, node, result):
+                self.nodes += 1
+                return node
+
+        with Count() as count:
+            ...
+
+    Blocks nest; the innermost is told first. Nothing is seen under ``no_grad``. A recorder may be
+    entered again while it is active, in other threads as well.
+    """
+
+    #: A function ``tape_for(backend)``: the namespace that computes for variables in the block, in
+    #: place of ``fl_autograd.Tape``. None leaves the choice to the blocks around this one.
+    tape_for: Callable[[Any], Any] | None = None
+
+    def recorded(self, node: Node, result: Variable) -> Node | None:
+        """The node that ``result`` shall have: ``node``, another one, or None for a result that
+        needs no gradient after all. ``result`` has its value already."""
+        return node
+
+    def __enter__(self) -> Self:
+        entry = Recording(self, _recorders.get())
+        _recorders.set(entry)
+        if _mode.get() is not False:
+            _mode.set(entry)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        entry = _recorders.get()
+        if entry is None or entry.recorder is not self:
+            from fl_autograd.errors import GradError
+
+            raise GradError(
+                f"[{type(self).__name__}] its block ends in a context where it is not the "
+                f"innermost: leave blocks in the reverse order of entering"
+            )
+        _recorders.set(entry.below)
+        if _mode.get() is entry:
+            _mode.set(entry.below or True)
+
+
+class alone:
+    """``with alone(recorder, tape_for):`` records, and tells ``recorder`` and nobody else."""
+
+    def __init__(self, recorder: Recorder, tape_for: Callable[[Any], Any] | None) -> None:
+        self._entry = Recording(recorder, None)
+        self._entry.tape_for = tape_for
+
+    def __enter__(self) -> None:
+        self._tokens = _recorders.set(self._entry), _mode.set(self._entry)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        recorders, mode = self._tokens
+        _mode.reset(mode)
+        _recorders.reset(recorders)

@@ -6,14 +6,32 @@ graph has no reference cycle and dies with its last result. Graphs of millions o
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from fl_autograd.rules.table import Rule
     from fl_autograd.variable import Variable
 
 Hook = Callable[["Variable"], "Variable | None"]
+NodeHook = Callable[
+    [tuple["Variable | None", ...], "Variable"], "tuple[Variable | None, ...] | None"
+]
+N = TypeVar("N", bound="Node")
+
+_keys = itertools.count()
+
+
+class Hooks:
+    """Functions that see gradients pass through a node, in order of registration: those of its
+    result ``before`` the rule, those of its operands ``after`` it."""
+
+    __slots__ = ("after", "before")
+
+    def __init__(self) -> None:
+        self.before: dict[int, Hook] = {}
+        self.after: dict[int, NodeHook] = {}
 
 
 class Node:
@@ -22,20 +40,58 @@ class Node:
     rule    the Rule that differentiates it; None for a leaf
     ins     the nodes of its differentiable operands (None where one needs no gradient);
             None once the node has been freed
-    saved   what the rule asked to keep: adapters and plain values
+    saved   what the rule asked to keep: a tuple of adapters and plain values; or an object whose
+            ``restore()`` gives such a tuple in the backward pass; None once freed
     shape   shape of the result
     base    backend of the result
-    hooks   functions that see the result's gradient, in order of registration; None without any
+    hooks   functions that see gradients here; None without any
     """
 
     __slots__ = ("base", "hooks", "ins", "rule", "saved", "shape")
 
     rule: Rule | None
     ins: tuple[Node | None, ...] | None
-    saved: tuple[Any, ...] | None
+    saved: Any
     shape: tuple[int, ...]
     base: Any
-    hooks: dict[int, Hook] | None
+    hooks: Hooks | None
+
+    @property
+    def name(self) -> str:
+        """The operation, ``"leaf"`` for a leaf."""
+        return self.rule.name if self.rule is not None else "leaf"
+
+    def register_prehook(self, hook: Hook) -> Callable[[], None]:
+        """Call ``hook(grad)`` with the gradient of the result when it is complete, before the rule
+        runs; a Variable that it returns replaces it. Returns a function that removes the hook."""
+        if self.hooks is None:
+            self.hooks = Hooks()
+        return _add(self.hooks.before, hook)
+
+    def register_hook(self, hook: NodeHook) -> Callable[[], None]:
+        """Call ``hook(grad_inputs, grad)`` after the rule has run: the gradients of the
+        differentiable operands (a tuple, None where one needs none) and of the result. A tuple that
+        it returns replaces those of the operands. Returns a function that removes the hook. Never
+        called on a leaf, which has no operands."""
+        if self.hooks is None:
+            self.hooks = Hooks()
+        return _add(self.hooks.after, hook)
+
+    def release(self) -> None:
+        """Let go of operands and saved values: what the backward pass does with each node that it
+        has left, unless ``retain_graph``. A class of nodes with a lifetime of its own overrides
+        it."""
+        self.ins = self.saved = None
+
+    def copy(self, kind: type[N]) -> N:
+        """The same record as a node of another class, which may have slots of its own."""
+        made = object.__new__(kind)
+        made.rule, made.ins, made.saved = self.rule, self.ins, self.saved
+        made.shape, made.base, made.hooks = self.shape, self.base, self.hooks
+        return made
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {self.shape}>"
 
 
 class Leaf(Node):
@@ -53,3 +109,13 @@ class Leaf(Node):
         self.hooks = None
         self.dtype = dtype
         self.grad: Variable | None = None
+
+
+def _add(hooks: dict[int, Any], hook: Any) -> Callable[[], None]:
+    key = next(_keys)
+    hooks[key] = hook
+
+    def remove() -> None:
+        hooks.pop(key, None)
+
+    return remove

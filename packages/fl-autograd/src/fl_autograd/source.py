@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fl_autograd.errors import GradError, MissingRuleError
-from fl_autograd.mode import is_grad_enabled
+from fl_autograd.mode import recording
 from fl_autograd.node import Node
 from fl_autograd.variable import Variable, wrap
 from fl_tensor.dispatch import ops_for
@@ -17,7 +17,7 @@ from fl_tensor.dispatch import ops_for
 #: Names that the generated functions use themselves.
 RESERVED = frozenset(
     "self base out v parent node ins rule forward ops g saved needs joint vjp index "
-    "Node Variable enabled missing new ops_for wrap composition record outs".split()
+    "Node Variable active recording missing new ops_for wrap composition record outs".split()
 )
 
 
@@ -99,9 +99,9 @@ def method(op: Signature, body: list[str], scope: dict[str, Any]) -> Callable[..
     scope = {
         "Node": Node,
         "Variable": Variable,
-        "enabled": is_grad_enabled,
         "missing": missing,
         "new": object.__new__,
+        "recording": recording,
         "ops_for": ops_for,
         "wrap": wrap,
         **defaults,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fl_autograd import compile as compiler
-from fl_autograd.mode import is_grad_enabled
+from fl_autograd.mode import Recording, is_grad_enabled, recording
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
 from fl_autograd.source import missing
 from fl_autograd.variable import Variable, attach_tape, variable
@@ -126,8 +126,12 @@ for _name in _specs():
 _TAPES: dict[Any, Tape] = {}
 
 
-def tape_for(base: Any) -> Tape:
-    """The tape over a backend; one per backend."""
+def tape_for(base: Any) -> Any:
+    """The namespace that computes for variables on a backend: its tape, one per backend, unless a
+    recorder (``extend.Recorder``) has chosen another one for this context."""
+    mode = recording()
+    if isinstance(mode, Recording) and mode.tape_for is not None:
+        return mode.tape_for(base)
     try:
         return _TAPES[base]
     except KeyError:

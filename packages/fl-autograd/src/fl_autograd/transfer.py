@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fl_autograd.mode import recording
 from fl_autograd.node import Node
 from fl_autograd.rules.table import Rule
 from fl_autograd.variable import Variable, variable
@@ -30,4 +31,8 @@ def record(x: Variable, moved: Tensor) -> Variable:
     node.shape = moved.shape
     node.base = moved._backend
     node.hooks = None
-    return variable(moved._adapter, moved._backend, node)
+    result = variable(moved._adapter, moved._backend, node)
+    mode = recording()
+    if not isinstance(mode, bool):
+        mode.recorded(result)
+    return result

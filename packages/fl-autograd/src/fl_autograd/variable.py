@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +17,6 @@ from fl_tensor.tensor import Tensor
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_hook_keys = itertools.count()
 _tape_for: Callable[[Any], Any]
 
 
@@ -176,6 +174,11 @@ class Variable(Array):
         return self._node is None or self._node.rule is None
 
     @property
+    def grad_fn(self) -> Node | None:
+        """The node of the operation that made it; None for a leaf."""
+        return None if self.is_leaf else self._node
+
+    @property
     def grad(self) -> Variable | None:
         """What backward passes have accumulated here; None before the first, and on non-leaves."""
         node = self._node
@@ -226,15 +229,7 @@ class Variable(Array):
         node = self._node
         if node is None:
             raise GradError("a variable that requires no gradient never calls its hooks")
-        if node.hooks is None:
-            node.hooks = {}
-        hooks, key = node.hooks, next(_hook_keys)
-        hooks[key] = hook
-
-        def remove() -> None:
-            hooks.pop(key, None)
-
-        return remove
+        return node.register_prehook(hook)
 
     # ---- Python ------------------------------------------------------------------------------
 
