@@ -173,3 +173,26 @@ def test_threads_that_share_a_generator_share_no_words():
         thread.join()
     assert len({tuple(d) for d in drawn}) == 800
     assert generator.offset == 800 * 8
+
+
+def test_draws_can_be_repeated_whoever_holds_the_generator() -> None:
+    from fl_tensor.random import Draws
+
+    mine, unused = ft.Generator(7), ft.Generator(8)
+    ft.seed(3)
+
+    def step() -> list[float]:
+        with Draws():  # blocks nest
+            first = ft.rand((2,)).tolist()
+        return first + mine.normal((2,)).tolist()
+
+    with Draws() as draws:
+        found = step()
+    later = mine.state(), ft.default_generator().state()
+    unused.uniform()
+    with draws.again():
+        assert step() == found
+        unused.uniform()
+    assert (mine.state(), ft.default_generator().state()) == later
+    assert unused.offset == 2
+    assert step() != found

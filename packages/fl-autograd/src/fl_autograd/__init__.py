@@ -7,6 +7,7 @@ from fl_autograd.check import GradCheckError, check_grads
 from fl_autograd.errors import GradError, GraphFreedError, MissingRuleError
 from fl_autograd.functional import grad, value_and_grad
 from fl_autograd.mode import enable_grad, is_grad_enabled, no_grad
+from fl_autograd.recompute import checkpoint, is_recomputing
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
 from fl_autograd.tape import Tape, tape_for
 from fl_autograd.transforms import hessian, jacobian, jvp, vjp
@@ -23,10 +24,12 @@ __all__ = [
     "Variable",
     "__version__",
     "check_grads",
+    "checkpoint",
     "enable_grad",
     "grad",
     "hessian",
     "is_grad_enabled",
+    "is_recomputing",
     "jacobian",
     "jvp",
     "no_grad",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
-from contextvars import ContextVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from fl_tensor import choosing, dispatch, dtypes, functions
@@ -223,12 +225,66 @@ class Generator:
 
     def _take(self, words: int) -> int:
         # No two draws share words, though several threads may draw from one generator.
+        noting = _noting.get()
+        if noting is not None:
+            noting.note(self)
         with _taking:
             offset = self.offset
             self.offset += words
         return offset
 
 
+class Draws:
+    """Notes the generators that are drawn from in a block, whoever holds them, so that the same
+    numbers can be drawn again:
+
+        with Draws() as draws:
+            first = step()
+        with draws.again():
+            assert step() == first
+
+    After ``again`` the generators are where they were before it.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[Generator, dict[str, int]]] = {}
+        self._around: list[tuple[Token[Draws | None], Draws | None]] = []
+
+    def note(self, generator: Generator) -> None:
+        """``generator`` is about to be drawn from."""
+        if id(generator) not in self._found:
+            self._found[id(generator)] = generator, generator.state()
+        for _, around in self._around:
+            if around is not None:
+                around.note(generator)
+
+    def __enter__(self) -> Draws:
+        around = _noting.get()
+        self._around.append((_noting.set(self), around))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _noting.reset(self._around.pop()[0])
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Draw in this block what was drawn in the other."""
+        after = [(generator, generator.state()) for generator, _ in self._found.values()]
+        for generator, before in list(self._found.values()):
+            generator.set_state(before)
+        try:
+            yield
+        finally:
+            for generator, state in after:
+                generator.set_state(state)
+
+
+_noting: ContextVar[Draws | None] = ContextVar("fl_tensor_draws", default=None)
 _process_generator = Generator(0)
 _context_generator: ContextVar[Generator | None] = ContextVar("fl_tensor_generator", default=None)
 
