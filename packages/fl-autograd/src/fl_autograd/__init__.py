@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fl_autograd._version import __version__
+from fl_autograd.anomaly import detect_anomaly
 from fl_autograd.check import GradCheckError, check_grads
-from fl_autograd.errors import GradError, GraphFreedError, MissingRuleError
+from fl_autograd.dot import to_dot
+from fl_autograd.errors import AnomalyError, GradError, GraphFreedError, MissingRuleError
 from fl_autograd.functional import grad, value_and_grad
 from fl_autograd.mode import enable_grad, is_grad_enabled, no_grad
 from fl_autograd.recompute import checkpoint, is_recomputing
@@ -16,6 +18,7 @@ from fl_autograd.variable import Variable
 __all__ = [
     "NON_DIFFERENTIABLE",
     "RULES",
+    "AnomalyError",
     "GradCheckError",
     "GradError",
     "GraphFreedError",
@@ -25,6 +28,7 @@ __all__ = [
     "__version__",
     "check_grads",
     "checkpoint",
+    "detect_anomaly",
     "enable_grad",
     "grad",
     "hessian",
@@ -34,6 +38,7 @@ __all__ = [
     "jvp",
     "no_grad",
     "tape_for",
+    "to_dot",
     "value_and_grad",
     "vjp",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fl_tensor.errors import FlError as FlError
+from fl_tensor.errors import NonFiniteError
 
 
 class GradError(FlError, RuntimeError):
@@ -11,6 +12,10 @@ class GradError(FlError, RuntimeError):
 
 class GraphFreedError(GradError):
     """The graph behind a variable was freed by an earlier backward pass."""
+
+
+class AnomalyError(GradError, NonFiniteError):
+    """A backward pass under ``detect_anomaly`` gave a NaN."""
 
 
 class MissingRuleError(GradError, NotImplementedError):
