@@ -23,3 +23,9 @@ def check_classes(where: str, classes: ft.Array, count: int, hint: str) -> None:
         if low < 0 or high >= count:
             bad = low if low < 0 else high
             raise ft.IndexingError(f"{where} hold {bad}: expected 0 .. {count - 1}; {hint}")
+
+
+def arange_like(x: ft.Array, start: int, stop: int, dtype: ft.DType) -> ft.Tensor:
+    """`start`, `start + 1`, ... below `stop`, on the backend and device of `x`."""
+    with ft.use(x.backend):
+        return ft.arange(start, stop, dtype=dtype, device=x.device)

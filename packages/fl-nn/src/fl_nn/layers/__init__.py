@@ -16,6 +16,9 @@ from fl_nn.layers.activations import Softplus as Softplus
 from fl_nn.layers.activations import Swish as Swish
 from fl_nn.layers.activations import Tanh as Tanh
 from fl_nn.layers.activations import ThresholdReLU as ThresholdReLU
+from fl_nn.layers.attention import KVCache as KVCache
+from fl_nn.layers.attention import MultiHeadAttention as MultiHeadAttention
+from fl_nn.layers.attention import attention as attention
 from fl_nn.layers.conv import Conv1D as Conv1D
 from fl_nn.layers.conv import Conv2D as Conv2D
 from fl_nn.layers.conv import Conv3D as Conv3D
@@ -35,6 +38,13 @@ from fl_nn.layers.pool import AdaptiveAvgPool3D as AdaptiveAvgPool3D
 from fl_nn.layers.pool import Pool1D as Pool1D
 from fl_nn.layers.pool import Pool2D as Pool2D
 from fl_nn.layers.pool import Pool3D as Pool3D
+from fl_nn.layers.positions import PositionEmbedding as PositionEmbedding
+from fl_nn.layers.positions import RelativePositionEmbedding as RelativePositionEmbedding
+from fl_nn.layers.positions import RotaryEmbedding as RotaryEmbedding
+from fl_nn.layers.positions import SinusoidalPositionEmbedding as SinusoidalPositionEmbedding
+from fl_nn.layers.rnn import GRU as GRU
+from fl_nn.layers.rnn import LSTM as LSTM
+from fl_nn.layers.rnn import RNN as RNN
 from fl_nn.layers.shape import Cast as Cast
 from fl_nn.layers.shape import Flatten as Flatten
 from fl_nn.layers.shape import Identity as Identity
@@ -43,3 +53,6 @@ from fl_nn.layers.shape import Padding as Padding
 from fl_nn.layers.shape import Reorder as Reorder
 from fl_nn.layers.shape import Transform as Transform
 from fl_nn.layers.shape import View as View
+from fl_nn.layers.transformer import TransformerDecoderLayer as TransformerDecoderLayer
+from fl_nn.layers.transformer import TransformerEncoderLayer as TransformerEncoderLayer
+from fl_nn.layers.weight_norm import WeightNorm as WeightNorm

@@ -1,0 +1,258 @@
+"""Attention: as a function of queries, keys and values, and as a layer with heads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import fl_tensor as ft
+from fl_nn import init
+from fl_nn.errors import ModuleError
+from fl_nn.layers.dropout import Dropout
+from fl_nn.layers.linear import Linear
+from fl_nn.layers.positions import RelativePositionEmbedding, RotaryEmbedding
+from fl_nn.module import Module
+from fl_nn.parameter import Parameter
+from fl_nn.values import arange_like, tensor_of
+
+
+def attention(
+    q: ft.Array,
+    k: ft.Array,
+    v: ft.Array,
+    mask: ft.Array | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    bias: ft.Array | None = None,
+    dropout: Module | None = None,
+) -> ft.Array:
+    """`softmax(q k^T * scale + bias) v`: for every query a mean of values. Vaswani et al., 2017.
+
+    q        (batch, heads, T, size)
+    k, v     (batch, kv_heads, S, size) and (batch, kv_heads, S, any); kv_heads divides heads, and
+             each serves as many heads in a row (grouped queries: Ainslie et al., 2023)
+    mask     bool: True where a query may look; or floating: added to the scores, -inf to forbid.
+             Broadcasts to (batch, heads, T, S)
+    causal   a query sees no later key; the last query stands at the last key
+    scale    1 / sqrt(size) unless given
+    bias     added to the scores, (batch, heads, T, S) or what broadcasts to it
+    dropout  a module applied to the weights
+
+    Gives (batch, heads, T, any). A query that may look nowhere gets zeros.
+    """
+    if not (q.ndim == k.ndim == v.ndim == 4) or k.shape[:3] != v.shape[:3]:
+        raise ft.ShapeError(
+            f"[attention] q {q.shape}, k {k.shape}, v {v.shape}: expected (batch, heads, steps, "
+            "size), as many keys as values"
+        )
+    (n, heads, queries, size), (_, groups, keys, _) = q.shape, k.shape
+    if k.shape[0] != n or k.shape[-1] != size or heads % groups:
+        raise ft.ShapeError(
+            f"[attention] q {q.shape} and k {k.shape}: batch and size must be equal, and the heads "
+            "of k must divide those of q"
+        )
+    # The heads that share keys become rows of one product.
+    rows = (n, groups, heads // groups * queries, size)
+    scale = 1.0 / math.sqrt(size) if scale is None else scale
+    scores = ft.matmul(ft.reshape(q * scale, rows), ft.swapaxes(k, -1, -2))
+    scores = ft.reshape(scores, (n, heads, queries, keys))
+    if bias is not None:
+        scores = scores + bias
+    weights = _weights(scores, mask, causal)
+    if dropout is not None:
+        weights = dropout(weights)
+    mixed = ft.matmul(ft.reshape(weights, (*rows[:3], keys)), v)
+    return ft.reshape(mixed, (n, heads, queries, v.shape[-1]))
+
+
+def _weights(scores: ft.Array, mask: ft.Array | None, causal: bool) -> ft.Array:
+    allowed = None
+    if causal:
+        queries, keys = scores.shape[-2:]
+        t = ft.expand_dims(arange_like(scores, keys - queries, keys, ft.int64), 1)
+        allowed = ft.less_equal(arange_like(scores, 0, keys, ft.int64), t)
+    if mask is not None and not mask.dtype.is_floating:
+        mask = mask.astype(ft.bool)
+        allowed = mask if allowed is None else ft.logical_and(allowed, mask)
+    elif mask is not None:
+        open_ = ft.greater(tensor_of(mask), -math.inf)
+        allowed = open_ if allowed is None else ft.logical_and(allowed, open_)
+        scores = scores + ft.where(open_, mask, 0.0)
+    if allowed is None:
+        return ft.softmax(scores, -1)
+    # The lowest finite number, not -inf: a query without any key would divide zero by zero.
+    lowest = float(ft.finfo(scores.dtype).min)
+    return ft.where(allowed, ft.softmax(ft.where(allowed, scores, lowest), -1), 0.0)
+
+
+class KVCache:
+    """Keys and values of the steps so far, for generation: `attend(x, cache=cache)` sees them and
+    adds its own. One cache per attention layer.
+
+    `keys` and `values` are (batch, kv_heads, steps, size) or None; plain arrays, so that a beam
+    search may pick rows: `cache.select(rows)`.
+    """
+
+    def __init__(self) -> None:
+        self.keys: ft.Array | None = None
+        self.values: ft.Array | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many steps are in it."""
+        return 0 if self.keys is None else self.keys.shape[2]
+
+    def append(self, keys: ft.Array, values: ft.Array) -> tuple[ft.Array, ft.Array]:
+        """Add steps at the end; returns everything."""
+        if self.keys is not None and self.values is not None:
+            keys = ft.concatenate([self.keys, keys], 2)
+            values = ft.concatenate([self.values, values], 2)
+        self.keys, self.values = keys, values
+        return keys, values
+
+    def select(self, rows: ft.Array) -> None:
+        """Keep these rows of the batch, in this order; one may come several times."""
+        if self.keys is not None and self.values is not None:
+            self.keys = ft.gather(self.keys, rows, 0)
+            self.values = ft.gather(self.values, rows, 0)
+
+
+class MultiHeadAttention(Module):
+    """Attention of `heads` heads over projections of x (batch, steps, size). Vaswani et al., 2017.
+
+    kv_heads   heads of keys and values, each shared by heads / kv_heads query heads; `heads`
+               unless given
+    head_size  size / heads unless given
+    relative   reach of learned relative positions, shared by all heads; 0 for none
+    rotary     base of rotary positions of queries and keys; None for none
+    dropout    of the attention weights
+
+    Parameters as PyTorch's MultiheadAttention with batch_first=True: in_proj_weight, the rows of
+    queries, keys and values one below the other, in_proj_bias, out_proj.weight, out_proj.bias, and
+    the same initial values (Glorot's, biases zero). Two things differ: a bool mask is True where
+    attention may go, and the result is the output alone, without weights.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        kv_heads: int | None = None,
+        head_size: int | None = None,
+        relative: int = 0,
+        rotary: float | None = None,
+        *,
+        generator: ft.Generator | None = None,
+        dtype: ft.DType | None = None,
+    ) -> None:
+        kv_heads = heads if kv_heads is None else kv_heads
+        if min(size, heads, kv_heads) < 1 or heads % kv_heads:
+            raise ModuleError(
+                f"[MultiHeadAttention] size {size}, {heads} heads, {kv_heads} kv_heads: all at "
+                "least 1, and kv_heads must divide heads"
+            )
+        if head_size is None and size % heads:
+            raise ModuleError(
+                f"[MultiHeadAttention] size {size} does not divide into {heads} heads; give another"
+                " number of heads, or head_size"
+            )
+        self.size, self.heads, self.kv_heads = size, heads, kv_heads
+        self.head_size = size // heads if head_size is None else head_size
+        inner, shared = heads * self.head_size, kv_heads * self.head_size
+        shape = (inner + 2 * shared, size)
+        options: dict[str, Any] = {"generator": generator, "dtype": dtype}
+        self.in_proj_weight = Parameter(init.glorot_uniform(shape, **options))
+        self.in_proj_bias = Parameter(init.constant(shape[:1], 0.0, dtype=dtype)) if bias else None
+        self.out_proj = Linear(inner, size, bias, **options)
+        if self.out_proj.bias is not None:
+            self.out_proj.bias.tensor = ft.zeros_like(self.out_proj.bias.tensor)
+        self.dropout = Dropout(dropout)
+        self.relative = (
+            RelativePositionEmbedding(relative, self.head_size, **options) if relative else None
+        )
+        self.rotary = None if rotary is None else RotaryEmbedding(self.head_size, rotary)
+
+    def forward(
+        self,
+        query: ft.Array,
+        key: ft.Array | None = None,
+        value: ft.Array | None = None,
+        mask: ft.Array | None = None,
+        key_mask: ft.Array | None = None,
+        causal: bool = False,
+        cache: KVCache | None = None,
+    ) -> ft.Array:
+        """Attention of `query` (batch, T, size) to `key` and `value` (batch, S, size); to itself
+        when they are absent, and `value` is `key` unless given.
+
+        mask      as in `attention`: bool or floating, broadcasts to (batch, heads, T, S)
+        key_mask  (batch, S) bool: False for keys that are padding
+        causal    no query sees a later key
+        cache     keys and values of earlier steps of this layer; the new ones are added to it
+
+        Gives (batch, T, size).
+        """
+        itself = key is None
+        key = query if key is None else key
+        value = key if value is None else value
+        for name, x in (("query", query), ("key", key), ("value", value)):
+            if x.ndim != 3 or x.shape[-1] != self.size:
+                raise ft.ShapeError(
+                    f"[MultiHeadAttention] {name} {x.shape}: expected (batch, steps, {self.size})"
+                )
+        q, k, v = self._project(query, key, value, itself and value is key)
+        before = 0 if cache is None else cache.steps
+        if self.rotary is not None:
+            q, k = self.rotary(q, before), self.rotary(k, before)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        bias = None
+        scale = 1.0 / math.sqrt(self.head_size)
+        if self.relative is not None:
+            bias = self.relative(q * scale, k.shape[2], before)
+        if key_mask is not None:
+            mask = _with_keys(mask, key_mask, k.shape[2])
+        mixed = attention(q, k, v, mask, causal, scale, bias, self.dropout)
+        n, _, steps, _ = mixed.shape
+        return self.out_proj(ft.swapaxes(mixed, 1, 2).reshape(n, steps, -1))
+
+    def _project(
+        self, query: ft.Array, key: ft.Array, value: ft.Array, itself: bool
+    ) -> tuple[ft.Array, ft.Array, ft.Array]:
+        inner, shared = self.heads * self.head_size, self.kv_heads * self.head_size
+        sizes = (inner, shared, shared)
+        if itself:
+            together = ft.linear(query, self.in_proj_weight, self.in_proj_bias)
+            q, k, v = ft.split(together, sizes, -1)
+        else:
+            weights = ft.split(self.in_proj_weight, sizes, 0)
+            biases: list[Any] = [None] * 3
+            if self.in_proj_bias is not None:
+                biases = ft.split(self.in_proj_bias, sizes, 0)
+            q, k, v = map(ft.linear, (query, key, value), weights, biases)
+        return self._heads(q), self._heads(k), self._heads(v)
+
+    def _heads(self, x: ft.Array) -> ft.Array:
+        return ft.swapaxes(x.reshape(*x.shape[:2], -1, self.head_size), 1, 2)
+
+    def extra_repr(self) -> str:
+        text = f"{self.size}, {self.heads}"
+        if self.kv_heads != self.heads:
+            text += f", kv_heads={self.kv_heads}"
+        return text + ("" if self.in_proj_bias is not None else ", bias=False")
+
+
+def _with_keys(mask: ft.Array | None, key_mask: ft.Array, keys: int) -> ft.Array:
+    if key_mask.ndim != 2 or key_mask.shape[1] != keys or key_mask.dtype is not ft.bool:
+        raise ft.ShapeError(
+            f"[MultiHeadAttention] key_mask {key_mask.shape} of {key_mask.dtype}: expected bool "
+            f"(batch, {keys}), with the keys in the cache"
+        )
+    known = key_mask[:, None, None, :]
+    if mask is None:
+        return known
+    if mask.dtype.is_floating:
+        return ft.where(known, mask, -math.inf)
+    return ft.logical_and(mask.astype(ft.bool), known)

@@ -1,0 +1,160 @@
+"""Positions in a sequence: added to its elements, turning them, or added to attention scores."""
+
+from __future__ import annotations
+
+import math
+
+import fl_tensor as ft
+from fl_nn import init
+from fl_nn.errors import ModuleError
+from fl_nn.layers.dropout import Dropout
+from fl_nn.module import Module
+from fl_nn.parameter import Parameter
+from fl_nn.values import arange_like
+
+
+class PositionEmbedding(Module):
+    """Adds row t of the learned `weight` (count, size) to step t of x (..., steps, size), then
+    drops out. The rows start normal with standard deviation `std`; `offset` counts the steps that
+    came before."""
+
+    def __init__(
+        self,
+        count: int,
+        size: int,
+        dropout: float = 0.0,
+        std: float = 0.02,
+        *,
+        generator: ft.Generator | None = None,
+        dtype: ft.DType | None = None,
+    ) -> None:
+        if count < 1 or size < 1:
+            raise ModuleError(f"[PositionEmbedding] count {count}, size {size}: at least 1")
+        self.count, self.size = count, size
+        self.weight = Parameter(
+            init.normal((count, size), std=std, generator=generator, dtype=dtype)
+        )
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: ft.Array, offset: int = 0) -> ft.Array:
+        _check("PositionEmbedding", x, self.size)
+        steps = x.shape[-2]
+        if offset < 0 or offset + steps > self.count:
+            raise ft.ShapeError(
+                f"[PositionEmbedding] x {x.shape} at offset {offset}: there are {self.count} "
+                "positions; build the layer with more"
+            )
+        return self.dropout(x + self.weight[offset : offset + steps])
+
+    def extra_repr(self) -> str:
+        return f"{self.count}, {self.size}"
+
+
+class SinusoidalPositionEmbedding(Module):
+    """`scale * x` plus sines and cosines of the step in x (..., steps, size), at wavelengths from
+    2 pi to 10000 * 2 pi:
+
+        table[t, 2i] = sin(t / 10000^(2i / size)),   table[t, 2i + 1] = cos of the same
+
+    Vaswani et al., 2017. Nothing is learned, and any number of steps goes.
+    """
+
+    def __init__(self, size: int, scale: float = 1.0) -> None:
+        if size < 1:
+            raise ModuleError(f"[SinusoidalPositionEmbedding] size {size}: at least 1")
+        self.size, self.scale = size, scale
+
+    def forward(self, x: ft.Array, offset: int = 0) -> ft.Array:
+        _check("SinusoidalPositionEmbedding", x, self.size)
+        steps = x.shape[-2]
+        angles = _angles(x, steps, offset, self.size, 10000.0)
+        table = ft.stack([ft.sin(angles), ft.cos(angles)], -1).reshape(steps, -1)[:, : self.size]
+        return (x if self.scale == 1.0 else x * self.scale) + table.astype(x.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}" + (f", scale={self.scale}" if self.scale != 1.0 else "")
+
+
+class RotaryEmbedding(Module):
+    """Turns the pairs of features (i, i + size / 2) of x (..., steps, size) by the angle
+    t / base^(2i / size) at step t, so that products of two such vectors depend on their distance
+    alone. Su et al., 2021. `interleaved` pairs (2i, 2i + 1) instead, as the paper does; weights
+    that were trained one way need that way.
+    """
+
+    def __init__(self, size: int, base: float = 10000.0, interleaved: bool = False) -> None:
+        if size < 2 or size % 2:
+            raise ModuleError(f"[RotaryEmbedding] size {size}: pairs need an even size")
+        self.size, self.base, self.interleaved = size, base, interleaved
+
+    def forward(self, x: ft.Array, offset: int = 0) -> ft.Array:
+        _check("RotaryEmbedding", x, self.size)
+        angles = _angles(x, x.shape[-2], offset, self.size, self.base)
+        cos, sin = (f(angles).astype(x.dtype) for f in (ft.cos, ft.sin))
+        if self.interleaved:
+            pairs = ft.reshape(x, (*x.shape[:-1], self.size // 2, 2))
+            a, b = pairs[..., 0], pairs[..., 1]
+            return ft.stack([a * cos - b * sin, b * cos + a * sin], -1).reshape(x.shape)
+        a, b = ft.split(x, 2, -1)
+        return ft.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, base={self.base}" + ", interleaved=True" * self.interleaved
+
+
+class RelativePositionEmbedding(Module):
+    """What distance adds to attention scores: the product of the query with row
+    `key step - query step + reach - 1` of the learned `weight` (2 * reach - 1, size). Shaw et al.,
+    2018; rows start uniform within +-0.1, as Flashlight's. Steps further apart than `reach - 1`
+    share the outermost rows.
+
+    Queries (..., T, size) and the number of keys S give (..., T, S); the last query is the last
+    key's, and `offset` keys come before the first query.
+    """
+
+    def __init__(
+        self,
+        reach: int,
+        size: int,
+        *,
+        generator: ft.Generator | None = None,
+        dtype: ft.DType | None = None,
+    ) -> None:
+        if reach < 1 or size < 1:
+            raise ModuleError(f"[RelativePositionEmbedding] reach {reach}, size {size}: at least 1")
+        self.reach, self.size = reach, size
+        shape = (2 * reach - 1, size)
+        self.weight = Parameter(init.uniform(shape, -0.1, 0.1, generator=generator, dtype=dtype))
+
+    def forward(self, q: ft.Array, keys: int | None = None, offset: int = 0) -> ft.Array:
+        _check("RelativePositionEmbedding", q, self.size)
+        queries = q.shape[-2]
+        keys = queries + offset if keys is None else keys
+        # Column c is the distance c - (queries - 1) - offset; row i of the result is row i of the
+        # products from column queries - 1 - i on. One column more than there are distances makes
+        # that a reshape: the skew of Huang et al., 2019.
+        distances = range(1 - queries - offset, keys - offset + 1)
+        edge = self.reach - 1
+        rows = [min(max(d, -edge), edge) + edge for d in distances]
+        table = ft.gather(self.weight, ft.asarray(rows, ft.int64, q.device, q.backend), 0)
+        scores = ft.linear(q, table)
+        width, lead = queries + keys, scores.shape[:-2]
+        flat = ft.reshape(scores, (*lead, queries * width))
+        flat = flat[..., queries - 1 : queries - 1 + queries * (width - 1)]
+        return ft.reshape(flat, (*lead, queries, width - 1))[..., :keys]
+
+    def extra_repr(self) -> str:
+        return f"{self.reach}, {self.size}"
+
+
+def _angles(x: ft.Array, steps: int, offset: int, size: int, base: float) -> ft.Array:
+    # (steps, ceil(size / 2)), at least in float32: half precision cannot count to 3000.
+    dtype = x.dtype if x.dtype.itemsize >= 4 else ft.float32
+    t = ft.expand_dims(arange_like(x, offset, offset + steps, dtype), 1)
+    i = arange_like(x, 0, -(-size // 2), dtype)
+    return t * ft.exp(i * (-2.0 * math.log(base) / size))
+
+
+def _check(layer: str, x: ft.Array, size: int) -> None:
+    if x.ndim < 2 or x.shape[-1] != size:
+        raise ft.ShapeError(f"[{layer}] x {x.shape}: expected (..., steps, {size})")

@@ -1,0 +1,245 @@
+"""Recurrent layers: RNN, LSTM and GRU; several layers, both directions, sequences of any length.
+
+The inputs of all steps are projected at once; what is left per step is one product of the state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import fl_tensor as ft
+from fl_nn import init
+from fl_nn.errors import ModuleError
+from fl_nn.layers.dropout import Dropout
+from fl_nn.module import Module
+from fl_nn.parameter import Parameter
+
+States = tuple[ft.Array, ...]
+
+
+class _Recurrent(Module):
+    gates: ClassVar[int]
+    #: How many arrays the state consists of; the first one is the output of a step.
+    kept: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        generator: ft.Generator | None = None,
+        dtype: ft.DType | None = None,
+    ) -> None:
+        if min(inputs, hidden, layers) < 1:
+            raise ModuleError(
+                f"[{type(self).__name__}] {inputs} inputs, {hidden} hidden, {layers} layers: all "
+                "at least 1"
+            )
+        self.inputs, self.hidden, self.layers = inputs, hidden, layers
+        self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
+        self.dropout = Dropout(dropout) if dropout and layers > 1 else None
+        directions, bound = 1 + bidirectional, 1 / math.sqrt(hidden)
+        for layer in range(layers):
+            width = inputs if layer == 0 else directions * hidden
+            for suffix in self._suffixes(layer):
+                shapes: dict[str, tuple[int, ...]] = {"weight_ih": (self.gates * hidden, width)}
+                shapes["weight_hh"] = (self.gates * hidden, hidden)
+                if bias:
+                    shapes["bias_ih"] = shapes["bias_hh"] = (self.gates * hidden,)
+                for name, shape in shapes.items():
+                    values = init.uniform(shape, -bound, bound, generator=generator, dtype=dtype)
+                    setattr(self, f"{name}_{suffix}", Parameter(values))
+
+    def forward(
+        self, x: ft.Array, state: Any = None, lengths: Sequence[int] | ft.Array | None = None
+    ) -> tuple[ft.Array, Any]:
+        """The outputs of the last layer at every step, and the last state of every layer.
+
+        x        (steps, batch, inputs), or (batch, steps, inputs) with `batch_first`
+        state    where to start, in the form in which it is returned; zeros unless given
+        lengths  for every sequence how many steps count: outputs after them are zero, the state is
+                 that of the last one that counts, and the way back begins there
+
+        Gives y (steps, batch, directions * hidden), or with `batch_first` (batch, steps, ...), and
+        the state: (layers * directions, batch, hidden); of an LSTM a pair of these, hidden and
+        cell.
+        """
+        name = type(self).__name__
+        if x.ndim != 3 or x.shape[-1] != self.inputs:
+            first = "batch, steps" if self.batch_first else "steps, batch"
+            raise ft.ShapeError(f"[{name}] x {x.shape}: expected ({first}, {self.inputs})")
+        x = ft.swapaxes(x, 0, 1) if self.batch_first else x
+        if not x.shape[0]:
+            raise ft.ShapeError(f"[{name}] x {x.shape}: there are no steps")
+        starts = self._starts(x, state)
+        alive = None if lengths is None else self._alive(x, lengths)
+        ends: list[States] = []
+        for layer in range(self.layers):
+            if layer and self.dropout is not None:
+                x = self.dropout(x)
+            ways = []
+            for back, suffix in enumerate(self._suffixes(layer)):
+                y, end = self._run(x, starts[len(ends)], suffix, bool(back), alive)
+                ways.append(y)
+                ends.append(end)
+            x = ways[0] if len(ways) == 1 else ft.concatenate(ways, -1)
+        y = ft.swapaxes(x, 0, 1) if self.batch_first else x
+        last = tuple(ft.stack([end[i] for end in ends]) for i in range(self.kept))
+        return y, last if self.kept > 1 else last[0]
+
+    def _step(self, projected: ft.Array, hidden: ft.Array, state: States) -> States:
+        # The next state from the projections of input and state, both (batch, gates * hidden).
+        raise NotImplementedError
+
+    def _run(
+        self, x: ft.Array, state: States, suffix: str, back: bool, alive: list[Any] | None
+    ) -> tuple[ft.Array, States]:
+        own = vars(self)
+        w_ih, w_hh = own[f"weight_ih_{suffix}"], own[f"weight_hh_{suffix}"]
+        b_ih, b_hh = own.get(f"bias_ih_{suffix}"), own.get(f"bias_hh_{suffix}")
+        projected = _steps(ft.linear(x, w_ih, b_ih))
+        order = range(len(projected) - 1, -1, -1) if back else range(len(projected))
+        outputs = []
+        for t in order:
+            new = self._step(projected[t], ft.linear(state[0], w_hh, b_hh), state)
+            out, mask = new[0], None if alive is None else alive[t]
+            if mask is not None:
+                new = tuple(ft.where(mask, a, b) for a, b in zip(new, state))
+                out = ft.where(mask, out, 0.0)
+            state = new
+            outputs.append(out)
+        return ft.stack(outputs[::-1] if back else outputs), state
+
+    def _starts(self, x: ft.Array, state: Any) -> list[States]:
+        # The initial state of every layer and direction.
+        count = self.layers * (1 + self.bidirectional)
+        shape = (count, x.shape[1], self.hidden)
+        if state is None:
+            zero = ft.full(shape[1:], 0.0, x.dtype, x.device, x.backend)
+            return [(zero,) * self.kept] * count
+        given = tuple(state) if self.kept > 1 else (state,)
+        if len(given) != self.kept or any(part.shape != shape for part in given):
+            found = [getattr(part, "shape", part) for part in given]
+            raise ft.ShapeError(
+                f"[{type(self).__name__}] state {found}: expected {self.kept} of shape {shape}"
+            )
+        return [tuple(part[i] for part in given) for i in range(count)]
+
+    def _alive(self, x: ft.Array, lengths: Sequence[int] | ft.Array) -> list[Any]:
+        # For every step which sequences still go on, (batch, 1), or None where all do.
+        counts = lengths.tolist() if isinstance(lengths, ft.Array) else [int(n) for n in lengths]
+        if len(counts) != x.shape[1] or not all(0 < n <= x.shape[0] for n in counts):
+            raise ft.ShapeError(
+                f"[{type(self).__name__}] lengths {counts}: expected {x.shape[1]} numbers from 1 "
+                f"to {x.shape[0]}"
+            )
+        return [
+            ft.asarray([[t < n] for n in counts], ft.bool, x.device, x.backend)
+            if t >= min(counts)
+            else None
+            for t in range(x.shape[0])
+        ]
+
+    def _suffixes(self, layer: int) -> list[str]:
+        return [f"l{layer}", f"l{layer}_reverse"][: 1 + self.bidirectional]
+
+    def extra_repr(self) -> str:
+        text = f"{self.inputs}, {self.hidden}" + (f", layers={self.layers}" * (self.layers > 1))
+        for name in ("batch_first", "bidirectional"):
+            text += f", {name}=True" * getattr(self, name)
+        return text + ", bias=False" * (not self.bias)
+
+
+class RNN(_Recurrent):
+    """Elman's network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu. Elman, 1990.
+
+    Settings, parameter names and initial values (uniform within +-1 / sqrt(hidden)) as in
+    PyTorch's RNN: weight_ih_l0 (hidden, inputs), weight_hh_l0, bias_ih_l0, bias_hh_l0, the second
+    direction's with the ending _reverse, the next layer's l1. Dropout works between layers.
+    """
+
+    gates = 1
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        generator: ft.Generator | None = None,
+        dtype: ft.DType | None = None,
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ModuleError(f"[RNN] nonlinearity {nonlinearity!r}: 'tanh' or 'relu'")
+        self.nonlinearity = nonlinearity
+        super().__init__(
+            inputs, hidden, layers, bias, batch_first, dropout, bidirectional,
+            generator=generator, dtype=dtype,
+        )  # fmt: skip
+
+    def _step(self, projected: ft.Array, hidden: ft.Array, state: States) -> States:
+        total = projected + hidden
+        return (ft.tanh(total) if self.nonlinearity == "tanh" else ft.relu(total),)
+
+
+class LSTM(_Recurrent):
+    """Long short-term memory; the state is the pair (h, c). Hochreiter & Schmidhuber, 1997; with
+    forget gates, Gers et al., 2000:
+
+        i, f, g, o = W_ih x + b_ih + W_hh h + b_hh
+        c' = sigmoid(f) c + sigmoid(i) tanh(g)
+        h' = sigmoid(o) tanh(c')
+
+    Parameters as in RNN, the four gates in this order one below the other, as in PyTorch.
+    """
+
+    gates = 4
+    kept = 2
+
+    def _step(self, projected: ft.Array, hidden: ft.Array, state: States) -> States:
+        into, forget, value, out = ft.split(projected + hidden, 4, -1)
+        cell = ft.sigmoid(forget) * state[1] + ft.sigmoid(into) * ft.tanh(value)
+        return ft.sigmoid(out) * ft.tanh(cell), cell
+
+
+class GRU(_Recurrent):
+    """Gated recurrent units. Cho et al., 2014, with the reset gate after the product:
+
+        r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
+        z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+        n = tanh(W_in x + b_in + r (W_hn h + b_hn))
+        h' = (1 - z) n + z h
+
+    Parameters as in RNN, the three gates in this order one below the other, as in PyTorch.
+    """
+
+    gates = 3
+
+    def _step(self, projected: ft.Array, hidden: ft.Array, state: States) -> States:
+        sizes = (2 * self.hidden, self.hidden)
+        gates, value = ft.split(projected, sizes, -1)
+        gates_h, value_h = ft.split(hidden, sizes, -1)
+        reset, update = ft.split(ft.sigmoid(gates + gates_h), 2, -1)
+        new = ft.tanh(value + reset * value_h)
+        return (new + update * (state[0] - new),)
+
+
+def _steps(x: ft.Array) -> list[ft.Array]:
+    # The slices along the first axis, by halving: the gradient of a slice fills up what it was cut
+    # from, which costs steps * log(steps) in all this way, and steps^2 from one piece.
+    count = x.shape[0]
+    if count == 1:
+        return [x[0]]
+    return [*_steps(x[: count // 2]), *_steps(x[count // 2 :])]

@@ -1,0 +1,47 @@
+"""WeightNorm: a layer whose weight is learned as directions and lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fl_tensor as ft
+from fl_nn.errors import ModuleError
+from fl_nn.module import Module
+from fl_nn.parameter import Parameter
+
+
+class WeightNorm(Module):
+    """Calls `module` with `weight = weight_g * weight_v / |weight_v|`, the norm over all axes but
+    `axis` (over all for None): one length per output of Linear and Conv, `axis=1` for transposed
+    convolutions. Salimans & Kingma, 2016.
+
+    The parameter of that `name` in `module` becomes weight_g and weight_v here, which start so
+    that the weight is what it was.
+    """
+
+    def __init__(self, module: Module, axis: int | None = 0, name: str = "weight") -> None:
+        weight = getattr(module, name, None)
+        if not isinstance(weight, Parameter):
+            raise ModuleError(f"[WeightNorm] {type(module).__name__} has no parameter {name!r}")
+        if axis is not None and not -weight.ndim <= axis < weight.ndim:
+            raise ModuleError(f"[WeightNorm] axis {axis}: the {name} has shape {weight.shape}")
+        self.axis, self.name = axis, name
+        self.over = tuple(i for i in range(weight.ndim) if axis is None or i != axis % weight.ndim)
+        self.module = module
+        self.weight_g = Parameter(self._length(weight.tensor))
+        self.weight_v = Parameter(weight.tensor)
+        setattr(module, name, None)
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        weight = self.weight_v * (self.weight_g / self._length(self.weight_v))
+        setattr(self.module, self.name, weight)
+        try:
+            return self.module(*inputs, **options)
+        finally:
+            setattr(self.module, self.name, None)  # a result, not state: nobody copies or saves it
+
+    def _length(self, v: ft.Array) -> Any:
+        return ft.norm(v, self.over, keepdims=self.axis is not None)
+
+    def extra_repr(self) -> str:
+        return f"axis={self.axis}"
