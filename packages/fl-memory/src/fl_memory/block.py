@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import is_finalizing
 from typing import TYPE_CHECKING, Any
 
 from fl_memory.errors import DeviceError, DoubleFreeError, UseAfterFreeError
@@ -103,7 +104,7 @@ class Block:
             address = self.address
         except AttributeError:  # its constructor failed
             return
-        if address:  # else it went home already
+        if address and not is_finalizing():  # 0: it went home already; at the end all memory does
             self.manager.free(self)
 
     def __repr__(self) -> str:
