@@ -8,6 +8,7 @@ from typing import Any
 from fl_tensor.backend import TensorBackend
 from fl_tensor.dispatch import get_backend
 from fl_tensor.stack import Layer, Stack, seen_names
+from fl_tensor.wrappers.trace import trace
 
 
 def wrapped(backend: str | TensorBackend, *layers: Layer) -> TensorBackend:
@@ -28,6 +29,9 @@ def wrapped(backend: str | TensorBackend, *layers: Layer) -> TensorBackend:
     cls = type(base)
     methods = {name: _through(name, getattr(cls, name)) for name in seen_names()}
     made = type(f"Wrapped{cls.__name__}", (cls,), {"CONTRACT": cls.CONTRACT, **methods})
+    if any(isinstance(layer, trace) for layer in layers):
+        # It keeps every value, so that blocks do not go home.
+        made.capabilities = base.capabilities - {"memory"}
     wrapper: Any = object.__new__(made)
     wrapper.__dict__.update(vars(base), _ops=base if stack is None else stack.over(base))
     return wrapper
