@@ -81,6 +81,7 @@ from fl_nn.meters import Meter as Meter
 from fl_nn.meters import TopKMeter as TopKMeter
 from fl_nn.modes import evaluating as evaluating
 from fl_nn.module import Module as Module
+from fl_nn.optim import EMA as EMA
 from fl_nn.optim import LAMB as LAMB
 from fl_nn.optim import NAG as NAG
 from fl_nn.optim import SGD as SGD
@@ -90,10 +91,13 @@ from fl_nn.optim import Adagrad as Adagrad
 from fl_nn.optim import Adam as Adam
 from fl_nn.optim import AdamW as AdamW
 from fl_nn.optim import AMSgrad as AMSgrad
+from fl_nn.optim import GradientAccumulation as GradientAccumulation
 from fl_nn.optim import Lion as Lion
 from fl_nn.optim import Novograd as Novograd
 from fl_nn.optim import Optimizer as Optimizer
 from fl_nn.optim import RMSprop as RMSprop
+from fl_nn.optim import clip_grad_norm_ as clip_grad_norm_
+from fl_nn.optim import clip_grad_value_ as clip_grad_value_
 from fl_nn.parameter import Parameter as Parameter
 from fl_nn.summary import summary as summary
 from fl_nn.training import JsonLog as JsonLog

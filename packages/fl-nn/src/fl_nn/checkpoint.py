@@ -3,6 +3,9 @@
 One safetensors file: model and optimizer tensors, and a JSON state with the optimizer's settings,
 the random generators, the position, and whatever the user adds. The file is written atomically and
 carries a schema version and a checksum.
+
+Schedules, averages and whatever else has a state go as `parts`: objects whose `state_dict` is plain
+values, but for a dict of tensors under "tensors" (`Stateful`).
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import fl_tensor as ft
 from fl_nn.errors import CheckpointError, StateDictError
@@ -22,7 +25,17 @@ from fl_nn.tensorfile import read_tensors, write_tensors
 
 FORMAT = "fl_nn.checkpoint"
 SCHEMA = 2
-_MODEL, _OPTIMIZER = "model.", "optimizer."
+_MODEL, _OPTIMIZER, _PARTS = "model.", "optimizer.", "parts."
+
+
+class Stateful(Protocol):
+    """What can be a part of a checkpoint."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values, as JSON has them, and under "tensors", if at all, a dict of tensors."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; StateDictError, without any change, when it does not fit."""
 
 
 @dataclass
@@ -34,6 +47,7 @@ class Checkpoint:
     generators  per rank, the state of the default generator (under "") and of those of modules
     position    where the run was: plain numbers, such as epoch, batch, step
     metadata    the user's own plain values
+    parts       the state dicts of whatever else was kept, by name
     """
 
     model: dict[str, ft.Tensor]
@@ -42,25 +56,39 @@ class Checkpoint:
     position: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def restore(self, model: Module, optimizer: Optimizer | None = None, rank: int = 0) -> None:
-        """Put everything back: weights and buffers, the optimizer, and this rank's generators.
+    def restore(
+        self,
+        model: Module,
+        optimizer: Optimizer | None = None,
+        rank: int = 0,
+        parts: Mapping[str, Stateful] | None = None,
+    ) -> None:
+        """Put everything back: weights and buffers, the optimizer, this rank's generators, and
+        the `parts` named.
 
         Raises CheckpointError, and changes nothing, when something does not fit.
         """
         generators = self._generators(model, rank)
-        before = model.state_dict()
-        self.restore_model(model)
+        wanted: list[tuple[Any, Any, str]] = [(model, self.model, "model")]
         if optimizer is not None:
-            try:
-                if self.optimizer is None:
-                    raise StateDictError("it has no optimizer state; pass optimizer=None")
-                optimizer.load_state_dict(self.optimizer)
-            except StateDictError as error:
-                model.load_state_dict(before)
-                raise CheckpointError(f"{self._where}: {error}") from error
-        for generator, state in generators:
-            generator.set_state(state)
+            wanted.append((optimizer, self.optimizer, "optimizer"))
+        wanted += [(part, self.parts.get(name), name) for name, part in (parts or {}).items()]
+        done: list[tuple[Any, Any]] = []
+        try:
+            for target, state, name in wanted:
+                if state is None:
+                    raise StateDictError(f"it has no {name} state; restore without it")
+                before = target.state_dict()
+                target.load_state_dict(state)
+                done.append((target, before))
+        except StateDictError as error:
+            for target, before in reversed(done):
+                target.load_state_dict(before)
+            raise CheckpointError(f"{self._where}: {error}") from error
+        for generator, words in generators:
+            generator.set_state(words)
 
     def restore_model(self, model: Module) -> None:
         """Put back weights and buffers alone, for evaluation."""
@@ -106,20 +134,27 @@ def save_checkpoint(
     position: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
     generators: Sequence[Mapping[str, Mapping[str, int]]] | None = None,
+    parts: Mapping[str, Stateful] | None = None,
 ) -> None:
     """Write a checkpoint; the previous file at `path` stays whole until the new one is complete.
 
     `position` and `metadata` are what JSON can carry. `generators` has one entry per rank
-    (`generator_states(model)` of each), and defaults to those of this process.
+    (`generator_states(model)` of each), and defaults to those of this process. `parts` are kept by
+    name: schedules, averages, objects of your own.
     """
     tensors = {_MODEL + name: tensor for name, tensor in model.state_dict().items()}
-    settings = None
-    if optimizer is not None:
-        settings = optimizer.state_dict()
-        for name, tensor in settings.pop("tensors").items():
-            tensors[_OPTIMIZER + name] = tensor
+
+    def plain(target: Stateful, prefix: str) -> dict[str, Any]:
+        state = dict(target.state_dict())
+        found = state.pop("tensors", {})
+        tensors.update({prefix + name: tensor for name, tensor in found.items()})
+        return state
+
+    if any("." in name for name in parts or {}):
+        raise CheckpointError(f"{path}: names of parts have no dots: {', '.join(parts or {})}")
     state = {
-        "optimizer": settings,
+        "optimizer": None if optimizer is None else plain(optimizer, _OPTIMIZER),
+        "parts": {name: plain(part, f"{_PARTS}{name}.") for name, part in (parts or {}).items()},
         "generators": [generator_states(model)] if generators is None else list(generators),
         "position": dict(position or {}),
         "metadata": dict(metadata or {}),
@@ -128,7 +163,8 @@ def save_checkpoint(
         text = json.dumps(state)
     except (TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{path}: position and metadata must be plain values (dicts, lists, numbers): {error}"
+            f"{path}: position, metadata and states of parts must be plain values (dicts, lists, "
+            f"numbers): {error}"
         ) from error
     write_tensors(path, tensors, {"format": FORMAT, "schema": str(SCHEMA), "state": text})
 
@@ -140,12 +176,10 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     newer schema.
     """
     tensors, metadata = read_tensors(path, lambda found: _check_format(path, found))
-    model, moments = {}, {}
-    for name, tensor in tensors.items():
-        if name.startswith(_MODEL):
-            model[name[len(_MODEL) :]] = tensor
-        elif name.startswith(_OPTIMIZER):
-            moments[name[len(_OPTIMIZER) :]] = tensor
+
+    def below(prefix: str) -> dict[str, ft.Tensor]:
+        return {k[len(prefix) :]: tensor for k, tensor in tensors.items() if k.startswith(prefix)}
+
     try:
         state = json.loads(metadata["state"])
         optimizer, generators = state["optimizer"], state["generators"]
@@ -157,12 +191,16 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         ):
             raise TypeError("generators are not integers")
         return Checkpoint(
-            model,
-            None if optimizer is None else {**optimizer, "tensors": moments},
+            below(_MODEL),
+            None if optimizer is None else {**optimizer, "tensors": below(_OPTIMIZER)},
             list(generators),
             dict(state["position"]),
             dict(state["metadata"]),
             Path(path),
+            {
+                name: {**part, "tensors": below(f"{_PARTS}{name}.")}
+                for name, part in state.get("parts", {}).items()
+            },
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path}: its state is malformed ({error!r})") from error

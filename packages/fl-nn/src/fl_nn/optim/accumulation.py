@@ -1,0 +1,100 @@
+"""Gradient accumulation: one step from the gradients of several batches."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fl_nn.errors import ModuleError, StateDictError
+from fl_nn.module import like
+from fl_nn.optim.optimizer import Optimizer
+from fl_nn.settings import COUNT, is_number
+
+
+class GradientAccumulation:
+    """Batches too large for the memory, in parts:
+
+        accumulation = nn.GradientAccumulation(optimizer, every=4)
+        for x, y in batches:
+            accumulation.backward(nn.mse(model(x), y), weight=len(x))
+            accumulation.step()
+        accumulation.flush()
+
+    The step is along the mean gradient, weighted by `weight`: with the number of samples, it is the
+    gradient of the mean over all samples, whatever the sizes of the parts.
+
+    every         how many parts make a step
+    before_step   called when the mean gradients are in place, to clip them, say
+
+    Its state, which checkpoints can keep, has the gradients of a step that is not complete.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, every: int, before_step: Callable[[], Any] | None = None
+    ) -> None:
+        if not COUNT.fits(every):
+            raise ModuleError(f"[GradientAccumulation] every={every!r}: give {COUNT.words}")
+        self.optimizer, self.every, self.before_step = optimizer, every, before_step
+        #: Parts since the last step, and the sum of their weights.
+        self.count = 0
+        self.weight = 0.0
+
+    def backward(self, loss: Any, weight: float = 1.0) -> None:
+        """Add `weight` times the gradients of `loss`, a scalar."""
+        if not weight > 0.0:
+            raise ModuleError(f"[GradientAccumulation] weight={weight}: give a number above 0")
+        if self.count == 0:
+            self.optimizer.zero_grad()
+        loss.backward(weight)
+        self.count += 1
+        self.weight += weight
+
+    def step(self) -> bool:
+        """Update the parameters if `every` parts have come; whether that was so."""
+        return self.count >= self.every and self.flush()
+
+    def flush(self) -> bool:
+        """Update the parameters with the parts that have come, if there are any."""
+        if self.count == 0:
+            return False
+        for parameter in self.optimizer.parameters:
+            if parameter.grad is not None:
+                parameter.grad = parameter.grad.tensor / self.weight
+        if self.before_step is not None:
+            self.before_step()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.count, self.weight = 0, 0.0
+        return True
+
+    def state_dict(self) -> dict[str, Any]:
+        """A snapshot; `tensors` has the gradients gathered, by number of parameter."""
+        gradients = enumerate(p.grad for p in self.optimizer.parameters)
+        pending = {str(i): copy.copy(g.tensor) for i, g in gradients if g is not None}
+        return {
+            "count": self.count,
+            "weight": self.weight,
+            "tensors": pending if self.count else {},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a state. Raises StateDictError, and changes nothing, when it does not fit."""
+        parameters = {str(i): p for i, p in enumerate(self.optimizer.parameters)}
+        count, weight, tensors = (state.get(k) for k in ("count", "weight", "tensors"))
+        if not is_number(count) or not is_number(weight) or not isinstance(tensors, Mapping):
+            raise StateDictError("this is not the state of a GradientAccumulation")
+        for name, tensor in tensors.items():
+            own = parameters.get(name)
+            if own is None or tensor.shape != own.shape or tensor.dtype is not own.dtype:
+                raise StateDictError(
+                    f"gradient {name} of the state is {tensor.dtype} {tensor.shape}, and fits no "
+                    "parameter here: accumulate over the same parameters in the same order"
+                )
+        self.count, self.weight = state["count"], state["weight"]
+        self.optimizer.zero_grad()
+        for name, tensor in tensors.items():
+            parameters[name].grad = like(tensor, parameters[name].tensor)
+
+    def __repr__(self) -> str:
+        return f"GradientAccumulation({self.count} of {self.every} parts)"

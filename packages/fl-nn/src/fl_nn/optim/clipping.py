@@ -1,0 +1,59 @@
+"""Gradients cut to size before a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import fl_tensor as ft
+from fl_nn.errors import ModuleError, TrainingError
+from fl_nn.optim.precision import widened
+from fl_nn.parameter import Parameter
+
+
+def clip_grad_norm_(
+    parameters: Parameter | Iterable[Parameter],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> ft.Tensor:
+    """Scale all gradients by max_norm / (norm + 1e-6) where their norm, taken over all of them
+    together, is larger than `max_norm`; the norm as it was, a tensor (), at least float32.
+
+    norm_type            2, or any other that `ft.norm` knows; `inf` is the largest magnitude
+    error_if_nonfinite   raise TrainingError, and change nothing, when the norm is inf or NaN
+
+    Parameters without gradient are passed over. As `torch.nn.utils.clip_grad_norm_`; gradients
+    in 16 bits are measured and scaled in float32.
+    """
+    if not max_norm >= 0.0:
+        raise ModuleError(f"[clip_grad_norm_] max_norm={max_norm}: give a number of at least 0")
+    trained = _with_gradient(parameters)
+    norms = [ft.norm(widened(grad), ord=norm_type) for _, grad in trained if grad.size]
+    if not norms:
+        return ft.zeros(())
+    total = ft.norm(ft.stack(norms), ord=norm_type)
+    if error_if_nonfinite and not ft.isfinite(total).item():
+        raise TrainingError(
+            f"[clip_grad_norm_] the norm of the gradients is {total.item()}: lower the learning "
+            "rate, or look for values that are not finite in this batch"
+        )
+    scale = ft.minimum(max_norm / (total + 1e-6), 1.0)
+    for parameter, grad in trained:
+        parameter.grad = (widened(grad) * scale).astype(grad.dtype)
+    return total
+
+
+def clip_grad_value_(parameters: Parameter | Iterable[Parameter], clip_value: float) -> None:
+    """Bring every element of the gradients into [-clip_value, clip_value]. As
+    `torch.nn.utils.clip_grad_value_`."""
+    if not clip_value >= 0.0:
+        raise ModuleError(f"[clip_grad_value_] clip_value={clip_value}: give a number >= 0")
+    for parameter, grad in _with_gradient(parameters):
+        parameter.grad = ft.clip(grad, -clip_value, clip_value)
+
+
+def _with_gradient(
+    parameters: Parameter | Iterable[Parameter],
+) -> list[tuple[Parameter, ft.Tensor]]:
+    given = [parameters] if isinstance(parameters, Parameter) else parameters
+    return [(p, p.grad.tensor) for p in given if p.grad is not None]

@@ -1,0 +1,104 @@
+"""EMA: moving averages of what a model learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from fl_nn.errors import ModuleError, StateDictError
+from fl_nn.module import Cell, Module, cells, like
+from fl_nn.optim.precision import widened
+from fl_nn.settings import FRACTION, is_number
+
+
+class EMA:
+    """Averages of the parameters of `model`, which often do better than the last values:
+
+        ema = nn.EMA(model, decay=0.999)
+        ...; optimizer.step(); ema.update()
+        with ema.applied():
+            evaluate(model)
+
+    They begin at the present values, and with every `update` become decay * average +
+    (1 - decay) * value.
+
+    warm_up   update number n uses min(decay, (1 + n) / (10 + n)), so that the first values are
+              soon forgotten
+    buffers   also average the persistent floating buffers, such as running statistics; otherwise
+              those of the model itself are used
+
+    Averages of 16-bit values are float32. Move the model to its device before.
+    """
+
+    def __init__(
+        self, model: Module, decay: float = 0.999, *, warm_up: bool = False, buffers: bool = False
+    ) -> None:
+        if not FRACTION.fits(decay):
+            raise ModuleError(f"[EMA] decay={decay!r}: give {FRACTION.words}")
+        self.model, self.decay, self.warm_up, self.buffers = model, decay, warm_up, buffers
+        #: Updates done, and the averages by name.
+        self.updates = 0
+        self.averages = {cell.name: widened(cell.value) for cell in self._cells()}
+
+    def update(self) -> None:
+        """Move the averages towards the present values."""
+        self.updates += 1
+        decay = self.decay
+        if self.warm_up:
+            decay = min(decay, (1 + self.updates) / (10 + self.updates))
+        for cell in self._cells():
+            average, value = self.averages[cell.name], widened(cell.value)
+            self.averages[cell.name] = decay * average + (1.0 - decay) * value
+
+    def copy_to(self) -> None:
+        """Give the model the averages, for good."""
+        for cell in self._cells():
+            cell.value = self.averages[cell.name].astype(cell.value.dtype)
+
+    @contextmanager
+    def applied(self) -> Iterator[Module]:
+        """The model has the averages inside the block, and its own values again afterwards."""
+        own = [(cell, cell.value) for cell in self._cells()]
+        self.copy_to()
+        try:
+            yield self.model
+        finally:
+            for cell, value in own:
+                cell.value = value
+
+    def state_dict(self) -> dict[str, Any]:
+        """A snapshot: `updates`, and the averages as `tensors`."""
+        return {"updates": self.updates, "tensors": dict(self.averages)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a state. Raises StateDictError, and changes nothing, when it does not fit."""
+        updates, tensors = state.get("updates"), state.get("tensors")
+        if not is_number(updates) or not isinstance(tensors, Mapping):
+            raise StateDictError("this is not the state of an EMA")
+        problems = [f"missing {name}" for name in self.averages if name not in tensors]
+        problems += [f"unexpected {name}" for name in tensors if name not in self.averages]
+        for name, own in self.averages.items():
+            found = tensors.get(name, own)
+            if found.shape != own.shape or found.dtype is not own.dtype:
+                problems.append(
+                    f"{name} is {found.dtype} {found.shape}, here {own.dtype} {own.shape}"
+                )
+        if problems:
+            raise StateDictError(
+                f"the state does not fit this EMA: {'; '.join(problems)}. Build the model with the "
+                "settings it was saved with"
+            )
+        self.updates = state["updates"]
+        self.averages = {name: like(tensors[name], own) for name, own in self.averages.items()}
+
+    def _cells(self) -> Iterator[Cell]:
+        seen = set()
+        for cell in cells(self.model, persistent=True):
+            wanted = cell.learned or (self.buffers and cell.value.dtype.is_floating)
+            if wanted and cell.key not in seen:  # what two names share is averaged once
+                seen.add(cell.key)
+                yield cell
+
+    def __repr__(self) -> str:
+        return f"EMA({len(self.averages)} tensors, decay={self.decay}, updates={self.updates})"
