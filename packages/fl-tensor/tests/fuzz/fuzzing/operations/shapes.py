@@ -67,7 +67,7 @@ def shape(draw: Draw, values: Values) -> Step:
                 f"ft.broadcast_to({x}, {wide})",
                 f"{x}.flatten()",
                 f"{x}.copy()",
-                f"ft.asarray({x})",
+                f"ft.asarray({x}, copy=True)",
                 f"ft.{draw.one(('tril', 'triu'))}({x}, k={draw.integer(-2, 2)})",
             )
         )
