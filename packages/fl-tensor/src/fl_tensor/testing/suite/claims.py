@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from fl_tensor.capabilities import CAPABILITIES
 from fl_tensor.device import Device
 from fl_tensor.dtypes import ALL, REQUIRED, DType
 from fl_tensor.errors import DTypeError
+from fl_tensor.testing import form
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.opcase import operand
 from fl_tensor.testing.suite.base import TensorSuite
@@ -77,9 +77,14 @@ class ClaimTests(TensorSuite, official=True):
         assert "fft" not in declared or "complex" in declared, "fft needs the capability complex"
 
     def test_complex_dtypes_have_parts(self, harness: Harness) -> None:
-        """A backend that lists a complex dtype declares the capability "complex"."""
-        if any(d.kind == "c" for d in harness.backend.dtypes):
-            assert "complex" in harness.backend.capabilities
+        """A backend that lists a complex dtype declares the capability "complex", and one that
+        declares it lists a dtype to have parts of."""
+        kinds = {d.kind for d in harness.backend.dtypes}
+        declared = "complex" in harness.backend.capabilities
+        assert declared or "c" not in kinds, "a complex dtype needs the capability 'complex'"
+        assert not declared or "c" in kinds, (
+            "capability 'complex' is declared, but no complex dtype"
+        )
 
     @pytest.mark.parametrize("name", CAPABILITIES)
     def test_undeclared_capability(self, harness: Harness, name: str) -> None:
@@ -88,16 +93,22 @@ class ClaimTests(TensorSuite, official=True):
             pytest.skip(f"capability {name!r} is not declared")
 
     def test_signatures(self, harness: Harness) -> None:
-        """Operations can be called the contract's way: arguments in this order, by position."""
+        """Operations can be called the contract's way: arguments in this order, by position, the
+        same ones left out; ``donate`` by its name. Other names of parameters are welcome."""
         wrong = []
         for op in contract.OPERATIONS:
-            method = getattr(harness.backend, op.name)
-            try:
-                inspect.signature(method).bind(*(p.default for p in op.parameters))
-                inspect.signature(method).bind(*(0 for p in op.parameters if p.default is p.empty))
-            except TypeError as error:
-                wrong.append(f"{op.name}({op.signature}): {error}")
+            if problem := form.misfit(op, getattr(harness.backend, op.name)):
+                wrong.append(f"{op.name}{op.signature}: {problem}")
         assert not wrong, "\n".join(wrong)
+
+    def test_names(self, harness: Harness) -> None:
+        """Every public name in the backend's classes is one of the contract's: one that is not is
+        misspelled, so that what it was meant to replace still runs, or taken by a later version."""
+        wrong = [
+            f"{name}: " + (f"do you mean {meant}?" if meant else "begin names of your own with _")
+            for name, meant in form.strangers(type(harness.backend)).items()
+        ]
+        assert not wrong, "these are not in the contract:\n" + "\n".join(wrong)
 
     def test_constants(self, harness: Harness) -> None:
         """``constant`` gives a 0-d value like its model; zeros keep their sign."""

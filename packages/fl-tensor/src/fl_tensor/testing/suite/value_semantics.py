@@ -101,7 +101,7 @@ class ValueSemanticsTests(TensorSuite, official=True):
         other = VIEWS[view](ops, x)
         exported, before = ops.to_host(other), harness.get(other).copy()
         indices = harness.put(operand([0, 5, 2], dtypes.int64))
-        result = ops.scatter(x, indices, self.numbers(harness, [7, 8, 9]), 0, mode, donate)
+        result = ops.scatter(x, indices, self.numbers(harness, [7, 8, 9]), 0, mode, donate=donate)
         want = np.array([7, 1, 9, 3, 4, 8]) if mode == "set" else np.array([7, 1, 11, 3, 4, 13])
         assert harness.get(result).tolist() == want.tolist()
         if view == "itself" and donate:
@@ -116,7 +116,7 @@ class ValueSemanticsTests(TensorSuite, official=True):
         ops = harness.backend
         x = self.numbers(harness)
         other = ops.reshape(x, (2, 3))
-        result = ops.slice_update(x, (1,), (2,), self.numbers(harness, [7, 8]), donate)
+        result = ops.slice_update(x, (1,), (2,), self.numbers(harness, [7, 8]), donate=donate)
         assert harness.get(result).tolist() == [0, 7, 2, 8, 4, 5]
         assert harness.get(other).ravel().tolist() == COUNT.tolist()
 
@@ -127,7 +127,7 @@ class ValueSemanticsTests(TensorSuite, official=True):
         x = self.numbers(harness)
         index = harness.put(operand([0], dtypes.int64))
         update = self.numbers(harness, [[9], [9]])
-        ops.scatter(ops.reshape(x, (2, 3)), index, update, 1, "set", True)
+        ops.scatter(ops.reshape(x, (2, 3)), index, update, 1, "set", donate=True)
         assert harness.get(x).tolist() == COUNT.tolist()
 
     def test_exported_bytes_outlive_the_value(self, harness: Harness) -> None:

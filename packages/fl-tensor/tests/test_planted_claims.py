@@ -1,0 +1,127 @@
+"""The kit catches what a class says wrongly about itself: parameters, names, capabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+from fl_tensor import dtypes
+from fl_tensor.backends.numpy import NumpyBackend
+from fl_tensor.dtypes import DType
+
+RunTest = Callable[[type[NumpyBackend], str], None]
+
+
+class Correct(NumpyBackend):
+    CONTRACT = (1, 0)
+    name = "planted"
+
+
+class SwapsParameters(Correct):
+    CONTRACT = (1, 0)
+
+    def sum(self, x: Any, keepdims: bool, axis: Any = ()) -> Any:  # type: ignore[override]
+        return super().sum(x, axis, keepdims)
+
+
+class HasAnotherDefault(Correct):
+    CONTRACT = (1, 0)
+
+    def sort(self, x: Any, axis: int = -1, descending: bool = True) -> Any:
+        return super().sort(x, axis, descending)
+
+
+class NeedsWhatMayBeLeftOut(Correct):
+    CONTRACT = (1, 0)
+
+    def softmax(self, x: Any, axis: int) -> Any:  # type: ignore[override]
+        return super().softmax(x, axis)
+
+
+class HasNoDonate(Correct):
+    CONTRACT = (1, 0)
+
+    def scatter(self, x: Any, *args: Any) -> Any:
+        return super().scatter(x, *args)
+
+
+class Misspells(Correct):
+    CONTRACT = (1, 0)
+
+    def log_sofmtax(self, x: Any, axis: int = -1) -> Any:
+        return super().log_softmax(x, axis)
+
+
+class MisspellsAnAttribute(Correct):
+    CONTRACT = (1, 0)
+    check_shapes = True
+
+
+class TakesAPublicName(Correct):
+    CONTRACT = (1, 0)
+
+    def flush(self) -> None: ...
+
+
+class ClaimsPartsWithoutNumbers(Correct):
+    CONTRACT = (1, 0)
+    dtypes: ClassVar[frozenset[DType]] = dtypes.REQUIRED
+    capabilities = frozenset({"complex"})
+
+
+class HidesParts(Correct):
+    CONTRACT = (1, 0)
+    capabilities = frozenset({"linalg"})
+
+
+@pytest.mark.parametrize(
+    ("backend", "test", "words"),
+    [
+        (SwapsParameters, "test_signatures", "sum.*: keepdims stands before axis"),
+        (HasAnotherDefault, "test_signatures", "sort.*: descending is True by default, in"),
+        (NeedsWhatMayBeLeftOut, "test_signatures", "softmax.*: missing a required argument"),
+        (HasNoDonate, "test_signatures", "scatter.*: got an unexpected keyword argument 'donate'"),
+        (Misspells, "test_names", "log_sofmtax: do you mean log_softmax?"),
+        (MisspellsAnAttribute, "test_names", "check_shapes: do you mean checks_shapes?"),
+        (TakesAPublicName, "test_names", "flush: begin names of your own with _"),
+        (ClaimsPartsWithoutNumbers, "test_complex_dtypes_have_parts", "no complex dtype"),
+        (HidesParts, "test_complex_dtypes_have_parts", "needs the capability 'complex'"),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else None,
+)
+def test_a_false_claim_is_caught(
+    suite_test: RunTest, backend: type[NumpyBackend], test: str, words: str
+) -> None:
+    with pytest.raises(AssertionError, match=words):
+        suite_test(backend, test)
+
+
+class Free(Correct):
+    """What is nobody's business: names of parameters, more of them, gathered arguments."""
+
+    CONTRACT = (1, 0)
+    _cache: ClassVar[dict[str, int]] = {}
+
+    def where(self, x: Any, y: Any, z: Any) -> Any:
+        return super().where(x, y, z)
+
+    def sum(self, input: Any, dim: Any, keep: bool = False, precise: bool = True) -> Any:  # type: ignore[override]
+        return super().sum(input, dim, keep)
+
+    def scatter(self, *args: Any, donate: bool = False) -> Any:  # type: ignore[override]
+        return super().scatter(*args, donate=donate)
+
+    def _flush(self) -> None: ...
+
+
+@pytest.mark.parametrize("test", ["test_names", "test_complex_dtypes_have_parts"])
+def test_the_same_tests_pass_without_the_fault(suite_test: RunTest, test: str) -> None:
+    suite_test(Correct, test)
+    suite_test(Free, test)
+
+
+def test_signatures_leave_names_free(suite_test: RunTest) -> None:
+    suite_test(Correct, "test_signatures")
+    suite_test(Free, "test_signatures")
