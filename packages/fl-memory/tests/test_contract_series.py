@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,10 @@ class Shelf:
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "acme"\n')
+    folder = tmp_path / "src" / "acme" / "contracts"
+    folder.mkdir(parents=True)
+    return Shelf(folder)
 
 
 def test_a_draft_follows_the_code(shelf: Shelf) -> None:
@@ -160,6 +165,33 @@ def test_the_command(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
     assert "frozen and never changes" in capsys.readouterr().err
     assert shelf.files.main(["--card"]) == 0
     assert capsys.readouterr().out == shelf.files.card()
+
+
+@pytest.mark.parametrize("where", ["installed", "another project", "no project"])
+def test_the_command_writes_in_a_source_tree_only(
+    shelf: Shelf, where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shelf.files.write()
+    if where == "installed":
+        place = tmp_path / "lib" / "acme" / "contracts"
+        shutil.copytree(shelf.files.folder, place)
+        shelf.files = dataclasses.replace(shelf.files, folder=place)
+    elif where == "another project":
+        (tmp_path / "pyproject.toml").write_text('[project]\nname = "acme-two"\n')
+    else:
+        (tmp_path / "pyproject.toml").unlink()
+    shelf.body = shop(operations={})
+    before = shelf.files.path().read_text()
+    for option in ("--write", "--freeze"):
+        assert shelf.files.main([option]) == 2
+        assert "is an installed package" in capsys.readouterr().err
+    assert shelf.files.path().read_text() == before
+
+
+def test_a_version_that_is_not_there_is_named_with_those_that_are(shelf: Shelf) -> None:
+    shelf.files.write()
+    with pytest.raises(ContractError, match="no version 1.1 of contract shop: 1.0"):
+        shelf.files.card("1.1")
 
 
 def test_changes_list_what_is_new_and_what_is_refused() -> None:

@@ -82,6 +82,7 @@ def test_backends_say_what_they_offer_or_why_not(
 
 def test_info_counts_from_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "info")
+    assert "add 1, conv 1, sum 1" in text
     required = len(contract.PRIMITIVES)
     assert required <= 64
     assert f"{required}  required" in text
@@ -101,20 +102,34 @@ def test_implementations_are_counted_along_the_classes() -> None:
     assert len(implementations(Inherits, "add")) == 2
     assert implementations(Inherits, "add")[0].endswith(":Inherits")
     assert implementations(ft.TensorBackend, "add") == []
+    assert implementations(Broken, "scatter") == []
+
+    class OwnAdd(Broken):
+        def add(self, x: Any, y: Any) -> Any:
+            return super().add(x, y)
+
+    assert len(implementations(OwnAdd, "add")) == 1
 
 
-def test_borrowed_operations_show(offered: None) -> None:
-    class Starter(DelegatingBackend):
-        CONTRACT = (1, 0)
-        name = "starter"
+class Starter(DelegatingBackend):
+    CONTRACT = (1, 0)
+    name = "starter"
 
+
+@pytest.fixture
+def borrower() -> Any:
     dispatch.REGISTRY.register("starter", Starter)
-    try:
-        facts = survey("starter")
-    finally:
-        dispatch.REGISTRY.unregister("starter")
-        dispatch._instances.pop("starter", None)
-    assert len(facts["borrowed"]) == len(contract.PRIMITIVES) + len(contract.OPTIONAL)
+    surveys.cache_clear()
+    yield
+    surveys.cache_clear()
+    dispatch.REGISTRY.unregister("starter")
+    dispatch._instances.pop("starter", None)
+
+
+def test_borrowed_operations_show(borrower: None) -> None:
+    facts = survey("starter")
+    assert len(facts["borrowed"]) == len(contract.PRIMITIVES)
+    assert facts["implementations"] == {"add": [], "conv": [], "sum": []}
 
 
 @pytest.mark.parametrize(
@@ -150,6 +165,17 @@ def test_contract_card_and_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "contract", "card", "1.0").startswith("# Contract tensor 1.0\n")
     assert "tensor-1.0.json" in printed(capsys, "contract", "check")
     assert "No difference" in printed(capsys, "contract", "diff")
+
+
+def test_info_of_a_backend_that_borrows_all(
+    borrower: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "add 0, conv 0, sum 0   (add: borrowed)" in printed(capsys, "info")
+
+
+def test_contract_card_of_a_version_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contract", "card", "1.9"]) == 1
+    assert "no version 1.9 of contract tensor: 1.0" in capsys.readouterr().err
 
 
 def test_contract_diff_of_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from fl_memory import contract as pinned
 from fl_memory.contract import ContractError
 from fl_memory.contract.series import Contract
-from fl_tensor import contract, derived
+from fl_tensor import cli, contract, derived
 from fl_tensor.backend import TensorBackend
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.contract import OpSpec
@@ -60,9 +60,11 @@ def test_the_file_holds_no_prose() -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Contract:
-    """The tensor contract with a folder of its own."""
-    shutil.copytree(contract.PINNED.folder, tmp_path / "contracts")
-    return dataclasses.replace(contract.PINNED, folder=tmp_path / "contracts")
+    """The tensor contract with a source tree of its own."""
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "fl-tensor"\n')
+    folder = tmp_path / "src" / "fl_tensor" / "contracts"
+    shutil.copytree(contract.PINNED.folder, folder)
+    return dataclasses.replace(contract.PINNED, folder=folder)
 
 
 def median9(ops: Any, x: Any) -> Any:
@@ -160,6 +162,20 @@ def test_a_provider_of_an_earlier_minor_is_accepted_by_a_later_host() -> None:
     later = pinned.Version(1, 3)
     assert pinned.negotiate("tensor backend", later, pinned.Version(1, 0), "acme") == (1, 0)
     assert NumpyBackend.CONTRACT <= TensorBackend.CONTRACT
+
+
+@pytest.mark.parametrize("action", ["write", "freeze"])
+def test_an_installed_package_is_not_written_to(
+    copy: Contract, action: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = copy.folder.parents[2] / "lib" / "fl_tensor" / "contracts"
+    shutil.copytree(copy.folder, place)
+    monkeypatch.setattr(contract, "PINNED", dataclasses.replace(copy, folder=place))
+    monkeypatch.setattr(contract, "FOLDER", place.parent)
+    assert cli.main(["contract", action]) == 2
+    assert "is an installed package" in capsys.readouterr().err
+    assert [path.name for path in place.parent.iterdir()] == ["contracts"]
+    assert pinned.read(place / "tensor-1.0.json") == pinned.read(copy.path("1.0"))
 
 
 def test_the_command_freezes_and_shows(capsys: pytest.CaptureFixture[str], copy: Contract) -> None:

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import fl_tensor as ft
+from fl_tensor.backends.delegate import DelegatingBackend
 
 
 class Counter:
@@ -22,6 +23,43 @@ class Counter:
 def test_builtin_backends_are_listed_and_made_once():
     assert {"numpy", "null"} <= set(ft.available_backends())
     assert ft.get_backend("numpy") is ft.get_backend("numpy") is ft.current_backend()
+
+
+class Kelp(DelegatingBackend):
+    CONTRACT = (1, 0)
+    name = "kelp"
+
+
+def test_a_class_stands_for_its_one_instance():
+    backend = ft.get_backend(Kelp)
+    assert type(backend) is Kelp and ft.get_backend(Kelp) is backend
+    with ft.use(Kelp) as found:
+        assert found is backend is ft.zeros(2).backend
+    assert ft.asarray([1.0], backend=Kelp).backend is backend
+    assert ft.ones(2).to(Kelp).backend is backend
+    assert ft.asarray([1.0], backend="null").backend is ft.get_backend("null")
+    assert ft.get_backend(type(ft.get_backend("numpy"))) is ft.get_backend("numpy")
+
+
+class Unfinished(ft.TensorBackend):
+    CONTRACT = (1, 0)
+    name = "unfinished"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (3, "3 is no backend: expected a name"),
+        (int, "class int has no CONTRACT"),
+        (type("Silent", (Kelp,), {}), "CONTRACT"),
+        (Unfinished, "abstract"),
+    ],
+)
+def test_what_is_no_backend_is_refused_at_once(given, words):
+    before = ft.current_backend()
+    with pytest.raises((ft.FlError, TypeError), match=words):
+        ft.use(given)
+    assert ft.current_backend() is before
 
 
 def test_unknown_backend_names_the_known():

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
+from fl_tensor import contract
 from fl_tensor.backends.delegate import DelegatingBackend
 from fl_tensor.backends.numpy import NumpyBackend
+from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.cli import main
 from fl_tensor.cli.new_backend import FILES, TEMPLATE, create
 from fl_tensor.errors import ArgumentError
@@ -68,10 +70,65 @@ def test_everything_is_borrowed_until_it_is_written() -> None:
 
     assert len(Starter.borrowed()) == len(Half.borrowed()) + 1
     assert set(Starter.borrowed()) - set(Half.borrowed()) == {"add"}
-    assert {"add", "conv", "scatter", "cholesky"} <= set(Starter.borrowed())
+    assert {"add", "conv", "scatter"} <= set(Starter.borrowed())
     x = ft.asarray([1.0, 2.0], backend=Half())
     assert (x + x).tolist() == [0.0, 0.0]
     assert ft.asarray([1.0, 2.0], backend=Half()).backend.devices() == [ft.CPU]
+
+
+def test_what_is_not_declared_is_not_borrowed() -> None:
+    class Declares(Starter):
+        CONTRACT = (1, 0)
+        capabilities = frozenset({"linalg", "memory"})
+
+        def solve(self, x: Any, y: Any) -> Any:
+            return super().solve(x, y)
+
+    more = set(Declares.borrowed()) - set(Starter.borrowed())
+    assert more == {op.name for op in contract.OPTIONAL if op.capability == "linalg"} - {"solve"}
+    eye = [[1.0, 0.0], [0.0, 1.0]]
+    x = ft.asarray(eye, backend=Declares())
+    assert ft.linalg.solve(x, x).tolist() == eye
+    x = ft.asarray(eye, backend=Starter())
+    for call in (
+        lambda: ft.linalg.solve(x, x),
+        lambda: ft.linalg.inv(x),
+        lambda: ft.linalg.det(x),
+        lambda: ft.linalg.eig(x),
+        lambda: ft.linalg.svd(x),
+        lambda: ft.fft.fft(x),
+        lambda: ft.fft.rfft(x),
+        lambda: ft.fft.irfft(x),
+        lambda: ft.fft.rfftn(x),
+    ):
+        with pytest.raises(ft.CapabilityError, match="'starter' does not offer the capability"):
+            call()
+
+
+@pytest.mark.parametrize("name", ["rfft", "ihfft", "rfftn", "fft"])
+def test_transforms_need_complex_numbers(name: str) -> None:
+    class Transforms(Starter):
+        CONTRACT = (1, 0)
+        capabilities = frozenset({"fft"})
+
+    x = ft.asarray([1.0, 2.0], backend=Transforms())
+    with pytest.raises(ft.DTypeError, match=rf"\[{name}\] .* has no dtype complex64"):
+        getattr(ft.fft, name)(x)
+
+
+def test_a_backend_that_wrote_all_it_must_has_nothing_borrowed() -> None:
+    own = {op.name: getattr(NumpyBackend, op.name) for op in contract.PRIMITIVES}
+    assert type("Own", (Starter,), {"CONTRACT": (1, 0), **own}).borrowed() == []  # type: ignore[attr-defined]
+
+
+def test_bfloat16_that_the_lender_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Half(Starter):
+        CONTRACT = (1, 0)
+        dtypes = frozenset({*Starter.dtypes, ft.bfloat16})
+
+    monkeypatch.delitem(TO_NUMPY, ft.bfloat16, raising=False)
+    with ft.use(Half), pytest.raises(ft.DTypeError, match=r"bfloat16 here.*fl-tensor\[bfloat16\]"):
+        ft.zeros(2, "bfloat16")
 
 
 def test_another_backend_may_lend() -> None:

@@ -36,6 +36,14 @@ def test_count_by_name_and_in_total():
     assert counts.total == 3, "outside the block nothing is counted"
 
 
+def test_count_charges_a_number_with_its_own_bytes():
+    x = ft.ones(1000)
+    with ft.count() as counts:
+        x * 2.0
+    assert (counts["constant"] + counts["scalar"], counts["multiply"]) == (1, 1)
+    assert counts.bytes == 4 + (4000 + 4 + 4000)
+
+
 def test_count_of_compositions_is_apart():
     with ft.count() as counts:
         ft.softmax(ft.ones(3))
@@ -100,6 +108,51 @@ def test_check_names_the_operation_the_operands_and_the_line():
     assert "x float32(2,) on cpu: no NaN" in message
     assert "test_wrappers.py" in message
     assert "ft.log(x)  # the line of the user" in message
+
+
+OPERATORS = {
+    "x + y": "add",
+    "x - y": "subtract",
+    "x * y": "multiply",
+    "x / y": "divide",
+    "x // y": "floor_divide",
+    "x % y": "remainder",
+    "x ** y": "power",
+    "x & y": "bitwise_and",
+    "x | y": "bitwise_or",
+    "x ^ y": "bitwise_xor",
+    "x << y": "bitwise_left_shift",
+    "x >> y": "bitwise_right_shift",
+    "x == y": "equal",
+    "x != y": "not_equal",
+    "x < y": "less",
+    "x <= y": "less_equal",
+    "x > y": "greater",
+    "x >= y": "greater_equal",
+    "x @ y": "matmul",
+    "-x": "negative",
+    "abs(x)": "absolute",
+    "~x": "bitwise_invert",
+    "x + 1": "add",
+    "1 - x": "subtract",
+    "x[0]": "slice",
+}
+
+
+@pytest.mark.parametrize("text", OPERATORS)
+def test_check_names_the_users_line_of_every_operator(text, tmp_path):
+    class Lies(NumpyBackend):
+        CONTRACT = (1, 0)
+
+    op, path = OPERATORS[text], tmp_path / "theirs.py"
+    setattr(Lies, op, lambda self, *arguments: NumpyBackend().full((9,), 1, ft.bool, ft.CPU))
+    path.write_text(f"def run(x, y):\n    return {text}\n")
+    scope = {"__name__": "theirs"}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    x = ft.asarray([[3, 2], [1, 1]], backend=Lies())
+    with ft.check(), pytest.raises(ft.FlError, match="the rule says") as caught:
+        scope["run"](x, x)
+    assert str(caught.value).splitlines()[-1].strip() == f"at {path}:2: return {text}"
 
 
 def test_check_says_what_the_operands_had_already():

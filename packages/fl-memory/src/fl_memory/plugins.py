@@ -105,6 +105,10 @@ class Registry:
                 self._failures.pop(name, None)
             return found
 
+    def accept(self, provider: type) -> type[Any]:
+        """A class that is offered under no name, checked as ``load`` checks one. Raises as it."""
+        return self._accept(provider, f"{provider.__module__}:{provider.__qualname__}")
+
     def origin(self, name: str) -> str:
         """The distribution that offers ``name``, with its version; "" for what is built in or
         registered by hand. Imports no provider."""

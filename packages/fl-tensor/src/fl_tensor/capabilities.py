@@ -25,16 +25,21 @@ Several: TypeAlias = Any
 CAPABILITIES = ("complex", "linalg", "fft", "memory")
 
 
+def not_offered(op: str, backend: Any, capability: str) -> CapabilityError:
+    """The error of an operation whose capability the backend does not declare."""
+    return CapabilityError(
+        f"[{op}] backend {backend.name!r} does not offer the capability {capability!r}: move the "
+        f"tensor to one that does, x.to(ft.get_backend(...))"
+    )
+
+
 def _optional(
     capability: str, since: str = "1.0"
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def missing(self: Any, *arguments: Any, **options: Any) -> Any:
-            raise CapabilityError(
-                f"[{function.__name__}] backend {self.name!r} does not offer the capability "
-                f"{capability!r}: move the tensor to one that does, x.to(ft.get_backend(...))"
-            )
+            raise not_offered(function.__name__, self, capability)
 
         missing.capability = capability  # type: ignore[attr-defined]
         missing.since = since  # type: ignore[attr-defined]

@@ -212,8 +212,11 @@ def generated() -> dict[Path, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or compare the generated files; the exit status is 1 when one is out of date."""
+    """Write or compare the generated files; the exit status is 1 when one is out of date, 2 where
+    files may not be written."""
     given = sys.argv[1:] if arguments is None else arguments
+    if {"--write", "--freeze"} & set(given) and PINNED.refusal():
+        return PINNED.main(given)
     if "--write" in given:
         from fl_tensor import _codegen
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fl_memory.contract import Version
 from fl_memory.plugins import Registry
 from fl_tensor.device import Device
-from fl_tensor.errors import BackendError
+from fl_tensor.errors import ArgumentError, BackendError
 from fl_tensor.stack import _stack as _stack
 from fl_tensor.stack import ops_for as ops_for
 from fl_tensor.stack import override as override
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
+
+#: A name, a backend, or the class of one.
+BackendLike: TypeAlias = "str | TensorBackend | type[TensorBackend]"
 
 REGISTRY = Registry(
     group="fl.tensor.v1",
@@ -28,7 +31,7 @@ REGISTRY = Registry(
 REGISTRY.register("numpy", "fl_tensor.backends.numpy:NumpyBackend")
 REGISTRY.register("null", "fl_tensor.backends.null:NullBackend")
 
-_instances: dict[str, Any] = {}
+_instances: dict[str | type, Any] = {}
 _process_default: Any = None
 _context_default: ContextVar[Any] = ContextVar("fl_tensor_backend", default=None)
 
@@ -38,18 +41,31 @@ def available_backends() -> list[str]:
     return sorted(REGISTRY.names())
 
 
-def get_backend(backend: str | TensorBackend | None = None) -> TensorBackend:
-    """The backend of that name (one instance per process), the object itself, or the default.
+def get_backend(backend: BackendLike | None = None) -> TensorBackend:
+    """The backend of that name or class (one instance per process), the object itself, or the
+    default.
 
-    Raises PluginError for an unknown name, ContractError for an incompatible backend.
+    Raises PluginError for an unknown name, ContractError for an incompatible backend, ArgumentError
+    for what is no backend.
     """
     if backend is None:
         return current_backend()
-    if not isinstance(backend, str):
-        return backend
-    if backend not in _instances:
-        _instances[backend] = REGISTRY.load(backend)()
-    return _instances[backend]
+    if isinstance(backend, (str, type)):
+        if backend not in _instances:
+            _instances[backend] = _made(backend)
+        return _instances[backend]
+    if not hasattr(backend, "from_host"):
+        raise ArgumentError(
+            f"{backend!r} is no backend: expected a name, such as 'numpy', a TensorBackend or a "
+            f"class of one"
+        )
+    return backend
+
+
+def _made(backend: str | type) -> Any:
+    if isinstance(backend, str):
+        return get_backend(REGISTRY.load(backend))
+    return REGISTRY.accept(backend)()
 
 
 def current_backend() -> TensorBackend:
@@ -64,9 +80,7 @@ def null_backend() -> Any:
     return get_backend("null")
 
 
-def synchronize(
-    device: Device | str | None = None, backend: str | TensorBackend | None = None
-) -> None:
+def synchronize(device: Device | str | None = None, backend: BackendLike | None = None) -> None:
     """Return when the work that is queued has finished: on ``device``, or on all devices of the
     backend. Raises BackendError if it has no such device."""
     base = get_backend(backend)
@@ -85,7 +99,7 @@ class use:
     """``ft.use("name")`` makes a backend the default of the process; ``with ft.use("name"):`` only
     in this context, until the block ends."""
 
-    def __init__(self, backend: str | TensorBackend) -> None:
+    def __init__(self, backend: BackendLike) -> None:
         global _process_default
         self.backend = get_backend(backend)
         self._before = _process_default

@@ -53,7 +53,7 @@ def ifft(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str = "backwa
 def rfft(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     """The first ``n // 2 + 1`` elements of ``fft`` of a real ``x``; the others are their
     conjugates."""
-    return _along("rfft", _as_float("rfft", x), n, axis, norm)
+    return _along("rfft", _as_real("rfft", x), n, axis, norm)
 
 
 def irfft(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
@@ -69,7 +69,7 @@ def hfft(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str = "backwa
 
 def ihfft(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     """Inverse of ``hfft``: the first ``n // 2 + 1`` elements of ``ifft`` of a real ``x``."""
-    return _along("ihfft", _as_float("ihfft", x), n, axis, norm)
+    return _along("ihfft", _as_real("ihfft", x), n, axis, norm)
 
 
 # ---- several axes --------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def ifftn(x: ArrayLike, s: Sizes = None, axes: Sizes = None, norm: str = "backwa
 def rfftn(x: ArrayLike, s: Sizes = None, axes: Sizes = None, norm: str = "backward") -> Any:
     """``rfft`` of a real ``x`` along the last of ``axes`` (by default all), ``fft`` along the
     others."""
-    return _along_several("rfftn", _as_float("rfftn", x), s, axes, norm)
+    return _along_several("rfftn", _as_real("rfftn", x), s, axes, norm)
 
 
 def irfftn(x: ArrayLike, s: Sizes = None, axes: Sizes = None, norm: str = "backward") -> Any:
@@ -139,14 +139,16 @@ _NORMS = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}
 _INVERSE = frozenset({"ifft", "irfft", "ihfft", "ifftn", "irfftn"})
 
 
-def _as_float(op: str, x: ArrayLike) -> Any:
+def _as_real(op: str, x: ArrayLike) -> Any:
+    # Floating, on a backend that has the complex numbers of the result.
     (x,) = operands_of(op, "F", x)
+    frontend.complex_for(op, x, "fft")
     return x
 
 
 def _as_complex(op: str, x: ArrayLike) -> Any:
-    x = _as_float(op, x)
-    return frontend.cast(x, dtypes.complex_of(x.dtype))
+    (x,) = operands_of(op, "F", x)
+    return frontend.cast(x, frontend.complex_for(op, x, "fft"))
 
 
 def _along(op: str, x: Any, n: int | None, axis: int, norm: str) -> Any:

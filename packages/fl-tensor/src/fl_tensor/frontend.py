@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import fl_tensor.array as array
 from fl_tensor import dispatch, dtypes
 from fl_tensor.arguments import SCALARS, scalar
+from fl_tensor.capabilities import not_offered
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import (
     ArgumentError,
@@ -43,10 +44,30 @@ def run(op: str, lead: array.Array, *arguments: Any) -> Any:
     except Exception as error:
         raise explain(op, backend, arguments, error) from error
     if isinstance(result, (tuple, list)):
-        wrapped = [lead._wrap(r) for r in result]
+        wrapped = [lead._wrap(answer(op, backend, r)) for r in result]
         return wrapped if isinstance(result, list) else tuple(wrapped)
-    made = lead._wrap(result)
+    made = lead._wrap(result if type(result) in _values else answer(op, backend, result))
     return same_value(made) if made is lead else made
+
+
+#: The classes of results seen so far that are values of a backend or of a tape.
+_values: set[type] = set()
+
+
+def answer(op: str, backend: Any, result: Any) -> Any:
+    """What a backend gave for an operation. Raises BackendError if it is no TensorAdapter."""
+    kind = type(result)
+    if kind not in _values:
+        from fl_tensor.backend import TensorAdapter
+
+        if not issubclass(kind, (TensorAdapter, array.Array)):
+            lost = ": is a return missing?" if result is None else ""
+            raise BackendError(
+                f"[{op}] backend {backend.name!r} gave a {kind.__name__}, expected a "
+                f"TensorAdapter{lost}"
+            )
+        _values.add(kind)
+    return result
 
 
 def check(op: str, backend: Any, arguments: tuple[Any, ...]) -> None:
@@ -151,7 +172,7 @@ def cast(x: array.Array, dtype: DType) -> Any:
             f"absolute(x)"
         )
     supported("cast", dtype, x._backend)
-    return x._wrap(x._ops().cast(x._raw, dtype))
+    return x._wrap(answer("cast", x._backend, x._ops().cast(x._raw, dtype)))
 
 
 def same_value(x: Any) -> Any:
@@ -171,6 +192,15 @@ def supported(op: str, dtype: DType, backend: Any) -> DType:
             + (f" ({dtype}: {hint})" if hint else "")
         )
     return dtype
+
+
+def complex_for(op: str, x: array.Array, capability: str) -> DType:
+    """The complex dtype beside that of ``x``, for an operation of ``capability`` that gives it;
+    CapabilityError or DTypeError where the backend lacks the one or the other."""
+    backend, dtype = x._backend, dtypes.complex_of(x.dtype)
+    if dtype not in backend.dtypes and capability not in backend.capabilities:
+        raise not_offered(op, backend, capability)
+    return supported(op, dtype, backend)
 
 
 def _alike(roles: str, operands: Sequence[Any]) -> bool:

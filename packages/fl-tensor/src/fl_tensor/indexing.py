@@ -44,7 +44,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         value = _operand(x, value)
         if value.size == 1:
             one = value._raw if not value.shape else special.reshape(value, ())._raw
-            x._adapter = x._ops().where(mask._raw, one, x._raw)
+            made = x._ops().where(mask._raw, one, x._raw)
+            x._adapter = frontend.answer("where", x._backend, made)
         else:
             _write_rows(x, (x.size,), 0, _true_places(mask), value)
         return
@@ -107,7 +108,8 @@ def _write_box(x: Tensor, place: Place, value: Tensor) -> None:
         updates = ops.reshape(updates, sizes)
     adapter, x._adapter = x._raw, None  # type: ignore[assignment]
     try:
-        adapter = ops.slice_update(adapter, place.starts, place.steps, updates, donate=True)
+        made = ops.slice_update(adapter, place.starts, place.steps, updates, donate=True)
+        adapter = frontend.answer("slice_update", x._backend, made)
     finally:
         x._adapter = adapter
 
@@ -124,7 +126,8 @@ def _write_rows(
     try:
         if rows != shape:
             adapter = ops.reshape(adapter, rows)
-        adapter = ops.scatter(adapter, indices._raw, updates, axis, "set", donate=True)
+        made = ops.scatter(adapter, indices._raw, updates, axis, "set", donate=True)
+        adapter = frontend.answer("scatter", x._backend, made)
     finally:
         x._adapter = adapter if rows == shape else ops.reshape(adapter, shape)
 

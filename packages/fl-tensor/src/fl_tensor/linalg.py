@@ -242,7 +242,7 @@ def _run(op: str, x: ArrayLike, *arguments: Any) -> Any:
 
 def _run_to_complex(op: str, x: ArrayLike) -> Any:
     (x,) = operands_of(op, "F", x)
-    frontend.supported(op, dtypes.complex_of(x.dtype), x._backend)
+    frontend.complex_for(op, x, "linalg")
     return run(op, x, x._raw)
 
 

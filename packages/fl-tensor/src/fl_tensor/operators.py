@@ -2,8 +2,8 @@
 
 ``x + y`` on a few elements costs as much as the Python around it. So the usual case - two tensors
 of one class, dtype and backend, or a floating tensor and a float, with no override active - goes
-from the operator straight to the backend. Everything else, and whatever raises, takes the general
-way of ``Array``, which promotes, lifts, and words the error.
+from the operator straight to the backend. Everything else, and whatever raises or gives no value,
+takes the general way of ``Array``, which promotes, lifts, and words the error.
 
 The methods are made from one template: attribute access by a constant name is what the interpreter
 does fastest.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fl_tensor import stack
+from fl_tensor import frontend, stack
 from fl_tensor.array import Array
 from fl_tensor.frontend import KINDS
 
@@ -56,15 +56,19 @@ def {method}(self, other):
             if type(other) is cls:
                 y = other._adapter
                 if y.dtype is dtype and other._backend is backend:
+                    y = backend.{operation}(x, y)
+                    if y is not None:
+                        made = new(cls)
+                        made._adapter = y
+                        made._backend = backend
+                        return made
+            elif type(other) is float and dtype.is_floating:
+                y = backend.{operation}(x, backend.scalar(other, dtype, x.device))
+                if y is not None:
                     made = new(cls)
-                    made._adapter = backend.{operation}(x, y)
+                    made._adapter = y
                     made._backend = backend
                     return made
-            elif type(other) is float and dtype.is_floating:
-                made = new(cls)
-                made._adapter = backend.{operation}(x, backend.scalar(other, dtype, x.device))
-                made._backend = backend
-                return made
     except Exception:
         return general(self, other)
     return general(self, other)
@@ -75,10 +79,12 @@ def {method}(self):
         x = self._adapter
         backend = self._backend
         if x.dtype.kind in {kinds!r} and overrides() is None:
-            made = new(type(self))
-            made._adapter = backend.{operation}(x)
-            made._backend = backend
-            return made
+            x = backend.{operation}(x)
+            if type(x) in values:
+                made = new(type(self))
+                made._adapter = x
+                made._backend = backend
+                return made
     except Exception:
         return general(self)
     return general(self)
@@ -89,6 +95,9 @@ def _make(template: str, method: str, operation: str, role: str) -> Callable[...
     source = template.format(method=method, operation=operation, kinds=KINDS[role])
     general = getattr(Array, method)
     scope = {"general": general, "new": object.__new__, "overrides": stack.current}
+    scope["values"] = frontend._values
+    # Frames of it are ours to whoever looks for the user's line (``wrappers.caller``).
+    scope["__name__"] = __name__
     exec(compile(source, f"<Tensor.{method}>", "exec"), scope)
     function: Any = scope[method]
     function.__qualname__, function.__doc__ = f"Tensor.{method}", general.__doc__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import dispatch, dtypes, elements, indexing, stack
+from fl_tensor import dispatch, dtypes, elements, frontend, indexing, stack
 from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
@@ -61,7 +61,8 @@ class Tensor(Operators, Array):
         return self
 
     def _constant(self, value: Any, dtype: DType) -> Tensor:
-        return Tensor(self._ops().scalar(value, dtype, self._raw.device), self._backend)
+        made = self._ops().scalar(value, dtype, self._raw.device)
+        return Tensor(frontend.answer("scalar", self._backend, made), self._backend)
 
     @property
     def adapter(self) -> TensorAdapter:
@@ -71,11 +72,12 @@ class Tensor(Operators, Array):
     def __setitem__(self, index: Any, value: Any) -> None:
         indexing.setitem(self, index, value)
 
-    def to(self, target: DType | Device | str | TensorBackend) -> Tensor:
+    def to(self, target: DType | Device | str | TensorBackend | type[TensorBackend]) -> Tensor:
         """The same values in another dtype, on another device, or on another backend.
 
         ``target`` is a DType or its name, a Device or its name, or a backend object
-        (``ft.get_backend("name")``). Raises BackendError if the backend has no such device.
+        (``ft.get_backend("name")``) or its class. Raises BackendError if the backend has no such
+        device.
         """
         from fl_tensor.functions.creation import frombytes
 
@@ -91,6 +93,7 @@ class Tensor(Operators, Array):
             return frombytes(self.tobytes(), self.shape, self.dtype, device, self._backend)
         if not hasattr(target, "from_host"):
             return self.astype(dtypes.dtype(target))
+        target = dispatch.get_backend(target)
         if target is self._backend:
             return self.copy()
         return frombytes(self.tobytes(), self.shape, self.dtype, None, target)
@@ -123,11 +126,11 @@ class Tensor(Operators, Array):
         return self._backend.dlpack_device(self._raw)
 
     def __copy__(self) -> Tensor:
-        return Tensor(self._adapter, self._backend)
+        return Tensor(self._raw, self._backend)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         # Values are immutable: another handle is as good as another copy.
-        return Tensor(self._adapter, self._backend)
+        return Tensor(self._raw, self._backend)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (bytes(self.tobytes()), self.shape, self.dtype.name, self._backend.name)

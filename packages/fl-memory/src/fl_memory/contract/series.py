@@ -2,6 +2,7 @@
 
     python -m fl_tensor.contract [--check | --write | --freeze | --card]
 
+Files are written and frozen where the package is developed, never in an installed one.
 A version is a *draft* while it is worked on, and its file follows the code. ``--freeze`` ends that:
 a frozen file never changes. What is added later belongs to the next minor version, which gets a
 file of its own and is compared with its predecessor: it may add what nobody has to write.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -88,6 +90,20 @@ class Contract:
         pinning.write(path, body)
         return str(body["digest"])
 
+    def refusal(self) -> str:
+        """Why the files may not be written here, or "": they belong to the source tree of their
+        package, ``PROJECT/src/PACKAGE/contracts`` beside the project's ``pyproject.toml``."""
+        package = self.module.partition(".")[0]
+        project = self.folder.parents[2] / "pyproject.toml"
+        if self.folder.parents[1].name == "src" and project.is_file():
+            name = re.escape(package.replace("_", "-"))
+            if re.search(rf'^name = "{name}"$', project.read_text(encoding="utf-8"), re.MULTILINE):
+                return ""
+        return (
+            f"{self.folder.parent} is an installed package, whose contract is what it is: --write "
+            f"and --freeze are for its source tree, src/{package} beside its pyproject.toml"
+        )
+
     def card(self, version: str | None = None) -> str:
         """The Markdown card of a pinned version, given as a number or as the path of a file."""
         return card(self._read(version or str(self.path())), self.says())
@@ -101,7 +117,8 @@ class Contract:
         return changes(self.versions()[-1] if old is None else self._read(old), latest)
 
     def main(self, argv: list[str] | None = None) -> int:
-        """The command of the contract; the exit status is 1 where something does not fit."""
+        """The command of the contract; the exit status is 1 where something does not fit, 2 where
+        files may not be written."""
         parser = argparse.ArgumentParser(
             prog=f"python -m {self.module}", description=f"The pinned contract {self.name}."
         )
@@ -111,6 +128,9 @@ class Contract:
         choice.add_argument("--freeze", action="store_true", help="make this version final")
         choice.add_argument("--card", action="store_true", help="print it as Markdown")
         given = parser.parse_args(argv)
+        if (given.write or given.freeze) and (why := self.refusal()):
+            print(why, file=sys.stderr)
+            return 2
         try:
             if given.card:
                 print(self.card(), end="")
@@ -131,7 +151,12 @@ class Contract:
 
     def _read(self, given: str) -> dict[str, Any]:
         path = Path(given)
-        return pinning.read(path if path.suffix == ".json" else self.path(given))
+        if path.suffix == ".json":
+            return pinning.read(path)
+        if not self.path(given).exists():
+            have = ", ".join(body["version"] for body in self.versions())
+            raise ContractError(f"there is no version {given} of contract {self.name}: {have}")
+        return pinning.read(self.path(given))
 
     def _check_history(self) -> None:
         now = self.build()

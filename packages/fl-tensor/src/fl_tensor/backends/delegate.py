@@ -48,9 +48,12 @@ class DelegatingAdapter(TensorAdapter):
 
 def _borrowed(name: str) -> Callable[..., Any]:
     original = getattr(TensorBackend, name)
+    capability = getattr(original, "capability", None)
 
     @functools.wraps(original)
     def operation(self: DelegatingBackend, *arguments: Any, **options: Any) -> Any:
+        if capability is not None and capability not in self.capabilities:
+            return original(self, *arguments, **options)  # which says what is missing
         device = _device((*arguments, *options.values())) or self.devices()[0]
         operands = [self._outward(a) for a in arguments]
         named = {key: self._outward(value) for key, value in options.items()}
@@ -91,8 +94,8 @@ class DelegatingBackend(_Borrowed, TensorBackend):
     """Derive from it, state ``CONTRACT`` and ``name``, override what you do better.
 
     The shapes that methods get fit (``checks_shapes`` is False). Derived operations are not
-    borrowed: they are compositions of your primitives. Optional ones are: declare their capability
-    to offer them.
+    borrowed: they are compositions of your primitives. Optional ones are if you declare their
+    capability, and missing if not.
     """
 
     #: Who computes what is not overridden: the name of a backend, or a backend.
@@ -105,8 +108,15 @@ class DelegatingBackend(_Borrowed, TensorBackend):
 
     @classmethod
     def borrowed(cls) -> list[str]:
-        """The names of the operations that the inner backend still does."""
-        return sorted(n for n in vars(_Borrowed) if getattr(getattr(cls, n), "borrowed", False))
+        """The names of the operations that the inner backend still does: required ones, and those
+        of declared capabilities."""
+        offered = {None, *cls.capabilities}
+        methods = {name: getattr(cls, name) for name in vars(_Borrowed)}
+        return sorted(
+            name
+            for name, method in methods.items()
+            if hasattr(method, "borrowed") and getattr(method, "capability", None) in offered
+        )
 
     def adopt(self, value: TensorAdapter, device: Device) -> TensorAdapter:
         """A value of the inner backend as one of this backend, on ``device``."""

@@ -70,7 +70,7 @@ def _page(figures: dict[str, Any]) -> list[str]:
     ]
     for name, found in figures["implementations"].items():
         counted = ", ".join(f"{op} {len(found[op])}" for op in COUNTED)
-        page.append(f"  {name:<14} {counted}   ({found['add'][0]})")
+        page.append(f"  {name:<14} {counted}   (add: {(found['add'] or ['borrowed'])[0]})")
     page += ["", "Lines of code, without blank lines, comments and docstrings"]
     for name, number in figures["lines"].items():
         page.append(f"  {number:>6,}  {name}")

@@ -48,8 +48,15 @@ def own_derived(cls: type) -> list[str]:
 
 
 def implementations(cls: type, operation: str) -> list[str]:
-    """Every class that implements ``operation`` for ``cls``, the one that is used first."""
-    found = [base for base in cls.__mro__ if operation in vars(base) and base is not TensorBackend]
+    """Every class that implements ``operation`` for ``cls``, the one that is used first; what is
+    borrowed is implemented elsewhere."""
+    found = [
+        base
+        for base in cls.__mro__
+        if operation in vars(base)
+        and base is not TensorBackend
+        and not hasattr(vars(base)[operation], "borrowed")
+    ]
     return [f"{base.__module__}:{base.__qualname__}" for base in found]
 
 

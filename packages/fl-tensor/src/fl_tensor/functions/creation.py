@@ -83,8 +83,10 @@ def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
     return Tensor(interop.from_buffer(view), host)
 
 
-def _place(device: DeviceLike, backend: TensorBackend | None) -> tuple[TensorBackend, Device]:
-    backend = dispatch.current_backend() if backend is None else backend
+def _place(
+    device: DeviceLike, backend: dispatch.BackendLike | None
+) -> tuple[TensorBackend, Device]:
+    backend = dispatch.get_backend(backend)
     if device is None:
         return backend, backend.devices()[0]
     place = Device.parse(device)
@@ -241,7 +243,8 @@ def frombytes(
             f"[frombytes] {view.nbytes} bytes for {size} of {kind}, which takes "
             f"{math.prod(size) * kind.itemsize}"
         )
-    return Tensor(dispatch.ops_for(backend).from_host(view, size, kind, place), backend)
+    made = dispatch.ops_for(backend).from_host(view, size, kind, place)
+    return Tensor(frontend.answer("from_host", backend, made), backend)
 
 
 def from_dlpack(
@@ -280,10 +283,8 @@ def full(
     backend, place = _place(device, backend)
     kind = dtypes.dtype(type(value) if dtype is None else dtype)
     shape, value = shape_of("full", shape), arguments.scalar("full", value, kind)
-    made = dispatch.ops_for(backend).full(
-        shape, value, supported("full", kind, backend), place
-    )
-    return Tensor(made, backend)
+    made = dispatch.ops_for(backend).full(shape, value, supported("full", kind, backend), place)
+    return Tensor(frontend.answer("full", backend, made), backend)
 
 
 def zeros(shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
@@ -343,7 +344,8 @@ def arange(
         for end in (start, start + (count - 1) * step):
             arguments.scalar("arange", end, kind)
     ops = dispatch.ops_for(backend)
-    return Tensor(ops.arange(start, stop, step, supported("arange", kind, backend), place), backend)
+    made = ops.arange(start, stop, step, supported("arange", kind, backend), place)
+    return Tensor(frontend.answer("arange", backend, made), backend)
 
 
 def _bound(value: Any) -> int | float:

@@ -59,7 +59,8 @@ class count(Wrapper):
                 elements += size
                 nbytes += size * x.dtype.itemsize
             given = calls.adapters((*arguments, *options.values()) if options else arguments)
-            for x in given:
+            # The array beside a number says only of which dtype and where the number is to be.
+            for x in given if operation.name != "constant" else ():
                 nbytes += math.prod(x.shape) * x.dtype.itemsize
             if operation.name in _FLOPS:
                 flops = _FLOPS[operation.name](given[0], given[1], elements)

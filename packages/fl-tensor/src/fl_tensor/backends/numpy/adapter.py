@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -11,17 +11,31 @@ from fl_tensor import dtypes
 from fl_tensor.backend import TensorAdapter
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
+from fl_tensor.errors import DTypeError
 
 try:  # NumPy has no bfloat16; ml_dtypes adds it
     from ml_dtypes import bfloat16
 except ImportError:
     bfloat16 = None
 
-TO_NUMPY: dict[DType, np.dtype[Any]] = {
-    d: np.dtype(bfloat16 if d is dtypes.bfloat16 else d.name)
+
+class _ToNumpy(dict[DType, "np.dtype[Any]"]):
+    """NumPy's dtype for each of ours."""
+
+    def __missing__(self, dtype: DType) -> NoReturn:
+        # The front end asks for what a backend lists: one that borrows from this one may list more.
+        raise DTypeError(
+            f"backend 'numpy' has no dtype {dtype} here: it takes ml_dtypes, "
+            f"pip install 'fl-tensor[bfloat16]'; a backend that borrows from it lists {dtype} "
+            f"without"
+        )
+
+
+TO_NUMPY = _ToNumpy(
+    (d, np.dtype(bfloat16 if d is dtypes.bfloat16 else d.name))
     for d in dtypes.ALL.values()
     if d is not dtypes.bfloat16 or bfloat16 is not None
-}
+)
 SUPPORTED = frozenset(TO_NUMPY)
 FROM_NUMPY: dict[Any, DType] = {n: d for d, n in TO_NUMPY.items()}
 

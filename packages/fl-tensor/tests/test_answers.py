@@ -1,0 +1,83 @@
+"""A backend that answers with something else than a value is told so, by name and operation."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+
+import fl_tensor as ft
+from fl_tensor.backends.delegate import DelegatingBackend
+from fl_tensor.errors import BackendError
+
+
+class Kelp(DelegatingBackend):
+    CONTRACT = (1, 0)
+    name = "kelp"
+
+
+COMPUTING = "exp negative add multiply where slice_update scatter cast split"
+CREATING = "full arange from_host"
+
+
+def kelp(answer, wrongly=COMPUTING, *, checks_shapes=False, **fine):
+    """A backend whose operations ``wrongly`` all give ``answer``, and values made before."""
+
+    def wrong(self, *arguments, **options):
+        return answer
+
+    backend = Kelp()
+    given = {name: ft.asarray(x, backend=backend) for name, x in fine.items()}
+    methods = {"checks_shapes": checks_shapes, **dict.fromkeys(wrongly.split(), wrong)}
+    backend.__class__ = type("Wrong", (Kelp,), {"CONTRACT": (1, 0), **methods})
+    return backend, *given.values()
+
+
+CALLS = {
+    "exp": ft.exp,
+    "negative": operator.neg,
+    "add": lambda x: x + x,
+    "multiply": lambda x: x * 2.0,
+    "where": lambda x: ft.where(x > 0, x, x),
+    "cast": lambda x: x.astype("int64"),
+    "split": lambda x: ft.split(x, 2),
+}
+
+
+@pytest.mark.parametrize("checks_shapes", [False, True])
+@pytest.mark.parametrize("op", CALLS)
+def test_a_forgotten_return(op, checks_shapes):
+    _, x = kelp(None, checks_shapes=checks_shapes, x=[1.0, 2.0])
+    with pytest.raises(BackendError) as caught:
+        CALLS[op](x)
+    assert str(caught.value) == (
+        f"[{op}] backend 'kelp' gave a NoneType, expected a TensorAdapter: is a return missing?"
+    )
+
+
+@pytest.mark.parametrize("op", CALLS)
+def test_an_array_of_the_library_below(op):
+    _, x = kelp(np.ones(2, np.float32), x=[1.0, 2.0])
+    words = rf"\[{op}\] backend 'kelp' gave a (ndarray|float32), expected a TensorAdapter$"
+    with pytest.raises(BackendError, match=words):
+        CALLS[op](x)
+
+
+def test_creation_without_a_value():
+    backend, _ = kelp(None, CREATING, x=[1.0])
+    for op, call in {
+        "full": lambda: ft.zeros(3),
+        "arange": lambda: ft.arange(3),
+        "from_host": lambda: ft.asarray([1.0, 2.0]),
+    }.items():
+        with ft.use(backend), pytest.raises(BackendError, match=rf"\[{op}\] .*return missing"):
+            call()
+
+
+def test_an_assignment_that_fails_so_leaves_the_tensor_as_it_was():
+    _, x, i, mask = kelp(None, x=[1.0, 2.0, 3.0], i=[0, 2], mask=[True, False, True])
+    for op, index in {"slice_update": 1, "scatter": i, "where": mask}.items():
+        with pytest.raises(BackendError, match=rf"\[{op}\] .*return missing"):
+            x[index] = x[0]
+        assert x.tolist() == [1.0, 2.0, 3.0]
