@@ -43,10 +43,12 @@ def run(op: str, lead: array.Array, *arguments: Any) -> Any:
         raise
     except Exception as error:
         raise explain(op, backend, arguments, error) from error
-    if isinstance(result, (tuple, list)):
-        wrapped = [lead._wrap(answer(op, backend, r)) for r in result]
-        return wrapped if isinstance(result, list) else tuple(wrapped)
-    made = lead._wrap(result if type(result) in _values else answer(op, backend, result))
+    if type(result) not in _values:
+        if isinstance(result, (tuple, list)):
+            wrapped = [lead._wrap(answer(op, backend, r)) for r in result]
+            return wrapped if isinstance(result, list) else tuple(wrapped)
+        answer(op, backend, result)
+    made = lead._wrap(result)
     return same_value(made) if made is lead else made
 
 
