@@ -61,3 +61,26 @@ def test_the_same_generator_state_gives_the_same_values():
 def test_a_vector_has_no_fans():
     with pytest.raises(ModuleError, match="pass fan_in"):
         init.kaiming_uniform((3,))
+
+
+def test_truncated_normals_stay_within_values_not_deviations():
+    x = init.truncated_normal((1000,), std=5.0, generator=ft.Generator(0))
+    assert -2.0 <= ft.min(x).item() < -1.5 and 1.5 < ft.max(x).item() <= 2.0
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 2, 2)])
+def test_orthogonal_rows_or_columns_have_length_gain_and_right_angles(shape):
+    x = init.orthogonal(shape, 2.0, generator=ft.Generator(0)).reshape(shape[0], -1)
+    x = x if x.shape[0] <= x.shape[1] else ft.swapaxes(x, 0, 1)
+    product = ft.matmul(x, ft.swapaxes(x, 0, 1))
+    assert ft.allclose(product, ft.eye(x.shape[0]) * 4.0, atol=1e-5).item()
+
+
+def test_identity_has_ones_on_the_diagonal():
+    assert init.identity(2).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert init.identity(1, 2).tolist() == [[1.0, 0.0]]
+
+
+def test_a_vector_is_not_orthogonal():
+    with pytest.raises(ModuleError, match="two axes"):
+        init.orthogonal((3,))

@@ -90,3 +90,75 @@ def test_unknown_reductions_are_refused():
     ):
         with pytest.raises(ModuleError, match="mean, sum, none"):
             make()
+
+
+def test_classes_are_weighed_in_the_mean():
+    log_probs = ft.log(ft.asarray([[0.5, 0.5], [0.25, 0.75]]))
+    weight = ft.asarray([3.0, 1.0])
+    loss = nn.cross_entropy(log_probs, ft.asarray([0, 1]), weight=weight)
+    expected = (3.0 * math.log(2.0) - math.log(0.75)) / 4.0
+    assert loss.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_label_smoothing_prices_certainty():
+    sure = ft.log_softmax(ft.asarray([[20.0, 0.0, 0.0]]))
+    plain = nn.cross_entropy(sure, ft.asarray([0])).item()
+    smooth = nn.cross_entropy(sure, ft.asarray([0]), label_smoothing=0.3).item()
+    assert plain == pytest.approx(0.0, abs=1e-6) and smooth == pytest.approx(4.0, rel=1e-5)
+
+
+def test_sure_mistakes_have_a_finite_price_and_gradient():
+    p = nn.Parameter(ft.asarray([0.0, 1.0, 1.0]))
+    losses = nn.binary_cross_entropy(p, ft.asarray([1.0, 0.0, 1.0]), "none")
+    assert losses.tolist() == [100.0, 100.0, 0.0]
+    ft.sum(losses).backward()
+    assert ft.all(ft.isfinite(p.grad)).item()
+    logits = ft.asarray([-1e4, 1e4])
+    losses = nn.binary_cross_entropy_with_logits(logits, ft.asarray([1.0, 0.0]), "none")
+    assert losses.tolist() == [1e4, 1e4]
+
+
+def test_focal_without_focus_is_binary_cross_entropy():
+    x, t = ft.randn(8), ft.asarray([1.0, 0.0] * 4)
+    plain = nn.binary_cross_entropy_with_logits(x, t).item()
+    assert nn.focal(x, t, alpha=None, gamma=0.0).item() == pytest.approx(plain)
+    assert nn.focal(x, t).item() < plain
+
+
+def test_huber_is_square_near_and_straight_far():
+    d = ft.asarray([0.0, 1.0, 2.0, -5.0])
+    assert nn.huber(d, ft.zeros(4), "none", 2.0).tolist() == [0.0, 0.5, 2.0, 8.0]
+
+
+def test_divergence_from_itself_is_zero_where_a_class_is_impossible():
+    p = ft.asarray([[0.0, 1.0]])
+    log_p = ft.asarray([[-50.0, 0.0]])
+    assert nn.kl_div(log_p, p, "batchmean").item() == 0.0
+
+
+def test_cosine_loss_asks_for_direction_alone():
+    x = ft.asarray([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    y = ft.asarray([[5.0, 0.0], [0.0, 2.0], [3.0, 0.0]])
+    losses = nn.cosine_embedding(x, y, ft.asarray([1, -1, -1]), "none", 0.25)
+    assert losses.tolist() == pytest.approx([0.0, 0.0, 0.75])
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: nn.HuberLoss(delta=0.0), "positive"),
+        (lambda: nn.FocalLoss("batchmean"), "mean, sum, none"),
+        (lambda: nn.KLDivergence("average"), "batchmean"),
+        (lambda: nn.CategoricalCrossEntropy(label_smoothing=1.5), "share"),
+        (lambda: nn.mae(ft.ones(3), ft.ones((3, 1))), r"\(3,\) and targets \(3, 1\)"),
+        (lambda: nn.binary_cross_entropy(ft.ones(3), ft.ones(2)), "probs"),
+        (lambda: nn.cosine_embedding(ft.ones((2, 3)), ft.ones((2, 3)), ft.ones(3)), "one target"),
+        (
+            lambda: nn.cross_entropy(ft.ones((1, 3)), ft.asarray([0]), weight=ft.ones(2)),
+            r"expected \(3,\)",
+        ),
+    ],
+)
+def test_losses_that_make_no_sense_are_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

@@ -119,6 +119,55 @@ def glorot_normal(
     return normal(shape, 0.0, std, generator=generator, dtype=dtype, device=device)
 
 
+def truncated_normal(
+    shape: Shape,
+    mean: float = 0.0,
+    std: float = 1.0,
+    low: float = -2.0,
+    high: float = 2.0,
+    *,
+    generator: ft.Generator | None = None,
+    dtype: ft.DType | None = None,
+    device: ft.Device | None = None,
+) -> ft.Tensor:
+    """Normal with the given mean and standard deviation, without what lies outside [low, high]:
+    bounds are values, as in PyTorch, not multiples of `std`."""
+    source = generator or ft.default_generator()
+    return source.truncated_normal(tuple(shape), mean, std, low, high, dtype=dtype, device=device)
+
+
+def orthogonal(
+    shape: Shape,
+    gain: float = 1.0,
+    *,
+    generator: ft.Generator | None = None,
+    dtype: ft.DType | None = None,
+    device: ft.Device | None = None,
+) -> ft.Tensor:
+    """`gain` times a random orthogonal matrix of (shape[0], the rest): its rows are orthonormal, or
+    its columns where there are more rows. Saxe et al., 2014; uniform over all of them, since R of
+    the QR decomposition is given a positive diagonal (Mezzadri, 2007). CapabilityError on a backend
+    without "linalg"."""
+    if len(shape) < 2:
+        raise ModuleError(f"[orthogonal] shape {tuple(shape)}: a matrix has two axes, or more")
+    rows, columns = shape[0], math.prod(shape[1:])
+    tall = (max(rows, columns), min(rows, columns))
+    q, r = ft.linalg.qr(normal(tall, generator=generator, dtype=dtype, device=device))
+    q = q * ft.sign(ft.diagonal(r))
+    return ft.reshape(q if rows >= columns else ft.swapaxes(q, 0, 1), tuple(shape)) * gain
+
+
+def identity(
+    rows: int,
+    columns: int | None = None,
+    *,
+    dtype: ft.DType | None = None,
+    device: ft.Device | None = None,
+) -> ft.Tensor:
+    """Ones on the diagonal, zeros elsewhere: (rows, columns), square unless columns are given."""
+    return ft.eye(rows, columns, dtype=dtype or ft.float32, device=device)
+
+
 def _kaiming_std(shape: Shape, fan_in: int | None, a: float) -> float:
     fan = fans(shape)[0] if fan_in is None else fan_in
     return math.sqrt(2.0 / ((1.0 + a * a) * max(fan, 1)))

@@ -1,0 +1,21 @@
+"""Losses, as functions and as modules."""
+
+from fl_nn.losses.binary import BinaryCrossEntropy as BinaryCrossEntropy
+from fl_nn.losses.binary import BinaryCrossEntropyWithLogits as BinaryCrossEntropyWithLogits
+from fl_nn.losses.binary import FocalLoss as FocalLoss
+from fl_nn.losses.binary import KLDivergence as KLDivergence
+from fl_nn.losses.binary import binary_cross_entropy as binary_cross_entropy
+from fl_nn.losses.binary import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from fl_nn.losses.binary import focal as focal
+from fl_nn.losses.binary import kl_div as kl_div
+from fl_nn.losses.classes import CategoricalCrossEntropy as CategoricalCrossEntropy
+from fl_nn.losses.classes import cross_entropy as cross_entropy
+from fl_nn.losses.distances import CosineEmbeddingLoss as CosineEmbeddingLoss
+from fl_nn.losses.distances import HuberLoss as HuberLoss
+from fl_nn.losses.distances import MeanAbsoluteError as MeanAbsoluteError
+from fl_nn.losses.distances import MeanSquaredError as MeanSquaredError
+from fl_nn.losses.distances import cosine_embedding as cosine_embedding
+from fl_nn.losses.distances import cosine_similarity as cosine_similarity
+from fl_nn.losses.distances import huber as huber
+from fl_nn.losses.distances import mae as mae
+from fl_nn.losses.distances import mse as mse

@@ -1,0 +1,110 @@
+"""Losses over class numbers: cross entropy of one class in many."""
+
+from __future__ import annotations
+
+import fl_tensor as ft
+from fl_nn.errors import ModuleError
+from fl_nn.losses.reduction import Loss, check_reduction, reduce
+from fl_nn.values import check_classes, tensor_of
+
+
+def cross_entropy(
+    log_probs: ft.Array,
+    targets: ft.Array,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    axis: int = 1,
+    weight: ft.Array | None = None,
+    label_smoothing: float = 0.0,
+) -> ft.Array:
+    """The negative log-probability of the target classes.
+
+    log_probs   (N, classes, ...) from LogSoftmax, floating; classes on `axis`
+    targets     integers in [0, classes), the shape of log_probs without `axis`
+    reduction   "mean" over the targets, "sum", or "none": one number per target
+    ignore_index  targets of this value count for nothing: loss 0, and not in the mean, which over
+                no targets at all is 0
+    weight      (classes,): what each class counts; the mean is divided by the weights of the
+                targets
+    label_smoothing  the share of the target that goes to all classes alike: each loss becomes
+                (1 - share) times itself plus share times the mean over classes. Szegedy et al.,
+                2016
+
+    Gives a scalar, or with "none" the shape of targets. Raises ShapeError, DTypeError, IndexError.
+    """
+    check_reduction("cross_entropy", reduction)
+    _check_smoothing("cross_entropy", label_smoothing)
+    targets = tensor_of(targets)
+    if not -log_probs.ndim <= axis < log_probs.ndim:
+        raise ft.ShapeError(f"[cross_entropy] log_probs {log_probs.shape} have no axis {axis}")
+    axis = axis % log_probs.ndim
+    classes = log_probs.shape[axis]
+    if weight is not None and weight.shape != (classes,):
+        raise ft.ShapeError(f"[cross_entropy] weight {weight.shape}: expected ({classes},)")
+    counted = None
+    if ignore_index is not None:
+        counted = ft.not_equal(targets, ignore_index)
+        targets = ft.where(counted, targets, 0)
+    hint = "pass ignore_index for targets that do not count"
+    if ignore_index is not None:
+        hint = f"or ignore_index={ignore_index}"
+    check_classes("[cross_entropy] targets", targets, classes, hint)
+
+    losses = ft.cross_entropy(log_probs, targets, axis)
+    shares = None if weight is None else ft.gather(tensor_of(weight), targets, 0)
+    if shares is not None:
+        losses = losses * shares
+    if label_smoothing:
+        spread = log_probs
+        if weight is not None:
+            over = tuple(i for i in range(log_probs.ndim) if i != axis)
+            spread = log_probs * ft.expand_dims(weight, over)
+        losses = losses * (1.0 - label_smoothing) - ft.mean(spread, axis) * label_smoothing
+    if counted is not None:
+        losses = ft.where(counted, losses, 0.0)
+    if reduction != "mean" or (counted is None and shares is None):
+        return reduce(losses, reduction)
+    if shares is None:
+        number = ft.maximum(ft.sum(counted), 1).astype(losses.dtype)
+    else:
+        number = ft.sum(shares if counted is None else ft.where(counted, shares, 0.0))
+        number = ft.where(number == 0.0, 1.0, number)
+    return ft.sum(losses) / number
+
+
+class CategoricalCrossEntropy(Loss):
+    """`cross_entropy` as a module; `weight` is a buffer."""
+
+    def __init__(
+        self,
+        reduction: str = "mean",
+        ignore_index: int | None = None,
+        axis: int = 1,
+        weight: ft.Tensor | None = None,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(reduction)
+        _check_smoothing("CategoricalCrossEntropy", label_smoothing)
+        self.ignore_index, self.axis = ignore_index, axis
+        self.label_smoothing = label_smoothing
+        self.weight: ft.Tensor | None
+        self.register_buffer("weight", weight)
+
+    def forward(self, log_probs: ft.Array, targets: ft.Array) -> ft.Array:
+        return cross_entropy(
+            log_probs, targets, self.reduction, self.ignore_index, self.axis, self.weight,
+            self.label_smoothing,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        text = self.reduction
+        if self.ignore_index is not None:
+            text += f", ignore_index={self.ignore_index}"
+        if self.axis != 1:
+            text += f", axis={self.axis}"
+        return text + (f", label_smoothing={self.label_smoothing}" if self.label_smoothing else "")
+
+
+def _check_smoothing(where: str, share: float) -> None:
+    if not 0.0 <= share <= 1.0:
+        raise ModuleError(f"[{where}] label_smoothing={share}: a share lies in [0, 1]")
