@@ -150,6 +150,34 @@ def test_conformance_is_the_kit(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["conformance", "numpy", "-k", "test_operation and add-float32-plain"]) == 0
     assert capfd.readouterr().out.splitlines()[-1] == "1 passed, 0 failed"
     assert main(["conformance", "nunpy"]) == 2
+    said = capfd.readouterr()
+    assert said.out.splitlines()[0] == "nothing ran: nunpy cannot be loaded"
+    assert said.err.startswith("no tensor backend named 'nunpy'; there are: ")
+
+
+def test_conformance_of_a_class_in_this_folder(tmp_path: Path) -> None:
+    (tmp_path / "kelp.py").write_text(
+        "from fl_tensor.backends.delegate import DelegatingBackend\n"
+        "class Kelp(DelegatingBackend):\n    CONTRACT = (1, 0)\n    name = 'kelp'\n"
+    )
+    script = "import sys; sys.path.remove(''); from fl_tensor.cli import main; sys.exit(main())"
+    for name, status in {"kelp:Kelp": 0, "kelp:Whelk": 2, "squid:Squid": 2}.items():
+        found = subprocess.run(
+            [sys.executable, "-c", script, "conformance", name, "-k", "add-float32-plain"],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert found.returncode == status, found.stdout + found.stderr
+        assert ("nothing ran: " in found.stdout) == (status == 2)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_helps_are_for_people(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    assert left.value.code == 0 and "`" not in text and "fl_tensor." not in text
+    if command == "conformance":
+        assert all(option in text for option in ("--report", "--under", "--device", "-k"))
 
 
 def test_conformance_without_pytest_says_what_to_install(

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,24 +35,45 @@ class Test{title}({suite_name}):
 
 
 def run(
-    arguments: list[str] | None, *, registry: Registry, suite: str, attribute: str, prog: str
+    arguments: list[str] | None,
+    *,
+    registry: Registry,
+    suite: str,
+    attribute: str,
+    prog: str,
+    parents: Sequence[argparse.ArgumentParser] = (),
 ) -> int:
     """Run a suite on one implementation; the exit status, 0 when all is well.
 
     registry: where names are looked up; suite: ``"module:Class"``; attribute: the suite's class
-    attribute that takes the implementation. The last line printed is ``N passed, M failed``.
+    attribute that takes the implementation; parents: options of the caller's own, for the help. A
+    module is looked for in the current folder, too. The last line printed is ``N passed, M
+    failed``; where nothing could run, the lines before say why.
     """
     parser = argparse.ArgumentParser(
-        prog=prog, description=f"Run the conformance suite on one {registry.what}."
+        prog=prog,
+        description=f"Run the conformance suite on one {registry.what}: exit status 0 when every "
+        f"test passed, 1 when some failed, 2 when there is none of that name.",
+        epilog="What is not listed here goes to pytest, such as -x or --maxfail=3.",
+        parents=list(parents),
     )
-    parser.add_argument("name", help="registered name, or module:Class")
-    parser.add_argument("--report", type=Path, help="write every outcome to this file as JSON")
-    parser.add_argument("-k", dest="only", help="run only the tests that match (as in pytest)")
+    parser.add_argument(
+        "name", help="name of an installed one, or module:Class (installed or in this folder)"
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="write every outcome to this file as JSON"
+    )
+    parser.add_argument(
+        "-k", dest="only", metavar="EXPR", help="only the tests that match, as in pytest: 'add-'"
+    )
     options, for_pytest = parser.parse_known_args(arguments)
+    if "" not in sys.path:  # a console script does not look here; `python -m` does
+        sys.path.insert(0, "")
     try:
         implementation = registry.load(options.name)
     except FlError as error:
         print(error, file=sys.stderr)
+        print(f"nothing ran: {options.name} cannot be loaded")
         print("0 passed, 1 failed")
         return 2
     with tempfile.TemporaryDirectory(prefix="fl-conformance-") as folder:

@@ -12,7 +12,11 @@ from fl_tensor.cli.survey import surveys
 
 def main(arguments: list[str]) -> int:
     """Print the installed backends; 0 also when one of them is broken."""
-    parser = argparse.ArgumentParser(prog="fl-tensor backends", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="fl-tensor backends",
+        description="List the installed backends: what each offers, how many of the operations it "
+        "offers are borrowed from another, or why it cannot be loaded.",
+    )
     parser.add_argument("--json", action="store_true", help="everything that is known, as JSON")
     given = parser.parse_args(arguments)
     found = surveys()

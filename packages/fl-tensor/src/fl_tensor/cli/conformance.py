@@ -1,4 +1,4 @@
-"""``fl-tensor conformance NAME [--report FILE] [-k EXPR]``: as ``python -m fl_tensor.testing``."""
+"""``fl-tensor conformance NAME [options]``: as ``python -m fl_tensor.testing``."""
 
 from __future__ import annotations
 

@@ -33,7 +33,12 @@ ROWS = {
 
 def main(arguments: list[str]) -> int:
     """Print the figures."""
-    parser = argparse.ArgumentParser(prog="fl-tensor info", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="fl-tensor info",
+        description="Count the operations of the contract, their implementations per backend and "
+        "the lines of code, beside the figures of the Flashlight paper (ICML 2022). Borrowed "
+        "operations are no implementations.",
+    )
     parser.add_argument("--json", action="store_true", help="the figures as JSON")
     given = parser.parse_args(arguments)
     figures = collect()

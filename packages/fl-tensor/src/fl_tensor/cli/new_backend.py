@@ -38,7 +38,12 @@ FILES = {
 
 def main(arguments: list[str]) -> int:
     """Write the package and say what comes next."""
-    parser = argparse.ArgumentParser(prog="fl-tensor new-backend", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="fl-tensor new-backend",
+        description="Write a package, ready to be published, with a backend that passes the "
+        "conformance kit: it borrows every operation from the NumPy backend, until you write "
+        "yours. The folder fl-tensor-NAME must not exist yet.",
+    )
     parser.add_argument("name", help="what users will write: ft.use(NAME)")
     parser.add_argument("--out", type=Path, default=Path(), help="where its folder goes (here)")
     given = parser.parse_args(arguments)

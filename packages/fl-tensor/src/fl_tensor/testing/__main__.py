@@ -26,8 +26,15 @@ def main(arguments: list[str] | None = None, prog: str = "python -m fl_tensor.te
     from fl_tensor.testing import under
 
     ours = argparse.ArgumentParser(add_help=False)
-    ours.add_argument("--device", default="")
-    ours.add_argument("--under", default="")
+    ours.add_argument(
+        "--device", default="", help="another device than the backend's first: cuda:1"
+    )
+    ours.add_argument(
+        "--under",
+        default="",
+        metavar="WRAPPERS",
+        help=f"wrappers in front of the backend, first one outermost: {','.join(under.NAMES)}",
+    )
     asked, arguments = ours.parse_known_args(arguments)
     try:
         under.layers(asked.under)
@@ -44,6 +51,7 @@ def main(arguments: list[str] | None = None, prog: str = "python -m fl_tensor.te
             suite="fl_tensor.testing:TensorBackendSuite",
             attribute="backend",
             prog=prog,
+            parents=[ours],
         )
     finally:
         del os.environ[under.ENVIRONMENT], os.environ[under.DEVICE]
