@@ -12,7 +12,7 @@ import pytest
 
 from fl_memory import contract
 from fl_memory.contract import ContractError
-from fl_memory.contract.cards import card, first_sentence, meanings
+from fl_memory.contract.cards import card, first_sentence, meanings, whole
 from fl_memory.contract.changes import changes
 from fl_memory.contract.series import Contract
 
@@ -279,7 +279,8 @@ def test_meanings_are_first_sentences_and_no_part_of_the_pinned_file() -> None:
         "Till.coins": "Coins in it, of any kind.",
         "Till.pay": "`start + i` for i in 0 .. 9.",
     }
-    assert first_sentence(None) == ""
+    assert first_sentence(None) == whole(None) == ""
+    assert whole(Till.pay.__doc__) == "`start + i` for i in 0 .. 9. More of it."
     before = contract.manifest("shop", (1, 0), {Till: ()})["digest"]
     Till.pay.__doc__ = "Better words."
     assert contract.manifest("shop", (1, 0), {Till: ()})["digest"] == before

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
+import re
 import shutil
 from abc import abstractmethod
 from pathlib import Path
@@ -16,8 +18,10 @@ from fl_memory.contract import ContractError
 from fl_memory.contract.series import Contract
 from fl_tensor import cli, contract, derived
 from fl_tensor.backend import TensorBackend
+from fl_tensor.backends.delegate import DelegatingBackend
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.contract import OpSpec
+from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dispatch import REGISTRY
 from fl_tensor.testing import CASES
 
@@ -49,6 +53,24 @@ def test_signatures_read_like_the_source() -> None:
     assert ", axis: Axis" in table["softmax"]["signature"]
     assert table["nonzero"]["signature"] == "(x: A) -> tuple[A, ...]"
     assert 'mode: str = "set", donate: bool = False' in table["scatter"]["signature"]
+
+
+@pytest.mark.parametrize("cls", [TensorBackend, NumpyBackend, DelegatingBackend])
+def test_the_help_of_a_backend_says_what_derived_operations_mean(cls: Any) -> None:
+    for op in contract.DERIVED:
+        assert op.doc
+        if vars(DerivedOps)[op.name] is getattr(cls, op.name):
+            assert inspect.getdoc(getattr(cls, op.name)) == op.doc
+
+
+def test_the_card_says_all_of_what_an_operation_means() -> None:
+    text = contract.PINNED.card()
+    assert "of duplicates the last in C order stays" in text
+    assert "// stride + 1" in text and "an empty axis stays empty" in text
+    kinds = {p.annotation for op in contract.OPERATIONS for p in op.parameters}
+    names = {word for kind in kinds for word in re.findall(r"[A-Z]\w+", str(kind))}
+    known = {"Sequence", "None", "Any", "DType", "Device"}
+    assert {n for n in names - known if not re.search(rf"^{n} +a", text, re.MULTILINE)} == set()
 
 
 def test_the_file_holds_no_prose() -> None:

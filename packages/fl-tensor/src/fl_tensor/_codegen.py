@@ -67,6 +67,14 @@ def derived_ops(derived: Iterable[OpSpec]) -> str:
         result = str(inspect.signature(op.function).return_annotation)
         lines += _define(op.name, ["self", *map(source, op.parameters)], result, "    ")
         lines += [f"        return {module}.{op.name}({passed})\n"]
+    lines += [
+        "\n# What each of them means is said where it is defined.",
+        "for _module in (",
+        *(f"    {module}," for module in modules),
+        "):",
+        "    for _name in _module.__all__:",
+        "        getattr(DerivedOps, _name).__doc__ = getattr(_module, _name).__doc__\n",
+    ]
     return "\n".join(lines)
 
 

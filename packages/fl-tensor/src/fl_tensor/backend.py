@@ -62,7 +62,9 @@ class TensorAdapter(ABC):
 class TensorBackend(DerivedOps, OptionalOps, ABC):
     """Operations on adapters. Subclass, state ``CONTRACT`` in your class, write the first block."""
 
+    #: The version of the contract that a class was written for; each class states its own.
     CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
+    #: What messages call the backend, and users in ``ft.use``.
     name: ClassVar[str]
     #: The dtypes the backend computes in; at least ``fl_tensor.dtypes.REQUIRED``.
     dtypes: ClassVar[frozenset[DType]] = REQUIRED
@@ -381,7 +383,9 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         """Cross-correlation of ``x`` (batch, channels, *spatial) with ``w`` (features, channels /
         groups, *kernel) over one or more axes: first ``input_dilation - 1`` zeros go between the
         elements of ``x``, then ``padding`` (low, high) per axis is added, or cropped where
-        negative. Accumulation as ``matmul``."""
+        negative. The result is (batch, features, *out): of n > 0 elements and a kernel of k,
+        ``((n - 1) * input_dilation + low + high - (k - 1) * kernel_dilation) // stride + 1``.
+        Accumulation as ``matmul``."""
 
     # ---- you get these for free, and every derived operation (class DerivedOps) ----------------
     # Override one where the backend does better; results must stay the same.

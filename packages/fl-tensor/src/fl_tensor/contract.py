@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fl_memory.contract.cards import first_sentence, meanings
+from fl_memory.contract.cards import meanings, whole
 from fl_memory.contract.series import Contract
 from fl_tensor import derived
 from fl_tensor.capabilities import CAPABILITIES, OptionalOps
@@ -175,14 +175,14 @@ def manifest() -> dict[str, Any]:
 
 
 def summaries() -> dict[str, str]:
-    """What every operation and every member of the contract's classes means, in a sentence; under
+    """What every operation means, and in a sentence every member of the contract's classes; under
     "" how to read the signatures."""
     from fl_tensor import roles
     from fl_tensor.backend import TensorAdapter, TensorBackend
 
     said = meanings((TensorAdapter, TensorBackend))
     operations = (*_primitives(), *DERIVED, *OPTIONAL)
-    meant = {op.name: first_sentence(op.doc) for op in operations}
+    meant = {op.name: whole(op.doc) for op in operations}
     return {"": f"```\n{inspect.getdoc(roles)}\n```", **said, **meant}
 
 

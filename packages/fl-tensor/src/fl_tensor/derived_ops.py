@@ -518,3 +518,30 @@ class DerivedOps:
 
     def rfftn(self, x: A, axes: Axes) -> Any:
         return fft.rfftn(self, x, axes)
+
+
+# What each of them means is said where it is defined.
+for _module in (
+    comparison,
+    diagonals,
+    einsum,
+    elementwise,
+    fft,
+    floats,
+    linalg,
+    loss,
+    manipulation,
+    nan,
+    normalization,
+    pooling,
+    product,
+    reduction,
+    repetition,
+    sampling,
+    scan,
+    search,
+    statistics,
+    truncation,
+):
+    for _name in _module.__all__:
+        getattr(DerivedOps, _name).__doc__ = getattr(_module, _name).__doc__

@@ -8,6 +8,13 @@ I  as P; integers or bools only
 Z  as P; integers only
 
 Q, R, S  as P, N, F; complex numbers are refused
+
+Axis     an int, 0 <= axis < ndim (users may count from the end, operations need not)
+NewAxis  an int, 0 <= axis <= ndim: an axis of the result, which has one more than the operand
+Axes     a tuple of different axes; () means none of them, not all
+Shape    a tuple of ints >= 0; strides, dilations and windows of ints >= 1
+Scalar   a bool, int, float or complex
+Padding  a pair (low, high) of ints per spatial axis: elements before and after
 """
 
 from __future__ import annotations
@@ -23,10 +30,8 @@ Z: TypeAlias = Any
 Q: TypeAlias = Any
 R: TypeAlias = Any
 S: TypeAlias = Any
-#: One axis / several axes; users may count from the end, operations see 0 <= axis < ndim.
 Axis: TypeAlias = int
 Axes: TypeAlias = tuple[int, ...]
-#: An axis of the result, which has one more than the operand.
 NewAxis: TypeAlias = int
 Shape: TypeAlias = tuple[int, ...]
 Scalar: TypeAlias = bool | int | float | complex

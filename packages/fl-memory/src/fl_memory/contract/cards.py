@@ -22,6 +22,11 @@ def first_sentence(doc: str | None) -> str:
     return re.split(r"(?<=[^.\s]\.)\s", paragraph)[0].rstrip(":").replace("``", "`")
 
 
+def whole(doc: str | None) -> str:
+    """A docstring as one line of Markdown."""
+    return " ".join(inspect.cleandoc(doc or "").split()).replace("``", "`")
+
+
 def meanings(classes: Iterable[type]) -> dict[str, str]:
     """``{"Block": ..., "Block.view": ...}``: what the classes of a contract and their members say
     of themselves."""

@@ -116,7 +116,7 @@ def logsumexp(ops: Ops, x: S, axis: Axes, keepdims: bool = False) -> Any:
 
 @in_float32
 def softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
-    """``exp(x)`` divided by its sum along ``axis``."""
+    """``exp(x)`` divided by its sum along ``axis``; an empty axis stays empty."""
     if x.shape[axis] == 0:
         return x
     e = ops.exp(ops.subtract(x, ops.max(x, (axis,), True)))
@@ -125,7 +125,7 @@ def softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
 
 @in_float32
 def log_softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
-    """``log(softmax(x))`` along ``axis``, without its underflow."""
+    """``log(softmax(x))`` along ``axis``, without its underflow; an empty axis stays empty."""
     if x.shape[axis] == 0:
         return x
     shifted = ops.subtract(x, ops.max(x, (axis,), True))

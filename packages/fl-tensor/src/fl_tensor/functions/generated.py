@@ -670,7 +670,7 @@ def count_nonzero(
 
 
 def log_softmax(x: ArrayLike, axis: int = -1) -> Any:
-    """``log(softmax(x))`` along ``axis``, without its underflow."""
+    """``log(softmax(x))`` along ``axis``, without its underflow; an empty axis stays empty."""
     _x, = operands_of("log_softmax", "S", x)
     return run("log_softmax", _x, raw(_x), axis_of("log_softmax", axis, _x.shape))
 
@@ -704,7 +704,7 @@ def norm(
 
 
 def softmax(x: ArrayLike, axis: int = -1) -> Any:
-    """``exp(x)`` divided by its sum along ``axis``."""
+    """``exp(x)`` divided by its sum along ``axis``; an empty axis stays empty."""
     _x, = operands_of("softmax", "S", x)
     return run("softmax", _x, raw(_x), axis_of("softmax", axis, _x.shape))
 

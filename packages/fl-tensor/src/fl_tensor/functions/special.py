@@ -308,7 +308,9 @@ def conv(
 ) -> Any:
     """Cross-correlation of ``x`` (batch, channels, *spatial) with ``w`` (features, channels /
     groups, *kernel). ``padding``: an int, an int per axis, or a (low, high) pair per axis, which
-    may be negative (cropping); strides and dilations: an int, or one per spatial axis."""
+    may be negative (cropping); strides and dilations: an int, or one per spatial axis. An axis of
+    n elements and a kernel of k gives ``((n - 1) * input_dilation + low + high - (k - 1) *
+    kernel_dilation) // stride + 1``."""
     x, w = operands_of("conv", "NN", x, w)
     n = x.ndim - 2
     if n < 1:
