@@ -23,8 +23,13 @@ from fl_nn.layers import RNN as RNN
 from fl_nn.layers import AdaptiveAvgPool1D as AdaptiveAvgPool1D
 from fl_nn.layers import AdaptiveAvgPool2D as AdaptiveAvgPool2D
 from fl_nn.layers import AdaptiveAvgPool3D as AdaptiveAvgPool3D
+from fl_nn.layers import AdaptiveEmbedding as AdaptiveEmbedding
+from fl_nn.layers import AdaptiveSoftMax as AdaptiveSoftMax
+from fl_nn.layers import AdaptiveSoftMaxLoss as AdaptiveSoftMaxLoss
+from fl_nn.layers import AsymmetricConv1D as AsymmetricConv1D
 from fl_nn.layers import BatchNorm as BatchNorm
 from fl_nn.layers import Cast as Cast
+from fl_nn.layers import Conformer as Conformer
 from fl_nn.layers import Conv1D as Conv1D
 from fl_nn.layers import Conv2D as Conv2D
 from fl_nn.layers import Conv3D as Conv3D
@@ -58,12 +63,14 @@ from fl_nn.layers import ReLU6 as ReLU6
 from fl_nn.layers import Reorder as Reorder
 from fl_nn.layers import RMSNorm as RMSNorm
 from fl_nn.layers import RotaryEmbedding as RotaryEmbedding
+from fl_nn.layers import ScalarLayerNorm as ScalarLayerNorm
 from fl_nn.layers import Sigmoid as Sigmoid
 from fl_nn.layers import SinusoidalPositionEmbedding as SinusoidalPositionEmbedding
 from fl_nn.layers import Softmax as Softmax
 from fl_nn.layers import Softplus as Softplus
 from fl_nn.layers import Swish as Swish
 from fl_nn.layers import Tanh as Tanh
+from fl_nn.layers import TDSBlock as TDSBlock
 from fl_nn.layers import ThresholdReLU as ThresholdReLU
 from fl_nn.layers import Transform as Transform
 from fl_nn.layers import TransformerDecoderLayer as TransformerDecoderLayer
@@ -114,6 +121,7 @@ from fl_nn.optim import RMSprop as RMSprop
 from fl_nn.optim import clip_grad_norm_ as clip_grad_norm_
 from fl_nn.optim import clip_grad_value_ as clip_grad_value_
 from fl_nn.parameter import Parameter as Parameter
+from fl_nn.residual import Residual as Residual
 from fl_nn.summary import summary as summary
 from fl_nn.training import JsonLog as JsonLog
 from fl_nn.training import Progress as Progress

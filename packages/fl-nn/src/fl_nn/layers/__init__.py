@@ -16,9 +16,14 @@ from fl_nn.layers.activations import Softplus as Softplus
 from fl_nn.layers.activations import Swish as Swish
 from fl_nn.layers.activations import Tanh as Tanh
 from fl_nn.layers.activations import ThresholdReLU as ThresholdReLU
+from fl_nn.layers.adaptive import AdaptiveEmbedding as AdaptiveEmbedding
+from fl_nn.layers.adaptive import AdaptiveSoftMax as AdaptiveSoftMax
+from fl_nn.layers.adaptive import AdaptiveSoftMaxLoss as AdaptiveSoftMaxLoss
+from fl_nn.layers.asymmetric import AsymmetricConv1D as AsymmetricConv1D
 from fl_nn.layers.attention import KVCache as KVCache
 from fl_nn.layers.attention import MultiHeadAttention as MultiHeadAttention
 from fl_nn.layers.attention import attention as attention
+from fl_nn.layers.conformer import Conformer as Conformer
 from fl_nn.layers.conv import Conv1D as Conv1D
 from fl_nn.layers.conv import Conv2D as Conv2D
 from fl_nn.layers.conv import Conv3D as Conv3D
@@ -32,6 +37,7 @@ from fl_nn.layers.norm import BatchNorm as BatchNorm
 from fl_nn.layers.norm import GroupNorm as GroupNorm
 from fl_nn.layers.norm import LayerNorm as LayerNorm
 from fl_nn.layers.norm import RMSNorm as RMSNorm
+from fl_nn.layers.norm import ScalarLayerNorm as ScalarLayerNorm
 from fl_nn.layers.pool import AdaptiveAvgPool1D as AdaptiveAvgPool1D
 from fl_nn.layers.pool import AdaptiveAvgPool2D as AdaptiveAvgPool2D
 from fl_nn.layers.pool import AdaptiveAvgPool3D as AdaptiveAvgPool3D
@@ -53,6 +59,7 @@ from fl_nn.layers.shape import Padding as Padding
 from fl_nn.layers.shape import Reorder as Reorder
 from fl_nn.layers.shape import Transform as Transform
 from fl_nn.layers.shape import View as View
+from fl_nn.layers.tds import TDSBlock as TDSBlock
 from fl_nn.layers.transformer import TransformerDecoderLayer as TransformerDecoderLayer
 from fl_nn.layers.transformer import TransformerEncoderLayer as TransformerEncoderLayer
 from fl_nn.layers.weight_norm import WeightNorm as WeightNorm

@@ -100,11 +100,14 @@ class _Conv(_Kernels):
 
     def forward(self, x: ft.Array) -> ft.Array:
         self._check(x)
-        sides = settings.sides(self.padding, x.shape[2:], self.kernel, self.stride, self.dilation)
+        sides = self._sides(x.shape[2:])
         y = ft.conv(
             x, self.weight, self.stride, sides, kernel_dilation=self.dilation, groups=self.groups
         )
         return self._shifted(y)
+
+    def _sides(self, size: Sizes) -> settings.Sides:
+        return settings.sides(self.padding, size, self.kernel, self.stride, self.dilation)
 
     def _padding_text(self) -> str:
         if self.padding is None:

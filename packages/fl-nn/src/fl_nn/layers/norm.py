@@ -205,3 +205,29 @@ class RMSNorm(Module):
     def extra_repr(self) -> str:
         text = f"{self.shape}, eps={self.eps}"
         return text + ("" if self.weight is not None else ", affine=False")
+
+
+class ScalarLayerNorm(Module):
+    """Normalises each sample over `axes` of any size, and learns one scale and one shift for all of
+    them: weight (1,) and bias (1,). Flashlight's LayerNorm without sizes, for axes such as time."""
+
+    def __init__(
+        self,
+        axes: int | Sequence[int],
+        eps: float = 1e-5,
+        affine: bool = True,
+        *,
+        dtype: ft.DType | None = None,
+    ) -> None:
+        self.axes = (axes,) if isinstance(axes, int) else tuple(axes)
+        self.eps = eps
+        self.weight = Parameter(init.constant((1,), 1.0, dtype=dtype)) if affine else None
+        self.bias = Parameter(init.constant((1,), 0.0, dtype=dtype)) if affine else None
+
+    def forward(self, x: ft.Array) -> ft.Array:
+        y = ft.layer_norm(x, axis=self.axes, eps=self.eps)
+        return y if self.weight is None else y * self.weight + self.bias
+
+    def extra_repr(self) -> str:
+        text = f"{self.axes}, eps={self.eps}"
+        return text + ("" if self.weight is not None else ", affine=False")
