@@ -110,6 +110,63 @@ def test_interrupted_and_resumed(
     assert log_of(tmp_path) == uninterrupted[1]
 
 
+def scheduled(out, interrupt_at=None, seed=0, plateau=False):
+    """A run with a schedule, clipping and averages."""
+    ft.seed(seed)
+    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2), nn.LogSoftmax())
+    optimizer = nn.AdamW(model.parameters(), lr=0.05)
+    if plateau:
+        schedule = nn.ReduceLROnPlateau(optimizer, patience=0, threshold=10.0)
+    else:
+        parts = [nn.LinearLR(optimizer, 0.1, total_iters=4), nn.CosineAnnealingLR(optimizer, 12)]
+        schedule = nn.SequentialLR(optimizer, parts, [4])
+    ema = nn.EMA(model, 0.9)
+
+    def on_step(run):
+        ema.update()
+        if run.step == interrupt_at:
+            raise Interrupted
+
+    return nn.Trainer(
+        model,
+        optimizer,
+        nn.cross_entropy,
+        out=out,
+        schedule=schedule,
+        before_step=lambda run: nn.clip_grad_norm_(run.model.parameters(), 0.1),
+        on_step=on_step,
+        parts={"ema": ema},
+        checkpoint_every=1,
+        progress=False,
+    )
+
+
+@pytest.mark.parametrize("plateau", [False, True])
+def test_schedules_and_averages_are_resumed_too(tmp_path, plateau):
+    whole = scheduled(tmp_path / "whole", plateau=plateau)
+    whole.fit(dataset(), dataset(), epochs=EPOCHS)
+    with pytest.raises(Interrupted):
+        run = scheduled(tmp_path / "parts", STEPS + 3, plateau=plateau)
+        run.fit(dataset(), dataset(), epochs=EPOCHS)
+    run = scheduled(tmp_path / "parts", seed=7, plateau=plateau)
+    run.resume()
+    assert run.step == STEPS + 2
+    run.fit(dataset(), dataset(), epochs=EPOCHS)
+    assert everything(run) == everything(whole)
+    assert run.schedule.state_dict() == whole.schedule.state_dict()
+    averages = [run.parts["ema"].averages for run in (run, whole)]
+    assert [x.tolist() for x in averages[0].values()] == [x.tolist() for x in averages[1].values()]
+    rates = [record["lr"] for record in whole.history]
+    assert rates[-1] < rates[0] and whole.schedule.last_epoch == (3 if plateau else 15)
+
+
+def test_clipping_comes_before_the_step(tmp_path):
+    norms = []
+    run = make(None, before_step=lambda run: norms.append(run.model[0].weight.grad is not None))
+    run.fit(dataset(), epochs=1)
+    assert norms == [True] * STEPS
+
+
 def test_a_run_can_be_resumed_again_and_again(tmp_path, uninterrupted):
     for interrupt_at in range(3, 15, 3):
         seed = 0 if interrupt_at == 3 else interrupt_at

@@ -21,16 +21,13 @@ def _fraction(value: Any) -> bool:
     return is_number(value) and 0.0 <= value < 1.0
 
 
-def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
 NUMBER = Kind("a number", is_number)
 AT_LEAST_ZERO = Kind("a number that is at least 0", lambda x: is_number(x) and x >= 0)
 ABOVE_ZERO = Kind("a number above 0", lambda x: is_number(x) and x > 0)
 FRACTION = Kind("a number in [0, 1)", _fraction)
 FLAG = Kind("True or False", lambda x: isinstance(x, bool))
-COUNT = Kind("a whole number of at least 1", _count)
+WHOLE = Kind("a whole number of at least 0", lambda x: type(x) is int and x >= 0)
+COUNT = Kind("a whole number of at least 1", lambda x: type(x) is int and x >= 1)
 BETAS = Kind(
     "two numbers in [0, 1)",
     lambda x: isinstance(x, (tuple, list)) and len(x) == 2 and all(map(_fraction, x)),

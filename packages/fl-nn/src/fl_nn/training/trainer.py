@@ -16,12 +16,13 @@ import fl_dist as dist
 import fl_tensor as ft
 from fl_data import Dataset, as_dataset
 from fl_nn import ranks
-from fl_nn.checkpoint import generator_states, load_checkpoint, save_checkpoint
+from fl_nn.checkpoint import Stateful, generator_states, load_checkpoint, save_checkpoint
 from fl_nn.errors import CheckpointError, TrainingError
 from fl_nn.meters import AverageValueMeter, Meter
 from fl_nn.modes import evaluating
 from fl_nn.module import Module
 from fl_nn.optim import Optimizer
+from fl_nn.schedules import LRScheduler, ReduceLROnPlateau
 from fl_nn.training.log import JsonLog
 from fl_nn.training.messages import fields, introduction, not_finite
 from fl_nn.training.position import Position, read_position
@@ -44,7 +45,11 @@ class Trainer:
     checkpoint_every   also write a checkpoint every so many steps, not just after each epoch
     log_every          log the loss of every so many steps (0: epochs alone)
     progress           False: say nothing. Only rank 0 speaks, on `stream` (standard error)
-    on_step            `on_step(trainer)` after every step: schedules, early ends
+    schedule           learning rates: goes on after every step, and `ReduceLROnPlateau` after every
+                       epoch, with the validation loss if there is one, or else the training loss
+    before_step        `before_step(trainer)` when the gradients are in place, to clip them, say
+    on_step            `on_step(trainer)` after every step: averages, early ends
+    parts              what else checkpoints keep, by name: `{"ema": ema}`, all with a state_dict
     metadata           plain values to keep in checkpoints
 
     `epoch` epochs, `batch` batches of the present one and `step` steps in all are done; `last_loss`
@@ -66,7 +71,10 @@ class Trainer:
         log_every: int = 0,
         progress: bool = True,
         stream: TextIO | None = None,
+        schedule: LRScheduler | None = None,
+        before_step: Callable[[Trainer], Any] | None = None,
         on_step: Callable[[Trainer], None] | None = None,
+        parts: Mapping[str, Stateful] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.model, self.optimizer, self.loss = model, optimizer, loss
@@ -74,7 +82,11 @@ class Trainer:
         self.meters: dict[str, Meter] = {"loss": AverageValueMeter(), **(meters or {})}
         self.out = None if out is None else Path(out)
         self.checkpoint_every, self.log_every = checkpoint_every, log_every
-        self.on_step, self.metadata = on_step, dict(metadata or {})
+        self.before_step, self.on_step = before_step, on_step
+        self.schedule, self.metadata = schedule, dict(metadata or {})
+        self.parts = dict(parts or {})
+        if schedule is not None:
+            self.parts["schedule"] = schedule
         self.epoch = self.batch = self.step = 0
         self.last_loss = math.nan
         self.history: list[dict[str, Any]] = []
@@ -138,8 +150,12 @@ class Trainer:
             loss.backward(None if share == 1.0 else ft.full((), share, loss.dtype, loss.device))
             self._add(self.meters, value, output, target)
         ranks.sum_gradients(self.communicator, self.optimizer.parameters)
+        if self.before_step is not None:
+            self.before_step(self)
         self.optimizer.step()
         self.step += 1
+        if self.schedule is not None and not isinstance(self.schedule, ReduceLROnPlateau):
+            self.schedule.step()
         return mean
 
     def evaluate(self, batches: object) -> dict[str, float]:
@@ -182,13 +198,14 @@ class Trainer:
                 position=asdict(position),
                 metadata=self.metadata,
                 generators=[one["generators"] for one in everyone],
+                parts=self.parts,
             )
         self.communicator.barrier()
 
     def resume(self, path: str | os.PathLike[str] | None = None) -> None:
-        """Go back to where a checkpoint was written: weights, optimizer, random generators,
-        position in the data, meters, log. Default: the one in `out`. Raises CheckpointError, and
-        changes nothing, when the checkpoint does not fit."""
+        """Go back to where a checkpoint was written: weights, optimizer, schedule and other
+        parts, random generators, position in the data, meters, log. Default: the one in `out`.
+        Raises CheckpointError, and changes nothing, when the checkpoint does not fit."""
         found = self._path(path)
         checkpoint = load_checkpoint(found)
         size, rank = self.communicator.world_size, self.communicator.rank
@@ -199,7 +216,7 @@ class Trainer:
             )
         position = read_position(found, checkpoint.position)
         meters = position.restored(found, self.meters, rank)
-        checkpoint.restore(self.model, self.optimizer, rank)
+        checkpoint.restore(self.model, self.optimizer, rank, self.parts)
         self.epoch, self.batch, self.step = position.epoch, position.batch, position.step
         self.history, self._seconds = position.history, position.seconds
         self._expected = position.batches or None
@@ -234,6 +251,8 @@ class Trainer:
 
     def _close_epoch(self, record: dict[str, Any], epochs: int) -> None:
         record["seconds"] = round(self._seconds, 3)
+        if isinstance(self.schedule, ReduceLROnPlateau):
+            self.schedule.step(record.get("valid_loss", record["train_loss"]))
         self.history.append(record)
         self.epoch, self.batch, self._seconds = self.epoch + 1, 0, 0.0
         for meter in self.meters.values():
