@@ -98,8 +98,8 @@ class DelegatingBackend(_Borrowed, TensorBackend):
     capability, and missing if not.
     """
 
-    #: Who computes what is not overridden: the name of a backend, or a backend.
-    lent_by: ClassVar[TensorBackend | str] = "numpy"
+    #: Who computes what is not overridden: the name of a backend, a backend, or its class.
+    lent_by: ClassVar[dispatch.BackendLike] = "numpy"
 
     @functools.cached_property
     def lender(self) -> TensorBackend:

@@ -28,7 +28,7 @@ def wrapped(backend: str | TensorBackend, *layers: Layer) -> TensorBackend:
         stack = Stack(stack, layer)
     cls = type(base)
     methods = {name: _through(name, getattr(cls, name)) for name in seen_names()}
-    made = type(f"Wrapped{cls.__name__}", (cls,), {"CONTRACT": cls.CONTRACT, **methods})
+    made: Any = type(f"Wrapped{cls.__name__}", (cls,), {"CONTRACT": cls.CONTRACT, **methods})
     if any(isinstance(layer, trace) for layer in layers):
         # It keeps every value, so that blocks do not go home.
         made.capabilities = base.capabilities - {"memory"}
