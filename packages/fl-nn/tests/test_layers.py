@@ -248,6 +248,11 @@ def test_activations_at_their_corners():
 def test_rms_norm_makes_the_mean_square_one():
     y = nn.RMSNorm(8)(ft.randn((3, 8)) * 5.0)
     assert ft.mean(ft.square(y), -1).tolist() == pytest.approx([1.0] * 3, rel=1e-4)
+
+
+def test_rms_norm_of_half_precision_squares_in_single():
+    if ft.float16 not in ft.current_backend().dtypes:
+        pytest.skip("the backend has no float16")
     half = nn.RMSNorm(8, dtype=ft.float16)(ft.full((1, 8), 300.0, ft.float16))
     assert half.dtype is ft.float16 and half.tolist() == [[1.0] * 8]
 

@@ -204,6 +204,26 @@ def test_forward_hooks_see_and_may_replace_the_output():
     assert layer(x).tolist() == [0.0, 2.0] and len(seen) == 1
 
 
+def test_forward_pre_hooks_see_and_may_replace_the_inputs():
+    layer, seen = nn.ReLU(), []
+    remove = layer.register_forward_pre_hook(lambda module, inputs: seen.append(inputs))
+    again = layer.register_forward_pre_hook(lambda module, inputs: -inputs[0])
+    x = ft.asarray([-1.0, 2.0])
+    assert layer(x).tolist() == [1.0, 0.0] and seen == [(x,)]
+    remove()
+    again()
+    assert layer(x).tolist() == [0.0, 2.0] and len(seen) == 1
+
+
+def test_freeze_stops_learning_here_and_below_and_back():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 1)))
+    model[1].freeze()
+    assert [p.requires_grad for p in model.parameters()] == [True, True, False, False]
+    ft.sum(model(ft.ones((1, 2)))).backward()
+    assert model[1][0].weight.grad is None and model[0].weight.grad is not None
+    assert all(p.requires_grad for p in model.freeze(False).parameters())
+
+
 def test_deepcopy_gives_a_model_of_its_own():
     model = nn.Sequential(nn.Linear(2, 2), nn.Dropout())
     twin = copy.deepcopy(model)

@@ -9,6 +9,7 @@ from fl_nn.checkpoint import load_checkpoint as load_checkpoint
 from fl_nn.checkpoint import load_weights as load_weights
 from fl_nn.checkpoint import save_checkpoint as save_checkpoint
 from fl_nn.checkpoint import save_weights as save_weights
+from fl_nn.config import from_config as from_config
 from fl_nn.containers import Sequential as Sequential
 from fl_nn.errors import CheckpointError as CheckpointError
 from fl_nn.errors import FlError as FlError

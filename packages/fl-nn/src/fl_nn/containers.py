@@ -38,6 +38,9 @@ class Sequential(Module):
             value = module(value)
         return value
 
+    def constructor_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return tuple(self), {}
+
     def __len__(self) -> int:
         return self._count
 

@@ -8,8 +8,8 @@ assignment, so `self.layers = [Linear(4, 4), Linear(4, 4)]` names `layers.0.weig
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError, StateDictError
@@ -17,7 +17,11 @@ from fl_nn.parameter import Parameter
 from fl_nn.values import tensor_of
 from fl_tensor import dtypes
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 Hook = Callable[["Module", tuple[Any, ...], Any], Any]
+PreHook = Callable[["Module", tuple[Any, ...]], Any]
 M = TypeVar("M", bound="Module")
 
 
@@ -31,6 +35,13 @@ class Module:
     training: bool = True
     _buffers: Mapping[str, bool] = {}
     _forward_hooks: tuple[Hook, ...] = ()
+    _forward_pre_hooks: tuple[PreHook, ...] = ()
+    _built: Built
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        made._built = Built(args, kwargs)
+        return made
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """The computation. Every concrete module defines it."""
@@ -39,6 +50,10 @@ class Module:
         )
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
+        for before in self._forward_pre_hooks:
+            replaced = before(self, inputs)
+            if replaced is not None:
+                inputs = replaced if isinstance(replaced, tuple) else (replaced,)
         output = self.forward(*inputs, **options)
         if self._forward_hooks:
             for hook in self._forward_hooks:
@@ -53,6 +68,16 @@ class Module:
 
         def remove() -> None:
             self._forward_hooks = tuple(h for h in self._forward_hooks if h is not hook)
+
+        return remove
+
+    def register_forward_pre_hook(self, hook: PreHook) -> Callable[[], None]:
+        """Call `hook(module, inputs)` before every forward; a result other than None replaces the
+        inputs (a tuple of them, or the only one). Returns a function that removes the hook."""
+        self._forward_pre_hooks = (*self._forward_pre_hooks, hook)
+
+        def remove() -> None:
+            self._forward_pre_hooks = tuple(h for h in self._forward_pre_hooks if h is not hook)
 
         return remove
 
@@ -172,10 +197,43 @@ class Module:
         """The same as `train(False)`."""
         return self.train(False)
 
+    def freeze(self: M, frozen: bool = True) -> M:
+        """Let no parameter here and below learn, or with False all of them again. Optimizers pass
+        over frozen parameters; Dropout and BatchNorm behave as `train` and `eval` say."""
+        for parameter in self.parameters():
+            parameter.requires_grad = not frozen
+        return self
+
     def zero_grad(self) -> None:
         """Forget all gradients."""
         for parameter in self.parameters():
             parameter.zero_grad()
+
+    # ---- configuration -----------------------------------------------------------------------
+
+    def constructor_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What builds a module like this one: positional arguments and those by name. As given to
+        the constructor; override it where later calls change the structure."""
+        return self._built.args, self._built.kwargs
+
+    def to_config(self) -> dict[str, Any]:
+        """The structure as plain values, which `nn.from_config` reads: see `fl_nn.config`."""
+        from fl_nn.config import to_config
+
+        return to_config(self)
+
+    @classmethod
+    def from_config(
+        cls: type[M], config: Mapping[str, Any], types: Iterable[type[Module]] = ()
+    ) -> M:
+        """`nn.from_config` of a configuration of this class, which it then knows. Raises
+        ModuleError for one of another class."""
+        from fl_nn.config import from_config
+
+        made = from_config(config, (cls, *types))
+        if not isinstance(made, cls):
+            raise ModuleError(f"[from_config] it describes a {type(made).__name__}, not a {cls}")
+        return made
 
     # ---- text --------------------------------------------------------------------------------
 
@@ -192,6 +250,17 @@ class Module:
             return f"{head}({self.extra_repr()})"
         lines = [self.extra_repr(), *children] if self.extra_repr() else children
         return "\n  ".join([f"{head}(", *lines]) + "\n)"
+
+
+class Built:
+    """The arguments that a module was built with. Not a tuple or dict: what modules hold in those
+    is part of their tree."""
+
+    __slots__ = ("args", "kwargs")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = args
+        self.kwargs = kwargs
 
 
 class Cell:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import fl_tensor as ft
 from fl_nn.containers import Sequential
 from fl_nn.errors import ModuleError
@@ -17,13 +20,25 @@ class Residual(Sequential):
         block = nn.Residual(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
         block.add_shortcut(0, 4)            # x + f(x)
         block.add_scale(4, 0.5 ** 0.5)      # the sum that leaves, scaled
+
+    The same in one: `shortcuts` of (start, end) or (start, end, projection), `scales` of (before,
+    scale).
     """
 
-    def __init__(self, *modules: Module) -> None:
+    def __init__(
+        self,
+        *modules: Module,
+        shortcuts: Sequence[Sequence[Any]] = (),
+        scales: Sequence[tuple[int, float]] = (),
+    ) -> None:
         super().__init__(*modules)
         #: end -> [(start, name of the projection or None)]
         self._shortcuts: dict[int, list[tuple[int, str | None]]] = {}
         self._scales: dict[int, float] = {}
+        for shortcut in shortcuts:
+            self.add_shortcut(*shortcut)
+        for scale in scales:
+            self.add_scale(*scale)
 
     def add_shortcut(self, start: int, end: int, projection: Module | None = None) -> Residual:
         """Add the output of place `start`, through `projection` if given, to the input of `end`."""
@@ -49,6 +64,14 @@ class Residual(Sequential):
             raise ModuleError(f"[Residual] scale before {before}: from 1 to {len(self) + 1}")
         self._scales[before] = scale
         return self
+
+    def constructor_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        shortcuts = [
+            (start, end, None if name is None else vars(self)[name])
+            for end, links in self._shortcuts.items()
+            for start, name in links
+        ]
+        return tuple(self), {"shortcuts": shortcuts, "scales": list(self._scales.items())}
 
     def forward(self, x: ft.Array) -> ft.Array:
         if not len(self):
