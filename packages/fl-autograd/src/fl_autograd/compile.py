@@ -37,6 +37,7 @@ from typing import Any
 from fl_autograd.errors import GradError
 from fl_autograd.rules.table import Rule
 from fl_autograd.source import (
+    SCOPE,
     Signature,
     any_tracked,
     build,
@@ -45,6 +46,7 @@ from fl_autograd.source import (
     node_of,
     tuple_of,
 )
+from fl_tensor.stack import current
 
 
 def compile_untracked(op: Signature) -> Callable[..., Any]:
@@ -102,13 +104,7 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
             body += [f"        raise missing({op.name!r}, {name!r})"]
     body += [
         f"if ({condition}) and (active := recording()):",
-        "    v._node = node = new(Node)",
-        "    node.rule = rule",
-        f"    node.ins = {ins}",
-        f"    node.saved = {tuple_of(expression for _, expression in saved)}",
-        "    node.shape = out.shape",
-        "    node.base = base",
-        "    node.hooks = None",
+        *_node_lines(ins, saved),
         "    if active is not True:",
         "        active.recorded(v)",
         "else:",
@@ -116,6 +112,65 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
         "return v",
     ]
     return method(op, body, {"rule": rule, "forward": rule.forward})
+
+
+def _node_lines(ins: str, saved: list[tuple[str, str]]) -> list[str]:
+    return [
+        "    v._node = node = new(Node)",
+        "    node.rule = rule",
+        f"    node.ins = {ins}",
+        f"    node.saved = {tuple_of(expression for _, expression in saved)}",
+        "    node.shape = out.shape",
+        "    node.base = base",
+        "    node.hooks = None",
+    ]
+
+
+def compile_operator(
+    op: Signature, rule: Rule, general: Callable[..., Any], kinds: str, lead: str
+) -> Callable[..., Any]:
+    """The method of ``Variable`` for an operator: the short way from its operands, of which
+    ``lead`` is the variable, to a result and its node; ``general`` for all that is not usual."""
+    names = [lead, *(name for name in op.operands if name != lead)]
+    arguments = ", ".join(f"{name}._adapter" for name in op.operands)
+    unusual = [f"return general({', '.join(names)})"]
+    body = [
+        "try:",
+        f"    dtype = {lead}._adapter.dtype",
+        f"    base = {lead}._backend",
+        "    active = recording()",
+        "    if dtype.kind not in kinds or not base.checks_shapes or overrides() is not None:",
+        "        active = None",
+        *(line for name in names[1:] for line in _partner_lines(name, lead)),
+        f"    if active is True or active is False: out = base.{op.name}({arguments})",
+        "    else: active = None",
+        "except Exception:  # the general way words the error",
+        "    active = None",
+        "if active is None:",
+        f"    {unusual[0]}",
+        *[f"n_{name} = {name}._node" for name in op.operands],
+        "v = new(Variable)",
+        "v._adapter = out",
+        "v._backend = base",
+        f"if active and ({' or '.join(f'n_{name} is not None' for name in rule.operands)}):",
+        *_node_lines(tuple_of(f"n_{name}" for name in rule.operands), _saved(op, rule)),
+        "else:",
+        "    v._node = None",
+        "return v",
+    ]
+    scope = {"rule": rule, "general": general, "kinds": kinds, "overrides": current}
+    return build(op.name, names, body, {**SCOPE, **scope}, f"operator {general.__name__}")
+
+
+def _partner_lines(name: str, lead: str) -> list[str]:
+    # The other operand: a float becomes a constant of the dtype, another class is not usual.
+    return [
+        f"    if {name}.__class__ is float and dtype.is_floating:",
+        f"        {name} = wrap(base.scalar({name}, dtype, {lead}.device), base)",
+        f"    elif {name}._adapter.dtype is not dtype or {name}._backend is not base:",
+        "        active = None",
+        f"    else: {name}._node",
+    ]
 
 
 def compile_several(op: Signature, rule: Rule) -> Callable[..., Any]:

@@ -88,6 +88,18 @@ def call(op: Signature, forward: Callable[..., Any] | None, base: str = "self.ba
     return f"ops_for({base}).{op.name}({', '.join(passed)})"
 
 
+#: What the generated functions call.
+SCOPE: dict[str, Any] = {
+    "Node": Node,
+    "Variable": Variable,
+    "missing": missing,
+    "new": object.__new__,
+    "recording": recording,
+    "ops_for": ops_for,
+    "wrap": wrap,
+}
+
+
 def method(op: Signature, body: list[str], scope: dict[str, Any]) -> Callable[..., Any]:
     parameters, defaults = ["self"], {}
     for p in op.parameters:
@@ -96,18 +108,7 @@ def method(op: Signature, body: list[str], scope: dict[str, Any]) -> Callable[..
         else:
             parameters.append(f"{p.name}=default_{p.name}")
             defaults[f"default_{p.name}"] = p.default
-    scope = {
-        "Node": Node,
-        "Variable": Variable,
-        "missing": missing,
-        "new": object.__new__,
-        "recording": recording,
-        "ops_for": ops_for,
-        "wrap": wrap,
-        **defaults,
-        **scope,
-    }
-    return build(op.name, parameters, body, scope, op.name)
+    return build(op.name, parameters, body, {**SCOPE, **defaults, **scope}, op.name)
 
 
 def build(

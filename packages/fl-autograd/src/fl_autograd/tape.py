@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fl_autograd import compile as compiler
+from fl_autograd import operators
 from fl_autograd.mode import Recording, is_grad_enabled, recording
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
 from fl_autograd.source import missing
@@ -92,11 +93,22 @@ def _specs() -> dict[str, contract.OpSpec]:
     return {op.name: op for op in contract.OPERATIONS}
 
 
-def _make(name: str) -> Any:
+def _signature(name: str) -> compiler.Signature:
     spec = _specs()[name]
     sequence = next((p.name for p in spec.parameters if contract.is_sequence(p)), None)
     sequence = sequence if sequence in spec.operands else None
-    op = compiler.Signature(name, spec.parameters, spec.operands, sequence)
+    return compiler.Signature(name, spec.parameters, spec.operands, sequence)
+
+
+def _make_operator(name: str, general: Any, kinds: str, lead: str) -> Any:
+    if name not in RULES:
+        return general
+    getattr(Tape, attribute(name))  # prepares the rule
+    return compiler.compile_operator(_signature(name), RULES[name], general, kinds, lead)
+
+
+def _make(name: str) -> Any:
+    spec, op = _specs()[name], _signature(name)
     if name in NON_DIFFERENTIABLE:
         return compiler.compile_untracked(op)
     if name in RULES:
@@ -115,8 +127,10 @@ def attribute(name: str) -> str:
 
 
 def install(name: str) -> None:
-    """(Re)make the tape's method of an operation of the contract from the table of rules."""
+    """(Re)make the tape's method of an operation of the contract, and the operators of variables
+    that stand for it, from the table of rules."""
     setattr(Tape, attribute(name), _Method(name))
+    operators.install(name, _make_operator)
 
 
 for _name in _specs():

@@ -1,0 +1,52 @@
+"""The operators of ``Variable``, on the shortest way to a node.
+
+As those of ``Tensor`` (``fl_tensor.operators``): two variables of one dtype and backend, or a
+floating variable and a float, with no override and no recorder active, go from the operator
+straight to the backend, and the node is made in place. Everything else, and whatever raises, takes
+the general way of ``Array``: conversion, promotion, the tape.
+
+Each function is made from its operation's rule when it is first used, and again when the rule is
+replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fl_autograd.variable import Variable
+from fl_tensor.array import Array
+from fl_tensor.frontend import KINDS
+from fl_tensor.operators import BINARY, UNARY
+
+#: Operation -> its methods, and which operand is the variable that has the method.
+_METHODS: dict[str, dict[str, str]] = {
+    "add": {"__add__": "x", "__radd__": "y"},
+    "subtract": {"__sub__": "x", "__rsub__": "y"},
+    "multiply": {"__mul__": "x", "__rmul__": "y"},
+    "divide": {"__truediv__": "x", "__rtruediv__": "y"},
+    "power": {"__pow__": "x", "__rpow__": "y"},
+    "negative": {"__neg__": "x"},
+}
+_KINDS = {op: KINDS[role] for op, role in [*BINARY.values(), *UNARY.values()]}
+
+#: ``make(operation, general, kinds, lead)`` -> the method, or ``general`` for want of a rule.
+Maker = Callable[[str, Callable[..., Any], str, str], Callable[..., Any]]
+
+
+def install(op: str, make: Maker) -> None:
+    """Put functions in place that make the methods of ``op`` when they are first used."""
+    for method, lead in _METHODS.get(op, {}).items():
+        setattr(Variable, method, _stub(op, method, lead, make))
+
+
+def _stub(op: str, method: str, lead: str, make: Maker) -> Callable[..., Any]:
+    general = getattr(Array, method)
+
+    def first(self: Variable, *others: Any) -> Any:
+        made = make(op, general, _KINDS[op], lead)
+        setattr(Variable, method, made)
+        return made(self, *others)
+
+    first.__name__, first.__doc__ = method, general.__doc__
+    return first
