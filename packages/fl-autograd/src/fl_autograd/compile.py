@@ -35,7 +35,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fl_autograd.errors import GradError
-from fl_autograd.rules.table import Rule
+from fl_autograd.rules.table import Rule, passed_on
 from fl_autograd.source import (
     SCOPE,
     Signature,
@@ -287,9 +287,13 @@ def _compile_backward(op: Signature, rule: Rule, saved: list[str]) -> None:
             scope[f"vjp_{operand}"] = vjp
             own = f"{operand}_shape"
             given = [f"n_{operand}.shape" if name == own else name for name in names]
-            value = f"vjp_{operand}({', '.join(['ops', 'g', *given])})"
+            value = (
+                f"vjp_{operand}({', '.join(['ops', 'g', *given])})" if vjp is not passed_on else "g"
+            )
             results.append(
-                value if len(rule.vjps) == 1 else f"None if n_{operand} is None else {value}"
+                value
+                if len(rule.vjps) == 1 or vjp is passed_on
+                else f"None if n_{operand} is None else {value}"
             )
         body += [f"return {tuple_of(results)}"]
     rule.backward = build(

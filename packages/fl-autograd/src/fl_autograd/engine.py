@@ -64,12 +64,14 @@ def _run(
 ) -> dict[Node, Variable]:
     waiting = _count_uses(list(pending), needed)
     ready = [node for node in pending if node not in waiting]
+    gradients: list[Any] = [pending.pop(node) for node in ready]
     found: dict[Node, Variable] = {}
     base: Any = None
     ops: Any = None
     while ready:
         node = ready.pop()
-        g = pending.pop(node, None)
+        g = gradients.pop()
+        rule = node.rule
         if g is not None:
             if node.base is not base:
                 base = node.base
@@ -77,7 +79,7 @@ def _run(
             if node.hooks is not None:
                 g = _before(node.hooks, node, g, create_graph)
             if wanted is None:
-                if node.rule is None:
+                if rule is None:
                     _accumulate(node, g, ops)
             elif node in wanted:
                 found[node] = g if create_graph else variable(g, base, None)
@@ -90,9 +92,9 @@ def _run(
             ins = tuple([n if n in needed else None for n in ins])
             if not any(ins):
                 continue
-        rule = node.rule
+        results: Sequence[Any]
         if g is None or rule is None:
-            results: Sequence[Any] = (None,) * len(ins)
+            results = (None,) * len(ins)
         else:
             saved = node.saved
             while saved.__class__ is not tuple:
@@ -110,21 +112,25 @@ def _run(
         for source, result in zip(ins, results):
             if source is None:
                 continue
-            if result is not None:
-                if result.shape != source.shape:
-                    result = _sum_to(ops, result, source.shape, node)
+            if result is not None and result.shape != source.shape:
+                result = _sum_to(ops, result, source.shape, node)
+            left = waiting[source]
+            if left != _ONCE:
                 held = pending.get(source)
                 if held is None:
-                    pending[source] = result
-                elif source.base is base:
-                    pending[source] = ops.add(held, result)
-                else:
-                    pending[source] = _namespace(source.base, create_graph).add(held, result)
-            left = waiting[source] - 1
-            if left:
-                waiting[source] = left
-            else:
-                ready.append(source)
+                    held = result
+                elif result is not None:
+                    there = ops if source.base is base else _namespace(source.base, create_graph)
+                    held = there.add(held, result)
+                if left != _LAST:
+                    waiting[source] = left - 1
+                    if held is not None:
+                        pending[source] = held
+                    continue
+                pending.pop(source, None)
+                result = held
+            ready.append(source)
+            gradients.append(result)
     return found
 
 
@@ -167,6 +173,11 @@ def _add(pending: dict[Node, Any], node: Node, g: Any, ops: Any) -> None:
     pending[node] = g if held is None else ops.add(held, g)
 
 
+#: What ``_count_uses`` says of a node that gets one gradient, and of one that has several to add up
+#: and waits for the last of them (for two: one more, and so on).
+_ONCE, _LAST = 1, 2
+
+
 def _count_uses(roots: list[Node], needed: set[Node] | None) -> dict[Node, int]:
     # How many gradients each node waits for. A node becomes ready with the last of them, so that a
     # leaf is finished (and its hooks called) as soon as nothing can reach it any more.
@@ -181,12 +192,13 @@ def _count_uses(roots: list[Node], needed: set[Node] | None) -> dict[Node, int]:
             if node is None or (needed is not None and node not in needed):
                 continue
             count = uses.get(node)
-            if count is None:
-                uses[node] = 1
-                if node not in seen:
-                    stack.append(node)
+            if count is not None:
+                uses[node] = count + (2 if count == _ONCE else 1)
+            elif node in seen:  # it has a gradient to begin with
+                uses[node] = _LAST
             else:
-                uses[node] = count + 1
+                uses[node] = _ONCE
+                stack.append(node)
     return uses
 
 

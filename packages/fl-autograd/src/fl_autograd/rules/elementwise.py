@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fl_autograd.rules.table import rule
+from fl_autograd.rules.table import passed_on, rule
 
 # ---- one operand -----------------------------------------------------------------------------
 
@@ -94,11 +94,11 @@ def _smaller(ops: Any, g: Any, mine: Any, other: Any) -> Any:
     return _winner(ops, g, ops.less(other, mine), ops.equal(mine, other))
 
 
-rule("add", x=lambda ops, g: g, y=lambda ops, g: g)
-rule("subtract", x=lambda ops, g: g, y=lambda ops, g: ops.negative(g))
+rule("add", x=passed_on, y=passed_on)
+rule("subtract", x=passed_on, y=lambda ops, g: ops.negative(g))
 rule("multiply", x=lambda ops, g, y: ops.multiply(g, y), y=lambda ops, g, x: ops.multiply(g, x))
 rule("divide", x=lambda ops, g, y: ops.divide(g, y), y=_divide_y)
-rule("remainder", x=lambda ops, g: g, y=_remainder_y)
+rule("remainder", x=passed_on, y=_remainder_y)
 rule("power", x=_power_x, y=_power_y)
 rule("atan2", x=_atan2_x, y=_atan2_y)
 rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fl_autograd.rules.table import rule
+from fl_autograd.rules.table import passed_on, rule
 from fl_tensor import dtypes
 
 Shape = tuple[int, ...]
@@ -80,7 +80,7 @@ def _scatter_updates(ops: Any, g: Any, x_shape: Shape, indices: Any, axis: int, 
 
 rule("reshape", x=lambda ops, g, x_shape: ops.reshape(g, x_shape))
 rule("permute", x=_permute)
-rule("broadcast_to", x=lambda ops, g: g)
+rule("broadcast_to", x=passed_on)
 rule("concatenate", xs=_concatenate)
 rule("pad", x=_pad)
 rule("slice", x=_slice)
