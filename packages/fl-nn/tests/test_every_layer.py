@@ -1,0 +1,141 @@
+"""What holds for every layer: dtypes are kept, other backends compute the same, copies and moves
+work, an override sees every addition."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+
+import pytest
+
+import fl_nn as nn
+import fl_tensor as ft
+
+LAYERS = {
+    "Linear": (lambda: nn.Linear(4, 3), (2, 4)),
+    "Conv1D": (lambda: nn.Conv1D(2, 3, 2), (2, 2, 4)),
+    "Conv2D": (lambda: nn.Conv2D(2, 4, 3, 2, "same", groups=2), (2, 2, 4, 4)),
+    "Conv3D": (lambda: nn.Conv3D(1, 2, 2), (1, 1, 3, 3, 3)),
+    "ConvTranspose2D": (lambda: nn.ConvTranspose2D(2, 2, 3, 2, 1), (1, 2, 3, 3)),
+    "AsymmetricConv1D": (lambda: nn.AsymmetricConv1D(1, 2, 3, future=0.0), (1, 1, 5)),
+    "Pool2D": (lambda: nn.Pool2D(2, mode="avg"), (1, 2, 4, 4)),
+    "AdaptiveAvgPool2D": (lambda: nn.AdaptiveAvgPool2D((2, 1)), (1, 2, 5, 4)),
+    "BatchNorm": (lambda: nn.BatchNorm(3), (4, 3)),
+    "LayerNorm": (lambda: nn.LayerNorm(4), (2, 4)),
+    "ScalarLayerNorm": (lambda: nn.ScalarLayerNorm((1, 2)), (2, 3, 4)),
+    "GroupNorm": (lambda: nn.GroupNorm(2, 4), (2, 4, 3)),
+    "RMSNorm": (lambda: nn.RMSNorm(4), (2, 4)),
+    "Normalize": (lambda: nn.Normalize(-1), (2, 4)),
+    "PReLU": (lambda: nn.PReLU(3), (2, 3)),
+    "ELU": (nn.ELU, (2, 3)),
+    "ReLU6": (nn.ReLU6, (2, 3)),
+    "LeakyReLU": (nn.LeakyReLU, (2, 3)),
+    "ThresholdReLU": (nn.ThresholdReLU, (2, 3)),
+    "HardTanh": (nn.HardTanh, (2, 3)),
+    "Swish": (lambda: nn.Swish(1.5), (2, 3)),
+    "GELU": (nn.GELU, (2, 3)),
+    "GatedLinearUnit": (nn.GatedLinearUnit, (2, 4)),
+    "Dropout": (lambda: nn.Dropout(0.5), (2, 4)),
+    "Padding": (lambda: nn.Padding(1, 0.5), (2, 3)),
+    "RNN": (lambda: nn.RNN(3, 2, bidirectional=True), (3, 2, 3)),
+    "LSTM": (lambda: nn.LSTM(3, 2, batch_first=True), (2, 3, 3)),
+    "GRU": (lambda: nn.GRU(3, 2), (3, 2, 3)),
+    "MultiHeadAttention": (lambda: nn.MultiHeadAttention(4, 2, relative=3), (2, 3, 4)),
+    "TransformerEncoderLayer": (
+        lambda: nn.TransformerEncoderLayer(4, 2, 8, rotary=9.0, layer_drop=0.1), (2, 3, 4)
+    ),
+    "Conformer": (lambda: nn.Conformer(4, 2, 8, 3, relative=3), (2, 3, 4)),
+    "TDSBlock": (lambda: nn.TDSBlock(2, 3, 2), (1, 2, 2, 4)),
+    "PositionEmbedding": (lambda: nn.PositionEmbedding(5, 4, 0.1), (2, 3, 4)),
+    "SinusoidalPositionEmbedding": (lambda: nn.SinusoidalPositionEmbedding(4, 0.5), (2, 3, 4)),
+    "RotaryEmbedding": (lambda: nn.RotaryEmbedding(4), (2, 3, 4)),
+    "WeightNorm": (lambda: nn.WeightNorm(nn.Linear(4, 3)), (2, 4)),
+    "AdaptiveSoftMax": (lambda: nn.AdaptiveSoftMax(8, 9, [3, 6]), (2, 8)),
+    "Residual": (lambda: nn.Residual(nn.Linear(4, 4)).add_shortcut(0, 2).add_scale(2, 0.5), (2, 4)),
+}  # fmt: skip
+
+
+def first(result):
+    return result[0] if isinstance(result, tuple) else result
+
+
+def step(model, x):
+    """Output and gradients of one step of training."""
+    y = first(model(x))
+    ft.sum(ft.square(y)).backward()
+    return y
+
+
+def other_backend():
+    """A second instance of the default backend: mixing the two is an error."""
+    return type(ft.current_backend())()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_results_and_gradients_have_the_dtype_of_the_model(name, dtype):
+    dtype = ft.dtype(dtype)
+    if dtype not in ft.current_backend().dtypes:
+        pytest.skip(f"the backend has no {dtype}")
+    make, shape = LAYERS[name]
+    model, x = make().to(dtype), nn.Parameter(ft.randn(shape).astype(dtype))
+    y = step(model, x)
+    assert {v.dtype for v in (y, x.grad)} == {dtype}
+    assert {p.grad.dtype for p in model.parameters() if p.grad is not None} <= {dtype}
+    assert ft.all(ft.isfinite(y.astype(ft.float32))).item()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_model_moved_to_another_backend_computes_there_the_same(name):
+    make, shape = LAYERS[name]
+    x, backend = ft.randn(shape), other_backend()
+    ft.seed(1)
+    model = make()
+    moved = copy.deepcopy(model).to(backend)
+    here = step(model, nn.Parameter(x))
+    there = step(moved, nn.Parameter(x.to(backend)))
+    assert there.backend is backend
+    assert here.tolist() == there.tolist()
+    for one, other in zip(model.parameters(), moved.parameters()):
+        assert (one.grad is None) == (other.grad is None)
+        assert one.grad is None or one.grad.tolist() == other.grad.tolist()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_summaries_know_shapes_without_values(name):
+    make, shape = LAYERS[name]
+    model = make().eval()
+    assert nn.summary(model, shape).rows[0].output == first(model(ft.randn(shape))).shape
+
+
+def test_an_overridden_add_is_every_add_of_a_transformer_step(monkeypatch):
+    """Forward, backward and AdamW: each adds, and none adds another way."""
+    calls = Counter()
+    backend = type(ft.current_backend())
+    original = backend.add
+
+    def add(self, x, y):
+        calls["backend"] += 1
+        return original(self, x, y)
+
+    monkeypatch.setattr(backend, "add", add)
+    model = nn.TransformerEncoderLayer(8, 2, 16, norm_first=True, relative=4)
+    optimizer = nn.AdamW(model.parameters())
+    x = ft.randn((2, 4, 8))
+
+    def counted(phase):
+        def counting_add(inner, a, b):
+            calls[phase] += 1
+            return inner.add(a, b)
+
+        return ft.override(add=counting_add)
+
+    calls.clear()
+    with counted("forward"):
+        loss = ft.mean(ft.square(model(x, causal=True)))
+    with counted("backward"):
+        loss.backward()
+    with counted("optimizer"):
+        optimizer.step()
+    assert min(calls[phase] for phase in ("forward", "backward", "optimizer")) > 5
+    assert calls["forward"] + calls["backward"] + calls["optimizer"] == calls["backend"]
