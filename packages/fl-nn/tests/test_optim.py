@@ -54,6 +54,119 @@ def test_adam_weight_decay_in_the_gradient_or_decoupled():
     assert step(decoupled, 0.0) == pytest.approx([1.9 * 0.95])
 
 
+def test_adamw_decays_by_itself():
+    assert step(nn.AdamW([start(2.0)], lr=0.1, weight_decay=0.5), 0.0) == pytest.approx([1.9])
+
+
+@pytest.mark.parametrize("make", [nn.AMSgrad, lambda p, **kw: nn.Adam(p, amsgrad=True, **kw)])
+def test_amsgrad_remembers_the_largest_second_moment(make):
+    optimizer = make([start(0.0)], lr=1.0, betas=(0.0, 0.5), eps=0.0)
+    assert step(optimizer, 4.0) == pytest.approx([-1.0])
+    # v: 8, then 4.5; corrected by 1 - 0.5^2. Of the two, 8 counts.
+    assert step(optimizer, 1.0) == pytest.approx([-1.0 - 1.0 / math.sqrt(8.0 / 0.75)])
+
+
+def test_nag_keeps_its_velocity_when_the_rate_changes():
+    optimizer = nn.NAG([start(1.0)], lr=0.0, momentum=0.5, weight_decay=0.1)
+    assert step(optimizer, 2.0) == [1.0]
+    optimizer.lr = 0.1
+    # v = 0.5 * 2 + 4; p = 1 - 0.01, then - 0.1 * (4 + 0.5 * v)
+    assert step(optimizer, 4.0) == pytest.approx([0.99 - 0.65])
+
+
+def test_adagrad_divides_by_all_gradients_so_far():
+    optimizer = nn.Adagrad([start(0.0)], lr=1.0, lr_decay=1.0, eps=0.0)
+    assert step(optimizer, 3.0) == pytest.approx([-1.0])
+    assert step(optimizer, 4.0) == pytest.approx([-1.0 - 0.5 * 4.0 / 5.0])
+    optimizer = nn.Adagrad([start(2.0)], 1.0, weight_decay=1.0, initial_accumulator_value=5.0)
+    assert step(optimizer, 0.0) == pytest.approx([2.0 - 2.0 / 3.0])
+
+
+def test_adadelta_steps_in_the_units_of_the_parameter():
+    optimizer = nn.Adadelta([start(0.0)], lr=2.0, rho=0.5, eps=1.0)
+    first = math.sqrt(1.0) / math.sqrt(3.0) * 2.0  # mean of g^2: 2
+    assert step(optimizer, 2.0) == pytest.approx([-2.0 * first])
+    second = math.sqrt(0.5 * first**2 + 1.0) / math.sqrt(2.0) * 0.0
+    assert step(optimizer, 0.0) == pytest.approx([-2.0 * (first + second)])
+    third = math.sqrt(0.25 * first**2 + 1.0) / math.sqrt(0.5 + 0.5 + 1.0)
+    assert step(optimizer, 1.0) == pytest.approx([-2.0 * (first + third)])
+
+
+def test_rmsprop_divides_by_recent_gradients():
+    optimizer = nn.RMSprop([start(0.0)], lr=1.0, alpha=0.75, eps=0.0, momentum=0.5)
+    assert step(optimizer, 2.0) == pytest.approx([-2.0])
+    assert step(optimizer, 0.0) == pytest.approx([-3.0])
+
+
+def test_centered_rmsprop_divides_by_the_deviation():
+    optimizer = nn.RMSprop([start(0.0)], lr=1.0, alpha=0.5, eps=0.0, centered=True)
+    assert step(optimizer, 2.0) == pytest.approx([-2.0])  # sqrt(2 - 1)
+
+
+def test_centered_rmsprop_survives_rounding():
+    parameter = Parameter(ft.zeros(64))
+    optimizer = nn.RMSprop([parameter], lr=0.1, alpha=0.5, eps=0.1, centered=True)
+    for _ in range(40):  # a constant gradient has no deviation
+        parameter.grad = ft.linspace(0.1, 100.0, 64)
+        optimizer.step()
+    assert ft.all(ft.isfinite(parameter.tensor)).item()
+
+
+def test_novograd_normalises_each_parameter():
+    parameter = Parameter(ft.asarray([1.0, 1.0]))
+    optimizer = nn.Novograd([parameter], 1.0, betas=(0.5, 0.75), eps=0.0, weight_decay=0.1)
+    parameter.grad = ft.asarray([3.0, 4.0])
+    optimizer.step()
+    assert parameter.tolist() == pytest.approx([1.0 - 0.7, 1.0 - 0.9])
+    parameter.grad = ft.asarray([0.0, 0.0])
+    optimizer.step()
+    assert parameter.tolist() == pytest.approx([0.3 - 0.35 - 0.03, 0.1 - 0.45 - 0.01])
+
+
+def test_lamb_steps_are_as_long_as_the_weights():
+    parameter = Parameter(ft.asarray([3.0, 4.0]))
+    optimizer = nn.LAMB([parameter], 0.1, eps=0.0)
+    parameter.grad = ft.asarray([1e-3, -5.0])
+    optimizer.step()  # u = (1, -1)
+    long = 0.1 * 5.0 / math.sqrt(2.0)
+    assert parameter.tolist() == pytest.approx([3.0 - long, 4.0 + long])
+
+
+def test_lamb_moves_weights_that_are_zero_and_leaves_those_without_step():
+    assert step(nn.LAMB([start(0.0)], 0.1, eps=0.0), 7.0) == pytest.approx([-0.1])
+    assert step(nn.LAMB([start(3.0)], 0.1), 0.0) == [3.0]
+
+
+def test_lion_steps_by_the_sign():
+    optimizer = nn.Lion([start(1.0)], 0.1, betas=(0.5, 0.75), weight_decay=1.0)
+    assert step(optimizer, 8.0) == pytest.approx([0.9 - 0.1])
+    # m = 2: 0.5 * 2 - 0.5 * 1 is above 0, 0.5 * 1.25 - 0.5 * 3 is below
+    assert step(optimizer, -1.0) == pytest.approx([0.72 - 0.1])
+    assert step(optimizer, -3.0) == pytest.approx([0.558 + 0.1])
+
+
+def test_adafactor_keeps_a_row_and_a_column():
+    parameter = Parameter(ft.asarray([[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]], dtype=ft.float64))
+    optimizer = nn.Adafactor([parameter], lr=0.1)
+    rows, columns = ft.asarray([[1.0], [2.0], [3.0]]), ft.asarray([[4.0, -5.0]])
+    parameter.grad = (rows * columns).astype(ft.float64)
+    optimizer.step()  # the gradient is of rank 1, so u is its sign; rms(p) = 2
+    for row in parameter.tolist():
+        assert row == pytest.approx([1.8, 2.2])
+    shapes = {slot: state.shape for slot, state in optimizer.state[0].items() if slot != "step"}
+    assert shapes == {"row_var": (3, 1), "col_var": (1, 2)}
+
+
+def test_adafactor_of_a_vector():
+    optimizer = nn.Adafactor([start(0.5)], lr=0.5, weight_decay=0.1)
+    assert step(optimizer, 3.0) == pytest.approx([0.5 * 0.95 - 0.5 * 0.5])
+    fresh = 2**-0.8
+    square = (1 - fresh) * 9.0 + fresh * 1.0
+    value = optimizer.parameters[0].tensor.item()
+    expected = value * 0.95 - 0.5 * abs(value) * 1.0 / math.sqrt(square)
+    assert step(optimizer, 1.0) == pytest.approx([expected])
+
+
 def test_the_learning_rate_can_be_changed_between_steps():
     optimizer = nn.SGD([start(0.0)], lr=1.0)
     step(optimizer, 1.0)
