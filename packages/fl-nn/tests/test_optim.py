@@ -140,9 +140,9 @@ def test_lamb_moves_weights_that_are_zero_and_leaves_those_without_step():
 def test_lion_steps_by_the_sign():
     optimizer = nn.Lion([start(1.0)], 0.1, betas=(0.5, 0.75), weight_decay=1.0)
     assert step(optimizer, 8.0) == pytest.approx([0.9 - 0.1])
-    # m = 2: 0.5 * 2 - 0.5 * 1 is above 0, 0.5 * 1.25 - 0.5 * 3 is below
-    assert step(optimizer, -1.0) == pytest.approx([0.72 - 0.1])
-    assert step(optimizer, -3.0) == pytest.approx([0.558 + 0.1])
+    # m = 0.25 * 8, and 0.5 * m - 0.5 * 3 is below 0; m = 0.75 * 2 - 0.25 * 3, and above 0 again
+    assert step(optimizer, -3.0) == pytest.approx([0.72 + 0.1])
+    assert step(optimizer, 0.0) == pytest.approx([0.738 - 0.1])
 
 
 def test_adafactor_keeps_a_row_and_a_column():
@@ -324,6 +324,16 @@ def test_groups_and_loose_parameters_do_not_mix():
 
 
 # ---- states that do not fit ----------------------------------------------------------------------
+
+
+def test_a_state_is_a_snapshot():
+    optimizer = nn.SGD([start()], lr=0.1, momentum=0.5)
+    step(optimizer, 1.0)
+    state = optimizer.state_dict()
+    optimizer.state[0]["momentum_buffer"][0] = 5.0
+    optimizer.lr = 7.0
+    assert state["tensors"]["0.momentum_buffer"].tolist() == [1.0]
+    assert state["param_groups"][0]["lr"] == 0.1 and state["numbers"] == {"0.step": 1}
 
 
 def test_a_state_of_another_optimizer_or_other_parameters_is_refused():

@@ -90,8 +90,14 @@ def test_one_cycle_moves_rate_and_momentum_against_one_another():
 
 def test_one_cycle_moves_the_first_beta_of_adam():
     opt = optimizer(make=nn.Adam)
-    nn.OneCycleLR(opt, [1.0], 10, max_momentum=0.9)
-    assert opt.param_groups[0]["betas"] == (0.9, 0.999)
+    nn.OneCycleLR(opt, [1.0], 10, base_momentum=0.6, max_momentum=0.7)
+    assert opt.param_groups[0]["betas"] == (0.7, 0.999)
+
+
+def test_a_schedule_begins_with_the_rate_from_before_any_other():
+    opt = optimizer(1.0)
+    nn.OneCycleLR(opt, 0.5, 10)
+    assert curve(nn.ExponentialLR(opt, 0.5), 1) == [1.0, 0.5]
 
 
 def test_one_after_another():
