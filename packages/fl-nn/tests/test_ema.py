@@ -62,6 +62,16 @@ def test_floating_buffers_can_be_averaged_too():
         assert model.mean.item() == 2.0
 
 
+def test_assignments_to_a_buffer_do_not_reach_its_average_nor_a_state():
+    model = Scalar([1.0, 2.0])
+    ema = nn.EMA(model, buffers=True)
+    state = ema.state_dict()
+    model.mean[0] = 7.0
+    assert ema.averages["mean"].tolist() == [1.0, 2.0]
+    ema.averages["mean"][0] = 9.0
+    assert state["tensors"]["mean"].tolist() == [1.0, 2.0]
+
+
 def test_what_two_names_share_is_averaged_once():
     model = nn.Module()
     model.one = model.other = nn.Linear(2, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 from fl_nn.errors import ModuleError, StateDictError
@@ -39,7 +40,7 @@ class EMA:
         self.model, self.decay, self.warm_up, self.buffers = model, decay, warm_up, buffers
         #: Updates done, and the averages by name.
         self.updates = 0
-        self.averages = {cell.name: widened(cell.value) for cell in self._cells()}
+        self.averages = {cell.name: copy(widened(cell.value)) for cell in self._cells()}
 
     def update(self) -> None:
         """Move the averages towards the present values."""
@@ -69,7 +70,7 @@ class EMA:
 
     def state_dict(self) -> dict[str, Any]:
         """A snapshot: `updates`, and the averages as `tensors`."""
-        return {"updates": self.updates, "tensors": dict(self.averages)}
+        return {"updates": self.updates, "tensors": {k: copy(v) for k, v in self.averages.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state. Raises StateDictError, and changes nothing, when it does not fit."""
