@@ -64,6 +64,24 @@ def test_an_array_of_the_library_below(op):
         CALLS[op](x)
 
 
+@pytest.mark.parametrize("answer", [None, np.ones(2, np.float32)])
+def test_inside_a_composition(answer):
+    _, x = kelp(answer, "exp", x=[1.0, 2.0])
+    with pytest.raises(BackendError, match=r"\[exp\] backend 'kelp' gave a (NoneType|ndarray)"):
+        ft.softmax(x)
+
+
+def test_an_error_of_the_backends_own_goes_through():
+    class Sinks(Kelp):
+        CONTRACT = (1, 0)
+
+        def exp(self, x):
+            raise ValueError("the water is too warm")
+
+    with pytest.raises(ValueError, match="^the water is too warm$"):
+        ft.softmax(ft.asarray([1.0], backend=Sinks))
+
+
 def test_creation_without_a_value():
     backend, _ = kelp(None, CREATING, x=[1.0])
     for op, call in {

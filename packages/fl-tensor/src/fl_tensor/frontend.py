@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import fl_tensor.array as array
-from fl_tensor import dispatch, dtypes
+from fl_tensor import dispatch, dtypes, stack
 from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.capabilities import not_offered
 from fl_tensor.dtypes import DType
@@ -42,7 +42,7 @@ def run(op: str, lead: array.Array, *arguments: Any) -> Any:
     except FlError:
         raise
     except Exception as error:
-        raise explain(op, backend, arguments, error) from error
+        raise explain(op, lead, arguments, error) from error
     if type(result) not in _values:
         if isinstance(result, (tuple, list)):
             wrapped = [lead._wrap(answer(op, backend, r)) for r in result]
@@ -83,12 +83,29 @@ def check(op: str, backend: Any, arguments: tuple[Any, ...]) -> None:
         return  # the result's shape depends on data: there is nothing to check beforehand
 
 
-def explain(op: str, backend: Any, arguments: tuple[Any, ...], error: Exception) -> Exception:
-    """The error to raise for a failed operation: what its shape rule says, or the error itself."""
+class _Answers(stack.Wrapper):
+    """Refuses what is no value where it comes from: inside a composition."""
+
+    def call(self, operation: stack.Operation, /, *arguments: Any, **options: Any) -> Any:
+        result = operation.run(*arguments, **options)
+        for part in result if isinstance(result, (tuple, list)) else (result,):
+            if not isinstance(part, memoryview):
+                answer(operation.name, operation.backend, part)
+        return result
+
+
+def explain(op: str, lead: array.Array, arguments: tuple[Any, ...], error: Exception) -> Exception:
+    """The error to raise for a failed operation: what its shape rule says, what the backend gave
+    instead of a value, or the error itself."""
     try:
-        check(op, backend, arguments)
+        check(op, lead._backend, arguments)
+        if isinstance(error, (AttributeError, TypeError, ValueError)):
+            with _Answers():
+                getattr(lead._ops(), op)(*arguments)
     except FlError as better:
         return better
+    except Exception:
+        return error
     return error
 
 
