@@ -143,7 +143,9 @@ class Reporter:
             elif report.skipped and isinstance(report.longrepr, tuple):
                 reason = report.longrepr[2]
             elif report.failed:
-                reason = report.longreprtext
+                crash = getattr(report.longrepr, "reprcrash", None)
+                reason = crash.message if crash is not None else report.longreprtext
+                reason = reason.removeprefix("Failed: ")
             self._note(report.nodeid, outcome, reason, report.duration)
 
     def pytest_sessionfinish(self) -> None:

@@ -10,7 +10,7 @@ from fl_memory.managers.system import SystemManager
 from fl_memory.testing import CheckedManager
 from fl_tensor import dtypes
 from fl_tensor.backends.numpy import NumpyBackend
-from fl_tensor.testing import CASES
+from fl_tensor.testing import CASES, wording
 from fl_tensor.testing.harness import Harness
 
 N = 4096  # float32 elements: 16 KiB, above the threshold
@@ -92,7 +92,8 @@ def test_numpy_keeps_to_its_blocks_when_every_result_lies_in_one() -> None:
             usual = (dtypes.float32, dtypes.int32, dtypes.complex64)
             dtype = next(d for d in usual if case.accepts(d))
             for sample in filter(harness.supports, case.draw(dtype)):
-                found += [f"{case.name}({sample}): {p}" for p in harness.check(case, sample, dtype)]
+                call = wording.call(case.name, sample)
+                found += [f"{call}: {p}" for p in harness.check(case, sample, dtype)]
         served = manager.stats().allocs
         del sample
         harness.backend.__dict__.clear()  # cached constants

@@ -7,7 +7,7 @@ import pytest
 
 import fl_tensor as ft
 from fl_tensor import dtypes
-from fl_tensor.testing import CASES
+from fl_tensor.testing import CASES, wording
 from fl_tensor.testing.__main__ import main
 from fl_tensor.testing.harness import Harness
 
@@ -28,7 +28,8 @@ def test_every_operation_keeps_its_contract_behind_a_wrapper(name):
             continue
         dtype = next(d for d in (dtypes.float32, *dtypes.ALL.values()) if case.accepts(d))
         for sample in filter(harness.supports, case.draw(dtype)):
-            found += [f"{case.name}({sample}): {p}" for p in harness.check(case, sample, dtype)]
+            call = wording.call(case.name, sample)
+            found += [f"{call}: {p}" for p in harness.check(case, sample, dtype)]
     assert found == []
 
 

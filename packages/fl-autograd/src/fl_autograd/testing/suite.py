@@ -9,14 +9,18 @@ from fl_autograd.check import GradCheckError, check_grads
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
 from fl_autograd.tape import tape_for
 from fl_autograd.variable import Variable
+from fl_memory.testing.kit import hide
 from fl_tensor import dtypes
 from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.dtypes import DType
 from fl_tensor.tensor import Tensor
+from fl_tensor.testing import wording
 from fl_tensor.testing.cases import CASES
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.opcase import LABELS, OpCase, Sample
 from fl_tensor.testing.suite.base import TensorSuite
+
+__tracebackhide__ = hide
 
 
 def differentiable() -> list[OpCase]:
@@ -91,7 +95,7 @@ class GradientSuite(TensorSuite, official=True):
             try:
                 check_grads(function, values, order)
             except GradCheckError as error:
-                problems.append(f"{name}({sample}): {error}")
+                problems.append(f"{wording.call(name, sample)}: {error}")
         assert not problems, "\n".join(problems)
 
 

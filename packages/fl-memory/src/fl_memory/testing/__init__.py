@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from fl_memory.testing.checked import CheckedManager as CheckedManager
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     # Late, because only the suite needs pytest.
     if name == "MemoryManagerSuite":
+        if "fl_memory.testing.suite" not in sys.modules:
+            import pytest
+
+            # So that failures show both sides of a comparison.
+            pytest.register_assert_rewrite("fl_memory.testing.suite")
         from fl_memory.testing.suite import MemoryManagerSuite
 
         return MemoryManagerSuite

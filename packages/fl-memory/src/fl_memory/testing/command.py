@@ -110,7 +110,7 @@ def _run_pytest(folder: Path, test_file: str, more: list[str]) -> dict[str, Any]
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     (folder / "test_conformance.py").write_text(test_file, encoding="utf-8")
     report = folder / "report.json"
-    command = [sys.executable, "-m", "pytest", "-q", "-rsx", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-rsx", "--tb=short", "-p", "no:cacheprovider"]
     command += ["-p", "fl_pytest_plugin", "--strict-markers", "--fl-report", str(report)]
     command += ["-c", str(folder / "pytest.ini"), "--rootdir", str(folder)]
     sys.stdout.flush()

@@ -32,6 +32,15 @@ def since(major: int, minor: int) -> pytest.MarkDecorator:
     return pytest.mark.fl_since(major, minor)
 
 
+def hide(error: pytest.ExceptionInfo[BaseException]) -> bool:
+    """``__tracebackhide__`` of a module of a suite: its lines are nobody's business when an
+    implementation fails. A skip has no other place than the kit's own."""
+    return not error.errisinstance(pytest.skip.Exception)
+
+
+__tracebackhide__ = hide
+
+
 class Suite:
     """Base class of conformance suites.
 

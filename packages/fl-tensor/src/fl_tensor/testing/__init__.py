@@ -7,6 +7,7 @@ samples, a reference, tolerances and the places where gradients exist.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from fl_tensor.testing.cases import CASES as CASES
@@ -24,6 +25,11 @@ __all__ = ["CASES", "OpCase", "Operand", "Sample", "TensorBackendSuite", "Tolera
 def __getattr__(name: str) -> Any:
     # The suite needs pytest; the table does not.
     if name == "TensorBackendSuite":
+        if "fl_tensor.testing.suite" not in sys.modules:
+            import pytest
+
+            # So that failures show both sides of a comparison.
+            pytest.register_assert_rewrite("fl_tensor.testing.suite")
         from fl_tensor.testing.suite import TensorBackendSuite
 
         return TensorBackendSuite

@@ -3,25 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fl_tensor import calls, dtypes, promises
+from fl_memory.testing.kit import hide
+from fl_tensor import calls, promises
 from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import BackendError
 from fl_tensor.testing import compare
+from fl_tensor.testing.expectations import differences, reference, result_dtype
 from fl_tensor.testing.hostdata import HostArray, decode, encode
-from fl_tensor.testing.opcase import DEVICE, OpCase, Operand, Sample, Tolerance
+from fl_tensor.testing.opcase import DEVICE, OpCase, Operand, Sample
+
+__tracebackhide__ = hide
 
 
 class Harness:
     """One backend under test, on its first device."""
 
-    def __init__(self, backend: TensorBackend) -> None:
+    def __init__(self, backend: TensorBackend, debugging: bool = False) -> None:
         self.backend = backend
+        #: Whether errors of the backend go through to pytest, so that a debugger stops there.
+        self.debugging = debugging
         self.device = backend.devices()[0]
 
     # ---- data in and out ---------------------------------------------------------------------
@@ -59,9 +66,12 @@ class Harness:
     # ---- one call ----------------------------------------------------------------------------
 
     def run(self, name: str, sample: Sample) -> tuple[Sample, Any]:
-        """The sample with adapters in it, and what the operation makes of it."""
+        """The sample with adapters in it, and what the operation makes of it. A RuntimeWarning is
+        raised: NaN and infinities are specified results, not news for users."""
         placed = self.placed(sample)
-        return placed, getattr(self.backend, name)(*placed.args, **placed.kwargs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            return placed, getattr(self.backend, name)(*placed.args, **placed.kwargs)
 
     def placed(self, sample: Sample) -> Sample:
         laid = sample.map(self.put)
@@ -135,70 +145,5 @@ class Harness:
         return found
 
 
-def reference(case: OpCase, sample: Sample) -> Any:
-    """The reference's result, in float64 or exact integers."""
-    wide = sample.map(_widened)
-    with np.errstate(all="ignore"):
-        return case.reference(*wide.args, **wide.kwargs)
-
-
-def differences(
-    case: OpCase,
-    sample: Sample,
-    dtype: DType,
-    got: Sequence[HostArray],
-    want: Sequence[Any],
-    tolerance: Tolerance,
-) -> list[str]:
-    """Where the values of all results differ from those wanted, in words."""
-    kinds = [result_dtype(case, dtype, i) for i in range(len(got))]
-    if case.canonical is not None:
-        wide = sample.map(_widened)
-        with np.errstate(all="ignore"):
-            got, want = (
-                [np.asarray(v) for v in case.canonical(_wide(r), *wide.args, **wide.kwargs)]
-                for r in (got, want)
-            )
-        kinds = [(dtypes.complex_of if v.dtype.kind == "c" else dtypes.real_of)(dtype) for v in got]
-    found = []
-    for i, (mine, wanted, kind) in enumerate(zip(got, want, kinds, strict=True)):
-        if message := compare.difference(mine, wanted, kind, tolerance):
-            found.append(f"result {i}: {message}" if len(got) > 1 else message)
-    return found
-
-
-def result_dtype(case: OpCase, dtype: DType, position: int) -> DType:
-    """The dtype that result ``position`` must have for operands of ``dtype``."""
-    text = case.result if isinstance(case.result, str) else case.result[position]
-    if text == "same":
-        return dtype
-    if text == "sum":
-        narrow = dtype.kind in "biu" and dtype is not dtypes.uint64
-        return dtypes.int64 if narrow else dtype
-    if text == "count":
-        return dtype if dtype.is_floating else dtypes.int64
-    if text == "real":
-        return dtypes.real_of(dtype)
-    if text == "complex":
-        return dtypes.complex_of(dtype)
-    return dtypes.ALL[text]
-
-
-def _widened(x: Operand) -> HostArray:
-    wide = {"f": np.float64, "c": np.complex128}.get(x.dtype.kind)
-    return x.values if wide is None else x.values.astype(wide)
-
-
-def _wide(results: Sequence[Any]) -> list[HostArray]:
-    # In the precision of the reference, so that making them comparable adds no error.
-    arrays = [np.asarray(r) for r in results]
-    return [a.astype(np.complex128 if a.dtype.kind == "c" else np.float64) for a in arrays]
-
-
 def _list(result: Any) -> list[Any]:
     return list(result) if isinstance(result, (list, tuple)) else [result]
-
-
-def summary(problems: Mapping[str, list[str]]) -> str:
-    """One line per problem under the call that showed it."""
-    return "\n".join(f"{call}\n    " + "\n    ".join(lines) for call, lines in problems.items())

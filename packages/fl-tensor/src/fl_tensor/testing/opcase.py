@@ -98,10 +98,6 @@ class Sample:
             {k: visit(v) for k, v in self.kwargs.items()},
         )
 
-    def __str__(self) -> str:
-        parts = [_show(a) for a in self.args] + [f"{k}={_show(v)}" for k, v in self.kwargs.items()]
-        return ", ".join(parts)
-
 
 class Tolerance(NamedTuple):
     """``|got - want| <= eps * epsilon(dtype) * max(|want|, scale)``.
@@ -180,13 +176,3 @@ class OpCase:
             rng = np.random.default_rng([seed, *self.name.encode(), *dtype.name.encode()])
             self._drawn[key] = list(self.samples(dtype, rng))
         return [s for s in self._drawn[key] if label in (None, s.label)]
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, Operand):
-        layout = "" if value.layout == "contiguous" else f" {value.layout}"
-        values = f" {value.values.tolist()}" if value.values.size <= 12 else ""
-        return f"{value.dtype}{value.shape}{layout}{values}"
-    if isinstance(value, (list, tuple)) and any(isinstance(v, Operand) for v in value):
-        return "[" + ", ".join(_show(v) for v in value) + "]"
-    return str(value) if isinstance(value, DType) else repr(value)

@@ -13,8 +13,10 @@ import pytest
 from fl_memory.block import Block
 from fl_memory.errors import BlockError
 from fl_memory.manager import HOST, MemoryManager
-from fl_memory.testing.kit import Suite
+from fl_memory.testing.kit import Suite, hide
 from fl_memory.testing.ledger import BlockLedger, LedgerMemory
+
+__tracebackhide__ = hide
 
 MIB = 1 << 20
 

@@ -15,8 +15,11 @@ from fl_memory.errors import (
     UseAfterFreeError,
 )
 from fl_memory.manager import MemoryManager
+from fl_memory.testing.kit import hide
 from fl_memory.testing.ledger import LedgerMemory
 from fl_memory.testing.suite.base import MIB, ManagerSuite
+
+__tracebackhide__ = hide
 
 
 class BlockTests(ManagerSuite, official=True):

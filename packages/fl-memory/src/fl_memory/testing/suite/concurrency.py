@@ -9,8 +9,11 @@ import threading
 
 from fl_memory.block import Block
 from fl_memory.manager import MemoryManager
+from fl_memory.testing.kit import hide
 from fl_memory.testing.ledger import LedgerMemory, has_pattern, write_pattern
 from fl_memory.testing.suite.base import MIB, Cycle, ManagerSuite, within
+
+__tracebackhide__ = hide
 
 
 class ConcurrencyTests(ManagerSuite, official=True):

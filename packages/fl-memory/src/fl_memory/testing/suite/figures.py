@@ -11,8 +11,11 @@ from fl_memory.errors import (
     OutOfMemoryError,
 )
 from fl_memory.manager import Event, MemoryManager, Stats
+from fl_memory.testing.kit import hide
 from fl_memory.testing.ledger import BlockLedger, LedgerMemory, has_pattern, write_pattern
 from fl_memory.testing.suite.base import MIB, ManagerSuite, within
+
+__tracebackhide__ = hide
 
 
 class FigureTests(ManagerSuite, official=True):

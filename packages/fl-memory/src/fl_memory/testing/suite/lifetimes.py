@@ -14,8 +14,11 @@ from fl_memory.errors import (
 )
 from fl_memory.manager import MemoryManager
 from fl_memory.managers.system import SystemManager
+from fl_memory.testing.kit import hide
 from fl_memory.testing.ledger import LedgerMemory, has_pattern, write_pattern
 from fl_memory.testing.suite.base import MIB, Cycle, ManagerSuite
+
+__tracebackhide__ = hide
 
 
 class LifetimeTests(ManagerSuite, official=True):

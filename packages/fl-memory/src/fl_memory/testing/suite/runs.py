@@ -8,8 +8,11 @@ import pytest
 
 from fl_memory.block import Block
 from fl_memory.manager import MemoryManager
+from fl_memory.testing.kit import hide
 from fl_memory.testing.ledger import BlockLedger, LedgerMemory, has_pattern, write_pattern
 from fl_memory.testing.suite.base import MIB, ManagerSuite
+
+__tracebackhide__ = hide
 
 
 class RunTests(ManagerSuite, official=True):

@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 import pytest
 
 from fl_memory.contract import Version
-from fl_memory.testing.kit import Suite
+from fl_memory.testing.kit import Suite, hide
 from fl_tensor.backend import TensorBackend
 from fl_tensor.errors import ArgumentError
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.opcase import OpCase
 from fl_tensor.testing.under import placed
+
+__tracebackhide__ = hide
 
 
 def resolve(given: Any) -> TensorBackend:
@@ -73,11 +75,13 @@ class TensorSuite(Suite, official=True):
         pytest.fail(f"{cls.__name__}: backend = {cls.backend!r}: {reason}", pytrace=False)
 
     @pytest.fixture
-    def harness(self) -> Harness:
+    def harness(self, pytestconfig: pytest.Config) -> Harness:
         """One backend object for all tests of a class."""
         cls = type(self)
         if "_harness" not in vars(cls):
-            cls._harness = Harness(cls.under_test())
+            ask = pytestconfig.getoption
+            debugging = bool(ask("usepdb", False) or ask("fulltrace", False))
+            cls._harness = Harness(cls.under_test(), debugging)
         return cls._harness
 
     def need(self, harness: Harness, case: OpCase) -> None:

@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 
 import fl_tensor as ft
+from fl_memory.testing.kit import hide
 from fl_tensor import contract
 from fl_tensor.backend import TensorBackend
 from fl_tensor.capabilities import CAPABILITIES
 from fl_tensor.device import Device
 from fl_tensor.dtypes import ALL, REQUIRED, DType
 from fl_tensor.errors import DTypeError
-from fl_tensor.testing import form
+from fl_tensor.testing import form, wording
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.opcase import operand
 from fl_tensor.testing.suite.base import TensorSuite
+
+__tracebackhide__ = hide
 
 
 class ClaimTests(TensorSuite, official=True):
@@ -25,8 +28,8 @@ class ClaimTests(TensorSuite, official=True):
     def test_name(self, harness: Harness) -> None:
         """A short identifier: it appears in messages, settings and reports."""
         name = harness.backend.name
-        assert isinstance(name, str)
-        assert name.replace("-", "_").isidentifier(), f"name {name!r} is no identifier"
+        if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
+            wording.fail(f"name {name!r} is no identifier")
 
     def test_devices(self, harness: Harness) -> None:
         """At least one device, all distinct; values lie where they were put; waiting returns."""
@@ -49,7 +52,8 @@ class ClaimTests(TensorSuite, official=True):
         claimed = harness.backend.dtypes
         assert isinstance(claimed, frozenset)
         missing = sorted(map(str, REQUIRED - claimed))
-        assert not missing, f"required dtypes are not claimed: {missing}"
+        if missing:
+            wording.fail(f"required dtypes are not claimed: {', '.join(missing)}")
         assert all(isinstance(d, DType) for d in claimed)
 
     @pytest.mark.parametrize("dtype", list(ALL))
@@ -73,8 +77,10 @@ class ClaimTests(TensorSuite, official=True):
         assert isinstance(declared, frozenset)
         unknown = sorted(c for c in declared - set(CAPABILITIES) if "." not in c)
         version = ".".join(map(str, TensorBackend.CONTRACT))
-        assert not unknown, f"capabilities {unknown} are not in tensor contract {version}"
-        assert "fft" not in declared or "complex" in declared, "fft needs the capability complex"
+        if unknown:
+            wording.fail(f"capabilities {unknown} are not in tensor contract {version}")
+        if "fft" in declared and "complex" not in declared:
+            wording.fail("capability 'fft' needs the capability 'complex'")
 
     def test_complex_dtypes_have_parts(self, harness: Harness) -> None:
         """A backend that lists a complex dtype declares the capability "complex", and one that
@@ -99,7 +105,8 @@ class ClaimTests(TensorSuite, official=True):
         for op in contract.OPERATIONS:
             if problem := form.misfit(op, getattr(harness.backend, op.name)):
                 wrong.append(f"{op.name}{op.signature}: {problem}")
-        assert not wrong, "\n".join(wrong)
+        if wrong:
+            wording.fail("\n".join(wrong))
 
     def test_names(self, harness: Harness) -> None:
         """Every public name in the backend's classes is one of the contract's: one that is not is
@@ -108,7 +115,8 @@ class ClaimTests(TensorSuite, official=True):
             f"{name}: " + (f"do you mean {meant}?" if meant else "begin names of your own with _")
             for name, meant in form.strangers(type(harness.backend)).items()
         ]
-        assert not wrong, "these are not in the contract:\n" + "\n".join(wrong)
+        if wrong:
+            wording.fail("these are not in the contract:\n" + "\n".join(wrong))
 
     def test_constants(self, harness: Harness) -> None:
         """``constant`` gives a 0-d value like its model; zeros keep their sign."""

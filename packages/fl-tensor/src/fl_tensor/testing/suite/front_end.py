@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
+from fl_memory.testing.kit import hide
 from fl_tensor.errors import FlError
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.suite.base import TensorSuite
+
+__tracebackhide__ = hide
 
 Make = Callable[..., Any]
 BUILTIN: dict[str, type[Exception]] = {

@@ -10,8 +10,11 @@ import pytest
 
 import fl_memory
 import fl_tensor as ft
+from fl_memory.testing.kit import hide
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.suite.base import TensorSuite
+
+__tracebackhide__ = hide
 
 #: Elements of ``x``, float32: four times the default threshold of 4 KiB.
 N = 4096

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 
+from fl_memory.testing.kit import hide
 from fl_tensor.backend import TensorBackend
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dtypes import ALL, DType
+from fl_tensor.testing import wording
 from fl_tensor.testing.cases import CASES
-from fl_tensor.testing.harness import Harness, differences, result_dtype, summary
-from fl_tensor.testing.opcase import EDGE, LABELS, LONG, NON_CONTIGUOUS, OpCase
+from fl_tensor.testing.expectations import differences, result_dtype
+from fl_tensor.testing.harness import Harness
+from fl_tensor.testing.opcase import EDGE, LABELS, LONG, NON_CONTIGUOUS, OpCase, Sample
 from fl_tensor.testing.suite.base import TensorSuite
+
+__tracebackhide__ = hide
 
 
 def claimed(backend: TensorBackend, case: OpCase) -> list[DType]:
@@ -59,13 +64,12 @@ class OperationTests(TensorSuite, official=True):
         self.need(harness, case)
         if case.data_dependent:
             self.need_values(harness)
-        problems: dict[str, list[str]] = {}
-        for sample in case.draw(dtype, label):
-            if harness.supports(sample) and (harness.backend.has_values or name != "to_host"):
-                found = harness.check(case, sample, dtype)
-                if found:
-                    problems[f"{name}({sample})"] = found
-        assert not problems, summary(problems)
+        samples = [
+            sample
+            for sample in case.draw(dtype, label)
+            if harness.supports(sample) and (harness.backend.has_values or name != "to_host")
+        ]
+        self.tell(harness, name, samples, lambda sample: harness.check(case, sample, dtype))
 
     def test_derived_override(self, harness: Harness, derived: str) -> None:
         """A derived operation that the backend does its own way equals the composition."""
@@ -73,18 +77,41 @@ class OperationTests(TensorSuite, official=True):
             pytest.skip("the backend overrides no derived operation")
         self.need_values(harness)
         case, backend = CASES[derived], harness.backend
-        problems: dict[str, list[str]] = {}
+        # both sides may use up the tolerance, in opposite directions
+        doubled = case.tolerance._replace(eps=2 * case.tolerance.eps, signed=False)
         for dtype in claimed(backend, case):
-            for sample in filter(harness.supports, case.draw(dtype)):
+
+            def compared(sample: Sample, dtype: DType = dtype) -> list[str]:
                 placed, own = harness.run(derived, sample)
                 composed = getattr(DerivedOps, derived)(backend, *placed.args, **placed.kwargs)
                 mine, theirs = ([harness.get(r) for r in _list(part)] for part in (own, composed))
-                # both sides may use up the tolerance, in opposite directions
-                doubled = case.tolerance._replace(eps=2 * case.tolerance.eps, signed=False)
                 found = differences(case, sample, dtype, mine, theirs, doubled)
-                if found:
-                    problems[f"{derived}({sample}), expected what the composition gives"] = found
-        assert not problems, summary(problems)
+                return [f"{line} (the composition's result)" for line in found]
+
+            samples = list(filter(harness.supports, case.draw(dtype)))
+            self.tell(harness, derived, samples, compared)
+
+    def tell(
+        self,
+        harness: Harness,
+        name: str,
+        samples: Iterable[Sample],
+        check: Callable[[Sample], list[str]],
+    ) -> None:
+        """Fail with the samples for which ``check`` finds something or the backend raises; with
+        pytest's ``--pdb`` and ``--full-trace`` its error goes through."""
+        problems: dict[str, list[str]] = {}
+        for sample in samples:
+            try:
+                found = check(sample)
+            except Exception as error:  # whatever a stranger's method raises
+                if harness.debugging:
+                    raise
+                found = [wording.raised(error)]
+            if found:
+                problems[wording.call(name, sample)] = found
+        if problems:
+            wording.fail(wording.summary(problems))
 
 
 def _list(result: Any) -> list[Any]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fl_memory.testing.kit import hide
 from fl_tensor import dtypes
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.references.philox import random_bits
 from fl_tensor.testing.suite.base import TensorSuite
+
+__tracebackhide__ = hide
 
 
 class RandomTests(TensorSuite, official=True):

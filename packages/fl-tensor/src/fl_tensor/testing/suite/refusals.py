@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 import pytest
 
 import fl_tensor as ft
+from fl_memory.testing.kit import hide
 from fl_tensor.errors import FlError, LinAlgError, ShapeError
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.suite.base import TensorSuite
+
+__tracebackhide__ = hide
 
 
 class Refusal(NamedTuple):

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fl_memory.testing.kit import hide
 from fl_tensor import dtypes
 from fl_tensor.errors import FlError
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.opcase import operand
 from fl_tensor.testing.suite.base import TensorSuite
+
+__tracebackhide__ = hide
 
 #: Ways to get a second value from one: each may share storage with it.
 VIEWS = {
