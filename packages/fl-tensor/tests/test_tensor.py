@@ -92,6 +92,10 @@ def test_foreign_byte_order_is_not_borrowed():
         ft.asarray(np.zeros(2, np.dtype("f4").newbyteorder("S")), copy=False)
 
 
+def test_lists_for_bool_hold_what_is_true():
+    assert ft.asarray([0, 2, 0.5, 1j, -0.0], dtype="bool").tolist() == [0, 1, 1, 1, 0]
+
+
 def test_lists_for_integer_dtypes_hold_what_fits():
     assert ft.asarray([1.75, -1.75, 3], dtype="int8").tolist() == [1, -1, 3]
     for values in ([300, 0.5], [300.0], [float("nan")], [float("inf"), 1]):

@@ -179,11 +179,8 @@ def _from_lists(
     order = (bool, int, float, complex)
     found = max(kinds, key=order.index, default=float)
     dtype = supported("asarray", wanted or dtypes.dtype(found), backend)
-    if dtype.is_integer and found is float:
+    if dtype.is_integer and found in (float, complex):
         flat = [arguments.scalar("asarray", v, dtype) for v in flat]
-    elif dtype.kind in "biu" and found in (float, complex):
-        wide = frombytes(pack(flat, dtypes.float64), shape, dtypes.float64, place, backend)
-        return frontend.cast(wide, dtype)
     return frombytes(pack(flat, dtype), shape, dtype, place, backend)
 
 
