@@ -419,7 +419,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         return _adapt(memory.owned(np.asarray(elementary.floor_divide(x.array, y.array))), x.dtype)
 
     def power(self, x: Value, y: Value) -> Value:
-        if x.dtype.is_integer and y.array.size and y.array.min() < 0:
+        if x.dtype.is_integer and x.array.size and y.array.size and y.array.min() < 0:
             raise ArgumentError(
                 f"[power] an integer power of {y.array.min()}: exponents of integers may not be "
                 f"negative; use floating operands"
