@@ -230,6 +230,7 @@ def _saved(op: Signature, rule: Rule) -> list[tuple[str, str]]:
             condition = " and ".join(f"n_{operand} is None" for operand in operands)
             expression = f"(None if {condition} else {expression})"
         result.append((name, expression))
+    rule.names = tuple(name for name, _ in result)
     rule.lifts = tuple(
         (i, -1 if name == "out" else _number(rule, name))
         for i, (name, _) in enumerate(result)

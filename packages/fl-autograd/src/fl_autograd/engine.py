@@ -221,11 +221,20 @@ def _leading_to(roots: list[Node], wanted: set[Node]) -> set[Node]:
     return needed
 
 
+#: In ``Rule.lifts``: neither an operand nor the result.
+_INTERMEDIATE = -2
+
+
 def _lift(node: Node, rule: Rule, kept: tuple[Any, ...]) -> tuple[Any, ...]:
     # What the rule kept, as variables that are part of the graph again.
     saved = list(kept)
     ins = (*(node.ins or ()), None)
     for position, number in rule.lifts:
+        if number == _INTERMEDIATE:
+            raise GradError(
+                f"[{rule.name}] the pre-fused gradient keeps a value between its operations, whose "
+                f"history is gone: record without extend.fuse where create_graph is needed"
+            )
         if saved[position] is not None:
             origin = node if number < 0 else ins[number]
             saved[position] = variable(saved[position], node.base, origin)

@@ -1,4 +1,6 @@
-"""New operations and rules. Provisional: names here may still change before 1.0."""
+"""What researchers change: operations, rules, graphs while they are recorded, the life of nodes,
+the tape. Provisional: names here may still change before 1.0. docs/extending-autograd.md is the
+tutorial."""
 
 from __future__ import annotations
 
@@ -10,13 +12,29 @@ from typing import Any
 from fl_autograd import compile as compiler
 from fl_autograd import tape
 from fl_autograd.errors import GradError
+from fl_autograd.fusion import fuse
+from fl_autograd.mode import Recorder
+from fl_autograd.node import Leaf, Node
 from fl_autograd.rules import RULES
 from fl_autograd.rules.table import Rule, Vjp
+from fl_autograd.tape import Tape
 from fl_autograd.variable import Variable
 from fl_tensor.array import Array
 from fl_tensor.frontend import prepare
 
-__all__ = ["defop", "register_rule", "replace_rule"]
+__all__ = [
+    "Leaf",
+    "Node",
+    "Recorder",
+    "Rule",
+    "Tape",
+    "defop",
+    "fuse",
+    "prune",
+    "register_rule",
+    "replace_rule",
+    "using",
+]
 
 
 def _known(op: str) -> None:
@@ -137,3 +155,39 @@ def defop(
     operation.__name__ = operation.__qualname__ = name
     operation.__doc__ = forward.__doc__
     return operation
+
+
+def prune(node: Node, *operands: str | int) -> Node | None:
+    """For ``Recorder.recorded``: the node without these operands (names, or positions in
+    ``node.ins`` where the operand is a sequence), as if they needed no gradient; None when no other
+    is left. What led to them alone is freed at once. Raises GradError for what is no operand."""
+    if node.ins is None:
+        return None
+    names = node.rule.operands if node.rule is not None else ()
+    ins = list(node.ins)
+    for operand in operands:
+        position = operand if isinstance(operand, int) else _position(names, operand)
+        if not 0 <= position < len(ins):
+            raise GradError(f"[{node.name}] has no differentiable operand {operand!r}")
+        ins[position] = None
+    node.ins = tuple(ins)
+    return node if any(source is not None for source in ins) else None
+
+
+def _position(names: Sequence[str], name: str) -> int:
+    return names.index(name) if name in names else -1
+
+
+class using(Recorder):
+    """``with using(MyTape):`` lets another namespace than ``Tape`` compute for variables while they
+    are recorded: ``MyTape(backend)``, made once per backend. Derive it from ``Tape`` and write the
+    operations that shall be different; compositions are made of them too."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self._make = make
+        self._made: dict[Any, Any] = {}
+
+    def tape_for(self, base: Any) -> Any:
+        """The namespace over a backend."""
+        found = self._made.get(base)
+        return self._made.setdefault(base, self._make(base)) if found is None else found

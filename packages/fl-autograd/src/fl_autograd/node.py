@@ -61,6 +61,17 @@ class Node:
         """The operation, ``"leaf"`` for a leaf."""
         return self.rule.name if self.rule is not None else "leaf"
 
+    def kept(self, name: str) -> Any:
+        """What the rule keeps under a name (an operand, ``"out"``, an argument): the adapter or
+        value; None where it is not needed. KeyError for a name that the rule does not ask for."""
+        names = self.rule.names if self.rule is not None else ()
+        if name not in names:
+            raise KeyError(f"[{self.name}] keeps {', '.join(names) or 'nothing'}, not {name!r}")
+        saved = self.saved
+        while saved is not None and saved.__class__ is not tuple:
+            saved = saved.restore()
+        return None if saved is None else saved[names.index(name)]
+
     def register_prehook(self, hook: Hook) -> Callable[[], None]:
         """Call ``hook(grad)`` with the gradient of the result when it is complete, before the rule
         runs; a Variable that it returns replaces it. Returns a function that removes the hook."""

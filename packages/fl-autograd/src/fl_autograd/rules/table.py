@@ -34,12 +34,12 @@ Vjp = Callable[..., Any]
 class Rule:
     """How one operation is differentiated.
 
-    ``backward(ops, g, saved, ins)`` and ``lifts`` are filled in when the operation is first used
-    (``fl_autograd.compile``); ``forward`` replaces the backend's method for operations that no
-    backend has.
+    ``backward(ops, g, saved, ins)``, ``names`` and ``lifts`` are filled in when the operation is
+    first used (``fl_autograd.compile``); ``forward`` replaces the backend's method for operations
+    that no backend has.
     """
 
-    __slots__ = ("backward", "forward", "joint", "lifts", "name", "operands", "vjps")
+    __slots__ = ("backward", "forward", "joint", "lifts", "name", "names", "operands", "vjps")
 
     def __init__(
         self,
@@ -56,6 +56,8 @@ class Rule:
         self.operands = tuple(operands) if joint is not None else tuple(vjps)
         self.forward = forward
         self.backward: Callable[..., tuple[Any, ...]] = _not_compiled
+        #: The names of what is saved, in its order.
+        self.names: tuple[str, ...] = ()
         #: (position in saved, operand number or -1 for the result) of every saved array.
         self.lifts: tuple[tuple[int, int], ...] = ()
 
