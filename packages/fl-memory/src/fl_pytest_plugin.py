@@ -8,7 +8,8 @@ What the hooks do for a suite class:
 * tests marked ``requires`` and ``since`` are skipped, visibly, where they do not apply;
 * a suite whose own tests were overridden, emptied or deleted is an error;
 * a test with a ``dtype`` argument runs once per dtype the implementation claims, and the
-  classmethod ``__fl_generate__(metafunc)`` may parametrise whatever else it likes.
+  classmethod ``__fl_generate__(metafunc)`` may parametrise whatever else it likes;
+* what the classmethod ``__fl_advice__(failed)`` says of the failed tests ends the report.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fl_requires(*capabilities): needs declared capabilities")
     config.addinivalue_line("markers", "fl_since(major, minor): needs a contract at least this new")
+    config.pluginmanager.register(Adviser(), "fl-adviser")
     target = config.getoption("--fl-report")
     if target:
         config.pluginmanager.register(Reporter(Path(target)), "fl-report")
@@ -120,6 +122,28 @@ def _skip(cls: Any, items: list[pytest.Item]) -> None:
                 stated, wanted = (".".join(map(str, v)) for v in (contract, mark.args))
                 reason = f"contract {stated} predates {wanted}"
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+class Adviser:
+    """Let suites say at the end what all their failures together mean."""
+
+    def __init__(self) -> None:
+        self.failed: dict[Any, list[str]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        cls = getattr(item, "cls", None)
+        if report.when == "call" and report.failed and _is_suite(cls):
+            self.failed.setdefault(cls, []).append(item.name)
+        return report
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for cls, names in self.failed.items():
+            if told := cls.__fl_advice__(names):
+                terminalreporter.write_line(told)
 
 
 class Reporter:

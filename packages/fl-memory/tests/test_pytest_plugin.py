@@ -224,3 +224,23 @@ def test_report_of_a_broken_collection(run: Run, tmp_path: Path) -> None:
     card = tmp_path / "card.json"
     run("1 / 0", f"--fl-report={card}")
     assert json.loads(card.read_text())["failed"] == 1
+
+
+def test_a_suite_has_the_last_word_on_its_failures(run: Run) -> None:
+    _, text = run(
+        "class Advised(ThingSuite, official=True):\n"
+        "    @classmethod\n"
+        "    def __fl_advice__(cls, failed): return f'begin with {failed}'\n"
+        "class Bad(Thing):\n    CONTRACT = (1, 0)\n    answer = 41\n"
+        "class TestIt(Advised):\n    thing = Bad\n"
+        "class TestGood(Advised):\n    thing = type('Good', (Thing,), {'CONTRACT': (1, 0)})\n"
+    )
+    assert text.count("begin with") == 1 and "begin with ['test_answer']\n" in text
+
+
+def test_reasons_in_a_report_are_short(run: Run) -> None:
+    body = "class Bad(Thing):\n    CONTRACT = (1, 0)\n    answer = 41\n"
+    run(body + "class TestIt(ThingSuite):\n    thing = Bad\n", "--fl-report", "report.json")
+    tests = json.loads((run.pytester.path / "report.json").read_text())["tests"]
+    reason = next(t["reason"] for t in tests if t["name"] == "test_answer")
+    assert "41 == 42" in reason and "def test_answer" not in reason

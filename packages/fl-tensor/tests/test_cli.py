@@ -151,7 +151,7 @@ def test_conformance_is_the_kit(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().out.splitlines()[-1] == "1 passed, 0 failed"
     assert main(["conformance", "nunpy"]) == 2
     said = capfd.readouterr()
-    assert said.out.splitlines()[0] == "nothing ran: nunpy cannot be loaded"
+    assert said.out.splitlines()[-1].endswith(": no test ran, nunpy cannot be loaded")
     assert said.err.startswith("no tensor backend named 'nunpy'; there are: ")
 
 
@@ -167,7 +167,7 @@ def test_conformance_of_a_class_in_this_folder(tmp_path: Path) -> None:
             capture_output=True, text=True, check=False, cwd=tmp_path,
         )  # fmt: skip
         assert found.returncode == status, found.stdout + found.stderr
-        assert ("nothing ran: " in found.stdout) == (status == 2)
+        assert ("no test ran" in found.stdout) == (status == 2)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -15,7 +15,7 @@ import pytest
 from fl_tensor import dtypes
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
-from fl_tensor.testing import CASES, wording
+from fl_tensor.testing import CASES, lineage, wording
 from fl_tensor.testing.opcase import Sample, operand
 
 RunTest = Callable[[type[NumpyBackend], str], None]
@@ -152,6 +152,23 @@ def test_no_line_of_the_kit_is_shown_and_assertions_show_what_they_saw(tmp_path:
     assert "\nname 'no identifier' is no identifier\n" in told
     assert "test_theirs.py:13 in less: raise KeyError" in told
     assert 'raise KeyError("less")' in told.partition("test_operators")[2]
+
+
+def test_the_report_ends_with_where_to_begin(tmp_path: Path) -> None:
+    told = pytest_says(tmp_path, "-k", "test_operation and (less- or greater-) and plain")
+    assert "are in compositions of what fails itself; begin with: less\n" in told
+
+
+def test_advice_knows_compositions_and_what_a_backend_does_itself() -> None:
+    failed = ["add-float32-plain", "layer_norm-float32-plain", "layer_norm-float32-edge"]
+    failed += ["softmax-float32-plain", "sin-float32-plain"]
+    told = "2 of 5 failures of test_operation are in compositions of what fails itself; "
+    assert lineage.advice(failed, ()) == told + "begin with: add"
+    assert lineage.advice(["layer_norm-float32-plain", "sin-float32-0-d"], ()) == ""
+    assert lineage.advice(failed, ["layer_norm"]) == ""
+    assert {"exp", "max", "sum", "divide"} <= lineage.ancestors("softmax")
+    assert "mean" in lineage.ancestors("layer_norm")
+    assert "sum" not in lineage.ancestors("layer_norm", own=["mean"])
 
 
 def test_errors_go_through_for_debuggers(tmp_path: Path) -> None:

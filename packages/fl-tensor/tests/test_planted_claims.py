@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 import pytest
 
 from fl_tensor import dtypes
+from fl_tensor.backend import TensorBackend
+from fl_tensor.backends.delegate import DelegatingBackend
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.dtypes import DType
 
-RunTest = Callable[[type[NumpyBackend], str], None]
+RunTest = Callable[[type[TensorBackend], str], None]
 
 
 class Correct(NumpyBackend):
@@ -71,6 +73,14 @@ class ClaimsPartsWithoutNumbers(Correct):
     capabilities = frozenset({"complex"})
 
 
+class HasUndeclaredTransforms(Correct):
+    CONTRACT = (1, 0)
+    capabilities = frozenset({"complex", "linalg"})
+
+    def irfft(self, x: Any, n: int, axis: int) -> Any:
+        raise NotImplementedError("not yet")
+
+
 class HidesParts(Correct):
     CONTRACT = (1, 0)
     capabilities = frozenset({"linalg"})
@@ -87,6 +97,11 @@ class HidesParts(Correct):
         (MisspellsAnAttribute, "test_names", "check_shapes: do you mean checks_shapes?"),
         (TakesAPublicName, "test_names", "flush: begin names of your own with _"),
         (ClaimsPartsWithoutNumbers, "test_complex_dtypes_have_parts", "no complex dtype"),
+        (
+            HasUndeclaredTransforms,
+            "test_undeclared_capability[fft]",
+            "'fft' is not declared, but there is fft, ifft, rfft, irfft: declare it",
+        ),
         (HidesParts, "test_complex_dtypes_have_parts", "needs the capability 'complex'"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else None,
@@ -114,6 +129,30 @@ class Free(Correct):
         return super().scatter(*args, donate=donate)
 
     def _flush(self) -> None: ...
+
+
+class Modest(Correct):
+    CONTRACT = (1, 0)
+    capabilities = frozenset({"complex", "linalg"})
+    fft, ifft = TensorBackend.fft, TensorBackend.ifft
+    rfft, irfft = TensorBackend.rfft, TensorBackend.irfft
+
+
+class Borrows(DelegatingBackend):
+    """Whatever the lender has, only what is declared is offered."""
+
+    CONTRACT = (1, 0)
+    name = "borrows"
+
+
+def test_what_is_not_declared_may_be_missing(suite_test: RunTest) -> None:
+    suite_test(Modest, "test_undeclared_capability[fft]")
+    for capability in ("linalg", "fft", "complex"):
+        suite_test(Borrows, f"test_undeclared_capability[{capability}]")
+    with pytest.raises(pytest.skip.Exception, match="is declared: test_operation tries it"):
+        suite_test(Modest, "test_undeclared_capability[linalg]")
+    with pytest.raises(pytest.skip.Exception, match="'memory' is not declared"):
+        suite_test(Modest, "test_undeclared_capability[memory]")
 
 
 @pytest.mark.parametrize("test", ["test_names", "test_complex_dtypes_have_parts"])

@@ -48,7 +48,7 @@ def run(
     registry: where names are looked up; suite: ``"module:Class"``; attribute: the suite's class
     attribute that takes the implementation; parents: options of the caller's own, for the help. A
     module is looked for in the current folder, too. The last line printed is ``N passed, M
-    failed``; where nothing could run, the lines before say why.
+    failed``, with the reason after it where no test ran.
     """
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -73,8 +73,7 @@ def run(
         implementation = registry.load(options.name)
     except FlError as error:
         print(error, file=sys.stderr)
-        print(f"nothing ran: {options.name} cannot be loaded")
-        print("0 passed, 1 failed")
+        print(f"0 passed, 0 failed: no test ran, {options.name} cannot be loaded")
         return 2
     with tempfile.TemporaryDirectory(prefix="fl-conformance-") as folder:
         outcome = _run_pytest(
@@ -102,7 +101,13 @@ def run(
         options.report.parent.mkdir(parents=True, exist_ok=True)
         options.report.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
     print(f"{outcome['skipped']} skipped, {outcome['xfailed']} known failures")
-    print(f"{outcome['passed']} passed, {outcome['failed']} failed")
+    ran = outcome["passed"] or outcome["failed"]
+    note = (
+        ""
+        if ran
+        else ": no test ran" + (f", -k {options.only!r} fits none" if options.only else "")
+    )
+    print(f"{outcome['passed']} passed, {outcome['failed']} failed{note}")
     return 0 if outcome["passed"] and not outcome["failed"] else 1
 
 

@@ -12,7 +12,7 @@ tests and fill in ``hooks``, and may not override, empty or delete what is there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -68,6 +68,11 @@ class Suite:
         super().__init_subclass__(**options)
         if official:
             _seal(cls)
+
+    @classmethod
+    def __fl_advice__(cls, failed: Sequence[str]) -> str:
+        """A line for the end of the report, from the names of the tests that failed, or ""."""
+        return ""
 
     @classmethod
     def __fl_problems__(cls) -> list[str]:

@@ -13,8 +13,10 @@ overriding or emptying a test of the suite.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from fl_tensor.testing import lineage
 from fl_tensor.testing.suite.claims import ClaimTests
 from fl_tensor.testing.suite.front_end import FrontEndTests
 from fl_tensor.testing.suite.memory import MemoryTests
@@ -35,6 +37,13 @@ class TensorBackendSuite(
     official=True,
 ):
     """Subclass it, call the class ``Test...``, set ``backend``."""
+
+    @classmethod
+    def __fl_advice__(cls, failed: Sequence[str]) -> str:
+        """Which failures of operations follow from those of others."""
+        prefix = "test_operation["
+        cases = [name[len(prefix) : -1] for name in failed if name.startswith(prefix)]
+        return lineage.advice(cases, overridden(cls.under_test()))
 
     @classmethod
     def __fl_generate__(cls, metafunc: Any) -> list[str]:

@@ -13,7 +13,7 @@ from fl_tensor.backend import TensorBackend
 from fl_tensor.capabilities import CAPABILITIES
 from fl_tensor.device import Device
 from fl_tensor.dtypes import ALL, REQUIRED, DType
-from fl_tensor.errors import DTypeError
+from fl_tensor.errors import CapabilityError, DTypeError
 from fl_tensor.testing import form, wording
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.opcase import operand
@@ -94,9 +94,30 @@ class ClaimTests(TensorSuite, official=True):
 
     @pytest.mark.parametrize("name", CAPABILITIES)
     def test_undeclared_capability(self, harness: Harness, name: str) -> None:
-        """What is not declared shows as a skip, here and at its operations."""
-        if name not in harness.backend.capabilities:
+        """The operations of a capability that is not declared raise CapabilityError: nobody relies
+        on what no test tries."""
+        backend = harness.backend
+        operations = [op for op in contract.OPTIONAL if op.capability == name]
+        if name in backend.capabilities:
+            pytest.skip(f"capability {name!r} is declared: test_operation tries it")
+        if not operations:
             pytest.skip(f"capability {name!r} is not declared")
+        x: Any = backend.full((2, 2), 1, ft.float32, harness.device)
+        offered = []
+        for op in operations:
+            try:
+                getattr(backend, op.name)(*(x if contract.role(p) else 1 for p in op.parameters))
+            except CapabilityError:
+                continue
+            except Exception:  # tried and failed: it would do something for other arguments
+                offered.append(op.name)
+            else:
+                offered.append(op.name)
+        if offered:
+            wording.fail(
+                f"capability {name!r} is not declared, but there is {', '.join(offered)}: declare "
+                f"it, or leave out what is inherited from TensorBackend and raises CapabilityError"
+            )
 
     def test_signatures(self, harness: Harness) -> None:
         """Operations can be called the contract's way: arguments in this order, by position, the
