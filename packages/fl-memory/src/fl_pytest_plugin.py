@@ -124,6 +124,15 @@ def _skip(cls: Any, items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def _reason(report: pytest.TestReport) -> str:
+    """What a failed test said, without the source around it; all of it where it said nothing."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is None or crash.message == "AssertionError":
+        return report.longreprtext
+    message: str = crash.message
+    return message.removeprefix("Failed: ")
+
+
 class Adviser:
     """Let suites say at the end what all their failures together mean."""
 
@@ -167,9 +176,7 @@ class Reporter:
             elif report.skipped and isinstance(report.longrepr, tuple):
                 reason = report.longrepr[2]
             elif report.failed:
-                crash = getattr(report.longrepr, "reprcrash", None)
-                reason = crash.message if crash is not None else report.longreprtext
-                reason = reason.removeprefix("Failed: ")
+                reason = _reason(report)
             self._note(report.nodeid, outcome, reason, report.duration)
 
     def pytest_sessionfinish(self) -> None:
