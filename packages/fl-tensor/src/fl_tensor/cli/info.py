@@ -16,7 +16,8 @@ from fl_tensor import contract
 from fl_tensor.cli import lines
 from fl_tensor.cli.survey import COUNTED, surveys
 
-#: Table 1 of the paper, as published; ours is counted when the command runs.
+#: Table 1 of the paper as remembered, not yet compared with its text: check before quoting it. Ours
+#: is counted when the command runs.
 PAPER = {
     "PyTorch": {"lines": 1_798_292, "operators": 2_166, "add": 55, "conv": 85, "sum": 25},
     "TensorFlow": {"lines": 1_306_159, "operators": 1_423, "add": 20, "conv": 30, "sum": 10},
@@ -101,7 +102,7 @@ def ours(figures: dict[str, Any]) -> dict[str, str]:
 def _table(figures: dict[str, Any]) -> list[str]:
     mine, names = ours(figures), list(PAPER)
     head = f"  {'':<32}" + "".join(f"{name:>12}" for name in names) + f"{'here':>20}"
-    page = ["Beside Table 1 of Kahn et al., ICML 2022 (their figures, of their versions)", head]
+    page = ["Beside Table 1 of Kahn et al., ICML 2022 (from memory: check before quoting)", head]
     for key, words in ROWS.items():
         theirs = "".join(f"{PAPER[name][key]:>12,}" for name in names)
         page.append(f"  {words:<32}{theirs}{mine[key]:>20}")
