@@ -226,3 +226,18 @@ def test_sizes_may_be_any_integer(n):
     assert ft.tile(x, n).shape == (4, 4)
     assert ft.max_pool(x.reshape(1, 1, 4, 2), n).shape == (1, 1, 2, 1)
     assert ft.conv(x.reshape(1, 1, 4, 2), ft.ones((1, 1, 1, 1)), n, n).shape == (1, 1, 4, 3)
+
+
+@pytest.mark.parametrize("call", [lambda x: x.sum(2), lambda x: ft.flip(x, -3)])
+def test_an_axis_that_is_not_there_is_an_axis_error_of_both_kinds(call) -> None:
+    with pytest.raises(ft.AxisError, match="out of range for 2 axes") as caught:
+        call(ft.zeros((2, 3)))
+    assert isinstance(caught.value, ValueError) and isinstance(caught.value, IndexError)
+
+
+def test_results_of_factorisations_have_the_standards_names() -> None:
+    x = ft.asarray([[2.0, 1.0], [1.0, 3.0]])
+    assert isinstance(ft.linalg.qr(x), ft.linalg.QRResult) and ft.linalg.qr(x).R.shape == (2, 2)
+    assert ft.linalg.svd(x).S.shape == ft.linalg.eigh(x).eigenvalues.shape == (2,)
+    assert ft.linalg.eig(x).eigenvectors.shape == (2, 2)
+    assert ft.linalg.slogdet(x).sign.item() == 1.0
