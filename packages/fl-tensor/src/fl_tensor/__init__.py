@@ -143,6 +143,8 @@ from fl_tensor.stack import Wrapper as Wrapper
 from fl_tensor.stack import ops_for as ops_for
 from fl_tensor.stack import override as override
 from fl_tensor.tensor import Tensor as Tensor
+from fl_tensor.threads import get_num_threads as get_num_threads
+from fl_tensor.threads import set_num_threads as set_num_threads
 from fl_tensor.wrappers import check as check
 from fl_tensor.wrappers import count as count
 from fl_tensor.wrappers import profile as profile

@@ -1,0 +1,81 @@
+"""How many threads an operation may use: one number for all pools of the process.
+
+A pool (of BLAS, of OpenMP, of generated kernels) registers itself where its library is loaded, and
+is told of every change; the number is kept here, where any layer can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fl_tensor.errors import ArgumentError
+
+__all__ = ["Pool", "get_num_threads", "pools", "register", "set_num_threads"]
+
+
+class Pool(NamedTuple):
+    """Threads that a library keeps.
+
+    name      for people: "OpenBLAS"
+    resize    called with the number whenever it is set, and when the pool registers if it was set
+    state     one line for ``fl-tensor info``: how many threads there are, and what limits them
+    """
+
+    name: str
+    resize: Callable[[int], None]
+    state: Callable[[], str]
+
+
+_lock = threading.RLock()
+_pools: dict[str, Pool] = {}
+_chosen: int | None = None
+
+
+def _default() -> int:
+    # As OpenMP counts: the first of its numbers (the outer level), else the processors we may use.
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_initial = _default()
+
+
+def get_num_threads() -> int:
+    """How many threads one operation may use: what ``set_num_threads`` was given, else
+    OMP_NUM_THREADS, else the number of processors that this process may run on."""
+    return _initial if _chosen is None else _chosen
+
+
+def set_num_threads(count: int) -> None:
+    """Let operations use ``count`` threads each, from now on, in the whole process.
+
+    Pools that are not loaded yet are told when they are. Raises ArgumentError unless count is an
+    integer of at least 1.
+    """
+    global _chosen
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ArgumentError(f"set_num_threads({count!r}): give an integer of at least 1")
+    with _lock:
+        _chosen = count
+        for pool in _pools.values():
+            pool.resize(count)
+
+
+def register(pool: Pool) -> None:
+    """Add a pool, or replace the one of its name."""
+    with _lock:
+        _pools[pool.name] = pool
+        if _chosen is not None:
+            pool.resize(_chosen)
+
+
+def pools() -> list[Pool]:
+    """The pools whose libraries are loaded."""
+    return list(_pools.values())
