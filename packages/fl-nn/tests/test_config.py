@@ -28,6 +28,8 @@ MODULES = [
     (nn.TransformerEncoderLayer(8, 2, 16, rotary=100.0, norm_first=True), (2, 5, 8)),
     (nn.Conformer(8, 2, 16, kernel=3), (2, 5, 8)),
     (nn.TDSBlock(2, 3, 4), (1, 2, 4, 5)),
+    (nn.SpecAugment(5, time_share=0.2, fill="mean"), (2, 4, 9)),
+    (nn.RawWavSpecAugment(bands=20, high=4000, max_kernel=501), (2, 60)),
     (nn.AdaptiveSoftMax(16, 9, [3, 6]), (2, 16)),
     (nn.WeightNorm(nn.Conv1D(2, 3, 2)), (1, 2, 4)),
     (nn.AdaptiveSoftMaxLoss(nn.AdaptiveSoftMax(8, 5, [2]), ignore_index=1), None),

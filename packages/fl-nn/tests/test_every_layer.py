@@ -45,6 +45,8 @@ LAYERS = {
         lambda: nn.TransformerEncoderLayer(4, 2, 8, rotary=9.0, layer_drop=0.1), (2, 3, 4)
     ),
     "Conformer": (lambda: nn.Conformer(4, 2, 8, 3, relative=3), (2, 3, 4)),
+    "SpecAugment": (lambda: nn.SpecAugment(2, 1, 1, 2), (2, 3, 6)),
+    "RawWavSpecAugment": (lambda: nn.RawWavSpecAugment(5, 1, 2, max_kernel=99), (2, 60)),
     "TDSBlock": (lambda: nn.TDSBlock(2, 3, 2), (1, 2, 2, 4)),
     "PositionEmbedding": (lambda: nn.PositionEmbedding(5, 4, 0.1), (2, 3, 4)),
     "SinusoidalPositionEmbedding": (lambda: nn.SinusoidalPositionEmbedding(4, 0.5), (2, 3, 4)),

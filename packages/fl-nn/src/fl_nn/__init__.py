@@ -58,6 +58,7 @@ from fl_nn.layers import Pool2D as Pool2D
 from fl_nn.layers import Pool3D as Pool3D
 from fl_nn.layers import PositionEmbedding as PositionEmbedding
 from fl_nn.layers import PReLU as PReLU
+from fl_nn.layers import RawWavSpecAugment as RawWavSpecAugment
 from fl_nn.layers import RelativePositionEmbedding as RelativePositionEmbedding
 from fl_nn.layers import ReLU as ReLU
 from fl_nn.layers import ReLU6 as ReLU6
@@ -69,6 +70,7 @@ from fl_nn.layers import Sigmoid as Sigmoid
 from fl_nn.layers import SinusoidalPositionEmbedding as SinusoidalPositionEmbedding
 from fl_nn.layers import Softmax as Softmax
 from fl_nn.layers import Softplus as Softplus
+from fl_nn.layers import SpecAugment as SpecAugment
 from fl_nn.layers import Swish as Swish
 from fl_nn.layers import Tanh as Tanh
 from fl_nn.layers import TDSBlock as TDSBlock

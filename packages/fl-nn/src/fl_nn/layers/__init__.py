@@ -23,6 +23,7 @@ from fl_nn.layers.asymmetric import AsymmetricConv1D as AsymmetricConv1D
 from fl_nn.layers.attention import KVCache as KVCache
 from fl_nn.layers.attention import MultiHeadAttention as MultiHeadAttention
 from fl_nn.layers.attention import attention as attention
+from fl_nn.layers.augment import SpecAugment as SpecAugment
 from fl_nn.layers.conformer import Conformer as Conformer
 from fl_nn.layers.conv import Conv1D as Conv1D
 from fl_nn.layers.conv import Conv2D as Conv2D
@@ -62,4 +63,5 @@ from fl_nn.layers.shape import View as View
 from fl_nn.layers.tds import TDSBlock as TDSBlock
 from fl_nn.layers.transformer import TransformerDecoderLayer as TransformerDecoderLayer
 from fl_nn.layers.transformer import TransformerEncoderLayer as TransformerEncoderLayer
+from fl_nn.layers.wave_augment import RawWavSpecAugment as RawWavSpecAugment
 from fl_nn.layers.weight_norm import WeightNorm as WeightNorm
