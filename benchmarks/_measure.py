@@ -1,7 +1,9 @@
-"""Fair comparisons: everything in one process, interleaved, reported as ratios of medians.
+"""Fair comparisons: everything interleaved, reported as ratios of medians.
 
 A machine's speed drifts while a benchmark runs. So each round times every case for a moment, one
-after the other, and a case's time is the median over rounds.
+after the other, and a case's time is the median over rounds. Where libraries would disturb one
+another (pools of threads), each has its cases in a process of its own (``Worker``, ``serve``), and
+the processes take turns.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -59,6 +62,55 @@ def _timed(run: Callable[[], object], count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
+class Worker:
+    """``python FILE --serve LIBRARY`` in a process of its own, where ``serve`` answers."""
+
+    def __init__(self, library: str) -> None:
+        command = [sys.executable, sys.argv[0], "--serve", library]
+        one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+        self._process = subprocess.Popen(
+            command,
+            env={**os.environ, **one_thread},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.communicate()
+
+    def timed(self, case: str, count: int) -> float:
+        """Seconds per call of a case, over ``count`` calls."""
+        assert self._process.stdin and self._process.stdout
+        print(case, count, file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+
+def serve(cases: Mapping[str, Callable[[], object]]) -> None:
+    """Answer a ``Worker`` until it ends."""
+    for line in sys.stdin:
+        case, count = line.split()
+        print(_timed(cases[case], int(count)), flush=True)
+
+
+def take_turns(
+    workers: Mapping[str, Worker], case: str, rounds: int = 15, moment: float = 0.05
+) -> dict[str, float]:
+    """Seconds per call of a case in each of the ``workers``: as ``interleave``."""
+    repeats = {}
+    for name, worker in workers.items():
+        worker.timed(case, 1)  # what happens once
+        repeats[name] = max(1, round(moment / worker.timed(case, 2)))
+    times: dict[str, list[float]] = {name: [] for name in workers}
+    for _ in range(rounds):
+        for name, worker in workers.items():
+            times[name].append(worker.timed(case, repeats[name]))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
 def environment(*distributions: str) -> dict[str, Any]:
     """What a figure depends on: date, machine, Python, versions of ``distributions``."""
     return {
@@ -70,10 +122,13 @@ def environment(*distributions: str) -> dict[str, Any]:
 
 
 def options(claim: str | None) -> argparse.Namespace:
-    """The command line that all benchmarks share: ``--json FILE``, ``--rounds N``."""
+    """The command line that benchmarks share: ``--json FILE``, ``--rounds N``; ``--only CASE``, and
+    ``--serve LIBRARY`` for a worker."""
     parser = argparse.ArgumentParser(description=claim)
     parser.add_argument("--json", type=Path, help="also write the result to this file")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--only", nargs="+", default=[], metavar="CASE")
+    parser.add_argument("--serve", metavar="LIBRARY", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 

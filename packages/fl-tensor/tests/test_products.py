@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
+from fl_tensor.testing.references import windows
 
 
 def whole(*shape):
@@ -112,3 +113,29 @@ def test_diagonals_as_numpy(k):
     assert ft.linalg.trace(x, offset=k).tolist() == np.trace(x, k, -2, -1).tolist()
     assert ft.diag(v, k).tolist() == np.diag(v, k).tolist()
     assert ft.diag(x[0], k).tolist() == np.diag(x[0], k).tolist()
+
+
+def test_convolution_with_any_strides_dilations_and_paddings():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        axes, groups = rng.integers(1, 3, 2)
+        x = rng.standard_normal((2, 2 * groups, *rng.integers(1, 6, axes)))
+        w = rng.standard_normal((groups, 2, *rng.integers(1, 5, axes)))
+        stride, between, apart = (tuple(rng.integers(1, 5, axes).tolist()) for _ in range(3))
+        padding = tuple((n, m) for n, m in rng.integers(-2, 12, (axes, 2)).tolist())
+        arguments = (stride, padding, between, apart, int(groups))
+        try:
+            y = ft.conv(x, w, *arguments)
+        except ft.ShapeError:  # cropped to nothing
+            continue
+        np.testing.assert_allclose(
+            y.numpy(), windows.conv(x, w, *arguments), atol=1e-12, err_msg=str(arguments)
+        )
+
+
+@pytest.mark.parametrize("width", [1, 3, 40_000, 70_000])
+def test_rows_that_are_added_accumulate_in_order(width):
+    rows, updates = np.array([[2, 0], [2, 2]]), np.ones((2, 2, width), np.float32)
+    updates[0, 0], updates[1, 1] = 1e8, -1e8
+    added = ft.scatter(ft.zeros((3, width)), rows, updates, 0, "add").numpy()
+    assert (added == np.array([[1], [0], [0]])).all()

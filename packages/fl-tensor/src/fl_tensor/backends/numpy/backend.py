@@ -287,7 +287,9 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
             np.add.at(total, place, updates.array)
             return NumpyAdapter(memory.cast(total, x.array.dtype), x.dtype)
         out = x.array if donate and is_sole_owner(x) else _copy(x.array)
-        if mode == "add":
+        if mode == "add" and axis == 0 and out.ndim > 1 and out.flags.c_contiguous:
+            _add_rows(out, indices.array.reshape(-1), updates.array)
+        elif mode == "add":
             np.add.at(out, place, updates.array)
         else:
             out[place] = updates.array
@@ -478,6 +480,17 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
 
 def _copy(array: Array) -> Array:
     return memory.cast(array, array.dtype)
+
+
+def _add_rows(out: Array, rows: Array, updates: Array) -> None:
+    # ``np.add.at`` element by element, for which it has a fast loop; a part at a time, as it takes
+    # an index per element.
+    width = math.prod(out.shape[1:])
+    flat, updates = out.reshape(-1), updates.reshape(len(rows), width)
+    columns, step = np.arange(width), max(1, 65536 // max(width, 1))
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step, None] * np.int64(width) + columns
+        np.add.at(flat, part.reshape(-1), updates[start : start + step].reshape(-1))
 
 
 def _places(starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:

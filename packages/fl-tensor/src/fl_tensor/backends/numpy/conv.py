@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,15 +33,87 @@ def convolve(
         return out
     if w[0].size == 0 or x.size == 0:
         out[...] = 0
-        return out
-    x = _spread(x, padding, input_dilation)
+    elif all(d == 1 for d in input_dilation):
+        _plain(x, w, stride, padding, kernel_dilation, groups, out)
+    else:
+        _dilated(x, w, stride, padding, input_dilation, kernel_dilation, groups, out)
+    return out
+
+
+def _plain(
+    x: Array,
+    w: Array,
+    stride: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+    kernel_dilation: tuple[int, ...],
+    groups: int,
+    out: Array,
+) -> None:
+    x = _padded(x, padding)
     x = x.reshape(x.shape[0], groups, w.shape[1], *x.shape[2:])
-    patches = _patches(x, w.shape[2:], out_shape[2:], stride, kernel_dilation)
-    if math.prod(out_shape[2:]) < math.prod(w.shape[2:]):
+    patches = _patches(x, w.shape[2:], out.shape[2:], stride, kernel_dilation)
+    if math.prod(out.shape[2:]) < math.prod(w.shape[2:]):
         _by_place(patches, w, out, groups)
     else:
         _by_batch(patches, w, out, groups)
-    return out
+
+
+def _dilated(
+    x: Array,
+    w: Array,
+    stride: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+    input_dilation: tuple[int, ...],
+    kernel_dilation: tuple[int, ...],
+    groups: int,
+    out: Array,
+) -> None:
+    # Every other output (or every third, ...) meets the same part of the kernel, the rest of which
+    # falls on the zeros in between: a convolution without dilation for each such phase.
+    sizes = (out.shape[2:], x.shape[2:], w.shape[2:])
+    settings = (stride, (low for low, _ in padding), input_dilation, kernel_dilation)
+    for phases in itertools.product(*map(_phases, *sizes, *settings)):
+        places: Any = (..., *(phase.places for phase in phases))
+        kernel = w[(..., *(phase.kernel for phase in phases))]
+        if kernel.size == 0:
+            out[places] = 0
+            continue
+        steps, pads, dilations = zip(*(phase[2:] for phase in phases), strict=True)
+        part = memory.empty(out[places].shape, out.dtype)
+        _plain(x, kernel, steps, pads, dilations, groups, part)
+        out[places] = part
+
+
+class _Phase(NamedTuple):
+    """Along one axis: outputs, the part of the kernel that meets elements of the input there, and
+    how it runs over them."""
+
+    places: slice
+    kernel: slice
+    stride: int
+    padding: tuple[int, int]
+    dilation: int
+
+
+def _phases(
+    count: int, size: int, kernel: int, stride: int, low: int, spread: int, dilation: int
+) -> list[_Phase]:
+    # Output o and kernel element k meet input (o * stride + k * dilation - low) / spread, if that
+    # is an integer: so it is for every period-th output and every step-th kernel element.
+    period, step = spread // math.gcd(stride, spread), spread // math.gcd(dilation, spread)
+    new_stride, new_dilation = period * stride // spread, step * dilation // spread
+    found = []
+    for first in range(min(period, count)):
+        starts = [k for k in range(step) if (first * stride + k * dilation - low) % spread == 0]
+        start = starts[0] if starts else kernel
+        taken = len(range(start, kernel, step))
+        before = (low - first * stride - start * dilation) // spread
+        reach = (len(range(first, count, period)) - 1) * new_stride + (taken - 1) * new_dilation + 1
+        places, part = slice(first, None, period), slice(start, None, step)
+        found.append(
+            _Phase(places, part, new_stride, (before, reach - before - size), new_dilation)
+        )
+    return found
 
 
 def _by_batch(patches: Array, w: Array, out: Array, groups: int) -> None:
@@ -52,7 +125,7 @@ def _by_batch(patches: Array, w: Array, out: Array, groups: int) -> None:
     step = max(1, PATCH_BYTES // (groups * depth * places * out.itemsize))
     for start in range(0, batch, step):
         part = patches[start : start + step]
-        columns = part.reshape(len(part), groups, depth, places)
+        columns = _copied(part).reshape(len(part), groups, depth, places)
         np.matmul(weights, columns, out=result[start : start + step])
 
 
@@ -63,27 +136,28 @@ def _by_place(patches: Array, w: Array, out: Array, groups: int) -> None:
     weights = w.reshape(groups, features // groups, depth).transpose(0, 2, 1)
     result = out.reshape(batch, groups, features // groups, -1)
     for place, index in enumerate(np.ndindex(*out.shape[2:])):
-        rows = patches[(Ellipsis, *index)].reshape(batch, groups, depth)
+        rows = _copied(patches[(Ellipsis, *index)]).reshape(batch, groups, depth)
         product = np.matmul(rows.transpose(1, 0, 2), weights)
         result[..., place] = product.transpose(1, 0, 2)
 
 
-def _spread(x: Array, padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...]) -> Array:
-    # Zeros between the elements, then padding or cropping at the ends.
-    if all(d == 1 for d in dilation) and not any(low or high for low, high in padding):
+def _copied(view: Array) -> Array:
+    # In C order, and in a block: the runtime would get fresh pages for each copy.
+    return memory.cast(view, view.dtype)
+
+
+def _padded(x: Array, padding: tuple[tuple[int, int], ...]) -> Array:
+    # Zeros at the ends, or what is cropped there.
+    if not any(low or high for low, high in padding):
         return x
-    sizes = [max(n - 1, 0) * d + min(n, 1) for n, d in zip(x.shape[2:], dilation, strict=True)]
-    total = [n + low + high for n, (low, high) in zip(sizes, padding, strict=True)]
-    out = np.zeros((*x.shape[:2], *total), x.dtype)
+    sizes = [n + low + high for n, (low, high) in zip(x.shape[2:], padding, strict=True)]
     source, target = [slice(None)] * 2, [slice(None)] * 2
-    for n, (low, high), d in zip(x.shape[2:], padding, dilation, strict=True):
-        # Elements of x whose place low + i * d falls inside the result.
-        first = max(0, -(low // d)) if low < 0 else 0
-        end = low + max(n - 1, 0) * d + min(n, 1) + high
-        count = max(0, min(n, -(-(end - low) // d)) - first)
-        place = low + first * d
-        source.append(slice(first, first + count))
-        target.append(slice(place, place + max(count - 1, 0) * d + min(count, 1), d))
+    for n, size, (low, _) in zip(x.shape[2:], sizes, padding, strict=True):
+        first, end = max(0, -low), max(0, min(n, size - low))
+        source.append(slice(first, end))
+        target.append(slice(low + first, low + max(first, end)))
+    out = memory.empty((*x.shape[:2], *sizes), x.dtype)
+    out[...] = 0
     out[tuple(target)] = x[tuple(source)]
     return out
 
