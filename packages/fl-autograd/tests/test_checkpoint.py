@@ -86,6 +86,8 @@ def test_a_policy_spares_what_it_names(policy: Any) -> None:
     calls: list[str] = []
 
     class Note(ft.Wrapper):
+        watches = True
+
         def call(self, operation: Any, /, *arguments: Any, **options: Any) -> Any:
             calls.append(operation.name)
             return operation.run(*arguments, **options)

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 
@@ -101,6 +102,27 @@ def test_a_model_moved_to_another_backend_computes_there_the_same(name):
     for one, other in zip(model.parameters(), moved.parameters()):
         assert (one.grad is None) == (other.grad is None)
         assert one.grad is None or one.grad.tolist() == other.grad.tolist()
+
+
+@pytest.mark.parametrize("policy", [(), ("add", "multiply", "matmul")], ids=["all", "policy"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_under_checkpoint_everything_is_the_same_bit_for_bit(name, policy):
+    """Outputs, gradients, buffers and random draws of two steps of training."""
+    make, shape = LAYERS[name]
+    x = ft.randn(shape)
+
+    def training(call):
+        ft.seed(1)
+        model, leaf, found = make(), nn.Parameter(x), []
+        for _ in range(2):
+            y = step(lambda value: call(model, value), leaf)
+            found += [v.tolist() for v in (y, leaf.grad, *model.state_dict().values())]
+            found += [p.grad if p.grad is None else p.grad.tolist() for p in model.parameters()]
+            found.append(ft.default_generator().state())
+        return found
+
+    plain = training(lambda model, value: model(value))
+    assert training(lambda model, value: ag.checkpoint(model, value, policy=policy)) == plain
 
 
 @pytest.mark.parametrize("name", LAYERS)

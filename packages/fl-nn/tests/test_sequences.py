@@ -129,6 +129,14 @@ def test_rows_of_a_cache_can_be_selected():
     assert near(y, layer(picked, causal=True)[:, 3:])
 
 
+def test_a_function_that_fills_a_cache_is_not_run_twice():
+    layer, cache = nn.MultiHeadAttention(4, 2), nn.KVCache()
+    y = ag.checkpoint(lambda x: layer(x, cache=cache), ft.randn((1, 3, 4)))
+    with pytest.raises(nn.ModuleError, match=r"\[KVCache\].*without checkpoint"):
+        ft.sum(y).backward()
+    assert cache.steps == 3
+
+
 def test_a_query_that_may_look_nowhere_gets_zeros_and_finite_gradients():
     q = nn.Parameter(ft.randn((1, 1, 2, 3)))
     mask = ft.asarray([[True, False], [False, False]])

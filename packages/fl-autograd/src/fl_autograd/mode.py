@@ -150,6 +150,13 @@ class Recorder:
             _mode.set(entry.below or True)
 
 
+def forget_recorders() -> None:
+    """Tell no recorder any more, in this context and those copied from it."""
+    _recorders.set(None)
+    if is_grad_enabled():
+        _mode.set(True)
+
+
 class alone:
     """``with alone(recorder, tape_for):`` records, and tells ``recorder`` and nobody else."""
 

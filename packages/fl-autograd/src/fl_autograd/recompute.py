@@ -6,6 +6,10 @@ The graph is recorded as always, but its nodes hold a promise in place of values
 that the backward pass asks for runs the function again, and the values that this saves keep all of
 them. So everything a graph can do still works: closures, ``grad``, hooks, several outputs, higher
 orders, checkpoints within checkpoints.
+
+It runs again in a copy of the context that it ran in first: overrides, ``ft.use``, generators and
+whatever else is held in context variables are as they were, wherever the backward pass is called.
+Of the present is what changes no result: the memory manager, and layers that only watch.
 """
 
 from __future__ import annotations
@@ -13,21 +17,30 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any
 
+import fl_memory
 from fl_autograd.errors import GradError
-from fl_autograd.mode import Recorder, Recording, alone, is_grad_enabled, recording
+from fl_autograd.mode import (
+    Recorder,
+    Recording,
+    alone,
+    forget_recorders,
+    is_grad_enabled,
+    recording,
+)
 from fl_autograd.node import Node
 from fl_autograd.variable import Variable, variable
 from fl_tensor.array import Array
 from fl_tensor.random import Draws
-from fl_tensor.stack import Operation, Wrapper, operation_names
+from fl_tensor.stack import Operation, Stack, Wrapper, current, operation_names, revived, under
 
 _recomputing: ContextVar[bool] = ContextVar("fl_autograd_recomputing", default=False)
 
 #: Whether the function of a ``checkpoint`` runs for the second time in this context. What a forward
-#: pass does besides its results (running statistics, counters) is not to be done then.
+#: pass does besides its results (assign running statistics, count) is not to be done then; what it
+#: computes must still be the same.
 is_recomputing: Callable[[], bool] = _recomputing.get
 
 
@@ -44,6 +57,12 @@ def checkpoint(
     that it uses may be changed (GradError where the operations turn out to be others). It should do
     nothing besides, or ask ``is_recomputing()``. Each backward pass over a graph that is retained
     computes again.
+
+    Blocks that were active around the call are active again, also when they were left before the
+    backward pass: ``ft.override``, ``ft.use``, wrappers, every context variable; and blocks around
+    the backward pass do not reach what is computed again. Wrappers that only watch
+    (``Wrapper.watches``: ``ft.profile``, ``ft.count``, ``ft.check``, ``ft.trace``) and memory
+    managers are those that are active in the backward pass.
     """
     if unknown := sorted(set(policy) - operation_names()):
         raise GradError(f"[checkpoint] the policy names {unknown[0]!r}, which is no operation")
@@ -66,38 +85,55 @@ class _Region:
         self.given = _handles((args, kwargs))
         self.policy = policy
         self.draws = Draws()
-        #: Results of the operations that the policy names, in order.
-        self.results: list[Any] = []
+        #: The operations that the policy names and their results, in order.
+        self.kept: list[tuple[str, Any]] = []
         #: The operations whose nodes had something to keep, in order.
         self.names: list[str] = []
-        #: What they keep, while a backward pass is under way; None once handed out.
+        #: What they keep, while a backward pass is under way (None once handed out) or the first
+        #: run, which may differentiate something itself.
         self.values: list[Any] = []
+        self.running = True
         active = recording()
         self.tape_for = active.tape_for if isinstance(active, Recording) else None
+        self.layers = current()
+        self.context = copy_context()
+        self.context.run(forget_recorders)  # what they keep may lead back to this region
 
     def first(self, *args: Any, **kwargs: Any) -> Any:
-        with self.draws, _Promising(self), _layer(_Keeping, self.policy, self.results):
-            return self.function(*args, **kwargs)
+        try:
+            with self.draws, _Promising(self), _layer(_Keeping, self.policy, self.kept):
+                return self.function(*args, **kwargs)
+        finally:
+            self.running, self.values = False, []
 
     def again(self) -> None:
         """Run the function once more, for what its nodes save."""
         seen = _Collecting()
-        args, kwargs = _handles(self.given)
-        with (
-            self.draws.again(),
-            alone(seen, self.tape_for),
-            _layer(_Replaying, self.policy, self.results),
-            _flagged(),
-        ):
-            self.function(*args, **kwargs)
-        if seen.names != self.names:
+        layers, manager = revived(self.layers), fl_memory.current()
+        self.context.copy().run(self._replay, seen, layers, manager)
+        spared = [name for name, _ in self.kept]
+        difference = _difference(self.names, seen.names) or _difference(spared, seen.spared)
+        if difference:
             raise GradError(
                 f"[checkpoint] {getattr(self.function, '__qualname__', self.function)!s} did "
-                f"something else when it ran again: {_difference(self.names, seen.names)}. It must "
-                f"depend on its arguments, on parameters that stay the same until the backward "
-                f"pass, and on nothing else"
+                f"something else when it ran again: {difference}. It must depend on its arguments, "
+                f"on parameters that stay the same until the backward pass, and on nothing else"
             )
         self.values = seen.values
+
+    def _replay(
+        self, seen: _Collecting, layers: Stack | None, manager: fl_memory.MemoryManager
+    ) -> None:
+        _recomputing.set(True)  # in a copied context, which ends with this call
+        args, kwargs = _handles(self.given)
+        with (
+            fl_memory.use(manager),
+            self.draws.again(),
+            alone(seen, self.tape_for),
+            under(layers),
+            _layer(_Replaying, self.policy, self.kept, seen.spared),
+        ):
+            self.function(*args, **kwargs)
 
 
 class _Promise:
@@ -112,6 +148,8 @@ class _Promise:
     def restore(self) -> Any:
         """The values; the region forgets them, as a pass needs them once."""
         region, number = self.region, self.number
+        if region.running:
+            return region.values[number]
         if number >= len(region.values) or region.values[number] is None:
             region.again()
         found, region.values[number] = region.values[number], None
@@ -124,9 +162,10 @@ class _Promising(Recorder):
 
     def recorded(self, node: Node, result: Variable) -> Node:
         if _keeps_arrays(node):
-            names = self.region.names
-            node.saved = _Promise(self.region, len(names))
-            names.append(node.name)
+            region = self.region
+            region.values.append(node.saved)
+            node.saved = _Promise(region, len(region.names))
+            region.names.append(node.name)
         return node
 
 
@@ -134,6 +173,8 @@ class _Collecting(Recorder):
     def __init__(self) -> None:
         self.names: list[str] = []
         self.values: list[Any] = []
+        #: The operations that were not computed again.
+        self.spared: list[str] = []
 
     def recorded(self, node: Node, result: Variable) -> Node:
         if _keeps_arrays(node):
@@ -145,9 +186,11 @@ class _Collecting(Recorder):
 class _Keeping(Wrapper):
     """Takes the results of some operations down."""
 
-    def __init__(self, names: frozenset[str], results: list[Any]) -> None:
+    watches = True
+
+    def __init__(self, names: frozenset[str], kept: list[tuple[str, Any]]) -> None:
         self.names = names
-        self.results = results
+        self.kept = kept
         self.inside = False  # of one that is taken down as a whole
 
     def call(self, operation: Operation, /, *arguments: Any, **options: Any) -> Any:
@@ -155,52 +198,51 @@ class _Keeping(Wrapper):
             return operation.run(*arguments, **options)
         self.inside = True
         try:
-            self.results.append(operation.run(*arguments, **options))
+            result = operation.run(*arguments, **options)
         finally:
             self.inside = False
-        return self.results[-1]
+        self.kept.append((operation.name, result))
+        return result
 
 
 class _Replaying(Wrapper):
-    """Gives them back in the same order."""
+    """Gives them back in the same order, and notes which were asked for."""
 
-    def __init__(self, names: frozenset[str], results: list[Any]) -> None:
+    watches = True
+
+    def __init__(
+        self, names: frozenset[str], kept: list[tuple[str, Any]], spared: list[str]
+    ) -> None:
         self.names = names
-        self.results = iter(results)
+        self.kept = iter(kept)
+        self.spared = spared
 
     def call(self, operation: Operation, /, *arguments: Any, **options: Any) -> Any:
         if operation.name in self.names:
-            for result in self.results:
+            self.spared.append(operation.name)
+            name, result = next(self.kept, ("", None))
+            if name == operation.name:
                 return result
         return operation.run(*arguments, **options)
 
 
 @contextmanager
 def _layer(
-    kind: type[_Keeping] | type[_Replaying], names: frozenset[str], results: list[Any]
+    kind: type[_Keeping] | type[_Replaying], names: frozenset[str], *lists: Any
 ) -> Iterator[None]:
     if not names:
         yield
         return
-    layer = kind(names, results)
+    layer = kind(names, *lists)
     try:
         with layer:
             yield
     finally:
-        del layer.results  # a stack of layers lives until the next collection: not with the values
+        del layer.kept  # a stack of layers lives until the next collection: not with the values
 
 
 def _keeps_arrays(node: Node) -> bool:
     return node.rule is not None and bool(node.rule.lifts)
-
-
-@contextmanager
-def _flagged() -> Iterator[None]:
-    token = _recomputing.set(True)
-    try:
-        yield
-    finally:
-        _recomputing.reset(token)
 
 
 def _handles(value: Any) -> Any:
@@ -220,4 +262,6 @@ def _difference(before: list[str], after: list[str]) -> str:
     for i, (a, b) in enumerate(zip(before, after)):
         if a != b:
             return f"operation {i} was {a}, then {b}"
+    if len(before) == len(after):
+        return ""
     return f"{len(before)} operations kept values, then {len(after)}"

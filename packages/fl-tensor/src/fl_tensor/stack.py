@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MethodType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -63,6 +64,11 @@ def seen_names() -> frozenset[str]:
 class Layer:
     """One entry of the stack: a context manager. It may be entered again while it is active, in
     other threads as well (but a ``trace``, which has one graph)."""
+
+    #: Whether results are the same without it. Where something is computed once more after the
+    #: block (``fl_autograd.checkpoint``), a layer that only watches is left out, and one that may
+    #: change results is there again.
+    watches: bool = False
 
     def __enter__(self) -> Self:
         _stack.set(Stack(_stack.get(), self))
@@ -137,6 +143,8 @@ class Wrapper(Layer):
     Operations on tensors of every backend come here, whenever the tensors were made: forward,
     backward, optimizers, data that enters (``from_host``) and leaves (``to_host``). Threads that
     run in a copied context call at the same time.
+
+    Set ``watches = True`` in a class that never changes a result.
     """
 
     def call(self, operation: Operation, /, *arguments: Any, **options: Any) -> Any:
@@ -210,8 +218,38 @@ class Namespace:
 
 def active(kind: type[L]) -> Iterator[L]:
     """The layers of a class that are active in this context, innermost first."""
-    stack = _stack.get()
+    return (layer for layer in _layers(_stack.get()) if isinstance(layer, kind))
+
+
+def revived(first: Stack | None) -> Stack | None:
+    """The stack for computing again, in this context, what was computed under ``first``: its layers
+    that may change results, and of those that only watch the ones that are active now."""
+    now, before = list(_layers(_stack.get())), list(_layers(first))
+    lasting = [layer for layer in before if not layer.watches or _among(layer, now)]
+    watching = [layer for layer in now if layer.watches and not _among(layer, lasting)]
+    if len(lasting) == len(before) and not watching:
+        return first
+    made: Stack | None = None
+    for layer in reversed(watching + lasting):
+        made = Stack(made, layer)
+    return made
+
+
+@contextmanager
+def under(stack: Stack | None) -> Iterator[None]:
+    """Compute under ``stack`` and nothing else."""
+    token = _stack.set(stack)
+    try:
+        yield
+    finally:
+        _stack.reset(token)
+
+
+def _layers(stack: Stack | None) -> Iterator[Layer]:
     while stack is not None:
-        if isinstance(stack.layer, kind):
-            yield stack.layer
+        yield stack.layer
         stack = stack.below
+
+
+def _among(layer: Layer, layers: list[Layer]) -> bool:
+    return any(other is layer for other in layers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError
@@ -103,7 +104,13 @@ class KVCache:
         return 0 if self.keys is None else self.keys.shape[2]
 
     def append(self, keys: ft.Array, values: ft.Array) -> tuple[ft.Array, ft.Array]:
-        """Add steps at the end; returns everything."""
+        """Add steps at the end; returns everything. ModuleError in the second run of a
+        checkpointed function, whose steps are in it already."""
+        if ag.is_recomputing():
+            raise ModuleError(
+                "[KVCache] a function that adds steps to a cache cannot run twice: call it without "
+                "checkpoint, or without the cache, which is for generation"
+            )
         if self.keys is not None and self.values is not None:
             keys = ft.concatenate([self.keys, keys], 2)
             values = ft.concatenate([self.values, values], 2)

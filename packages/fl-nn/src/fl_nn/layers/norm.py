@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError
@@ -18,6 +19,7 @@ class BatchNorm(Module):
     In training the statistics are those of the batch, and running ones follow them: new = (1 -
     momentum) old + momentum batch (unbiased variance); `momentum=None` averages over all batches.
     In evaluation the running ones are used. With `track_stats=False` it is always the batch's.
+    Under `fl_autograd.checkpoint` a batch counts once.
 
     Parameters weight (ones) and bias (zeros), unless `affine=False`; buffers running_mean,
     running_var, num_batches_tracked: names and values as PyTorch's BatchNorm1d/2d/3d.
@@ -71,13 +73,14 @@ class BatchNorm(Module):
         return ft.batch_norm(x, mean, variance, self.weight, self.bias, axis, self.eps)
 
     def _track(self, mean: ft.Tensor, variance: ft.Tensor) -> None:
-        self.num_batches_tracked = ft.add(self.num_batches_tracked, 1)
-        rate = self.momentum
-        if rate is None:
-            rate = 1.0 / self.num_batches_tracked.item()
-        kept = 1.0 - rate
-        self.running_mean = ft.add(ft.multiply(self.running_mean, kept), mean * rate)
-        self.running_var = ft.add(ft.multiply(self.running_var, kept), variance * rate)
+        batches = ft.add(self.num_batches_tracked, 1)
+        rate = 1.0 / batches.item() if self.momentum is None else self.momentum
+        running_mean = ft.add(ft.multiply(self.running_mean, 1.0 - rate), mean * rate)
+        running_var = ft.add(ft.multiply(self.running_var, 1.0 - rate), variance * rate)
+        # The second run of a checkpointed function computes the same, and no batch counts twice.
+        if not ag.is_recomputing():
+            self.num_batches_tracked = batches
+            self.running_mean, self.running_var = running_mean, running_var
 
     def _axis(self, x: ft.Array) -> int:
         axis = self.axis + x.ndim if self.axis < 0 else self.axis

@@ -32,6 +32,8 @@ class check(Wrapper):
     after every operation. Donated operands are not overwritten in the block.
     """
 
+    watches = True
+
     def __init__(
         self, nan: bool = True, inf: bool = True, contract: bool = True, operands: bool = True
     ) -> None:

@@ -46,6 +46,8 @@ class count(Wrapper):
     padding and dilation included. Other operations count as 0 FLOPs.
     """
 
+    watches = True
+
     def __init__(self) -> None:
         self.tallies: dict[str, Tally] = {}
         self._lock = threading.Lock()

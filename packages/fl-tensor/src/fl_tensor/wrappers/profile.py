@@ -72,6 +72,8 @@ class profile(Wrapper):
     Raises ArgumentError where the folder of ``path`` does not exist.
     """
 
+    watches = True
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,

@@ -88,6 +88,8 @@ class trace(Wrapper):
     are the values that it looked at). All results of the block stay alive until it ends.
     """
 
+    watches = True
+
     def __init__(self, whole: bool | Collection[str] = False) -> None:
         self.whole = whole
         self.graph = Traced()
