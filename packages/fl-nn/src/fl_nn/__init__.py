@@ -101,8 +101,12 @@ from fl_nn.losses import kl_div as kl_div
 from fl_nn.losses import mae as mae
 from fl_nn.losses import mse as mse
 from fl_nn.meters import AverageValueMeter as AverageValueMeter
+from fl_nn.meters import CountMeter as CountMeter
+from fl_nn.meters import EditDistanceMeter as EditDistanceMeter
 from fl_nn.meters import FrameErrorMeter as FrameErrorMeter
 from fl_nn.meters import Meter as Meter
+from fl_nn.meters import MSEMeter as MSEMeter
+from fl_nn.meters import TimeMeter as TimeMeter
 from fl_nn.meters import TopKMeter as TopKMeter
 from fl_nn.modes import evaluating as evaluating
 from fl_nn.module import Module as Module

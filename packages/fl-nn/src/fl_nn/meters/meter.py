@@ -1,0 +1,65 @@
+"""What every meter is: a figure with a state that merges."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from fl_dist import Communicator
+from fl_nn.ranks import all_gather_plain
+
+M = TypeVar("M", bound="Meter")
+
+
+class Meter(ABC):
+    """A figure over everything that was added since the last reset.
+
+    The state is a dict of plain values: it goes into checkpoints, and `merge` adds the state of
+    another meter of the same kind and settings.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Forget everything."""
+
+    @property
+    @abstractmethod
+    def value(self) -> Any:
+        """The figure."""
+
+    def result(self) -> float:
+        """The figure as one number, for logs."""
+        return float(self.value)
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """All that was seen, as what JSON can carry."""
+
+    @abstractmethod
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add what the meter with this state has seen."""
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
+        self.reset()
+        self.merge(state)
+
+    def fresh(self: M) -> M:
+        """A meter of this kind and settings to which nothing was added."""
+        twin = copy.copy(self)
+        twin.reset()
+        return twin
+
+    def sync(self, communicator: Communicator) -> None:
+        """Merge the meters of all ranks, on every rank, in rank order: equal results everywhere.
+        Call it once, when all is added: a second call would count everything again."""
+        if communicator.world_size > 1:
+            states = all_gather_plain(communicator, self.state())
+            self.reset()
+            for state in states:
+                self.merge(state)
