@@ -97,7 +97,7 @@ def complaints(tmp_path_factory: pytest.TempPathFactory) -> str:
     "line",
     [
         "TestUnset: set backend = YourBackend",
-        "TestUnknown: backend = 'nunpy': no tensor backend named 'nunpy'; there are: null, numpy",
+        "TestUnknown: backend = 'nunpy': no tensor backend named 'nunpy'; there are: ",
         "TestEmptied overrides test_threads",
         "TestDeleted overrides test_operation",
         "TestOtherHarness overrides need",

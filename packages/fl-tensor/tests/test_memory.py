@@ -56,6 +56,17 @@ def test_a_strict_manager_gets_every_byte():
         assert live(manager) >= x.nbytes
 
 
+def test_a_strict_manager_gets_single_numbers_made_before_and_after_it():
+    early = ft.asarray(2.0) * 3.0
+    with fl_memory.use(type(fl_memory.get("system"))(small_bytes=0)) as manager:
+        before = live(manager)
+        late = early * early
+        assert live(manager) - before >= late.nbytes
+        total = late + ft.sum(ft.ones(4))
+        assert live(manager) - before >= late.nbytes + total.nbytes
+    assert total.item() == 40.0
+
+
 def test_swapping_managers_in_mid_run_loses_nothing():
     system, caching = fl_memory.get("system"), fl_memory.get("caching")
     before = live(system), live(caching)

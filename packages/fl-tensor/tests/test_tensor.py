@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import pickle
 from array import array
@@ -182,6 +183,27 @@ def test_assignment_reuses_storage_that_nobody_else_sees():
     held = x.adapter
     x[0] = 9.0
     assert held.array[0, 0] == 0, "a held value never changes"
+
+
+@pytest.mark.parametrize("dtype", [ft.float32, ft.float64])
+def test_arithmetic_on_single_numbers_is_that_of_arrays(dtype):
+    values = [0.0, -0.0, 1.5, -3.25, ft.finfo(dtype).max, ft.finfo(dtype).min, math.inf, math.nan]
+    for name in ("add", "subtract", "multiply", "divide"):
+        function = getattr(ft, name)
+        for a, b in itertools.product(values, values):
+            alone = function(ft.asarray(a, dtype=dtype), ft.asarray(b, dtype=dtype))
+            listed = function(ft.asarray([a], dtype=dtype), ft.asarray([b], dtype=dtype))
+            assert (alone.shape, alone.dtype) == ((), dtype)
+            assert np.asarray(alone).tobytes() == np.asarray(listed).tobytes(), (name, a, b)
+
+
+def test_a_single_number_is_a_value_like_any_other():
+    x = ft.asarray(2.0) * 3.0
+    view, y = np.asarray(x), x
+    x += 1.0
+    x[...] = x * 2.0
+    assert (x.item(), float(view), y.item()) == (14.0, 6.0, 6.0)
+    assert not view.flags.writeable and x.reshape(1, 1).tolist() == [[14.0]]
 
 
 def test_item_tolist_bool_and_len_ask_for_the_right_size():

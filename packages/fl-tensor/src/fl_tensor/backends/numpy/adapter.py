@@ -60,6 +60,39 @@ class NumpyAdapter(TensorAdapter):
         return CPU
 
 
+class Number(NumpyAdapter):
+    """A single float32 or float64 as a NumPy scalar: arithmetic on those takes a fifth of the time
+    of arrays without axes, and a third of the memory. The array is made when it is asked for."""
+
+    __slots__ = ("number",)
+
+    number: np.floating[Any]
+    shape = ()
+
+    def __init__(self, number: np.floating[Any]) -> None:
+        self.number = number
+        self.dtype = FROM_NUMPY[number.dtype]
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "array":
+            raise AttributeError(f"a value of backend 'numpy' has no attribute {name!r}")
+        self.array = np.asarray(self.number)
+        return self.array
+
+
+#: The classes of scalar that a ``Number`` may hold.
+NUMBERS = frozenset((np.float32, np.float64))
+
+
+def adapt(found: Any, dtype: DType | None = None) -> NumpyAdapter:
+    """What a NumPy function returned, an array or a scalar, as a value."""
+    if found.__class__ is np.ndarray:
+        return NumpyAdapter(found, dtype)
+    if found.__class__ in NUMBERS:
+        return Number(found)
+    return NumpyAdapter(np.asarray(found), dtype)
+
+
 def _references(adapter: NumpyAdapter) -> tuple[int, int, int]:
     # Who holds the adapter, its array, and the array whose memory that shows, if it is a view.
     array = adapter.array

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from fl_tensor.backends.numpy.adapter import (
     FROM_NUMPY,
     SUPPORTED,
     TO_NUMPY,
+    Number,
     NumpyAdapter,
+    adapt,
     is_sole_owner,
 )
 from fl_tensor.backends.numpy.fft import Fft
@@ -34,42 +37,24 @@ _INT64, _FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
 _new, _ndarray, _quietly = object.__new__, np.ndarray, quiet.run
 
 
-def _adapt(array: Any, dtype: DType | None = None) -> Value:
-    if array.__class__ is not np.ndarray:  # NumPy turns 0-d results into scalars
-        array = np.asarray(array)
-    return NumpyAdapter(array, dtype)
-
-
 # A small result has as little Python around the ufunc as there can be, hence what is written out
 # twice, and names that are found at once: a call more would be a tenth of ``x + y``.
-
-
-def _room_of_one() -> int:
-    # From NumPy 2.3 on, a result without axes can be had as an array (``out=...``) and need not be
-    # made one of a scalar, which takes a third of its time. Up to how many bytes to ask for that.
-    try:
-        np.negative(np.zeros(()), out=cast(Any, ...))
-    except TypeError:
-        return -1
-    return 8
-
-
-_ONE = _room_of_one()
 
 
 def _unary(ufunc: Callable[..., Array]) -> Any:
     def operation(self: NumpyBackend, x: Value) -> Value:
         a = x.array
-        room = a.nbytes
-        if room >= selection.always_small:
+        if a.nbytes >= selection.always_small:
             out = memory.empty(a.shape, a.dtype)
             return NumpyAdapter(quiet.waiting(ufunc, a, out=out), x.dtype)
         try:
-            found: Any = _quietly(ufunc, a, out=...) if room <= _ONE else _quietly(ufunc, a)
+            found: Any = _quietly(ufunc, a)
         except RuntimeError:
             found = quiet.waiting(ufunc, a)
+        if found.__class__ is not _ndarray:
+            return adapt(found, x.dtype)
         made = _new(NumpyAdapter)
-        made.array = found if type(found) is _ndarray else np.asarray(found)
+        made.array = found
         made.dtype = x.dtype
         return made
 
@@ -80,7 +65,7 @@ def _owned(function: Callable[[Array], Array]) -> Any:
     # As _unary, for functions that choose the dtype of their result and have no ``out``.
     @quiet.quiet
     def operation(self: NumpyBackend, x: Value) -> Value:
-        return _adapt(memory.owned(np.asarray(function(x.array))))
+        return adapt(memory.owned(np.asarray(function(x.array))))
 
     return operation
 
@@ -94,25 +79,45 @@ def _rounding(ufunc: Callable[..., Array]) -> Any:
     return operation
 
 
-def _binary(ufunc: Callable[..., Array], result: DType | None = None) -> Any:
+def _binary(
+    ufunc: Callable[..., Array],
+    result: DType | None = None,
+    scalar: Callable[[Any, Any], Any] | None = None,
+) -> Any:
+    # scalar: the same for two numbers.
     def operation(self: NumpyBackend, x: Value, y: Value) -> Value:
+        if scalar and x.__class__ is Number is y.__class__ and selection.always_small > 8:
+            try:
+                found: Any = _quietly(scalar, x.number, y.number)
+            except RuntimeError:
+                found = quiet.waiting(scalar, x.number, y.number)
+            number = _new(Number)
+            number.number = found
+            number.dtype = x.dtype
+            return number
         a, b = x.array, y.array
         dtype = result or x.dtype
-        room = a.nbytes * b.size
-        if room >= selection.always_small:  # below, no broadcasting makes more of it
+        if a.nbytes * b.size >= selection.always_small:  # below, no broadcasting makes more of it
             shape = a.shape if a.shape == b.shape else np.broadcast(a, b).shape
             out = memory.empty(shape, TO_NUMPY[dtype])
             return NumpyAdapter(quiet.waiting(ufunc, a, b, out=out), dtype)
         try:
-            found: Any = _quietly(ufunc, a, b, out=...) if room <= _ONE else _quietly(ufunc, a, b)
+            found = _quietly(ufunc, a, b)
         except RuntimeError:
             found = quiet.waiting(ufunc, a, b)
+        if found.__class__ is not _ndarray:
+            return adapt(found, dtype)
         made = _new(NumpyAdapter)
-        made.array = found if type(found) is _ndarray else np.asarray(found)
+        made.array = found
         made.dtype = dtype
         return made
 
     return operation
+
+
+def _single(array: Array, dtype: DType) -> Value:
+    # A number, unless the manager wants all there is in its blocks.
+    return adapt(array[()], dtype) if memory.is_small(array.nbytes) else NumpyAdapter(array, dtype)
 
 
 def _wide(x: Value) -> Array:
@@ -145,7 +150,7 @@ def _reduction(ufunc: Any, accumulate: bool) -> Any:
             found = quiet.waiting(ufunc.reduce, a, axis, target, out, keepdims)
         if wide:
             found = memory.cast(np.asarray(found), TO_NUMPY[dtype])
-        return _adapt(found, dtype)
+        return adapt(found, dtype)
 
     return operation
 
@@ -172,7 +177,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
         out = memory.empty(shape, TO_NUMPY[dtype])
         quiet.waiting(out.fill, value)
-        return NumpyAdapter(out, dtype)
+        return NumpyAdapter(out, dtype) if shape else _single(out, dtype)
 
     def arange(
         self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType, device: Device
@@ -180,9 +185,9 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         (count,) = rules.arange(start, stop, step, dtype, device).shape
         if dtype.is_floating or isinstance(start, float) or isinstance(step, float):
             values: Any = start + np.arange(count, dtype=np.float64) * step
-            return _adapt(memory.owned(values.astype(TO_NUMPY[dtype])), dtype)
+            return adapt(memory.owned(values.astype(TO_NUMPY[dtype])), dtype)
         values = np.arange(start, start + count * step, step, dtype=TO_NUMPY[dtype])
-        return _adapt(memory.owned(values), dtype)
+        return adapt(memory.owned(values), dtype)
 
     def from_host(
         self,
@@ -195,7 +200,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         rules.from_host(data, shape, dtype, device)
         out = memory.empty(shape, TO_NUMPY[dtype])
         np.copyto(out, np.frombuffer(data, TO_NUMPY[dtype]).reshape(shape))
-        return NumpyAdapter(out, dtype)
+        return NumpyAdapter(out, dtype) if shape else _single(out, dtype)
 
     def to_host(self, x: Value, blocking: bool = True) -> memoryview:
         if x.array.size == 0:
@@ -261,7 +266,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
         shape = rules.gather(x, indices, axis).shape
         if memory.is_small(math.prod(shape) * x.array.itemsize):
-            return _adapt(np.take(x.array, indices.array, axis), x.dtype)
+            return adapt(np.take(x.array, indices.array, axis), x.dtype)
         out = memory.empty(shape, x.array.dtype)
         # mode "raise" would work through a buffered copy of ``out``
         if indices.array.size and (
@@ -392,14 +397,14 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
 
     @quiet.quiet
     def erf(self, x: Value) -> Value:
-        return _adapt(memory.owned(elementary.erf(x.array).astype(x.array.dtype)), x.dtype)
+        return adapt(memory.owned(elementary.erf(x.array).astype(x.array.dtype)), x.dtype)
 
     # binary
 
-    add = _binary(np.add)
-    subtract = _binary(np.subtract)
-    multiply = _binary(np.multiply)
-    divide = _binary(np.true_divide)
+    add = _binary(np.add, scalar=operator.add)
+    subtract = _binary(np.subtract, scalar=operator.sub)
+    multiply = _binary(np.multiply, scalar=operator.mul)
+    divide = _binary(np.true_divide, scalar=operator.truediv)
     _integer_floor_divide = _binary(np.floor_divide)
     remainder = _binary(np.remainder)
     _power = _binary(np.power)
@@ -418,7 +423,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     def floor_divide(self, x: Value, y: Value) -> Value:
         if x.dtype.is_integer:
             return self._integer_floor_divide(x, y)
-        return _adapt(memory.owned(np.asarray(elementary.floor_divide(x.array, y.array))), x.dtype)
+        return adapt(memory.owned(np.asarray(elementary.floor_divide(x.array, y.array))), x.dtype)
 
     def power(self, x: Value, y: Value) -> Value:
         if x.dtype.is_integer and x.array.size and y.array.size and y.array.min() < 0:
@@ -450,7 +455,7 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
 
     def argmax(self, x: Value, axis: int, keepdims: bool = False) -> Value:
         found = np.argmax(x.array, axis, keepdims=keepdims)
-        return _adapt(memory.owned(np.asarray(found, _INT64)), int64)
+        return adapt(memory.owned(np.asarray(found, _INT64)), int64)
 
     # contractions
 
