@@ -134,6 +134,20 @@ def test_pad_collate_needs_the_same_number_of_axes():
         data.pad_collate()([(ft.zeros((2,)),), (ft.zeros((2, 2)),)])
 
 
+def test_join_pads_to_the_largest_and_stacks():
+    x, y = ft.ones((1, 2)), ft.ones((2, 1)) * 2
+    assert data.join([x, y], fill=9).tolist() == [[[1, 1], [9, 9]], [[2, 9], [2, 9]]]
+    assert data.join([x, y], axis=-1).tolist() == [[[1, 2], [1, 0]], [[0, 2], [0, 0]]]
+    assert data.join([]).shape == (0,)
+
+
+def test_join_needs_one_rank_and_one_dtype():
+    with pytest.raises(data.DataError, match="1 axes of float32, 2 axes of float32"):
+        data.join([ft.ones(2), ft.ones((2, 2))])
+    with pytest.raises(data.DataError, match="1 axes of float32, 1 axes of int64"):
+        data.join([ft.ones(2), ft.ones(2, ft.int64)])
+
+
 def test_pad_to_appends_and_never_cuts():
     x = ft.asarray([[1, 2], [3, 4]])
     assert data.pad_to(x, (3, 3), fill=9).tolist() == [[1, 2, 9], [3, 4, 9], [9, 9, 9]]

@@ -82,6 +82,23 @@ def test_an_odd_zero_of_same_padding_goes_behind():
     assert layer(ft.asarray([[[[1.0, 2.0, 3.0]]]])).tolist() == [[[[3.0, 5.0, 3.0]]]]
 
 
+@pytest.mark.parametrize(("size", "window", "stride", "dilation"), [(7, 3, 1, 1), (8, 4, 3, 2)])
+def test_derived_padding_is_what_same_does(size, window, stride, dilation):
+    same = nn.Conv1D(1, 1, window, stride, "same", dilation)
+    none = nn.Conv1D(1, 1, window, stride, 0, dilation)
+    none.load_state_dict(same.state_dict())
+    sides = nn.derive_padding(size, window, stride, "same", dilation)
+    x = ft.randn((1, 1, size))
+    assert none(ft.pad(x, ((0, 0), (0, 0), sides))).tolist() == same(x).tolist()
+
+
+def test_derived_padding_of_a_number_is_that_on_both_sides():
+    assert nn.derive_padding(10, 3, padding=2) == (2, 2)
+    assert nn.derive_padding(10, 4) == (1, 2)
+    with pytest.raises(ModuleError, match="derive_padding.*stride 0"):
+        nn.derive_padding(10, 3, 0)
+
+
 def test_convolution_is_a_cross_correlation_plus_bias():
     layer = nn.Conv2D(1, 1, 2)
     layer.weight.tensor = ft.asarray([[[[1.0, 0.0], [0.0, 10.0]]]])

@@ -263,3 +263,25 @@ def test_sequential_refuses_what_is_no_module():
         nn.Sequential(nn.ReLU(), len)
     with pytest.raises(ModuleError, match="no modules"):
         nn.Sequential()(1)
+
+
+# ---- all parameters at once ----------------------------------------------------------------------
+
+
+def test_all_that_a_model_learns_is_counted_once():
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm(3), nn.Linear(2, 3))
+    model[2].weight = model[0].weight
+    model[1].freeze()
+    assert nn.num_total_params(model) == 6 + 3 + 3 + 3 + 3
+
+
+def test_models_are_close_when_all_their_parameters_are():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    twin = copy.deepcopy(model)
+    assert nn.all_params_close(model, twin)
+    twin[1].weight.tensor = twin[1].weight.tensor + 1e-3
+    assert not nn.all_params_close(model, twin)
+    assert nn.all_params_close(model, twin, atol=1e-2)
+    assert not nn.all_params_close(model, nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2)))
+    assert not nn.all_params_close(model, nn.Sequential(nn.Linear(2, 3)))
+    assert not nn.all_params_close(nn.Linear(1, 1), nn.Linear(1, 1, dtype=ft.float64), atol=9.0)

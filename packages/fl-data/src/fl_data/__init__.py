@@ -4,6 +4,7 @@ from fl_data._version import __version__ as __version__
 from fl_data.batch import Batch as Batch
 from fl_data.collate import Collate as Collate
 from fl_data.collate import collate as collate
+from fl_data.collate import join as join
 from fl_data.collate import pad_collate as pad_collate
 from fl_data.collate import pad_to as pad_to
 from fl_data.concat import Concat as Concat

@@ -34,18 +34,17 @@ def pad_collate(fill: float | Mapping[Any, float] = 0.0, lengths: bool = False) 
     def fill_of(field: int | str) -> float:
         return fill.get(field, 0.0) if isinstance(fill, Mapping) else fill
 
-    def join(field: int | str, values: list[Any]) -> Any:
+    def pad_and_stack(field: int | str, values: list[Any]) -> Any:
         ranks = {value.ndim for value in values}
         if len(ranks) != 1:
             raise DataError(
                 f"[pad_collate] field {field!r} has samples with {sorted(ranks)} axes: "
                 "padding needs the same number of axes in each"
             )
-        target = tuple(max(extents) for extents in zip(*(v.shape for v in values), strict=True))
-        return _stack(field, [pad_to(value, target, fill_of(field)) for value in values])
+        return _stack(field, _padded(values, fill_of(field)))
 
     def collate_padded(samples: Sequence[Sample]) -> Sample:
-        batch = _by_field(samples, join)
+        batch = _by_field(samples, pad_and_stack)
         if not lengths:
             return batch
         sizes = _by_field(samples, _first_extents)
@@ -56,6 +55,25 @@ def pad_collate(fill: float | Mapping[Any, float] = 0.0, lengths: bool = False) 
         return batch + tuple(n for n in sizes if n is not None)
 
     return collate_padded
+
+
+def join(tensors: Sequence[Any], fill: float = 0.0, axis: int = 0) -> Any:
+    """`tensors` of one rank and dtype, padded with `fill` at the end of each axis to the largest,
+    stacked along a new `axis`: `(2, 3)` and `(4, 1)` give `(2, 4, 3)`. None give `(0,)`, float32.
+
+    Raises `DataError` where ranks or dtypes differ.
+    """
+    if not tensors:
+        return ft.zeros((0,))
+    kinds = sorted({f"{x.ndim} axes of {x.dtype}" for x in tensors})
+    if len(kinds) > 1:
+        raise DataError(f"[join] {', '.join(kinds)}: padding needs as many axes, and one dtype")
+    return ft.stack(_padded(tensors, fill), axis=axis)
+
+
+def _padded(tensors: Sequence[Any], fill: float) -> list[Any]:
+    target = tuple(max(extents) for extents in zip(*(x.shape for x in tensors), strict=True))
+    return [pad_to(x, target, fill) for x in tensors]
 
 
 def pad_to(x: Any, shape: Sequence[int], fill: float = 0.0) -> Any:
@@ -75,8 +93,8 @@ def empty_batch(batch: Sample) -> Sample:
     return tuple(value[:0] for value in batch)
 
 
-def _by_field(samples: Sequence[Sample], join: Callable[[int | str, list[Any]], Any]) -> Sample:
-    """Apply `join(field, values)` to each field; checks that all samples have the same fields."""
+def _by_field(samples: Sequence[Sample], stack: Callable[[int | str, list[Any]], Any]) -> Sample:
+    """Apply `stack(field, values)` to each field; checks that all samples have the same fields."""
     if len(samples) == 0:
         raise DataError("[collate] no samples: a batch needs at least one")
     first = as_sample(samples[0], "collate")
@@ -89,11 +107,11 @@ def _by_field(samples: Sequence[Sample], join: Callable[[int | str, list[Any]], 
             )
     if isinstance(first, dict):
         return {
-            name: join(name, [_tensor(name, sample[name]) for sample in samples])  # type: ignore[call-overload]
+            name: stack(name, [_tensor(name, sample[name]) for sample in samples])  # type: ignore[call-overload]
             for name in first
         }
     return tuple(
-        join(field, [_tensor(field, sample[field]) for sample in samples])  # type: ignore[index]
+        stack(field, [_tensor(field, sample[field]) for sample in samples])  # type: ignore[index]
         for field in range(len(first))
     )
 

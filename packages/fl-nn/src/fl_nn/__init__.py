@@ -81,6 +81,7 @@ from fl_nn.layers import TransformerEncoderLayer as TransformerEncoderLayer
 from fl_nn.layers import View as View
 from fl_nn.layers import WeightNorm as WeightNorm
 from fl_nn.layers import attention as attention
+from fl_nn.layers import derive_padding as derive_padding
 from fl_nn.losses import BinaryCrossEntropy as BinaryCrossEntropy
 from fl_nn.losses import BinaryCrossEntropyWithLogits as BinaryCrossEntropyWithLogits
 from fl_nn.losses import CategoricalCrossEntropy as CategoricalCrossEntropy
@@ -128,6 +129,8 @@ from fl_nn.optim import RMSprop as RMSprop
 from fl_nn.optim import clip_grad_norm_ as clip_grad_norm_
 from fl_nn.optim import clip_grad_value_ as clip_grad_value_
 from fl_nn.parameter import Parameter as Parameter
+from fl_nn.parameters import all_params_close as all_params_close
+from fl_nn.parameters import num_total_params as num_total_params
 from fl_nn.residual import Residual as Residual
 from fl_nn.schedules import ConstantLR as ConstantLR
 from fl_nn.schedules import CosineAnnealingLR as CosineAnnealingLR

@@ -52,6 +52,7 @@ from fl_nn.layers.positions import SinusoidalPositionEmbedding as SinusoidalPosi
 from fl_nn.layers.rnn import GRU as GRU
 from fl_nn.layers.rnn import LSTM as LSTM
 from fl_nn.layers.rnn import RNN as RNN
+from fl_nn.layers.settings import derive_padding as derive_padding
 from fl_nn.layers.shape import Cast as Cast
 from fl_nn.layers.shape import Flatten as Flatten
 from fl_nn.layers.shape import Identity as Identity

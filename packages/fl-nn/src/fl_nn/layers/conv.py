@@ -95,7 +95,7 @@ class _Conv(_Kernels):
         dtype: ft.DType | None = None,
     ) -> None:
         super().__init__(inputs, outputs, kernel, stride, dilation, groups)
-        self.padding = settings.padding(type(self).__name__, padding, self.spatial)
+        self.padding = settings.padding_of(type(self).__name__, padding, self.spatial)
         self._start((outputs, inputs // groups, *self.kernel), bias, generator, dtype)
 
     def forward(self, x: ft.Array) -> ft.Array:

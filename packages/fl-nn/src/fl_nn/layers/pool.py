@@ -29,7 +29,7 @@ class _Pool(Module):
             raise ModuleError(f"[{name}] mode {mode!r}: one of {', '.join(_MODES)}")
         self.window = settings.per_axis(name, "window", window, n, 1)
         self.stride = settings.per_axis(name, "stride", window if stride is None else stride, n, 1)
-        self.padding = settings.padding(name, padding, n)
+        self.padding = settings.padding_of(name, padding, n)
         self.mode = mode
 
     def forward(self, x: ft.Array) -> ft.Array:

@@ -21,13 +21,27 @@ def per_axis(layer: str, name: str, value: IntOrSizes, axes: int, least: int) ->
     return given
 
 
-def padding(layer: str, value: str | IntOrSizes, axes: int) -> Sizes | None:
+def padding_of(layer: str, value: str | IntOrSizes, axes: int) -> Sizes | None:
     """One int per axis, or None for "same"."""
     if isinstance(value, str):
         if value.lower() != "same":
             raise ModuleError(f"[{layer}] padding {value!r}: give an int, one per axis, or 'same'")
         return None
     return per_axis(layer, "padding", value, axes, 0)
+
+
+def derive_padding(
+    size: int, window: int, stride: int = 1, padding: str | int = "same", dilation: int = 1
+) -> tuple[int, int]:
+    """What a window over an axis of `size` needs before and behind it: `padding` on both sides; or
+    for "same" as much as makes the result ceil(size / stride) long, the larger half behind. What
+    the layers do with every axis. Raises ModuleError for settings that make no sense."""
+    numbers = {"size": size, "window": window, "stride": stride, "dilation": dilation}
+    for name, number in numbers.items():
+        per_axis("derive_padding", name, number, 1, least=0 if name == "size" else 1)
+    given = padding_of("derive_padding", padding, 1)
+    ((before, behind),) = sides(given, (size,), (window,), (stride,), (dilation,))
+    return before, behind
 
 
 def sides(
@@ -39,13 +53,8 @@ def sides(
     """
     if padding is not None:
         return tuple((n, n) for n in padding)
-    return tuple(map(same, size, window, stride, dilation))
-
-
-def same(size: int, window: int, stride: int, dilation: int) -> tuple[int, int]:
-    """The two sides of SAME padding of one axis."""
-    total = total_of_same(size, window, stride, dilation)
-    return total // 2, total - total // 2
+    totals = map(total_of_same, size, window, stride, dilation)
+    return tuple((n // 2, n - n // 2) for n in totals)
 
 
 def total_of_same(size: int, window: int, stride: int, dilation: int) -> int:
