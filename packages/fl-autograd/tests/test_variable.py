@@ -155,3 +155,15 @@ def test_assignment_to_a_leaf_is_refused_while_recording() -> None:
         v[0] = 5.0
     assert v.tolist() == [5.0, 2.0]
     assert v.requires_grad
+
+
+def test_assignment_without_recording_leaves_graphs_their_values(leaf: Any, close: Any) -> None:
+    w = leaf([2.0, 3.0])
+    y = (w * w).sum()
+    held = w.tensor
+    with ag.no_grad():
+        w[0] = 5.0
+        w[:] = w * 2.0
+    y.backward()
+    close(w.grad, [4.0, 6.0])
+    close(held, [2.0, 3.0])

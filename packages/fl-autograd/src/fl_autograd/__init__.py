@@ -10,6 +10,7 @@ from fl_autograd.errors import AnomalyError, GradError, GraphFreedError, Missing
 from fl_autograd.functional import grad, value_and_grad
 from fl_autograd.mode import enable_grad, is_grad_enabled, no_grad
 from fl_autograd.recompute import checkpoint, is_recomputing
+from fl_autograd.rows import RowGradient, lookup_rows
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
 from fl_autograd.tape import Tape, tape_for
 from fl_autograd.transforms import hessian, jacobian, jvp, vjp
@@ -23,6 +24,7 @@ __all__ = [
     "GradError",
     "GraphFreedError",
     "MissingRuleError",
+    "RowGradient",
     "Tape",
     "Variable",
     "__version__",
@@ -36,6 +38,7 @@ __all__ = [
     "is_recomputing",
     "jacobian",
     "jvp",
+    "lookup_rows",
     "no_grad",
     "tape_for",
     "to_dot",

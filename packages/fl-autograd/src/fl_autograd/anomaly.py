@@ -8,6 +8,7 @@ import fl_tensor as ft
 from fl_autograd.errors import AnomalyError
 from fl_autograd.mode import Recorder, no_grad
 from fl_autograd.node import Node
+from fl_autograd.rows import RowGradient
 from fl_autograd.variable import Variable
 from fl_tensor.wrappers import caller
 
@@ -64,5 +65,7 @@ def _place(name: str) -> str:
 
 
 def _has_nan(x: Variable) -> bool:
+    if isinstance(x, RowGradient):
+        x = x.values
     with no_grad():
         return bool(ft.any(ft.isnan(x)))

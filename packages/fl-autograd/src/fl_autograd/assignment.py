@@ -21,9 +21,12 @@ def assign(x: Variable, index: Any, value: Any) -> None:
     elif isinstance(index, tuple):
         index = tuple(i.tensor if isinstance(i, Variable) else i for i in index)
     if not tracked or not is_grad_enabled():
-        tensor = x.tensor
-        tensor[index] = value.tensor if isinstance(value, Variable) else value
-        x._adapter = tensor._adapter
+        tensor, given = x.tensor, value.tensor if isinstance(value, Variable) else value
+        x._adapter = None  # the handle lets go, so that what nobody else holds is written in place
+        try:
+            tensor[index] = given
+        finally:
+            x._adapter = tensor._adapter
         return
     if x.requires_grad and x.is_leaf:
         raise GradError(

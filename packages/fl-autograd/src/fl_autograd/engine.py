@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fl_autograd.errors import GradError, GraphFreedError
 from fl_autograd.mode import enable_grad
 from fl_autograd.node import Hooks, Leaf, Node
+from fl_autograd.rows import RowGradient
 from fl_autograd.variable import Variable, variable
 from fl_tensor.array import Array
 from fl_tensor.dispatch import ops_for
@@ -82,7 +83,7 @@ def _run(
                 if rule is None:
                     _accumulate(node, g, ops)
             elif node in wanted:
-                found[node] = g if create_graph else variable(g, base, None)
+                found[node] = _as_variable(g, base)
         ins = node.ins
         if ins is None:
             raise GraphFreedError(_FREED)
@@ -121,7 +122,10 @@ def _run(
                     held = result
                 elif result is not None:
                     there = ops if source.base is base else _namespace(source.base, create_graph)
-                    held = there.add(held, result)
+                    if source.rule is None:
+                        held = _add_at_leaf(held, result, there, source)
+                    else:
+                        held = there.add(held, result)
                 if left != _LAST:
                     waiting[source] = left - 1
                     if held is not None:
@@ -257,7 +261,7 @@ def _sum_to(ops: Any, g: Any, shape: tuple[int, ...], node: Node) -> Any:
 
 
 def _before(hooks: Hooks, node: Node, g: Any, create_graph: bool) -> Any:
-    value = g if create_graph else variable(g, node.base, None)
+    value = _as_variable(g, node.base)
     for hook in list(hooks.before.values()):
         replaced = hook(value)
         if replaced is None:
@@ -268,7 +272,7 @@ def _before(hooks: Hooks, node: Node, g: Any, create_graph: bool) -> Any:
                 f"shape {node.shape}"
             )
         value = replaced
-    return value if create_graph else value._adapter
+    return value if create_graph else _raw(value)
 
 
 def _after(
@@ -286,10 +290,10 @@ def _after(
             return None
         if result.shape != source.shape:
             result = _sum_to(ops, result, source.shape, node)
-        return result if create_graph else variable(result, source.base, None)
+        return _as_variable(result, source.base)
 
     values = tuple([shown(result, source) for result, source in zip(results, ins)])
-    given = g if create_graph else variable(g, node.base, None)
+    given = _as_variable(g, node.base)
     for hook in list(hooks.after.values()):
         replaced = hook(values, given)
         if replaced is None:
@@ -302,7 +306,30 @@ def _after(
                 f"gradients of shapes {', '.join(str(_shape(v)) for v in values)}"
             )
         values = replaced
-    return values if create_graph else [v if v is None else v._adapter for v in values]
+    return values if create_graph else [v if v is None else _raw(v) for v in values]
+
+
+# Gradients on their way are adapters, or variables where they are recorded; those of rows are
+# variables always.
+
+
+def _as_variable(g: Any, base: Any) -> Variable:
+    return g if isinstance(g, Variable) else variable(g, base, None)
+
+
+def _raw(g: Variable) -> Any:
+    return g if isinstance(g, RowGradient) else g._adapter
+
+
+def _add_at_leaf(held: Any, g: Any, ops: Any, leaf: Node) -> Any:
+    if isinstance(held, RowGradient):
+        return _sum_of_rows(held, g, leaf)
+    return _sum_of_rows(g, held, leaf) if isinstance(g, RowGradient) else ops.add(held, g)
+
+
+def _sum_of_rows(rows: RowGradient, other: Any, leaf: Node) -> Any:
+    total = rows + _as_variable(other, leaf.base)
+    return total if isinstance(other, Variable) else total._adapter
 
 
 def _shape(value: Any) -> Any:
@@ -320,7 +347,11 @@ def _accumulate(leaf: Node, g: Any, ops: Any) -> None:
         raise DTypeError(f"a gradient of {g.dtype} reached a leaf of {leaf.dtype}: check its rule")
     held = leaf.grad
     if held is None:
-        leaf.grad = g if isinstance(g, Variable) else variable(g, leaf.base, None)
+        leaf.grad = _as_variable(g, leaf.base)
+    elif isinstance(held, RowGradient):
+        leaf.grad = held + _as_variable(g, leaf.base)
+    elif isinstance(g, RowGradient):
+        leaf.grad = g + held
     elif isinstance(g, Variable):
         leaf.grad = ops.add(held, g)
     elif held._node is None:

@@ -180,7 +180,8 @@ class Variable(Array):
 
     @property
     def grad(self) -> Variable | None:
-        """What backward passes have accumulated here; None before the first, and on non-leaves."""
+        """What backward passes have accumulated here; None before the first, and on non-leaves. A
+        ``RowGradient`` where nothing but ``lookup_rows`` used this variable."""
         node = self._node
         return node.grad if isinstance(node, Leaf) else None
 
@@ -192,8 +193,11 @@ class Variable(Array):
             return
         if not isinstance(node, Leaf):
             raise GradError("only a leaf that requires a gradient has a .grad")
+        from fl_autograd.rows import RowGradient
+
         tracked = isinstance(value, Variable) and value.requires_grad
-        given = value if tracked else Variable(value)  # a handle of its own: backward rebinds it
+        # Else a handle of its own: backward rebinds it.
+        given = value if tracked or isinstance(value, RowGradient) else Variable(value)
         if given.shape != self.shape or given.dtype is not self.dtype:
             raise ShapeError(
                 f"Variable.grad must be {self.shape} of {self.dtype}, "
