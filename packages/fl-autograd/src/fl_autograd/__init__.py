@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from fl_autograd._version import __version__
 from fl_autograd.anomaly import detect_anomaly
+from fl_autograd.casting import as_operation, autocast
 from fl_autograd.check import GradCheckError, check_grads
 from fl_autograd.dot import to_dot
-from fl_autograd.errors import AnomalyError, GradError, GraphFreedError, MissingRuleError
+from fl_autograd.errors import (
+    AnomalyError,
+    GradError,
+    GraphFreedError,
+    MissingRuleError,
+    PolicyError,
+)
 from fl_autograd.functional import grad, value_and_grad
 from fl_autograd.mode import enable_grad, is_grad_enabled, no_grad
+from fl_autograd.policy import Policy
 from fl_autograd.recompute import checkpoint, is_recomputing
 from fl_autograd.rows import RowGradient, lookup_rows
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
@@ -24,10 +32,14 @@ __all__ = [
     "GradError",
     "GraphFreedError",
     "MissingRuleError",
+    "Policy",
+    "PolicyError",
     "RowGradient",
     "Tape",
     "Variable",
     "__version__",
+    "as_operation",
+    "autocast",
     "check_grads",
     "checkpoint",
     "detect_anomaly",

@@ -177,16 +177,24 @@ def compile_several(op: Signature, rule: Rule) -> Callable[..., Any]:
     """The recording method of an operation with several results. Gradients are linear, so each
     result gets a node of its own, with the same rule told which ``result`` it is; the engine adds
     them up."""
-    made = inspect.Parameter("made", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = [made, made.replace(name="result"), *op.parameters]
-    one = Signature(op.name, parameters, ["made", *op.operands])
-    kept = Rule(op.name, rule.vjps, rule.joint, rule.operands, forward=lambda ops, made, *_: made)
     passed = ", ".join(["self", "wrap(out, self.base)", "i", *op.names])
     body = [
         f"outs = {call(op, None)}",
         f"return tuple([record({passed}) for i, out in enumerate(outs)])",
     ]
-    return method(op, body, {"record": compile_rule(one, kept)})
+    return method(op, body, {"record": compile_known(op, rule, _parameter("result"))})
+
+
+def compile_known(op: Signature, rule: Rule, *more: inspect.Parameter) -> Callable[..., Any]:
+    """The method that records an operation whose result is known: the first parameter, ``made``, a
+    variable; then those named in ``more``, and those of the operation."""
+    one = Signature(op.name, [_parameter("made"), *more, *op.parameters], ["made", *op.operands])
+    kept = Rule(op.name, rule.vjps, rule.joint, rule.operands, forward=lambda ops, made, *_: made)
+    return compile_rule(one, kept)
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def has_several_results(rule: Rule) -> bool:

@@ -46,7 +46,7 @@ def propagate(
             )
         seed = _seed(output, grad)
         if create_graph:
-            _add(pending, output._node, seed, seed._ops())
+            _add(pending, output._node, seed, _namespace(seed._backend, True))
         else:
             _add(pending, output._node, seed._adapter, ops_for(seed._backend))
     needed = None if wanted is None else _leading_to(list(pending), wanted)

@@ -18,5 +18,9 @@ class AnomalyError(GradError, NonFiniteError):
     """A backward pass under ``detect_anomaly`` gave a NaN."""
 
 
+class PolicyError(FlError, ValueError):
+    """A precision policy with a level, an operation or a dtype that does not exist."""
+
+
 class MissingRuleError(GradError, NotImplementedError):
     """An operation without a gradient rule was applied to a variable that needs a gradient."""

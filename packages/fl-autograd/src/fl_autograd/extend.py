@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any
 
 from fl_autograd import compile as compiler
-from fl_autograd import tape
+from fl_autograd import policy, tape
+from fl_autograd.casting import cast_operands
 from fl_autograd.errors import GradError
 from fl_autograd.fusion import fuse
 from fl_autograd.mode import Recorder
@@ -114,6 +115,7 @@ def defop(
     operands: Sequence[str] | None = None,
     joint: Vjp | None = None,
     differentiable: Sequence[str] = (),
+    casts_like: str | None = None,
     **vjps: Vjp,
 ) -> Callable[..., Any]:
     """A new operation with its own gradient: a function on Tensors and Variables.
@@ -122,6 +124,8 @@ def defop(
     operands  names of its array parameters; by default those with a vjp
     vjps      one function per differentiable operand, as in the table of rules
               (or ``joint`` with ``differentiable`` naming its operands)
+    casts_like  the operation whose dtype it takes under ``autocast``, such as ``"matmul"``, unless
+              a policy names it itself; None: its operands stay as they are
 
     >>> half = defop(
     ...     "half",
@@ -135,6 +139,7 @@ def defop(
         raise GradError(f"[{name}] forward has no parameter {unknown[0]!r}")
     if not arrays:
         raise GradError(f"[{name}] needs at least one array operand")
+    policy.register(name, casts_like)
     signature = compiler.Signature(name, parameters, arrays)
     rule = Rule(name, vjps, joint, differentiable, forward)
     record = compiler.compile_rule(signature, rule)
@@ -146,9 +151,9 @@ def defop(
         values = bound.arguments
         made = prepare(name, "A" * len(arrays), *(values[a] for a in arrays))
         lead = next(x for x in made if isinstance(x, Array))
-        values.update(zip(arrays, made))
         if isinstance(lead, Variable):
-            return record(lead._ops(), *values.values())
+            values.update(zip(arrays, cast_operands(name, made)))
+            return record(tape.tape_for(lead._backend), *values.values())
         values.update((a, x if x is None else x._raw) for a, x in zip(arrays, made))
         return lead._wrap(forward(lead._ops(), *values.values()))
 

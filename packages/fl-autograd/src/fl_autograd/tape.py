@@ -6,7 +6,8 @@ and backward alike, and records a node per operation when an operand needs a gra
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from fl_autograd import compile as compiler
 from fl_autograd import operators
@@ -29,6 +30,8 @@ class Tape(DerivedOps):
     other derived operations run as compositions when an operand needs a gradient, and on the
     backend when none does. Methods are made when first used (``fl_autograd.compile``).
     """
+
+    _recast: ClassVar[Any]
 
     def __init__(self, base: Any) -> None:
         self.base = base
@@ -58,6 +61,13 @@ class Tape(DerivedOps):
             raise missing("cast", f"x, becoming {dtype},")
         return variable(ops_for(self.base).cast(x._adapter, dtype), self.base, None)
 
+    def recast(self, x: Variable, dtype: Any, made: Any) -> Variable:
+        """``cast(x, dtype)``, floating, whose value ``made``, an adapter, is known: recorded and
+        not computed."""
+        if x._node is None:
+            return variable(made, self.base, None)
+        return self._recast(variable(made, self.base, None), x, dtype)
+
     def scatter(
         self,
         x: Variable,
@@ -80,12 +90,12 @@ class Tape(DerivedOps):
 class _Method:
     """Stands for an operation's method until the first use, then puts the real one in its place."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, attribute: str, make: Callable[[str], Any]) -> None:
+        self.name, self.attribute, self.make = name, attribute, make
 
     def __get__(self, tape: Tape | None, owner: type[Tape]) -> Any:
-        function = _make(self.name)
-        setattr(Tape, attribute(self.name), function)
+        function = self.make(self.name)
+        setattr(Tape, self.attribute, function)
         return function if tape is None else function.__get__(tape, owner)
 
 
@@ -120,6 +130,10 @@ def _make(name: str) -> Any:
     return compiler.compile_missing(op)
 
 
+def _make_known(name: str) -> Any:
+    return compiler.compile_known(_signature(name), RULES[name])
+
+
 def attribute(name: str) -> str:
     """Where the tape keeps the recording method of an operation: ``cast`` and those that could
     donate have a method in front of it."""
@@ -129,7 +143,9 @@ def attribute(name: str) -> str:
 def install(name: str) -> None:
     """(Re)make the tape's method of an operation of the contract, and the operators of variables
     that stand for it, from the table of rules."""
-    setattr(Tape, attribute(name), _Method(name))
+    setattr(Tape, attribute(name), _Method(name, attribute(name), _make))
+    if name == "cast":
+        Tape._recast = _Method(name, "_recast", _make_known)
     operators.install(name, _make_operator)
 
 

@@ -12,18 +12,30 @@ from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import ALL, DType
 from fl_tensor.errors import DTypeError, ShapeError
+from fl_tensor.stack import current as layers
 from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 _tape_for: Callable[[Any], Any]
+_casting_for: Callable[[Any], Any]
+_promoted_for: Callable[[Any, str, DType], DType]
 
 
 def attach_tape(tape_for: Callable[[Any], Any]) -> None:
     """Tell variables which namespace computes for a backend (the tape is built on variables)."""
     global _tape_for
     _tape_for = tape_for
+
+
+def attach_casting(
+    casting_for: Callable[[Any], Any], promoted_for: Callable[[Any, str, DType], DType]
+) -> None:
+    """Tell variables which namespace it is where ``autocast`` may be active, and in which dtype
+    operands of an operation meet then that would be promoted to another."""
+    global _casting_for, _promoted_for
+    _casting_for, _promoted_for = casting_for, promoted_for
 
 
 def variable(adapter: Any, base: Any, node: Node | None) -> Variable:
@@ -77,10 +89,13 @@ class Variable(Array):
         return self
 
     def _ops(self) -> Any:
-        return _tape_for(self._backend)
+        return _tape_for(self._backend) if layers() is None else _casting_for(self._backend)
 
     def _wrap(self, raw: Any) -> Any:
         return raw
+
+    def _promoted(self, op: str, dtype: DType) -> DType:
+        return _promoted_for(self._backend, op, dtype)
 
     def _lift(self, other: Array) -> Any:
         return other if isinstance(other, Variable) else Variable(other)

@@ -56,6 +56,11 @@ class Array:
     def _lift(self, other: Array) -> Self:
         raise TypeError(f"{type(self).__name__} does not define _lift")
 
+    def _promoted(self, op: str, dtype: DType) -> DType:
+        """The dtype in which operands of ``op`` meet, ``dtype`` by the rules of promotion. A class
+        that casts by itself says so here, and spares a cast there and back."""
+        return dtype
+
     def _tensor(self) -> Tensor:
         """The value as a Tensor."""
         raise TypeError(f"{type(self).__name__} does not define _tensor")

@@ -169,6 +169,7 @@ def operands_of(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
         return made
     common = dtypes.promote_all(found, op) if found else None
     common = _common(op, roles[group[0]], common, [made[i] for i in weak], lead)
+    common = lead._promoted(op, common)
     if weak:
         supported(op, common, lead._backend)
     for i in group:
