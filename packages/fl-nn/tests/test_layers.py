@@ -187,12 +187,29 @@ def test_inputs_that_do_not_fit_are_shape_errors(layer, shape):
         layer(ft.ones(shape))
 
 
+def test_padding_may_be_same_on_one_axis_alone():
+    x = numbers(1, 1, 5, 6)
+    assert nn.Conv2D(1, 1, 3, padding=("same", 0))(x).shape == (1, 1, 5, 4)
+    assert nn.Pool2D((1, 3), (1, 2), (0, "same"))(x).shape == (1, 1, 5, 3)
+    assert "padding=(same, 0)" in repr(nn.Conv2D(1, 1, 3, padding=("same", 0)))
+    for wrong in ("full", ("same",), ("same", -1), ("same", "full"), -1):
+        with pytest.raises(ModuleError, match="or 'same', or 2 of these"):
+            nn.Conv2D(1, 1, 3, padding=wrong)
+
+
 # ---- View, ReLU, LogSoftmax, Embedding -----------------------------------------------------------
 
 
 def test_view_takes_sizes_from_the_input_where_it_says_zero():
     assert nn.View((0, -1))(numbers(2, 3, 4)).shape == (2, 12)
     assert nn.View((-1, 1, 2, 2))(numbers(3, 4)).shape == (3, 1, 2, 2)
+
+
+def test_view_counts_axes_from_the_end_if_so_asked():
+    assert nn.View((1, 1, 0, -1), from_end=True)(numbers(5, 4)).shape == (1, 1, 5, 4)
+    assert nn.View((-1, 0), from_end=True)(numbers(2, 3, 4)).shape == (6, 4)
+    with pytest.raises(ft.ShapeError, match="no axis for a 0"):
+        nn.View((0, -1, 2), from_end=True)(numbers(3, 4))
 
 
 def test_relu_and_log_softmax():
@@ -367,3 +384,24 @@ def test_layer_norm_normalises_each_sample():
     assert ft.std(y, (1, 2)).tolist() == pytest.approx([1.0] * 5, abs=1e-4)
     assert nn.LayerNorm(4, bias=False).bias is None
     assert nn.LayerNorm(4, affine=False).state_dict() == {}
+
+
+def test_batch_norm_over_several_axes_has_a_feature_for_each_place_on_them():
+    x = ft.randn((5, 3, 4, 2)) * 2.0 + 1.0
+    layer, twin = nn.BatchNorm(6, (-1, 1)), nn.BatchNorm(6)
+    places = x.permute(0, 2, 1, 3).reshape(20, 6)
+    for training in (True, False):
+        layer.train(training), twin.train(training)
+        expected = twin(places).reshape(5, 4, 3, 2).permute(0, 2, 1, 3)
+        assert ft.max(ft.absolute(layer(x) - expected)).item() < 1e-5
+    for axes in [(1, 2), (1, -3), (1, 9)]:
+        with pytest.raises(ft.ShapeError, match="6 features on axis"):
+            nn.BatchNorm(6, axes)(x)
+
+
+def test_prelu_has_its_channels_on_any_axis():
+    layer = nn.PReLU(2, axis=-1)
+    layer.weight.tensor = ft.asarray([0.5, 2.0])
+    assert layer(ft.asarray([[-1.0, -1.0], [4.0, -3.0]])).tolist() == [[-0.5, -2.0], [4.0, -6.0]]
+    with pytest.raises(ft.ShapeError, match="2 channels, axis -1"):
+        layer(ft.zeros((2, 3)))

@@ -40,6 +40,7 @@ from fl_nn.layers import ConvTranspose3D as ConvTranspose3D
 from fl_nn.layers import Dropout as Dropout
 from fl_nn.layers import Embedding as Embedding
 from fl_nn.layers import Flatten as Flatten
+from fl_nn.layers import FourAxes as FourAxes
 from fl_nn.layers import GatedLinearUnit as GatedLinearUnit
 from fl_nn.layers import GroupNorm as GroupNorm
 from fl_nn.layers import HardTanh as HardTanh

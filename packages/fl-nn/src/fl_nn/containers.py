@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
+from fl_nn.padding import Lengths, informed
 
 
 class Sequential(Module):
@@ -14,7 +15,12 @@ class Sequential(Module):
 
     The first may take several inputs. Names are "0", "1", ...; `model[2]` is the third module,
     `model[:2]` a Sequential that shares the first two.
+
+    With `lengths`, modules that look at several steps of a sequence are told which of them are
+    padding: `model(x, lengths=[320, 200])`, see `fl_nn.padding`.
     """
+
+    takes_lengths = True
 
     def __init__(self, *modules: Module) -> None:
         self._count = 0
@@ -29,13 +35,13 @@ class Sequential(Module):
         self._count += 1
         return self
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any, lengths: Lengths | None = None) -> Any:
         if not self._count:
             raise ModuleError("[Sequential] has no modules to call; append some")
         modules = iter(self)
-        value = next(modules)(*inputs)
+        value = informed(next(modules), lengths)(*inputs)
         for module in modules:
-            value = module(value)
+            value = informed(module, lengths)(value)
         return value
 
     def constructor_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

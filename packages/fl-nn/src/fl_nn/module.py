@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError, StateDictError
@@ -33,6 +33,8 @@ class Module:
     """
 
     training: bool = True
+    #: Whether `forward` has an option `lengths`, which containers then pass on: see Sequential.
+    takes_lengths: ClassVar[bool] = False
     _buffers: Mapping[str, bool] = {}
     _forward_hooks: tuple[Hook, ...] = ()
     _forward_pre_hooks: tuple[PreHook, ...] = ()

@@ -9,6 +9,7 @@ import fl_tensor as ft
 from fl_nn.containers import Sequential
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
+from fl_nn.padding import Lengths, informed
 
 
 class Residual(Sequential):
@@ -73,7 +74,9 @@ class Residual(Sequential):
         ]
         return tuple(self), {"shortcuts": shortcuts, "scales": list(self._scales.items())}
 
-    def forward(self, x: ft.Array) -> ft.Array:
+    def forward(  # type: ignore[override]  # takes one input, where Sequential may take several
+        self, x: ft.Array, lengths: Lengths | None = None
+    ) -> ft.Array:
         if not len(self):
             raise ModuleError("[Residual] has no modules to call; append some")
         outputs = [x]
@@ -81,10 +84,12 @@ class Residual(Sequential):
             value = outputs[-1]
             for start, name in self._shortcuts.get(place, ()):
                 kept = outputs[start]
-                value = value + (kept if name is None else vars(self)[name](kept))
+                if name is not None:
+                    kept = informed(vars(self)[name], lengths)(kept)
+                value = value + kept
             if place in self._scales:
                 value = value * self._scales[place]
-            outputs.append(value if module is None else module(value))
+            outputs.append(value if module is None else informed(module, lengths)(value))
         return outputs[-1]
 
     def extra_repr(self) -> str:

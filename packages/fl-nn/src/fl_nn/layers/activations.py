@@ -37,27 +37,35 @@ class LeakyReLU(Module):
 
 
 class PReLU(Module):
-    """LeakyReLU with learned slopes: `weight` (count,), one for all or one per channel on axis 1,
+    """LeakyReLU with learned slopes: `weight` (count,), one for all or one per channel on `axis`,
     starting at `slope`. He et al., 2015."""
 
     def __init__(
-        self, count: int = 1, slope: float = 0.25, *, dtype: ft.DType | None = None
+        self,
+        count: int = 1,
+        slope: float = 0.25,
+        axis: int = 1,
+        *,
+        dtype: ft.DType | None = None,
     ) -> None:
         if count < 1:
             raise ModuleError(f"[PReLU] count {count}: give at least 1")
-        self.count = count
+        self.count, self.axis = count, axis
         self.weight = Parameter(init.constant((count,), slope, dtype=dtype))
 
     def forward(self, x: ft.Array) -> ft.Array:
         slopes: ft.Array = self.weight
         if self.count > 1:
-            if x.ndim < 2 or x.shape[1] != self.count:
-                raise ft.ShapeError(f"[PReLU] x {x.shape}: expected {self.count} channels, axis 1")
-            slopes = slopes.reshape(self.count, *(1,) * (x.ndim - 2))
+            axis = self.axis + x.ndim if self.axis < 0 else self.axis
+            if not 0 <= axis < x.ndim or x.shape[axis] != self.count:
+                raise ft.ShapeError(
+                    f"[PReLU] x {x.shape}: expected {self.count} channels, axis {self.axis}"
+                )
+            slopes = slopes.reshape(self.count, *(1,) * (x.ndim - 1 - axis))
         return ft.where(x > 0, x, x * slopes)
 
     def extra_repr(self) -> str:
-        return f"{self.count}"
+        return f"{self.count}" + (f", axis={self.axis}" if self.axis != 1 else "")
 
 
 class ELU(Module):

@@ -8,7 +8,7 @@ import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.layers import settings
 from fl_nn.layers.conv import Conv1D
-from fl_nn.layers.settings import IntOrSizes
+from fl_nn.layers.settings import IntOrSizes, PaddingLike
 
 
 class AsymmetricConv1D(Conv1D):
@@ -22,7 +22,7 @@ class AsymmetricConv1D(Conv1D):
         outputs: int,
         kernel: IntOrSizes,
         stride: IntOrSizes = 1,
-        padding: str | IntOrSizes = "same",
+        padding: PaddingLike = "same",
         future: float = 0.5,
         dilation: IntOrSizes = 1,
         groups: int = 1,
@@ -40,9 +40,8 @@ class AsymmetricConv1D(Conv1D):
         self.future = future
 
     def _sides(self, size: tuple[int, ...]) -> settings.Sides:
-        if self.padding is None:
-            (total,) = map(settings.total_of_same, size, self.kernel, self.stride, self.dilation)
-        else:
+        (total,) = map(settings.total_of_same, size, self.kernel, self.stride, self.dilation)
+        if self.padding[0] is not None:
             total = 2 * self.padding[0]
         behind = math.ceil(total * self.future)
         return ((total - behind, behind),)

@@ -14,6 +14,7 @@ from fl_nn.layers.dropout import Dropout
 from fl_nn.layers.linear import Linear
 from fl_nn.layers.norm import BatchNorm, LayerNorm
 from fl_nn.module import Module
+from fl_nn.padding import Lengths, steps_known
 
 
 class Conformer(Module):
@@ -25,6 +26,8 @@ class Conformer(Module):
     relative   reach of the learned relative positions; 0 for none
     layer_drop probability that training leaves the whole layer out (Fan et al., 2020)
     """
+
+    takes_lengths = True
 
     def __init__(
         self,
@@ -71,13 +74,19 @@ class Conformer(Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, x: ft.Array, mask: ft.Array | None = None, key_mask: ft.Array | None = None
+        self,
+        x: ft.Array,
+        mask: ft.Array | None = None,
+        key_mask: ft.Array | None = None,
+        lengths: Lengths | None = None,
     ) -> ft.Array:
         """`mask` as in MultiHeadAttention; steps that are False in `key_mask` (batch, steps), bool,
-        are padding: attention and convolution do not see them."""
+        are padding: attention and convolution do not see them. `lengths` as in Sequential, in place
+        of `key_mask`."""
         if self.training and self.generator is not None:
             if self.generator.bernoulli((), self.layer_drop).item():
                 return x
+        key_mask = steps_known("Conformer", x, key_mask, lengths)
         x = x + self.feed_forward1(x) * 0.5
         attended = self.self_attn(self.norm_attn(x), mask=mask, key_mask=key_mask)
         x = x + self.dropout(attended)

@@ -9,7 +9,7 @@ import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError
 from fl_nn.layers import settings
-from fl_nn.layers.settings import IntOrSizes, Sizes
+from fl_nn.layers.settings import IntOrSizes, PaddingLike, Sizes
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
 
@@ -86,7 +86,7 @@ class _Conv(_Kernels):
         outputs: int,
         kernel: IntOrSizes,
         stride: IntOrSizes = 1,
-        padding: str | IntOrSizes = 0,
+        padding: PaddingLike = 0,
         dilation: IntOrSizes = 1,
         groups: int = 1,
         bias: bool = True,
@@ -110,9 +110,7 @@ class _Conv(_Kernels):
         return settings.sides(self.padding, size, self.kernel, self.stride, self.dilation)
 
     def _padding_text(self) -> str:
-        if self.padding is None:
-            return ", padding=same"
-        return f", padding={settings.text(self.padding)}" if any(self.padding) else ""
+        return settings.padding_text(self.padding)
 
 
 class Conv1D(_Conv):
@@ -126,8 +124,8 @@ class Conv2D(_Conv):
     """Cross-correlation of images (N, inputs, height, width) with `outputs` kernels.
 
     kernel, stride, dilation   an int, or a pair (rows, columns)
-    padding                    zeros around the image: an int, a pair, or "same": output sizes are
-                               ceil(size / stride), an odd zero goes behind
+    padding                    zeros around the image: an int, "same", which makes output sizes
+                               ceil(size / stride) (an odd zero goes behind), or a pair of these
     groups                     splits channels into groups that do not see one another
 
     weight (outputs, inputs / groups, rows, columns) and bias (outputs,) start uniform within

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import fl_autograd as ag
@@ -14,7 +15,8 @@ from fl_nn.values import tensor_of
 
 
 class BatchNorm(Module):
-    """Normalises each of `features` along `axis` over all other axes. Ioffe & Szegedy, 2015.
+    """Normalises each of `features` along `axis` over all other axes. Ioffe & Szegedy, 2015. Of
+    several axes, each place on all of them is a feature, counted in C order.
 
     In training the statistics are those of the batch, and running ones follow them: new = (1 -
     momentum) old + momentum batch (unbiased variance); `momentum=None` averages over all batches.
@@ -28,7 +30,7 @@ class BatchNorm(Module):
     def __init__(
         self,
         features: int,
-        axis: int = 1,
+        axis: int | Sequence[int] = 1,
         momentum: float | None = 0.1,
         eps: float = 1e-5,
         affine: bool = True,
@@ -41,7 +43,8 @@ class BatchNorm(Module):
                 f"[BatchNorm] features={features}, momentum={momentum}: at least 1 feature, and "
                 "momentum in [0, 1] or None"
             )
-        self.features, self.axis, self.momentum, self.eps = features, axis, momentum, eps
+        self.features, self.momentum, self.eps = features, momentum, eps
+        self.axis = axis if isinstance(axis, int) else tuple(axis)
         shape = (features,)
         self.weight = Parameter(init.constant(shape, 1.0, dtype=dtype)) if affine else None
         self.bias = Parameter(init.constant(shape, 0.0, dtype=dtype)) if affine else None
@@ -55,7 +58,16 @@ class BatchNorm(Module):
         self.register_buffer("num_batches_tracked", count)
 
     def forward(self, x: ft.Array) -> ft.Array:
-        axis = self._axis(x)
+        axes = self._axes(x)
+        if len(axes) == 1:
+            return self._normalised(x, axes[0])
+        # The axes of features in front, and then as one.
+        order = (*axes, *(i for i in range(x.ndim) if i not in axes))
+        front = ft.permute(x, order)
+        y = self._normalised(ft.reshape(front, (self.features, -1)), 0)
+        return ft.permute(ft.reshape(y, front.shape), tuple(map(order.index, range(x.ndim))))
+
+    def _normalised(self, x: ft.Array, axis: int) -> ft.Array:
         if not self.training and self.running_mean is not None:
             mean, variance = self.running_mean, self.running_var
             return ft.batch_norm(x, mean, variance, self.weight, self.bias, axis, self.eps)
@@ -82,13 +94,15 @@ class BatchNorm(Module):
             self.num_batches_tracked = batches
             self.running_mean, self.running_var = running_mean, running_var
 
-    def _axis(self, x: ft.Array) -> int:
-        axis = self.axis + x.ndim if self.axis < 0 else self.axis
-        if not 0 <= axis < x.ndim or x.shape[axis] != self.features:
+    def _axes(self, x: ft.Array) -> tuple[int, ...]:
+        given = (self.axis,) if isinstance(self.axis, int) else self.axis
+        axes = sorted(a + x.ndim if a < 0 else a for a in given)
+        known = axes and len(set(axes)) == len(axes) and all(0 <= a < x.ndim for a in axes)
+        if not known or math.prod(x.shape[a] for a in axes) != self.features:
             raise ft.ShapeError(
                 f"[BatchNorm] x {x.shape}: expected {self.features} features on axis {self.axis}"
             )
-        return axis
+        return tuple(axes)
 
     def extra_repr(self) -> str:
         text = f"{self.features}, eps={self.eps}, momentum={self.momentum}"

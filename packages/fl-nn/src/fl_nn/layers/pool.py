@@ -8,7 +8,7 @@ from typing import ClassVar
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.layers import settings
-from fl_nn.layers.settings import IntOrSizes
+from fl_nn.layers.settings import IntOrSizes, PaddingLike
 from fl_nn.module import Module
 
 _MODES = ("max", "avg", "avg_exclude_padding")
@@ -21,7 +21,7 @@ class _Pool(Module):
         self,
         window: IntOrSizes,
         stride: IntOrSizes | None = None,
-        padding: str | IntOrSizes = 0,
+        padding: PaddingLike = 0,
         mode: str = "max",
     ) -> None:
         name, n = type(self).__name__, self.spatial
@@ -43,9 +43,7 @@ class _Pool(Module):
     def extra_repr(self) -> str:
         window, stride = settings.text(self.window), settings.text(self.stride)
         text = f"{self.mode}, window={window}, stride={stride}"
-        if self.padding is None:
-            return text + ", padding=same"
-        return text + (f", padding={settings.text(self.padding)}" if any(self.padding) else "")
+        return text + settings.padding_text(self.padding)
 
 
 class Pool1D(_Pool):
@@ -58,7 +56,7 @@ class Pool2D(_Pool):
     """Pools images (N, C, height, width) over windows.
 
     window, stride   an int, or a pair (rows, columns); the stride is the window unless given
-    padding          an int, a pair, or "same": output sizes are ceil(size / stride)
+    padding          an int, "same": output sizes are ceil(size / stride), or a pair of these
     mode             "max" (padding never wins), "avg" (padding counts as zeros), or
                      "avg_exclude_padding" (padding does not count)
     """

@@ -8,6 +8,9 @@ from fl_nn.errors import ModuleError
 
 Sizes = tuple[int, ...]
 IntOrSizes = int | Sequence[int]
+#: Zeros around every spatial axis, None for "same"; and what says so in a constructor.
+Paddings = tuple[int | None, ...]
+PaddingLike = str | int | Sequence[int | str]
 #: (before, after) for every spatial axis.
 Sides = tuple[tuple[int, int], ...]
 
@@ -21,13 +24,26 @@ def per_axis(layer: str, name: str, value: IntOrSizes, axes: int, least: int) ->
     return given
 
 
-def padding_of(layer: str, value: str | IntOrSizes, axes: int) -> Sizes | None:
-    """One int per axis, or None for "same"."""
-    if isinstance(value, str):
-        if value.lower() != "same":
-            raise ModuleError(f"[{layer}] padding {value!r}: give an int, one per axis, or 'same'")
-        return None
-    return per_axis(layer, "padding", value, axes, 0)
+def padding_of(layer: str, value: PaddingLike, axes: int) -> Paddings:
+    """`value`, one for all axes or one per axis. Raises ModuleError."""
+    given = (value,) * axes if isinstance(value, (int, str)) else tuple(value)
+    found: list[int | None] = []
+    for n in given:
+        if isinstance(n, int) and n >= 0:
+            found.append(n)
+        elif isinstance(n, str) and n.lower() == "same":
+            found.append(None)
+    if not len(found) == len(given) == axes:
+        many = f", or {axes} of these" if axes > 1 else ""
+        raise ModuleError(f"[{layer}] padding {value!r}: give an int >= 0 or 'same'{many}")
+    return tuple(found)
+
+
+def padding_text(padding: Paddings) -> str:
+    """Nothing for no padding, else for example `, padding=same` or `, padding=(1, same)`."""
+    if not any(n != 0 for n in padding):
+        return ""
+    return f", padding={text(['same' if n is None else n for n in padding])}"
 
 
 def derive_padding(
@@ -45,16 +61,16 @@ def derive_padding(
 
 
 def sides(
-    padding: Sizes | None, size: Sequence[int], window: Sizes, stride: Sizes, dilation: Sizes
+    padding: Paddings, size: Sequence[int], window: Sizes, stride: Sizes, dilation: Sizes
 ) -> Sides:
     """What to add (before, after) each spatial axis of `size`.
 
     None is SAME: as much as makes the output ceil(size / stride) long, the larger half behind.
     """
-    if padding is not None:
-        return tuple((n, n) for n in padding)
     totals = map(total_of_same, size, window, stride, dilation)
-    return tuple((n // 2, n - n // 2) for n in totals)
+    return tuple(
+        (same // 2, same - same // 2) if n is None else (n, n) for n, same in zip(padding, totals)
+    )
 
 
 def total_of_same(size: int, window: int, stride: int, dilation: int) -> int:
@@ -63,7 +79,7 @@ def total_of_same(size: int, window: int, stride: int, dilation: int) -> int:
     return max(steps * stride + dilation * (window - 1) + 1 - size, 0)
 
 
-def text(value: Sequence[int]) -> str:
+def text(value: Sequence[int | str]) -> str:
     """`3` for (3, 3), `(3, 5)` otherwise."""
     if all(n == value[0] for n in value):
         return str(value[0])

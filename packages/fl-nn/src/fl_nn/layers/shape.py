@@ -19,22 +19,24 @@ class Identity(Module):
 
 class View(Module):
     """Reshape, in C order. In `shape`, one -1 stands for whatever is left, and 0 for the size the
-    input has on that axis: `View((0, -1))` flattens each sample."""
+    input has on that axis: `View((0, -1))` flattens each sample. With `from_end` it is the axis
+    that is as far from the end: `View((-1, 0), True)` keeps the last."""
 
-    def __init__(self, shape: tuple[int, ...] | list[int]) -> None:
-        self.shape = tuple(shape)
+    def __init__(self, shape: tuple[int, ...] | list[int], from_end: bool = False) -> None:
+        self.shape, self.from_end = tuple(shape), from_end
         if any(n < -1 for n in self.shape) or self.shape.count(-1) > 1:
             raise ModuleError(f"[View] shape {self.shape}: sizes are >= 0, and at most one is -1")
 
     def forward(self, x: ft.Array) -> ft.Array:
         if 0 not in self.shape:
             return ft.reshape(x, self.shape)
-        if self.shape.index(0) >= x.ndim or any(n == 0 for n in self.shape[x.ndim :]):
+        shift = x.ndim - len(self.shape) if self.from_end else 0
+        if not all(n or 0 <= i + shift < x.ndim for i, n in enumerate(self.shape)):
             raise ft.ShapeError(f"[View] x {x.shape}: it has no axis for a 0 in {self.shape}")
-        return ft.reshape(x, tuple(n or x.shape[i] for i, n in enumerate(self.shape)))
+        return ft.reshape(x, tuple(n or x.shape[i + shift] for i, n in enumerate(self.shape)))
 
     def extra_repr(self) -> str:
-        return str(self.shape)
+        return str(self.shape) + ", from_end=True" * self.from_end
 
 
 class Flatten(Module):

@@ -13,6 +13,7 @@ from fl_nn.layers.dropout import Dropout
 from fl_nn.layers.linear import Linear
 from fl_nn.layers.norm import LayerNorm
 from fl_nn.module import Module
+from fl_nn.padding import Lengths, steps_known
 
 ACTIVATIONS: dict[str, Callable[[ft.Array], ft.Array]] = {
     "relu": ft.relu,
@@ -71,11 +72,14 @@ class TransformerEncoderLayer(_TransformerLayer):
     residual and LayerNorm: x = norm(x + f(x)), or with `norm_first` x = x + f(norm(x)).
 
     layer_drop  probability that training leaves the whole layer out
+    causal      no step ever sees a later one
     kv_heads, head_size, relative, rotary   as in MultiHeadAttention
 
     Parameters and defaults as PyTorch's TransformerEncoderLayer (always batch first): self_attn,
     linear1, linear2, norm1, norm2. Dropout also acts on attention weights, as there.
     """
+
+    takes_lengths = True
 
     def __init__(
         self,
@@ -92,11 +96,13 @@ class TransformerEncoderLayer(_TransformerLayer):
         head_size: int | None = None,
         relative: int = 0,
         rotary: float | None = None,
+        causal: bool = False,
         *,
         generator: ft.Generator | None = None,
         dtype: ft.DType | None = None,
     ) -> None:
         options: dict[str, Any] = {"generator": generator, "dtype": dtype}
+        self.causal = causal
         self.self_attn = MultiHeadAttention(
             size, heads, dropout, bias, kv_heads, head_size, relative, rotary, **options
         )
@@ -111,10 +117,14 @@ class TransformerEncoderLayer(_TransformerLayer):
         key_mask: ft.Array | None = None,
         causal: bool = False,
         cache: KVCache | None = None,
+        lengths: Lengths | None = None,
     ) -> ft.Array:
-        """Masks and cache as in MultiHeadAttention."""
+        """Masks and cache as in MultiHeadAttention; `lengths` as in Sequential, in place of
+        `key_mask`."""
         if self._skipped():
             return x
+        causal = causal or self.causal
+        key_mask = steps_known("TransformerEncoderLayer", x, key_mask, lengths)
 
         def attend(x: ft.Array) -> ft.Array:
             return self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal, cache=cache)

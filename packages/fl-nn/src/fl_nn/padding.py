@@ -1,0 +1,52 @@
+"""Sequences of different lengths in one batch: which steps are a sequence's own, and which padding.
+
+Containers hand `lengths` on to the modules in them that ask for it (`takes_lengths`), each of which
+sees x (batch, steps, size) with steps of its own: earlier layers may have made the sequences
+shorter. Lengths are therefore shares: those of the batch in any unit, samples, milliseconds, or
+steps, of which the longest stands for all steps. Of T steps, ceil(length / longest * T) count.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import fl_tensor as ft
+from fl_nn.values import arange_like
+
+if TYPE_CHECKING:
+    from fl_nn.module import Module
+
+Lengths = Sequence[float] | ft.Array
+
+
+def informed(module: Module, lengths: Lengths | None) -> Callable[..., Any]:
+    """`module`, called with `lengths` if there are any and it asks for them."""
+    if lengths is None or not module.takes_lengths:
+        return module
+    return functools.partial(module, lengths=lengths)
+
+
+def steps_known(
+    layer: str, x: ft.Array, key_mask: ft.Array | None, lengths: Lengths | None
+) -> ft.Array | None:
+    """The mask (batch, steps), bool, false where x (batch, steps, size) is padding: the one given,
+    or that of `lengths`. Raises ShapeError for lengths that do not fit, or both."""
+    if lengths is None:
+        return key_mask
+    given = lengths.tolist() if isinstance(lengths, ft.Array) else list(lengths)
+    if key_mask is not None or x.ndim != 3 or len(given) != x.shape[0]:
+        raise ft.ShapeError(
+            f"[{layer}] x {x.shape}, {len(given)} lengths: give one for each sequence of x (batch, "
+            "steps, size), and no key_mask"
+        )
+    if not all(n > 0 and math.isfinite(n) for n in given):
+        raise ft.ShapeError(f"[{layer}] lengths {given}: give finite numbers above 0")
+    # In fractions: 0.3 / 0.3 * 10 steps are 10, and not 11.
+    longest = Fraction(max(given, default=1))
+    counts = [math.ceil(Fraction(n) * x.shape[1] / longest) for n in given]
+    ends = ft.asarray(counts, ft.int64, x.device, x.backend)
+    return arange_like(x, 0, x.shape[1], ft.int64) < ft.expand_dims(ends, 1)
