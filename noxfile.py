@@ -212,6 +212,13 @@ def tests(session: nox.Session, package: str) -> None:
 
 
 @nox.session(**shared)
+def benchmark_models(session: nox.Session) -> None:
+    """The models of the benchmarks: their sizes, and that they learn."""
+    options = ["-q", "benchmarks/tests", "--ignore=benchmarks/tests/oracles"]
+    in_workshop(session, "python", "-m", "pytest", *options, *session.posargs)
+
+
+@nox.session(**shared)
 @nox.parametrize(
     "kind,implementation",
     [nox.param(k, i, id=f"{k}-{i}", tags=[f"fl-{k}"]) for k, i in IMPLEMENTATIONS],
@@ -408,10 +415,9 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
 def oracles(session: nox.Session) -> None:
-    """Compare with PyTorch on the CPU: packages/*/tests/oracles."""
-    found = [str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("packages/*/tests/oracles"))]
-    if not found:
-        session.error("there is no packages/*/tests/oracles to run")
+    """Compare with PyTorch on the CPU: packages/*/tests/oracles, benchmarks/tests/oracles."""
+    folders = [*sorted(ROOT.glob("packages/*/tests/oracles")), ROOT / "benchmarks/tests/oracles"]
+    found = [str(p.relative_to(ROOT)) for p in folders]
     session.install(*BUILD)
     session.install(
         "--no-build-isolation",

@@ -54,6 +54,12 @@ def test_split_gives_different_streams():
     assert streams == [g.uniform(4).tolist() for g in ft.Generator(5).split(4)]
 
 
+def test_split_needs_no_values():
+    with ft.use("null"):
+        streams = ft.Generator(5).split(2)
+    assert [s.seed for s in streams] == [s.seed for s in ft.Generator(5).split(2)]
+
+
 def test_seed_restarts_the_default_generator():
     ft.seed(9)
     x = ft.rand((2, 3))

@@ -51,7 +51,9 @@ class Generator:
 
     def split(self, n: int) -> list[Generator]:
         """``n`` generators with seeds drawn from this one: independent streams."""
-        words = self.integers(0, 1 << 31, (n, 2)).tolist()
+        # The seeds are the same everywhere, so a backend without values can have them too.
+        backend = None if dispatch.current_backend().has_values else dispatch.get_backend("numpy")
+        words = self.integers(0, 1 << 31, (n, 2), backend=backend).tolist()
         return [Generator((high << 32) | low) for high, low in words]
 
     def uniform(

@@ -1,0 +1,1 @@
+"""The six models in PyTorch: the same constructors, the same names in their state dicts."""
