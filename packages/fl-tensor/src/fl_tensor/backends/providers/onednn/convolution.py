@@ -1,0 +1,198 @@
+"""Convolutions and both of their gradients, over one to three spatial axes.
+
+The library is fastest on channels-last images and on weights in its own blocked layout. Images that
+are given channels-last are taken as they are; for other layouts there are reorders on the way, into
+whichever layout is best (measured, ``tuning.py``). Weights that are given by strides are packed at
+every call, which is little beside the convolution; a caller that keeps them asks for the layout
+(strides None) and packs them once, with a Reorder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape, channels_last
+from fl_tensor.backends.providers.onednn import primitives
+from fl_tensor.backends.providers.onednn.binding import Binding, Handle, dims
+from fl_tensor.backends.providers.onednn.descriptors import attributes, describe
+from fl_tensor.backends.providers.onednn.primitives import Operand, Primitive, assemble
+from fl_tensor.backends.providers.problems import (
+    Convolution,
+    ConvolutionData,
+    ConvolutionWeights,
+)
+from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
+from fl_tensor.backends.providers.tuning import Tuner
+
+AnyConvolution = Convolution | ConvolutionData | ConvolutionWeights
+
+_DIRECT = 1  # dnnl_convolution_direct
+_TRAINING = 64  # dnnl_forward_training
+
+#: How the images lie while the library works: as they are given, channels-last, as it likes.
+GIVEN, LAST, FREE = "given", "channels_last", "any"
+
+
+class _Images:
+    # The layouts of both images under one of the policies above.
+    def __init__(self, policy: str) -> None:
+        self._policy = policy
+
+    def __call__(self, binding: Binding, image: Placement) -> Any:
+        if isinstance(image, Layout) and image.strides is not None and self._policy == LAST:
+            image = channels_last(image.dtype, image.shape)
+        return describe(binding, image, free=self._policy == FREE)
+
+
+def prepare(binding: Binding, problem: AnyConvolution, tuner: Tuner) -> Kernel:
+    """A kernel for the convolution, or for one of its gradients."""
+    x, w, out = _roles(problem)
+    spatial = len(out.shape) - 2
+    if not 1 <= spatial <= 3:
+        raise UnsupportedError(f"oneDNN convolves over one to three spatial axes, not {spatial}")
+    for (low, high), step in zip(problem.padding, problem.stride, strict=True):
+        if low < 0 or high <= -step:
+            raise UnsupportedError(f"oneDNN does not crop: padding {problem.padding}")
+    build = _BUILDERS[type(problem)]
+    policies = [GIVEN] if _is_last(x) and _is_last(out) else [FREE, LAST, GIVEN]
+    makers: dict[str, Callable[[], Kernel]] = {
+        policy: lambda policy=policy: build(binding, problem, _Images(policy))  # type: ignore[misc]
+        for policy in policies
+    }
+    grouped = w.shape if len(w.shape) == len(x.shape) + 1 else (problem.groups, *w.shape)
+    flops = 2 * math.prod(out.shape) * math.prod(grouped[-spatial - 1 :])
+    return tuner.choose(_key(problem), makers, flops)
+
+
+def _roles(problem: AnyConvolution) -> tuple[Placement, Placement, Placement]:
+    # (x, w, out) of the convolution whose gradient this may be
+    if isinstance(problem, Convolution):
+        return problem.x, problem.w, problem.out
+    if isinstance(problem, ConvolutionData):
+        return problem.out, problem.w, problem.gradient
+    return problem.x, problem.out, problem.gradient
+
+
+def _is_last(image: Placement) -> bool:
+    # Whether the image is no business of ours to reorder: channels are adjacent, or it is packed,
+    # or the caller leaves the choice.
+    if isinstance(image, Packed) or image.strides is None:
+        return True
+    return image.strides[1] == 1 or image.shape[1] == 1
+
+
+def _weights(w: Placement, rank: int, groups: int) -> Placement:
+    # The library wants the groups of weights as an axis of their own.
+    if len(w.shape) == rank + 1 or groups == 1:
+        return w
+    if isinstance(w, Packed):
+        raise UnsupportedError(f"packed weights of {groups} groups have an axis for them, not {w}")
+    features, *rest = w.shape
+    shape = (groups, features // groups, *rest)
+    if w.strides is None:
+        return Layout(w.dtype, shape, None)
+    return Layout(w.dtype, shape, (w.strides[0] * (features // groups), *w.strides))
+
+
+def _window(problem: AnyConvolution) -> tuple[Any, ...]:
+    # strides, dilations (the library counts what lies between), padding before and behind
+    low, high = zip(*problem.padding, strict=True)
+    dilation = [d - 1 for d in problem.dilation]
+    return dims(problem.stride), dims(dilation), dims(low), dims(high)
+
+
+def _forward_descriptor(
+    binding: Binding,
+    problem: AnyConvolution,
+    images: _Images,
+    bias: Placement | None,
+    attribute: Handle,
+) -> Handle:
+    # Also the hint that descriptors of gradients ask for.
+    x, w, out = _roles(problem)
+    w = _weights(w, len(x.shape), problem.groups)
+    return binding.create(
+        *("dnnl_convolution_forward_primitive_desc_create", binding.engine, _TRAINING, _DIRECT),
+        *(images(binding, x), describe(binding, w, free=True)),
+        *(None if bias is None else describe(binding, bias), images(binding, out)),
+        *(*_window(problem), attribute),
+        destroy="dnnl_primitive_desc_destroy",
+    )
+
+
+def _plan(binding: Binding, made: Handle, operands: Sequence[Operand]) -> Kernel:
+    return assemble(Primitive(binding, made), operands)
+
+
+def _forward(binding: Binding, problem: Convolution, images: _Images) -> Kernel:
+    attribute = attributes(binding, problem.activation)
+    made = _forward_descriptor(binding, problem, images, problem.bias, attribute)
+    w = _weights(problem.w, len(problem.x.shape), problem.groups)
+    operands = [Operand(primitives.SRC, problem.x), Operand(primitives.WEIGHTS, w)]
+    if problem.bias is not None:
+        operands.append(Operand(primitives.BIAS, problem.bias))
+    return _plan(binding, made, [*operands, Operand(primitives.DST, problem.out, output=True)])
+
+
+def _data(binding: Binding, problem: ConvolutionData, images: _Images) -> Kernel:
+    attribute = attributes(binding)
+    hint = _forward_descriptor(binding, problem, images, None, attribute)
+    w = _weights(problem.w, len(problem.out.shape), problem.groups)
+    made = binding.create(
+        *("dnnl_convolution_backward_data_primitive_desc_create", binding.engine, _DIRECT),
+        *(images(binding, problem.out), describe(binding, w, free=True)),
+        *(images(binding, problem.gradient), *_window(problem), hint, attribute),
+        destroy="dnnl_primitive_desc_destroy",
+    )
+    operands = [
+        Operand(primitives.DIFF_DST, problem.gradient),
+        Operand(primitives.WEIGHTS, w),
+        Operand(primitives.DIFF_SRC, problem.out, output=True),
+    ]
+    return _plan(binding, made, operands)
+
+
+def _weights_gradient(binding: Binding, problem: ConvolutionWeights, images: _Images) -> Kernel:
+    attribute = attributes(binding)
+    hint = _forward_descriptor(binding, problem, images, problem.bias, attribute)
+    w = _weights(problem.out, len(problem.x.shape), problem.groups)
+    bias = None if problem.bias is None else describe(binding, problem.bias)
+    made = binding.create(
+        *("dnnl_convolution_backward_weights_primitive_desc_create", binding.engine, _DIRECT),
+        *(images(binding, problem.x), describe(binding, w, free=True)),
+        *(bias, images(binding, problem.gradient), *_window(problem), hint, attribute),
+        destroy="dnnl_primitive_desc_destroy",
+    )
+    operands = [
+        Operand(primitives.SRC, problem.x),
+        Operand(primitives.DIFF_DST, problem.gradient),
+    ]
+    if problem.bias is not None:
+        operands.append(Operand(primitives.DIFF_BIAS, problem.bias, output=True))
+    return _plan(binding, made, [*operands, Operand(primitives.DIFF_WEIGHTS, w, output=True)])
+
+
+_BUILDERS: dict[type, Any] = {
+    Convolution: _forward,
+    ConvolutionData: _data,
+    ConvolutionWeights: _weights_gradient,
+}
+
+
+def _key(problem: AnyConvolution) -> str:
+    x, w, out = _roles(problem)
+    numbers = [
+        f"stride {_times(problem.stride)}",
+        f"padding {' '.join(f'{low}:{high}' for low, high in problem.padding)}",
+        f"dilation {_times(problem.dilation)}",
+        f"groups {problem.groups}",
+    ]
+    more = [problem.activation] if isinstance(problem, Convolution) and problem.activation else []
+    more += ["bias"] if getattr(problem, "bias", None) is not None else []
+    return " ".join([type(problem).__name__.lower(), str(x), str(w), str(out), *numbers, *more])
+
+
+def _times(numbers: Shape) -> str:
+    return "x".join(map(str, numbers))

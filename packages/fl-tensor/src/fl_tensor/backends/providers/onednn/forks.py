@@ -1,0 +1,32 @@
+"""A forked child has no OpenMP threads: its first parallel region would wait for them for ever."""
+
+from __future__ import annotations
+
+import os
+
+from fl_tensor.backends.providers.provider import ProviderError
+
+_home = os.getpid()
+_lost = False
+
+
+def lost() -> bool:
+    """Whether this process was forked off one that may have used the library."""
+    return _lost
+
+
+def check_process() -> None:
+    """Raise ProviderError in a forked child."""
+    if _lost:
+        raise ProviderError(
+            f"a kernel of oneDNN was made in process {_home} and called in a fork of it, where "
+            f"OpenMP has no threads; start processes with 'spawn', or set FL_ONEDNN=0"
+        )
+
+
+def _after_fork() -> None:
+    global _lost
+    _lost = True
+
+
+os.register_at_fork(after_in_child=_after_fork)

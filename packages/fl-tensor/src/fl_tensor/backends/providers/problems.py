@@ -1,0 +1,166 @@
+"""What a provider is asked to compute. Each problem is a value: equal problems share one kernel.
+
+Addresses are given to a kernel in the order that the problem's docstring names; outputs come last.
+Images are (batch, channels, *spatial) with one to three spatial axes, padding is (low, high) per
+axis, dilation 1 means none. Dtypes are those of the layouts; sums are float32 at least.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from fl_tensor.backends.providers.layout import Placement
+
+Shape: TypeAlias = tuple[int, ...]
+Padding: TypeAlias = tuple[tuple[int, int], ...]
+
+#: What may follow a product in the same kernel: nothing, max(v, 0), GELU by erf or by tanh.
+ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh")
+
+
+class Matmul(NamedTuple):
+    """x (..., m, k) times y (..., k, n): the addresses of x, y[, bias], out.
+
+    The batch axes of x and y are as many as those of out and may be 1 (then they broadcast);
+    transposes are strides. ``bias`` has out's rank and broadcasts to it. ``accumulate`` adds to
+    what out holds already.
+    """
+
+    x: Placement
+    y: Placement
+    out: Placement
+    bias: Placement | None = None
+    activation: str = ""
+    accumulate: bool = False
+
+
+class Convolution(NamedTuple):
+    """Cross-correlation of x with w: the addresses of x, w[, bias], out.
+
+    w is (features, channels / groups, *kernel), or (groups, features / groups, channels / groups,
+    *kernel) where strides cannot merge the first two; bias (features,).
+    """
+
+    x: Placement
+    w: Placement
+    out: Placement
+    stride: Shape
+    padding: Padding
+    dilation: Shape
+    groups: int = 1
+    bias: Placement | None = None
+    activation: str = ""
+
+
+class ConvolutionData(NamedTuple):
+    """The gradient of the x of a Convolution: the addresses of gradient, w, out.
+
+    ``gradient`` is shaped as the convolution's result, ``out`` as its x. This is also what is
+    called a transposed convolution.
+    """
+
+    gradient: Placement
+    w: Placement
+    out: Placement
+    stride: Shape
+    padding: Padding
+    dilation: Shape
+    groups: int = 1
+
+
+class ConvolutionWeights(NamedTuple):
+    """The gradient of the w of a Convolution: the addresses of x, gradient[, bias], out.
+
+    ``out`` is shaped as w; ``bias``, when given, receives the gradient of the bias.
+    """
+
+    x: Placement
+    gradient: Placement
+    out: Placement
+    stride: Shape
+    padding: Padding
+    dilation: Shape
+    groups: int = 1
+    bias: Placement | None = None
+
+
+class Pooling(NamedTuple):
+    """A window's maximum or mean: the addresses of x[, workspace], out.
+
+    ``kind`` is "max", "mean" (padding counts as zeros) or "mean_inside" (padding does not count).
+    With ``workspace`` the kernel also notes where maxima were, for PoolingGradient: memory of
+    ``kernel.workspace`` bytes. NaNs may be overlooked by "max", and a window of -inf alone may
+    give the lowest finite number: the caller sees to that.
+    """
+
+    x: Placement
+    out: Placement
+    window: Shape
+    stride: Shape
+    padding: Padding
+    kind: str = "max"
+    workspace: bool = False
+
+
+class PoolingGradient(NamedTuple):
+    """The gradient of the x of a Pooling: the addresses of gradient[, workspace], out. "max" has
+    a workspace, which Pooling filled; each maximum's share goes to the first place that had it."""
+
+    gradient: Placement
+    out: Placement
+    window: Shape
+    stride: Shape
+    padding: Padding
+    kind: str = "max"
+
+
+class BatchNorm(NamedTuple):
+    """(x - mean) / sqrt(variance + eps) * weight + bias per channel: the addresses of x, weight,
+    bias, mean, variance[, workspace], out.
+
+    With ``training`` mean and (biased) variance are outputs, otherwise inputs. With ``relu``
+    max(v, 0) follows; in training, memory of ``kernel.workspace`` bytes then remembers where.
+    weight, bias, mean and variance are (channels,) float32.
+    """
+
+    x: Placement
+    out: Placement
+    eps: float
+    training: bool = True
+    relu: bool = False
+
+
+class BatchNormGradient(NamedTuple):
+    """The gradients of a BatchNorm: the addresses of x, gradient, weight, mean, variance[,
+    workspace], weight's gradient, bias's gradient, out (x's gradient).
+
+    ``training`` and ``relu`` are those of the BatchNorm; without training mean and variance count
+    as constants.
+    """
+
+    x: Placement
+    gradient: Placement
+    out: Placement
+    eps: float
+    training: bool = True
+    relu: bool = False
+
+
+class Reorder(NamedTuple):
+    """x into another layout or dtype, such as weights into a packed one: x, out."""
+
+    x: Placement
+    out: Placement
+
+
+Problem: TypeAlias = (
+    Matmul
+    | Convolution
+    | ConvolutionData
+    | ConvolutionWeights
+    | Pooling
+    | PoolingGradient
+    | BatchNorm
+    | BatchNormGradient
+    | Reorder
+)

@@ -1,0 +1,100 @@
+"""The seam: a provider turns a problem into a kernel, or says why it cannot.
+
+    kernel = provider.find(Matmul(x, y, out))      # None: fall back
+    kernel(x_address, y_address, out_address)
+
+To write a provider, derive from ``Provider`` and write ``prepare``; finding kernels again,
+remembering what is not supported, and safety between threads are dealt with here.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Protocol
+
+from fl_tensor.backends.providers.layout import Placement
+from fl_tensor.backends.providers.problems import Problem
+from fl_tensor.errors import FlError
+
+#: Kernels that a provider keeps for problems asked again; the least recently used one goes first.
+CAPACITY = 2048
+
+
+class ProviderError(FlError, RuntimeError):
+    """A provider's library that cannot be used, or that failed."""
+
+
+class UnsupportedError(ProviderError, NotImplementedError):
+    """A problem that the provider has no (fast) kernel for. The caller falls back."""
+
+
+class Kernel(Protocol):
+    """A prepared computation. Calls may overlap in time, from any threads.
+
+    operands    the layout of every argument in the order of the call; where the problem left the
+                choice open, what the provider chose
+    workspace   bytes of the workspace that the problem speaks of, 0 if there is none
+    about       which implementation it is, for people
+    """
+
+    operands: tuple[Placement, ...]
+    workspace: int
+    about: str
+
+    def __call__(self, *addresses: int) -> None:
+        """Compute. Each address is that of the operand's first element; memory is neither aligned
+        nor initialised by need, and outputs do not overlap inputs."""
+
+
+class Provider(ABC):
+    """A library, or a generator, of kernels."""
+
+    #: For people and for ``fl-tensor info``.
+    name: str = ""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        # typed: two problems with the same fields are different problems.
+        self._found = functools.lru_cache(maxsize=capacity, typed=True)(self._prepared)
+
+    # -------------------------------------------------------------- you must write
+
+    @abstractmethod
+    def prepare(self, problem: Problem) -> Kernel:
+        """A kernel for ``problem``. Raises UnsupportedError where there is none that is worth it.
+
+        Called seldom: whatever takes time (choosing, compiling, measuring) belongs here. May be
+        called by two threads at once, even for the same problem.
+        """
+
+    @abstractmethod
+    def report(self) -> Mapping[str, str]:
+        """What it is, for ``fl-tensor info``: version, threads, where it came from."""
+
+    # -------------------------------------------------------------- you get these
+
+    def find(self, problem: Problem) -> Kernel | None:
+        """The kernel for ``problem``, prepared at most once while it is remembered; None where
+        ``prepare`` raised UnsupportedError."""
+        found = self._found(problem)
+        return None if isinstance(found, str) else found
+
+    def why_not(self, problem: Problem) -> str:
+        """Why ``find`` gives None; "" where it gives a kernel."""
+        found = self._found(problem)
+        return found if isinstance(found, str) else ""
+
+    def forget(self) -> None:
+        """Drop all remembered kernels (those in use elsewhere stay valid)."""
+        self._found.cache_clear()
+
+    def remembered(self) -> int:
+        """How many problems are remembered now."""
+        return self._found.cache_info().currsize
+
+    def _prepared(self, problem: Problem) -> Kernel | str:
+        try:
+            return self.prepare(problem)
+        except UnsupportedError as error:
+            return str(error) or "unsupported"

@@ -1,0 +1,183 @@
+"""Which of several kernels for one problem is the fastest: measured once, remembered, printable.
+
+Decisions are kept in memory and in a JSON file in the cache directory (FL_CACHE_DIR), one file per
+library version, processor and number of threads. A file that cannot be read, or is not one of ours,
+counts as empty; one that cannot be written is left alone. FL_TUNE=0 measures nothing and takes the
+rule of thumb, so that two runs cannot differ by a decision.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import platform
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fl_memory import selection
+from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
+
+ENVIRONMENT = "FL_TUNE"
+#: Work below this is not measured: 20 us at 300 GFLOP/s.
+LEAST_FLOPS = 6_000_000
+#: Seconds that measuring one candidate may take beyond its first two calls.
+MOMENT = 0.02
+_FORMAT = 1
+#: A candidate this much slower than the best so far in its first call is not measured further.
+_HOPELESS = 2.0
+
+
+class Tuner:
+    """Choices among kernels. ``about`` says what they depend on (library, processor, threads);
+    ``folder`` is where they are kept between processes, None for nowhere."""
+
+    def __init__(self, about: Mapping[str, str], folder: Path | None) -> None:
+        self._about = dict(about)
+        self._lock = threading.RLock()
+        self._decisions: dict[str, dict[str, Any]] = {}
+        self.path: Path | None = None
+        if folder is not None:
+            digest = hashlib.sha256(json.dumps(self._about, sort_keys=True).encode()).hexdigest()
+            self.path = folder / f"choices-{digest[:16]}.json"
+            self._decisions = self._read()
+
+    def choose(self, key: str, makers: Mapping[str, Callable[[], Kernel]], flops: int) -> Kernel:
+        """One of the kernels that ``makers`` make: the remembered choice, else the fastest, else
+        (little work, or FL_TUNE=0) the first that can be made.
+
+        Raises UnsupportedError, with the reasons, when none can be made.
+        """
+        with self._lock:
+            decided = self._decisions.get(key, {}).get("choice", "")
+            if decided in makers:
+                with contextlib.suppress(UnsupportedError):
+                    return makers[decided]()
+            tuning = flops >= LEAST_FLOPS and os.environ.get(ENVIRONMENT) != "0"
+            made: dict[str, Kernel] = {}
+            reasons = []
+            for name, make in makers.items():
+                try:
+                    made[name] = make()
+                except UnsupportedError as error:
+                    reasons.append(f"{name}: {error}")
+                    continue
+                if not tuning:
+                    break
+            if not made:
+                raise UnsupportedError("; ".join(reasons))
+            if len(made) == 1 or not tuning:
+                return next(iter(made.values()))
+            seconds = measure(made)
+            choice = min(seconds, key=lambda name: seconds[name])
+            us = {name: round(1e6 * s, 1) for name, s in seconds.items()}
+            self._remember(key, {"choice": choice, "us": us})
+            return made[choice]
+
+    def decisions(self) -> dict[str, dict[str, Any]]:
+        """Problem in words -> {"choice": name, "us": {name: microseconds of a call}}."""
+        with self._lock:
+            return dict(self._decisions)
+
+    def table(self) -> str:
+        """The decisions as text, one a line."""
+        lines = []
+        for key, found in sorted(self.decisions().items()):
+            times = ", ".join(f"{name} {us:g} us" for name, us in found["us"].items())
+            lines.append(f"{key}: {found['choice']} ({times})")
+        return "\n".join(lines)
+
+    def _remember(self, key: str, decision: dict[str, Any]) -> None:
+        self._decisions[key] = decision
+        if self.path is None:
+            return
+        # Others may have decided meanwhile; what both decided is equally good.
+        content = {
+            "format": _FORMAT,
+            "about": self._about,
+            "decisions": {**self._read(), **self._decisions},
+        }
+        with contextlib.suppress(OSError):
+            write_atomically(self.path, json.dumps(content, indent=1, sort_keys=True))
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8")) if self.path else {}
+            known = content["format"] == _FORMAT and content["about"] == self._about
+            found = content["decisions"].items() if known else ()
+            return {
+                str(key): {
+                    "choice": str(value["choice"]),
+                    "us": {str(name): float(us) for name, us in value["us"].items()},
+                }
+                for key, value in found
+            }
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return {}
+
+
+def cache_folder() -> Path | None:
+    """Where files are kept between processes: FL_CACHE_DIR, else ``fl`` in the user's cache
+    directory; None for a user without a home."""
+    asked = os.environ.get("FL_CACHE_DIR")
+    if asked:
+        return Path(asked)
+    base = os.environ.get("XDG_CACHE_HOME")
+    with contextlib.suppress(RuntimeError):
+        return (Path(base) if base else Path.home() / ".cache") / "fl"
+    return None
+
+
+def processor() -> str:
+    """The processor's model."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace the file as a whole, so that no reader ever sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def measure(kernels: Mapping[str, Kernel]) -> dict[str, float]:
+    """Seconds per call of each kernel on memory of zeros: the best of some calls."""
+    best: dict[str, float] = {}
+    for name, kernel in kernels.items():
+        blocks = []
+        for operand in kernel.operands:
+            block = selection.current().alloc(max(operand.nbytes, 1))
+            ctypes.memset(block.address, 0, block.nbytes)
+            blocks.append(block)
+        addresses = [block.address for block in blocks]
+        _timed(kernel, addresses)  # compiles, touches, warms up
+        times = [_timed(kernel, addresses)]
+        if times[0] < _HOPELESS * min(best.values(), default=times[0]):
+            rounds = min(10, int(MOMENT / max(times[0], 1e-7)))
+            times += [_timed(kernel, addresses) for _ in range(rounds)]
+        best[name] = min(times)
+        for block in blocks:
+            block.free()
+    return best
+
+
+def _timed(kernel: Kernel, addresses: list[int]) -> float:
+    start = time.perf_counter()
+    kernel(*addresses)
+    return time.perf_counter() - start

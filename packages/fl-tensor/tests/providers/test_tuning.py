@@ -1,0 +1,152 @@
+"""Choices among kernels: measured once, kept, printable; no file can harm them."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from fl_tensor.backends.providers import UnsupportedError, row_major, tuning
+from fl_tensor.backends.providers.tuning import LEAST_FLOPS, Tuner
+from fl_tensor.dtypes import float32
+
+ABOUT = {"library": "test 1", "processor": "none"}
+
+
+class Pretended:
+    """A kernel that takes so long."""
+
+    operands = (row_major(float32, (4,)),)
+    workspace = 0
+
+    def __init__(self, about: str, seconds: float) -> None:
+        self.about = about
+        self.seconds = seconds
+        self.calls = 0
+
+    def __call__(self, *addresses: int) -> None:
+        self.calls += 1
+        time.sleep(self.seconds)
+
+
+def makers(**seconds):
+    made = {name: Pretended(name, s) for name, s in seconds.items()}
+    return made, {name: lambda kernel=kernel: kernel for name, kernel in made.items()}
+
+
+def unsupported():
+    raise UnsupportedError("not for this shape")
+
+
+def test_the_fastest_is_chosen_and_the_choice_printed():
+    tuner = Tuner(ABOUT, None)
+    made, make = makers(slow=0.01, fast=0.001)
+    assert tuner.choose("a problem", make, LEAST_FLOPS) is made["fast"]
+    assert tuner.table().startswith("a problem: fast (slow ")
+    assert tuner.decisions()["a problem"]["us"]["slow"] >= 10_000
+
+
+def test_what_is_hopeless_is_not_measured_again():
+    made, make = makers(fast=0.0001, slow=0.02)
+    Tuner(ABOUT, None).choose("a problem", make, LEAST_FLOPS)
+    assert made["slow"].calls == 2, "once to warm up, once to see"
+
+
+def test_little_work_takes_the_rule_of_thumb(monkeypatch):
+    tuner = Tuner(ABOUT, None)
+    made, make = makers(first=0.01, second=0.0)
+    assert tuner.choose("small", make, LEAST_FLOPS - 1) is made["first"]
+    monkeypatch.setenv("FL_TUNE", "0")
+    assert tuner.choose("large", make, LEAST_FLOPS) is made["first"]
+    assert tuner.decisions() == {} and made["first"].calls == made["second"].calls == 0
+
+
+def test_candidates_that_cannot_be_made_are_passed_over():
+    tuner = Tuner(ABOUT, None)
+    made, make = makers(only=0.0)
+    assert tuner.choose("a", {"none": unsupported, **make}, LEAST_FLOPS) is made["only"]
+    with pytest.raises(UnsupportedError, match="none: not for this shape"):
+        tuner.choose("b", {"none": unsupported}, LEAST_FLOPS)
+
+
+def test_choices_outlive_the_process(tmp_path):
+    made, make = makers(slow=0.01, fast=0.001)
+    Tuner(ABOUT, tmp_path).choose("a problem", make, LEAST_FLOPS)
+    calls = made["fast"].calls
+    later = Tuner(ABOUT, tmp_path)
+    assert later.choose("a problem", make, LEAST_FLOPS) is made["fast"]
+    assert made["fast"].calls == calls, "it was not measured again"
+
+
+def test_choices_hang_on_library_and_processor(tmp_path):
+    _, make = makers(slow=0.01, fast=0.001)
+    Tuner(ABOUT, tmp_path).choose("a problem", make, LEAST_FLOPS)
+    assert Tuner({**ABOUT, "library": "test 2"}, tmp_path).decisions() == {}
+    assert Tuner({**ABOUT, "processor": "other"}, tmp_path).decisions() == {}
+
+
+def test_two_processes_keep_the_choices_of_both(tmp_path):
+    _, make = makers(slow=0.01, fast=0.001)
+    one, other = Tuner(ABOUT, tmp_path), Tuner(ABOUT, tmp_path)
+    one.choose("a", make, LEAST_FLOPS)
+    other.choose("b", make, LEAST_FLOPS)
+    assert set(Tuner(ABOUT, tmp_path).decisions()) == {"a", "b"}
+    assert [path.suffix for path in tmp_path.iterdir()] == [".json"], "nothing half-written"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"format": 1}',
+        '{"format": 99, "about": {}, "decisions": {}}',
+        json.dumps({"format": 1, "about": ABOUT, "decisions": [1]}),
+        json.dumps({"format": 1, "about": ABOUT, "decisions": {"a": {"choice": "x"}}}),
+        json.dumps({"format": 1, "about": ABOUT, "decisions": {"a": "fast"}}),
+    ],
+)
+def test_a_corrupt_file_counts_as_empty_and_is_replaced(tmp_path, content):
+    path = Tuner(ABOUT, tmp_path).path
+    path.write_text(content)
+    made, make = makers(slow=0.01, fast=0.001)
+    tuner = Tuner(ABOUT, tmp_path)
+    assert tuner.decisions() == {}
+    assert tuner.choose("a", make, LEAST_FLOPS) is made["fast"]
+    assert set(Tuner(ABOUT, tmp_path).decisions()) == {"a"}
+
+
+def test_a_choice_that_is_no_candidate_any_more_is_made_anew(tmp_path):
+    _, make = makers(slow=0.01, fast=0.001)
+    Tuner(ABOUT, tmp_path).choose("a", make, LEAST_FLOPS)
+    made, make = makers(slow=0.01, other=0.001)
+    assert Tuner(ABOUT, tmp_path).choose("a", make, LEAST_FLOPS) is made["other"]
+
+
+def test_a_folder_that_cannot_be_written_is_left_alone(tmp_path):
+    (tmp_path / "file").write_text("")
+    made, make = makers(slow=0.01, fast=0.001)
+    tuner = Tuner(ABOUT, tmp_path / "file" / "folder")
+    assert tuner.choose("a", make, LEAST_FLOPS) is made["fast"]
+    assert set(tuner.decisions()) == {"a"}
+
+
+def test_the_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("FL_CACHE_DIR", str(tmp_path))
+    assert tuning.cache_folder() == tmp_path
+    monkeypatch.delenv("FL_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert tuning.cache_folder() == tmp_path / "fl"
+
+
+def test_a_provider_measures_what_is_worth_it(provider, layout, normal, monkeypatch):
+    from fl_tensor.backends.providers import Matmul
+
+    monkeypatch.delenv("FL_TUNE", raising=False)
+    x, y = layout(normal(200, 160)), layout(normal(160, 100))
+    assert provider.find(Matmul(x, y, row_major(float32, (200, 100)))) is not None
+    decided = provider.tuner.decisions()["matmul float32 200x160x100 rows rows rows"]
+    assert decided["choice"] in decided["us"] and len(decided["us"]) == 3
