@@ -127,9 +127,11 @@ from fl_nn.optim import Lion as Lion
 from fl_nn.optim import Novograd as Novograd
 from fl_nn.optim import Optimizer as Optimizer
 from fl_nn.optim import RMSprop as RMSprop
+from fl_nn.optim import SparseAdam as SparseAdam
 from fl_nn.optim import clip_grad_norm_ as clip_grad_norm_
 from fl_nn.optim import clip_grad_value_ as clip_grad_value_
 from fl_nn.parameter import Parameter as Parameter
+from fl_nn.parameter import SparseParameter as SparseParameter
 from fl_nn.parameters import all_params_close as all_params_close
 from fl_nn.parameters import num_total_params as num_total_params
 from fl_nn.residual import Residual as Residual

@@ -22,3 +22,11 @@ class Parameter(Variable):
         if value.shape != self.shape:
             raise ft.ShapeError(f"[Parameter] shape {self.shape} cannot become {value.shape}")
         Variable.__init__(self, value, self.requires_grad)
+
+
+class SparseParameter(Parameter):
+    """A table whose gradients are rows, `fl_autograd.RowGradient`: of Embedding(sparse=True), or
+    whatever calls `fl_autograd.lookup_rows`. The type tells ranks which have no gradient themselves
+    what kind the others have."""
+
+    __slots__ = ()

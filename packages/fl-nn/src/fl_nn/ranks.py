@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import fl_tensor as ft
+from fl_autograd import RowGradient
 from fl_dist import Communicator
 from fl_nn.module import Module
-from fl_nn.parameter import Parameter
+from fl_nn.parameter import Parameter, SparseParameter
 
 
 def all_gather_plain(communicator: Communicator, value: Any) -> list[Any]:
@@ -66,13 +67,59 @@ def mean_over_samples(
 
 
 def sum_gradients(communicator: Communicator, parameters: Iterable[Parameter]) -> None:
-    """Replace every gradient by its sum over ranks; a rank without one adds zeros."""
+    """Replace every gradient by its sum over ranks; a rank without one adds zeros. Those of a
+    SparseParameter stay rows unless a rank has a dense one."""
     if communicator.world_size == 1:
         return
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    gradients = [
-        ft.zeros_like(parameter.tensor) if parameter.grad is None else parameter.grad.tensor
-        for parameter in trained
-    ]
-    for parameter, total in zip(trained, communicator.all_reduce_many(gradients)):
+    tables = [parameter for parameter in trained if isinstance(parameter, SparseParameter)]
+    if tables:
+        rows = _sum_rows(communicator, tables)
+        trained = [parameter for parameter in trained if id(parameter) not in rows]
+    totals = communicator.all_reduce_many([_dense(parameter) for parameter in trained])
+    for parameter, total in zip(trained, totals):
         parameter.grad = total
+
+
+def _dense(parameter: Parameter) -> ft.Tensor:
+    grad = parameter.grad
+    if grad is None:
+        return ft.zeros_like(parameter.tensor)
+    return (grad.to_dense() if isinstance(grad, RowGradient) else grad).tensor
+
+
+def _sum_rows(communicator: Communicator, tables: list[SparseParameter]) -> set[int]:
+    """Sum the gradients that are rows, or missing, on all ranks; the ids of their tables."""
+    counts = [_count_rows(table) for table in tables]
+    everyone = communicator.all_gather(ft.asarray(counts, ft.int64))
+    done = set()
+    for table, counted in zip(tables, zip(*(one.tolist() for one in everyone))):
+        if min(counted) < 0:
+            continue
+        done.add(id(table))
+        own = table.grad if isinstance(table.grad, RowGradient) else _no_rows(table)
+        own, longest = own.detach().coalesced(), max(counted)
+        missing = longest - own.indices.size
+        indices = ft.pad(own.indices, ((0, missing),))
+        values = own.values.tensor
+        values = ft.pad(values, ((0, missing), *((0, 0),) * (values.ndim - 1)))
+        indices, values = (
+            ft.concatenate([x[:n] for x, n in zip(communicator.all_gather(part), counted)])
+            for part in (indices, values)
+        )
+        table.grad = RowGradient(indices, values, table.shape).coalesced()
+    return done
+
+
+def _count_rows(table: SparseParameter) -> int:
+    # Negative: a dense gradient.
+    grad = table.grad
+    if isinstance(grad, RowGradient):
+        return grad.coalesced().indices.size
+    return 0 if grad is None else -1
+
+
+def _no_rows(table: SparseParameter) -> RowGradient:
+    none = table.tensor[:0]
+    place = {"device": none.device, "backend": none.backend}
+    return RowGradient(ft.full((0,), 0, ft.int64, **place), none, table.shape)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
-from fl_nn.parameter import Parameter
+from fl_nn.parameter import Parameter, SparseParameter
 from fl_nn.values import check_classes, tensor_of
 
 
@@ -16,6 +17,10 @@ class Embedding(Module):
     The rows start standard normal, as in PyTorch (Flashlight: uniform within +-1 / sqrt(size)).
     Row `padding_idx` (negative: from the end) starts at zero and gets no gradient. Indices below 0
     or from `count` on are an IndexError.
+
+    sparse   the gradient of `weight` is an `fl_autograd.RowGradient`: the rows that were looked up,
+             never an array of the size of the table. For SparseAdam, Adagrad and SGD; where the
+             weight is also used otherwise, as in an output layer, the sum is dense again
     """
 
     def __init__(
@@ -23,6 +28,7 @@ class Embedding(Module):
         count: int,
         size: int,
         padding_idx: int | None = None,
+        sparse: bool = False,
         *,
         generator: ft.Generator | None = None,
         dtype: ft.DType | None = None,
@@ -36,11 +42,13 @@ class Embedding(Module):
         rows = init.normal((count, size), generator=generator, dtype=dtype)
         if self.padding_idx is not None:
             rows[self.padding_idx] = 0.0
-        self.weight = Parameter(rows)
+        self.sparse = sparse
+        self.weight = SparseParameter(rows) if sparse else Parameter(rows)
 
     def forward(self, indices: ft.Array) -> ft.Array:
         check_classes("[Embedding] indices", indices, self.count, "give Embedding more rows")
-        y = ft.embedding(self.weight, indices)
+        lookup = ag.lookup_rows if self.sparse else ft.embedding
+        y = lookup(self.weight, indices)
         if self.padding_idx is None:
             return y
         # The padding row comes out as it is, but past the tape.
@@ -49,4 +57,4 @@ class Embedding(Module):
 
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.count}, {self.size}{padding}"
+        return f"{self.count}, {self.size}{padding}" + ", sparse=True" * self.sparse

@@ -17,3 +17,4 @@ from fl_nn.optim.novograd import Novograd as Novograd
 from fl_nn.optim.optimizer import Optimizer as Optimizer
 from fl_nn.optim.rmsprop import RMSprop as RMSprop
 from fl_nn.optim.sgd import SGD as SGD
+from fl_nn.optim.sparse_adam import SparseAdam as SparseAdam

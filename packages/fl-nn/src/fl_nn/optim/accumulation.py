@@ -6,9 +6,13 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import fl_tensor as ft
+from fl_autograd import RowGradient
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.module import like
 from fl_nn.optim.optimizer import Optimizer
+from fl_nn.optim.rows import change_gradient
+from fl_nn.parameter import Parameter
 from fl_nn.settings import COUNT, is_number
 
 
@@ -60,7 +64,7 @@ class GradientAccumulation:
             return False
         for parameter in self.optimizer.parameters:
             if parameter.grad is not None:
-                parameter.grad = parameter.grad.tensor / self.weight
+                change_gradient(parameter, lambda grad: grad / self.weight)
         if self.before_step is not None:
             self.before_step()
         self.optimizer.step()
@@ -69,32 +73,61 @@ class GradientAccumulation:
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        """A snapshot; `tensors` has the gradients gathered, by number of parameter."""
-        gradients = enumerate(p.grad for p in self.optimizer.parameters)
-        pending = {str(i): copy.copy(g.tensor) for i, g in gradients if g is not None}
+        """A snapshot; `tensors` has the gradients gathered, by number of parameter: "0", or
+        "0.indices" and "0.values" of rows."""
+        pending: dict[str, ft.Tensor] = {}
+        for i, parameter in enumerate(self.optimizer.parameters):
+            grad = parameter.grad
+            if isinstance(grad, RowGradient):
+                pending |= {f"{i}.indices": grad.indices, f"{i}.values": grad.values.tensor}
+            elif grad is not None:
+                pending[str(i)] = grad.tensor
         return {
             "count": self.count,
             "weight": self.weight,
-            "tensors": pending if self.count else {},
+            "tensors": {k: copy.copy(v) for k, v in pending.items()} if self.count else {},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state. Raises StateDictError, and changes nothing, when it does not fit."""
-        parameters = {str(i): p for i, p in enumerate(self.optimizer.parameters)}
+        parameters = self.optimizer.parameters
         count, weight, tensors = (state.get(k) for k in ("count", "weight", "tensors"))
         if not is_number(count) or not is_number(weight) or not isinstance(tensors, Mapping):
             raise StateDictError("this is not the state of a GradientAccumulation")
-        for name, tensor in tensors.items():
-            own = parameters.get(name)
-            if own is None or tensor.shape != own.shape or tensor.dtype is not own.dtype:
-                raise StateDictError(
-                    f"gradient {name} of the state is {tensor.dtype} {tensor.shape}, and fits no "
-                    "parameter here: accumulate over the same parameters in the same order"
-                )
+        gradients = [_gradient(tensors, str(i), own) for i, own in enumerate(parameters)]
+        known = {f"{i}{part}" for i in range(len(parameters)) for part in ("", *_ROWS)}
+        for name in tensors.keys() - known:
+            raise _misfit(name, tensors[name])
         self.count, self.weight = state["count"], state["weight"]
         self.optimizer.zero_grad()
-        for name, tensor in tensors.items():
-            parameters[name].grad = like(tensor, parameters[name].tensor)
+        for own, grad in zip(parameters, gradients):
+            own.grad = grad
 
     def __repr__(self) -> str:
         return f"GradientAccumulation({self.count} of {self.every} parts)"
+
+
+_ROWS = (".indices", ".values")
+
+
+def _gradient(tensors: Mapping[str, ft.Tensor], name: str, own: Parameter) -> Any:
+    """The gradient of a parameter in a state: a tensor, rows, or None."""
+    indices, values = (tensors.get(name + part) for part in _ROWS)
+    if indices is not None and values is not None:
+        fits = indices.shape == values.shape[:1] and indices.dtype is ft.int64
+        if not fits or values.shape[1:] != own.shape[1:] or values.dtype is not own.dtype:
+            raise _misfit(f"{name}.values", values)
+        return RowGradient(like(indices, own.tensor), like(values, own.tensor), own.shape)
+    tensor = tensors.get(name)
+    if tensor is None:
+        return None
+    if tensor.shape != own.shape or tensor.dtype is not own.dtype:
+        raise _misfit(name, tensor)
+    return like(tensor, own.tensor)
+
+
+def _misfit(name: str, tensor: ft.Tensor) -> StateDictError:
+    return StateDictError(
+        f"gradient {name} of the state is {tensor.dtype} {tensor.shape}, and fits no parameter "
+        "here: accumulate over the same parameters in the same order"
+    )

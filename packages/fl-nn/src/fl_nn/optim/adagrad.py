@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import fl_tensor as ft
+from fl_autograd import RowGradient
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
+from fl_nn.optim.rows import update_touched
+from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO
 
 
 class Adagrad(Optimizer):
     """Duchi et al., 2011: with g = gradient + weight_decay * p and s = s + g^2,
     p -= lr / (1 + (step - 1) * lr_decay) * g / (sqrt(s) + eps). As PyTorch's Adagrad. (Flashlight
-    starts at lr=1 and takes weight_decay * p off p, whatever the learning rate.)
+    starts at lr=1 and takes weight_decay * p off p, whatever the learning rate.) Gradients of rows
+    (`Embedding(sparse=True)`) move these rows alone; with weight decay they are a TrainingError.
     """
 
     kinds = {
@@ -47,3 +51,11 @@ class Adagrad(Optimizer):
         state["sum"] = total
         lr = group["lr"] / (1.0 + (state["step"] - 1) * group["lr_decay"])
         return value - lr * (grad / (ft.sqrt(total) + group["eps"]))
+
+    def update_rows(
+        self, parameter: Parameter, grad: RowGradient, state: State, group: Group
+    ) -> None:
+        if group["weight_decay"]:
+            raise self._dense_alone("with weight decay moves every row at every step")
+        start = float(group["initial_accumulator_value"])
+        update_touched(self.update, parameter, grad, state, group, start)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import fl_tensor as ft
 from fl_nn.errors import ModuleError, TrainingError
 from fl_nn.optim.precision import widened
+from fl_nn.optim.rows import change_gradient, gradient_values
 from fl_nn.parameter import Parameter
 
 
@@ -22,13 +23,14 @@ def clip_grad_norm_(
     norm_type            2, or any other that `ft.norm` knows; `inf` is the largest magnitude
     error_if_nonfinite   raise TrainingError, and change nothing, when the norm is inf or NaN
 
-    Parameters without gradient are passed over. As `torch.nn.utils.clip_grad_norm_`; gradients
-    in 16 bits are measured and scaled in float32.
+    Parameters without gradient are passed over, and gradients of rows stay what they are. As
+    `torch.nn.utils.clip_grad_norm_`; gradients in 16 bits are measured and scaled in float32.
     """
     if not max_norm >= 0.0:
         raise ModuleError(f"[clip_grad_norm_] max_norm={max_norm}: give a number of at least 0")
     trained = _with_gradient(parameters)
-    norms = [ft.norm(widened(grad), ord=norm_type) for _, grad in trained if grad.size]
+    values = map(gradient_values, trained)
+    norms = [ft.norm(widened(grad), ord=norm_type) for grad in values if grad.size]
     if not norms:
         return ft.zeros(())
     total = ft.norm(ft.stack(norms), ord=norm_type)
@@ -38,8 +40,8 @@ def clip_grad_norm_(
             "rate, or look for values that are not finite in this batch"
         )
     scale = ft.minimum(max_norm / (total + 1e-6), 1.0)
-    for parameter, grad in trained:
-        parameter.grad = (widened(grad) * scale).astype(grad.dtype)
+    for parameter in trained:
+        change_gradient(parameter, lambda grad: (widened(grad) * scale).astype(grad.dtype))
     return total
 
 
@@ -48,12 +50,10 @@ def clip_grad_value_(parameters: Parameter | Iterable[Parameter], clip_value: fl
     `torch.nn.utils.clip_grad_value_`."""
     if not clip_value >= 0.0:
         raise ModuleError(f"[clip_grad_value_] clip_value={clip_value}: give a number >= 0")
-    for parameter, grad in _with_gradient(parameters):
-        parameter.grad = ft.clip(grad, -clip_value, clip_value)
+    for parameter in _with_gradient(parameters):
+        change_gradient(parameter, lambda grad: ft.clip(grad, -clip_value, clip_value))
 
 
-def _with_gradient(
-    parameters: Parameter | Iterable[Parameter],
-) -> list[tuple[Parameter, ft.Tensor]]:
+def _with_gradient(parameters: Parameter | Iterable[Parameter]) -> list[Parameter]:
     given = [parameters] if isinstance(parameters, Parameter) else parameters
-    return [(p, p.grad.tensor) for p in given if p.grad is not None]
+    return [parameter for parameter in given if parameter.grad is not None]

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import fl_tensor as ft
-from fl_nn.errors import ModuleError, StateDictError
+from fl_autograd import RowGradient
+from fl_nn.errors import ModuleError, StateDictError, TrainingError
 from fl_nn.module import like
 from fl_nn.optim import state as states
 from fl_nn.parameter import Parameter
@@ -56,14 +57,25 @@ class Optimizer(ABC):
         """The new value of one parameter. `state` is the parameter's own, to be read and replaced;
         `state["step"]` counts this update too. `group` has the settings."""
 
+    def update_rows(
+        self, parameter: Parameter, grad: RowGradient, state: State, group: Group
+    ) -> None:
+        """Update a parameter from a gradient of rows, which Embedding(sparse=True) leaves.
+        TrainingError in optimizers that do not leave rows without a gradient alone."""
+        raise self._dense_alone("moves every row at every step")
+
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         states = iter(self.state)
         for group in self.param_groups:
             for parameter, state in zip(group["params"], states):
                 grad = parameter.grad
-                if grad is not None:
-                    state["step"] = state.get("step", 0) + 1
+                if grad is None:
+                    continue
+                state["step"] = state.get("step", 0) + 1
+                if isinstance(grad, RowGradient):
+                    self.update_rows(parameter, grad, state, group)
+                else:
                     parameter.tensor = self.update(parameter.tensor, grad.tensor, state, group)
 
     def zero_grad(self) -> None:
@@ -164,6 +176,13 @@ class Optimizer(ABC):
         for index, state in enumerate(self.state):
             for slot, value in state.items():
                 yield f"{index}.{slot}", value
+
+    def _dense_alone(self, why: str) -> TrainingError:
+        return TrainingError(
+            f"[{self._name}] a gradient of rows, of Embedding(sparse=True), where {self._name} "
+            f"{why}: give this table to SparseAdam, Adagrad or SGD without weight decay, or look "
+            "rows up with sparse=False"
+        )
 
     @property
     def _name(self) -> str:

@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import fl_tensor as ft
+from fl_autograd import RowGradient
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
+from fl_nn.optim.rows import update_touched
+from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, FLAG, NUMBER
 
 
 class SGD(Optimizer):
     """With g = gradient + weight_decay * p and v = momentum * v + (1 - dampening) * g (v = g at
     first): p -= lr * v, or with `nesterov` p -= lr * (g + momentum * v). As PyTorch's SGD.
+
+    Gradients of rows (`Embedding(sparse=True)`) move these rows alone, unless there is momentum,
+    which goes on moving all: that step is a dense one. With weight decay they are a TrainingError.
     """
 
     kinds = {
@@ -65,3 +71,14 @@ class SGD(Optimizer):
             state["momentum_buffer"] = velocity
             grad = grad + momentum * velocity if group["nesterov"] else velocity
         return value - group["lr"] * grad
+
+    def update_rows(
+        self, parameter: Parameter, grad: RowGradient, state: State, group: Group
+    ) -> None:
+        if group["weight_decay"]:
+            raise self._dense_alone("with weight decay moves every row at every step")
+        if group["momentum"]:
+            dense = grad.to_dense().tensor
+            parameter.tensor = self.update(parameter.tensor, dense, state, group)
+        else:
+            update_touched(self.update, parameter, grad, state, group)
