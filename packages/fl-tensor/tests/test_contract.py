@@ -28,6 +28,9 @@ from fl_tensor.testing import CASES
 #: The digest of every frozen version, by file: ``python -m fl_tensor.contract --freeze`` prints it.
 FROZEN: dict[str, str] = {"tensor-1.0.json": "9ac9c00edac1c7f7"}
 
+MAJOR, MINOR = TensorBackend.CONTRACT
+NOW, NEXT = f"{MAJOR}.{MINOR}", f"{MAJOR}.{MINOR + 1}"
+
 
 def test_frozen_versions_are_what_they_were() -> None:
     found = {f"tensor-{body['version']}.json": body for body in contract.PINNED.versions()}
@@ -116,12 +119,12 @@ def test_freezing_keeps_the_file_from_then_on(
     text = copy.path().read_text()
     copy.write()
     assert copy.path().read_text() == text
-    with_derived(monkeypatch, {"median9": "1.1"})
+    with_derived(monkeypatch, {"median9": NEXT})
     for attempt in (copy.write, copy.check):
         with pytest.raises(ContractError) as caught:
             attempt()
         assert "operations.median9: added" in str(caught.value)
-        assert "state 1.1 in TensorBackend.CONTRACT" in str(caught.value)
+        assert f"state {NEXT} in TensorBackend.CONTRACT" in str(caught.value)
         assert "SINCE in a derived module" in str(caught.value)
     assert copy.path().read_text() == text
 
@@ -130,26 +133,26 @@ def test_a_minor_adds_marked_operations_in_a_file_of_its_own(
     copy: Contract, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frozen_copy(copy)
-    text = copy.path("1.0").read_text()
-    monkeypatch.setattr(TensorBackend, "CONTRACT", (1, 1))
-    with_derived(monkeypatch, {"median9": "1.1"})
+    text = copy.path(NOW).read_text()
+    monkeypatch.setattr(TensorBackend, "CONTRACT", (MAJOR, MINOR + 1))
+    with_derived(monkeypatch, {"median9": NEXT})
     copy.write()
     copy.check()
-    assert copy.path().name == "tensor-1.1.json"
+    assert copy.path().name == f"tensor-{NEXT}.json"
     new = pinned.read(copy.path())["operations"]["median9"]
-    assert new == {"signature": "(x: Any)", "kind": "derived", "capability": None, "since": "1.1"}
-    assert copy.path("1.0").read_text() == text
-    assert copy.changes("1.0").allowed
-    assert "`operations.median9`" in copy.changes("1.0").markdown()
+    assert new == {"signature": "(x: Any)", "kind": "derived", "capability": None, "since": NEXT}
+    assert copy.path(NOW).read_text() == text
+    assert copy.changes(NOW).allowed
+    assert "`operations.median9`" in copy.changes(NOW).markdown()
 
 
 def test_an_addition_without_its_version_is_refused(
     copy: Contract, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frozen_copy(copy)
-    monkeypatch.setattr(TensorBackend, "CONTRACT", (1, 1))
+    monkeypatch.setattr(TensorBackend, "CONTRACT", (MAJOR, MINOR + 1))
     with_derived(monkeypatch, {})
-    with pytest.raises(ContractError, match="median9 added: its since is 1.0, it is new in 1.1"):
+    with pytest.raises(ContractError, match=f"median9 added: its since is 1.0, .* new in {NEXT}"):
         copy.write()
 
 
@@ -160,7 +163,7 @@ def test_a_new_required_primitive_is_refused(
         """x * x * x."""
 
     frozen_copy(copy)
-    monkeypatch.setattr(TensorBackend, "CONTRACT", (1, 1))
+    monkeypatch.setattr(TensorBackend, "CONTRACT", (MAJOR, MINOR + 1))
     monkeypatch.setattr(TensorBackend, "cube", abstractmethod(cube), raising=False)
     with pytest.raises(
         ContractError, match=r"cube added: no provider has it yet: that takes .*2\.0"
@@ -202,6 +205,6 @@ def test_an_installed_package_is_not_written_to(
 
 def test_the_command_freezes_and_shows(capsys: pytest.CaptureFixture[str], copy: Contract) -> None:
     assert copy.main(["--card"]) == 0
-    assert capsys.readouterr().out.startswith("# Contract tensor 1.0")
+    assert capsys.readouterr().out.startswith(f"# Contract tensor {NOW}")
     assert copy.main(["--freeze"]) == 0
     assert copy.generated()["digest"] in capsys.readouterr().out

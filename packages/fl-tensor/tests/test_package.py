@@ -28,7 +28,8 @@ def test_generated_files_match_the_code():
 
 def test_the_contract_is_small_and_pinned():
     assert len(contract.PRIMITIVES) <= 64
-    pinned = json.loads(files("fl_tensor").joinpath("contracts/tensor-1.0.json").read_text())
+    path = files("fl_tensor").joinpath("contracts", contract.PINNED.path().name)
+    pinned = json.loads(path.read_text())
     names = {op.name for op in contract.OPERATIONS}
     assert set(pinned["operations"]) == names
     required = {n for n, op in pinned["operations"].items() if op["kind"] == "required"}

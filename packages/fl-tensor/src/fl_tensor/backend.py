@@ -63,7 +63,7 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
     """Operations on adapters. Subclass, state ``CONTRACT`` in your class, write the first block."""
 
     #: The version of the contract that a class was written for; each class states its own.
-    CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
+    CONTRACT: ClassVar[tuple[int, int]] = (1, 1)
     #: What messages call the backend, and users in ``ft.use``.
     name: ClassVar[str]
     #: The dtypes the backend computes in; at least ``fl_tensor.dtypes.REQUIRED``.

@@ -28,6 +28,7 @@ from fl_tensor.derived import (
     sampling,
     scan,
     search,
+    sequence,
     statistics,
     truncation,
 )
@@ -439,6 +440,18 @@ class DerivedOps:
     def cross_entropy(self, log_probs: S, targets: A, axis: Axis = -1) -> Any:
         return loss.cross_entropy(self, log_probs, targets, axis)
 
+    def recurrent(
+        self,
+        x: S,
+        state: S,
+        weight: S,
+        bias: S | None = None,
+        cell: str = "tanh",
+        lengths: Shape | None = None,
+        reverse: bool = False,
+    ) -> Any:
+        return sequence.recurrent(self, x, state, weight, bias, cell, lengths, reverse)
+
     def normal(
         self,
         seed: int,
@@ -540,6 +553,7 @@ for _module in (
     sampling,
     scan,
     search,
+    sequence,
     statistics,
     truncation,
 ):

@@ -24,7 +24,7 @@ BackendLike: TypeAlias = "str | TensorBackend | type[TensorBackend]"
 REGISTRY = Registry(
     group="fl.tensor.v1",
     what="tensor backend",
-    host=Version(1, 0),
+    host=Version(1, 1),
     host_package="fl-tensor",
     base="fl_tensor.backend:TensorBackend",
 )

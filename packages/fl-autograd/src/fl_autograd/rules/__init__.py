@@ -8,6 +8,7 @@ from fl_autograd.rules import (
     fused,
     linalg,
     pooling,
+    recurrent,
     reductions,
     shapes,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "fused",
     "linalg",
     "pooling",
+    "recurrent",
     "reductions",
     "rule",
     "shapes",

@@ -62,13 +62,11 @@ class Contract:
     def check(self) -> None:
         """Raise ContractError unless the file of the code's version equals the code, all earlier
         ones are frozen, and the newest adds only what a minor version may."""
+        path, body = self.path(), self.generated()
+        self._check_frozen(path, body)
         self._check_history()
-        path = self.path()
         if not path.exists():
             raise ContractError(f"{path.name} is missing: run python -m {self.module} --write")
-        body = self.generated()
-        if body["status"] == FROZEN and pinning.compare(pinning.read(path), body):
-            raise ContractError(self._frozen(path, body))
         pinning.check(path, body)
 
     def write(self) -> None:
@@ -77,9 +75,8 @@ class Contract:
         path, body = self.path(), self.generated()
         if body["status"] == DRAFT:  # perhaps left damaged by a merge, and made anew anyway
             path.unlink(missing_ok=True)
+        self._check_frozen(path, body)
         self._check_history()
-        if body["status"] == FROZEN and pinning.compare(pinning.read(path), body):
-            raise ContractError(self._frozen(path, body))
         pinning.write(path, body)
 
     def freeze(self) -> str:
@@ -157,6 +154,11 @@ class Contract:
             have = ", ".join(body["version"] for body in self.versions())
             raise ContractError(f"there is no version {given} of contract {self.name}: {have}")
         return pinning.read(self.path(given))
+
+    def _check_frozen(self, path: Path, body: Mapping[str, Any]) -> None:
+        # First of all: what was added to a frozen version is no matter of its history.
+        if body["status"] == FROZEN and pinning.compare(pinning.read(path), body):
+            raise ContractError(self._frozen(path, body))
 
     def _check_history(self) -> None:
         now = self.build()

@@ -1,6 +1,6 @@
 """Recurrent layers: RNN, LSTM and GRU; several layers, both directions, sequences of any length.
 
-The inputs of all steps are projected at once; what is left per step is one product of the state.
+The inputs of all steps are projected at once; what is left is ``ft.recurrent``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from fl_nn.errors import ModuleError
 from fl_nn.layers.dropout import Dropout
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
+from fl_nn.values import arange_like
 
 States = tuple[ft.Array, ...]
 
 
 class _Recurrent(Module):
+    #: As ``ft.recurrent`` knows it.
+    cell: str
     gates: ClassVar[int]
     #: How many arrays the state consists of; the first one is the output of a step.
     kept: ClassVar[int] = 1
@@ -79,43 +82,36 @@ class _Recurrent(Module):
         if not x.shape[0]:
             raise ft.ShapeError(f"[{name}] x {x.shape}: there are no steps")
         starts = self._starts(x, state)
-        alive = None if lengths is None else self._alive(x, lengths)
+        counts, alive = None, None
+        if lengths is not None:
+            counts = self._counts(x, lengths)
+            t = ft.expand_dims(arange_like(x, 0, x.shape[0], ft.int64), (1, 2))
+            ends_at = ft.asarray(counts, ft.int64, x.device, x.backend)
+            alive = ft.less(t, ft.expand_dims(ends_at, 1))
         ends: list[States] = []
         for layer in range(self.layers):
             if layer and self.dropout is not None:
                 x = self.dropout(x)
             ways = []
             for back, suffix in enumerate(self._suffixes(layer)):
-                y, end = self._run(x, starts[len(ends)], suffix, bool(back), alive)
-                ways.append(y)
+                y, end = self._run(x, starts[len(ends)], suffix, bool(back), counts)
+                ways.append(y if alive is None else ft.where(alive, y, 0.0))
                 ends.append(end)
             x = ways[0] if len(ways) == 1 else ft.concatenate(ways, -1)
         y = ft.swapaxes(x, 0, 1) if self.batch_first else x
         last = tuple(ft.stack([end[i] for end in ends]) for i in range(self.kept))
         return y, last if self.kept > 1 else last[0]
 
-    def _step(self, projected: ft.Array, hidden: ft.Array, state: States) -> States:
-        # The next state from the projections of input and state, both (batch, gates * hidden).
-        raise NotImplementedError
-
     def _run(
-        self, x: ft.Array, state: States, suffix: str, back: bool, alive: list[Any] | None
+        self, x: ft.Array, state: States, suffix: str, back: bool, counts: list[int] | None
     ) -> tuple[ft.Array, States]:
         own = vars(self)
         w_ih, w_hh = own[f"weight_ih_{suffix}"], own[f"weight_hh_{suffix}"]
         b_ih, b_hh = own.get(f"bias_ih_{suffix}"), own.get(f"bias_hh_{suffix}")
-        projected = _steps(ft.linear(x, w_ih, b_ih))
-        order = range(len(projected) - 1, -1, -1) if back else range(len(projected))
-        outputs = []
-        for t in order:
-            new = self._step(projected[t], ft.linear(state[0], w_hh, b_hh), state)
-            out, mask = new[0], None if alive is None else alive[t]
-            if mask is not None:
-                new = tuple(ft.where(mask, a, b) for a, b in zip(new, state))
-                out = ft.where(mask, out, 0.0)
-            state = new
-            outputs.append(out)
-        return ft.stack(outputs[::-1] if back else outputs), state
+        projected = ft.linear(x, w_ih, b_ih)
+        states = ft.recurrent(projected, ft.stack(state), w_hh, b_hh, self.cell, counts, back)
+        last = 0 if back else -1
+        return states[0], tuple(states[i, last] for i in range(self.kept))
 
     def _starts(self, x: ft.Array, state: Any) -> list[States]:
         # The initial state of every layer and direction.
@@ -132,20 +128,14 @@ class _Recurrent(Module):
             )
         return [tuple(part[i] for part in given) for i in range(count)]
 
-    def _alive(self, x: ft.Array, lengths: Sequence[int] | ft.Array) -> list[Any]:
-        # For every step which sequences still go on, (batch, 1), or None where all do.
+    def _counts(self, x: ft.Array, lengths: Sequence[int] | ft.Array) -> list[int]:
         counts = lengths.tolist() if isinstance(lengths, ft.Array) else [int(n) for n in lengths]
         if len(counts) != x.shape[1] or not all(0 < n <= x.shape[0] for n in counts):
             raise ft.ShapeError(
                 f"[{type(self).__name__}] lengths {counts}: expected {x.shape[1]} numbers from 1 "
                 f"to {x.shape[0]}"
             )
-        return [
-            ft.asarray([[t < n] for n in counts], ft.bool, x.device, x.backend)
-            if t >= min(counts)
-            else None
-            for t in range(x.shape[0])
-        ]
+        return counts
 
     def _suffixes(self, layer: int) -> list[str]:
         return [f"l{layer}", f"l{layer}_reverse"][: 1 + self.bidirectional]
@@ -183,15 +173,11 @@ class RNN(_Recurrent):
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ModuleError(f"[RNN] nonlinearity {nonlinearity!r}: 'tanh' or 'relu'")
-        self.nonlinearity = nonlinearity
+        self.nonlinearity = self.cell = nonlinearity
         super().__init__(
             inputs, hidden, layers, bias, batch_first, dropout, bidirectional,
             generator=generator, dtype=dtype,
         )  # fmt: skip
-
-    def _step(self, projected: ft.Array, hidden: ft.Array, state: States) -> States:
-        total = projected + hidden
-        return (ft.tanh(total) if self.nonlinearity == "tanh" else ft.relu(total),)
 
 
 class LSTM(_Recurrent):
@@ -205,13 +191,9 @@ class LSTM(_Recurrent):
     Parameters as in RNN, the four gates in this order one below the other, as in PyTorch.
     """
 
+    cell = "lstm"
     gates = 4
     kept = 2
-
-    def _step(self, projected: ft.Array, hidden: ft.Array, state: States) -> States:
-        into, forget, value, out = ft.split(projected + hidden, 4, -1)
-        cell = ft.sigmoid(forget) * state[1] + ft.sigmoid(into) * ft.tanh(value)
-        return ft.sigmoid(out) * ft.tanh(cell), cell
 
 
 class GRU(_Recurrent):
@@ -225,21 +207,5 @@ class GRU(_Recurrent):
     Parameters as in RNN, the three gates in this order one below the other, as in PyTorch.
     """
 
+    cell = "gru"
     gates = 3
-
-    def _step(self, projected: ft.Array, hidden: ft.Array, state: States) -> States:
-        sizes = (2 * self.hidden, self.hidden)
-        gates, value = ft.split(projected, sizes, -1)
-        gates_h, value_h = ft.split(hidden, sizes, -1)
-        reset, update = ft.split(ft.sigmoid(gates + gates_h), 2, -1)
-        new = ft.tanh(value + reset * value_h)
-        return (new + update * (state[0] - new),)
-
-
-def _steps(x: ft.Array) -> list[ft.Array]:
-    # The slices along the first axis, by halving: the gradient of a slice fills up what it was cut
-    # from, which costs steps * log(steps) in all this way, and steps^2 from one piece.
-    count = x.shape[0]
-    if count == 1:
-        return [x[0]]
-    return [*_steps(x[: count // 2]), *_steps(x[count // 2 :])]

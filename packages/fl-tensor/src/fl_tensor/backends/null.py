@@ -72,7 +72,7 @@ def _selection(op: str) -> Any:
 class NullBackend(TensorBackend):
     """Every primitive is its rule."""
 
-    CONTRACT = (1, 0)
+    CONTRACT = (1, 1)
     name = "null"
     dtypes: ClassVar[frozenset[DType]] = frozenset(dtypes.ALL.values())
     capabilities = frozenset(CAPABILITIES) - {"memory"}

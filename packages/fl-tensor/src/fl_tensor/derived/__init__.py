@@ -27,6 +27,7 @@ from fl_tensor.derived import (
     sampling,
     scan,
     search,
+    sequence,
     statistics,
     truncation,
 )
@@ -48,6 +49,7 @@ MODULES = (
     normalization,
     pooling,
     loss,
+    sequence,
     sampling,
     truncation,
     linalg,

@@ -158,7 +158,7 @@ def _reduction(ufunc: Any, accumulate: bool) -> Any:
 class NumpyBackend(Linalg, Fft, TensorBackend):
     """Eager arithmetic on the host."""
 
-    CONTRACT = (1, 0)
+    CONTRACT = (1, 1)
     name = "numpy"
     dtypes: ClassVar[frozenset[DType]] = SUPPORTED
     dtype_hints: ClassVar[Mapping[DType, str]] = {bfloat16: "install fl-tensor[bfloat16]"}
