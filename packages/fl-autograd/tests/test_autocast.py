@@ -12,12 +12,17 @@ import fl_tensor as ft
 from fl_autograd import extend
 from fl_tensor import contract
 
+pytestmark = pytest.mark.skipif(
+    ft.float16 not in ft.current_backend().dtypes, reason="the backend has no float16"
+)
+
 VALUES = [[0.5, 0.25], [0.25, 0.75]]  # symmetric, positive definite, within every domain
 
 PRODUCTS = {
     "matmul": lambda x: x @ x,
     "linear": lambda x: ft.linear(x, x, x[0]),
     "conv": lambda x: ft.conv(x.reshape(1, 1, 2, 2), x.reshape(1, 1, 2, 2)),
+    "recurrent": lambda x: ft.recurrent(x.reshape(2, 1, 2), x[:1].reshape(1, 1, 2), x),
     "dot": lambda x: ft.dot(x[0], x[1]),
     "inner": lambda x: ft.inner(x, x),
     "outer": lambda x: ft.outer(x[0], x[1]),
@@ -164,7 +169,8 @@ def test_the_default_level_casts_nothing_and_ends_the_casts_of_a_block_around_it
 
 
 def test_bfloat16():
-    pytest.importorskip("ml_dtypes", reason="the numpy backend has bfloat16 with ml_dtypes")
+    if ft.bfloat16 not in ft.current_backend().dtypes:
+        pytest.skip("the backend has no bfloat16 (numpy: with ml_dtypes)")
     x = leaf()
     with ag.autocast("O1", compute="bfloat16"):
         assert (x @ x).dtype is ft.bfloat16
@@ -343,6 +349,16 @@ def test_second_order(inside):
         return x.grad
 
     np.testing.assert_allclose(slope("O1").numpy(), slope("DEFAULT").numpy(), rtol=2e-2)
+
+
+def test_gradients_are_added_as_they_are_whatever_the_policy_says_of_add():
+    x = leaf()
+    with ag.autocast(ag.Policy("O1", operations={"add": "compute", "multiply": "compute"})):
+        y = ft.exp(x).sum()
+        slope = ag.grad([y, y], x, create_graph=True)
+        slope.sum().backward()
+    assert slope.dtype is x.grad.dtype is ft.float32
+    assert slope.tolist() == (2.0 * ft.exp(x.tensor)).tolist()
 
 
 # ---- with the rest of the library ----------------------------------------------------------------

@@ -89,6 +89,24 @@ def test_results_and_gradients_have_the_dtype_of_the_model(name, dtype):
     assert ft.all(ft.isfinite(y.astype(ft.float32))).item()
 
 
+@pytest.mark.parametrize("level", ["O1", "O2", "O3"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_under_a_precision_results_have_its_dtype_and_gradients_are_float32(name, level):
+    if ft.float16 not in ft.current_backend().dtypes:
+        pytest.skip("the backend has no float16")
+    make, shape = LAYERS[name]
+    ft.seed(1)
+    model = make().set_precision(level)
+    x = nn.Parameter(ft.randn(shape))
+    y = step(model, x)
+    wanted = ft.float16 if level == "O3" else ft.float32
+    assert y.dtype is first(model(x.tensor)).dtype is wanted  # of a tensor, too
+    assert {v.dtype for v in (x.grad, *(p.grad for p in model.parameters())) if v is not None} == {
+        ft.float32
+    }
+    assert ft.all(ft.isfinite(y.astype(ft.float32))).item()
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_model_moved_to_another_backend_computes_there_the_same(name):
     make, shape = LAYERS[name]
@@ -106,15 +124,16 @@ def test_a_model_moved_to_another_backend_computes_there_the_same(name):
 
 
 @pytest.mark.parametrize("policy", [(), ("add", "multiply", "matmul")], ids=["all", "policy"])
+@pytest.mark.parametrize("precision", ["DEFAULT", "O1"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_under_checkpoint_everything_is_the_same_bit_for_bit(name, policy):
+def test_under_checkpoint_everything_is_the_same_bit_for_bit(name, policy, precision):
     """Outputs, gradients, buffers and random draws of two steps of training."""
     make, shape = LAYERS[name]
     x = ft.randn(shape)
 
     def training(call):
         ft.seed(1)
-        model, leaf, found = make(), nn.Parameter(x), []
+        model, leaf, found = make().set_precision(precision), nn.Parameter(x), []
         for _ in range(2):
             y = step(lambda value: call(model, value), leaf)
             found += [v.tolist() for v in (y, leaf.grad, *model.state_dict().values())]

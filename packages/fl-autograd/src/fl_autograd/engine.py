@@ -346,6 +346,9 @@ def _accumulate(leaf: Node, g: Any, ops: Any) -> None:
     if g.dtype is not leaf.dtype:
         raise DTypeError(f"a gradient of {g.dtype} reached a leaf of {leaf.dtype}: check its rule")
     held = leaf.grad
+    if held is not None and held.dtype is not g.dtype:  # float32 beside a leaf in half precision
+        wide = isinstance(g, RowGradient)
+        g = g.with_values(g.values.astype(held.dtype)) if wide else ops.cast(g, held.dtype)
     if held is None:
         leaf.grad = _as_variable(g, leaf.base)
     elif isinstance(held, RowGradient):

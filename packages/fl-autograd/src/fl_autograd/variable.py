@@ -10,7 +10,7 @@ from fl_autograd.mode import is_grad_enabled
 from fl_autograd.node import Hook, Leaf, Node
 from fl_tensor.array import Array
 from fl_tensor.device import Device
-from fl_tensor.dtypes import ALL, DType
+from fl_tensor.dtypes import ALL, HALF, DType, float32
 from fl_tensor.errors import DTypeError, ShapeError
 from fl_tensor.stack import current as layers
 from fl_tensor.tensor import Tensor
@@ -196,7 +196,8 @@ class Variable(Array):
     @property
     def grad(self) -> Variable | None:
         """What backward passes have accumulated here; None before the first, and on non-leaves. A
-        ``RowGradient`` where nothing but ``lookup_rows`` used this variable."""
+        ``RowGradient`` where nothing but ``lookup_rows`` used this variable. Assign another of the
+        same shape and dtype; or float32 beside float16 and bfloat16, which loses less."""
         node = self._node
         return node.grad if isinstance(node, Leaf) else None
 
@@ -213,7 +214,8 @@ class Variable(Array):
         tracked = isinstance(value, Variable) and value.requires_grad
         # Else a handle of its own: backward rebinds it.
         given = value if tracked or isinstance(value, RowGradient) else Variable(value)
-        if given.shape != self.shape or given.dtype is not self.dtype:
+        fits = given.dtype is self.dtype or (self.dtype in HALF and given.dtype is float32)
+        if given.shape != self.shape or not fits:
             raise ShapeError(
                 f"Variable.grad must be {self.shape} of {self.dtype}, "
                 f"not {given.shape} of {given.dtype}"

@@ -122,6 +122,7 @@ from fl_nn.optim import Adagrad as Adagrad
 from fl_nn.optim import Adam as Adam
 from fl_nn.optim import AdamW as AdamW
 from fl_nn.optim import AMSgrad as AMSgrad
+from fl_nn.optim import DynamicLossScaler as DynamicLossScaler
 from fl_nn.optim import GradientAccumulation as GradientAccumulation
 from fl_nn.optim import Lion as Lion
 from fl_nn.optim import Novograd as Novograd

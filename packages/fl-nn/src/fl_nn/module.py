@@ -11,10 +11,11 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.parameter import Parameter
-from fl_nn.values import tensor_of
+from fl_nn.values import cast_results, tensor_of
 from fl_tensor import dtypes
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Module:
     _buffers: Mapping[str, bool] = {}
     _forward_hooks: tuple[Hook, ...] = ()
     _forward_pre_hooks: tuple[PreHook, ...] = ()
+    _precision: ag.Policy | None = None
     _built: Built
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -52,6 +54,13 @@ class Module:
         )
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
+        if self._precision is None:
+            return self._call_hooked(inputs, options)
+        with ag.autocast(self._precision):
+            output = self._call_hooked(inputs, options)
+        return cast_results(output, self._precision.results)
+
+    def _call_hooked(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         for before in self._forward_pre_hooks:
             replaced = before(self, inputs)
             if replaced is not None:
@@ -187,6 +196,23 @@ class Module:
                 else:
                     cell.value = moved
         self.zero_grad()
+        return self
+
+    def set_precision(self: M, precision: ag.Policy | str | None) -> M:
+        """Compute in mixed precision whenever this module is called, whoever calls it: `forward`
+        and hooks run under `ag.autocast(precision)`, and floating results (in tuples, lists and
+        dicts, too) become what the policy gives. Parameters are kept in its `param`: `to(param)` is
+        called if one has another dtype.
+
+        "DEFAULT" exempts a part of a model from the precision around it; its results are as they
+        come. None ends that: it computes as the context says. State and configuration do not hold
+        it. Raises PolicyError for an unknown level.
+        """
+        policy = None if precision is None else ag.autocast(precision).policy
+        if policy is not None and policy.casts:
+            if any(p.dtype is not policy.param for p in self.parameters()):
+                self.to(policy.param)
+        self._precision = policy
         return self
 
     def train(self: M, mode: bool = True) -> M:

@@ -54,6 +54,13 @@ def separate_generators(communicator: Communicator, model: Module) -> None:
             generator.set_state(generator.split(size)[rank].state())
 
 
+def all_agree(communicator: Communicator | None, fine: bool) -> bool:
+    """Whether it is `fine` on every rank."""
+    if communicator is None or communicator.world_size == 1:
+        return fine
+    return not communicator.all_reduce(ft.asarray(int(not fine)), "max").item()
+
+
 def mean_over_samples(
     communicator: Communicator, mean: float, count: int, dtype: ft.DType
 ) -> tuple[float, float]:

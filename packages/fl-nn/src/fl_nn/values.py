@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import fl_tensor as ft
 from fl_autograd import Variable
 
@@ -9,6 +11,19 @@ from fl_autograd import Variable
 def tensor_of(x: ft.Array) -> ft.Tensor:
     """The value without its history: the tensor of a Variable, a Tensor itself."""
     return x.tensor if isinstance(x, Variable) else x  # type: ignore[return-value]
+
+
+def cast_results(value: Any, dtype: ft.DType | None) -> Any:
+    """`value`, and what tuples, lists and dicts hold, with arrays of 16 or 32 floating bits in
+    `dtype`; as it is for None."""
+    if isinstance(value, ft.Array):
+        narrow = value.dtype.is_floating and value.dtype.itemsize <= 4
+        return value.astype(dtype) if dtype is not None and narrow else value
+    if type(value) in (tuple, list):
+        return type(value)(cast_results(part, dtype) for part in value)
+    if type(value) is dict:
+        return {key: cast_results(part, dtype) for key, part in value.items()}
+    return value
 
 
 def check_classes(where: str, classes: ft.Array, count: int, hint: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError
@@ -12,6 +13,11 @@ from fl_nn.layers import settings
 from fl_nn.layers.settings import IntOrSizes, PaddingLike, Sizes
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
+
+
+@ag.as_operation("conv_bias", casts_like="conv")
+def _shifted(y: ft.Array, bias: ft.Array | None) -> ft.Array:
+    return y if bias is None else y + bias.reshape(1, -1, *(1,) * (y.ndim - 2))
 
 
 class _Kernels(Module):
@@ -59,11 +65,6 @@ class _Kernels(Module):
                 f"{settings.batched(self.spatial)}); View puts an axis in"
             )
 
-    def _shifted(self, y: ft.Array) -> ft.Array:
-        if self.bias is None:
-            return y
-        return y + self.bias.reshape(1, self.outputs, *(1,) * self.spatial)
-
     def extra_repr(self) -> str:
         text = f"{self.inputs}, {self.outputs}, kernel={settings.text(self.kernel)}"
         if max(self.stride) > 1:
@@ -104,7 +105,7 @@ class _Conv(_Kernels):
         y = ft.conv(
             x, self.weight, self.stride, sides, kernel_dilation=self.dilation, groups=self.groups
         )
-        return self._shifted(y)
+        return _shifted(y, self.bias)
 
     def _sides(self, size: Sizes) -> settings.Sides:
         return settings.sides(self.padding, size, self.kernel, self.stride, self.dilation)
@@ -185,7 +186,7 @@ class _ConvTranspose(_Kernels):
             kernel_dilation=self.dilation,
             groups=self.groups,
         )
-        return self._shifted(y)
+        return _shifted(y, self.bias)
 
     def _turned(self) -> ft.Array:
         # The kernels mirrored, inputs and outputs exchanged within each group.

@@ -78,17 +78,16 @@ class BatchNorm(Module):
                 f"[BatchNorm] x {x.shape}: {samples} values per feature have no variance; train "
                 "with larger batches (policy='skip_last' drops a last one that is too small)"
             )
-        mean = ft.mean(x, over)
-        variance = ft.var(x, over)
+        y, means, variances = _batch_norm(x, self.weight, self.bias, over, axis, self.eps)
         if self.training and self.running_mean is not None:
-            self._track(tensor_of(mean), tensor_of(variance) * (samples / (samples - 1)))
-        return ft.batch_norm(x, mean, variance, self.weight, self.bias, axis, self.eps)
+            self._track(tensor_of(means), tensor_of(variances) * (samples / (samples - 1)))
+        return y
 
     def _track(self, mean: ft.Tensor, variance: ft.Tensor) -> None:
         batches = ft.add(self.num_batches_tracked, 1)
         rate = 1.0 / batches.item() if self.momentum is None else self.momentum
-        running_mean = ft.add(ft.multiply(self.running_mean, 1.0 - rate), mean * rate)
-        running_var = ft.add(ft.multiply(self.running_var, 1.0 - rate), variance * rate)
+        running_mean = _followed(self.running_mean, mean, rate)
+        running_var = _followed(self.running_var, variance, rate)
         # The second run of a checkpointed function computes the same, and no batch counts twice.
         if not ag.is_recomputing():
             self.num_batches_tracked = batches
@@ -175,12 +174,7 @@ class GroupNorm(Module):
     def forward(self, x: ft.Array) -> ft.Array:
         if x.ndim < 2 or x.shape[1] != self.features:
             raise ft.ShapeError(f"[GroupNorm] x {x.shape}: expected (N, {self.features}, ...)")
-        parts = ft.reshape(x, (x.shape[0], self.groups, -1))
-        y = ft.reshape(ft.layer_norm(parts, axis=-1, eps=self.eps), x.shape)
-        if self.weight is None or self.bias is None:
-            return y
-        shape = (self.features, *(1,) * (x.ndim - 2))
-        return y * self.weight.reshape(shape) + self.bias.reshape(shape)
+        return _group_norm(x, self.weight, self.bias, self.groups, self.eps)
 
     def extra_repr(self) -> str:
         text = f"{self.groups}, {self.features}, eps={self.eps}"
@@ -213,11 +207,7 @@ class RMSNorm(Module):
         axes = tuple(range(x.ndim - len(self.shape), x.ndim))
         if axes[0] < 0 or x.shape[axes[0] :] != self.shape:
             raise ft.ShapeError(f"[RMSNorm] x {x.shape}: expected (..., {self.shape}) at the end")
-        wide = x.astype(ft.float32) if x.dtype.itemsize < 4 else x
-        eps = ft.finfo(wide.dtype).eps if self.eps is None else self.eps
-        scale = ft.rsqrt(ft.mean(ft.square(wide), axes, keepdims=True) + float(eps))
-        y = (wide * scale).astype(x.dtype)
-        return y if self.weight is None else y * self.weight
+        return _rms_norm(x, self.weight, axes, self.eps)
 
     def extra_repr(self) -> str:
         text = f"{self.shape}, eps={self.eps}"
@@ -242,9 +232,54 @@ class ScalarLayerNorm(Module):
         self.bias = Parameter(init.constant((1,), 0.0, dtype=dtype)) if affine else None
 
     def forward(self, x: ft.Array) -> ft.Array:
-        y = ft.layer_norm(x, axis=self.axes, eps=self.eps)
-        return y if self.weight is None else y * self.weight + self.bias
+        return _scalar_layer_norm(x, self.weight, self.bias, self.axes, self.eps)
 
     def extra_repr(self) -> str:
         text = f"{self.axes}, eps={self.eps}"
         return text + ("" if self.weight is not None else ", affine=False")
+
+
+def _followed(running: ft.Tensor | None, found: ft.Tensor, rate: float) -> ft.Tensor:
+    assert running is not None  # the caller tracks
+    # Under autocast what was found may have another dtype; a buffer keeps its own.
+    return ft.add(ft.multiply(running, 1.0 - rate), found * rate).astype(running.dtype)
+
+
+# What a layer computes from its input and parameters: one operation to precision policies.
+
+Weight = ft.Array | None
+
+
+@ag.as_operation("batch_norm")
+def _batch_norm(
+    x: ft.Array, weight: Weight, bias: Weight, over: tuple[int, ...], axis: int, eps: float
+) -> tuple[ft.Array, ft.Array, ft.Array]:
+    mean, variance = ft.mean(x, over), ft.var(x, over)
+    return ft.batch_norm(x, mean, variance, weight, bias, axis, eps), mean, variance
+
+
+@ag.as_operation("group_norm", casts_like="layer_norm")
+def _group_norm(x: ft.Array, weight: Weight, bias: Weight, groups: int, eps: float) -> ft.Array:
+    parts = ft.reshape(x, (x.shape[0], groups, -1))
+    y = ft.reshape(ft.layer_norm(parts, axis=-1, eps=eps), x.shape)
+    if weight is None or bias is None:
+        return y
+    shape = (-1, *(1,) * (x.ndim - 2))
+    return y * weight.reshape(shape) + bias.reshape(shape)
+
+
+@ag.as_operation("rms_norm", casts_like="layer_norm")
+def _rms_norm(x: ft.Array, weight: Weight, axes: tuple[int, ...], eps: float | None) -> ft.Array:
+    wide = x.astype(ft.float32) if x.dtype.itemsize < 4 else x
+    least = ft.finfo(wide.dtype).eps if eps is None else eps
+    scale = ft.rsqrt(ft.mean(ft.square(wide), axes, keepdims=True) + float(least))
+    y = (wide * scale).astype(x.dtype)
+    return y if weight is None else y * weight
+
+
+@ag.as_operation("scalar_layer_norm", casts_like="layer_norm")
+def _scalar_layer_norm(
+    x: ft.Array, weight: Weight, bias: Weight, axes: tuple[int, ...], eps: float
+) -> ft.Array:
+    y = ft.layer_norm(x, axis=axes, eps=eps)
+    return y if weight is None else y * weight + bias

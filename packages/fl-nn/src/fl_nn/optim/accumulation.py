@@ -10,6 +10,7 @@ import fl_tensor as ft
 from fl_autograd import RowGradient
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.module import like
+from fl_nn.optim.loss_scaling import DynamicLossScaler
 from fl_nn.optim.optimizer import Optimizer
 from fl_nn.optim.rows import change_gradient
 from fl_nn.parameter import Parameter
@@ -30,16 +31,22 @@ class GradientAccumulation:
 
     every         how many parts make a step
     before_step   called when the mean gradients are in place, to clip them, say
+    scaler        scales the loss of every part; where it has to skip, the parts are forgotten
 
     Its state, which checkpoints can keep, has the gradients of a step that is not complete.
     """
 
     def __init__(
-        self, optimizer: Optimizer, every: int, before_step: Callable[[], Any] | None = None
+        self,
+        optimizer: Optimizer,
+        every: int,
+        before_step: Callable[[], Any] | None = None,
+        scaler: DynamicLossScaler | None = None,
     ) -> None:
         if not COUNT.fits(every):
             raise ModuleError(f"[GradientAccumulation] every={every!r}: give {COUNT.words}")
         self.optimizer, self.every, self.before_step = optimizer, every, before_step
+        self.scaler = scaler
         #: Parts since the last step, and the sum of their weights.
         self.count = 0
         self.weight = 0.0
@@ -50,7 +57,7 @@ class GradientAccumulation:
             raise ModuleError(f"[GradientAccumulation] weight={weight}: give a number above 0")
         if self.count == 0:
             self.optimizer.zero_grad()
-        loss.backward(weight)
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward(weight)
         self.count += 1
         self.weight += weight
 
@@ -59,17 +66,20 @@ class GradientAccumulation:
         return self.count >= self.every and self.flush()
 
     def flush(self) -> bool:
-        """Update the parameters with the parts that have come, if there are any."""
+        """Update the parameters with the parts that have come; whether that was so: there may be
+        none, and the scaler may have to skip."""
         if self.count == 0:
+            return False
+        weight, self.count, self.weight = self.weight, 0, 0.0
+        if self.scaler is not None and not self.scaler.unscale(self.optimizer):
             return False
         for parameter in self.optimizer.parameters:
             if parameter.grad is not None:
-                change_gradient(parameter, lambda grad: grad / self.weight)
+                change_gradient(parameter, lambda grad: grad / weight)
         if self.before_step is not None:
             self.before_step()
         self.optimizer.step()
         self.optimizer.zero_grad()
-        self.count, self.weight = 0, 0.0
         return True
 
     def state_dict(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from fl_autograd import RowGradient
 from fl_nn.errors import ModuleError, StateDictError, TrainingError
 from fl_nn.module import like
 from fl_nn.optim import state as states
+from fl_nn.optim.precision import exactly
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, Kind, misfits, plain
 
@@ -34,6 +35,10 @@ class Optimizer(ABC):
     `param_groups` is a list of dicts with "params" and every setting; change a setting there at any
     time. A subclass describes its settings (`kinds`), names what it gathers (`slots`), and writes
     `update` for one parameter.
+
+    Parameters in float16 or bfloat16 have float32 master weights: `update` sees values, gradients
+    and state in float32, and what the parameter loses in rounding is part of the state, as
+    "rounding".
     """
 
     #: What each setting may be.
@@ -76,7 +81,8 @@ class Optimizer(ABC):
                 if isinstance(grad, RowGradient):
                     self.update_rows(parameter, grad, state, group)
                 else:
-                    parameter.tensor = self.update(parameter.tensor, grad.tensor, state, group)
+                    new = exactly(self.update, parameter.tensor, grad.tensor, state, group)
+                    parameter.tensor = new
 
     def zero_grad(self) -> None:
         """Forget all gradients."""

@@ -7,10 +7,8 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_autograd import RowGradient, no_grad
+from fl_nn.optim.precision import ROUNDING, Rule, exactly
 from fl_nn.parameter import Parameter
-
-#: `Optimizer.update`.
-Rule = Callable[[ft.Tensor, ft.Tensor, dict[str, Any], dict[str, Any]], ft.Tensor]
 
 
 def update_touched(
@@ -30,14 +28,14 @@ def update_touched(
         name: ft.gather(value, rows) if isinstance(value, ft.Tensor) else value
         for name, value in state.items()
     }
-    new = rule(ft.gather(parameter.tensor, rows), grad.values.tensor, touched, group)
+    new = exactly(rule, ft.gather(parameter.tensor, rows), grad.values.tensor, touched, group)
     for name, value in touched.items():
         if not isinstance(value, ft.Tensor):
             state[name] = value
             continue
         if name not in state:
-            like = parameter.tensor
-            state[name] = ft.full(like.shape, start, like.dtype, like.device, backend=like.backend)
+            like, first = parameter.tensor, 0.0 if name == ROUNDING else start
+            state[name] = ft.full(like.shape, first, value.dtype, like.device, backend=like.backend)
         state[name][rows] = value
     with no_grad():
         parameter[rows] = new

@@ -8,6 +8,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_autograd import RowGradient
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
+from fl_nn.optim.precision import exactly
 from fl_nn.optim.rows import update_touched
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, FLAG, NUMBER
@@ -79,6 +80,6 @@ class SGD(Optimizer):
             raise self._dense_alone("with weight decay moves every row at every step")
         if group["momentum"]:
             dense = grad.to_dense().tensor
-            parameter.tensor = self.update(parameter.tensor, dense, state, group)
+            parameter.tensor = exactly(self.update, parameter.tensor, dense, state, group)
         else:
             update_touched(self.update, parameter, grad, state, group)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import fl_tensor as ft
+from fl_nn.optim.precision import ROUNDING, wide_dtype
 from fl_nn.settings import COUNT, is_number
 
 if TYPE_CHECKING:
@@ -53,14 +54,16 @@ def _group_problems(optimizer: Optimizer, groups: list[Mapping[str, Any]]) -> li
 
 
 def _tensor_problems(optimizer: Optimizer, key: str, tensor: Any) -> list[str]:
-    place = _place(optimizer, key, optimizer.slots)
+    place = _place(optimizer, key, (*optimizer.slots, ROUNDING))
     if place is None or not isinstance(tensor, ft.Tensor):
         return [f"tensor {key} is unexpected"]
     value = optimizer.parameters[place[0]]
-    shape = optimizer.slot_shape(place[1], value.shape)
-    if tensor.shape != shape or tensor.dtype is not value.dtype:
+    shape, dtype = optimizer.slot_shape(place[1], value.shape), wide_dtype(value.dtype)
+    if place[1] == ROUNDING and dtype is value.dtype:
+        return [f"tensor {key} is of a parameter of 16 bits, here it is {dtype}"]
+    if tensor.shape != shape or tensor.dtype is not dtype:
         return [
-            f"tensor {key} is {tensor.dtype} {tensor.shape}, expected {value.dtype} {shape} "
+            f"tensor {key} is {tensor.dtype} {tensor.shape}, expected {dtype} {shape} "
             f"for a parameter {value.shape}"
         ]
     return []

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
+import fl_autograd as ag
 import fl_dist as dist
 import fl_tensor as ft
 from fl_data import Dataset, as_dataset
@@ -21,7 +22,8 @@ from fl_nn.errors import CheckpointError, TrainingError
 from fl_nn.meters import AverageValueMeter, Meter
 from fl_nn.modes import evaluating
 from fl_nn.module import Module
-from fl_nn.optim import Optimizer
+from fl_nn.optim import DynamicLossScaler, Optimizer
+from fl_nn.optim.precision import wide_dtype
 from fl_nn.schedules import LRScheduler, ReduceLROnPlateau
 from fl_nn.training.log import JsonLog
 from fl_nn.training.messages import fields, introduction, not_finite
@@ -49,6 +51,9 @@ class Trainer:
                        epoch, with the validation loss if there is one, or else the training loss
     before_step        `before_step(trainer)` when the gradients are in place, to clip them, say
     on_step            `on_step(trainer)` after every step: averages, early ends
+    precision          model and loss run under `ag.autocast(precision)`: a policy, or "O1"
+    scaler             scales the loss and may skip steps, of all ranks together: batches that make
+                       no step. A loss that is not finite then is such a batch, and no error
     parts              what else checkpoints keep, by name: `{"ema": ema}`, all with a state_dict
     metadata           plain values to keep in checkpoints
 
@@ -73,6 +78,8 @@ class Trainer:
         stream: TextIO | None = None,
         schedule: LRScheduler | None = None,
         before_step: Callable[[Trainer], Any] | None = None,
+        precision: ag.Policy | str | None = None,
+        scaler: DynamicLossScaler | None = None,
         on_step: Callable[[Trainer], None] | None = None,
         parts: Mapping[str, Stateful] | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -87,6 +94,11 @@ class Trainer:
         self.parts = dict(parts or {})
         if schedule is not None:
             self.parts["schedule"] = schedule
+        self._casting = nullcontext() if precision is None else ag.autocast(precision)
+        self.scaler = scaler
+        if scaler is not None:
+            self.parts["scaler"] = scaler
+            scaler.communicator = self.communicator
         self.epoch = self.batch = self.step = 0
         self.last_loss = math.nan
         self.history: list[dict[str, Any]] = []
@@ -127,29 +139,39 @@ class Trainer:
         return self.history
 
     def train_step(self, batch: Any) -> float:
-        """One step on this rank's share of a batch; the mean loss over the global batch."""
+        """One step on this rank's share of a batch, unless the scaler has to skip it; the mean loss
+        over the global batch."""
         *inputs, target = fields(batch)
         count = len(target)
         self.optimizer.zero_grad()
         loss = None
         if count:  # a rank may have no share of a short batch
-            output = self.model(*inputs)
-            loss = self.loss(output, target)
+            with self._casting:
+                output = self.model(*inputs)
+                loss = self.loss(output, target)
             if loss.shape != ():
                 raise TrainingError(
                     f"[Trainer] the loss has shape {loss.shape}: reduce it to the mean of the batch"
                 )
         value = 0.0 if loss is None else float(loss.item())
-        dtype = self.optimizer.parameters[0].dtype
+        dtype = wide_dtype(self.optimizer.parameters[0].dtype)
         mean, share = ranks.mean_over_samples(self.communicator, value, count, dtype)
         self.last_loss = mean
-        if not math.isfinite(mean):
+        finite = math.isfinite(mean)
+        if not finite and self.scaler is None:
             place = (self.epoch + 1, self.batch + 1, self.step + 1)
             raise TrainingError(not_finite(mean, place, self.optimizer.lr, self._last_good()))
         if loss is not None:
+            if self.scaler is not None:
+                loss = self.scaler.scale(loss)
             loss.backward(None if share == 1.0 else ft.full((), share, loss.dtype, loss.device))
-            self._add(self.meters, value, output, target)
+            if finite:
+                self._add(self.meters, value, output, target)
         ranks.sum_gradients(self.communicator, self.optimizer.parameters)
+        if self.scaler is not None:
+            self.scaler.pending = True  # also on a rank without a share
+            if not self.scaler.unscale(self.optimizer):
+                return mean
         if self.before_step is not None:
             self.before_step(self)
         self.optimizer.step()
@@ -167,8 +189,10 @@ class Trainer:
             for batch in as_dataset(batches).iterate():
                 *inputs, target = fields(batch)
                 if len(target):
-                    output = self.model(*inputs)
-                    self._add(meters, self.loss(output, target).item(), output, target)
+                    with self._casting:
+                        output = self.model(*inputs)
+                        loss = self.loss(output, target)
+                    self._add(meters, loss.item(), output, target)
         return self._results(meters)
 
     # ---- checkpoints -------------------------------------------------------------------------
@@ -237,9 +261,13 @@ class Trainer:
         bar = Progress(title, len(train), self.batch, self._stream) if self._speaks else None
         with train.iterate(self.batch) as batches, bar or nullcontext():
             for batch in batches:
+                step = self.step
                 loss = self.train_step(batch)
                 self.batch += 1
                 self._seconds = before + time.monotonic() - start
+                if self.step == step:
+                    self._note_skip()
+                    continue
                 if self._log is not None and self.log_every and self.step % self.log_every == 0:
                     self._log.write({"event": "step", "step": self.step, "loss": loss})
                 if self.on_step is not None:
@@ -248,6 +276,11 @@ class Trainer:
                     self._save_if_wanted()
                 if bar is not None:
                     bar.update(self.batch, f"loss {loss:.4f}")
+
+    def _note_skip(self) -> None:
+        if self._log is not None and self.log_every and self.scaler is not None:
+            record = {"event": "skip", "step": self.step, "batch": self.batch}
+            self._log.write({**record, "factor": self.scaler.factor})
 
     def _close_epoch(self, record: dict[str, Any], epochs: int) -> None:
         record["seconds"] = round(self._seconds, 3)
