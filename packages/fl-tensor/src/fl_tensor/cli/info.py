@@ -1,4 +1,5 @@
-"""``fl-tensor info``: the size of the contract and of the code, beside the figures of the paper.
+"""``fl-tensor info``: which library computes, on how many threads; the size of the contract and of
+the code, beside the figures of the paper.
 
 Kahn et al., "Flashlight: Enabling Innovation in Tools for Machine Learning", ICML 2022, compares
 frameworks by what a researcher has to change to change them (Table 1): how many operators there
@@ -12,7 +13,8 @@ import collections
 import json
 from typing import Any
 
-from fl_tensor import contract
+from fl_tensor import contract, threads
+from fl_tensor.backends.providers import choose
 from fl_tensor.cli import lines
 from fl_tensor.cli.survey import COUNTED, surveys
 
@@ -57,13 +59,41 @@ def collect() -> dict[str, Any]:
         "contract": contract.PINNED.generated()["version"],
         "operations": {**kinds, "of_capability": dict(optional), "total": kinds.total()},
         "implementations": {facts["name"]: facts["implementations"] for facts in usable},
+        **libraries(),
         "lines": {**code, "total": sum(code.values())},
         "parts_of_fl_tensor": lines.parts(),
         "paper": PAPER,
     }
 
 
+def libraries() -> dict[str, Any]:
+    """Who computes contractions (``provider``, and which libraries were passed over and why), and
+    the pools of threads whose libraries are loaded (``threads``)."""
+    found, passed = choose.found()
+    report = {} if found is None else dict(found.report())
+    return {
+        "provider": {"name": found and found.name, "report": report, "passed_over": list(passed)},
+        "threads": {
+            "per_operation": threads.get_num_threads(),
+            "pools": {pool.name: pool.state() for pool in threads.pools()},
+        },
+    }
+
+
 def _page(figures: dict[str, Any]) -> list[str]:
+    return [*_libraries(figures), "", *_sizes(figures)]
+
+
+def _libraries(figures: dict[str, Any]) -> list[str]:
+    provider, running = figures["provider"], figures["threads"]
+    page = [f"Products and convolutions of float32 by {provider['name'] or 'NumPy'}"]
+    page += [f"  {name:<14} {value}" for name, value in provider["report"].items()]
+    page += [f"  {'passed over':<14} {reason}" for reason in provider["passed_over"]]
+    page.append(f"Threads of an operation: {running['per_operation']}")
+    return page + [f"  {name:<14} {state}" for name, state in running["pools"].items()]
+
+
+def _sizes(figures: dict[str, Any]) -> list[str]:
     ops = figures["operations"]
     capabilities = ", ".join(f"{n} {name}" for name, n in ops["of_capability"].items())
     page = [

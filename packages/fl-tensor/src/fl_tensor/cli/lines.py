@@ -22,6 +22,7 @@ PARTS = {
     "generated": "functions/generated.py derived_ops.py",
     "backend numpy": "backends/numpy/",
     "backend null": "backends/null.py",
+    "providers": "backends/providers/",
     "other backends": "backends/",
     "conformance kit": "testing/",
     "command line": "cli/ __main__.py _codegen.py",

@@ -16,7 +16,8 @@ __all__ = ["avg_pool", "max_pool"]
 Padding = tuple[tuple[int, int], ...]
 
 
-def _output(op: str, shape: Shape, window: Shape, stride: Shape, padding: Padding) -> Shape:
+def output(op: str, shape: Shape, window: Shape, stride: Shape, padding: Padding) -> Shape:
+    """How many windows there are along each spatial axis. Raises ShapeError where none fits."""
     spatial = len(window)
     if len(shape) != spatial + 2 or len(stride) != spatial or len(padding) != spatial:
         raise ShapeError(
@@ -50,7 +51,7 @@ def _windows(
 def max_pool(ops: Ops, x: R, window: Shape, stride: Shape, padding: Padding) -> Any:
     """The largest element of each window. ``x`` (batch, channels, *spatial); padding (low, high)
     per spatial axis never wins. NaN in a window gives NaN."""
-    out = _output("max_pool", x.shape, window, stride, padding)
+    out = output("max_pool", x.shape, window, stride, padding)
     lowest: Scalar = -math.inf
     if not x.dtype.is_floating:
         lowest = 0 if x.dtype.kind == "u" else -(1 << (8 * x.dtype.itemsize - 1))
@@ -72,7 +73,7 @@ def avg_pool(
 ) -> Any:
     """The mean of each window. ``x`` (batch, channels, *spatial); padding counts as zeros, or not
     at all with ``count_include_pad=False``."""
-    out = _output("avg_pool", x.shape, window, stride, padding)
+    out = output("avg_pool", x.shape, window, stride, padding)
 
     def total(value: Any) -> Any:
         slices = _windows(ops, value, window, stride, padding, out, 0.0)

@@ -12,7 +12,15 @@ import numpy as np
 from fl_memory import selection
 from fl_tensor import rules
 from fl_tensor.backend import TensorBackend
-from fl_tensor.backends.numpy import conv, elementary, memory, philox, quiet
+from fl_tensor.backends.numpy import (
+    conv,
+    elementary,
+    memory,
+    philox,
+    provided,
+    provided_conv,
+    quiet,
+)
 from fl_tensor.backends.numpy.adapter import (
     FROM_NUMPY,
     SUPPORTED,
@@ -25,6 +33,7 @@ from fl_tensor.backends.numpy.adapter import (
 from fl_tensor.backends.numpy.fft import Fft
 from fl_tensor.backends.numpy.linalg import Linalg
 from fl_tensor.capabilities import CAPABILITIES
+from fl_tensor.derived import pooling
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import HALF, DType, bfloat16, int64, sum_dtype
 from fl_tensor.errors import ArgumentError
@@ -32,6 +41,8 @@ from fl_tensor.roles import Scalar
 
 Value = NumpyAdapter
 Array: TypeAlias = np.ndarray[Any, Any]
+Shape: TypeAlias = tuple[int, ...]
+Padding: TypeAlias = tuple[tuple[int, int], ...]
 
 _INT64, _FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
 _new, _ndarray, _quietly = object.__new__, np.ndarray, quiet.run
@@ -462,7 +473,9 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
     def matmul(self, x: Value, y: Value) -> Value:
         shape = rules.matmul(x, y).shape
         a, b = _wide(x), _wide(y)
-        out = quiet.waiting(np.matmul, a, b, memory.empty(shape, a.dtype))
+        out = provided.matmul(a, b, shape)
+        if out is None:
+            out = quiet.waiting(np.matmul, a, b, memory.empty(shape, a.dtype))
         return NumpyAdapter(out if a is x.array else memory.cast(out, x.array.dtype), x.dtype)
 
     @quiet.quiet
@@ -479,8 +492,34 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         rest = (stride, padding, input_dilation, kernel_dilation, groups)
         out_shape = rules.conv(x, w, *rest).shape
         a, b = _wide(x), _wide(w)
-        out = conv.convolve(a, b, *rest, out_shape)
+        out = provided_conv.convolve(a, b, *rest, out_shape)
+        if out is None:
+            out = conv.convolve(a, b, *rest, out_shape)
         return NumpyAdapter(out if a is x.array else memory.cast(out, x.array.dtype), x.dtype)
+
+    # pooling: a provider's windows, or the composition
+
+    def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
+        shape = pooling.output("max_pool", x.shape, window, stride, padding)
+        out = provided.max_pool(x.array, (*x.shape[:2], *shape), window, stride, padding)
+        if out is None:
+            return super().max_pool(x, window, stride, padding)
+        return NumpyAdapter(out, x.dtype)
+
+    def avg_pool(
+        self,
+        x: Value,
+        window: Shape,
+        stride: Shape,
+        padding: Padding,
+        count_include_pad: bool = True,
+    ) -> Value:
+        shape = (*x.shape[:2], *pooling.output("avg_pool", x.shape, window, stride, padding))
+        out = provided.avg_pool(x.array, shape, window, stride, padding, count_include_pad)
+        if out is None:
+            rest = (window, stride, padding, count_include_pad)
+            return super().avg_pool(x, *rest)
+        return NumpyAdapter(out, x.dtype)
 
 
 def _copy(array: Array) -> Array:

@@ -1,0 +1,140 @@
+"""Products and pooling by a provider (oneDNN), where there is one and the work is worth a call.
+
+Each function gives None where NumPy should do it: no provider, another dtype than float32, little
+work, or a problem that the provider does not support.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fl_tensor import dtypes
+from fl_tensor.backends.numpy import blas, memory
+from fl_tensor.backends.providers import choose
+from fl_tensor.backends.providers.layout import Layout
+from fl_tensor.backends.providers.problems import Matmul, Pooling, Problem
+from fl_tensor.backends.providers.provider import Provider
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+#: Multiplications below this are NumPy's: there its BLAS stays in one thread, and a provider's
+#: calling costs would show.
+LEAST_WORK = 1 << 18
+#: Elements in windows below which pooling is NumPy's.
+LEAST_WINDOWS = 1 << 14
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def provider_for(work: int, least: int, *operands: Array) -> Provider | None:
+    """The provider, if the operands are float32 and have enough work in them."""
+    if any(a.dtype != _FLOAT32 for a in operands):
+        return None
+    if work == 0 or (work < least and not choose.is_for_everything()):
+        return None
+    return choose.current()
+
+
+def layout(a: Array) -> Layout:
+    """How a float32 array lies."""
+    return Layout(dtypes.float32, a.shape, tuple([step >> 2 for step in a.strides]))
+
+
+def address(a: Array) -> int:
+    """Of the first element."""
+    return int(a.__array_interface__["data"][0])
+
+
+def compute(provider: Provider, problem: Problem, *arrays: Array) -> bool:
+    """Compute in the arrays' memory; False where the provider does not support the problem."""
+    kernel = provider.find(problem)
+    if kernel is None:
+        return False
+    blas.yield_to_openmp()
+    kernel(*[address(a) for a in arrays])
+    return True
+
+
+def forwards(a: Array) -> Array:
+    """``a``, as a copy if it has axes that run backwards or repeat elements."""
+    ahead = all(step > 0 or n == 1 for step, n in zip(a.strides, a.shape))
+    return a if ahead else memory.cast(a, a.dtype)
+
+
+def matmul(x: Array, y: Array, shape: tuple[int, ...]) -> Array | None:
+    """x (..., m, k) times y (..., k, n), of that shape."""
+    provider = provider_for(math.prod(shape) * x.shape[-1], LEAST_WORK, x, y)
+    if provider is None:
+        return None
+    out = memory.empty(shape, _FLOAT32)
+    result = out
+    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous:  # one product, of more rows
+        x, result = x.reshape(-1, x.shape[-1]), out.reshape(-1, shape[-1])
+    x, y = (_aligned(_matrices(a), result.ndim) for a in (x, y))
+    problem = Matmul(layout(x), layout(y), layout(result))
+    return out if compute(provider, problem, x, y, result) else None
+
+
+def _matrices(a: Array) -> Array:
+    # Batches that repeat are one that broadcasts; rows or columns have to be contiguous.
+    repeated = tuple(slice(0, 1) if step == 0 else slice(None) for step in a.strides[:-2])
+    a = a[repeated]
+    item = a.itemsize
+    (down, along), (m, n) = a.strides[-2:], a.shape[-2:]
+    rows = (along == item or n == 1) and (down >= n * item or m == 1)
+    columns = (down == item or m == 1) and (along >= m * item or n == 1)
+    return forwards(a) if rows or columns else memory.cast(a, a.dtype)
+
+
+def _aligned(a: Array, ndim: int) -> Array:
+    return a.reshape((1,) * (ndim - a.ndim) + a.shape)
+
+
+def max_pool(
+    x: Array,
+    shape: tuple[int, ...],
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+) -> Array | None:
+    """The largest element of each window. Finite ones alone: a provider may overlook a NaN, and
+    take the lowest number for the maximum of nothing but -inf."""
+    return _pool(x, shape, window, stride, padding, "max")
+
+
+def avg_pool(
+    x: Array,
+    shape: tuple[int, ...],
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+    count_include_pad: bool,
+) -> Array | None:
+    """The mean of each window."""
+    kind = "mean" if count_include_pad else "mean_inside"
+    return _pool(x, shape, window, stride, padding, kind)
+
+
+def _pool(
+    x: Array,
+    shape: tuple[int, ...],
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+    kind: str,
+) -> Array | None:
+    work = math.prod(shape) * math.prod(window)
+    provider = provider_for(work, LEAST_WINDOWS, x)
+    if provider is None or (kind == "max" and not _is_finite(x)):
+        return None
+    x, out = forwards(x), memory.empty(shape, _FLOAT32)
+    problem = Pooling(layout(x), layout(out), window, stride, padding, kind)
+    return out if compute(provider, problem, x, out) else None
+
+
+def _is_finite(x: Array) -> bool:
+    # The minimum of all is NaN if any is, and -inf if any is: one pass, no array of answers.
+    return math.isfinite(np.minimum.reduce(x, None))
