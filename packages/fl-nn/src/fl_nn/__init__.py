@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fl_nn import init as init
 from fl_nn._version import __version__ as __version__
+from fl_nn.arch import build_sequential as build_sequential
 from fl_nn.checkpoint import Checkpoint as Checkpoint
 from fl_nn.checkpoint import load_checkpoint as load_checkpoint
 from fl_nn.checkpoint import load_weights as load_weights
@@ -11,6 +12,7 @@ from fl_nn.checkpoint import save_checkpoint as save_checkpoint
 from fl_nn.checkpoint import save_weights as save_weights
 from fl_nn.config import from_config as from_config
 from fl_nn.containers import Sequential as Sequential
+from fl_nn.errors import ArchError as ArchError
 from fl_nn.errors import CheckpointError as CheckpointError
 from fl_nn.errors import FlError as FlError
 from fl_nn.errors import ModuleError as ModuleError

@@ -19,3 +19,12 @@ class CheckpointError(FlError, ValueError):
 
 class TrainingError(FlError, RuntimeError):
     """Training that cannot go on: a loss that is not finite, ranks that disagree."""
+
+
+class ArchError(FlError, ValueError):
+    """An architecture file that cannot be read or built; `file`, `line` and `column` (from 1; 0
+    where it is the file as a whole) say where."""
+
+    def __init__(self, message: str, file: str = "", line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.file, self.line, self.column = file, line, column
