@@ -1,0 +1,1 @@
+"""Deferred execution over the NumPy backend."""

@@ -1,0 +1,1 @@
+"""Fused kernels: a program, as machine code of this processor."""

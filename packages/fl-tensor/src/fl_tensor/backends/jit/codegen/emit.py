@@ -1,0 +1,46 @@
+"""A program as LLVM IR text: ``sweep``, ``finish`` where something waits for all rows, and ``run``.
+
+``run(arguments)`` does all of it in the calling thread. A division of the work among threads calls
+the other two, whose results do not depend on that division.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from fl_tensor.backends.jit.codegen import philox, target
+from fl_tensor.backends.jit.codegen.emit_finish import Finish
+from fl_tensor.backends.jit.codegen.emit_sweep import Sweep
+from fl_tensor.backends.jit.codegen.program import Program
+from fl_tensor.backends.jit.codegen.schedule import Schedule, schedule
+from fl_tensor.backends.jit.codegen.target import Target
+from fl_tensor.backends.jit.codegen.vectors import IR, i64, pointer
+
+
+def emit(program: Program, machine: Target, plan: Schedule | None = None) -> str:
+    """The module of ``program`` for ``machine``."""
+    plan = plan or schedule(program)
+    lanes = machine.lanes(_narrowest(program))
+    module = ir.Module("kernel")
+    module.triple = target.triple()
+    draw = philox.define(module, machine, lanes) if plan.draws else None
+    sweep = Sweep(module, program, plan, machine, lanes, draw)
+    finish = Finish(module, program, plan, machine, lanes) if plan.late_outputs else None
+    run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
+    b = ir.IRBuilder(run.append_basic_block("entry"))
+    for frame, word in ((sweep, "chunks"), (finish, "pieces")):
+        if frame is not None:
+            count = _word(b, run.args[0], frame.layout.words[word])
+            b.call(frame.function, [run.args[0], i64(0), count, i64(0)])
+    b.ret_void()
+    return str(module)
+
+
+def _word(b: IR, arguments: IR, number: int) -> IR:
+    return b.load(b.gep(arguments, [i64(number)], source_etype=i64), typ=i64, align=8)
+
+
+def _narrowest(program: Program) -> int:
+    # Bytes of the narrowest floating dtype, else of the narrowest one: as many lanes as that has.
+    floats = [v.dtype.itemsize for v in program.values if v.dtype.is_floating]
+    return min(floats or [v.dtype.itemsize for v in program.values])

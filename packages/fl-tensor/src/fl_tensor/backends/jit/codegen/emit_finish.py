@@ -1,0 +1,91 @@
+"""The second function of a kernel: when all rows are done, it joins what their chunks have found.
+
+``finish(arguments, begin, end, worker)`` does pieces ``begin`` to ``end - 1`` of the last axis, of
+``PIECE`` elements each. Piece 0 also writes the single numbers.
+"""
+
+from __future__ import annotations
+
+from fl_tensor.backends.jit.codegen.frame import Frame, Place
+from fl_tensor.backends.jit.codegen.instructions import REDUCTIONS
+from fl_tensor.backends.jit.codegen.program import Output, Program
+from fl_tensor.backends.jit.codegen.schedule import Schedule, needed
+from fl_tensor.backends.jit.codegen.target import Target
+from fl_tensor.backends.jit.codegen.vectors import IR, i64
+
+#: Elements of the last axis that are joined at a time.
+PIECE = 1024
+
+
+class Finish(Frame):
+    """Emits ``finish`` into ``module``."""
+
+    def __init__(
+        self, module: IR, program: Program, plan: Schedule, target: Target, lanes: int
+    ) -> None:
+        super().__init__(module, "finish", program, plan, target, lanes)
+        outputs = plan.late_outputs
+        self.live = needed(program, [output.value for output in outputs])
+        known = {i: self._total(i) for i in self.totals}
+        for i in self.live:
+            if not program.values[i].by_place and i not in known:
+                known[i] = self.single(i, known, self.address)
+        single = [o for o in outputs if not o.axes.strip(".")]
+        columns = [o for o in outputs if o.axes.strip(".")]
+        if single:
+            with self.b.if_then(self.b.icmp_signed("==", self.begin, i64(0))):
+                for output in single:
+                    operand = self.output_number(output)
+                    self.store_one(operand, self.address(operand), known[output.value])
+        if columns:
+            with self.loop(self.begin, self.end) as piece:
+                low = self.b.mul(piece, i64(PIECE))
+                high = self.minimum(self.b.add(low, i64(PIECE)), self.sizes[-1])
+                self.walk(low, high, 1, lambda place: self._place(place, dict(known), columns))
+        self.b.ret_void()
+
+    def _place(self, place: Place, known: dict[int, IR], outputs: list[Output]) -> None:
+        for i in self.live:
+            if i not in known:
+                known[i] = self._value(i, place, known)
+        for output in outputs:
+            operand = self.output_number(output)
+            self.store(operand, self._operand(operand, place), known[output.value], place.mask)
+
+    def _value(self, number: int, place: Place, known: dict[int, IR]) -> IR:
+        op, _, parameter = self.program.instructions[number]
+        if op in REDUCTIONS:
+            return self._column(number, place)
+        if op == "input":
+            operand = self.input_numbers[number]
+            return self.load(operand, self._operand(operand, place), place.mask)
+        if op == "index":
+            return self.index(parameter, place)
+        return self.instruction(number, known)
+
+    def _operand(self, operand: int, place: Place) -> IR:
+        axes = range(self.program.outer, self.program.rank)
+        return self.moved(operand, self.address(operand), axes, [*place.middle, place.index])
+
+    def _column(self, number: int, place: Place) -> IR:
+        kind = self.accumulator_type(number)
+        room = self.variable(kind)
+        self.b.store(self.identity(number), room)
+        with self.loop(i64(0), self.words["row_chunks"]) as chunk:
+            start = self.column_partials(number, chunk)
+            address = self.at(start, kind.element, place.linear)
+            found = self.of.load(kind.element, address, place.mask)
+            self.b.store(self.combine(number, self.b.load(room, typ=kind), found), room)
+        return self.finished(number, self.b.load(room, typ=kind))
+
+    def _total(self, number: int) -> IR:
+        kind = self.accumulator_type(number)
+        room = self.variable(kind)
+        self.b.store(self.identity(number), room)
+        start, chunks = self.total_partials(number), self.words["chunks"]
+        with self.loop(i64(0), chunks, self.of.lanes) as chunk:
+            mask = self.of.first(self.b.sub(chunks, chunk))
+            found = self.of.load(kind.element, self.at(start, kind.element, chunk), mask)
+            found = self.b.select(mask, found, self.identity(number))
+            self.b.store(self.combine(number, self.b.load(room, typ=kind), found), room)
+        return self.finished(number, self.across(number, self.b.load(room, typ=kind)))

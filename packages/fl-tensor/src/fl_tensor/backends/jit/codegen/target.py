@@ -1,0 +1,70 @@
+"""The processor that kernels are for: its features, and how wide its vectors are."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+#: Features that the generator asks about; what else the processor has, LLVM knows.
+AVX512 = ("+avx512f", "+avx512bw", "+avx512dq", "+avx512vl")
+
+
+@dataclass(frozen=True)
+class Target:
+    """``cpu`` and ``features`` as LLVM names them; ``vector_bits`` is how much a kernel works on at
+    a time, a power of two from 128 up."""
+
+    cpu: str
+    features: str
+    vector_bits: int
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether a fused multiply-add is one instruction."""
+        return self._has("+fma") or self._has("+neon") or "aarch64" in triple()
+
+    @property
+    def has_half(self) -> bool:
+        """Whether float16 is converted by instructions, not by functions of a C library."""
+        return self._has("+f16c") or self._has("+avx512f") or "aarch64" in triple()
+
+    def _has(self, feature: str) -> bool:
+        return feature in self.features.split(",")
+
+    def lanes(self, itemsize: int) -> int:
+        """Elements per vector, where elements have ``itemsize`` bytes, 4 or 8 of them."""
+        return max(self.vector_bits // (8 * min(max(itemsize, 4), 8)), 2)
+
+
+@functools.cache
+def initialize() -> None:
+    """Prepares LLVM for this machine, once."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@functools.cache
+def triple() -> str:
+    """The kind of machine and system, as LLVM names it."""
+    return str(llvm.get_process_triple())
+
+
+@functools.cache
+def host() -> Target:
+    """The processor of this process."""
+    features = llvm.get_host_cpu_features().flatten()
+    has = set(features.split(","))
+    bits = 512 if has.issuperset(AVX512) else 256 if "+avx2" in has else 128
+    return Target(llvm.get_host_cpu_name(), features, bits)
+
+
+def avx2() -> Target:
+    """An x86-64 of 2013 and later: 256 bits, fused multiply-add, conversion of float16."""
+    return Target("haswell", "", 256)
+
+
+def generic() -> Target:
+    """What every processor of this kind can do: 128 bits."""
+    return Target("x86-64" if triple().startswith("x86_64") else "generic", "", 128)

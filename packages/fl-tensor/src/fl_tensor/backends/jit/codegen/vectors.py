@@ -1,0 +1,308 @@
+"""Typed vectors in LLVM IR: what an instruction selector has at hand.
+
+A value of a dtype is a vector of ``lanes`` elements: bool as bits, integers as they are, float64 as
+doubles; float32 and half precision as floats, those of half precision being numbers that the narrow
+dtype has. ``Num`` gives floating vectors Python's operators, so that formulas read as such.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from llvmlite import ir
+
+from fl_tensor import dtypes
+from fl_tensor.backends.jit.codegen.target import Target
+from fl_tensor.dtypes import DType
+
+IR: TypeAlias = Any  # llvmlite has no type information
+
+i1, i8, i16, i32, i64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+f32, f64 = ir.FloatType(), ir.DoubleType()
+pointer = ir.PointerType()
+
+
+def element_type(dtype: DType) -> IR:
+    """What one element is while it is computed with."""
+    if dtype.kind == "b":
+        return i1
+    if dtype.kind == "f":
+        return f64 if dtype is dtypes.float64 else f32
+    return ir.IntType(8 * dtype.itemsize)
+
+
+def memory_type(dtype: DType) -> IR:
+    """What one element is in memory."""
+    if dtype.kind == "b":
+        return i8
+    if dtype in dtypes.HALF:
+        return i16
+    return element_type(dtype)
+
+
+class _Splat(ir.Constant):  # type: ignore[misc]
+    """A vector constant of equal elements, in LLVM's short form."""
+
+    def __init__(self, vector: IR, text: str) -> None:
+        self.type = vector
+        self.constant = text
+
+    def _get_reference(self) -> str:
+        return str(self.constant)
+
+
+class Vectors:
+    """Instructions on vectors, appended where ``builder`` stands."""
+
+    def __init__(self, builder: IR, target: Target, lanes: int) -> None:
+        self.b = builder
+        self.target = target
+        self.lanes = lanes
+
+    # types and constants
+
+    def of(self, element: IR) -> IR:
+        """The vector type of ``element``s."""
+        return ir.VectorType(element, self.lanes)
+
+    def constant(self, element: IR, value: complex) -> IR:
+        """``value`` in every lane."""
+        return self._constant(self.of(element), element, value)
+
+    def like(self, x: IR, value: complex) -> IR:
+        """``value`` in every lane of a vector of ``x``'s type."""
+        return self._constant(x.type, x.type.element, value)
+
+    def _constant(self, vector: IR, element: IR, value: Any) -> IR:
+        if isinstance(element, ir.IntType):
+            bits = element.width
+            value = int(value) & ((1 << bits) - 1)
+            text = ("false", "true")[value] if bits == 1 else str(value)
+        else:
+            value = float(value)
+            if element is f32:
+                value = _to_float32(value)
+            text = f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016x}"
+        return _Splat(vector, f"splat ({element} {text})")
+
+    def iota(self, element: IR) -> IR:
+        """0, 1, 2, ..."""
+        return ir.Constant(self.of(element), list(range(self.lanes)))
+
+    def splat(self, scalar: IR) -> IR:
+        """``scalar`` in every lane."""
+        undefined = ir.Constant(self.of(scalar.type), ir.Undefined)
+        first = self.b.insert_element(undefined, scalar, i32(0))
+        zeros = ir.Constant(self.of(i32), [0] * self.lanes)
+        return self.b.shuffle_vector(first, undefined, zeros)
+
+    # functions of LLVM
+
+    def call(self, name: str, result: IR, *operands: IR) -> IR:
+        """LLVM's intrinsic ``name``, declared where it is new."""
+        return call(self.b, name, result, *operands)
+
+    def unary(self, name: str, x: IR) -> IR:
+        """The intrinsic ``llvm.name`` of one vector."""
+        return self.call(f"llvm.{name}.{mangled(x.type)}", x.type, x)
+
+    def fma(self, x: IR, y: IR, z: IR) -> IR:
+        """``x * y + z``, rounded once where the processor does that in one instruction."""
+        if not self.target.has_fma:
+            return self.b.fadd(self.b.fmul(x, y), z)
+        return self.exact_fma(x, y, z)
+
+    def exact_fma(self, x: IR, y: IR, z: IR) -> IR:
+        """``x * y + z`` rounded once, at whatever cost."""
+        return self.call(f"llvm.fma.{mangled(x.type)}", x.type, x, y, z)
+
+    def polynomial(self, coefficients: tuple[float, ...], x: IR) -> IR:
+        """Horner's rule; the constant term is first."""
+        total = self.like(x, coefficients[-1])
+        for c in coefficients[-2::-1]:
+            total = self.fma(total, x, self.like(x, c))
+        return total
+
+    def shuffle(self, x: IR, y: IR, places: list[int]) -> IR:
+        """Elements of ``x`` followed by ``y``, at ``places``."""
+        return self.b.shuffle_vector(x, y, ir.Constant(ir.VectorType(i32, len(places)), places))
+
+    def horizontal(self, x: IR, combine: Callable[[IR, IR], IR]) -> IR:
+        """All lanes combined, in a tree of fixed shape: halves with halves. A scalar."""
+        lanes = self.lanes
+        while lanes > 1:
+            lanes //= 2
+            low = list(range(lanes))
+            upper = self.shuffle(x, x, [lanes + i for i in low])
+            x = combine(self.shuffle(x, x, low), upper)
+        return self.b.extract_element(x, i32(0))
+
+    # memory
+
+    def load(self, element: IR, address: IR, mask: IR | None = None) -> IR:
+        """A vector of neighbours; 0 where ``mask`` has none."""
+        vector = self.of(element)
+        align = element_bytes(element)
+        if mask is None:
+            return self.b.load(address, typ=vector, align=align)
+        name = f"llvm.masked.load.{mangled(vector)}.p0"
+        zero = self.constant(element, 0)
+        return self.call(name, vector, address, i32(align), mask, zero)
+
+    def store(self, value: IR, address: IR, mask: IR | None = None) -> None:
+        """Neighbours, where ``mask`` says."""
+        align = element_bytes(value.type.element)
+        if mask is None:
+            self.b.store(value, address, align=align)
+            return
+        name = f"llvm.masked.store.{mangled(value.type)}.p0"
+        self.call(name, ir.VoidType(), value, address, i32(align), mask)
+
+    def gather(self, element: IR, address: IR, stride: IR, mask: IR | None) -> IR:
+        """A vector of elements that are ``stride`` elements apart."""
+        vector = self.of(element)
+        name = f"llvm.masked.gather.{mangled(vector)}.v{self.lanes}p0"
+        places = self._places(element, address, stride)
+        zero = self.constant(element, 0)
+        return self.call(name, vector, places, i32(element_bytes(element)), self._all(mask), zero)
+
+    def scatter(self, value: IR, address: IR, stride: IR, mask: IR | None) -> None:
+        """The reverse of ``gather``."""
+        element = value.type.element
+        name = f"llvm.masked.scatter.{mangled(value.type)}.v{self.lanes}p0"
+        places = self._places(element, address, stride)
+        align = i32(element_bytes(element))
+        self.call(name, ir.VoidType(), value, places, align, self._all(mask))
+
+    def _places(self, element: IR, address: IR, stride: IR) -> IR:
+        step = self.b.mul(stride, i64(element_bytes(element)))
+        offsets = self.b.mul(self.splat(step), self.iota(i64))
+        places = self.b.add(self.splat(self.b.ptrtoint(address, i64)), offsets)
+        return self.b.inttoptr(places, self.of(pointer))
+
+    def _all(self, mask: IR | None) -> IR:
+        return self.constant(i1, 1) if mask is None else mask
+
+    def first(self, count: IR) -> IR:
+        """A mask of the first ``count`` (int64) lanes."""
+        return self.b.icmp_signed("<", self.iota(i64), self.splat(count))
+
+
+class Num:
+    """A floating vector with Python's operators; numbers beside it are constants of its type."""
+
+    __slots__ = ("of", "value")
+
+    def __init__(self, of: Vectors, value: IR) -> None:
+        self.of = of
+        self.value = value
+
+    def raw(self, other: Num | float) -> IR:
+        """``other`` as a vector of this type."""
+        return other.value if isinstance(other, Num) else self.of.like(self.value, other)
+
+    def new(self, value: IR) -> Num:
+        """``value`` with operators."""
+        return Num(self.of, value)
+
+    def __add__(self, other: Num | float) -> Num:
+        return self.new(self.of.b.fadd(self.value, self.raw(other)))
+
+    def __radd__(self, other: float) -> Num:
+        return self + other
+
+    def __sub__(self, other: Num | float) -> Num:
+        return self.new(self.of.b.fsub(self.value, self.raw(other)))
+
+    def __rsub__(self, other: float) -> Num:
+        return self.new(self.of.b.fsub(self.raw(other), self.value))
+
+    def __mul__(self, other: Num | float) -> Num:
+        return self.new(self.of.b.fmul(self.value, self.raw(other)))
+
+    def __rmul__(self, other: float) -> Num:
+        return self * other
+
+    def __truediv__(self, other: Num | float) -> Num:
+        return self.new(self.of.b.fdiv(self.value, self.raw(other)))
+
+    def __rtruediv__(self, other: float) -> Num:
+        return self.new(self.of.b.fdiv(self.raw(other), self.value))
+
+    def __neg__(self) -> Num:
+        return self.new(self.of.b.fneg(self.value))
+
+    def __abs__(self) -> Num:
+        return self.new(self.of.unary("fabs", self.value))
+
+    def compare(self, relation: str, other: Num | float) -> IR:
+        """A mask; False where either is NaN, but for ``!=``."""
+        raw = self.raw(other)
+        if relation == "!=":
+            return self.of.b.fcmp_unordered(relation, self.value, raw)
+        return self.of.b.fcmp_ordered(relation, self.value, raw)
+
+    def is_nan(self) -> IR:
+        """A mask of the NaNs."""
+        return self.of.b.fcmp_unordered("uno", self.value, self.value)
+
+    def where(self, mask: IR, other: Num | float) -> Num:
+        """This where ``mask`` holds, else ``other``."""
+        return self.new(self.of.b.select(mask, self.value, self.raw(other)))
+
+    def clip(self, low: float, high: float) -> Num:
+        """Within bounds; NaN stays."""
+        x = self.new(self.raw(low)).where(self.compare("<", low), self)
+        return x.new(x.raw(high)).where(x.compare(">", high), x)
+
+    def fma(self, y: Num | float, z: Num | float) -> Num:
+        """``self * y + z``."""
+        return self.new(self.of.fma(self.value, self.raw(y), self.raw(z)))
+
+    def polynomial(self, coefficients: tuple[float, ...]) -> Num:
+        """The polynomial at this place; the constant term is first."""
+        return self.new(self.of.polynomial(coefficients, self.value))
+
+    def round(self) -> Num:
+        """The nearest integer, halves to even."""
+        return self.new(self.of.unary("roundeven", self.value))
+
+    def copysign(self, sign: Num) -> Num:
+        """This magnitude with the sign of ``sign``."""
+        name = f"llvm.copysign.{mangled(self.value.type)}"
+        return self.new(self.of.call(name, self.value.type, self.value, sign.value))
+
+
+def call(builder: IR, name: str, result: IR, *operands: IR) -> IR:
+    """A call of the function ``name``, declared where it is new."""
+    module = builder.module
+    function = module.globals.get(name)
+    if function is None:
+        signature = ir.FunctionType(result, [x.type for x in operands])
+        function = ir.Function(module, signature, name)
+    return builder.call(function, operands)
+
+
+def mangled(kind: IR) -> str:
+    """The name of a type in the names of intrinsics: ``v16f32``."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{mangled(kind.element)}"
+    if isinstance(kind, ir.IntType):
+        return f"i{kind.width}"
+    return {f32: "f32", f64: "f64"}[kind]
+
+
+def element_bytes(element: IR) -> int:
+    """Bytes of an element in memory."""
+    if isinstance(element, ir.IntType):
+        return max(int(element.width) // 8, 1)
+    return 8 if element is f64 else 4
+
+
+def _to_float32(value: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
