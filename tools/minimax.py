@@ -72,6 +72,10 @@ def _erfc_exponent(end: Any) -> Function:
     return lambda t: -mp.log(mp.erfc(_far(t, end)))
 
 
+def _erfc_at(end: Any) -> Function:
+    return lambda t: mp.erfc(_far(t, end))
+
+
 def _far(t: Any, end: Any) -> Any:
     return (1 + end) / mpf(2) + t * (end - 1) / mpf(2)
 
@@ -151,7 +155,7 @@ FITS = [
             f"-log(1 - erf(x)) as a function of t, for x = {(1 + end) / 2} + {(end - 1) / 2} t, "
             f"1 <= x <= {end}",
             _erfc_exponent(mpf(end)),
-            lambda t, end=end: mp.erfc(_far(t, mpf(end))),
+            _erfc_at(mpf(end)),
             mpf(-1),
             mpf(1),
             {bits: degree},

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from fl_tensor.backends.providers import UnsupportedError, row_major, tuning
+from fl_tensor import cache_files
+from fl_tensor.backends.providers import UnsupportedError, row_major
 from fl_tensor.backends.providers.tuning import LEAST_FLOPS, Tuner
 from fl_tensor.dtypes import float32
 
@@ -136,10 +137,10 @@ def test_a_folder_that_cannot_be_written_is_left_alone(tmp_path):
 
 def test_the_cache_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("FL_CACHE_DIR", str(tmp_path))
-    assert tuning.cache_folder() == tmp_path
+    assert cache_files.folder() == tmp_path
     monkeypatch.delenv("FL_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert tuning.cache_folder() == tmp_path / "fl"
+    assert cache_files.folder() == tmp_path / "fl"
 
 
 def test_a_provider_measures_what_is_worth_it(provider, layout, normal, monkeypatch):

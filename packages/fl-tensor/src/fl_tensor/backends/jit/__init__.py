@@ -1,1 +1,1 @@
-"""Deferred execution over the NumPy backend."""
+"""``jit``: deferred execution on the CPU."""

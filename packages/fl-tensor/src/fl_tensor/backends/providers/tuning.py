@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import platform
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_memory import selection
+from fl_tensor import cache_files
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 
 ENVIRONMENT = "FL_TUNE"
@@ -104,7 +104,8 @@ class Tuner:
             "decisions": {**self._read(), **self._decisions},
         }
         with contextlib.suppress(OSError):
-            write_atomically(self.path, json.dumps(content, indent=1, sort_keys=True))
+            text = json.dumps(content, indent=1, sort_keys=True)
+            cache_files.write_atomically(self.path, text.encode())
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
@@ -122,18 +123,6 @@ class Tuner:
             return {}
 
 
-def cache_folder() -> Path | None:
-    """Where files are kept between processes: FL_CACHE_DIR, else ``fl`` in the user's cache
-    directory; None for a user without a home."""
-    asked = os.environ.get("FL_CACHE_DIR")
-    if asked:
-        return Path(asked)
-    base = os.environ.get("XDG_CACHE_HOME")
-    with contextlib.suppress(RuntimeError):
-        return (Path(base) if base else Path.home() / ".cache") / "fl"
-    return None
-
-
 def processor() -> str:
     """The processor's model."""
     with contextlib.suppress(OSError):
@@ -141,19 +130,6 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace the file as a whole, so that no reader ever sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def measure(kernels: Mapping[str, Kernel]) -> dict[str, float]:

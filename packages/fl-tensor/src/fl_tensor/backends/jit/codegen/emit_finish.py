@@ -25,7 +25,7 @@ class Finish(Frame):
     ) -> None:
         super().__init__(module, "finish", program, plan, target, lanes)
         outputs = plan.late_outputs
-        self.live = needed(program, [output.value for output in outputs])
+        self.live = needed(program, [output.value for output in outputs], beyond=False)
         known = {i: self._total(i) for i in self.totals}
         for i in self.live:
             if not program.values[i].by_place and i not in known:

@@ -81,4 +81,4 @@ def _interleaved(of: Vectors, words: list[IR]) -> IR:
         for second in both
         for word in both
     ]
-    return of.shuffle(*pairs, order)
+    return of.shuffle(pairs[0], pairs[1], order)

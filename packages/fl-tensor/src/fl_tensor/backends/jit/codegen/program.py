@@ -143,7 +143,7 @@ class Program:
         if op == "random_bits":
             if any(v.by_row or v.by_place or v.late for v in operands):
                 raise ProgramError("[random_bits] seed and offset must be the same everywhere")
-            return Value(dtype, True, True)
+            return Value(dtype, self.outer > 0, True)
         late = any(v.late for v in operands)
         by_row = any(v.by_row for v in operands)
         by_place = any(v.by_place for v in operands)

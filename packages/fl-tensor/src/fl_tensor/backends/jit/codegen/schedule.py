@@ -101,11 +101,12 @@ def schedule(program: Program) -> Schedule:
     )
 
 
-def needed(program: Program, roots: list[int]) -> list[int]:
-    """``roots`` and what they are computed from, in order."""
+def needed(program: Program, roots: list[int], beyond: bool = True) -> list[int]:
+    """``roots`` and what they are computed from, in order; where not ``beyond``, reductions are
+    there already, and their operands are not looked at."""
     wanted = set(roots)
     for i in range(max(roots, default=-1), -1, -1):
-        if i in wanted:
+        if i in wanted and (beyond or program.instructions[i].op not in REDUCTIONS):
             wanted.update(program.instructions[i].operands)
     return sorted(wanted)
 

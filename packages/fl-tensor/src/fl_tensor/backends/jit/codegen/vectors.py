@@ -42,7 +42,7 @@ def memory_type(dtype: DType) -> IR:
     return element_type(dtype)
 
 
-class _Splat(ir.Constant):  # type: ignore[misc]
+class _Splat(ir.Constant):
     """A vector constant of equal elements, in LLVM's short form."""
 
     def __init__(self, vector: IR, text: str) -> None:

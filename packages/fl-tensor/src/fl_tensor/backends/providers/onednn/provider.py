@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fl_tensor import threads
+from fl_tensor import cache_files, threads
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.onednn import convolution, forks, matmul, normalization, pooling
 from fl_tensor.backends.providers.onednn.binding import Binding
@@ -26,7 +26,7 @@ from fl_tensor.backends.providers.problems import (
     Reorder,
 )
 from fl_tensor.backends.providers.provider import CAPACITY, Kernel, Provider, UnsupportedError
-from fl_tensor.backends.providers.tuning import Tuner, cache_folder, processor
+from fl_tensor.backends.providers.tuning import Tuner, processor
 
 
 class OneDNN(Provider):
@@ -80,7 +80,7 @@ class OneDNN(Provider):
                 "processor": processor(),
                 "threads": str(count),
             }
-            self._tuners[count] = Tuner(about, cache_folder())
+            self._tuners[count] = Tuner(about, cache_files.folder())
         return self._tuners[count]
 
     def _tuned(self, prepare: Callable[[Binding, Any, Tuner], Kernel]) -> Callable[[Any], Kernel]:

@@ -1,0 +1,128 @@
+"""LLVM IR to machine code, which is kept in memory and in files.
+
+A file is named by a digest of all that the code depends on: what it was made of, the sources of
+this generator, the versions of llvmlite and LLVM, the processor and its features. It begins with a
+digest of the rest. A file that is damaged or cannot be read is as none; one that cannot be written
+is left out. Concurrent writers write the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from fl_tensor import cache_files
+from fl_tensor.backends.jit.codegen import target
+from fl_tensor.backends.jit.codegen.errors import CompileError
+from fl_tensor.backends.jit.codegen.target import Target
+
+_MAGIC = b"fl kernel 1\n"
+_lock = threading.Lock()
+
+
+class Code:
+    """Machine code in memory, for as long as this object lives."""
+
+    def __init__(self, machine_code: bytes, machine: Target) -> None:
+        with _lock:
+            empty = llvm.parse_assembly(f'target triple = "{target.triple()}"')
+            self._engine = llvm.create_mcjit_compiler(empty, _machine(machine))
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where the function ``name`` begins; 0 where there is none."""
+        return int(self._engine.get_function_address(name))
+
+
+def load(about: str, assembly: Callable[[], str], machine: Target) -> Code:
+    """The code of what ``about`` describes, which ``assembly`` gives as LLVM IR where no file has
+    it compiled. Raises CompileError."""
+    target.initialize()
+    path = _path(about, machine)
+    found = _read(path) if path else None
+    if found is not None:
+        with contextlib.suppress(RuntimeError):  # of a linker that does not like it
+            return Code(found, machine)
+    made = compiled(assembly(), machine)
+    if path is not None:
+        with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
+            cache_files.write_atomically(path, _MAGIC + hashlib.sha256(made).digest() + made)
+    return Code(made, machine)
+
+
+def compiled(assembly: str, machine: Target) -> bytes:
+    """An object file of a module in LLVM IR. Raises CompileError."""
+    target.initialize()
+    builder = _machine(machine)
+    try:
+        with llvm.parse_assembly(assembly) as module:
+            module.verify()
+            _optimize(module, builder)
+            return bytes(builder.emit_object(module))
+    except RuntimeError as error:
+        raise CompileError(f"LLVM refuses a generated kernel: {error}\n{assembly}") from error
+
+
+def _machine(machine: Target) -> llvm.TargetMachine:
+    found = llvm.Target.from_triple(target.triple())
+    return found.create_target_machine(cpu=machine.cpu, features=machine.features, opt=2, jit=True)
+
+
+def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    # The loops are vectors already: what is left is to make registers of variables, to move what
+    # does not change out of loops, and to tidy up.
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = options.slp_vectorization = False
+    options.loop_unrolling = options.loop_interleaving = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _path(about: str, machine: Target) -> Path | None:
+    folder = cache_files.folder()
+    if folder is None:
+        return None
+    parts = (
+        about,
+        _generator(),
+        llvmlite.__version__,
+        str(llvm.llvm_version_info),
+        target.triple(),
+        machine.cpu,
+        machine.features,
+        str(machine.vector_bits),
+    )
+    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return folder / "kernels" / name[:2] / f"{name}.o"
+
+
+@functools.cache
+def _generator() -> str:
+    # A digest of this folder: another generator makes other code of the same program.
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        with contextlib.suppress(OSError):  # sources in an archive: the version must do
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    begin = len(_MAGIC) + hashlib.sha256().digest_size
+    found = content[begin:]
+    intact = content[:begin] == _MAGIC + hashlib.sha256(found).digest()
+    return found if intact else None

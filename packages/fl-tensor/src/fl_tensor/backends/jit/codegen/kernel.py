@@ -1,0 +1,193 @@
+"""A compiled program, and how it is called.
+
+``kernel = Kernel.of(program)`` compiles, or finds what is compiled. ``launch = kernel.bind(sizes,
+strides)`` settles all that depends on sizes; ``launch(addresses, scalars)`` then costs about two
+microseconds and may be called from several threads at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fl_tensor.backends.jit.codegen import compile, emit, target, threads
+from fl_tensor.backends.jit.codegen.errors import ProgramError
+from fl_tensor.backends.jit.codegen.grid import Grid, cut
+from fl_tensor.backends.jit.codegen.layout import GRID, REST, Layout
+from fl_tensor.backends.jit.codegen.program import Program
+from fl_tensor.backends.jit.codegen.schedule import schedule
+from fl_tensor.backends.jit.codegen.target import Target
+from fl_tensor.threads import get_num_threads
+
+Strides = Sequence[Sequence[int]]
+_WORD = 8
+
+
+class Kernel:
+    """The machine code of ``program``."""
+
+    def __init__(self, program: Program, machine: Target | None = None) -> None:
+        machine = machine or target.host()
+        self.program = program
+        self.plan = schedule(program)
+        self.layout = Layout(program)
+        about = f"{machine.vector_bits}\n{program.text}"
+        self._code = compile.load(about, lambda: emit.emit(program, machine, self.plan), machine)
+        self.sweep = self._code.address("sweep")
+        self.finish = self._code.address("finish") if self.plan.late_outputs else 0
+        run = self._code.address("run")
+        #: Keeps Python's lock: for what is done sooner than the lock is taken again.
+        self.run_short = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(run)
+        self.run_long = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(run)
+        self._launches: OrderedDict[object, Launch] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, program: Program) -> Kernel:
+        """The kernel of ``program`` for this processor, made once. Raises CompileError."""
+        with _making:
+            found = _kernels.get(program.text)
+            if found is None:
+                found = _kernels[program.text] = cls(program)
+            return found
+
+    def __call__(
+        self,
+        addresses: Sequence[int],
+        sizes: Sequence[int],
+        strides: Strides,
+        scalars: Sequence[complex] = (),
+    ) -> None:
+        """Run on arrays at ``addresses`` (inputs, then outputs) over an iteration space of
+        ``sizes``. ``strides`` are in elements, for each operand one per axis; those of axes along
+        which it does not move are not looked at. An output may lie where an input of the same
+        strides does; other overlaps are not allowed. Raises ProgramError where numbers of
+        operands or axes differ."""
+        key = (tuple(sizes), tuple(tuple(each) for each in strides))
+        with self._lock:
+            launch = self._launches.get(key)
+            if launch is None:
+                if len(self._launches) >= 64:
+                    self._launches.popitem(last=False)
+                launch = self._launches[key] = self.bind(sizes, strides)
+        launch(addresses, scalars)
+
+    def bind(self, sizes: Sequence[int], strides: Strides) -> Launch:
+        """The kernel for these sizes and strides; see ``__call__``."""
+        return Launch(self, sizes, strides)
+
+
+_kernels: dict[str, Kernel] = {}
+_making = threading.Lock()
+
+
+class Launch:
+    """A kernel with its sizes: call it with addresses and scalars."""
+
+    def __init__(self, kernel: Kernel, sizes: Sequence[int], strides: Strides) -> None:
+        program, layout = kernel.program, kernel.layout
+        count = len(layout.operand_axes)
+        if len(sizes) != program.rank or len(strides) != count:
+            raise ProgramError(
+                f"[kernel] {len(sizes)} sizes and strides of {len(strides)} operands: expected "
+                f"{program.rank} and {count}"
+            )
+        grid = cut(program, kernel.plan, sizes)
+        words = [getattr(grid, name) for name in (*GRID, *REST)] + list(sizes)
+        for operand, axis in layout.strides:
+            if len(strides[operand]) != program.rank:
+                raise ProgramError(
+                    f"[kernel] strides {tuple(strides[operand])} of operand {operand}: expected "
+                    f"one for each of {program.rank} axes"
+                )
+            words.append(strides[operand][axis])
+        self._kernel = kernel
+        self._grid = grid
+        self._static = words
+        kinds = "".join("d" if dtype.is_floating else "q" for dtype in layout.scalar_dtypes)
+        self._pack = struct.Struct(f"={count}q{kinds}").pack_into
+        self._signed = [i for i, d in enumerate(layout.scalar_dtypes) if not d.is_floating]
+        self._free: list[_Job] = []
+        self._threads = 0
+        self._workers = 1
+        self._empty = grid.chunks == 0 and not kernel.plan.late_outputs
+
+    def __call__(self, addresses: Sequence[int], scalars: Sequence[complex] = ()) -> None:
+        """Run; see ``Kernel.__call__``."""
+        if self._threads != get_num_threads():
+            self._settle(get_num_threads())
+        try:
+            job = self._free.pop()
+        except IndexError:
+            job = self._job()
+        if self._signed:
+            scalars = self._wrapped(scalars)
+        try:
+            self._pack(job.words, job.dynamic, *addresses, *scalars)
+        except struct.error as error:
+            raise self._refusal(addresses, scalars) from error
+        job.run(job.operand)
+        if job.workers == self._workers:
+            self._free.append(job)
+
+    def _settle(self, count: int) -> None:
+        grid = self._grid
+        workers = threads.workers(grid.work, max(grid.chunks, grid.pieces), count)
+        self._workers = workers if workers > 1 and threads.pool() else 1
+        self._free = []
+        self._threads = count
+
+    def _job(self) -> _Job:
+        return _Job(self._kernel, self._grid, self._static, self._workers)
+
+    def _wrapped(self, scalars: Sequence[complex]) -> list[complex]:
+        # Integers modulo 2^64, as signed.
+        found = list(scalars)
+        for i in self._signed:
+            value = int(found[i].real)
+            found[i] = (value + (1 << 63)) % (1 << 64) - (1 << 63)
+        return found
+
+    def _refusal(self, addresses: Sequence[int], scalars: Sequence[complex]) -> ProgramError:
+        layout = self._kernel.layout
+        return ProgramError(
+            f"[kernel] {len(addresses)} addresses and {len(scalars)} scalars {tuple(scalars)}: "
+            f"expected {len(layout.operand_axes)} and {len(layout.scalar_dtypes)}"
+        )
+
+
+class _Job:
+    """The words of one call, with memory to work in. One call at a time has it."""
+
+    __slots__ = ("dynamic", "operand", "room", "run", "words", "workers")
+
+    def __init__(self, kernel: Kernel, grid: Grid, static: list[int], workers: int) -> None:
+        pool = threads.pool() if workers > 1 else None
+        layout = kernel.layout
+        self.workers = workers
+        head = threads.HEADER
+        self.words = (ctypes.c_int64 * (head + len(layout.words)))()
+        worker_bytes = grid.worker_bytes * workers
+        self.room = ctypes.create_string_buffer(worker_bytes + grid.partial_bytes + 64)
+        start = -(-ctypes.addressof(self.room) // 64) * 64
+        header: list[int] = [kernel.sweep, grid.chunks, kernel.finish, grid.pieces]
+        if pool:
+            header += pool.header
+        memory = [start, start + worker_bytes]
+        words: Any = self.words
+        for place, found in ((0, header), (head, memory), (head + layout.dynamic, static)):
+            words[place : place + len(found)] = found
+        self.dynamic = (head + 2) * _WORD
+        job = ctypes.addressof(self.words)
+        if pool:
+            parallel = pool.run
+            self.operand = job
+            self.run: Callable[[int], object] = lambda job: parallel(job, workers)
+        else:
+            short = grid.work < threads.WORTH_A_THREAD
+            self.run = kernel.run_short if short else kernel.run_long
+            self.operand = job + head * _WORD
