@@ -278,6 +278,10 @@ class Builder:
         """A number that is part of the program."""
         return self("constant", parameter=(dtype, value))
 
+    def index(self, axis: int) -> int:
+        """The index along ``axis``, int64."""
+        return self("index", parameter=axis)
+
     def cast(self, value: int, dtype: DType) -> int:
         """``value`` in another dtype."""
         return self("cast", value, parameter=dtype)

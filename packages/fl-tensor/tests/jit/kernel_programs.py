@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
+
+from fl_tensor import dtypes
 from fl_tensor.backends.jit.codegen.instructions import REDUCTIONS
 from fl_tensor.backends.jit.codegen.kernel import Kernel
 from fl_tensor.backends.jit.codegen.program import Program
-
-from fl_tensor import dtypes
 from fl_tensor.backends.numpy import elementary, philox
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
 
@@ -105,10 +105,58 @@ def computed(
             else:
                 found = NUMPY.get(op, getattr(np, op, None))(*wide)
             values.append(np.asarray(found).astype(dtype))
-    return [
-        np.broadcast_to(values[value], _shape(axes, sizes)) for value, axes in program.outputs
-    ]
+    return [np.broadcast_to(values[value], _shape(axes, sizes)) for value, axes in program.outputs]
 
 
 def _wide(x: Array) -> Array:
     return x.astype(np.float64) if x.dtype.kind not in "biu" else x
+
+
+def numbers(
+    dtype: dtypes.DType,
+    rng: np.random.Generator | None,
+    shape: tuple[int, ...] = (),
+    values: Any = None,
+) -> Array:
+    """``values`` in ``dtype``, or random ones: bools, integers of one digit, floats around 0."""
+    if rng is not None and dtype.kind == "b":
+        values = rng.integers(0, 2, shape)
+    elif rng is not None and dtype.is_integer:
+        values = rng.integers(0 if dtype.kind == "u" else -9, 10, shape)
+    elif rng is not None:
+        values = 2 * rng.standard_normal(shape)
+    with np.errstate(over="ignore"):
+        return np.asarray(values).astype(TO_NUMPY[dtype])
+
+
+def check(
+    program: Program,
+    inputs: list[Array],
+    sizes: tuple[int, ...],
+    scalars: tuple[Any, ...] = (),
+    eps: float = 0,
+    scale: float = 0.0,
+    kernel: Kernel | None = None,
+) -> None:
+    """A kernel's outputs are NumPy's, floats to ``eps`` units of the dtype's epsilon relative to
+    the larger of the number and ``scale``."""
+    found = run(program, inputs, sizes, scalars, kernel=kernel)
+    wanted = computed(program, inputs, sizes, scalars)
+    for output, got, want in zip(program.outputs, found, wanted, strict=True):
+        assert (got.shape, got.dtype) == (want.shape, want.dtype)
+        about = f"{program.instructions[output.value]} in\n{program}"
+        if not eps or got.dtype.kind in "biu":
+            np.testing.assert_array_equal(_wide(got), _wide(want), err_msg=about)
+            continue
+        unit = eps * float(_info(got.dtype).eps)
+        np.testing.assert_allclose(
+            _wide(got), _wide(want), rtol=unit, atol=unit * scale + 1e-37, err_msg=about
+        )
+
+
+def _info(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "f":
+        return np.finfo(dtype)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype)

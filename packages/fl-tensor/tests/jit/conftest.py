@@ -1,0 +1,18 @@
+"""Helpers of this folder are imported by name; compiled kernels are kept for one session only."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernel_files(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("kernels")
+        patch.setenv("FL_CACHE_DIR", str(folder))
+        yield folder
