@@ -225,7 +225,7 @@ def test_kernels_are_no_longer_than_allowed():
         (lambda: nn.SpecAugment(fill="noise"), "'zero' and 'mean'"),
         (lambda: nn.RawWavSpecAugment(low=5000, high=4000), "low < high"),
         (lambda: nn.RawWavSpecAugment(high=9000), "rate / 2 = 8000"),
-        (lambda: nn.RawWavSpecAugment(max_kernel=0), "max_kernel=0"),
+        (lambda: nn.RawWavSpecAugment(max_kernel=2), "max_kernel=2: at least 3"),
     ],
 )
 def test_settings_without_sense_are_refused(make, words):

@@ -54,8 +54,8 @@ class RawWavSpecAugment(Module):
                 f"[RawWavSpecAugment] {bands} bands from low={low} to high={high} Hz: at least 1, "
                 f"and 0 <= low < high <= rate / 2 = {rate / 2}"
             )
-        if not COUNT.fits(max_kernel):
-            raise ModuleError(f"[RawWavSpecAugment] max_kernel={max_kernel!r}: give {COUNT.words}")
+        if not COUNT.fits(max_kernel) or max_kernel < 3:
+            raise ModuleError(f"[RawWavSpecAugment] max_kernel={max_kernel!r}: at least 3 values")
         self.frequency_width, self.frequency_masks = frequency_width, frequency_masks
         self.time_width, self.time_share, self.time_masks = time_width, time_share, time_masks
         self.fill, self.bands, self.rate = fill, bands, rate
@@ -75,13 +75,14 @@ class RawWavSpecAugment(Module):
         first, behind = draw_spans(
             self.generator, x, self.frequency_masks, self.frequency_width, self.bands
         )
-        y = ft.reshape(x, (x.shape[0], -1, x.shape[-1]))
-        for i in range(self.frequency_masks):
-            low, high = (ft.gather(self.filters, edge[:, i], 0) for edge in (first, behind))
-            y = y - filtered(y, (high - low).astype(x.dtype))
+        waves = [ft.reshape(x[i], (-1, x.shape[-1])) for i in range(x.shape[0])]
+        for mask in range(self.frequency_masks):
+            low, high = (ft.gather(self.filters, edge[:, mask], 0) for edge in (first, behind))
+            passes = (high - low).astype(x.dtype)
+            waves = [wave - filtered(wave, passes[i]) for i, wave in enumerate(waves)]
         longest = min(self.time_width, int(self.time_share * x.shape[-1]))
-        mask = spans(self.generator, x, -1, self.time_masks, longest)
-        return filled(ft.reshape(y, x.shape), mask, self.fill)
+        stretches = spans(self.generator, x, -1, self.time_masks, longest)
+        return filled(ft.reshape(ft.stack(waves), x.shape), stretches, self.fill)
 
     def extra_repr(self) -> str:
         return (
@@ -90,31 +91,26 @@ class RawWavSpecAugment(Module):
         )
 
 
-#: Values that are filtered by one row of a product of matrices.
-_BLOCK = 512
-
-
 def filtered(x: ft.Array, kernel: ft.Tensor) -> ft.Array:
-    """x (N, C, T) convolved with each sample's symmetric kernel (N, 2 H + 1), zeros around it. Long
-    kernels make windows dear (as many copies of x as weights): here each block of x meets a matrix
-    that holds the kernel in shifted rows."""
-    n, channels, steps = x.shape
-    half = kernel.shape[1] // 2
-    block = min(_BLOCK, steps)
+    """x (C, T) convolved with a symmetric kernel (2 H + 1,), zeros around it. Long kernels make
+    windows dear (as many copies of x as weights): here each block of x meets a matrix that holds
+    the kernel in shifted rows. With blocks of sqrt(T), copies and matrix are of one size."""
+    channels, steps = x.shape
+    half = kernel.shape[0] // 2
+    block = math.isqrt(steps)
     blocks, around = -(-steps // block), -(-2 * half // block)
     extra = around * block - 2 * half  # zeros behind the kernel, to whole blocks
     behind = (blocks + around) * block - steps - half
-    parts = ft.pad(x, ((0, 0), (0, 0), (half, behind)))
-    parts = ft.reshape(parts, (n, channels, blocks + around, block))
+    parts = ft.reshape(ft.pad(x, ((0, 0), (half, behind))), (channels, blocks + around, block))
     # The values that a block of results needs: its own, those half before and half behind.
-    seen = ft.concatenate([parts[:, :, i : i + blocks] for i in range(around + 1)], -1)
+    seen = ft.concatenate([parts[:, i : i + blocks] for i in range(around + 1)], -1)
     # Rows of length L of copies of a vector of length L + 1: each begins one place further on.
     width = 2 * half + extra + block
-    row = ft.pad(kernel, ((0, 0), (0, width + 1 - kernel.shape[1])))
-    rows = ft.broadcast_to(ft.expand_dims(row, 1), (n, block, width + 1))
-    rows = ft.reshape(ft.reshape(rows, (n, -1))[:, : block * width], (n, 1, block, width))
-    y = ft.matmul(seen, ft.swapaxes(rows, -1, -2))
-    return ft.reshape(y, (n, channels, -1))[..., :steps]
+    row = ft.pad(kernel, ((0, width + 1 - kernel.shape[0]),))
+    rows = ft.reshape(ft.broadcast_to(row, (block, width + 1)), (-1,))
+    rows = ft.reshape(rows[: block * width], (block, width))
+    y = ft.matmul(seen, ft.swapaxes(rows, 0, 1))
+    return ft.reshape(y, (channels, -1))[:, :steps]
 
 
 def _low_passes(edges: tuple[float, ...], rate: float, max_kernel: int) -> list[list[float]]:
@@ -122,7 +118,7 @@ def _low_passes(edges: tuple[float, ...], rate: float, max_kernel: int) -> list[
     over 5.5 / (its length) of the sampling rate."""
     widths = [high - low for low, high in zip(edges, edges[1:])]
     narrowest = [min(pair) for pair in zip([*widths[:1], *widths], [*widths, *widths[-1:]])]
-    halves = [min(math.ceil(2.75 * rate / w), max((max_kernel - 1) // 2, 1)) for w in narrowest]
+    halves = [min(math.ceil(2.75 * rate / w), (max_kernel - 1) // 2) for w in narrowest]
     return [_low_pass(f / rate, half, max(halves)) for f, half in zip(edges, halves)]
 
 
