@@ -94,6 +94,49 @@ def test_a_seed_gives_the_same_masks_and_evaluation_none(make):
     assert layer.eval()(x) is x
 
 
+LENGTHS = [60, 30, 2]
+
+
+def test_masks_keep_to_the_steps_of_a_padded_sample():
+    layer = nn.SpecAugment(0, 2, 1, 100, 0.5, 1, generator=generator())
+    seen = []
+    for _ in range(200):
+        y = layer(ft.ones((3, 4, 60)), lengths=LENGTHS).numpy()
+        columns = (y == 0).all(1)
+        for n, one, masked in zip(LENGTHS, y, columns):
+            assert (one[:, n:] == 1).all() and masked.sum() <= n // 2
+        seen.append(columns.sum(1))
+    assert np.max(seen, 0).tolist() == [30, 15, 1]
+
+
+def test_the_mean_of_a_padded_sample_is_that_of_its_own_steps():
+    layer = nn.SpecAugment(0, 4, 1, 9, 1.0, 1, "mean", generator=generator())
+    x = ft.randn((3, 4, 60), generator(1), dtype=ft.float64)
+    y, x = layer(x, lengths=LENGTHS).numpy(), x.numpy()
+    assert (y != x).any()
+    for n, one, other in zip(LENGTHS, y, x):
+        np.testing.assert_allclose(one[one != other], other[:, :n].mean(), rtol=1e-9)
+
+
+def test_padded_samples_are_warped_within_their_steps():
+    ramp = ft.broadcast_to(ft.arange(60, dtype=ft.float64), (3, 1, 60))
+    layer = nn.SpecAugment(10, 0, 0, 0, 1.0, 0, generator=generator())
+    furthest = []
+    for _ in range(50):
+        y = layer(ramp, lengths=LENGTHS).numpy()[:, 0]
+        assert (np.diff(y) > 0).all()
+        for n, one in zip(LENGTHS, y):
+            np.testing.assert_allclose(one[n - 1 :], np.arange(n - 1, 60), atol=1e-4)
+        furthest.append(abs(y - np.arange(60)).max(1))
+    assert np.max(furthest, 0)[1] > 5 and np.max(furthest, 0)[2] == 0
+
+
+def test_containers_tell_lengths():
+    model = nn.Sequential(nn.SpecAugment(0, 0, 0, 50, 1.0, 5, generator=generator()))
+    y = model(ft.ones((2, 3, 50)), lengths=[50, 5]).numpy()
+    assert (y[1, :, 5:] == 1).all() and (y == 0).any()
+
+
 # ---- warping -------------------------------------------------------------------------------------
 
 
@@ -180,7 +223,7 @@ def test_tones_in_the_band_vanish_and_others_stay():
     layer = nn.RawWavSpecAugment(
         20, 1, time_masks=0, bands=20, low=3000, high=5000, generator=generator(3)
     )
-    x = ft.asarray(np.stack([sum(tones)] * 30), ft.float32)
+    x = ft.asarray(np.stack([sum(tones)] * 12), ft.float32)
     y = layer(x).numpy()[:, 4000:-4000]  # without the ends, where tones begin and end
     full = np.stack([tone[4000:-4000] for tone in tones])
     heights = np.linalg.lstsq(full.T, y.T, rcond=None)[0]
@@ -189,7 +232,7 @@ def test_tones_in_the_band_vanish_and_others_stay():
 
 
 def test_all_bands_together_are_everything_and_several_masks_add_up():
-    x = ft.randn((50, 2000), generator(1))
+    x = ft.randn((20, 2000), generator(1))
     layer = nn.RawWavSpecAugment(1, 1, time_masks=0, bands=1, generator=generator(2))
     left = np.abs(layer(x).numpy()).max(1)
     assert (left < 1e-5).any() and (left > 1).any()
@@ -206,6 +249,14 @@ def test_stretches_of_a_waveform_are_masked():
     assert max(lengths) <= 50 and max(lengths) > 40
     short = nn.RawWavSpecAugment(0, 0, 50, 0.1, 1, generator=generator())
     assert (short(ft.ones((100, 100))).numpy() == 0).sum(1).max() == 10
+
+
+def test_a_padded_waveform_keeps_its_padding():
+    layer = nn.RawWavSpecAugment(40, 2, 100, 0.5, 1, generator=generator(1))
+    x = ft.randn((2, 400), generator(2))
+    y, x = layer(x, lengths=[1.0, 0.25]).numpy(), x.numpy()
+    assert (y[1, 100:] == x[1, 100:]).all() and (y[1, :100] != x[1, :100]).mean() > 0.5
+    assert (y[1, :100] == 0).sum() <= 50
 
 
 def test_kernels_are_no_longer_than_allowed():

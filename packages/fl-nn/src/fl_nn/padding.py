@@ -37,16 +37,25 @@ def steps_known(
     or that of `lengths`. Raises ShapeError for lengths that do not fit, or both."""
     if lengths is None:
         return key_mask
-    given = lengths.tolist() if isinstance(lengths, ft.Array) else list(lengths)
-    if key_mask is not None or x.ndim != 3 or len(given) != x.shape[0]:
+    if key_mask is not None or x.ndim != 3:
         raise ft.ShapeError(
-            f"[{layer}] x {x.shape}, {len(given)} lengths: give one for each sequence of x (batch, "
-            "steps, size), and no key_mask"
+            f"[{layer}] x {x.shape} with lengths: expected (batch, steps, size), and no key_mask"
+        )
+    counts = own_steps(layer, lengths, *x.shape[:2])
+    ends = ft.asarray(counts, ft.int64, x.device, x.backend)
+    return arange_like(x, 0, x.shape[1], ft.int64) < ft.expand_dims(ends, 1)
+
+
+def own_steps(layer: str, lengths: Lengths, batch: int, steps: int) -> list[int]:
+    """How many of `steps` are each sequence's own. Raises ShapeError for lengths that do not
+    fit."""
+    given = lengths.tolist() if isinstance(lengths, ft.Array) else list(lengths)
+    if len(given) != batch:
+        raise ft.ShapeError(
+            f"[{layer}] {len(given)} lengths for a batch of {batch}: give one for each sequence"
         )
     if not all(n > 0 and math.isfinite(n) for n in given):
         raise ft.ShapeError(f"[{layer}] lengths {given}: give finite numbers above 0")
     # In fractions: 0.3 / 0.3 * 10 steps are 10, and not 11.
     longest = Fraction(max(given, default=1))
-    counts = [math.ceil(Fraction(n) * x.shape[1] / longest) for n in given]
-    ends = ft.asarray(counts, ft.int64, x.device, x.backend)
-    return arange_like(x, 0, x.shape[1], ft.int64) < ft.expand_dims(ends, 1)
+    return [math.ceil(Fraction(n) * steps / longest) for n in given]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
+from fl_nn.padding import Lengths, own_steps
 from fl_nn.settings import WHOLE
 from fl_nn.values import arange_like
 
@@ -26,6 +25,8 @@ class SpecAugment(Module):
     Widths are uniform, and so are the places where a mask of that width fits; masks may overlap.
     The numbers come from the module's own `generator` (split from the default one unless given).
     """
+
+    takes_lengths = True
 
     def __init__(
         self,
@@ -47,20 +48,21 @@ class SpecAugment(Module):
         self.time_width, self.time_share, self.time_masks = time_width, time_share, time_masks
         self.generator = generator or ft.default_generator().split(1)[0]
 
-    def forward(self, x: ft.Array) -> ft.Array:
+    def forward(self, x: ft.Array, lengths: Lengths | None = None) -> ft.Array:
+        """`lengths` as in Sequential: warps and masks keep to the steps of each sample, shares and
+        means are of these, and padding stays what it is."""
         if x.ndim not in (3, 4):
             raise ft.ShapeError(f"[SpecAugment] x {x.shape}: expected (N, F, T) or (N, C, F, T)")
         if not self.training or not x.size:
             return x
-        steps = x.shape[-1]
-        # The step that moves stays between the first and the last.
-        reach = min(self.time_warp, (steps - 3) // 2)
-        if reach > 0:
-            x = warped(self.generator, x, reach)
-        longest = min(self.time_width, int(self.time_share * steps))
-        bands = spans(self.generator, x, -2, self.frequency_masks, self.frequency_width)
-        stretches = spans(self.generator, x, -1, self.time_masks, longest)
-        return filled(x, ft.logical_or(bands, stretches), self.fill)
+        own, longest = own_places("SpecAugment", x, lengths, self.time_width, self.time_share)
+        if self.time_warp and x.shape[-1] > 2:
+            x = warped(self.generator, x, own, self.time_warp)
+        size = x.shape[-2]
+        width = min(self.frequency_width, size)
+        bands = spans(self.generator, x, -2, self.frequency_masks, width, size)
+        stretches = spans(self.generator, x, -1, self.time_masks, longest, own)
+        return filled(x, ft.logical_or(bands, stretches), self.fill, own)
 
     def extra_repr(self) -> str:
         warp = f"time_warp={self.time_warp}, " if self.time_warp else ""
@@ -81,57 +83,91 @@ def check(layer: str, time_share: float, fill: str, **counts: int) -> None:
         raise ModuleError(f"[{layer}] fill {fill!r}: there are 'zero' and 'mean'")
 
 
+#: A number for all samples, or one for each: int64 (N, 1).
+Count = int | ft.Tensor
+
+
+def own_places(
+    layer: str, x: ft.Array, lengths: Lengths | None, longest: int, share: float
+) -> tuple[ft.Tensor, ft.Tensor]:
+    """How many places on the last axis of `x` (N, ...) are each sample's own; and how long a mask
+    may be there: `longest`, or that `share` of them."""
+    own = [x.shape[-1]] * x.shape[0]
+    if lengths is not None:
+        own = own_steps(layer, lengths, x.shape[0], x.shape[-1])
+    bounds = [min(longest, int(share * n)) for n in own]
+    column = [ft.asarray([[n] for n in c], ft.int64, x.device, x.backend) for c in (own, bounds)]
+    return column[0], column[1]
+
+
+def draw(generator: ft.Generator, x: ft.Array, count: int, bound: Count) -> ft.Tensor:
+    """`count` whole numbers for each sample of `x`, uniform from 0 to `bound` - 1: int64 (N,
+    count). Computed in whole numbers, which do not round up to `bound`."""
+    drawn = generator.integers(0, 1 << 31, (x.shape[0], count), None, x.device, x.backend)
+    return drawn * bound >> 31
+
+
 def draw_spans(
-    generator: ft.Generator, x: ft.Array, count: int, longest: int, size: int
+    generator: ft.Generator, x: ft.Array, count: int, longest: Count, size: Count
 ) -> tuple[ft.Tensor, ft.Tensor]:
     """For each sample of `x`, where `count` spans within `size` places begin and end, int64
     (N, count): widths uniform from 0 to `longest`, places uniform among those that fit."""
-    shape, place = (x.shape[0], count), _place(x)
-    width = generator.integers(0, min(longest, size) + 1, shape, **place)
-    # In whole numbers, which do not round up to a place too many.
-    start = generator.integers(0, 1 << 31, shape, **place) * (size - width + 1) >> 31
+    width = draw(generator, x, count, longest + 1)
+    start = draw(generator, x, count, size - width + 1)
     return start, start + width
 
 
-def spans(generator: ft.Generator, x: ft.Array, axis: int, count: int, longest: int) -> ft.Tensor:
-    """For each sample of `x`, the union of `count` random spans along `axis` (negative): bool, of
-    the rank of `x`, with size 1 on all other axes but the first."""
-    size = x.shape[axis]
+def spans(
+    generator: ft.Generator, x: ft.Array, axis: int, count: int, longest: Count, size: Count
+) -> ft.Tensor:
+    """For each sample of `x`, the union of `count` random spans in the first `size` places along
+    `axis` (negative): bool, of the rank of `x`, with size 1 on all other axes but the first."""
     start, end = draw_spans(generator, x, count, longest, size)
-    places = arange_like(x, 0, size, ft.int64)
+    places = arange_like(x, 0, x.shape[axis], ft.int64)
     begun, open_ = places >= ft.expand_dims(start, -1), places < ft.expand_dims(end, -1)
-    inside = ft.any(ft.logical_and(begun, open_), 1)
-    return ft.reshape(inside, (x.shape[0], *(1,) * (x.ndim + axis - 1), size, *(1,) * (-axis - 1)))
+    return _along(x, ft.any(ft.logical_and(begun, open_), 1), axis)
 
 
-def filled(x: ft.Array, mask: ft.Tensor, fill: str) -> ft.Array:
-    """`x` with 0, or each sample's mean, where `mask` is true."""
+def inside(x: ft.Array, own: ft.Tensor) -> ft.Tensor:
+    """Which places of `x` are each sample's own: bool, as `spans`."""
+    return _along(x, arange_like(x, 0, x.shape[-1], ft.int64) < own, -1)
+
+
+def filled(x: ft.Array, mask: ft.Tensor, fill: str, own: ft.Tensor) -> ft.Array:
+    """`x` with 0, or each sample's mean, where `mask` is true, in the sample's own places."""
+    known = inside(x, own)
+    mask = ft.logical_and(mask, known)
     if fill == "zero":
         return ft.where(mask, 0.0, x)
-    return ft.where(mask, ft.mean(x, tuple(range(1, x.ndim)), keepdims=True), x)
+    mean = ft.mean(ft.where(known, x, 0.0), tuple(range(1, x.ndim)), keepdims=True)
+    scale = ft.divide(x.shape[-1], own).astype(x.dtype)
+    return ft.where(mask, mean * ft.reshape(scale, mean.shape), x)
 
 
-def warped(generator: ft.Generator, x: ft.Array, reach: int) -> ft.Array:
-    """Each sample of `x` (N, ..., T) with a random step, more than `reach` away from both ends,
-    moved by up to `reach` steps, and time on both sides of it stretched linearly. T > 2 * reach +
-    2."""
-    last, count = x.shape[-1] - 1, (x.shape[0], 1)
-    place = _place(x)
-    origin = generator.integers(reach + 1, last - reach, count, **place).astype(ft.float32)
-    target = origin + generator.uniform(count, -float(reach), float(reach), ft.float32, **place)
+def warped(generator: ft.Generator, x: ft.Array, own: ft.Tensor, reach: int) -> ft.Array:
+    """Each sample of `x` (N, ..., T), T > 2, with a random step moved by up to `reach` steps, and
+    time on both sides of it, in its `own` steps, stretched linearly. The step is further away from
+    both ends than it moves; a sample that is too short for that moves less."""
+    last = ft.maximum(own - 1, 2)
+    moves = ft.minimum((last - 2) // 2, reach)
+    origin = moves + 1 + draw(generator, x, 1, last - 2 * moves - 1)
+    last, moves, origin = (n.astype(ft.float32) for n in (last, moves, origin))
+    way = generator.uniform(last.shape, -1.0, 1.0, ft.float32, x.device, x.backend)
+    target = origin + moves * way
     # Step t of the result is found at `source`: 0, target and last at 0, origin and last.
-    t = arange_like(x, 0, last + 1, ft.float32)
+    steps = x.shape[-1]
+    t = arange_like(x, 0, steps, ft.float32)
     early = t * (origin / target)
     late = last - (last - t) * ((last - origin) / (last - target))
-    source = ft.clip(ft.where(t < target, early, late), 0.0, float(last))
-    before = ft.minimum(ft.floor(source), float(last - 1))
-    share = (source - before).astype(x.dtype)
-    shape = (x.shape[0], *(1,) * (x.ndim - 2), last + 1)
-    index = ft.broadcast_to(ft.reshape(before.astype(ft.int64), shape), x.shape)
-    share = ft.reshape(share, shape)
+    source = ft.where(t < target, early, ft.where(t < last, late, t))
+    before = ft.clip(ft.floor(source), 0.0, float(steps - 2))
+    share = _along(x, (source - before).astype(x.dtype), -1)
+    index = ft.broadcast_to(_along(x, before.astype(ft.int64), -1), x.shape)
     left, right = (ft.take_along_axis(x, index + i, -1) for i in (0, 1))
     return left * (1.0 - share) + right * share
 
 
-def _place(x: ft.Array) -> dict[str, Any]:
-    return {"device": x.device, "backend": x.backend}
+def _along(x: ft.Array, values: ft.Tensor, axis: int) -> ft.Tensor:
+    # (N, size of the axis) as values of the rank of x.
+    n, size = values.shape
+    return ft.reshape(values, (n, *(1,) * (x.ndim + axis - 1), size, *(1,) * (-axis - 1)))

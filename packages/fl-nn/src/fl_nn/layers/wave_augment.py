@@ -6,8 +6,9 @@ import math
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
-from fl_nn.layers.augment import check, draw_spans, filled, spans
+from fl_nn.layers.augment import check, draw_spans, filled, inside, own_places, spans
 from fl_nn.module import Module
+from fl_nn.padding import Lengths
 from fl_nn.settings import COUNT
 
 
@@ -29,6 +30,8 @@ class RawWavSpecAugment(Module):
     which fall off within the narrower of the mel bands beside their cut-off: further inside the
     band less than 1/1000 is left, further outside less than 1/1000 is changed.
     """
+
+    takes_lengths = True
 
     def __init__(
         self,
@@ -67,22 +70,25 @@ class RawWavSpecAugment(Module):
         self.register_buffer("filters", ft.asarray(filters, ft.float32), persistent=False)
         self.generator = generator or ft.default_generator().split(1)[0]
 
-    def forward(self, x: ft.Array) -> ft.Array:
+    def forward(self, x: ft.Array, lengths: Lengths | None = None) -> ft.Array:
+        """`lengths` as in Sequential: masks keep to the values of each sample, shares and means are
+        of these, and padding stays what it is."""
         if x.ndim not in (2, 3):
             raise ft.ShapeError(f"[RawWavSpecAugment] x {x.shape}: expected (N, T) or (N, C, T)")
         if not self.training or not x.size:
             return x
-        first, behind = draw_spans(
-            self.generator, x, self.frequency_masks, self.frequency_width, self.bands
-        )
+        own, longest = own_places("RawWavSpecAugment", x, lengths, self.time_width, self.time_share)
+        width = min(self.frequency_width, self.bands)
+        first, behind = draw_spans(self.generator, x, self.frequency_masks, width, self.bands)
         waves = [ft.reshape(x[i], (-1, x.shape[-1])) for i in range(x.shape[0])]
         for mask in range(self.frequency_masks):
             low, high = (ft.gather(self.filters, edge[:, mask], 0) for edge in (first, behind))
             passes = (high - low).astype(x.dtype)
             waves = [wave - filtered(wave, passes[i]) for i, wave in enumerate(waves)]
-        longest = min(self.time_width, int(self.time_share * x.shape[-1]))
-        stretches = spans(self.generator, x, -1, self.time_masks, longest)
-        return filled(ft.reshape(ft.stack(waves), x.shape), stretches, self.fill)
+        y = ft.reshape(ft.stack(waves), x.shape)
+        stretches = spans(self.generator, x, -1, self.time_masks, longest, own)
+        y = filled(y, stretches, self.fill, own)
+        return y if lengths is None else ft.where(inside(x, own), y, x)
 
     def extra_repr(self) -> str:
         return (
