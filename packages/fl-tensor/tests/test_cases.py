@@ -31,7 +31,7 @@ NEED_AXES = {
     *("tril", "triu", "moveaxis", "swapaxes", "split", "layer_norm", "batch_norm", "max_pool"),
     *("avg_pool", "dot", "outer", "linear", "arange", "vecdot", "cross", "diagonal", "trace"),
     *("diag", "diff", "repeat", "unstack", "unique", "nanargmax", "nanargmin"),
-    *("cumulative_max", "cumulative_min", "cumulative_logsumexp", "recurrent"),
+    *("cumulative_max", "cumulative_min", "cumulative_logsumexp", "attention", "recurrent"),
     *(op.name for op in OPERATIONS if op.capability in ("linalg", "fft")),
 }
 #: Operations without array operands have no layout to vary.

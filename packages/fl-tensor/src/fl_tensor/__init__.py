@@ -97,6 +97,7 @@ from fl_tensor.functions.searching import max_with_index as max_with_index
 from fl_tensor.functions.searching import min_with_index as min_with_index
 from fl_tensor.functions.searching import searchsorted as searchsorted
 from fl_tensor.functions.searching import take as take
+from fl_tensor.functions.sequence import attention as attention
 from fl_tensor.functions.sequence import recurrent as recurrent
 from fl_tensor.functions.sets import unique as unique
 from fl_tensor.functions.sets import unique_all as unique_all

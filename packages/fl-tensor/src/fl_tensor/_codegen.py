@@ -25,7 +25,7 @@ SPECIAL = frozenset(
     "einsum tensordot vecdot cross expand_dims moveaxis "
     "pad_edges repeat roll unique searchsorted bincount histogram argmax argmin "
     "sum prod cumulative_sum cumulative_prod quantile nanquantile average "
-    "truncated_normal recurrent".split()
+    "truncated_normal attention recurrent".split()
 )
 #: Public elsewhere: ``ft.trace`` records a graph, the sum of a diagonal is ``ft.linalg.trace``.
 INTERNAL = frozenset({"trace"})

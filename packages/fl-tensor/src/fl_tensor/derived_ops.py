@@ -10,6 +10,7 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.derived import (
+    attention,
     comparison,
     diagonals,
     einsum,
@@ -440,6 +441,19 @@ class DerivedOps:
     def cross_entropy(self, log_probs: S, targets: A, axis: Axis = -1) -> Any:
         return loss.cross_entropy(self, log_probs, targets, axis)
 
+    def attention(
+        self,
+        query: S,
+        key: S,
+        value: S,
+        bias: S | None = None,
+        allowed: A | None = None,
+        keep: S | None = None,
+        causal: bool = False,
+        scale: float | None = None,
+    ) -> Any:
+        return attention.attention(self, query, key, value, bias, allowed, keep, causal, scale)
+
     def recurrent(
         self,
         x: S,
@@ -535,6 +549,7 @@ class DerivedOps:
 
 # What each of them means is said where it is defined.
 for _module in (
+    attention,
     comparison,
     diagonals,
     einsum,

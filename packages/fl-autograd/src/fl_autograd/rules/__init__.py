@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fl_autograd.rules import (
+    attention,
     contractions,
     elementwise,
     fused,
@@ -18,6 +19,7 @@ __all__ = [
     "NON_DIFFERENTIABLE",
     "RULES",
     "Rule",
+    "attention",
     "contractions",
     "elementwise",
     "fused",

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fl_autograd.rules.precision import in_float32
 from fl_autograd.rules.table import rule
-from fl_tensor import dtypes
 from fl_tensor.derived.sequence import columns, masks, row, rows, scales
 
 Values = list[Any]
@@ -23,6 +23,7 @@ At = Callable[[Any, int], Any]
 Step = Callable[[int, Values], tuple[Any, Any, Values]]
 
 
+@in_float32
 def _recurrent(
     ops: Any,
     g: Any,
@@ -36,12 +37,6 @@ def _recurrent(
     lengths: tuple[int, ...] | None,
     reverse: bool,
 ) -> tuple[Any, ...]:
-    if g.dtype in dtypes.HALF:
-        narrow = (out, x, state, weight, bias)
-        wide: Values = [None if v is None else ops.cast(v, dtypes.float32) for v in narrow]
-        rest: Any = (cell, lengths, reverse)
-        found = _recurrent(ops, ops.cast(g, dtypes.float32), needs, *wide, *rest)
-        return tuple([None if v is None else ops.cast(v, g.dtype) for v in found])
     kept, steps, batch, hidden = out.shape
     count = steps * batch
     before = _before(ops, out, state, reverse)

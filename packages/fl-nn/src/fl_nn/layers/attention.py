@@ -14,7 +14,6 @@ from fl_nn.layers.linear import Linear
 from fl_nn.layers.positions import RelativePositionEmbedding, RotaryEmbedding
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
-from fl_nn.values import arange_like, tensor_of
 
 
 def attention(
@@ -25,7 +24,7 @@ def attention(
     causal: bool = False,
     scale: float | None = None,
     bias: ft.Array | None = None,
-    dropout: Module | None = None,
+    dropout: Dropout | None = None,
 ) -> ft.Array:
     """`softmax(q k^T * scale + bias) v`: for every query a mean of values. Vaswani et al., 2017.
 
@@ -37,53 +36,20 @@ def attention(
     causal   a query sees no later key; the last query stands at the last key
     scale    1 / sqrt(size) unless given
     bias     added to the scores, (batch, heads, T, S) or what broadcasts to it
-    dropout  a module applied to the weights
+    dropout  a layer whose factors the weights are multiplied with
 
-    Gives (batch, heads, T, any). A query that may look nowhere gets zeros.
+    Gives (batch, heads, T, any). A query that may look nowhere gets zeros. One operation,
+    `ft.attention`, which a backend may have its own way for.
     """
-    if not (q.ndim == k.ndim == v.ndim == 4) or k.shape[:3] != v.shape[:3]:
-        raise ft.ShapeError(
-            f"[attention] q {q.shape}, k {k.shape}, v {v.shape}: expected (batch, heads, steps, "
-            "size), as many keys as values"
-        )
-    (n, heads, queries, size), (_, groups, keys, _) = q.shape, k.shape
-    if k.shape[0] != n or k.shape[-1] != size or heads % groups:
-        raise ft.ShapeError(
-            f"[attention] q {q.shape} and k {k.shape}: batch and size must be equal, and the heads "
-            "of k must divide those of q"
-        )
-    # The heads that share keys become rows of one product.
-    rows = (n, groups, heads // groups * queries, size)
-    scale = 1.0 / math.sqrt(size) if scale is None else scale
-    scores = ft.matmul(ft.reshape(q * scale, rows), ft.swapaxes(k, -1, -2))
-    scores = ft.reshape(scores, (n, heads, queries, keys))
-    if bias is not None:
-        scores = scores + bias
-    weights = _weights(scores, mask, causal)
-    if dropout is not None:
-        weights = dropout(weights)
-    mixed = ft.matmul(ft.reshape(weights, (*rows[:3], keys)), v)
-    return ft.reshape(mixed, (n, heads, queries, v.shape[-1]))
-
-
-def _weights(scores: ft.Array, mask: ft.Array | None, causal: bool) -> ft.Array:
     allowed = None
-    if causal:
-        queries, keys = scores.shape[-2:]
-        t = ft.expand_dims(arange_like(scores, keys - queries, keys, ft.int64), 1)
-        allowed = ft.less_equal(arange_like(scores, 0, keys, ft.int64), t)
     if mask is not None and not mask.dtype.is_floating:
-        mask = mask.astype(ft.bool)
-        allowed = mask if allowed is None else ft.logical_and(allowed, mask)
+        allowed = mask.astype(ft.bool)
     elif mask is not None:
-        open_ = ft.greater(tensor_of(mask), -math.inf)
-        allowed = open_ if allowed is None else ft.logical_and(allowed, open_)
-        scores = scores + ft.where(open_, mask, 0.0)
-    if allowed is None:
-        return ft.softmax(scores, -1)
-    # The lowest finite number, not -inf: a query without any key would divide zero by zero.
-    lowest = float(ft.finfo(scores.dtype).min)
-    return ft.where(allowed, ft.softmax(ft.where(allowed, scores, lowest), -1), 0.0)
+        bias = mask if bias is None else bias + mask
+    keep = None
+    if dropout is not None:
+        keep = dropout.factors((*q.shape[:3], k.shape[2]), q)
+    return ft.attention(q, k, v, bias, allowed, keep, causal, scale)
 
 
 class KVCache:

@@ -26,9 +26,16 @@ class Dropout(Module):
             return x
         if self.p == 1.0:
             return x * 0.0
+        return x * self.factors(x.shape, x)
+
+    def factors(self, shape: tuple[int, ...], like: ft.Array) -> ft.Tensor | None:
+        """What an array of a shape would be multiplied with now, drawn with the dtype, device and
+        backend of `like`; None where nothing is dropped."""
+        if not self.training or self.p == 0.0:
+            return None
         keep = 1.0 - self.p
-        mask = self.generator.bernoulli(x.shape, keep, device=x.device, backend=x.backend)
-        return x * (mask.astype(x.dtype) * (1.0 / keep))
+        mask = self.generator.bernoulli(shape, keep, device=like.device, backend=like.backend)
+        return mask.astype(like.dtype) * (1.0 / keep if keep else 0.0)
 
     def extra_repr(self) -> str:
         return f"{self.p}"

@@ -9,6 +9,7 @@ The letters in the signatures are those of ``fl_tensor.roles``.
 from __future__ import annotations
 
 from fl_tensor.derived import (
+    attention,
     comparison,
     diagonals,
     einsum,
@@ -49,6 +50,7 @@ MODULES = (
     normalization,
     pooling,
     loss,
+    attention,
     sequence,
     sampling,
     truncation,

@@ -5,10 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import arguments
+from fl_tensor import arguments, dtypes
+from fl_tensor.errors import DTypeError
 from fl_tensor.frontend import ArrayLike, operands_of, raw, run
 
-__all__ = ["recurrent"]
+__all__ = ["attention", "recurrent"]
+
+
+def attention(
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    bias: ArrayLike | None = None,
+    allowed: ArrayLike | None = None,
+    keep: ArrayLike | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Any:
+    """``softmax(query key^T * scale + bias) * keep`` times ``value``: for each of the queries
+    (batch, heads, queries, size) a mean of the values (batch, groups, keys, any), by how well it
+    fits their keys (batch, groups, keys, size). Vaswani et al., 2017. Each group serves heads /
+    groups heads in a row: Ainslie et al., 2023.
+
+    ``bias``, the bools ``allowed`` (where a query may look) and the factors ``keep`` (for dropout)
+    broadcast to (batch, heads, queries, keys); a bias of -inf forbids, too. ``causal``: no query
+    sees a later key, where the last query stands at the last key. ``scale`` is 1 / sqrt(size)
+    unless given. A query that may look nowhere gets zeros. Raises ShapeError for operands that do
+    not fit, DTypeError where ``allowed`` is not bool.
+    """
+    arrays = operands_of("attention", "SSSsas", query, key, value, bias, allowed, keep)
+    query, allowed = arrays[0], arrays[4]
+    if allowed is not None and allowed.dtype is not dtypes.bool:
+        raise DTypeError(f"[attention] allowed is {allowed.dtype}: expected bool, such as x != 0")
+    factor = None if scale is None else arguments.float_of("attention", scale, "scale")
+    return run("attention", query, *map(raw, arrays), bool(causal), factor)
 
 
 def recurrent(

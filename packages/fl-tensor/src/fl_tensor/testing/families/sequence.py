@@ -7,10 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 from fl_tensor.testing.builders import listed
 from fl_tensor.testing.hostdata import HostArray
-from fl_tensor.testing.opcase import EDGE, EMPTY, NON_CONTIGUOUS, PLAIN, OpCase, Sample, Tolerance
+from fl_tensor.testing.opcase import (
+    EDGE,
+    EMPTY,
+    NON_CONTIGUOUS,
+    PLAIN,
+    OpCase,
+    Sample,
+    Tolerance,
+    operand,
+)
 from fl_tensor.testing.values import numbers, relaid
 
 SMOOTH = (PLAIN, NON_CONTIGUOUS, EDGE)
@@ -79,7 +89,74 @@ def _sigmoid(x: HostArray) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
+def _attentions(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+    def arrays(n: int, heads: int, groups: int, t: int, s: int, size: int, to: int) -> list[Any]:
+        shapes = ((n, heads, t, size), (n, groups, s, size), (n, groups, s, to))
+        return [numbers(dtype, rng, shape) for shape in shapes]
+
+    def bools(*shape: int) -> Any:
+        return operand(rng.integers(0, 3, shape) > 0, dtypes.bool)
+
+    def more(*shape: int) -> Any:
+        return numbers(dtype, rng, shape)
+
+    closed = operand([[0.5, -np.inf, 0.0], [-np.inf] * 3], dtype)
+    nowhere = operand([[True, False, True], [False] * 3], dtypes.bool)
+    yield Sample(PLAIN, (*arrays(1, 2, 2, 2, 3, 2, 2),))
+    yield Sample(
+        PLAIN, (*arrays(2, 4, 2, 2, 3, 2, 1), more(4, 2, 3), bools(2, 1, 1, 3), more(2, 4, 2, 3))
+    )
+    yield Sample(PLAIN, (*arrays(1, 1, 1, 3, 3, 2, 2), None, None, None, True))
+    yield Sample(EDGE, (*arrays(1, 2, 1, 2, 4, 2, 1), None, None, None, True, 0.7))
+    yield Sample(EDGE, (*arrays(1, 1, 1, 4, 2, 2, 1), None, None, None, True))
+    yield Sample(EDGE, (*arrays(1, 2, 1, 2, 3, 1, 2), None, nowhere, more(1, 3)))
+    yield Sample(EDGE, (*arrays(1, 2, 1, 2, 3, 1, 2), closed))
+    yield Sample(EMPTY, (*arrays(0, 2, 2, 2, 3, 2, 2),))
+    yield Sample(EMPTY, (*arrays(1, 2, 2, 0, 3, 2, 2), None, None, None, True))
+    for layout in LAYOUTS:
+        q, k, v = (relaid(x, layout) for x in arrays(2, 2, 1, 2, 3, 2, 2))
+        yield Sample(NON_CONTIGUOUS, (q, k, v))
+
+
+def _attention(
+    q: HostArray,
+    k: HostArray,
+    v: HostArray,
+    bias: HostArray | None = None,
+    allowed: HostArray | None = None,
+    keep: HostArray | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> HostArray:
+    (batch, heads, queries, size), keys = q.shape, k.shape[2]
+    out = np.zeros((batch, heads, queries, v.shape[3]))
+    whole = (batch, heads, queries, keys)
+    added = np.broadcast_to(0.0 if bias is None else bias, whole)
+    factors = np.broadcast_to(1.0 if keep is None else keep, whole)
+    may = np.broadcast_to(True if allowed is None else allowed, whole) & (added > -np.inf)
+    for n, head, t in np.ndindex(batch, heads, queries):
+        group = head // (heads // k.shape[1])
+        seen = np.nonzero(may[n, head, t])[0]
+        if causal:
+            seen = seen[seen <= t + keys - queries]
+        if len(seen):
+            scores = k[n, group, seen] @ q[n, head, t] * (size**-0.5 if scale is None else scale)
+            scores = scores + added[n, head, t, seen]
+            shares = np.exp(scores - scores.max())
+            shares = shares / shares.sum() * factors[n, head, t, seen]
+            out[n, head, t] = shares @ v[n, group, seen]
+    return out
+
+
 CASES = (
+    OpCase(
+        "attention",
+        listed(_attentions),
+        _attention,
+        tolerance=Tolerance(64, scale=4.0),
+        since=(1, 1),
+        grad=SMOOTH,
+    ),
     OpCase(
         "recurrent",
         listed(_recurrences),
