@@ -104,6 +104,11 @@ def test_residual_adds_what_came_before():
     ]  # fmt: skip
 
 
+def test_a_scale_needs_no_shortcut():
+    block = nn.Residual(nn.Identity(), nn.Identity()).add_scale(2, 3.0)
+    assert block(ft.ones(1)).tolist() == [3.0]
+
+
 @pytest.mark.parametrize(
     "make, words",
     [

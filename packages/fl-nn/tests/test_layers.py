@@ -352,6 +352,11 @@ def test_batch_norm_without_momentum_averages_over_all_batches():
     assert layer.running_var.tolist() == pytest.approx([2.0])
 
 
+def test_batch_norm_names_the_momentum_of_an_average():
+    with pytest.raises(ModuleError, match=r"momentum=-0.1.*None to average over all batches"):
+        nn.BatchNorm(3, momentum=-0.1)
+
+
 def test_batch_norm_in_evaluation_uses_running_statistics_and_leaves_them():
     layer = nn.BatchNorm(1, eps=0.0).eval()
     layer.running_mean, layer.running_var = ft.asarray([1.0]), ft.asarray([4.0])

@@ -41,7 +41,7 @@ class BatchNorm(Module):
         if features < 1 or (momentum is not None and not 0.0 <= momentum <= 1.0):
             raise ModuleError(
                 f"[BatchNorm] features={features}, momentum={momentum}: at least 1 feature, and "
-                "momentum in [0, 1] or None"
+                "momentum in [0, 1], or None to average over all batches"
             )
         self.features, self.momentum, self.eps = features, momentum, eps
         self.axis = axis if isinstance(axis, int) else tuple(axis)

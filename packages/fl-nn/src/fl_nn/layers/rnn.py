@@ -120,11 +120,13 @@ class _Recurrent(Module):
         if state is None:
             zero = ft.full(shape[1:], 0.0, x.dtype, x.device, x.backend)
             return [(zero,) * self.kept] * count
-        given = tuple(state) if self.kept > 1 else (state,)
-        if len(given) != self.kept or any(part.shape != shape for part in given):
-            found = [getattr(part, "shape", part) for part in given]
+        given = state if isinstance(state, (tuple, list)) else (state,)
+        shapes = [getattr(part, "shape", None) for part in given]
+        if shapes != [shape] * self.kept or (self.kept == 1 and given is state):
+            expected = "a pair (h, c), each" if self.kept > 1 else "one array"
             raise ft.ShapeError(
-                f"[{type(self).__name__}] state {found}: expected {self.kept} of shape {shape}"
+                f"[{type(self).__name__}] state of {', '.join(map(str, shapes))}: expected "
+                f"{expected} of shape {shape}, (layers * directions, batch, hidden)"
             )
         return [tuple(part[i] for part in given) for i in range(count)]
 
