@@ -26,6 +26,11 @@ def cast_results(value: Any, dtype: ft.DType | None) -> Any:
     return value
 
 
+def widest(x: ft.Array) -> ft.Tensor:
+    """The value in float64, or in float32 on a backend without it: for sums of many."""
+    return tensor_of(x).astype(ft.float64 if ft.float64 in x.backend.dtypes else ft.float32)
+
+
 def check_classes(where: str, classes: ft.Array, count: int, hint: str) -> None:
     """Raise DTypeError unless `classes` are integers, IndexingError unless all lie in [0, count).
 

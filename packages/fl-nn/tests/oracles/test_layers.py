@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from twins import FAMILIES, Case, Draw, check_family, family, torch
 
@@ -147,6 +149,28 @@ def batch_norm(draw: Draw) -> Case:
     return Case(nn.BatchNorm(features, 1, momentum, eps, affine, track), twin, (x,), rounds=3)
 
 
+class OverAxes(torch.nn.BatchNorm1d):
+    """BatchNorm whose features are the places on several axes."""
+
+    axes: tuple[int, ...]
+
+    def forward(self, x):
+        front = x.movedim(self.axes, tuple(range(len(self.axes))))
+        y = super().forward(front.reshape(self.num_features, -1).T)
+        return y.T.reshape(front.shape).movedim(tuple(range(len(self.axes))), self.axes)
+
+
+@family
+def batch_norm_over_axes(draw: Draw) -> Case:
+    shape = draw.sizes(draw.size(3, 5), 2, 3)
+    axes = tuple(draw.sample(range(len(shape)), draw.size(2, len(shape) - 1)))
+    features = math.prod(shape[axis] for axis in axes)
+    twin = OverAxes(features)
+    twin.axes = tuple(sorted(axes))
+    given = tuple(axis - len(shape) if draw.maybe() else axis for axis in axes)
+    return Case(nn.BatchNorm(features, given), twin, (draw.values(shape) * 2.0 + 1.0,), rounds=3)
+
+
 @family
 def layer_norm(draw: Draw) -> Case:
     shape, eps = draw.sizes(draw.size(1, 3), 2, 4), 10 ** -draw.uniform(2, 6)
@@ -217,8 +241,15 @@ def log(draw: Draw) -> Case:
 @family
 def prelu(draw: Draw) -> Case:
     shape = draw.sizes(draw.size(2, 4))
-    count = draw.choice([1, shape[1]])
-    return Case(nn.PReLU(count), torch.nn.PReLU(count), (draw.values(shape),))
+    axis = draw.randint(-len(shape), len(shape) - 1)
+    count = draw.choice([1, shape[axis]])
+    return Case(
+        nn.PReLU(count, axis=axis),
+        torch.nn.PReLU(count),
+        (draw.values(shape),),
+        forth=lambda x: (x.movedim(axis, 1),),
+        back=lambda y: y.movedim(1, axis),
+    )
 
 
 @family

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.meters.meter import Meter
-from fl_nn.values import tensor_of
+from fl_nn.values import widest
 
 
 class Average(NamedTuple):
@@ -36,7 +36,7 @@ class AverageValueMeter(Meter):
         if isinstance(value, (int, float)):
             self._merge(weight, weight * weight, float(value), 0.0)
         elif value.size:
-            numbers, count = tensor_of(value).astype(ft.float64), value.size
+            numbers, count = widest(value), value.size
             mean = ft.mean(numbers)
             deviations = float(ft.sum(ft.square(numbers - mean)).item()) * weight
             self._merge(count * weight, count * weight**2, float(mean.item()), deviations)

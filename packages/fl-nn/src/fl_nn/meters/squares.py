@@ -9,7 +9,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_nn.meters.meter import Meter
 from fl_nn.meters.sums import ExactSum
-from fl_nn.values import tensor_of
+from fl_nn.values import widest
 
 
 class MSEMeter(Meter):
@@ -20,7 +20,7 @@ class MSEMeter(Meter):
     depends on how the samples were batched: its value is `sum_of_squares / adds`. That of five
     differences of 3 in one call is 45 there, and 9 here.
 
-    The squares of one `add` are summed in float64 where they are narrower; these sums are added
+    The squares of one `add` are summed in float64, where the backend has it; these sums are added
     exactly, so that merging gives the same bits in any order.
     """
 
@@ -30,14 +30,13 @@ class MSEMeter(Meter):
 
     def add(self, predictions: ft.Array, targets: ft.Array) -> None:
         """Two arrays of one shape. Raises ShapeError for others: nothing is broadcast."""
-        predictions, targets = tensor_of(predictions), tensor_of(targets)
         if predictions.shape != targets.shape:
             raise ft.ShapeError(
                 f"[MSEMeter] predictions {predictions.shape} and targets {targets.shape}: give "
                 "arrays of one shape"
             )
-        difference = predictions.astype(ft.float64) - targets.astype(ft.float64)
-        self._squares.add(float(ft.sum(ft.square(difference)).item()))
+        squares = ft.square(widest(predictions) - widest(targets))
+        self._squares.add(float(ft.sum(squares).item()))
         self._count += predictions.size
 
     @property
