@@ -22,6 +22,7 @@ PRODUCTS = {
     "matmul": lambda x: x @ x,
     "linear": lambda x: ft.linear(x, x, x[0]),
     "conv": lambda x: ft.conv(x.reshape(1, 1, 2, 2), x.reshape(1, 1, 2, 2)),
+    "attention": lambda x: ft.attention(*[x.reshape(1, 1, 2, 2)] * 3),
     "recurrent": lambda x: ft.recurrent(x.reshape(2, 1, 2), x[:1].reshape(1, 1, 2), x),
     "dot": lambda x: ft.dot(x[0], x[1]),
     "inner": lambda x: ft.inner(x, x),
