@@ -168,6 +168,14 @@ def test_learned_slopes_belong_to_the_first_axis_of_the_original():
     assert np.allclose(np.asarray(found), (-X * slopes[:, None, None, None]).T)
 
 
+@pytest.mark.parametrize("token", ["RNN", "LSTM", "GRU"])
+def test_recurrent_layers_go_along_the_third_axis_of_the_original(token):
+    model = build(token + " 5 6")
+    x = ft.randn((1, 9, 2, 5))  # {features, batch, steps, 1}
+    assert ft.allclose(model(x)[:, :4], model(x[:, :4]))
+    assert (ft.min(model(x)).item() >= 0.0) == (token == "RNN")  # its nonlinearity is relu
+
+
 def test_a_share_of_the_padding_lies_ahead():
     x = ft.zeros((1, 1, 1, 7))
     x[0, 0, 0, 3] = 1.0

@@ -10,7 +10,6 @@ import pytest
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn import ArchError, ModuleError
-from fl_nn.settings import Kind
 
 #: A text, line and column of the error, and words of the message.
 WRONG = [
@@ -145,7 +144,7 @@ def gate(axis: nn.arch.Axis, slope: float = 1.0, *sizes: nn.arch.Size) -> nn.Mod
     return nn.Transform(lambda x: x * slope + sum(sizes) + axis, "gate")
 
 
-def named(word: Annotated[str, Kind("a or b", "ab".__contains__)], flag: bool = False):
+def named(word: Annotated[str, nn.arch.Kind("a or b", "ab".__contains__)], flag: bool = False):
     return nn.Identity()
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Annotated
 
 from fl_nn.arch.arguments import Factory, Padding, Probability, Share, Size, Whole
@@ -68,21 +70,8 @@ def sinusoidal_position_embedding(size: Size, scale: float = 1.0) -> Module:
     return positions.SinusoidalPositionEmbedding(size, scale)
 
 
-def rnn(
-    inputs: Size,
-    outputs: Size,
-    layers: Depth = 1,
-    bidirectional: bool = False,
-    dropout: Probability = 0.0,
-) -> Module:
-    layer = recurrent.RNN(
-        inputs, outputs, layers, "relu", dropout=dropout, bidirectional=bidirectional
-    )
-    return FourAxes(layer)
-
-
-def _gated(kind: type[recurrent.LSTM] | type[recurrent.GRU]) -> Factory:
-    def gated(
+def _recurrent(kind: Callable[..., Module]) -> Factory:
+    def recurrent_layer(
         inputs: Size,
         outputs: Size,
         layers: Depth = 1,
@@ -91,11 +80,12 @@ def _gated(kind: type[recurrent.LSTM] | type[recurrent.GRU]) -> Factory:
     ) -> Module:
         return FourAxes(kind(inputs, outputs, layers, dropout=dropout, bidirectional=bidirectional))
 
-    return gated
+    return recurrent_layer
 
 
-lstm = _gated(recurrent.LSTM)
-gru = _gated(recurrent.GRU)
+rnn = _recurrent(functools.partial(recurrent.RNN, nonlinearity="relu"))
+lstm = _recurrent(recurrent.LSTM)
+gru = _recurrent(recurrent.GRU)
 
 
 def spec_augment(
