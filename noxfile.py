@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -230,6 +231,29 @@ def conformance(session: nox.Session, kind: str, implementation: str) -> None:
     if wrapped:  # behind all wrappers at once; operations in the dtypes of 32 bits will do
         options = ["--under", "profile,check,count,trace", "-k", "not test_operation or 32"]
     in_workshop(session, "python", "-m", f"fl_{kind}.testing", name, *options, *session.posargs)
+
+
+@nox.session(reuse_venv=True, tags=["fl-tensor", "fl-nn"])
+def onednn(session: nox.Session) -> None:
+    """With oneDNN installed, however small the operands: its tests, the kit's contractions, the
+    layers made of them and their gradients."""
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        session.skip("the wheel is for Linux on x86-64")
+    packages = closure("fl-nn")
+    session.install(*BUILD)
+    session.install(
+        "--no-build-isolation",
+        *editable(*packages, extras={"fl-tensor": "[onednn]"}),
+        *test_requirements(*packages),
+    )
+    env = {"FL_ONEDNN": "always", "FL_CACHE_DIR": str(Path(session.create_tmp()) / "choices")}
+    part = "matmul or conv or linear or pool"
+    session.run("python", "-m", "fl_tensor.testing", "numpy", "-k", part, env=env)
+    run = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    session.run(*run, "packages/fl-tensor/tests/providers", env=env)
+    folders = [f"packages/{name}/tests" for name in ("fl-autograd", "fl-nn")]
+    ignored = [f"--ignore={folder}/oracles" for folder in folders]
+    session.run(*run, *folders, *ignored, "-k", part, *session.posargs, env=env)
 
 
 @nox.session(**shared)

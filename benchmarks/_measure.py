@@ -63,14 +63,15 @@ def _timed(run: Callable[[], object], count: int) -> float:
 
 
 class Worker:
-    """``python FILE --serve LIBRARY`` in a process of its own, where ``serve`` answers."""
+    """``python FILE --serve LIBRARY`` in a process of its own, where ``serve`` answers; with so
+    many threads, and more in its environment if wanted."""
 
-    def __init__(self, library: str) -> None:
+    def __init__(self, library: str, threads: int = 1, **environment: str) -> None:
         command = [sys.executable, sys.argv[0], "--serve", library]
-        one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+        pools = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
         self._process = subprocess.Popen(
             command,
-            env={**os.environ, **one_thread},
+            env={**os.environ, **pools, **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -117,8 +118,15 @@ def environment(*distributions: str) -> dict[str, Any]:
         "date": datetime.date.today().isoformat(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in distributions},
+        **{name: _version(name) for name in distributions},
     }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"  # a library of the system, or a checkout on the path
 
 
 def options(claim: str | None) -> argparse.Namespace:

@@ -279,6 +279,26 @@ def test_blas_is_left_alone_without_a_provider():
     assert found["OpenBLAS"] == "2 threads" and "OpenMP" not in found
 
 
+FORK = """
+import os
+import fl_tensor as ft
+x = ft.ones((300, 300))
+x @ x
+read, write = os.pipe()
+if os.fork() == 0:
+    os.write(write, b"%d" % int((x @ x).sum().item()))
+    os._exit(0)
+os.close(write)
+os.wait()
+print(os.read(read, 100).decode())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_child_computes_by_numpy(library):
+    assert in_a_process(FORK) == 27_000_000
+
+
 # ---- what is said --------------------------------------------------------------------------------
 
 

@@ -27,10 +27,11 @@ from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 ENVIRONMENT = "FL_TUNE"
 #: Work below this is not measured: 20 us at 300 GFLOP/s.
 LEAST_FLOPS = 6_000_000
-#: Seconds that measuring one candidate may take beyond its first two calls.
+#: Seconds that measuring a candidate should take beyond its first two calls, and calls at most.
 MOMENT = 0.02
+_ROUNDS = 10
 _FORMAT = 1
-#: A candidate this much slower than the best so far in its first call is not measured further.
+#: A candidate this much slower than the best in its first call is not measured further.
 _HOPELESS = 2.0
 
 
@@ -133,23 +134,25 @@ def processor() -> str:
 
 
 def measure(kernels: Mapping[str, Kernel]) -> dict[str, float]:
-    """Seconds per call of each kernel on memory of zeros: the best of some calls."""
-    best: dict[str, float] = {}
-    for name, kernel in kernels.items():
-        blocks = []
-        for operand in kernel.operands:
-            block = selection.current().alloc(max(operand.nbytes, 1))
-            ctypes.memset(block.address, 0, block.nbytes)
-            blocks.append(block)
-        addresses = [block.address for block in blocks]
-        _timed(kernel, addresses)  # compiles, touches, warms up
-        times = [_timed(kernel, addresses)]
-        if times[0] < _HOPELESS * min(best.values(), default=times[0]):
-            rounds = min(10, int(MOMENT / max(times[0], 1e-7)))
-            times += [_timed(kernel, addresses) for _ in range(rounds)]
-        best[name] = min(times)
-        for block in blocks:
-            block.free()
+    """Seconds per call of each kernel on memory of zeros: the best of several rounds, in which they
+    take turns, so that what disturbs one disturbs all."""
+    manager, blocks = selection.current(), []
+    for places in zip(*(kernel.operands for kernel in kernels.values()), strict=True):
+        block = manager.alloc(max(1, *(place.nbytes for place in places)))
+        ctypes.memset(block.address, 0, block.nbytes)
+        blocks.append(block)
+    addresses = [block.address for block in blocks]
+    for kernel in kernels.values():
+        kernel(*addresses)  # compiles, touches, warms up
+    best = {name: _timed(kernel, addresses) for name, kernel in kernels.items()}
+    fastest = min(best.values())
+    hopeful = {n: kernel for n, kernel in kernels.items() if best[n] < _HOPELESS * fastest}
+    if len(hopeful) > 1:
+        for _ in range(min(_ROUNDS, max(1, int(MOMENT / max(fastest, 1e-7))))):
+            for name, kernel in hopeful.items():
+                best[name] = min(best[name], _timed(kernel, addresses))
+    for block in blocks:
+        block.free()
     return best
 
 

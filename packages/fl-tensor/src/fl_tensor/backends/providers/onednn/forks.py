@@ -1,13 +1,21 @@
-"""A forked child has no OpenMP threads: its first parallel region would wait for them for ever."""
+"""A forked child has no OpenMP threads: its first parallel region would wait for them for ever. So
+there providers have no kernels any more, and kernels from before the fork refuse to be called."""
 
 from __future__ import annotations
 
 import os
+import weakref
 
-from fl_tensor.backends.providers.provider import ProviderError
+from fl_tensor.backends.providers.provider import Provider, ProviderError
 
 _home = os.getpid()
 _lost = False
+_providers: weakref.WeakSet[Provider] = weakref.WeakSet()
+
+
+def watch(provider: Provider) -> None:
+    """Let it forget its kernels in a forked child."""
+    _providers.add(provider)
 
 
 def lost() -> bool:
@@ -27,6 +35,8 @@ def check_process() -> None:
 def _after_fork() -> None:
     global _lost
     _lost = True
+    for provider in _providers:
+        provider.forget()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -49,6 +49,7 @@ class OneDNN(Provider):
             BatchNormGradient: functools.partial(normalization.prepare_gradient, self.binding),
             Reorder: functools.partial(_prepare_reorder, self.binding),
         }
+        forks.watch(self)
         threads.register(
             threads.Pool(library.runtime, lambda count: self.forget(), self._state_of_threads)
         )
