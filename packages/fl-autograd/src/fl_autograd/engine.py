@@ -122,8 +122,10 @@ def _run(
                     held = result
                 elif result is not None:
                     there = ops if source.base is base else _namespace(source.base, create_graph)
-                    if source.rule is None:
-                        held = _add_at_leaf(held, result, there, source)
+                    if source.rule is None and (
+                        held.__class__ is RowGradient or result.__class__ is RowGradient
+                    ):
+                        held = _sum_of_rows(held, result, source)
                     else:
                         held = there.add(held, result)
                 if left != _LAST:
@@ -321,15 +323,10 @@ def _raw(g: Variable) -> Any:
     return g if isinstance(g, RowGradient) else g._adapter
 
 
-def _add_at_leaf(held: Any, g: Any, ops: Any, leaf: Node) -> Any:
-    if isinstance(held, RowGradient):
-        return _sum_of_rows(held, g, leaf)
-    return _sum_of_rows(g, held, leaf) if isinstance(g, RowGradient) else ops.add(held, g)
-
-
-def _sum_of_rows(rows: RowGradient, other: Any, leaf: Node) -> Any:
-    total = rows + _as_variable(other, leaf.base)
-    return total if isinstance(other, Variable) else total._adapter
+def _sum_of_rows(held: Any, g: Any, leaf: Node) -> Any:
+    total = _as_variable(held, leaf.base) + _as_variable(g, leaf.base)  # one of them is of rows
+    recorded = isinstance(held, Variable) and isinstance(g, Variable)
+    return total if recorded else total._adapter
 
 
 def _shape(value: Any) -> Any:

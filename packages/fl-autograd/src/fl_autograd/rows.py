@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import fl_tensor as ft
 from fl_autograd.errors import GradError
@@ -12,6 +12,7 @@ from fl_autograd.rules.table import Rule
 from fl_autograd.variable import Variable, variable
 
 
+@final
 class RowGradient(Variable):
     """The gradient of a table of which rows were looked up with ``lookup_rows``: ``values[i]`` of
     row ``indices[i]``, zeros in all others. Rows may come several times, and then add up.
