@@ -21,7 +21,6 @@ from fl_tensor.backends.jit.codegen.layout import GRID, REST, Layout
 from fl_tensor.backends.jit.codegen.program import Program
 from fl_tensor.backends.jit.codegen.schedule import schedule
 from fl_tensor.backends.jit.codegen.target import Target
-from fl_tensor.threads import get_num_threads
 
 Strides = Sequence[Sequence[int]]
 _WORD = 8
@@ -118,8 +117,8 @@ class Launch:
 
     def __call__(self, addresses: Sequence[int], scalars: Sequence[complex] = ()) -> None:
         """Run; see ``Kernel.__call__``."""
-        if self._threads != get_num_threads():
-            self._settle(get_num_threads())
+        if self._threads != threads.limit():
+            self._settle(threads.limit())
         try:
             job = self._free.pop()
         except IndexError:

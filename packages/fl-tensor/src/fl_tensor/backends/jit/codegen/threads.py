@@ -16,6 +16,7 @@ import threading
 from typing import Any, Protocol
 
 from fl_tensor.backends.jit.codegen import compile, target
+from fl_tensor.threads import get_num_threads
 
 #: Words before the arguments: two functions with their counts, and what the pool puts there.
 HEADER = 8
@@ -251,10 +252,13 @@ def pool() -> Pool | None:
 _forked = False
 
 
+def limit() -> int:
+    """How many threads a kernel may use."""
+    return 1 if _forked else get_num_threads()
+
+
 def workers(work: float, items: int, most: int) -> int:
     """How many threads ``work`` nanoseconds in ``items`` parts are worth, at most ``most``."""
-    if _forked or most < 2 or items < 2:
-        return 1
     return max(min(most, items, int(work / WORTH_A_THREAD)), 1)
 
 

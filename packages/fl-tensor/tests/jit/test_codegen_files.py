@@ -1,0 +1,131 @@
+"""Machine code on disk: found by the next process, and never a reason to fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
+
+from kernel_programs import run
+
+from fl_tensor.backends.jit.codegen import compile, emit, target
+from fl_tensor.backends.jit.codegen.errors import CompileError
+from fl_tensor.backends.jit.codegen.kernel import Kernel
+from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.dtypes import float32
+
+
+def program(number=1.0):
+    b = Builder(1)
+    b.output(b("add", b.input(float32, "c"), b.constant(number, float32)), "c")
+    return b.program()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("FL_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def emitted(monkeypatch):
+    """The programs that were compiled from scratch."""
+    found = []
+    true = emit.emit
+    monkeypatch.setattr(emit, "emit", lambda p, *rest: found.append(p) or true(p, *rest))
+    return found
+
+
+def works(kernel):
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal(run(kernel.program, [x], (5,), kernel=kernel)[0], x + 1)
+
+
+def files(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_the_second_kernel_is_read_from_a_file(folder, emitted):
+    works(Kernel(program()))
+    works(Kernel(program()))
+    assert len(emitted) == 1 and len(files(folder)) == 1
+
+
+def test_other_programs_and_processors_have_other_files(folder):
+    Kernel(program())
+    Kernel(program(2.0))
+    Kernel(program(), target.generic())
+    assert len(files(folder)) == 3
+
+
+FAULTS = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "a bit": lambda data: data[:-100] + bytes([data[-100] ^ 1]) + data[-99:],
+    "other": lambda data: b"something else",
+    "an older format": lambda data: b"fl kernel 0\n" + data[12:],
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_damaged_file_is_replaced(fault, folder, emitted):
+    Kernel(program())
+    (path,) = files(folder)
+    good = path.read_bytes()
+    path.write_bytes(FAULTS[fault](good))
+    works(Kernel(program()))
+    assert len(emitted) == 2 and path.read_bytes() == good
+
+
+def test_a_folder_that_cannot_be_written_to(folder, monkeypatch):
+    (folder / "kernels").write_text("a file where a folder should be")
+    works(Kernel(program()))
+    monkeypatch.delenv("FL_CACHE_DIR")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("pathlib.Path.home", lambda: (_ for _ in ()).throw(RuntimeError()))
+    works(Kernel(program()))
+
+
+def test_an_unreadable_file(folder):
+    Kernel(program())
+    (path,) = files(folder)
+    path.unlink()
+    path.mkdir()
+    works(Kernel(program()))
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+from test_codegen_files import program, works
+from fl_tensor.backends.jit.codegen.kernel import Kernel
+works(Kernel(program()))
+"""
+
+
+def test_processes_that_write_at_the_same_time(folder):
+    script = SCRIPT.format(folder=os.path.dirname(__file__))
+    running = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(3)]
+    assert [process.wait(120) for process in running] == [0, 0, 0]
+    assert len(files(folder)) == 1
+
+
+def test_one_process_compiles_a_program_once(folder, emitted):
+    found = []
+    work = [threading.Thread(target=lambda: found.append(Kernel.of(program(1.5)))) for _ in "1234"]
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()
+    assert len(set(map(id, found))) == 1 and len(emitted) == 1
+
+
+def test_what_llvm_refuses_is_shown():
+    with pytest.raises(CompileError, match="LLVM refuses a generated kernel"):
+        compile.compiled("define void @f() { ret i32 0 }", target.host())

@@ -1,0 +1,164 @@
+"""Kernels on several threads: the same bits whatever their number, and calls at the same time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
+
+from kernel_programs import computed, empty, run
+from test_codegen_rows import cross_entropy, layer_norm_gradient, softmax
+
+import fl_tensor as ft
+from fl_tensor.backends.jit.codegen import threads
+from fl_tensor.backends.jit.codegen.kernel import Kernel
+from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.dtypes import float32, int64
+
+
+@pytest.fixture
+def every_thread(monkeypatch):
+    """Work is shared out however little it is; the number of threads is put back."""
+    monkeypatch.setattr(threads, "WORTH_A_THREAD", 0.001)
+    before = ft.get_num_threads()
+    yield
+    ft.set_num_threads(before)
+
+
+@pytest.fixture(params=[threads.Gomp, threads.OwnThreads])
+def pool(request, monkeypatch, every_thread):
+    try:
+        found = request.param()
+    except (OSError, AttributeError) as error:
+        pytest.skip(f"{request.param.name}: {error}")
+    monkeypatch.setattr(threads, "pool", lambda: found)
+    return found
+
+
+def total_and_words():
+    b = Builder(1)
+    x = b.input(float32, "c")
+    b.output(b.reduce("sum", x, "all"), ".")
+    b.output(b("random_bits", b.scalar(int64), b.scalar(int64), parameter=(1, 0)), "c")
+    return b.program()
+
+
+def draw(*shapes):
+    rng = np.random.default_rng(2)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+CASES = {
+    "softmax": (softmax, draw((300, 70)), (300, 70), ()),
+    "layer_norm_gradient": (
+        layer_norm_gradient,
+        draw((600, 100), (600, 100), (1, 100)),
+        (600, 100),
+        (100,),
+    ),
+    "cross_entropy": (
+        cross_entropy,
+        [*draw((500, 90)), np.arange(500)[:, None] % 90],
+        (500, 90),
+        (0.002,),
+    ),
+    "total": (total_and_words, draw((200_001,)), (200_001,), (5, 6)),
+    "wide_columns": (
+        layer_norm_gradient,
+        draw((40, 5000), (40, 5000), (1, 5000)),
+        (40, 5000),
+        (5000,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_number_of_threads_changes_no_bit(name, pool):
+    make, inputs, sizes, scalars = CASES[name]
+    program = make()
+    found = []
+    for count in (1, 2, 3, 7):
+        ft.set_num_threads(count)
+        found.append([x.tobytes() for x in run(program, inputs, sizes, scalars)])
+    assert found[1:] == found[:1] * 3
+
+
+def test_calls_from_several_threads_at_once(pool):
+    ft.set_num_threads(2)
+    program = softmax()
+    inputs = draw(*[(200, 50 + 16 * i) for i in range(4)])
+    want = [run(program, [x], x.shape)[0] for x in inputs]
+    wrong = []
+
+    def work(x, expected):
+        kernel = Kernel.of(program)
+        for _ in range(100):
+            outputs = empty(program, x.shape)
+            run(program, [x], x.shape, (), outputs, kernel)
+            if not np.array_equal(outputs[0], expected):
+                wrong.append(x.shape)
+
+    workers = [threading.Thread(target=work, args=pair) for pair in zip(inputs * 2, want * 2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def test_without_any_pool(monkeypatch, every_thread):
+    monkeypatch.setattr(threads, "pool", lambda: None)
+    ft.set_num_threads(4)
+    make, inputs, sizes, scalars = CASES["softmax"]
+    np.testing.assert_allclose(
+        run(make(), inputs, sizes, scalars)[0], computed(make(), inputs, sizes)[0], rtol=1e-5
+    )
+
+
+def test_a_missing_libgomp_is_no_error(monkeypatch):
+    def missing():
+        raise OSError("libgomp.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(threads, "Gomp", missing)
+    threads.pool.cache_clear()
+    try:
+        found = threads.pool()
+        assert found is None or found.name == "own threads"
+    finally:
+        threads.pool.cache_clear()
+
+
+def test_little_work_is_done_by_the_caller():
+    assert threads.workers(work=1000.0, items=64, most=8) == 1
+    assert threads.workers(work=1e9, items=64, most=8) == 8
+    assert threads.workers(work=1e9, items=3, most=8) == 3
+    assert threads.workers(work=1e9, items=64, most=1) == 1
+
+
+FORK = """
+import os, sys
+sys.path.insert(0, {folder!r})
+import numpy as np
+import fl_tensor as ft
+from kernel_programs import run
+from test_codegen_rows import softmax
+ft.set_num_threads(2)
+x = np.ones((500, 500), np.float32)
+want = run(softmax(), [x], x.shape)[0]
+child = os.fork()
+if not child:
+    os._exit(0 if np.array_equal(run(softmax(), [x], x.shape)[0], want) else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_computes_alone():
+    script = FORK.format(folder=os.path.dirname(__file__))
+    assert subprocess.run([sys.executable, "-c", script], timeout=120).returncode == 0
