@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import fl_tensor as ft
 from fl_autograd import RowGradient
-from fl_nn.errors import TrainingError
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
 from fl_nn.optim.rows import update_touched
 from fl_nn.parameter import Parameter
@@ -18,7 +16,8 @@ class SparseAdam(Optimizer):
     """Adam for tables whose gradients are rows (`Embedding(sparse=True)`): moments and weights of
     the rows that were looked up follow Adam's equations, those of others wait. As PyTorch's
     SparseAdam: corrections go by the number of steps of the whole table, and eps is added to the
-    root of the moment before it is corrected. Dense gradients are a TrainingError.
+    root of the moment before it is corrected. A dense gradient, which PyTorch's refuses, is one of
+    all rows, so that it can train the whole model.
     """
 
     kinds = {"lr": AT_LEAST_ZERO, "betas": BETAS, "eps": AT_LEAST_ZERO}
@@ -34,23 +33,14 @@ class SparseAdam(Optimizer):
         super().__init__(params, lr=lr, betas=betas, eps=eps)
 
     def update(self, value: ft.Tensor, grad: ft.Tensor, state: State, group: Group) -> ft.Tensor:
-        raise TrainingError(
-            f"[SparseAdam] a parameter {value.shape} has a dense gradient: give it to Adam, and to "
-            "SparseAdam only tables that nothing but Embedding(sparse=True) uses"
-        )
+        first, second = group["betas"]
+        mean = first * state.get("exp_avg", 0.0) + (1.0 - first) * grad
+        square = second * state.get("exp_avg_sq", 0.0) + (1.0 - second) * (grad * grad)
+        state["exp_avg"], state["exp_avg_sq"] = mean, square
+        size = math.sqrt(1.0 - second ** state["step"]) / (1.0 - first ** state["step"])
+        return value - group["lr"] * size * (mean / (ft.sqrt(square) + group["eps"]))
 
     def update_rows(
         self, parameter: Parameter, grad: RowGradient, state: State, group: Group
     ) -> None:
-        update_touched(_adam, parameter, grad, state, group)
-
-
-def _adam(
-    value: ft.Tensor, grad: ft.Tensor, state: dict[str, Any], group: dict[str, Any]
-) -> ft.Tensor:
-    first, second = group["betas"]
-    mean = first * state.get("exp_avg", 0.0) + (1.0 - first) * grad
-    square = second * state.get("exp_avg_sq", 0.0) + (1.0 - second) * (grad * grad)
-    state["exp_avg"], state["exp_avg_sq"] = mean, square
-    size = math.sqrt(1.0 - second ** state["step"]) / (1.0 - first ** state["step"])
-    return value - group["lr"] * size * (mean / (ft.sqrt(square) + group["eps"]))
+        update_touched(self.update, parameter, grad, state, group)
