@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fl_autograd.errors import GradError, GraphFreedError
 from fl_autograd.mode import enable_grad
 from fl_autograd.node import Hooks, Leaf, Node
+from fl_autograd.pieces import Pieces
 from fl_autograd.rows import RowGradient
 from fl_autograd.variable import Variable, variable
 from fl_tensor.array import Array
@@ -104,6 +105,7 @@ def _run(
                 saved = _lift(node, rule, saved)
             results = rule.backward(ops, g, saved, ins)
             if node.hooks is not None and node.hooks.after:
+                results = [r.whole(ops) if r.__class__ is Pieces else r for r in results]
                 results = _after(node.hooks, node, ins, results, g, ops, create_graph)
         if not retain_graph:
             if node.__class__ is Node:
@@ -122,10 +124,8 @@ def _run(
                     held = result
                 elif result is not None:
                     there = ops if source.base is base else _namespace(source.base, create_graph)
-                    if source.rule is None and (
-                        held.__class__ is RowGradient or result.__class__ is RowGradient
-                    ):
-                        held = _sum_of_rows(held, result, source)
+                    if held.__class__ in _NO_ARRAYS or result.__class__ in _NO_ARRAYS:
+                        held = _sum_of_others(held, result, there, source)
                     else:
                         held = there.add(held, result)
                 if left != _LAST:
@@ -135,6 +135,10 @@ def _run(
                     continue
                 pending.pop(source, None)
                 result = held
+            if result.__class__ is Pieces:
+                result = result.whole(
+                    ops if source.base is base else _namespace(source.base, create_graph)
+                )
             ready.append(source)
             gradients.append(result)
     return found
@@ -321,6 +325,17 @@ def _as_variable(g: Any, base: Any) -> Variable:
 
 def _raw(g: Variable) -> Any:
     return g if isinstance(g, RowGradient) else g._adapter
+
+
+#: Gradients that are no arrays: of parts, and of rows, which only leaves get.
+_NO_ARRAYS = frozenset({Pieces, RowGradient})
+
+
+def _sum_of_others(held: Any, g: Any, ops: Any, source: Node) -> Any:
+    if source.rule is None and RowGradient in (held.__class__, g.__class__):
+        held, g = (v.whole(ops) if v.__class__ is Pieces else v for v in (held, g))
+        return _sum_of_rows(held, g, source)
+    return held.plus(g, ops) if held.__class__ is Pieces else g.plus(held, ops)
 
 
 def _sum_of_rows(held: Any, g: Any, leaf: Node) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fl_autograd.pieces import Pieces
 from fl_autograd.rules.table import passed_on, rule
 from fl_tensor import dtypes
 
@@ -30,20 +31,9 @@ def _pad(ops: Any, g: Any, x_shape: Shape, low: Shape, interior: Shape) -> Any:
 
 
 def _slice(ops: Any, g: Any, x_shape: Shape, starts: Shape, steps: Shape) -> Any:
-    # Elements go back where they came from, zeros between and around them.
     if 0 in g.shape:
         return ops.full(x_shape, 0, g.dtype, g.device)
-    backwards = tuple(i for i, step in enumerate(steps) if step < 0)
-    if backwards:
-        g = ops.flip(g, backwards)
-    low, high, interior = [], [], []
-    for n, size, start, step in zip(x_shape, g.shape, starts, steps):
-        reach = (size - 1) * abs(step)
-        first = start - reach if step < 0 else start
-        low.append(first)
-        high.append(n - first - reach - 1)
-        interior.append(abs(step) - 1 if size > 1 else 0)
-    return ops.pad(g, tuple(low), tuple(high), tuple(interior), 0)
+    return Pieces(x_shape, starts, steps, g)
 
 
 def _gather(ops: Any, g: Any, x_shape: Shape, indices: Any, axis: int) -> Any:

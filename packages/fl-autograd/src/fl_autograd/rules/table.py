@@ -16,7 +16,8 @@ backward pass:
     rule("multiply", x=lambda ops, g, y: ops.multiply(g, y), y=lambda ops, g, x: ops.multiply(g, x))
 
 keeps ``y`` alone when only ``x`` needs a gradient. The result may have the broadcast shape: the
-engine sums it to the shape of the operand. ``joint=f`` instead of the single functions gives one
+engine sums it to the shape of the operand. That of a slice is a ``Pieces``, which the engine
+collects. ``joint=f`` instead of the single functions gives one
 function ``f(ops, g, needs, ...)`` that returns a gradient (or None) per operand named in
 ``operands``.
 """
