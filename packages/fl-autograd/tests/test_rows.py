@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +46,19 @@ def test_the_gradient_of_a_lookup_is_the_rows_that_were_asked_for() -> None:
     assert once.indices.tolist() == [0, 1, 3]
     assert equal(once.to_dense(), dense)
     assert repr(once) == "RowGradient(3 rows of (5, 2), float64)"
+
+
+def test_negative_indices_count_from_the_end() -> None:
+    rows, dense = both(lambda w, lookup: lookup(w, ft.asarray([-1, 4, -5])).sum())
+    assert rows.indices.tolist() == [4, 4, 0]
+    assert equal(rows.to_dense(), dense)
+
+
+def test_rows_can_be_copied_and_pickled() -> None:
+    rows, _ = both(lambda w, lookup: lookup(w, indices()).sum())
+    for twin in (copy.copy(rows), copy.deepcopy([rows])[0], pickle.loads(pickle.dumps(rows))):
+        assert repr(twin) == repr(rows) and equal(twin.to_dense(), rows.to_dense())
+    assert rows.nbytes == 4 * 8 + 8 * 8
 
 
 def test_coalescing_sorts_rows_that_come_once() -> None:

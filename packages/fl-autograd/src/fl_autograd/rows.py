@@ -108,6 +108,17 @@ class RowGradient(Variable):
     def __truediv__(self, divisor: Any) -> RowGradient:
         return self.with_values(self.values / _scalar(divisor))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of indices and values."""
+        return self.indices.nbytes + self.values.nbytes
+
+    def _copy(self) -> RowGradient:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowGradient, (self.indices, self.values.tensor, self._shape)
+
     def __repr__(self) -> str:
         return f"RowGradient({self.indices.size} rows of {self._shape}, {self.dtype})"
 
@@ -131,7 +142,7 @@ def lookup_rows(weight: ft.Array, indices: ft.Array) -> Any:
     node = object.__new__(Node)
     node.rule = _RULE
     node.ins = (weight._node,)
-    node.saved = (ft.reshape(where, (-1,)).astype(ft.int64), weight.shape)
+    node.saved = (_row_numbers(where, weight.shape[0]), weight.shape)
     node.shape = found.shape
     node.base = weight._backend
     node.hooks = None
@@ -140,6 +151,12 @@ def lookup_rows(weight: ft.Array, indices: ft.Array) -> Any:
     if not isinstance(mode, bool):
         mode.recorded(result)
     return result
+
+
+def _row_numbers(indices: ft.Array, count: int) -> ft.Array:
+    # Each row under one number: negative ones count from the end.
+    flat = ft.reshape(indices, (-1,)).astype(ft.int64)
+    return ft.where(flat < 0, flat + count, flat)
 
 
 def _rows_of(ops: Any, g: Any, saved: tuple[Any, ...], ins: tuple[Any, ...]) -> tuple[Any, ...]:
