@@ -20,6 +20,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from llvmlite import ir
+
 from fl_tensor.backends.jit.codegen import coefficients as table
 from fl_tensor.backends.jit.codegen.vectors import IR, Num, Vectors, f32, f64, i1, i32, i64
 
@@ -57,8 +59,13 @@ def _power_of_two(x: Num, exponents: IR) -> Num:
 
 
 def _scale(x: Num, n: Num) -> Num:
-    # x * 2^n in two steps, so that results may be subnormal or overflow.
+    # x * 2^n: by an instruction of AVX-512, or in two steps, so that results may be subnormal.
     b = x.of.b
+    if x.of.target.vector_bits == 512 and x.of.lanes * _bits(x) == 512:
+        suffix = "ps" if _bits(x) == 32 else "pd"
+        every = ir.Constant(ir.IntType(x.of.lanes), -1)
+        name = f"llvm.x86.avx512.mask.scalef.{suffix}.512"
+        return x.new(x.of.call(name, x.value.type, x.value, n.value, x.value, every, i32(4)))
     whole = b.fptosi(n.value, x.of.of(_FORMAT[x.value.type.element][1]))
     half = b.ashr(whole, x.of.like(whole, 1))
     return x * _power_of_two(x, half) * _power_of_two(x, b.sub(whole, half))
