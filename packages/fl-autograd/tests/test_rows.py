@@ -120,6 +120,21 @@ def test_gradients_of_rows_are_recorded_for_higher_orders() -> None:
     assert equal(curvature.to_dense(), expected)
 
 
+def test_transforms_see_dense_gradients() -> None:
+    w, v = table(3), ft.randn((3, 2), ft.Generator(2), dtype=ft.float64)
+
+    def cubes(lookup: Callable[..., Any]) -> Callable[[Any], Any]:
+        return lambda w: lookup(w, ft.asarray([2, 0, 2])) ** 3
+
+    rows, dense = cubes(ag.lookup_rows), cubes(ft.embedding)
+    assert equal(ag.jacobian(rows, w), ag.jacobian(dense, w))
+    assert equal(ag.jvp(rows, [w], [v])[1], ag.jvp(dense, [w], [v])[1])
+    assert equal(ag.hessian(lambda w: rows(w).sum(), w), ag.hessian(lambda w: dense(w).sum(), w))
+    pullback, expected = (ag.vjp(f, w)[1](ft.ones((3, 2), ft.float64)) for f in (rows, dense))
+    assert equal(pullback, expected)
+    ag.check_grads(rows, [w], order=2)
+
+
 def test_grad_touches_no_leaf() -> None:
     weight = table()
     rows = ag.grad(ag.lookup_rows(weight, indices()).sum(), weight)

@@ -10,6 +10,7 @@ from typing import Any
 from fl_autograd.errors import GradError
 from fl_autograd.functional import grad
 from fl_autograd.mode import enable_grad, no_grad
+from fl_autograd.rows import dense
 from fl_autograd.variable import Variable
 from fl_tensor.array import Array
 from fl_tensor.functions.creation import asarray
@@ -94,7 +95,7 @@ def _check_level(
             )
 
     for i, leaf, gradient in zip(numbers, leaves, found):
-        slopes = [0.0] * leaf.size if gradient is None else _flat(gradient)
+        slopes = [0.0] * leaf.size if gradient is None else _flat(dense(gradient))
         for _ in range(directions):
             u = _random_like(values[i], source)
             got = math.fsum(a * b for a, b in zip(slopes, _flat(u)))
@@ -134,7 +135,7 @@ def _gradient_of(
                 create_graph=True,
                 allow_unused=True,
             )
-        return tuple(g for g in found if g is not None)
+        return tuple(dense(g) for g in found if g is not None)
 
     return gradients
 

@@ -170,6 +170,11 @@ _RULE = Rule("lookup_rows", {"weight": _rows_of})
 _RULE.backward = _rows_of
 
 
+def dense(g: Variable) -> Variable:
+    """``g`` with all rows, for those who compute with gradients of any kind."""
+    return g.to_dense() if isinstance(g, RowGradient) else g
+
+
 def variable_of(x: ft.Array) -> Variable:
     return x if isinstance(x, Variable) else Variable(x)
 

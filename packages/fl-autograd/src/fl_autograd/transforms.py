@@ -15,6 +15,7 @@ import fl_tensor as ft
 from fl_autograd.errors import GradError
 from fl_autograd.functional import grad
 from fl_autograd.mode import enable_grad
+from fl_autograd.rows import dense
 from fl_autograd.variable import Variable, variable
 from fl_tensor.array import Array
 from fl_tensor.frontend import same_value
@@ -158,7 +159,7 @@ def _pull(
             retain_graph=True,
             allow_unused=True,
         )
-    return tuple(_zeros(x) if g is None else g for x, g in zip(inputs, found))
+    return tuple(_zeros(x) if g is None else dense(g) for x, g in zip(inputs, found))
 
 
 def _push(
