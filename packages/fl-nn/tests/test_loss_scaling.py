@@ -265,13 +265,13 @@ class Overflowing(nn.Module):
         return x
 
 
-def trainer(out=None, communicator=None, at=(), **options):
+def trainer(out=None, communicator=None, at=(), dtype=ft.float32, **options):
     ft.seed(0)
     model = nn.Sequential(
         nn.Linear(3, 8), Overflowing(at), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2),
         nn.LogSoftmax(),
     )  # fmt: skip
-    optimizer = nn.Adam(model.parameters(), 0.05)
+    optimizer = nn.Adam(model.to(dtype).parameters(), 0.05)
     return nn.Trainer(
         model, optimizer, nn.cross_entropy, out=out, communicator=communicator, progress=False,
         precision="O1", scaler=nn.DynamicLossScaler(1024.0, growth_interval=2), log_every=1,
@@ -320,9 +320,10 @@ class Interrupted(Exception):
     pass
 
 
+@pytest.mark.parametrize("dtype", [ft.float32, ft.float16], ids=str)
 @pytest.mark.parametrize("stop", [1, 2, 4])
-def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, stop):
-    whole = trainer(at={2, 5})
+def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, stop, dtype):
+    whole = trainer(at={2, 5}, dtype=dtype)
     whole.fit(points(), epochs=3)
 
     def interrupt(run):
@@ -330,10 +331,10 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, stop):
             run.save()
             raise Interrupted
 
-    first = trainer(tmp_path, at={2, 5}, on_step=interrupt)
+    first = trainer(tmp_path, at={2, 5}, dtype=dtype, on_step=interrupt)
     with pytest.raises(Interrupted):
         first.fit(points(), epochs=3)
-    run = trainer(tmp_path, at={2, 5})
+    run = trainer(tmp_path, at={2, 5}, dtype=dtype)
     run.model[1].calls = first.model[1].calls
     run.resume()
     run.fit(points(), epochs=3)

@@ -95,7 +95,7 @@ class Variable(Array):
         return raw
 
     def _promoted(self, op: str, dtype: DType) -> DType:
-        return _promoted_for(self._backend, op, dtype)
+        return dtype if layers() is None else _promoted_for(self._backend, op, dtype)
 
     def _lift(self, other: Array) -> Any:
         return other if isinstance(other, Variable) else Variable(other)
