@@ -108,7 +108,7 @@ def test_an_overridden_add_is_every_add_of_each_phase(rules, reached):
             training.step(counting)
     print(dict(seen))
     assert seen == {phase: reached[phase] for phase in PHASES}
-    assert min(seen[phase] for phase in PHASES) > 40
+    assert min(seen[phase] for phase in PHASES) > 30
 
 
 def test_derived_operations_of_the_backend_hide_no_addition(reached):
@@ -168,6 +168,6 @@ def test_the_tape_without_fused_rules_records_more():
         return names
 
     fused, pieces = recorded(nullcontext), recorded(lambda: extend.using(Composed))
-    assert {"layer_norm", "softmax"} <= set(fused)
-    assert not {"layer_norm", "softmax", "gelu", "linear"} & set(pieces)
+    assert {"layer_norm", "attention"} <= set(fused)
+    assert not {"layer_norm", "attention", "softmax", "gelu", "linear"} & set(pieces)
     assert len(pieces) > len(fused)
