@@ -1,10 +1,12 @@
 """The six models of the paper against their PyTorch twins, at full size: the same weights and
 batch, then the loss and the gradient of every parameter.
 
-Claim: float64 agrees to 1e-8, float32 to 1e-3, of the largest element of each gradient. A float32
-step that is further from PyTorch's passes if it is no further from the float64 step than twice
-PyTorch's own: ReLU and max pooling decide nearly equal values by their last bit, and in a network
-as deep as ResNet-50 that changes gradients by some percent, in any library.
+Claim: float64 agrees to 1e-8, float32 to 1e-3, of the largest element of each gradient.
+
+Where float32 does not, its distance from the float64 step is compared with that of PyTorch's own
+float32: the medians over all gradients must be within a factor of two. ReLU and max pooling decide
+between nearly equal values by their last bit, and one decision that falls otherwise can change the
+gradients of a layer by some percent, in any library.
 
     python benchmarks/check_models.py [NAME ...] [--size 1] [--json FILE]
 
@@ -37,20 +39,23 @@ def main() -> None:
     for name in given.names or MODELS:
         start = time.perf_counter()
         found = compare(MODELS[name], {}, given.size)
-        worst = {what: errors.worst() for what, errors in found.items()}
-        agrees = worst["float64"][0] <= BOUNDS["float64"] and (
-            worst["float32"][0] <= BOUNDS["float32"] or worst["ours"][0] <= 2 * worst["theirs"][0]
+        worst = {what: errors.worst()[0] for what, errors in found.items()}
+        median = {what: errors.median() for what, errors in found.items()}
+        agrees = worst["float64"] <= BOUNDS["float64"] and (
+            worst["float32"] <= BOUNDS["float32"] or median["ours"] <= 2 * median["theirs"]
         )
         rows.append(
             {
                 "model": name,
                 "gradients": len(found["float64"].gradients),
-                "float64": worst["float64"][0],
-                "float32": worst["float32"][0],
-                "worst in": worst["float32"][1],
-                "ours - exact": worst["ours"][0],
-                "PyTorch - exact": worst["theirs"][0],
-                "loss, float32": found["float32"].loss,
+                "float64": worst["float64"],
+                "float32": worst["float32"],
+                "in": found["float32"].worst()[1],
+                "median": median["float32"],
+                "ours, exact": worst["ours"],
+                "median ": median["ours"],
+                "PyTorch, exact": worst["theirs"],
+                "median  ": median["theirs"],
                 "s": time.perf_counter() - start,
                 "agrees": "yes" if agrees else "NO",
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,10 @@ class Difference:
         """The largest error, and the name of what it is in."""
         every = {"loss": self.loss, **self.gradients, **self.buffers}
         return max((error, name) for name, error in every.items())
+
+    def median(self) -> float:
+        """The error that half of the gradients stay below."""
+        return statistics.median(self.gradients.values())
 
 
 def compare(
