@@ -150,6 +150,13 @@ def test_operands_of_two_dtypes_meet_where_the_operation_computes():
     assert operands.seen["cast"] == {F32} and casts["cast"] == 1
 
 
+def test_a_number_beside_an_operand_is_rounded_to_what_the_operation_computes_in():
+    half = leaf([0.5, 0.25], ft.float16)
+    with ag.autocast("O1"):
+        assert (half**0.1).tolist() == (half.tensor.astype(F32) ** 0.1).tolist()
+        assert (0.1**half).tolist() == (0.1 ** half.tensor.astype(F32)).tolist()
+
+
 @pytest.mark.parametrize("level", TABLE)
 def test_float64_integers_and_tensors_are_left_alone(level):
     wide, numbers = leaf(dtype=ft.float64), ag.Variable(ft.asarray([[1, 2], [3, 4]]))

@@ -163,9 +163,10 @@ def compile_operator(
 
 
 def _partner_lines(name: str, lead: str) -> list[str]:
-    # The other operand: a float becomes a constant of the dtype, another class is not usual.
+    # The other operand: a float becomes a constant of the dtype (but not on the general way, which
+    # may want it in another), another class is not usual.
     return [
-        f"    if {name}.__class__ is float and dtype.is_floating:",
+        f"    elif {name}.__class__ is float and dtype.is_floating:",
         f"        {name} = wrap(base.scalar({name}, dtype, {lead}.device), base)",
         f"    elif {name}._adapter.dtype is not dtype or {name}._backend is not base:",
         "        active = None",

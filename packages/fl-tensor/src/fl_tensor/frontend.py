@@ -123,7 +123,8 @@ def binary(op: str, role: str, x: ArrayLike, y: ArrayLike) -> Any:
             if x.dtype is y.dtype and x._backend is y._backend:
                 return run(op, x, x._raw, y._raw)
         elif x.dtype.is_floating and (type(y) is float or type(y) is int):
-            return run(op, x, x._raw, x._constant(scalar(op, y, x.dtype), x.dtype)._raw)
+            if x._promoted(op, x.dtype) is x.dtype:
+                return run(op, x, x._raw, x._constant(scalar(op, y, x.dtype), x.dtype)._raw)
     x, y = operands_of(op, role * 2, x, y)
     return run(op, x, x._raw, y._raw)
 
