@@ -72,7 +72,7 @@ def kernel_call(case: str, shape: Shape) -> Callable[[], object]:
             arrays.append(rng.random(room, np.float32))
         else:
             arrays.append(rng.integers(0, sizes[-1], room))
-    for number, (_, axes) in enumerate(program.outputs):
+    for number, (_, axes, _) in enumerate(program.outputs):
         room = tuple(1 if letter == "." else n for letter, n in zip(axes, sizes))
         arrays.append(arrays[number] if case == "adam" else np.zeros(room, np.float32))
     strides = [tuple(step // a.itemsize for step in a.strides) for a in arrays]

@@ -38,7 +38,7 @@ def empty(program: Program, sizes: tuple[int, ...]) -> list[Array]:
     """Arrays for the outputs; where an output does not move, it has one element."""
     return [
         np.empty(_shape(axes, sizes), TO_NUMPY[program.values[value].dtype])
-        for value, axes in program.outputs
+        for value, axes, _ in program.outputs
     ]
 
 
@@ -54,10 +54,12 @@ def run(
     outputs: list[Array] | None = None,
     kernel: Kernel | None = None,
 ) -> list[Array]:
-    """The outputs of a kernel. Inputs and outputs have as many axes as the space."""
+    """The outputs of a kernel. Inputs and outputs have as many axes as the space; those that an
+    index walks through have that axis after the others."""
     outputs = empty(program, sizes) if outputs is None else outputs
     arrays = [*inputs, *outputs]
     strides = [tuple(s // a.itemsize for s in a.strides) for a in arrays]
+    strides = [s if a.ndim == program.rank else (*s, a.shape[-1]) for s, a in zip(strides, arrays)]
     addresses = [a.__array_interface__["data"][0] for a in arrays]
     (kernel or Kernel.of(program))(addresses, sizes, strides, scalars)
     return outputs
@@ -78,6 +80,12 @@ def computed(
         with np.errstate(all="ignore"):
             if op == "input":
                 found = next(arrays)
+            elif op == "gather":
+                table = next(arrays)
+                shape = np.broadcast_shapes(table.shape[:-1], wide[0].shape)
+                table = np.broadcast_to(table, (*shape, table.shape[-1]))
+                found = np.take_along_axis(table, np.broadcast_to(wide[0], shape)[..., None], -1)
+                found = found[..., 0]
             elif op == "scalar":
                 found = np.full(ones, next(numbers))
             elif op == "constant":
@@ -105,7 +113,9 @@ def computed(
             else:
                 found = NUMPY.get(op, getattr(np, op, None))(*wide)
             values.append(np.asarray(found).astype(dtype))
-    return [np.broadcast_to(values[value], _shape(axes, sizes)) for value, axes in program.outputs]
+    return [
+        np.broadcast_to(values[value], _shape(axes, sizes)) for value, axes, _ in program.outputs
+    ]
 
 
 def _wide(x: Array) -> Array:

@@ -12,7 +12,7 @@ from fl_tensor.backends.jit.codegen.errors import ProgramError
 from fl_tensor.backends.jit.codegen.program import Builder, Instruction, Output, Program, parse
 from fl_tensor.backends.jit.codegen.schedule import schedule
 from fl_tensor.dtypes import bool as boolean
-from fl_tensor.dtypes import complex64, float32, int32, int64
+from fl_tensor.dtypes import complex64, float16, float32, int32, int64
 
 
 def softmax():
@@ -37,7 +37,16 @@ def everything():
     return b.program()
 
 
-@pytest.mark.parametrize("make", [softmax, everything])
+def embedding():
+    """Rows of a table, and the gradient of the table."""
+    b = Builder(2)
+    index, g = b.input(int32, "s."), b.input(float32, "sc")
+    b.output(b.gather(index, float32, ".c"), "sc")
+    b.output(g, ".c", at=index)
+    return b.program()
+
+
+@pytest.mark.parametrize("make", [softmax, everything, embedding])
 def test_text_says_it_all(make):
     program = make()
     again = parse(program.text)
@@ -77,6 +86,7 @@ def test_a_builder_makes_nothing_twice():
         (Instruction("input", (), (float32, "c.")), "'c' for the last only"),
         (Instruction("input", (), (float32, "s")), "expected a letter for each"),
         (Instruction("exp", (7,)), "the number of an earlier instruction"),
+        (Instruction("gather", (0,), (float32, "sc")), "expected one index, int32 or int64"),
         (Instruction("random_bits", (0, 0), (1, 0)), "expected seed and offset"),
     ],
 )
@@ -99,6 +109,27 @@ def test_outputs_move_where_their_values_do(axes, message):
         Program(2, (Instruction("input", (), (float32, "sc")),), (Output(0, axes),))
     with pytest.raises(ProgramError, match="without outputs"):
         Program(2, (Instruction("input", (), (float32, "sc")),), ())
+
+
+@pytest.mark.parametrize(
+    ("value", "axes", "at", "message"),
+    [
+        (1, ".c", 1, "expected int32 or int64 that differ from row to row alone"),
+        (1, ".c", 2, "expected int32 or int64"),
+        (3, ".c", 0, "float16 cannot be added up; cast %3 first"),
+        (1, "sc", 0, "expected '.' for outer axes"),
+        (1, "..", 0, "expected '.' for outer axes"),
+        (1, ".c", 9, "there are 4 instructions"),
+    ],
+)
+def test_outputs_that_are_added_to(value, axes, at, message):
+    b = Builder(2)
+    b.input(int32, "s.")
+    b.input(int32, "sc")
+    b.cast(b.input(float32, "s."), float16)
+    b.output(value, axes, at)
+    with pytest.raises(ProgramError, match=message):
+        b.program()
 
 
 def test_nothing_of_a_row_can_use_what_is_known_when_all_are_done():

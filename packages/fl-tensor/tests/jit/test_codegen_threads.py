@@ -49,6 +49,13 @@ def total_and_words():
     return b.program()
 
 
+def embedding_gradient():
+    b = Builder(2)
+    index, g = b.input(int64, "s."), b.input(float32, "sc")
+    b.output(g, ".c", at=index)
+    return b.program()
+
+
 def draw(*shapes):
     rng = np.random.default_rng(2)
     return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
@@ -87,6 +94,17 @@ def test_the_number_of_threads_changes_no_bit(name, pool):
         ft.set_num_threads(count)
         found.append([x.tobytes() for x in run(program, inputs, sizes, scalars)])
     assert found[1:] == found[:1] * 3
+
+
+def test_rows_that_are_added_to_by_several_threads(pool):
+    index, g = np.arange(900)[:, None] ** 2 % 17, draw((900, 333))[0]
+    want = np.zeros((17, 333), np.float32)
+    np.add.at(want, index[:, 0], g)
+    for count in (1, 2, 5):
+        ft.set_num_threads(count)
+        table = np.zeros((17, 333), np.float32)
+        run(embedding_gradient(), [index, g], (900, 333), (), [table.T[None]])
+        np.testing.assert_array_equal(table, want)
 
 
 def test_calls_from_several_threads_at_once(pool):

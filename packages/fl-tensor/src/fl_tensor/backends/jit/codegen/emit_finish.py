@@ -59,6 +59,9 @@ class Finish(Frame):
         if op == "input":
             operand = self.input_numbers[number]
             return self.load(operand, self._operand(operand, place), place.mask)
+        if op == "gather":
+            operand = self.input_numbers[number]
+            return self.gathered(number, self._operand(operand, place), known, place.mask)
         if op == "index":
             return self.index(parameter, place)
         return self.instruction(number, known)

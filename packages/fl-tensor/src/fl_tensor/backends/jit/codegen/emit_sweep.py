@@ -179,14 +179,22 @@ class Sweep(Frame):
             self._accumulate(i, place, known, rooms.get(i))
         for output in each.outputs:
             operand = self.output_number(output)
-            address = self._operand(operand, place)
-            self.store(operand, address, known[output.value], place.mask)
+            address, value = self._operand(operand, place), known[output.value]
+            if output.at is not None:
+                address = self.at_index(operand, address, known[output.at])
+                before = self.load(operand, address, place.mask)
+                dtype = self.program.values[output.value].dtype
+                value = emit_elementwise.emit(self.of, "add", dtype, before, value)
+            self.store(operand, address, value, place.mask)
 
     def _value(self, number: int, place: Place, known: dict[int, IR]) -> IR:
         op, _, parameter = self.program.instructions[number]
         if op == "input":
             operand = self.input_numbers[number]
             return self.load(operand, self._operand(operand, place), place.mask)
+        if op == "gather":
+            operand = self.input_numbers[number]
+            return self.gathered(number, self._operand(operand, place), known, place.mask)
         if op == "index":
             return self.index(parameter, place)
         if op == "random_bits":

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from fl_tensor import dtypes
 from fl_tensor.backends.jit.codegen import emit_elementwise, half, reductions
+from fl_tensor.backends.jit.codegen.instructions import ARRAYS
 from fl_tensor.backends.jit.codegen.layout import Layout
 from fl_tensor.backends.jit.codegen.program import Program
 from fl_tensor.backends.jit.codegen.schedule import Schedule
@@ -188,8 +189,8 @@ class Frame:
             return self.computed(self.dtype(operand), self.of.load(element, address, mask))
         if self.layout.operand_axes[operand][-1] == ".":
             return self.load_one(operand, address)
-        stride = self.words[f"stride {operand} {rank - 1}"]
-        found = self.of.gather(element, address, stride, mask)
+        apart = self.of.apart(self.words[f"stride {operand} {rank - 1}"])
+        found = self.of.gather(element, address, apart, mask)
         return self.computed(self.dtype(operand), found)
 
     def load_one(self, operand: int, address: IR) -> IR:
@@ -203,8 +204,8 @@ class Frame:
         if self.layout.operand_axes[operand][-1] == "c":
             self.of.store(value, address, mask)
         else:
-            stride = self.words[f"stride {operand} {self.program.rank - 1}"]
-            self.of.scatter(value, address, stride, mask)
+            apart = self.of.apart(self.words[f"stride {operand} {self.program.rank - 1}"])
+            self.of.scatter(value, address, apart, mask)
 
     def store_one(self, operand: int, address: IR, value: IR) -> None:
         """The first lane of ``value``."""
@@ -263,15 +264,51 @@ class Frame:
 
     def single(self, number: int, known: dict[int, IR], row: Callable[[int], IR]) -> IR:
         """A value that is the same in all of a row; ``row(operand)`` is where the row begins."""
-        op, _, parameter = self.program.instructions[number]
+        op, operands, _ = self.program.instructions[number]
         if op == "scalar":
             return self.scalar(number)
         if op == "constant":
             return self.constant(number)
-        if op == "input":
+        if op in ARRAYS:
             operand = self.input_numbers[number]
-            return self.load_one(operand, row(operand))
+            address = row(operand)
+            if op == "gather":
+                address = self.at_index(operand, address, known[operands[0]])
+            return self.load_one(operand, address)
         return self.instruction(number, known)
+
+    # operands with an axis that an index walks along
+
+    def index_distances(self, operand: int, index: IR) -> IR:
+        """How far each lane's index leads, in elements. One that is out of range leads to the
+        nearest element: a kernel cannot raise, and must not read what is not the operand's."""
+        of, b = self.of, self.b
+        if index.type.element != i64:
+            index = b.sext(index, of.of(i64))
+        last = of.splat(b.sub(self.words[f"index size {operand}"], i64(1)))
+        index = b.select(b.icmp_signed("<", index, last), index, last)
+        zero = of.constant(i64, 0)
+        index = b.select(b.icmp_signed(">", index, zero), index, zero)
+        return b.mul(index, of.splat(self.words[f"index stride {operand}"]))
+
+    def at_index(self, operand: int, address: IR, index: IR) -> IR:
+        """``address`` further along by an index that is the same in all lanes."""
+        distance = self.b.extract_element(self.index_distances(operand, index), i32(0))
+        return self.at(address, self.memory(operand), distance)
+
+    def gathered(self, number: int, address: IR, known: dict[int, IR], mask: IR | None) -> IR:
+        """A vector along the last axis, from ``address``, at the indices that are known."""
+        (index,) = self.program.instructions[number].operands
+        operand = self.input_numbers[number]
+        if not self.program.values[index].by_place:
+            return self.load(operand, self.at_index(operand, address, known[index]), mask)
+        distances = self.index_distances(operand, known[index])
+        letter = self.layout.operand_axes[operand][-1]
+        if letter != ".":
+            stride = self.words.get(f"stride {operand} {self.program.rank - 1}", i64(1))
+            distances = self.b.add(distances, self.of.apart(stride))
+        found = self.of.gather(self.memory(operand), address, distances, mask)
+        return self.computed(self.dtype(operand), found)
 
     def index(self, axis: int, place: Place) -> IR:
         """The index of a row axis."""

@@ -51,7 +51,8 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
     # A row is one piece where something of it must be complete before its last pass, or where its
     # last axis is not all of it.
     whole = program.row_axes > 1 or len(plan.passes) > 1 or plan.row_outputs
-    tile = length if whole else COLUMNS if columns else CHUNK
+    scatters = any(output.at is not None for output in program.outputs)
+    tile = length if whole else _share(length) if scatters else COLUMNS if columns else CHUNK
     if program.row_axes > 1:
         tile = sizes[-1]
     tile = max(min(tile, sizes[-1]), 1)
@@ -61,6 +62,8 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
         most = max(min(64, PARTIALS // max(columns * length, 1)), 1)
         grain = max(2 * grain, -(-rows // most))
     row_chunks = -(-rows // grain)
+    if scatters:
+        grain = max(rows, 1)  # one after the other, lest two rows add to the same place at once
     tiles = tiles if length else 0
     chunks = row_chunks * tiles
     span = length if tiles <= 1 else tile
@@ -80,6 +83,11 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
         partial_bytes=(columns * row_chunks * length + totals * chunks) * 8 + 64 * 8,
         work=rows * length * cost(program, plan),
     )
+
+
+def _share(length: int) -> int:
+    # A sixteenth of a row, of whole cache lines.
+    return -(-length // (16 * 64)) * 64
 
 
 def cost(program: Program, plan: Schedule) -> float:

@@ -47,6 +47,8 @@ REDUCTIONS = ("sum", "prod", "max", "min")
 EXTENTS = ("row", "column", "all")
 #: Values that come from outside; the parameter says how.
 SOURCES = ("input", "scalar", "constant", "index")
+#: Those that are read from arrays.
+ARRAYS = ("input", "gather")
 #: Instructions so expensive that a result is kept for a later pass, instead of computed again.
 EXPENSIVE = frozenset(
     "exp expm1 log log1p sin cos tanh erf sigmoid power atan2 floor_divide remainder".split()
@@ -76,6 +78,10 @@ def result(op: str, operands: Sequence[DType], parameter: Any) -> DType:
                 f"[random_bits] {_listed(operands)}: expected seed and offset, int64 scalars"
             )
         return dtypes.int32
+    if op == "gather":
+        if len(operands) != 1 or operands[0] not in (dtypes.int32, dtypes.int64):
+            raise ProgramError(f"[gather] {_listed(operands)}: expected one index, int32 or int64")
+        return _stated(op, parameter)
     if op in SOURCES or op == "cast":
         if len(operands) != (op == "cast"):
             raise ProgramError(f"[{op}] {_listed(operands)}: wrong number of operands")
@@ -95,7 +101,7 @@ def _elementwise(op: str, operands: Sequence[DType]) -> DType:
 def _stated(op: str, parameter: Any) -> DType:
     if op == "index":
         return dtypes.int64
-    found = parameter[0] if op in ("input", "constant") else parameter
+    found = parameter[0] if op in (*ARRAYS, "constant") else parameter
     if not isinstance(found, DType) or found.kind == "c":
         raise ProgramError(f"[{op}] {found!r}: expected a real dtype")
     return found

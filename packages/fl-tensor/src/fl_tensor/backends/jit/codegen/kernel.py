@@ -63,7 +63,8 @@ class Kernel:
     ) -> None:
         """Run on arrays at ``addresses`` (inputs, then outputs) over an iteration space of
         ``sizes``. ``strides`` are in elements, for each operand one per axis; those of axes along
-        which it does not move are not looked at. An output may lie where an input of the same
+        which it does not move are not looked at. Of an axis that an index walks along, stride and
+        size follow. An output may lie where an input of the same
         strides does; other overlaps are not allowed. Raises ProgramError where numbers of
         operands or axes differ."""
         key = (tuple(sizes), tuple(tuple(each) for each in strides))
@@ -98,12 +99,16 @@ class Launch:
         grid = cut(program, kernel.plan, sizes)
         words = [getattr(grid, name) for name in (*GRID, *REST)] + list(sizes)
         for operand, axis in layout.strides:
-            if len(strides[operand]) != program.rank:
+            wanted = program.rank + 2 * (operand in layout.indexed)
+            if len(strides[operand]) != wanted:
                 raise ProgramError(
                     f"[kernel] strides {tuple(strides[operand])} of operand {operand}: expected "
-                    f"one for each of {program.rank} axes"
+                    f"one for each of {program.rank} axes, then stride and size of one that is "
+                    f"walked by an index: {wanted} numbers"
                 )
             words.append(strides[operand][axis])
+        for operand in layout.indexed:
+            words += strides[operand][program.rank :]
         self._kernel = kernel
         self._grid = grid
         self._static = words

@@ -34,5 +34,16 @@ class Layout:
             if letter == "s"
         ]
         names += [f"stride {operand} {axis}" for operand, axis in self.strides]
+        #: Operands with an axis that an index walks along: its stride and its size are arguments.
+        self.indexed = [
+            operand for operand, value in enumerate(program.inputs) if made[value].op == "gather"
+        ]
+        self.indexed += [
+            len(program.inputs) + number
+            for number, output in enumerate(program.outputs)
+            if output.at is not None
+        ]
+        for operand in self.indexed:
+            names += [f"index stride {operand}", f"index size {operand}"]
         self.words = {name: i for i, name in enumerate(names)}
         self.scalar_dtypes = [program.values[i].dtype for i in program.scalars]

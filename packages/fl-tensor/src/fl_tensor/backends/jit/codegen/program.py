@@ -18,6 +18,10 @@ by a stride that is given at run time, in elements, ``"c"`` (last axis only) fro
 next. Letters of an output say what it holds: all axes move, the value of every element; the outer
 axes alone, one per row; the row axes alone, one per column; none, a single number.
 
+One more axis of an operand may be walked by an index: ``gather`` reads at the index that it is
+given, beside what the letters say, and an output ``at`` an index, which is a value of the row, is
+added to in that place, row after row: an embedding and its gradient.
+
 A program knows no tensors and no sizes. Programs are equal, hash and print by what they say.
 """
 
@@ -37,6 +41,7 @@ class Instruction(NamedTuple):
     """One value. ``parameter`` by ``op``:
 
     input        (DType, letters of its axes)
+    gather       (DType, letters of its axes); the operand is the index along one more axis
     scalar       DType: a number that is given with each call
     constant     (DType, Python number)
     index        the axis whose index it is, int64
@@ -52,10 +57,12 @@ class Instruction(NamedTuple):
 
 
 class Output(NamedTuple):
-    """``value`` is written to an array of its dtype that moves along ``axes``."""
+    """``value`` is written to an array of its dtype that moves along ``axes``; or added there, at
+    the index ``at`` of one more axis."""
 
     value: int
     axes: str
+    at: int | None = None
 
 
 class Value(NamedTuple):
@@ -122,7 +129,7 @@ class Program:
     @property
     def inputs(self) -> list[int]:
         """The values that are read from arrays, in the order in which addresses are given."""
-        return [i for i, made in enumerate(self.instructions) if made.op == "input"]
+        return [i for i, made in enumerate(self.instructions) if made.op in instructions.ARRAYS]
 
     @property
     def scalars(self) -> list[int]:
@@ -132,10 +139,16 @@ class Program:
     def _value(self, instruction: Instruction, operands: list[Value]) -> Value:
         op, _, parameter = instruction
         dtype = instructions.result(op, [v.dtype for v in operands], parameter)
-        if op == "input":
+        if op in instructions.ARRAYS:
             self._check_axes(op, parameter[1])
             by_row, by_place = self._moves(parameter[1])
-            return Value(dtype, by_row, by_place)
+            if op == "input":
+                return Value(dtype, by_row, by_place)
+            (index,) = operands
+            if index.late:
+                raise ProgramError("[gather] at an index that is known only when all rows are done")
+            moves = by_row or index.by_row, by_place or index.by_place
+            return Value(dtype, *moves, index.level)
         if op == "index":
             if not 0 <= parameter < self.rank:
                 raise ProgramError(f"[index] axis {parameter} of {self.rank}")
@@ -172,10 +185,13 @@ class Program:
         return axes[: self.outer] != "." * self.outer, axes[self.outer :] != "." * self.row_axes
 
     def _check_output(self, output: Output, values: list[Value]) -> None:
-        value, axes = output
-        if not 0 <= value < len(values):
+        value, axes, index = output
+        if any(not 0 <= i < len(values) for i in (value, index or 0)):
             raise ProgramError(f"output of %{value}: there are {len(values)} instructions")
         self._check_axes("output", axes)
+        if index is not None:
+            self._check_scatter(output, values)
+            return
         for part in (axes[: self.outer], axes[self.outer :]):
             if "." in part and part.strip("."):
                 raise ProgramError(
@@ -190,6 +206,21 @@ class Program:
         if made.level and not by_row and self.outer:
             raise ProgramError(f"[output] axes {axes!r}: %{value} belongs to a row")
 
+    def _check_scatter(self, output: Output, values: list[Value]) -> None:
+        value, axes, number = output
+        index, dtype = values[number or 0], values[value].dtype
+        if index.by_place or index.late or index.dtype not in (dtypes.int32, dtypes.int64):
+            raise ProgramError(
+                f"[output] at %{number}: expected int32 or int64 that differ from row to row alone"
+            )
+        if dtype in dtypes.HALF or dtype.kind == "b" or values[value].late:
+            raise ProgramError(f"[output] {dtype} cannot be added up; cast %{value} first")
+        if axes[: self.outer].strip(".") or "." in axes[self.outer :]:
+            raise ProgramError(
+                f"[output] axes {axes!r} at an index: expected '.' for outer axes, whose place the "
+                f"index takes, and none for those of a row"
+            )
+
     def _text(self) -> str:
         lines = [f"program rank={self.rank} row_axes={self.row_axes}"]
         for number, (op, operands, parameter) in enumerate(self.instructions):
@@ -198,7 +229,8 @@ class Program:
                 parts = parameter if isinstance(parameter, tuple) else (parameter,)
                 words.append("[" + " ".join(map(_written, parts)) + "]")
             lines.append(" ".join(words))
-        lines += [f"output %{value} [{axes}]" for value, axes in self.outputs]
+        for value, axes, index in self.outputs:
+            lines.append(f"output %{value}{'' if index is None else f' %{index}'} [{axes}]")
         return "\n".join(lines) + "\n"
 
 
@@ -217,7 +249,8 @@ def parse(text: str) -> Program:
         words = body.split()
         parts = rest.removesuffix("]").split()
         if words[0] == "output":
-            outputs.append(Output(int(words[1][1:]), parts[0]))
+            value, *index = (int(word[1:]) for word in words[1:])
+            outputs.append(Output(value, parts[0], *index))
         else:
             operands = tuple(int(word[1:]) for word in words[3:])
             made.append(Instruction(words[2], operands, _parameter(words[2], parts)))
@@ -227,7 +260,7 @@ def parse(text: str) -> Program:
 def _parameter(op: str, parts: list[str]) -> Any:
     if not parts:
         return None
-    if op == "input":
+    if op in instructions.ARRAYS:
         return dtypes.dtype(parts[0]), parts[1]
     if op == "constant":
         return dtypes.dtype(parts[0]), _number(parts[1])
@@ -258,7 +291,7 @@ class Builder:
         """The instruction ``op``; one that is there already is not made twice."""
         found = Instruction(op, operands, parameter)
         # Equal constants of other types or signs (0.0, -0.0) are other instructions.
-        if op in ("input", "scalar", "constant"):
+        if op in ("input", "gather", "scalar", "constant"):
             self._instructions.append(found)
             return len(self._instructions) - 1
         if found not in self._made:
@@ -269,6 +302,10 @@ class Builder:
     def input(self, dtype: DType, axes: str) -> int:
         """The next array operand."""
         return self("input", parameter=(dtype, axes))
+
+    def gather(self, index: int, dtype: DType, axes: str) -> int:
+        """The next array operand, which has one more axis, at ``index`` of that."""
+        return self("gather", index, parameter=(dtype, axes))
 
     def scalar(self, dtype: DType) -> int:
         """The next number that is given with each call."""
@@ -290,9 +327,9 @@ class Builder:
         """``sum``, ``prod``, ``max`` or ``min`` of ``value`` over ``extent``."""
         return self(op, value, parameter=extent)
 
-    def output(self, value: int, axes: str) -> None:
-        """The next result."""
-        self._outputs.append(Output(value, axes))
+    def output(self, value: int, axes: str, at: int | None = None) -> None:
+        """The next result; with ``at``, what is added to at that index of one more axis."""
+        self._outputs.append(Output(value, axes, at))
 
     def program(self) -> Program:
         """What has been said so far. Raises ProgramError where it makes no sense."""

@@ -58,11 +58,11 @@ class Schedule(NamedTuple):
 def schedule(program: Program) -> Schedule:
     """The passes of ``program``."""
     made, values = program.instructions, program.values
-    live = needed(program, [output.value for output in program.outputs])
+    live = needed(program, [i for output in program.outputs for i in _read(output)])
     element, by_row, late = _sorted_outputs(program)
     reductions = [i for i in live if made[i].op in REDUCTIONS]
     levels = [values[made[i].operands[0]].level for i in reductions]
-    last = max(levels + [values[o.value].level for o in element], default=-1)
+    last = max(levels + [values[i].level for o in element for i in _read(o)], default=-1)
     passes: list[Pass] = []
     first_pass: dict[int, int] = {}
     kept: dict[int, set[int]] = {}
@@ -111,12 +111,18 @@ def needed(program: Program, roots: list[int], beyond: bool = True) -> list[int]
     return sorted(wanted)
 
 
+def _read(output: Output) -> list[int]:
+    return [output.value] if output.at is None else [output.value, output.at]
+
+
 def _sorted_outputs(program: Program) -> tuple[list[Output], list[Output], list[Output]]:
     # Those of elements, of rows, and those that wait for all rows.
     element, by_row, late = [], [], []
     for output in program.outputs:
         outer, row = output.axes[: program.outer], output.axes[program.outer :]
-        if program.values[output.value].late or (outer and not outer.strip(".")):
+        if output.at is not None:
+            element.append(output)
+        elif program.values[output.value].late or (outer and not outer.strip(".")):
             late.append(output)
         elif row.strip("."):
             element.append(output)

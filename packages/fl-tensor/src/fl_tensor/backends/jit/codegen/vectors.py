@@ -160,25 +160,28 @@ class Vectors:
         name = f"llvm.masked.store.{mangled(value.type)}.p0"
         self.call(name, ir.VoidType(), value, address, i32(align), mask)
 
-    def gather(self, element: IR, address: IR, stride: IR, mask: IR | None) -> IR:
-        """A vector of elements that are ``stride`` elements apart."""
+    def apart(self, stride: IR) -> IR:
+        """Distances from the first of elements that are ``stride`` apart."""
+        return self.b.mul(self.splat(stride), self.iota(i64))
+
+    def gather(self, element: IR, address: IR, distances: IR, mask: IR | None) -> IR:
+        """A vector of the elements at ``distances``, in elements, from ``address``."""
         vector = self.of(element)
         name = f"llvm.masked.gather.{mangled(vector)}.v{self.lanes}p0"
-        places = self._places(element, address, stride)
+        places = self._places(element, address, distances)
         zero = self.constant(element, 0)
         return self.call(name, vector, places, i32(element_bytes(element)), self._all(mask), zero)
 
-    def scatter(self, value: IR, address: IR, stride: IR, mask: IR | None) -> None:
+    def scatter(self, value: IR, address: IR, distances: IR, mask: IR | None) -> None:
         """The reverse of ``gather``."""
         element = value.type.element
         name = f"llvm.masked.scatter.{mangled(value.type)}.v{self.lanes}p0"
-        places = self._places(element, address, stride)
+        places = self._places(element, address, distances)
         align = i32(element_bytes(element))
         self.call(name, ir.VoidType(), value, places, align, self._all(mask))
 
-    def _places(self, element: IR, address: IR, stride: IR) -> IR:
-        step = self.b.mul(stride, i64(element_bytes(element)))
-        offsets = self.b.mul(self.splat(step), self.iota(i64))
+    def _places(self, element: IR, address: IR, distances: IR) -> IR:
+        offsets = self.b.mul(distances, self.constant(i64, element_bytes(element)))
         places = self.b.add(self.splat(self.b.ptrtoint(address, i64)), offsets)
         return self.b.inttoptr(places, self.of(pointer))
 
