@@ -175,9 +175,7 @@ def conformer(draw: Draw) -> Case:
             x = x + self.pointwise2(y)
             return self.norm(x + self.feed_forward2(x) / 2)
 
-    return Case(
-        layer, Twin(), (draw.values((n, t, size)),), bounds={"float64": 1e-9, "float32": 5e-4}
-    )
+    return Case(layer, Twin(), (draw.values((n, t, size)),))
 
 
 @family
