@@ -322,6 +322,20 @@ def thirdparty(session: nox.Session) -> None:
         session.run("python", "examples/thirdparty/train_digits.py", *session.posargs)
 
 
+@nox.session(requires=["wheels"], tags=["fl-autograd", "fl-nn", "acme-backend"])
+def portability(session: nox.Session) -> None:
+    """Nothing above the tensor contract knows NumPy: the tests of fl-autograd and fl-nn on the pure
+    Python of acme-backend. A quarter of the cases marked fl_heavy run (`-- --fl-sample 1`: all)."""
+    packages = ["fl-autograd", "fl-nn"]
+    session.install(
+        *map(wheel, [*closure(*packages), "acme-backend"]), *test_requirements(*packages)
+    )
+    with outside_the_checkout(*(ROOT / "packages" / name / "tests" for name in packages)) as folder:
+        session.chdir(folder)
+        options = ["-q", "-p", "no:cacheprovider", "--fl-sample", "0.25", *session.posargs]
+        session.run("pytest", *options, *packages, env={"FL_TENSOR_BACKEND": "acme"})
+
+
 @nox.session(requires=["wheels"], tags=["fl-tensor"])
 def new_backend(session: nox.Session) -> None:
     """A stranger's first hour: the package that `fl-tensor new-backend` writes passes with two of

@@ -206,6 +206,7 @@ def measured(policy: Any) -> tuple[int, int]:
         gc.enable()
 
 
+@pytest.mark.fl_heavy
 def test_the_peak_of_live_bytes_falls() -> None:
     whole, products, least = (measured(p) for p in (None, ("matmul", "linear"), ()))
     print(f"peak {whole[0]} bytes, {products[0]} with products kept, {least[0]} with nothing kept")

@@ -14,6 +14,7 @@ import pytest
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_autograd import extend
+from fl_tensor.testing import needs
 
 
 def reachable(y: Any) -> int:
@@ -323,8 +324,8 @@ class RoundedTape(extend.Tape):
         return self.add(x, ag.Variable(low.tensor - x.tensor))
 
 
+@needs("bfloat16")
 def test_a_tape_that_computes_something_else(leaf: Any, close: Any) -> None:
-    pytest.importorskip("ml_dtypes")
     x, w = leaf([[1.001, 2.003]]), leaf([[3.007], [4.009]])
     exact = x @ w
     with extend.using(RoundedTape):

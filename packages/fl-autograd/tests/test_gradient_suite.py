@@ -1,7 +1,8 @@
-"""Every differentiable operation against central differences, on the reference backend."""
+"""Every differentiable operation against central differences, on the default backend."""
 
+import fl_tensor as ft
 from fl_autograd.testing import GradientSuite
 
 
-class TestNumpyGradients(GradientSuite):
-    backend = "numpy"
+class TestGradients(GradientSuite):
+    backend = ft.current_backend()

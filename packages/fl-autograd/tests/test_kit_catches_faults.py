@@ -22,17 +22,17 @@ OPERANDS = [(name, operand) for name, rule in sorted(RULES.items()) for operand 
 
 
 class _Suite(GradientSuite):
-    backend = "numpy"
+    backend = ft.current_backend()
 
 
 @pytest.fixture(scope="module")
 def harness() -> Harness:
-    return Harness(ft.get_backend("numpy"))
+    return Harness(ft.current_backend())
 
 
 @pytest.fixture(scope="module")
 def ids() -> list[str]:
-    return list(gradient_ids(ft.get_backend("numpy")))
+    return list(gradient_ids(ft.current_backend()))
 
 
 def slightly_wrong(vjp: Callable[..., Any], position: int | None = None) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ import pytest
 
 import fl_autograd as ag
 import fl_tensor as ft
+from fl_tensor.testing import needs
 
 GATES = {"tanh": (1, 1), "relu": (1, 1), "lstm": (4, 2), "gru": (3, 1)}
 
@@ -41,6 +42,7 @@ def test_each_operand_may_be_the_only_one(cell: str, close: Any) -> None:
         close(ag.grad(ft.recurrent(*alone, cell).sum(), alone[i]), want.numpy())
 
 
+@needs("float16")
 @pytest.mark.parametrize("cell", GATES)
 def test_half_precision_is_rounded_once(cell: str) -> None:
     values = [(0.5 * v).astype(ft.float16) for v in operands(cell, steps=60, hidden=8)]

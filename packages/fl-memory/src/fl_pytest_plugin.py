@@ -10,11 +10,14 @@ What the hooks do for a suite class:
 * a test with a ``dtype`` argument runs once per dtype the implementation claims, and the
   classmethod ``__fl_generate__(metafunc)`` may parametrise whatever else it likes;
 * what the classmethod ``__fl_advice__(failed)`` says of the failed tests ends the report.
+
+And for all tests: those marked ``fl_heavy`` can be sampled (``--fl-sample``).
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
@@ -25,15 +28,36 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance kits")
     group.addoption("--fl-report", metavar="FILE", help="write every outcome to FILE as JSON")
+    group.addoption(
+        "--fl-sample",
+        metavar="SHARE",
+        type=float,
+        default=1.0,
+        help="for slow implementations: of each test marked fl_heavy run at most this share of the "
+        "cases (the same every time), so none of one without parameters; skip the others",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fl_requires(*capabilities): needs declared capabilities")
     config.addinivalue_line("markers", "fl_since(major, minor): needs a contract at least this new")
+    config.addinivalue_line("markers", "fl_heavy: much arithmetic; sampled with --fl-sample")
     config.pluginmanager.register(Adviser(), "fl-adviser")
     target = config.getoption("--fl-report")
     if target:
         config.pluginmanager.register(Reporter(Path(target)), "fl-report")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    share: float = config.getoption("--fl-sample")
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items if share < 1.0 else ():
+        if item.get_closest_marker("fl_heavy"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for found in cases.values():
+        found.sort(key=lambda item: zlib.crc32(item.nodeid.partition("[")[2].encode()))
+        for item in found[int(share * len(found)) :]:
+            item.add_marker(pytest.mark.skip(reason=f"heavy, and not in a sample of {share:g}"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

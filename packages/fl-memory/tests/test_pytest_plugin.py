@@ -249,3 +249,22 @@ def test_reasons_in_a_report_are_what_was_said(run: Run, answer: str, reason: st
     tests = json.loads((run.pytester.path / "report.json").read_text())["tests"]
     told = next(t["reason"] for t in tests if t["name"] == "test_answer")
     assert told == reason or (answer == "41" and reason in told)
+
+
+def test_a_sample_of_heavy_tests(run: Run) -> None:
+    body = (
+        "@pytest.mark.fl_heavy\n"
+        "@pytest.mark.parametrize('n', range(10))\n"
+        "def test_cases(n): ...\n"
+        "@pytest.mark.fl_heavy\n"
+        "def test_one(): ...\n"
+        "@pytest.mark.parametrize('n', range(3))\n"
+        "def test_light(n): ...\n"
+    )
+    assert run(body)[0] == {"passed": 14}
+    outcomes, text = run(body, "--fl-sample=0.25", "-v")
+    assert outcomes == {"passed": 5, "skipped": 9}
+    assert "heavy, and not in a sample of 0.25" in text and "test_one SKIPPED" in text
+    chosen = [line for line in text.splitlines() if "test_cases" in line and "PASSED" in line]
+    again = [line for line in run(body, "--fl-sample=0.25", "-v")[1].splitlines() if line in chosen]
+    assert len(chosen) == 2 and again == chosen, "the same every time"

@@ -192,6 +192,7 @@ def response(seed, **settings):
     return (spectrum * np.exp(1j * np.pi * np.arange(n // 2 + 1))).real, layer
 
 
+@pytest.mark.fl_heavy
 @pytest.mark.parametrize("seed", range(6))
 def test_a_band_is_gone_and_the_rest_untouched(seed):
     gain, layer = response(seed, frequency_width=40)
@@ -217,6 +218,7 @@ def test_a_band_is_gone_and_the_rest_untouched(seed):
     assert abs(gain[outside] - 1).max(initial=0.0) < 1e-3
 
 
+@pytest.mark.fl_heavy
 def test_tones_in_the_band_vanish_and_others_stay():
     t = np.arange(RATE) / RATE
     tones = [np.sin(2 * np.pi * f * t) for f in (1000, 4000, 6000)]
@@ -231,6 +233,7 @@ def test_tones_in_the_band_vanish_and_others_stay():
     assert abs(heights[1]).min() < 1e-3 and abs(heights[1]).max() > 0.99
 
 
+@pytest.mark.fl_heavy
 def test_all_bands_together_are_everything_and_several_masks_add_up():
     x = ft.randn((20, 2000), generator(1))
     layer = nn.RawWavSpecAugment(1, 1, time_masks=0, bands=1, generator=generator(2))
@@ -259,6 +262,7 @@ def test_a_padded_waveform_keeps_its_padding():
     assert (y[1, :100] == 0).sum() <= 50
 
 
+@pytest.mark.fl_heavy
 def test_kernels_are_no_longer_than_allowed():
     assert nn.RawWavSpecAugment(max_kernel=301).filters.shape == (81, 301)
     gain, _ = response(1, frequency_width=40, max_kernel=301)

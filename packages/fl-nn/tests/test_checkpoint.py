@@ -12,6 +12,7 @@ import pytest
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn import CheckpointError, FlError
+from fl_tensor.testing import needs
 
 
 def build(seed=0):
@@ -72,6 +73,7 @@ def test_buffers_of_every_dtype_and_shape_come_back(tmp_path, dtype, shape):
     assert twin.state.dtype is dtype and twin.state.tolist() == values.tolist()
 
 
+@needs("complex128")
 def test_a_dtype_that_files_do_not_have_is_refused(tmp_path):
     model = nn.ReLU()
     model.register_buffer("state", ft.full(2, 1j, "complex128"))

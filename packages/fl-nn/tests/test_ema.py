@@ -7,6 +7,7 @@ import pytest
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn import CheckpointError, ModuleError, StateDictError
+from fl_tensor.testing import needs
 
 
 class Scalar(nn.Module):
@@ -78,6 +79,7 @@ def test_what_two_names_share_is_averaged_once():
     assert list(nn.EMA(model).averages) == ["one.weight", "one.bias"]
 
 
+@needs("float16")
 def test_averages_of_16_bit_values_have_room():
     model = Scalar(1.0, ft.float16)
     ema = nn.EMA(model, decay=0.9999)

@@ -10,6 +10,7 @@ import pytest
 import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
+from fl_tensor.testing import needs
 
 LAYERS = {
     "Linear": (lambda: nn.Linear(4, 3), (2, 4)),
@@ -59,6 +60,9 @@ LAYERS = {
 }  # fmt: skip
 
 
+FLOATING = ["float16", "bfloat16", "float32", "float64"]
+
+
 def first(result):
     return result[0] if isinstance(result, tuple) else result
 
@@ -75,12 +79,10 @@ def other_backend():
     return type(ft.current_backend())()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", [pytest.param(name, marks=needs(name)) for name in FLOATING])
 @pytest.mark.parametrize("name", LAYERS)
 def test_results_and_gradients_have_the_dtype_of_the_model(name, dtype):
     dtype = ft.dtype(dtype)
-    if dtype not in ft.current_backend().dtypes:
-        pytest.skip(f"the backend has no {dtype}")
     make, shape = LAYERS[name]
     model, x = make().to(dtype), nn.Parameter(ft.randn(shape).astype(dtype))
     y = step(model, x)
@@ -89,11 +91,10 @@ def test_results_and_gradients_have_the_dtype_of_the_model(name, dtype):
     assert ft.all(ft.isfinite(y.astype(ft.float32))).item()
 
 
+@needs("float16")
 @pytest.mark.parametrize("level", ["O1", "O2", "O3"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_under_a_precision_results_have_its_dtype_and_gradients_are_float32(name, level):
-    if ft.float16 not in ft.current_backend().dtypes:
-        pytest.skip("the backend has no float16")
     make, shape = LAYERS[name]
     ft.seed(1)
     model = make().set_precision(level)
@@ -124,7 +125,7 @@ def test_a_model_moved_to_another_backend_computes_there_the_same(name):
 
 
 @pytest.mark.parametrize("policy", [(), ("add", "multiply", "matmul")], ids=["all", "policy"])
-@pytest.mark.parametrize("precision", ["DEFAULT", "O1"])
+@pytest.mark.parametrize("precision", ["DEFAULT", pytest.param("O1", marks=needs("float16"))])
 @pytest.mark.parametrize("name", LAYERS)
 def test_under_checkpoint_everything_is_the_same_bit_for_bit(name, policy, precision):
     """Outputs, gradients, buffers and random draws of two steps of training."""

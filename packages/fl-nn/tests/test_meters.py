@@ -11,6 +11,7 @@ import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn import ModuleError
+from fl_tensor.testing import needs
 
 VALUES = [3.0, -1.0, 4.0, 1.0, 5.0, 9.0]
 
@@ -155,6 +156,7 @@ def test_squares_of_nothing_have_no_mean_and_shapes_are_equal():
         nn.MSEMeter().add(ft.zeros((2, 1)), ft.zeros((2,)))
 
 
+@needs("float16")
 def test_squares_of_half_precision_neither_overflow_nor_wash_out():
     if ft.float16 not in ft.current_backend().dtypes:
         pytest.skip("the backend has no float16")

@@ -52,6 +52,7 @@ def trained(norm_first, call):
     return values, manager.stats().peak_bytes - before
 
 
+@pytest.mark.fl_heavy
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_checkpointing_each_block_of_a_transformer_halves_the_peak_of_activations(norm_first):
     plain, whole = trained(norm_first, lambda layer, x: layer(x))
@@ -61,6 +62,7 @@ def test_checkpointing_each_block_of_a_transformer_halves_the_peak_of_activation
     assert least <= 0.5 * whole
 
 
+@pytest.mark.fl_heavy
 def test_a_policy_is_in_between():
     def call(layer, x):
         return ag.checkpoint(layer, x, policy=("linear", "matmul"))

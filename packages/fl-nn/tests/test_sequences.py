@@ -186,6 +186,7 @@ def test_layer_drop_leaves_whole_layers_out_in_training():
     assert not any(layer(x) is x for _ in range(8))
 
 
+@pytest.mark.fl_heavy
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_a_transformer_learns_to_copy(norm_first):
     ft.seed(1)

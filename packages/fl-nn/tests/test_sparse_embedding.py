@@ -289,6 +289,7 @@ def test_tables_in_half_precision_learn_small_steps(make):
 # ---- memory --------------------------------------------------------------------------------------
 
 
+@pytest.mark.fl_heavy
 @pytest.mark.parametrize("make", [nn.SGD, nn.Adagrad, nn.SparseAdam])
 def test_a_step_allocates_nothing_of_the_size_of_the_table(make):
     with fl_memory.use("caching") as manager:

@@ -107,6 +107,7 @@ def test_a_wrong_add_changes_the_training():
     assert honest.step() != wrong.step()
 
 
+@pytest.mark.fl_heavy
 def test_swapping_the_memory_manager_between_steps_changes_no_bit_and_loses_no_byte():
     reference = Training()
     expected = [reference.step() for _ in range(4)]

@@ -60,8 +60,8 @@ def case(mine, number, eps=0.1, mean=0.0, spread=1.0):
 
 @pytest.mark.parametrize("number", range(20))
 def test_digits_that_nobody_has_are_not_asked_for(number):
-    """Beside a mean of 100, a spread of 0.05 has lost three digits, and the gradient of a bias in front
-    of the norm all of them."""
+    """Beside a mean of 100 a spread of 0.05 has lost three digits, and the gradient of a bias in
+    front of the norm all of them."""
     hard, strict = (case(Ours, number, 1e-5, 100.0, 0.05) for _ in range(2))
     compare(hard, "float32", Draw(str(number)))
     with pytest.raises(AssertionError, match="differ by"):

@@ -2,7 +2,8 @@
 
 ``TensorBackendSuite`` is a test class to derive from; ``python -m fl_tensor.testing NAME`` runs it
 without any file. ``CASES`` is the table of operations behind it: one ``OpCase`` per operation, with
-samples, a reference, tolerances and the places where gradients exist.
+samples, a reference, tolerances and the places where gradients exist. ``needs`` says what a test of
+your own asks of the backend.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from fl_tensor.testing.cases import CASES as CASES
+from fl_tensor.testing.needs import needs as needs
 from fl_tensor.testing.opcase import OpCase as OpCase
 from fl_tensor.testing.opcase import Operand as Operand
 from fl_tensor.testing.opcase import Sample as Sample
@@ -19,7 +21,7 @@ from fl_tensor.testing.opcase import Tolerance as Tolerance
 if TYPE_CHECKING:
     from fl_tensor.testing.suite import TensorBackendSuite as TensorBackendSuite
 
-__all__ = ["CASES", "OpCase", "Operand", "Sample", "TensorBackendSuite", "Tolerance"]
+__all__ = ["CASES", "OpCase", "Operand", "Sample", "TensorBackendSuite", "Tolerance", "needs"]
 
 
 def __getattr__(name: str) -> Any:
