@@ -257,6 +257,9 @@ def test_a_backend_without_the_dtype_says_so_and_names_the_way_out():
         with ag.autocast("O1"), pytest.raises(ft.DTypeError) as caught:
             x @ x
         words = str(caught.value)
+        with ag.autocast("O1"):  # what is not cast is computed
+            assert (x.astype("float64") @ x.astype("float64")).dtype is ft.float64
+            assert ft.exp(x).dtype is ft.float32
     assert "matmul under O1 computes in float16" in words and "'single' has no float16" in words
     assert "leave the autocast block out" in words
 

@@ -149,20 +149,20 @@ class _Casting:
     def _call(
         self, name: str, method: Callable[..., Any], wanted: DType, /, *args: Any, **kwargs: Any
     ) -> Any:
-        self._block.available(self._base, name, wanted)
         return method(
-            *[self._operand(x, wanted) for x in args],
-            **{key: self._operand(x, wanted) for key, x in kwargs.items()},
+            *[self._operand(name, x, wanted) for x in args],
+            **{key: self._operand(name, x, wanted) for key, x in kwargs.items()},
         )
 
-    def _operand(self, x: Any, wanted: DType) -> Any:
+    def _operand(self, name: str, x: Any, wanted: DType) -> Any:
         if isinstance(x, Variable):
             dtype = x.dtype
             if dtype is wanted or dtype not in _CAST:
                 return x
+            self._block.available(self._base, name, wanted)
             return self._block.cast(self._tape, x, wanted)
         if isinstance(x, (list, tuple)) and any(isinstance(part, Variable) for part in x):
-            return [self._operand(part, wanted) for part in x]
+            return [self._operand(name, part, wanted) for part in x]
         return x
 
 
