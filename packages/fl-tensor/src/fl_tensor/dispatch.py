@@ -29,6 +29,7 @@ REGISTRY = Registry(
     base="fl_tensor.backend:TensorBackend",
 )
 REGISTRY.register("numpy", "fl_tensor.backends.numpy:NumpyBackend")
+REGISTRY.register("jit", "fl_tensor.backends.jit:JitBackend")
 REGISTRY.register("null", "fl_tensor.backends.null:NullBackend")
 
 _instances: dict[str | type, Any] = {}

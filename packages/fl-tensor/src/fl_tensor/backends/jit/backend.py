@@ -1,0 +1,300 @@
+"""``jit``: the NumPy backend, deferred.
+
+Elementwise operations, reductions, changes of shape, contractions and random bits on arrays that
+are large enough are put off; everything else runs at once, as it does in NumPy. Shapes and dtypes
+are known, and wrong ones refused, when an operation is called.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from fl_tensor import dtypes, rules
+from fl_tensor.backends.jit.lazy import Lazy, Stream, Trace
+from fl_tensor.backends.jit.plans import Plans
+from fl_tensor.backends.numpy import NumpyBackend
+from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
+from fl_tensor.device import Device
+from fl_tensor.dtypes import DType
+from fl_tensor.roles import Scalar
+
+Value = NumpyAdapter
+
+
+def _unary(name: str) -> Any:
+    eager = getattr(NumpyBackend, name)
+
+    def operation(self: JitBackend, x: Value) -> Value:
+        if not self._waits(x):
+            return eager(self, x)
+        dtype = dtypes.real_of(x.dtype) if name == "absolute" else x.dtype
+        return self.pending.record(name, (x,), (), x.shape, dtype)
+
+    return operation
+
+
+def _rounding(name: str) -> Any:
+    lazily = _unary(name)
+
+    def operation(self: JitBackend, x: Value) -> Value:
+        return x if x.dtype.is_integer else lazily(self, x)
+
+    return operation
+
+
+def _binary(name: str, result: DType | None = None) -> Any:
+    eager = getattr(NumpyBackend, name)
+
+    def operation(self: JitBackend, x: Value, y: Value) -> Value:
+        if not (self._waits(x) or self._waits(y)):
+            return eager(self, x, y)
+        left, right = x.shape, y.shape
+        shape = left if left == right or not right else rules.broadcast(name, left, right)
+        return self.pending.record(name, (x, y), (), shape, result or x.dtype)
+
+    return operation
+
+
+def _reduction(name: str, accumulate: bool) -> Any:
+    eager = getattr(NumpyBackend, name)
+
+    def operation(
+        self: JitBackend, x: Value, axis: tuple[int, ...], keepdims: bool = False
+    ) -> Value:
+        if not self._waits(x):
+            return eager(self, x, axis, keepdims)
+        if accumulate:
+            spec = rules.accumulation(x, axis, keepdims)
+        else:
+            spec = rules.selection(name, x, axis, keepdims, x.dtype)
+        parameters = (tuple(axis), bool(keepdims))
+        return self.pending.record(name, (x,), parameters, spec.shape, spec.dtype)
+
+    return operation
+
+
+class JitBackend(NumpyBackend):
+    """NumPy's arithmetic, put off until somebody looks."""
+
+    CONTRACT = (1, 0)
+    name = "jit"
+    #: Operations on at least so many elements are put off.
+    smallest: int = 8192
+
+    def __init__(self) -> None:
+        given = os.environ.get("FL_JIT_SMALLEST")
+        if given:
+            self.smallest = int(given)
+        self.eager = NumpyBackend()
+        self.plans = Plans(self.eager)
+        self._threads = threading.local()
+
+    def synchronize(self, device: Device) -> None:
+        """Run what this thread has put off."""
+        self.pending.run()
+
+    @property
+    def pending(self) -> Trace:
+        """What this thread has put off."""
+        try:
+            return self._threads.trace
+        except AttributeError:
+            self._threads.trace = Trace(self._execute)
+            return self._threads.trace
+
+    def _execute(self, trace: Trace, seen: list[bool]) -> None:
+        self.plans.execute(trace, seen)
+
+    def _waits(self, x: Any) -> bool:
+        # Whether an operation on x is to be put off: x is not there yet, or it is large.
+        kind = x.__class__
+        if kind is Lazy and x.trace is not None:
+            return True
+        return kind is not Number and x.array.size >= self.smallest
+
+    # creation
+
+    def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
+        if math.prod(shape) < self.smallest or not shape:
+            return super().full(shape, value, dtype, device)
+        one = super().full((), value, dtype, device)
+        return self.pending.record("full", (one,), (), tuple(shape), dtype)
+
+    def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
+        if math.prod(shape) < self.smallest or not shape:
+            return super().random_bits(seed, offset, shape, device)
+        stream = Stream(seed, offset)
+        return self.pending.record("random_bits", (stream,), (), tuple(shape), dtypes.int32)
+
+    # shape
+
+    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
+        if not self._waits(x):
+            return super().reshape(x, shape)
+        rules.reshape(x, shape)
+        return self.pending.record("reshape", (x,), (tuple(shape),), tuple(shape), x.dtype)
+
+    def permute(self, x: Value, axes: tuple[int, ...]) -> Value:
+        if not self._waits(x):
+            return super().permute(x, axes)
+        shape = rules.permute(x, axes).shape
+        return self.pending.record("permute", (x,), (tuple(axes),), shape, x.dtype)
+
+    def broadcast_to(self, x: Value, shape: tuple[int, ...]) -> Value:
+        if not self._waits(x):
+            return super().broadcast_to(x, shape)
+        rules.broadcast_to(x, shape)
+        return self.pending.record("broadcast_to", (x,), (tuple(shape),), tuple(shape), x.dtype)
+
+    def concatenate(self, xs: Sequence[Value], axis: int = 0) -> Value:
+        if not any(map(self._waits, xs)):
+            return super().concatenate(xs, axis)
+        spec = rules.concatenate(xs, axis)
+        return self.pending.record("concatenate", tuple(xs), (axis,), spec.shape, spec.dtype)
+
+    def pad(
+        self,
+        x: Value,
+        low: tuple[int, ...],
+        high: tuple[int, ...],
+        interior: tuple[int, ...],
+        value: Scalar = 0,
+    ) -> Value:
+        if not self._waits(x):
+            return super().pad(x, low, high, interior, value)
+        shape = rules.pad(x, low, high, interior, value).shape
+        parameters = (tuple(low), tuple(high), tuple(interior), value)
+        return self.pending.record("pad", (x,), parameters, shape, x.dtype)
+
+    def slice(
+        self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
+    ) -> Value:
+        if not self._waits(x):
+            return super().slice(x, starts, sizes, steps)
+        shape = rules.slice(x, starts, sizes, steps).shape
+        parameters = (tuple(starts), tuple(sizes), tuple(steps))
+        return self.pending.record("slice", (x,), parameters, shape, x.dtype)
+
+    def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
+        if not self._waits(x):
+            return super().gather(x, indices, axis)
+        shape = rules.gather(x, indices, axis).shape
+        self._check_indices("gather", x, indices, axis)
+        return self.pending.record("gather", (x, indices), (axis,), shape, x.dtype)
+
+    def scatter(
+        self,
+        x: Value,
+        indices: Value,
+        updates: Value,
+        axis: int = 0,
+        mode: str = "set",
+        donate: bool = False,
+    ) -> Value:
+        there = x.__class__ is not Lazy or x.trace is None
+        if (donate and there) or not (self._waits(x) or self._waits(updates)):
+            return super().scatter(x, indices, updates, axis, mode, donate)
+        rules.scatter(x, indices, updates, axis, mode)
+        self._check_indices("scatter", x, indices, axis)
+        parameters = (axis, mode)
+        return self.pending.record("scatter", (x, indices, updates), parameters, x.shape, x.dtype)
+
+    def _check_indices(self, op: str, x: Value, indices: Value, axis: int) -> None:
+        # What depends on data is checked before the call is put off: the user's line is then at
+        # fault, and not the one that looks at the result.
+        found = indices.array
+        if found.size and (found.min() < 0 or found.max() >= x.shape[axis]):
+            raise IndexError(f"[{op}] x {x.shape}: an index is out of range for axis {axis}")
+
+    # elementwise
+
+    negative = _unary("negative")
+    absolute = _unary("absolute")
+    sign = _unary("sign")
+    exp = _unary("exp")
+    expm1 = _unary("expm1")
+    log = _unary("log")
+    log1p = _unary("log1p")
+    sqrt = _unary("sqrt")
+    sin = _unary("sin")
+    cos = _unary("cos")
+    tanh = _unary("tanh")
+    erf = _unary("erf")
+    floor = _rounding("floor")
+    ceil = _rounding("ceil")
+    round = _rounding("round")
+    bitwise_invert = _unary("bitwise_invert")
+
+    add = _binary("add")
+    subtract = _binary("subtract")
+    multiply = _binary("multiply")
+    divide = _binary("divide")
+    floor_divide = _binary("floor_divide")
+    remainder = _binary("remainder")
+    _floating_power = _binary("power")
+    atan2 = _binary("atan2")
+    maximum = _binary("maximum")
+    minimum = _binary("minimum")
+    bitwise_and = _binary("bitwise_and")
+    bitwise_or = _binary("bitwise_or")
+    bitwise_xor = _binary("bitwise_xor")
+    bitwise_left_shift = _binary("bitwise_left_shift")
+    bitwise_right_shift = _binary("bitwise_right_shift")
+    equal = _binary("equal", dtypes.bool)
+    less = _binary("less", dtypes.bool)
+
+    def power(self, x: Value, y: Value) -> Value:
+        # Integer powers at once: a negative exponent is an error.
+        return super().power(x, y) if x.dtype.is_integer else self._floating_power(x, y)
+
+    def where(self, condition: Value, x: Value, y: Value) -> Value:
+        if not (self._waits(condition) or self._waits(x) or self._waits(y)):
+            return super().where(condition, x, y)
+        shape = rules.where(condition, x, y).shape
+        return self.pending.record("where", (condition, x, y), (), shape, x.dtype)
+
+    def cast(self, x: Value, dtype: DType) -> Value:
+        if not self._waits(x):
+            return super().cast(x, dtype)
+        return self.pending.record("cast", (x,), (dtype,), x.shape, dtype)
+
+    # reductions
+
+    sum = _reduction("sum", accumulate=True)
+    prod = _reduction("prod", accumulate=True)
+    max = _reduction("max", accumulate=False)
+    min = _reduction("min", accumulate=False)
+
+    # contractions
+
+    def matmul(self, x: Value, y: Value) -> Value:
+        if not (self._waits(x) or self._waits(y)):
+            return super().matmul(x, y)
+        shape = rules.matmul(x, y).shape
+        return self.pending.record("matmul", (x, y), (), shape, x.dtype)
+
+    def conv(
+        self,
+        x: Value,
+        w: Value,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        input_dilation: tuple[int, ...],
+        kernel_dilation: tuple[int, ...],
+        groups: int = 1,
+    ) -> Value:
+        rest = (
+            tuple(stride),
+            tuple(map(tuple, padding)),
+            tuple(input_dilation),
+            tuple(kernel_dilation),
+            groups,
+        )
+        if not (self._waits(x) or self._waits(w)):
+            return super().conv(x, w, *rest)
+        shape = rules.conv(x, w, *rest).shape
+        return self.pending.record("conv", (x, w), rest, shape, x.dtype)

@@ -1,0 +1,140 @@
+"""Values that are not computed yet, and the trace of the calls that will compute them.
+
+A ``Lazy`` value is a ``NumpyAdapter`` whose array is missing until somebody asks for it; so what
+the NumPy backend can do, it can do with lazy values, and only the operations worth it are put off.
+
+A trace belongs to one thread, and keeps what its thread has put off since it last ran: calls in
+order, as plain tuples that name their operands by number. These tuples are the structure of the
+computation, equal from one training step to the next, while the ``leaves`` (arrays that were there
+before, numbers, positions of random streams) are its data.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fl_memory import selection
+from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
+from fl_tensor.dtypes import DType
+
+
+class Stream(NamedTuple):
+    """Where random bits come from; a leaf, as it changes with every draw."""
+
+    seed: int
+    offset: int
+
+
+class Call(NamedTuple):
+    """One operation that was put off: ``op(*operands, *parameters)``. An operand is the number of
+    an earlier call, or ``~i`` for leaf i."""
+
+    op: str
+    operands: tuple[int, ...]
+    parameters: tuple[Any, ...]
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+class Lazy(NumpyAdapter):
+    """The result of a call in ``trace``, at place ``number``; when the call has run, ``trace`` is
+    None and ``array`` is there."""
+
+    __slots__ = ("number", "shape", "trace")
+
+    trace: Trace | None
+    shape: tuple[int, ...]  # type: ignore[assignment]
+    number: int
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "array":
+            raise AttributeError(f"a value of backend 'jit' has no attribute {name!r}")
+        trace = self.trace
+        if trace is not None:
+            trace.run()
+        return self.array
+
+
+#: How many references to a lazy value there are in ``Trace.seen`` when only the trace has it.
+_OWN = 3
+
+#: Run a trace when it has so many calls, or when the arrays that it keeps alive take so many bytes.
+MOST_CALLS = 16384
+MOST_BYTES = 2 << 30
+
+
+class Trace:
+    """The calls that one thread has put off.
+
+    ``execute(trace, seen)`` computes the arrays of the results in ``trace.results`` that ``seen``
+    marks: those which somebody besides the trace can see.
+    """
+
+    def __init__(self, execute: Callable[[Trace, list[bool]], None]) -> None:
+        self.execute = execute
+        self.lock = threading.RLock()
+        self.manager: Any = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self.calls: list[Call] = []
+        self.results: list[Lazy] = []
+        self.leaves: list[Any] = []
+        self._places: dict[int, int] = {}
+        self._bytes = 0
+
+    def record(
+        self,
+        op: str,
+        operands: tuple[Any, ...],
+        parameters: tuple[Any, ...],
+        shape: tuple[int, ...],
+        dtype: DType,
+    ) -> Lazy:
+        """Put a call off. Its operands are values, or streams of random bits."""
+        with self.lock:
+            manager = selection.current()
+            if manager is not self.manager or len(self.calls) >= MOST_CALLS:
+                self.run()  # what was put off under another manager lies in its blocks
+                self.manager = manager
+            numbers = tuple([self._number(x) for x in operands])
+            made = object.__new__(Lazy)
+            made.trace, made.number = self, len(self.calls)
+            made.shape, made.dtype = shape, dtype
+            self.calls.append(Call(op, numbers, parameters, shape, dtype))
+            self.results.append(made)
+            if self._bytes > MOST_BYTES:
+                self.run()
+            return made
+
+    def _number(self, x: Any) -> int:
+        if x.__class__ is Lazy:
+            if x.trace is self:
+                return x.number
+            x.array  # noqa: B018 - of another thread: now it is there
+        place = self._places.get(id(x))
+        if place is None:
+            place = self._places[id(x)] = len(self.leaves)
+            self.leaves.append(x)
+            if x.__class__ is not Stream and x.__class__ is not Number:
+                self._bytes += x.array.nbytes
+        return ~place
+
+    def seen(self) -> list[bool]:
+        """Which results somebody else holds."""
+        count = sys.getrefcount
+        return [count(x) > _OWN for x in self.results]
+
+    def run(self) -> None:
+        """Compute what was put off; raises what the computation raises, and then keeps it."""
+        with self.lock:
+            if not self.calls:
+                return
+            seen = self.seen()
+            self.execute(self, seen)
+            for x in self.results:
+                x.trace = None
+            self._clear()

@@ -1,0 +1,160 @@
+"""A plan: how to compute the results of a trace of known structure, again and again.
+
+A trace becomes a graph, passes make it smaller, fusion makes groups of its nodes, and every group a
+step: a kernel, or one operation of the NumPy backend. A plan holds no data: it is run with the
+leaves of a trace, whose numbers, shapes, dtypes and strides are those that it was made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from fl_tensor.backends.jit.interpret import run_node
+from fl_tensor.backends.jit.launch import Launch
+from fl_tensor.backends.jit.lazy import Stream
+from fl_tensor.backends.jit.lower import lower
+from fl_tensor.backends.jit.translate import Translation
+from fl_tensor.backends.numpy import memory
+from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, adapt
+from fl_tensor.graph.common import common
+from fl_tensor.graph.fuse import Fusion, Group
+from fl_tensor.graph.ir import Node, Value
+from fl_tensor.graph.layout import Layout, layouts
+from fl_tensor.graph.reductions import split
+
+Array = Any
+
+
+class Step(Protocol):
+    """Reads arrays of ``values`` and puts its results there. ``roots`` are all that it reads or
+    writes, ``dying`` those that nobody reads after it."""
+
+    roots: list[Value]
+    dying: list[Value]
+
+    def __call__(self, values: dict[Value, Any]) -> None: ...
+
+
+class Plan:
+    """See above. ``eager`` is the NumPy backend; operations that it alone can do, and those for
+    which ``fusible`` does not hold, are done there."""
+
+    def __init__(
+        self,
+        translation: Translation,
+        leaves: list[Any],
+        eager: Any,
+        fusible: Callable[[Node], bool],
+    ) -> None:
+        self.inputs = translation.inputs
+        self.outputs = translation.outputs
+        graph = split(common(translation.graph.prune()))
+        self.results = graph.outputs
+        numbers = set()
+        strides = {}
+        for leaf, values in zip(leaves, self.inputs, strict=True):
+            if leaf.__class__ is Stream or not leaf.shape:
+                numbers.update(values)
+            else:
+                strides[values[0]] = _strides(leaf.array)
+        self.layouts = layouts(graph, strides)
+        fusion = Fusion(graph, self.layouts, fusible)
+        wanted = self._wanted(fusion.groups)
+        self.steps: list[Step] = []
+        for group in fusion.groups:
+            if group.space is None:
+                self.steps.append(Operation(group.nodes[0], self.layouts, eager))
+            else:
+                lowered = lower(group, self.layouts, wanted, numbers)
+                self.steps.append(Launch(lowered))
+        self._let_go()
+
+    def _wanted(self, groups: list[Group]) -> set[Value]:
+        # The roots that are read outside the group that makes them.
+        home = {v: group for group in groups for node in group.nodes for v in node.outputs}
+        wanted = {self.layouts[v].root for v in self.results}
+        for group in groups:
+            for node in group.nodes:
+                roots = {self.layouts[v].root for v in node.operands}
+                wanted |= {r for r in roots if home.get(r) is not group}
+        return wanted
+
+    def _let_go(self) -> None:
+        kept = {self.layouts[v].root for v in self.results}
+        seen: set[Value] = set(kept)
+        for step in reversed(self.steps):
+            step.dying = [v for v in dict.fromkeys(step.roots) if v not in seen]
+            seen.update(step.dying)
+
+    def run(self, leaves: list[Any]) -> list[Array]:
+        """The arrays of the results that are seen, in the order of ``outputs``."""
+        values: dict[Value, Any] = {}
+        for leaf, places in zip(leaves, self.inputs, strict=True):
+            if leaf.__class__ is Stream:
+                values[places[0]], values[places[1]] = _signed(leaf.seed), _signed(leaf.offset)
+            elif leaf.__class__ is Number:
+                values[places[0]] = leaf.number
+            elif not leaf.shape:
+                values[places[0]] = leaf.array[()]
+            else:
+                values[places[0]] = leaf.array
+        for step in self.steps:
+            step(values)
+            for value in step.dying:
+                del values[value]
+        return [show(values, v, self.layouts[v]) for v in self.results]
+
+
+class Operation:
+    """One operation of the NumPy backend."""
+
+    dying: list[Value]
+
+    def __init__(self, node: Node, found: dict[Value, Layout], eager: Any) -> None:
+        self.node, self.eager = node, eager
+        self.operands = [(v, found[v]) for v in node.operands]
+        self.roots = [layout.root for _, layout in self.operands] + list(node.outputs)
+
+    def __call__(self, values: dict[Value, Any]) -> None:
+        operands = [adapt(show(values, v, layout), v.dtype) for v, layout in self.operands]
+        made = run_node(self.eager, self.node, operands).array
+        if not made.flags.c_contiguous:
+            made = memory.cast(made, made.dtype)
+        values[self.node.outputs[0]] = made
+
+
+def show(values: dict[Value, Any], value: Value, layout: Layout) -> Any:
+    """The array of a value, or the number: what its root has, or a view of it."""
+    root, offset, strides = layout
+    found = values[root]
+    if root is value:
+        return found
+    array = np.asarray(found, TO_NUMPY[root.dtype])
+    steps = tuple([s * array.itemsize for s in strides])
+    if array.flags.c_contiguous and array.dtype.kind != "V":
+        return np.ndarray(value.shape, array.dtype, array, offset * array.itemsize, steps)
+    return np.asarray(_Interface(array, offset * array.itemsize, value.shape, steps))
+
+
+class _Interface:
+    """Elements of an array that is not in C order, by address: NumPy reads this, and keeps it."""
+
+    def __init__(
+        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> None:
+        self.array = array
+        found = array.__array_interface__
+        address, _ = found["data"]
+        data = address + offset, True  # nobody writes through it
+        self.__array_interface__ = {**found, "data": data, "shape": shape, "strides": strides}
+
+
+def _strides(array: Array) -> tuple[int, ...]:
+    return tuple(s // array.itemsize for s in array.strides)
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word

@@ -1,0 +1,62 @@
+"""Reductions over axes that are neither the first nor the last, in steps that are."""
+
+from __future__ import annotations
+
+import itertools
+
+from fl_tensor.graph.ir import Graph, Node, Value
+
+REDUCTIONS = frozenset(("sum", "prod", "max", "min"))
+
+
+def split(graph: Graph) -> Graph:
+    """``graph`` with every reduction over the last axes or over the first. What is neither is
+    reduced over those of its axes that are last, then over the rest; an axis in the middle is moved
+    to the end before. Results in float16 and bfloat16 would be rounded between: those stay."""
+    numbers = itertools.count(1 + max((v.id for n in graph.nodes for v in n.outputs), default=0))
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.op in REDUCTIONS and node.outputs[0].dtype.itemsize > 2:
+            nodes += _steps(node, numbers)
+        else:
+            nodes.append(node)
+    return Graph(graph.inputs, graph.constants, nodes, graph.outputs, graph.reads)
+
+
+def _steps(node: Node, numbers: itertools.count[int]) -> list[Node]:
+    (x,) = node.operands
+    (out,) = node.outputs
+    rank = len(x.shape)
+    axes = sorted(a for a in node.parameters["axis"] if x.shape[a] != 1)
+    last = _run_at_end(axes, rank)
+    if len(last) == len(axes) or axes == list(range(len(axes))) or not axes:
+        return [node]
+
+    def value(shape: tuple[int, ...], like: Value) -> Value:
+        return Value(next(numbers), shape, like.dtype, out.device)
+
+    steps: list[Node] = []
+    rest = [a for a in axes if a not in last]
+    if last:
+        kept = value(tuple(1 if i in last else n for i, n in enumerate(x.shape)), out)
+        steps.append(Node(node.op, (x,), {"axis": tuple(last), "keepdims": True}, (kept,)))
+        x = kept
+    if rest != list(range(len(rest))):
+        order = [a for a in range(rank) if a not in rest] + rest
+        moved = value(tuple(x.shape[a] for a in order), x)
+        steps.append(Node("permute", (x,), {"axes": tuple(order)}, (moved,)))
+        x, rest = moved, list(range(rank - len(rest), rank))
+    shape = tuple(n for i, n in enumerate(x.shape) if i not in rest)
+    done = value(shape, out)
+    steps.append(Node(node.op, (x,), {"axis": tuple(rest), "keepdims": False}, (done,)))
+    steps.append(Node("reshape", (done,), {"shape": out.shape}, (out,)))
+    return steps
+
+
+def _run_at_end(axes: list[int], rank: int) -> list[int]:
+    found: list[int] = []
+    for axis in range(rank - 1, -1, -1):
+        if axis not in axes:
+            break
+        found.insert(0, axis)
+    return found
