@@ -26,6 +26,7 @@ from fl_tensor.device import CPU as CPU
 from fl_tensor.device import Device as Device
 from fl_tensor.dispatch import available_backends as available_backends
 from fl_tensor.dispatch import current_backend as current_backend
+from fl_tensor.dispatch import eval as eval
 from fl_tensor.dispatch import get_backend as get_backend
 from fl_tensor.dispatch import synchronize as synchronize
 from fl_tensor.dispatch import use as use

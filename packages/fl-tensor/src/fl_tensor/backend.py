@@ -420,6 +420,11 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         where there is none, as inherited."""
         return None
 
+    def evaluate(self, values: Sequence[A]) -> None:
+        """Compute these values, if their operations were put off; as inherited, there is nothing to
+        do. A deferred backend also computes a value when its data is asked for."""
+        return None
+
     def constant(self, value: Scalar, like: A) -> A:
         """A 0-d value with the dtype and device of ``like``."""
         return self.scalar(value, like.dtype, like.device)

@@ -96,6 +96,16 @@ def synchronize(device: Device | str | None = None, backend: BackendLike | None 
         base.synchronize(each)
 
 
+def eval(*arrays: Any) -> None:
+    """Have these Tensors or Variables computed, where a deferred backend has put that off: from
+    here on they are data, and what they were computed from need not be kept."""
+    found: dict[Any, list[Any]] = {}
+    for x in arrays:
+        found.setdefault(x._backend, []).append(x._adapter)
+    for backend, adapters in found.items():
+        backend.evaluate(adapters)
+
+
 class use:
     """``ft.use("name")`` makes a backend the default of the process; ``with ft.use("name"):`` only
     in this context, until the block ends."""

@@ -83,6 +83,7 @@ class Optimizer(ABC):
                 else:
                     new = exactly(self.update, parameter.tensor, grad.tensor, state, group)
                     parameter.tensor = new
+        ft.eval(*self.parameters)  # where operations are put off, a step ends here
 
     def zero_grad(self) -> None:
         """Forget all gradients."""

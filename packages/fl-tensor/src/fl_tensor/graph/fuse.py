@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from fl_tensor.graph import layout
 from fl_tensor.graph.ir import Graph, Node, Value
 from fl_tensor.graph.layout import VIEWS, Layout, Shape
-from fl_tensor.graph.reductions import REDUCTIONS
+from fl_tensor.graph.reductions import REDUCTIONS, reduction_form
 
 
 @dataclass(eq=False)
@@ -294,20 +294,3 @@ class Fusion:
                 order.append(each)
                 done.add(each.number)
         return order
-
-
-def reduction_form(node: Node, row_axes: int) -> str | None:
-    """What a reduction gives in a group whose rows have ``row_axes`` axes (0: any): ``"row"``,
-    ``"column"``, ``"all"``; None where its axes fit no rows."""
-    (x,) = node.operands
-    axes = sorted(node.parameters["axis"])
-    rank, count = len(x.shape), len(axes)
-    if not axes:
-        return None
-    if count == rank:
-        return "all"
-    if axes == list(range(rank - count, rank)):
-        return "row" if row_axes in (0, count) else None
-    if axes == list(range(count)):
-        return "column" if row_axes in (0, rank - count) else None
-    return None

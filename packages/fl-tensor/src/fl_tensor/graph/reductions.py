@@ -1,4 +1,4 @@
-"""Reductions over axes that are neither the first nor the last, in steps that are."""
+"""Reductions: over which axes a loop over rows can do them, and how others become such."""
 
 from __future__ import annotations
 
@@ -7,6 +7,23 @@ import itertools
 from fl_tensor.graph.ir import Graph, Node, Value
 
 REDUCTIONS = frozenset(("sum", "prod", "max", "min"))
+
+
+def reduction_form(node: Node, row_axes: int) -> str | None:
+    """What a reduction gives in a group whose rows have ``row_axes`` axes (0: any): ``"row"``,
+    ``"column"``, ``"all"``; None where its axes fit no rows."""
+    (x,) = node.operands
+    axes = sorted(node.parameters["axis"])
+    rank, count = len(x.shape), len(axes)
+    if not axes:
+        return None
+    if count == rank:
+        return "all"
+    if axes == list(range(rank - count, rank)):
+        return "row" if row_axes in (0, count) else None
+    if axes == list(range(count)):
+        return "column" if row_axes in (0, rank - count) else None
+    return None
 
 
 def split(graph: Graph) -> Graph:

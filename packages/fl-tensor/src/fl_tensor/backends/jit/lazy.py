@@ -134,7 +134,11 @@ class Trace:
             if not self.calls:
                 return
             seen = self.seen()
-            self.execute(self, seen)
+            if self.manager is selection.current():
+                self.execute(self, seen)
+            else:
+                with selection.use(self.manager):
+                    self.execute(self, seen)
             for x in self.results:
                 x.trace = None
             self._clear()

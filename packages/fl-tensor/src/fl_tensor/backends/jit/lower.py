@@ -12,10 +12,10 @@ from typing import NamedTuple
 from fl_tensor.backends.jit.codegen import instructions
 from fl_tensor.backends.jit.codegen.program import Builder, Program
 from fl_tensor.graph import layout
-from fl_tensor.graph.fuse import Group, Member, reduction_form
+from fl_tensor.graph.fuse import Group, Member
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout, Shape
-from fl_tensor.graph.reductions import REDUCTIONS
+from fl_tensor.graph.reductions import REDUCTIONS, reduction_form
 
 
 class Operand(NamedTuple):
@@ -158,9 +158,7 @@ def output_letters(form: str, rank: int, row_axes: int) -> str:
     return ("s" if form == "full" else ".") * outer + "s" * (row_axes - 1) + "c"
 
 
-def join_axes(
-    space: Shape, row_axes: int, strides: list[Shape]
-) -> tuple[Shape, int, list[Shape]]:
+def join_axes(space: Shape, row_axes: int, strides: list[Shape]) -> tuple[Shape, int, list[Shape]]:
     """The same elements over as few axes as there can be, rows being kept apart: sizes, how many
     axes are a row (at least one), and the strides of each operand."""
     first = len(space) - row_axes if row_axes else len(space)

@@ -1,0 +1,180 @@
+"""Passes: what each leaves of a graph, and that this computes the same."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import fl_tensor as ft
+from fl_tensor.graph import Graph, Node
+from fl_tensor.graph.common import common
+from fl_tensor.graph.fuse import Fusion
+from fl_tensor.graph.layout import layouts
+from fl_tensor.graph.reductions import REDUCTIONS, reduction_form, split
+
+ELEMENTWISE = frozenset(
+    "add subtract multiply divide exp tanh where less cast maximum sqrt".split()
+)
+
+
+def fusible(node: Node) -> bool:
+    if node.op in REDUCTIONS:
+        return reduction_form(node, 0) is not None
+    return node.op in ELEMENTWISE
+
+
+def fused(graph: Graph) -> Fusion:
+    return Fusion(graph, layouts(graph), fusible)
+
+
+def groups(graph: Graph) -> list[list[str]]:
+    """The operations of each group."""
+    return [[node.op for node in group.nodes] for group in fused(graph).groups]
+
+
+def recorded(function, *shapes):
+    """The graph of a function of arrays of these shapes."""
+    inputs = [ft.Generator(i).normal(shape) for i, shape in enumerate(shapes)]
+    with ft.trace() as graph:
+        for x in inputs:
+            graph.input(x)
+        result = function(*inputs)
+        graph.output(*(result if isinstance(result, tuple) else (result,)))
+    return graph.prune(), inputs
+
+
+def same(graph, other, inputs):
+    for a, b in zip(graph(*inputs), other(*inputs), strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-6)
+
+
+# --- common subexpressions ------------------------------------------------------------------------
+
+
+def test_equal_calls_are_made_once():
+    graph, inputs = recorded(lambda x: (ft.exp(x) + ft.exp(x), ft.exp(x)), (3,))
+    smaller = common(graph)
+    assert [n.op for n in smaller.nodes] == ["exp", "add"]
+    same(graph, smaller, inputs)
+
+
+def test_calls_with_other_arguments_are_other_calls():
+    graph, _ = recorded(lambda x: (ft.full(3, 0.0) + x, ft.full(3, -0.0) + x), (3,))
+    assert [n.op for n in common(graph).nodes].count("full") == 2
+
+
+# --- reductions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 3), (0, 2, 3), (1, 2)])
+@pytest.mark.parametrize("op", ["sum", "max"])
+def test_every_reduction_is_over_first_or_last_axes(op, axis, keepdims):
+    function = getattr(ft, op)
+    graph, inputs = recorded(lambda x: function(x, axis, keepdims=keepdims), (2, 3, 4, 5))
+    steps = split(graph)
+    assert all(reduction_form(n, 0) for n in steps.nodes if n.op in REDUCTIONS)
+    same(graph, steps, inputs)
+
+
+# --- fusion ---------------------------------------------------------------------------------------
+
+
+def test_a_chain_is_one_group():
+    graph, _ = recorded(lambda x, b: ft.tanh(x * x + b), (4, 3), (3,))
+    assert len(groups(graph)) == 1
+
+
+def test_softmax_is_one_group_of_rows():
+    graph, _ = recorded(lambda x: ft.softmax(x, -1), (4, 3))
+    (group,) = fused(graph).groups
+    assert (group.space, group.row_axes) == ((4, 3), 1)
+    assert {m.form for m in group.members} == {"full", "row"}
+
+
+def test_the_gradient_of_a_bias_leaves_the_group_of_its_operand():
+    def function(x):
+        y = ft.exp(x)
+        return y, ft.sum(y, 0)
+
+    (group,) = fused(recorded(function, (4, 3))[0]).groups
+    assert [m.form for m in group.members] == ["full", "column"]
+
+
+def test_a_result_over_columns_is_known_only_when_the_group_has_run():
+    graph, _ = recorded(lambda x: x - ft.sum(x, 0, keepdims=True), (4, 3))
+    assert groups(graph) == [["sum"], ["subtract"]]
+
+
+def test_changes_of_shape_in_between_do_no_harm():
+    graph, _ = recorded(lambda x: ft.softmax(ft.reshape(ft.exp(x), (2, 3, 4)), -1), (6, 4))
+    (group,) = fused(graph).groups
+    assert group.space in ((6, 4), (2, 3, 4))
+
+
+def test_elements_in_another_order_are_read_from_memory():
+    graph, _ = recorded(lambda x: ft.exp(x) + ft.permute(ft.exp(x), (1, 0)), (3, 3))
+    assert groups(common(graph)) == [["exp"], ["add"]]
+
+
+def test_no_path_leads_out_of_a_group_and_back():
+    def function(x):
+        y = ft.exp(x)
+        return (y @ x) + y
+
+    assert groups(recorded(function, (3, 3))[0]) == [["exp"], ["matmul"], ["add"]]
+
+
+def test_groups_of_several_operands_become_one():
+    graph, _ = recorded(lambda x, y: ft.exp(x) + ft.tanh(y), (3, 3), (3, 3))
+    assert groups(graph) == [["exp", "tanh", "add"]]
+
+
+def test_a_group_has_a_largest_size():
+    def function(x):
+        for _ in range(50):
+            x = x + x
+        return x
+
+    graph, _ = recorded(function, (3,))
+    found = Fusion(graph, layouts(graph), fusible, most=20).groups
+    assert [len(g.members) for g in found] == [20, 20, 10]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_groups_can_run_one_after_the_other(seed):
+    """Of a random graph, every node is in one group, and reads what earlier groups or earlier
+    members of its own have made."""
+    rng = random.Random(seed)
+
+    def function(x, y):
+        values = [x, y]
+        for _ in range(rng.randint(5, 40)):
+            a, b = rng.choice(values), rng.choice(values)
+            kind = rng.random()
+            if kind < 0.5:
+                values.append(rng.choice((ft.add, ft.multiply, ft.maximum))(a, b))
+            elif kind < 0.65:
+                values.append(ft.exp(a))
+            elif kind < 0.8:
+                axis = rng.choice((0, 1))
+                values.append(a - ft.sum(b, axis, keepdims=True))
+            elif kind < 0.9:
+                values.append(a @ b)
+            else:
+                values.append(ft.permute(a, (1, 0)))
+        return tuple(values[-3:])
+
+    graph, _ = recorded(function, (4, 4), (4, 4))
+    found = layouts(graph)
+    made = set(graph.inputs) | {c.value for c in graph.constants}
+    nodes = []
+    for group in Fusion(graph, found, fusible).groups:
+        for node in group.nodes:
+            assert {found[v].root for v in node.operands} <= made
+            made.update(node.outputs)
+            nodes.append(node)
+    views = [n for n in graph.nodes if found[n.outputs[0]].root is not n.outputs[0]]
+    assert sorted(map(id, nodes + views)) == sorted(map(id, graph.nodes))
