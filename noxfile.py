@@ -55,6 +55,7 @@ IMPLEMENTATIONS = [
     ("memory", "caching"),
     ("tensor", "numpy"),
     ("tensor", "numpy-wrapped"),
+    ("tensor", "jit"),
     ("tensor", "null"),
     ("dist", "local"),
     ("dist", "threads"),
@@ -227,10 +228,14 @@ def benchmark_models(session: nox.Session) -> None:
 def conformance(session: nox.Session, kind: str, implementation: str) -> None:
     """The kit that third parties run, on one of our implementations."""
     name, _, wrapped = implementation.partition("-")
-    options = []
+    options, env = [], {}
+    if implementation == "jit":  # puts off and compiles everything, not only what is worth it
+        env = {"FL_JIT_SMALLEST": "1", "FL_JIT_SIGHTINGS": "1"}
+        options = ["-k", "not test_operation or 32"]
     if wrapped:  # behind all wrappers at once; operations in the dtypes of 32 bits will do
         options = ["--under", "profile,check,count,trace", "-k", "not test_operation or 32"]
-    in_workshop(session, "python", "-m", f"fl_{kind}.testing", name, *options, *session.posargs)
+    command = ["-m", f"fl_{kind}.testing", name, *options, *session.posargs]
+    in_workshop(session, "python", *command, **env)
 
 
 @nox.session(reuse_venv=True, tags=["fl-tensor", "fl-nn"])

@@ -11,18 +11,20 @@ import math
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from fl_tensor import dtypes, rules
 from fl_tensor.backends.jit.lazy import Lazy, Stream, Trace
 from fl_tensor.backends.jit.plans import Plans
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
+from fl_tensor.derived import pooling
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
-from fl_tensor.roles import Scalar
+from fl_tensor.roles import Scalar, Shape
 
 Value = NumpyAdapter
+Padding: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def _unary(name: str) -> Any:
@@ -75,6 +77,10 @@ def _reduction(name: str, accumulate: bool) -> Any:
         return self.pending.record(name, (x,), parameters, spec.shape, spec.dtype)
 
     return operation
+
+
+def _pairs(padding: Padding) -> Padding:
+    return tuple([(low, high) for low, high in padding])
 
 
 class JitBackend(NumpyBackend):
@@ -275,7 +281,37 @@ class JitBackend(NumpyBackend):
     max = _reduction("max", accumulate=False)
     min = _reduction("min", accumulate=False)
 
-    # contractions
+    # what NumPy has functions of its own for
+
+    acos, acosh = _unary("acos"), _unary("acosh")
+    asin, asinh = _unary("asin"), _unary("asinh")
+    atan, atanh = _unary("atan"), _unary("atanh")
+    cosh, sinh, tan = _unary("cosh"), _unary("sinh"), _unary("tan")
+    log2, log10 = _unary("log2"), _unary("log10")
+
+    # contractions and windows
+
+    def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
+        if not self._waits(x):
+            return super().max_pool(x, window, stride, padding)
+        return self._pool("max_pool", x, (tuple(window), tuple(stride), _pairs(padding)))
+
+    def avg_pool(
+        self,
+        x: Value,
+        window: Shape,
+        stride: Shape,
+        padding: Padding,
+        count_include_pad: bool = True,
+    ) -> Value:
+        if not self._waits(x):
+            return super().avg_pool(x, window, stride, padding, count_include_pad)
+        rest = tuple(window), tuple(stride), _pairs(padding), count_include_pad
+        return self._pool("avg_pool", x, rest)
+
+    def _pool(self, op: str, x: Value, rest: tuple[Any, ...]) -> Value:
+        shape = (*x.shape[:2], *pooling.output(op, x.shape, *rest[:3]))
+        return self.pending.record(op, (x,), rest, shape, x.dtype)
 
     def matmul(self, x: Value, y: Value) -> Value:
         if not (self._waits(x) or self._waits(y)):
@@ -293,13 +329,8 @@ class JitBackend(NumpyBackend):
         kernel_dilation: tuple[int, ...],
         groups: int = 1,
     ) -> Value:
-        rest = (
-            tuple(stride),
-            tuple(map(tuple, padding)),
-            tuple(input_dilation),
-            tuple(kernel_dilation),
-            groups,
-        )
+        rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
+        rest += tuple(kernel_dilation), groups
         if not (self._waits(x) or self._waits(w)):
             return super().conv(x, w, *rest)
         shape = rules.conv(x, w, *rest).shape

@@ -46,7 +46,7 @@ class Lazy(NumpyAdapter):
     __slots__ = ("number", "shape", "trace")
 
     trace: Trace | None
-    shape: tuple[int, ...]  # type: ignore[assignment]
+    shape: tuple[int, ...]
     number: int
 
     def __getattr__(self, name: str) -> Any:

@@ -53,7 +53,7 @@ class Plan:
         self.outputs = translation.outputs
         graph = split(common(translation.graph.prune()))
         self.results = graph.outputs
-        numbers = set()
+        numbers: set[Value] = set()
         strides = {}
         for leaf, values in zip(leaves, self.inputs, strict=True):
             if leaf.__class__ is Stream or not leaf.shape:
@@ -132,6 +132,8 @@ def show(values: dict[Value, Any], value: Value, layout: Layout) -> Any:
     found = values[root]
     if root is value:
         return found
+    if 0 in value.shape:
+        return np.empty(value.shape, TO_NUMPY[value.dtype])
     array = np.asarray(found, TO_NUMPY[root.dtype])
     steps = tuple([s * array.itemsize for s in strides])
     if array.flags.c_contiguous and array.dtype.kind != "V":
