@@ -274,11 +274,10 @@ class Fusion:
             for value in member.node.outputs:
                 self._home[value] = group
         del self._groups[other.number]
+        group.before = (group.before | other.before) & ~bit
         for each in self._groups.values():
-            if each.before & bit:
-                each.before = each.before & ~bit | (own if each is not group else 0)
-                each.before |= other.before
-        self._now_before(group, group.before | other.before)
+            if each is not group and each.before & (bit | own):
+                each.before = each.before & ~bit | own | group.before
 
     def _ordered(self) -> list[Group]:
         # Depth first, so that what a group makes is used soon after.

@@ -136,9 +136,11 @@ def show(values: dict[Value, Any], value: Value, layout: Layout) -> Any:
         return np.empty(value.shape, TO_NUMPY[value.dtype])
     array = np.asarray(found, TO_NUMPY[root.dtype])
     steps = tuple([s * array.itemsize for s in strides])
-    if array.flags.c_contiguous and array.dtype.kind != "V":
+    if array.flags.c_contiguous:
         return np.ndarray(value.shape, array.dtype, array, offset * array.itemsize, steps)
-    return np.asarray(_Interface(array, offset * array.itemsize, value.shape, steps))
+    words = array.view(np.uint16) if array.dtype.kind == "V" else array  # bfloat16 has no letter
+    view = np.asarray(_Interface(words, offset * array.itemsize, value.shape, steps))
+    return view.view(array.dtype)
 
 
 class _Interface:
