@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import numpy as np
-
 from fl_tensor.backends.jit.interpret import run_node
 from fl_tensor.backends.jit.launch import Launch
 from fl_tensor.backends.jit.lazy import Stream
@@ -19,13 +17,12 @@ from fl_tensor.backends.jit.lower import lower
 from fl_tensor.backends.jit.translate import Translation
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, adapt
+from fl_tensor.backends.numpy.views import strided, strides_of
 from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion, Group
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout, layouts
 from fl_tensor.graph.reductions import split
-
-Array = Any
 
 
 class Step(Protocol):
@@ -59,7 +56,7 @@ class Plan:
             if leaf.__class__ is Stream or not leaf.shape:
                 numbers.update(values)
             else:
-                strides[values[0]] = _strides(leaf.array)
+                strides[values[0]] = strides_of(leaf.array)
         self.layouts = layouts(graph, strides)
         fusion = Fusion(graph, self.layouts, fusible)
         wanted = self._wanted(fusion.groups)
@@ -89,7 +86,7 @@ class Plan:
             step.dying = [v for v in dict.fromkeys(step.roots) if v not in seen]
             seen.update(step.dying)
 
-    def run(self, leaves: list[Any]) -> list[Array]:
+    def run(self, leaves: list[Any]) -> list[Any]:
         """The arrays of the results that are seen, in the order of ``outputs``."""
         values: dict[Value, Any] = {}
         for leaf, places in zip(leaves, self.inputs, strict=True):
@@ -129,35 +126,9 @@ class Operation:
 def show(values: dict[Value, Any], value: Value, layout: Layout) -> Any:
     """The array of a value, or the number: what its root has, or a view of it."""
     root, offset, strides = layout
-    found = values[root]
     if root is value:
-        return found
-    if 0 in value.shape:
-        return np.empty(value.shape, TO_NUMPY[value.dtype])
-    array = np.asarray(found, TO_NUMPY[root.dtype])
-    steps = tuple([s * array.itemsize for s in strides])
-    if array.flags.c_contiguous:
-        return np.ndarray(value.shape, array.dtype, array, offset * array.itemsize, steps)
-    words = array.view(np.uint16) if array.dtype.kind == "V" else array  # bfloat16 has no letter
-    view = np.asarray(_Interface(words, offset * array.itemsize, value.shape, steps))
-    return view.view(array.dtype)
-
-
-class _Interface:
-    """Elements of an array that is not in C order, by address: NumPy reads this, and keeps it."""
-
-    def __init__(
-        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> None:
-        self.array = array
-        found = array.__array_interface__
-        address, _ = found["data"]
-        data = address + offset, True  # nobody writes through it
-        self.__array_interface__ = {**found, "data": data, "shape": shape, "strides": strides}
-
-
-def _strides(array: Array) -> tuple[int, ...]:
-    return tuple(s // array.itemsize for s in array.strides)
+        return values[root]
+    return strided(values[root], TO_NUMPY[root.dtype], offset, value.shape, strides)
 
 
 def _signed(word: int) -> int:
