@@ -286,4 +286,4 @@ def _copies(program: Program, each: Pass) -> int:
         for i in each.compute
         if program.instructions[i].op not in REDUCTIONS
     )
-    return 4 if work <= 8 else 2 if work <= 20 else 1
+    return 4 if work <= 2 else 2 if work <= 20 else 1

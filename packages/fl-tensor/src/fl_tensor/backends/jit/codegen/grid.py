@@ -13,11 +13,15 @@ from typing import NamedTuple
 
 from fl_tensor.backends.jit.codegen.emit_finish import PIECE
 from fl_tensor.backends.jit.codegen.instructions import EXPENSIVE
+from fl_tensor.backends.jit.codegen.layout import Layout
 from fl_tensor.backends.jit.codegen.program import Program
 from fl_tensor.backends.jit.codegen.schedule import Schedule
 
 #: Elements of a chunk, about.
 CHUNK = 16384
+#: Neighbours in a row where an operand jumps from one to the next: so many of its cache lines are
+#: still at hand for the next row, which finds its own elements in them.
+JUMPS = 256
 #: Places in a row that a column reduction has at hand at a time.
 COLUMNS = 2048
 #: The most that chunks of rows may leave behind, in elements.
@@ -52,7 +56,14 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
     # last axis is not all of it.
     whole = program.row_axes > 1 or len(plan.passes) > 1 or plan.row_outputs
     scatters = any(output.at is not None for output in program.outputs)
-    tile = length if whole else _share(length) if scatters else COLUMNS if columns else CHUNK
+    if whole:
+        tile = length
+    elif scatters:
+        tile = _share(length)
+    elif any(axes[-1] == "s" for axes in Layout(program).operand_axes):
+        tile = JUMPS
+    else:
+        tile = COLUMNS if columns else CHUNK
     if program.row_axes > 1:
         tile = sizes[-1]
     tile = max(min(tile, sizes[-1]), 1)
