@@ -11,6 +11,7 @@ import pytest
 import fl_autograd as ag
 import fl_memory
 import fl_tensor as ft
+from fl_tensor.testing import needs
 
 DRAWS = ft.Generator(3)
 
@@ -73,6 +74,7 @@ def test_each_operand_may_be_the_only_one(close: Any) -> None:
         close(ag.grad(mixed(alone), alone[i]), want.numpy())
 
 
+@needs("float16")
 def test_half_precision_is_computed_in_float32() -> None:
     values = [v.astype(ft.float16) for v in operands(t=40, s=40)]
     gradients = []
