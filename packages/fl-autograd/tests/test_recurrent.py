@@ -58,11 +58,9 @@ def test_half_precision_is_rounded_once(cell: str) -> None:
 
 def test_the_weights_are_multiplied_once_per_step_and_once_for_all() -> None:
     leaves = [ag.Variable(v, requires_grad=True) for v in operands("lstm", steps=10)]
-    with ft.count() as forward:
-        loss = ft.recurrent(*leaves, "lstm").sum()
+    loss = ft.recurrent(*leaves, "lstm").sum()
     with ft.count() as backward:
         loss.backward()
-    assert forward["matmul"] == 10
     assert backward["matmul"] == 10 + 2  # all gates again, and the gradient of the weights
 
 

@@ -20,6 +20,7 @@ from fl_tensor.backends.numpy import (
     provided,
     provided_conv,
     quiet,
+    recurrent,
 )
 from fl_tensor.backends.numpy.adapter import (
     FROM_NUMPY,
@@ -33,7 +34,7 @@ from fl_tensor.backends.numpy.adapter import (
 from fl_tensor.backends.numpy.fft import Fft
 from fl_tensor.backends.numpy.linalg import Linalg
 from fl_tensor.capabilities import CAPABILITIES
-from fl_tensor.derived import pooling
+from fl_tensor.derived import pooling, sequence
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import HALF, DType, bfloat16, int64, sum_dtype
 from fl_tensor.errors import ArgumentError
@@ -496,6 +497,25 @@ class NumpyBackend(Linalg, Fft, TensorBackend):
         if out is None:
             out = conv.convolve(a, b, *rest, out_shape)
         return NumpyAdapter(out if a is x.array else memory.cast(out, x.array.dtype), x.dtype)
+
+    # sequences
+
+    @quiet.quiet
+    def recurrent(
+        self,
+        x: Value,
+        state: Value,
+        weight: Value,
+        bias: Value | None = None,
+        cell: str = "tanh",
+        lengths: Shape | None = None,
+        reverse: bool = False,
+    ) -> Value:
+        if x.dtype in HALF:
+            return super().recurrent(x, state, weight, bias, cell, lengths, reverse)
+        sequence.fitting(x, state, weight, bias, cell, lengths)
+        arrays = (x.array, state.array, weight.array, None if bias is None else bias.array)
+        return NumpyAdapter(recurrent.sweep(*arrays, cell, lengths, reverse), x.dtype)
 
     # pooling: a provider's windows, or the composition
 
