@@ -58,6 +58,9 @@ def run_node(eager: Any, node: Node, operands: list[Any]) -> Any:
     """One node of the graph of a trace (``translate``), likewise."""
     if node.op == "concatenate":
         return eager.concatenate(operands, *node.parameters.values())
+    if node.op == "random_bits":
+        seed, offset = (x.array.item() % (1 << 64) for x in operands)
+        return eager.random_bits(seed, offset, node.outputs[0].shape, CPU)
     return getattr(eager, node.op)(*operands, *node.parameters.values())
 
 

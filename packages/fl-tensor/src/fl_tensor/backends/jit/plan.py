@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from fl_tensor.backends.jit.interpret import run_node
-from fl_tensor.backends.jit.launch import Launch
 from fl_tensor.backends.jit.lazy import Stream
 from fl_tensor.backends.jit.lower import lower
 from fl_tensor.backends.jit.translate import Translation
@@ -65,6 +64,8 @@ class Plan:
             if group.space is None:
                 self.steps.append(Operation(group.nodes[0], self.layouts, eager))
             else:
+                from fl_tensor.backends.jit.launch import Launch  # takes llvmlite
+
                 lowered = lower(group, self.layouts, wanted, numbers)
                 self.steps.append(Launch(lowered))
         self._let_go()

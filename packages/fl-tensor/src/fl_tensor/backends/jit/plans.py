@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 from fl_tensor.backends.jit import lower
@@ -13,16 +15,19 @@ from fl_tensor.backends.jit.interpret import interpret
 from fl_tensor.backends.jit.lazy import Stream, Trace
 from fl_tensor.backends.jit.plan import Plan
 from fl_tensor.backends.jit.translate import Translation
+from fl_tensor.graph.ir import Node
 
 #: How many structures are remembered, least recently used first forgotten.
 MOST = 256
 
 
 class Plans:
-    """The plans of a backend. ``sightings``: at which sighting of a structure its plan is made."""
+    """The plans of a backend. ``sightings``: at which sighting of a structure its plan is made.
+    Without llvmlite nothing is fused: a plan is then the operations that are needed, in NumPy."""
 
-    def __init__(self, eager: Any) -> None:
+    def __init__(self, eager: Any, fusible: Callable[[Node], bool] | None = None) -> None:
         self.eager = eager
+        self.fusible = fusible or (lower.fusible if find_spec("llvmlite") else _none)
         self.sightings = int(os.environ.get("FL_JIT_SIGHTINGS") or 2)
         self._lock = threading.Lock()
         self._seen: OrderedDict[Any, int | Plan] = OrderedDict()
@@ -42,11 +47,15 @@ class Plans:
                 interpret(self.eager, trace, seen)
                 return
             translation = Translation(trace.calls, trace.leaves, seen)
-            found = Plan(translation, trace.leaves, self.eager, lower.fusible)
+            found = Plan(translation, trace.leaves, self.eager, self.fusible)
             with self._lock:
                 self._seen[key] = found
         for number, array in zip(found.outputs, found.run(trace.leaves), strict=True):
             trace.results[number].array = array
+
+
+def _none(node: Node) -> bool:
+    return False
 
 
 def structure(trace: Trace, seen: list[bool]) -> Any:

@@ -1,0 +1,123 @@
+"""Plans: what runs when a computation comes again, with generated kernels and without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fl_tensor as ft
+from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.plan import Plan
+from fl_tensor.backends.jit.plans import Plans
+from fl_tensor.backends.numpy import NumpyBackend
+
+
+def made(fused):
+    """A backend that plans at the second sighting, with kernels or without."""
+    backend = JitBackend()
+    if fused:
+        pytest.importorskip("llvmlite", reason="generated kernels take llvmlite")
+    else:
+        backend.plans = Plans(NumpyBackend(), fusible=lambda node: False)
+    return backend
+
+
+def plans(backend):
+    return [p for p in backend.plans._seen.values() if isinstance(p, Plan)]
+
+
+def step(x, w, bias, scale):
+    """Some of everything, of 64 x 256 elements."""
+    y = ft.linear(x, w, bias)
+    y = ft.gelu(y) * scale + x
+    z = ft.softmax(ft.reshape(y, (8, 8, 256)), -1)
+    turned = ft.permute(z, (1, 0, 2))
+    return turned, ft.sum(y, 0), ft.mean(z), ft.max(turned, (0, 2)), turned[2:4, ::-1, 3:]
+
+
+@pytest.fixture
+def operands():
+    generator = ft.Generator(7)
+    shapes = ((64, 256), (256, 256), (256,))
+    return [np.asarray(generator.normal(shape)) for shape in shapes]
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["numpy", "kernels"])
+def test_every_sighting_gives_the_same(operands, fused):
+    backend = made(fused)
+    for scale in (0.5, -2.0, 3.0, 0.25):
+        with ft.use("numpy"):
+            wanted = step(*map(ft.asarray, operands), scale)
+        with ft.use(backend):
+            found = step(*map(ft.asarray, operands), scale)
+            for a, b in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["numpy", "kernels"])
+def test_another_number_is_not_another_plan(operands, fused):
+    backend = made(fused)
+    with ft.use(backend):
+        for scale in (0.5, -2.0, 3.0, 0.25):
+            ft.eval(*step(*map(ft.asarray, operands), scale))
+    assert len(plans(backend)) == 1
+
+
+def test_another_batch_is_another_plan_of_the_same_kernels():
+    pytest.importorskip("llvmlite", reason="generated kernels take llvmlite")
+    backend = made(True)
+    with ft.use(backend):
+        for rows in (64, 64, 96, 96):
+            ft.eval(ft.softmax(ft.ones((rows, 256)) * 2.0, -1))
+    first, second = plans(backend)
+    kernels = [[s.launch._kernel for s in p.steps] for p in (first, second)]
+    assert kernels[0] == kernels[1]
+
+
+def test_softmax_of_a_linear_layer_is_one_kernel_after_the_product(operands):
+    backend = made(True)
+    x, w, bias = operands
+    with ft.use(backend):
+        for _ in range(2):
+            ft.eval(ft.softmax(ft.linear(ft.asarray(x), ft.asarray(w), ft.asarray(bias)), -1))
+    (plan,) = plans(backend)
+    assert [type(s).__name__ for s in plan.steps] == ["Operation", "Launch"]
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["numpy", "kernels"])
+def test_random_numbers_go_on_from_plan_to_plan(fused):
+    draws = {}
+    for name, backend in (("numpy", ft.get_backend("numpy")), ("jit", made(fused))):
+        generator = ft.Generator(3)
+        with ft.use(backend):
+            draws[name] = [
+                np.asarray(ft.where(generator.uniform((100, 200)) < 0.5, 1.0, 0.0))
+                for _ in range(4)
+            ]
+    for a, b in zip(draws["numpy"], draws["jit"], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "uint8", "bool", "complex64"])
+def test_dtypes(dtype):
+    backend = made(True)
+    values = np.arange(20_000).astype(dtype)
+    for _ in range(2):
+        with ft.use(backend):
+            x = ft.asarray(values)
+            y = ft.where(x == x, x, x)
+            total = ft.sum(ft.reshape(y, (100, 200)), 1)
+            np.testing.assert_array_equal(np.asarray(y), values)
+            with ft.use("numpy"):
+                wanted = np.asarray(ft.sum(ft.reshape(ft.asarray(values), (100, 200)), 1))
+            np.testing.assert_allclose(np.asarray(total), wanted, rtol=1e-5)
+
+
+def test_an_array_of_nothing():
+    backend = made(True)
+    for _ in range(2):
+        with ft.use(backend):
+            x = ft.ones((200, 100))
+            empty = ft.exp(x[:0]) + 1.0
+            assert empty.shape == (0, 100) and empty.tolist() == []
+            assert ft.sum(ft.exp(x[:, :0]), 1).tolist() == [0.0] * 200
