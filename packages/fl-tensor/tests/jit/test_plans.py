@@ -121,3 +121,17 @@ def test_an_array_of_nothing():
             empty = ft.exp(x[:0]) + 1.0
             assert empty.shape == (0, 100) and empty.tolist() == []
             assert ft.sum(ft.exp(x[:, :0]), 1).tolist() == [0.0] * 200
+
+
+def test_a_copy_in_another_order_runs_with_what_is_around_it():
+    backend = made(True)
+    x = np.arange(24_000.0, dtype=np.float32).reshape(20, 30, 40)
+    for _ in range(2):
+        with ft.use(backend):
+            y = ft.exp(ft.asarray(x) * 1e-3)
+            z = ft.reshape(ft.permute(y, (1, 0, 2)), (30, 800)) * 2.0
+            turned = np.exp(x * np.float32(1e-3)).transpose(1, 0, 2).reshape(30, 800) * 2
+            np.testing.assert_allclose(np.asarray(z), turned, rtol=1e-5)
+            again = ft.reshape(ft.permute(z, (1, 0)), (24_000,))
+            np.testing.assert_allclose(np.asarray(again), turned.T.reshape(-1), rtol=1e-5)
+    assert all(type(s).__name__ == "Launch" for p in plans(backend) for s in p.steps)

@@ -113,8 +113,8 @@ class Fusion:
             self._forms[value] = member
 
     def _space(self, node: Node) -> Shape:
-        # What a node iterates over: what it reduces, or what it gives.
-        if node.op in REDUCTIONS:
+        # What a node iterates over: what it gives, but what it reduces, or copies in C order.
+        if node.op in REDUCTIONS or node.op == "reshape":
             return node.operands[0].shape
         return node.outputs[0].shape
 

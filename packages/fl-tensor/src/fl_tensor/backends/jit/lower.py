@@ -49,7 +49,7 @@ def fusible(node: Node) -> bool:
         return node.operands[0].dtype.kind in found.kinds
     if node.op in REDUCTIONS:
         return reduction_form(node, 0) is not None
-    return node.op in ("where", "cast", "random_bits")
+    return node.op in ("where", "cast", "random_bits", "reshape")  # one that has to copy
 
 
 def lower(
@@ -133,6 +133,8 @@ class _Lowering:
         node = member.node
         if node.op in REDUCTIONS:
             return build.reduce(node.op, operands[0], member.form)
+        if node.op == "reshape":
+            return operands[0]
         if node.op == "cast":
             return build.cast(operands[0], node.parameters["dtype"])
         if node.op == "random_bits":
