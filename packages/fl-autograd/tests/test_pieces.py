@@ -73,6 +73,7 @@ def test_parts_with_steps_are_not_taken_for_neighbours(close: Any) -> None:
     close(ag.grad(x[::2].sum() + 2.0 * x[3:].sum(), x), [1.0, 0, 1, 2, 3, 2])
 
 
+@pytest.mark.skipif(ft.current_backend().name != "numpy", reason="about the NumPy backend")
 def test_single_elements_are_written_in_place() -> None:
     with ft.use("numpy"):  # which writes into what it is given
         x, manager = leaf(100, 100), fl_memory.current()

@@ -13,6 +13,7 @@ import fl_nn as nn
 import fl_tensor as ft
 from fl_autograd import RowGradient
 from fl_nn import StateDictError, TrainingError
+from fl_tensor.testing import needs
 
 BATCHES = [ft.asarray([1, 4, 1]), ft.asarray([[0, 4]]), ft.asarray([2]), ft.asarray([4, 4, 1])]
 
@@ -272,6 +273,7 @@ def test_ranks_train_the_table_that_one_trains(make):
             assert near(ft.asarray(one), ft.asarray(other), 1e-6)
 
 
+@needs("float16")
 @pytest.mark.parametrize("make", [nn.SGD, nn.Adagrad, nn.SparseAdam])
 def test_tables_in_half_precision_learn_small_steps(make):
     """Master weights are float32: a hundred steps that float16 would round away add up."""

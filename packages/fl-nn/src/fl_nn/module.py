@@ -74,7 +74,8 @@ class Module:
 
     def register_forward_hook(self, hook: Hook) -> Callable[[], None]:
         """Call `hook(module, inputs, output)` after every forward; a result other than None
-        replaces the output. Returns a function that removes the hook."""
+        replaces the output. Returns a function that removes the hook. Under `checkpoint` it is
+        called in the second run, too: there `fl_autograd.is_recomputing()` is true."""
         self._forward_hooks = (*self._forward_hooks, hook)
 
         def remove() -> None:
