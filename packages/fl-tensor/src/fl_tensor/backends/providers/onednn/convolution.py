@@ -1,10 +1,10 @@
 """Convolutions and both of their gradients, over one to three spatial axes.
 
-The library is fastest on channels-last images and on weights in its own blocked layout. Images that
-are given channels-last are taken as they are; for other layouts there are reorders on the way, into
-whichever layout is best (measured, ``tuning.py``). Weights that are given by strides are packed at
-every call, which is little beside the convolution; a caller that keeps them asks for the layout
-(strides None) and packs them once, with a Reorder.
+The library is fastest on channels-last images and on weights in its own blocked layout. Images are
+taken as they are given, or go by reorders into whatever the library likes best: which of the two is
+measured (``tuning.py``). Weights given by strides are packed at every call, which is little
+beside the convolution; a caller that keeps them asks for the layout (strides None) and packs them
+once, with a Reorder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape, channels_last
+from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape
 from fl_tensor.backends.providers.onednn import primitives
 from fl_tensor.backends.providers.onednn.binding import Binding, Handle, dims
 from fl_tensor.backends.providers.onednn.descriptors import attributes, describe
@@ -31,19 +31,8 @@ AnyConvolution = Convolution | ConvolutionData | ConvolutionWeights
 _DIRECT = 1  # dnnl_convolution_direct
 _TRAINING = 64  # dnnl_forward_training
 
-#: How the images lie while the library works: as they are given, channels-last, as it likes.
-GIVEN, LAST, FREE = "given", "channels_last", "any"
-
-
-class _Images:
-    # The layouts of both images under one of the policies above.
-    def __init__(self, policy: str) -> None:
-        self._policy = policy
-
-    def __call__(self, binding: Binding, image: Placement) -> Any:
-        if isinstance(image, Layout) and image.strides is not None and self._policy == LAST:
-            image = channels_last(image.dtype, image.shape)
-        return describe(binding, image, free=self._policy == FREE)
+#: How images lie while the library works: as they are given, or as it likes, by reorders.
+GIVEN, FREE = "given", "any"
 
 
 def prepare(binding: Binding, problem: AnyConvolution, tuner: Tuner) -> Kernel:
@@ -56,11 +45,15 @@ def prepare(binding: Binding, problem: AnyConvolution, tuner: Tuner) -> Kernel:
         if low < 0 or high <= -step:
             raise UnsupportedError(f"oneDNN does not crop: padding {problem.padding}")
     build = _BUILDERS[type(problem)]
-    policies = [GIVEN] if _is_last(x) and _is_last(out) else [FREE, LAST, GIVEN]
     makers: dict[str, Callable[[], Kernel]] = {
-        policy: lambda policy=policy: build(binding, problem, _Images(policy))  # type: ignore[misc]
-        for policy in policies
+        GIVEN: lambda: build(binding, problem, False),
+        FREE: lambda: build(binding, problem, True),
     }
+    pointwise = math.prod(w.shape[-spatial:]) == 1  # a product of matrices, in either order
+    if not (pointwise or (_is_last(x) and _is_last(out))):
+        makers = {name: makers[name] for name in (FREE, GIVEN)}
+    elif not (_is_strided(x) or _is_strided(out)):
+        del makers[FREE]  # would be the same
     grouped = w.shape if len(w.shape) == len(x.shape) + 1 else (problem.groups, *w.shape)
     flops = 2 * math.prod(out.shape) * math.prod(grouped[-spatial - 1 :])
     return tuner.choose(_key(problem), makers, flops)
@@ -75,9 +68,13 @@ def _roles(problem: AnyConvolution) -> tuple[Placement, Placement, Placement]:
     return problem.x, problem.out, problem.gradient
 
 
+def _is_strided(image: Placement) -> bool:
+    # Neither packed nor left to the library.
+    return isinstance(image, Layout) and image.strides is not None
+
+
 def _is_last(image: Placement) -> bool:
-    # Whether the image is no business of ours to reorder: channels are adjacent, or it is packed,
-    # or the caller leaves the choice.
+    # Whether a reorder is of little use: channels are adjacent already, or it is not strided.
     if isinstance(image, Packed) or image.strides is None:
         return True
     return image.strides[1] == 1 or image.shape[1] == 1
@@ -106,7 +103,7 @@ def _window(problem: AnyConvolution) -> tuple[Any, ...]:
 def _forward_descriptor(
     binding: Binding,
     problem: AnyConvolution,
-    images: _Images,
+    free: bool,
     bias: Placement | None,
     attribute: Handle,
 ) -> Handle:
@@ -115,8 +112,8 @@ def _forward_descriptor(
     w = _weights(w, len(x.shape), problem.groups)
     return binding.create(
         *("dnnl_convolution_forward_primitive_desc_create", binding.engine, _TRAINING, _DIRECT),
-        *(images(binding, x), describe(binding, w, free=True)),
-        *(None if bias is None else describe(binding, bias), images(binding, out)),
+        *(describe(binding, x, free), describe(binding, w, free=True)),
+        *(None if bias is None else describe(binding, bias), describe(binding, out, free)),
         *(*_window(problem), attribute),
         destroy="dnnl_primitive_desc_destroy",
     )
@@ -126,9 +123,9 @@ def _plan(binding: Binding, made: Handle, operands: Sequence[Operand]) -> Kernel
     return assemble(Primitive(binding, made), operands)
 
 
-def _forward(binding: Binding, problem: Convolution, images: _Images) -> Kernel:
+def _forward(binding: Binding, problem: Convolution, free: bool) -> Kernel:
     attribute = attributes(binding, problem.activation)
-    made = _forward_descriptor(binding, problem, images, problem.bias, attribute)
+    made = _forward_descriptor(binding, problem, free, problem.bias, attribute)
     w = _weights(problem.w, len(problem.x.shape), problem.groups)
     operands = [Operand(primitives.SRC, problem.x), Operand(primitives.WEIGHTS, w)]
     if problem.bias is not None:
@@ -136,14 +133,14 @@ def _forward(binding: Binding, problem: Convolution, images: _Images) -> Kernel:
     return _plan(binding, made, [*operands, Operand(primitives.DST, problem.out, output=True)])
 
 
-def _data(binding: Binding, problem: ConvolutionData, images: _Images) -> Kernel:
+def _data(binding: Binding, problem: ConvolutionData, free: bool) -> Kernel:
     attribute = attributes(binding)
-    hint = _forward_descriptor(binding, problem, images, None, attribute)
+    hint = _forward_descriptor(binding, problem, free, None, attribute)
     w = _weights(problem.w, len(problem.out.shape), problem.groups)
     made = binding.create(
         *("dnnl_convolution_backward_data_primitive_desc_create", binding.engine, _DIRECT),
-        *(images(binding, problem.out), describe(binding, w, free=True)),
-        *(images(binding, problem.gradient), *_window(problem), hint, attribute),
+        *(describe(binding, problem.out, free), describe(binding, w, free=True)),
+        *(describe(binding, problem.gradient, free), *_window(problem), hint, attribute),
         destroy="dnnl_primitive_desc_destroy",
     )
     operands = [
@@ -154,15 +151,15 @@ def _data(binding: Binding, problem: ConvolutionData, images: _Images) -> Kernel
     return _plan(binding, made, operands)
 
 
-def _weights_gradient(binding: Binding, problem: ConvolutionWeights, images: _Images) -> Kernel:
+def _weights_gradient(binding: Binding, problem: ConvolutionWeights, free: bool) -> Kernel:
     attribute = attributes(binding)
-    hint = _forward_descriptor(binding, problem, images, problem.bias, attribute)
+    hint = _forward_descriptor(binding, problem, free, problem.bias, attribute)
     w = _weights(problem.out, len(problem.x.shape), problem.groups)
     bias = None if problem.bias is None else describe(binding, problem.bias)
     made = binding.create(
         *("dnnl_convolution_backward_weights_primitive_desc_create", binding.engine, _DIRECT),
-        *(images(binding, problem.x), describe(binding, w, free=True)),
-        *(bias, images(binding, problem.gradient), *_window(problem), hint, attribute),
+        *(describe(binding, problem.x, free), describe(binding, w, free=True)),
+        *(bias, describe(binding, problem.gradient, free), *_window(problem), hint, attribute),
         destroy="dnnl_primitive_desc_destroy",
     )
     operands = [
