@@ -91,6 +91,15 @@ def test_operands_may_lie_in_any_way(asked, normal):
     assert len(asked) == 5
 
 
+def test_factors_that_both_repeat(asked, normal):
+    x, y = normal(90, 80), normal(80, 70)
+    found = ft.broadcast_to(ft.asarray(x), (2, 90, 80)) @ ft.broadcast_to(
+        ft.asarray(y), (2, 80, 70)
+    )
+    agree(found, np.broadcast_to(x.astype(float) @ y, (2, 90, 70)))
+    assert asked == [], "the library wants one of them to be as long as the result"
+
+
 def test_one_product_for_batches_that_share_a_factor(asked, normal):
     x, y = normal(4, 32, 64), normal(64, 80)
     agree(ft.asarray(x) @ ft.asarray(y), x.astype(float) @ y)

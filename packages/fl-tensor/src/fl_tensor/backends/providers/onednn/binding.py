@@ -88,7 +88,7 @@ _STATUS = {
     5: "an error at run time",
     6: "not required",
 }
-_UNIMPLEMENTED = 3
+_INVALID, _UNIMPLEMENTED = 2, 3
 
 
 class Handle:
@@ -134,7 +134,7 @@ class Binding:
         return place.value or 0
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call ``name``. Raises UnsupportedError for what is unimplemented, else ProviderError."""
+        """Call ``name``; raises as ``check``."""
         self.check(name, getattr(self.c, name)(*arguments))
 
     def create(self, name: str, *arguments: Any, destroy: str) -> Handle:
@@ -144,10 +144,15 @@ class Binding:
         return Handle(place.value or 0, getattr(self.brief, destroy))
 
     def check(self, name: str, status: int) -> None:
-        """Raise what ``status``, returned by the function ``name``, means; 0 is success."""
+        """Raise what ``status``, returned by the function ``name``, means; 0 is success.
+
+        UnsupportedError for what is not implemented, and for problems that the library will not
+        describe (it calls "invalid" what it has limits for); otherwise ProviderError.
+        """
         if status:
             meaning = _STATUS.get(status, f"status {status}")
-            error = UnsupportedError if status == _UNIMPLEMENTED else ProviderError
+            refused = status == _INVALID and name.endswith("_desc_create")
+            error = UnsupportedError if refused or status == _UNIMPLEMENTED else ProviderError
             raise error(f"[{name}] oneDNN {self.library.version}: {meaning}")
 
     def use_threads(self, count: int) -> None:
