@@ -92,6 +92,25 @@ def test_strided_transposed_and_reversed_operands(dtype):
         assert not out[:, 1::2].any()
 
 
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_pooling_is_a_program_with_an_input_for_each_place_of_the_window(channels_last):
+    """The largest of 2 x 2 and their mean; all inputs lie in one image."""
+    rng = np.random.default_rng(5)
+    image = rng.standard_normal((2, 6, 10, 33) if channels_last else (2, 33, 6, 10)).astype("f4")
+    if channels_last:
+        windows = [image[:, i::2, j::2] for i in (0, 1) for j in (0, 1)]
+    else:
+        windows = [image[:, :, i::2, j::2] for i in (0, 1) for j in (0, 1)]
+    b = Builder(4)
+    xs = [b.input(float32, "sssc" if channels_last else "ssss") for _ in windows]
+    largest, total = xs[0], xs[0]
+    for x in xs[1:]:
+        largest, total = b("maximum", largest, x), b("add", total, x)
+    b.output(largest, "sssc")
+    b.output(b("multiply", total, b.constant(0.25, float32)), "sssc")
+    check(b.program(), windows, windows[0].shape, eps=1, scale=1.0)
+
+
 def test_a_value_may_be_written_larger_than_it_is():
     b = Builder(2)
     b.output(b.input(float32, ".c"), "sc")

@@ -75,7 +75,8 @@ class Draw:
         dtype, kind = self.dtype[some], self.rng.random()
         if kind < 0.15:
             to = DTYPES[self.rng.integers(len(DTYPES))]
-            if some in self.exact or (dtype.is_floating and to.is_floating):
+            rounder = dtype.is_floating and to.is_floating and to.itemsize <= dtype.itemsize
+            if some in self.exact or rounder:
                 self.keep(self.b.cast(some, to), to, some in self.exact)
             return
         if kind < 0.3 and dtype.kind != "b":

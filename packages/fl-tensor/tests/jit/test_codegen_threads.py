@@ -20,6 +20,7 @@ from fl_tensor.backends.jit.codegen import threads
 from fl_tensor.backends.jit.codegen.kernel import Kernel
 from fl_tensor.backends.jit.codegen.program import Builder
 from fl_tensor.dtypes import float32, int64
+from fl_tensor.threads import pools
 
 
 @pytest.fixture
@@ -150,6 +151,13 @@ def test_a_missing_libgomp_is_no_error(monkeypatch):
         assert found is None or found.name == "own threads"
     finally:
         threads.pool.cache_clear()
+
+
+def test_the_pool_says_what_it_is():
+    if threads.pool() is None:
+        pytest.skip("no threads here")
+    states = {pool.name: pool.state() for pool in pools()}
+    assert threads.pool().name in states["kernels"] and "20 us" in states["kernels"]
 
 
 def test_little_work_is_done_by_the_caller():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +23,8 @@ from fl_tensor.backends.jit.codegen.target import Target
 
 Strides = Sequence[Sequence[int]]
 _WORD = 8
+#: Sizes that a kernel remembers.
+_LAUNCHES = 64
 
 
 class Kernel:
@@ -42,7 +43,7 @@ class Kernel:
         #: Keeps Python's lock: for what is done sooner than the lock is taken again.
         self.run_short = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(run)
         self.run_long = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(run)
-        self._launches: OrderedDict[object, Launch] = OrderedDict()
+        self._launches: dict[object, Launch] = {}  # in the order in which they were made
         self._lock = threading.Lock()
 
     @classmethod
@@ -67,12 +68,12 @@ class Kernel:
         size follow. An output may lie where an input of the same
         strides does; other overlaps are not allowed. Raises ProgramError where numbers of
         operands or axes differ."""
-        key = (tuple(sizes), tuple(tuple(each) for each in strides))
-        with self._lock:
-            launch = self._launches.get(key)
-            if launch is None:
-                if len(self._launches) >= 64:
-                    self._launches.popitem(last=False)
+        key = (tuple(sizes), tuple(map(tuple, strides)))
+        launch = self._launches.get(key)
+        if launch is None:
+            with self._lock:
+                while len(self._launches) >= _LAUNCHES:
+                    self._launches.pop(next(iter(self._launches)))
                 launch = self._launches[key] = self.bind(sizes, strides)
         launch(addresses, scalars)
 

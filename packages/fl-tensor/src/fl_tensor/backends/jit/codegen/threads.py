@@ -15,8 +15,8 @@ import os
 import threading
 from typing import Any, Protocol
 
+from fl_tensor import threads as settings
 from fl_tensor.backends.jit.codegen import compile, target
-from fl_tensor.threads import get_num_threads
 
 #: Words before the arguments: two functions with their counts, and what the pool puts there.
 HEADER = 8
@@ -244,9 +244,20 @@ class OwnThreads:
 def pool() -> Pool | None:
     """The threads of this process; None where there are none: then kernels run serially."""
     for kind in (Gomp, OwnThreads):
-        with contextlib.suppress(OSError, AttributeError):  # a library or a function is missing
-            return kind()
+        # A library or a function is missing; Windows has no library without a name.
+        with contextlib.suppress(OSError, AttributeError, TypeError):
+            return _told(kind())
     return None
+
+
+def _told(pool: Pool) -> Pool:
+    # To `fl-tensor info`; the number of threads is read with every call.
+    settings.register(settings.Pool("kernels", lambda count: None, lambda: _state(pool)))
+    return pool
+
+
+def _state(pool: Pool) -> str:
+    return f"{pool.name}, {limit()} at most, from {2 * WORTH_A_THREAD / 1000:g} us of work on"
 
 
 _forked = False
@@ -254,7 +265,7 @@ _forked = False
 
 def limit() -> int:
     """How many threads a kernel may use."""
-    return 1 if _forked else get_num_threads()
+    return 1 if _forked else settings.get_num_threads()
 
 
 def workers(work: float, items: int, most: int) -> int:
