@@ -22,7 +22,7 @@ from fl_tensor.backends.providers import (
     Pooling,
     choose,
 )
-from fl_tensor.cli import info
+from fl_tensor.cli import info, main
 
 
 @pytest.fixture
@@ -318,6 +318,16 @@ def test_info_says_which_library_computes(provider, monkeypatch):
     assert told["report"]["library"] == provider.binding.library.path
     assert told["report"]["runtime"] == "OpenMP" and told["report"]["version"].startswith("3.")
     assert "OpenMP" in info.libraries()["threads"]["pools"]
+
+
+def test_choices_are_printed(provider, monkeypatch, capsys):
+    monkeypatch.setattr(choose, "found", lambda: (provider, ()))
+    monkeypatch.setattr(type(provider.tuner), "table", lambda self: "matmul: sgemm (sgemm 3 us)")
+    assert main(["info", "--choices"]) == 0
+    assert capsys.readouterr().out == "matmul: sgemm (sgemm 3 us)\n"
+    monkeypatch.setattr(choose, "found", lambda: (None, ()))
+    assert main(["info", "--choices"]) == 0
+    assert capsys.readouterr().out == "nothing was measured yet\n"
 
 
 def test_info_says_why_none_does(monkeypatch):

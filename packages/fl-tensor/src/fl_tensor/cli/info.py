@@ -43,7 +43,14 @@ def main(arguments: list[str]) -> int:
         "operations are no implementations.",
     )
     parser.add_argument("--json", action="store_true", help="the figures as JSON")
+    parser.add_argument(
+        "--choices", action="store_true", help="only the kernels chosen by measuring, and the times"
+    )
     given = parser.parse_args(arguments)
+    if given.choices:
+        found, _ = choose.found()
+        print((found and found.choices()) or "nothing was measured yet")
+        return 0
     figures = collect()
     print(json.dumps(figures, indent=1) if given.json else "\n".join(_page(figures)))
     return 0

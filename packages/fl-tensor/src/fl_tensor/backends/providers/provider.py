@@ -85,6 +85,11 @@ class Provider(ABC):
         found = self._found(problem)
         return found if isinstance(found, str) else ""
 
+    def choices(self) -> str:
+        """What was chosen among several kernels for one problem, a line each; "" if there is no
+        such thing."""
+        return ""
+
     def forget(self) -> None:
         """Drop all remembered kernels (those in use elsewhere stay valid)."""
         self._found.cache_clear()

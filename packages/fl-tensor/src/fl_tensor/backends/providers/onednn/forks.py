@@ -39,4 +39,5 @@ def _after_fork() -> None:
         provider.forget()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # systems that fork
+    os.register_at_fork(after_in_child=_after_fork)

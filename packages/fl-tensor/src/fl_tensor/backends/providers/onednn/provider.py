@@ -70,6 +70,9 @@ class OneDNN(Provider):
             "choices": f"{len(tuner.decisions())} in {tuner.path or 'memory'}",
         }
 
+    def choices(self) -> str:
+        return self.tuner.table()
+
     @property
     def tuner(self) -> Tuner:
         """The choices for the present number of threads."""
