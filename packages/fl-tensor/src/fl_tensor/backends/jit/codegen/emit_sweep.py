@@ -32,7 +32,9 @@ class Sweep(Frame):
         for i in plan.once:
             self.known[i] = self.single(i, self.known, self.address)
         mine = self.b.mul(self.worker, self.words["worker_bytes"])
-        self.scratch = self.b.add(self.words["scratch"], mine)
+        scratch = self.b.add(self.words["scratch"], mine)
+        draws = sum((step + 1) // 2 for _, _, step in plan.draws)
+        self.regions = [self._region(scratch, i) for i in range(len(plan.kept) + draws)]
         with self.loop(self.begin, self.end) as chunk:
             self._chunk(chunk)
         self.b.ret_void()
@@ -49,6 +51,7 @@ class Sweep(Frame):
         last = self.minimum(b.add(first, words["grain"]), words["rows"])
         for i in self.totals:
             self.b.store(self.identity(i), self.total_rooms[i])
+        self.column_starts = {i: self.column_partials(i, self.row_chunk) for i in self.columns}
         for i in self.columns:
             self._clear_column(i)
         with self.loop(first, last) as row:
@@ -111,11 +114,11 @@ class Sweep(Frame):
         return self.b.extract_element(self.known[number], i32(0))
 
     def _words_region(self, number: int) -> IR:
-        before = len(self.plan.kept) + sum((d[2] + 1) // 2 for d in self.plan.draws[:number])
-        return self._region(before)
+        before = sum((step + 1) // 2 for _, _, step in self.plan.draws[:number])
+        return self.regions[len(self.plan.kept) + before]
 
-    def _region(self, number: int) -> IR:
-        start = self.b.add(self.scratch, self.b.mul(self.words["region"], i64(number)))
+    def _region(self, scratch: IR, number: int) -> IR:
+        start = self.b.add(scratch, self.b.mul(self.words["region"], i64(number)))
         return self.b.inttoptr(start, pointer)
 
     def _random_bits(self, number: int, place: Place) -> IR:
@@ -208,7 +211,7 @@ class Sweep(Frame):
     # values that a later pass needs
 
     def _kept_address(self, number: int, place: Place) -> IR:
-        region = self._region(self.plan.kept.index(number))
+        region = self.regions[self.plan.kept.index(number)]
         element = element_type(self.program.values[number].dtype)
         return self.at(region, element, place.linear)
 
@@ -261,7 +264,7 @@ class Sweep(Frame):
     # partial results
 
     def _column_address(self, number: int, linear: IR) -> IR:
-        start = self.column_partials(number, self.row_chunk)
+        start = self.column_starts[number]
         return self.at(start, self.accumulator_type(number).element, linear)
 
     def _clear_column(self, number: int) -> None:
