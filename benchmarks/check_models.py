@@ -3,14 +3,14 @@ batch, then the loss and the gradient of every parameter.
 
 Claim: float64 agrees to 1e-8, float32 to 1e-3, of the largest element of each gradient.
 
-Where float32 does not, its distance from the float64 step is compared with that of PyTorch's own
-float32: the medians over all gradients must be within a factor of two. ReLU and max pooling decide
-between nearly equal values by their last bit, and one decision that falls otherwise can change the
-gradients of a layer by some percent, in any library.
+Where PyTorch's own float32 is further than that from its float64, float32 decides nothing, and the
+verdict is float64's. ReLU and max pooling decide between nearly equal values by their last bit; a
+few of millions of decisions fall otherwise in any two float32 computations, and each is felt in all
+layers below. (The miniatures in `tests/oracles` are small enough to agree in both.)
 
     python benchmarks/check_models.py [NAME ...] [--size 1] [--json FILE]
 
-ASR in float64 needs 12 GB of memory.
+ASR in float64 takes 9 GB of memory.
 """
 
 from __future__ import annotations
@@ -39,30 +39,34 @@ def main() -> None:
     for name in given.names or MODELS:
         start = time.perf_counter()
         found = compare(MODELS[name], {}, given.size)
-        worst = {what: errors.worst()[0] for what, errors in found.items()}
-        median = {what: errors.median() for what, errors in found.items()}
-        agrees = worst["float64"] <= BOUNDS["float64"] and (
-            worst["float32"] <= BOUNDS["float32"] or median["ours"] <= 2 * median["theirs"]
-        )
+        worst = {what: errors.worst() for what, errors in found.items()}
+        within = {dtype: worst[dtype][0] <= bound for dtype, bound in BOUNDS.items()}
+        decides = worst["theirs"][0] <= BOUNDS["float32"]
         rows.append(
             {
                 "model": name,
                 "gradients": len(found["float64"].gradients),
-                "float64": worst["float64"],
-                "float32": worst["float32"],
-                "in": found["float32"].worst()[1],
-                "median": median["float32"],
-                "ours, exact": worst["ours"],
-                "median ": median["ours"],
-                "PyTorch, exact": worst["theirs"],
-                "median  ": median["theirs"],
+                "float64": worst["float64"][0],
+                "float32": worst["float32"][0],
+                "in": worst["float32"][1],
+                "ours to float64": worst["ours"][0],
+                "PyTorch to float64": worst["theirs"][0],
+                "median": found["ours"].median(),
+                "median ": found["theirs"].median(),
                 "s": time.perf_counter() - start,
-                "agrees": "yes" if agrees else "NO",
+                "agrees": agrees(within, decides),
             }
         )
         report(given, environment("torch", "fl-tensor"), rows)
-    if any(row["agrees"] != "yes" for row in rows):
+    if any(row["agrees"] == "NO" for row in rows):
         raise SystemExit(1)
+
+
+def agrees(within: dict[str, bool], decides: bool) -> str:
+    """The verdict: "yes", "NO", or "in float64" where float32 `decides` nothing."""
+    if not within["float64"] or (decides and not within["float32"]):
+        return "NO"
+    return "yes" if within["float32"] else "in float64"
 
 
 if __name__ == "__main__":

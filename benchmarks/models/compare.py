@@ -55,7 +55,7 @@ def compare(
     """Differences of ours from PyTorch's in one batch of `size` samples, nothing dropped out:
 
     float64, float32  both in that dtype
-    ours, theirs      a float32 step from PyTorch's in float64: what rounding does to it
+    ours, theirs      the float32 step of each from PyTorch's in float64: what rounding does
 
     A twin whose parameters or buffers have other names or shapes is an error of `load_state_dict`.
     """
