@@ -60,7 +60,7 @@ def test_a_correct_backend_passes_and_gets_a_report_card(tmp_path: Path) -> None
     report = json.loads(card.read_text())
     assert found.returncode == 0, found.stdout + found.stderr
     assert last == f"{report['passed']} passed, 0 failed"
-    assert report["contract"] == "1.0"
+    assert report["contract"] == "1.1"
     assert report["implementation"] == "fl_tensor.backends.numpy.backend:NumpyBackend"
     assert report["versions"]["fl-tensor"] == ft.__version__
     assert set(report["operations"]) == {"add", "nonzero", "count_nonzero"}
