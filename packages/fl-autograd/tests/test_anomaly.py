@@ -35,6 +35,14 @@ def test_a_nan_of_the_forward_pass_is_traced_to_its_origin(leaf: Any) -> None:
             (y * y).sum().backward()
 
 
+def test_a_nan_among_the_gradients_of_the_result_is_mentioned(leaf: Any) -> None:
+    x = leaf([1.0, 4.0])
+    with ag.detect_anomaly():
+        y = x * 2.0
+    with pytest.raises(ag.AnomalyError, match="the gradient that came to it had one already"):
+        y.backward(ag.Variable(ft.asarray([1.0, float("nan")], dtype="float64")))
+
+
 def test_compositions_name_the_piece_and_the_users_line(leaf: Any) -> None:
     x = leaf([1.0, 0.0])
     with ag.detect_anomaly():

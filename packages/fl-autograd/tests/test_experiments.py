@@ -179,6 +179,27 @@ def test_values_in_between_keep_their_own_gradient(leaf: Any, close: Any) -> Non
     close(ag.grad(y, x), [1 - s0 + s0 * (1 - s0)])
 
 
+def test_values_in_between_with_a_hook_keep_their_node(leaf: Any, close: Any) -> None:
+    x, seen = leaf([0.5]), []
+    with extend.fuse("sigmoid", "log", x=log_sigmoid_slope):
+        s = ft.sigmoid(x)
+        s.register_hook(seen.append)
+        y = ft.log(s)
+    assert y.grad_fn.name == "log"
+    y.backward()
+    close(seen[0], [1 / s.item()])
+
+
+def test_checkpoints_keep_their_nodes_apart(leaf: Any, close: Any) -> None:
+    # What the first one keeps is computed again: there is nothing yet to take over.
+    x = leaf([0.5])
+    with extend.fuse("exp", "negative", x=lambda ops, g, out: ops.multiply(g, out)):
+        assert (-ft.exp(x)).grad_fn.name == "exp+negative"
+        y = ag.checkpoint(lambda v: -ft.exp(v), x)
+    assert y.grad_fn.name == "negative"
+    close(ag.grad(y, x), [-math.exp(0.5)])
+
+
 def test_second_orders_need_a_history(leaf: Any, close: Any) -> None:
     x = leaf([0.5])
     with extend.fuse(
@@ -331,6 +352,8 @@ def test_a_tape_that_computes_something_else(leaf: Any, close: Any) -> None:
     with extend.using(RoundedTape):
         y = x @ w
         assert ft.einsum("ij,jk->ik", x, w).item() == y.item()  # compositions, too
+        with ag.detect_anomaly():  # a recorder with no tape of its own
+            assert (x @ w).item() == y.item()
         with ag.no_grad():
             assert (x @ w).item() == exact.item()  # nothing is recorded
     assert y.item() == 1.0 * 3.0 + 2.0 * 4.0

@@ -58,10 +58,33 @@ def test_hooks_replace_gradients(leaf: Any, close: Any) -> None:
     close(w.grad, [10.0, 20.0])
 
 
-@pytest.mark.parametrize("bad", [3.0, (None,), "sum"])
-def test_hooks_that_return_something_else_are_reported(leaf: Any, bad: Any) -> None:
-    x = leaf([1.0, 2.0])
-    y = ft.exp(x)
-    y.grad_fn.register_hook(lambda operands, g: (g.sum(),) if bad == "sum" else bad)
-    with pytest.raises(ag.GradError, match=r"\[exp\] a hook returned .*shapes \(2,\)"):
+WRONG = {
+    "a number": lambda g: 3.0,
+    "another shape": lambda g: g.sum(),
+    "another dtype": lambda g: g.astype("float32"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_hooks_of_variables_that_return_something_else_are_reported(leaf: Any, wrong: str) -> None:
+    y = ft.exp(leaf([1.0, 2.0]))
+    y.register_hook(WRONG[wrong])
+    expected = r"\[exp\] a gradient hook returned .*: expected None or a Variable float64\(2,\)"
+    with pytest.raises(ag.GradError, match=expected):
         y.sum().backward()
+
+
+@pytest.mark.parametrize("wrong", [*WRONG, "no tuple", "too few"])
+def test_hooks_of_nodes_that_return_something_else_are_reported(leaf: Any, wrong: str) -> None:
+    y = ft.exp(leaf([1.0, 2.0]))
+    replaced = {"no tuple": lambda g: g, "too few": lambda g: ()}
+    replaced |= {name: lambda g, change=change: (change(g),) for name, change in WRONG.items()}
+    y.grad_fn.register_hook(lambda operands, g: replaced[wrong](g))
+    expected = r"\[exp\] a hook returned .*: expected None or a tuple \(a Variable float64\(2,\)\)"
+    with pytest.raises(ag.GradError, match=expected):
+        y.sum().backward()
+
+
+def test_what_requires_no_gradient_has_no_hooks() -> None:
+    with pytest.raises(ag.GradError, match="requires no gradient"):
+        ag.Variable([1.0]).register_hook(lambda g: None)

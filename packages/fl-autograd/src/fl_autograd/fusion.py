@@ -72,7 +72,6 @@ class fuse(Recorder):
             or before.hooks is not None
             or node.saved.__class__ is not tuple
             or before.saved.__class__ is not tuple
-            or before.base is not node.base
         ):
             return node
         plan = self._plans.get((before.rule, rule))

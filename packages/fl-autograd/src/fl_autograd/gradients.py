@@ -1,0 +1,81 @@
+"""Gradients on their way: adapters, or variables where they are recorded. Those of rows are
+variables always, those of parts are ``Pieces``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fl_autograd.errors import GradError
+from fl_autograd.node import Leaf, Node
+from fl_autograd.pieces import Pieces
+from fl_autograd.rows import RowGradient
+from fl_autograd.variable import Variable, variable
+from fl_tensor.errors import DTypeError, ShapeError
+
+
+def as_variable(g: Any, base: Any) -> Variable:
+    """A gradient as hooks and users see it."""
+    return g if isinstance(g, Variable) else variable(g, base, None)
+
+
+def raw(g: Variable) -> Any:
+    """And as rules compute with it."""
+    return g if isinstance(g, RowGradient) else g._adapter
+
+
+#: Gradients that are no arrays: of parts, and of rows, which only leaves get.
+NO_ARRAYS = frozenset({Pieces, RowGradient})
+
+
+def sum_of_others(held: Any, g: Any, ops: Any, source: Node) -> Any:
+    """The sum of two gradients of ``source``, one of which at least is no array."""
+    if source.rule is None and RowGradient in (held.__class__, g.__class__):
+        held, g = (v.whole(ops) if v.__class__ is Pieces else v for v in (held, g))
+        return _sum_of_rows(held, g, source)
+    return held.plus(g, ops) if held.__class__ is Pieces else g.plus(held, ops)
+
+
+def _sum_of_rows(held: Any, g: Any, leaf: Node) -> Any:
+    total = as_variable(held, leaf.base) + as_variable(g, leaf.base)  # one of them is of rows
+    recorded = isinstance(held, Variable) and isinstance(g, Variable)
+    return total if recorded else total._adapter
+
+
+def sum_to(ops: Any, g: Any, shape: tuple[int, ...], node: Node) -> Any:
+    """Undo broadcasting: the sum over axes that were added or repeated. ShapeError where ``g``, of
+    the rule of ``node``, cannot come from ``shape``."""
+    extra = len(g.shape) - len(shape)
+    padded = (1,) * max(extra, 0) + shape
+    axes = tuple(i for i, (n, m) in enumerate(zip(g.shape, padded)) if n != m)
+    if extra < 0 or any(padded[i] != 1 for i in axes):
+        name = node.rule.name if node.rule else "leaf"
+        raise ShapeError(
+            f"[{name}] its gradient rule returned {tuple(g.shape)} for an operand of shape {shape}"
+        )
+    if axes:
+        g = ops.sum(g, axes, True)
+    return ops.reshape(g, shape) if extra else g
+
+
+def accumulate(leaf: Node, g: Any, ops: Any) -> None:
+    """Add a gradient to ``.grad`` of a leaf."""
+    if not isinstance(leaf, Leaf):
+        raise GradError("internal: only leaves accumulate")
+    if g.dtype is not leaf.dtype:
+        raise DTypeError(f"a gradient of {g.dtype} reached a leaf of {leaf.dtype}: check its rule")
+    held = leaf.grad
+    if held is not None and held.dtype is not g.dtype:  # float32 beside a leaf in half precision
+        wide = isinstance(g, RowGradient)
+        g = g.with_values(g.values.astype(held.dtype)) if wide else ops.cast(g, held.dtype)
+    if held is None:
+        leaf.grad = as_variable(g, leaf.base)
+    elif isinstance(held, RowGradient):
+        leaf.grad = held + as_variable(g, leaf.base)
+    elif isinstance(g, RowGradient):
+        leaf.grad = g + held
+    elif isinstance(g, Variable):
+        leaf.grad = ops.add(held, g)
+    elif held._node is None:
+        held._adapter = ops.add(held._adapter, g)  # whoever holds .grad sees the sum
+    else:
+        leaf.grad = variable(ops.add(held._adapter, g), leaf.base, None)
