@@ -84,6 +84,7 @@ def test_single_elements_are_written_in_place() -> None:
     assert (x.grad.numpy() == np.diag([0.0] + [1.0] * 99)).all()
 
 
+@pytest.mark.fl_heavy
 def test_parts_that_overlap_do_not_pile_up() -> None:
     x = leaf(1000, 50)
     with fl_memory.use(CachingManager()) as manager:

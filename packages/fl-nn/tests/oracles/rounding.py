@@ -18,8 +18,8 @@ import pytest
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # arrays are tiny
 
-MARGIN = 4.0
-POINTS = 8
+MARGIN = 8.0
+POINTS = 16
 
 Arrays = dict[str, Any]
 
