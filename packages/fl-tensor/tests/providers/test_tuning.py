@@ -8,7 +8,7 @@ import time
 import pytest
 
 from fl_tensor import cache_files
-from fl_tensor.backends.providers import UnsupportedError, row_major
+from fl_tensor.backends.providers import UnsupportedError, row_major, tuning
 from fl_tensor.backends.providers.tuning import LEAST_FLOPS, Tuner
 from fl_tensor.dtypes import float32
 
@@ -46,6 +46,15 @@ def test_the_fastest_is_chosen_and_the_choice_printed():
     assert tuner.choose("a problem", make, LEAST_FLOPS) is made["fast"]
     assert tuner.table().startswith("a problem: fast (slow ")
     assert tuner.decisions()["a problem"]["us"]["slow"] >= 10_000
+
+
+def test_the_rule_of_thumb_stands_where_others_are_hardly_faster(monkeypatch):
+    made, make = makers(thumb=0.0, other=0.0)
+    for seconds, choice in ((1.03, "thumb"), (1.2, "other")):
+        monkeypatch.setattr(
+            tuning, "measure", lambda kernels, s=seconds: {"thumb": s, "other": 1.0}
+        )
+        assert Tuner(ABOUT, None).choose("a", make, LEAST_FLOPS) is made[choice]
 
 
 def test_what_is_hopeless_is_not_measured_again():

@@ -21,10 +21,10 @@ from fl_tensor.backends.providers.provider import Provider
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-#: Multiplications below this are NumPy's: there its BLAS stays in one thread, and a provider's
+#: Up to so many multiplications are NumPy's: there its BLAS stays in one thread, and a provider's
 #: calling costs would show.
 LEAST_WORK = 1 << 18
-#: Elements in windows below which pooling is NumPy's.
+#: Elements in windows up to which pooling is NumPy's.
 LEAST_WINDOWS = 1 << 14
 
 _FLOAT32 = np.dtype(np.float32)
@@ -33,10 +33,11 @@ _BYTE = ctypes.c_char
 
 def provider_for(work: int, least: int, *operands: Array) -> Provider | None:
     """The provider, if the operands are float32 and have enough work in them."""
-    if any(a.dtype != _FLOAT32 for a in operands):
+    if work <= least and (work == 0 or not choose.is_for_everything()):
         return None
-    if work == 0 or (work < least and not choose.is_for_everything()):
-        return None
+    for a in operands:
+        if a.dtype != _FLOAT32:
+            return None
     return choose.current()
 
 

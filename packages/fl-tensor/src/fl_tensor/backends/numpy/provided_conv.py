@@ -31,7 +31,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Shape: TypeAlias = tuple[int, ...]
 Padding: TypeAlias = tuple[tuple[int, int], ...]
 
-#: Multiplications below which a convolution is NumPy's.
+#: Multiplications up to which a convolution is NumPy's.
 LEAST_WORK = 1 << 18
 
 

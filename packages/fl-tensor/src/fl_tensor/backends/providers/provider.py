@@ -44,8 +44,8 @@ class Kernel(Protocol):
     about: str
 
     def __call__(self, *addresses: int) -> None:
-        """Compute. Each address is that of the operand's first element; memory is neither aligned
-        nor initialised by need, and outputs do not overlap inputs."""
+        """Compute. Each address is that of an operand's first element, aligned as its dtype is;
+        what outputs hold before does not matter, and they must not overlap inputs."""
 
 
 class Provider(ABC):

@@ -31,6 +31,8 @@ LEAST_FLOPS = 6_000_000
 MOMENT = 0.02
 _ROUNDS = 10
 _FORMAT = 1
+#: The rule of thumb stands unless another candidate is faster by more than this.
+_NOISE = 1.05
 #: A candidate this much slower than the best in its first call is not measured further.
 _HOPELESS = 2.0
 
@@ -50,8 +52,8 @@ class Tuner:
             self._decisions = self._read()
 
     def choose(self, key: str, makers: Mapping[str, Callable[[], Kernel]], flops: int) -> Kernel:
-        """One of the kernels that ``makers`` make: the remembered choice, else the fastest, else
-        (little work, or FL_TUNE=0) the first that can be made.
+        """One of the kernels that ``makers`` make, the rule of thumb's first: the remembered choice,
+        else the fastest, else (little work, or FL_TUNE=0) the first that can be made.
 
         Raises UnsupportedError, with the reasons, when none can be made.
         """
@@ -76,7 +78,9 @@ class Tuner:
             if len(made) == 1 or not tuning:
                 return next(iter(made.values()))
             seconds = measure(made)
-            choice = min(seconds, key=lambda name: seconds[name])
+            first, choice = next(iter(made)), min(seconds, key=lambda name: seconds[name])
+            if seconds[first] <= _NOISE * seconds[choice]:
+                choice = first
             us = {name: round(1e6 * s, 1) for name, s in seconds.items()}
             self._remember(key, {"choice": choice, "us": us})
             return made[choice]

@@ -121,7 +121,9 @@ class Binding:
                 function = getattr(handle, name)
                 function.argtypes = arguments
                 function.restype = _RETURNS.get(name, ctypes.c_int)
+        # The library's own OpenMP: another one in the process (PyTorch has one) would not do.
         self._set_threads = getattr(self.brief, "omp_set_num_threads", None)
+        self._get_threads = getattr(self.brief, "omp_get_max_threads", lambda: 0)
         if self._set_threads is not None:
             self._set_threads.argtypes = [ctypes.c_int]
             self._set_threads.restype = None
@@ -159,6 +161,10 @@ class Binding:
         """The calls of this thread that follow run on ``count`` threads, if OpenMP decides that."""
         if self._set_threads is not None:
             self._set_threads(count)
+
+    def used_threads(self) -> int:
+        """How many threads the calls of this thread use now, 0 if that is not OpenMP's matter."""
+        return int(self._get_threads())
 
 
 def dims(values: Sequence[int]) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fl_tensor import threads
 from fl_tensor.backends.providers.layout import Layout, Placement, Shape, row_major
 from fl_tensor.backends.providers.onednn import primitives
 from fl_tensor.backends.providers.onednn.binding import Binding
@@ -54,7 +53,7 @@ class Sgemm:
         self._order = (a[0], b[0], m, n, k, 1.0)
         self._rest = (a[1], b[1], 1.0 if problem.accumulate else 0.0, c[1])
         self._binding = binding
-        self._threads = threads.get_num_threads()
+        self._threads = binding.used_threads()
         self.operands: tuple[Placement, ...] = (problem.x, problem.y, problem.out)
         self.workspace = 0
         self.about = "sgemm"

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fl_memory import selection
-from fl_tensor import threads
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.onednn.binding import Binding, Handle
 from fl_tensor.backends.providers.onednn.descriptors import Descriptor, attributes, copied, describe
@@ -116,7 +115,7 @@ class Plan:
         self.workspace = workspace
         self.about = about
         self._binding = steps[0].primitive.binding
-        self._threads = threads.get_num_threads()  # the primitives were made for so many
+        self._threads = self._binding.used_threads()  # what it was made for
         self._steps = list(steps)
         self._frames: deque[_Frame] = deque()
         # One piece of memory for all temporaries and, behind them, the steps' scratch.
