@@ -28,6 +28,7 @@ from fl_tensor.cli import info, main
 @pytest.fixture
 def asked(provider, monkeypatch):
     """The provider serves the backend; the problems that it solved."""
+    monkeypatch.delenv("FL_ONEDNN", raising=False)
     solved = []
     find = provider.find
 

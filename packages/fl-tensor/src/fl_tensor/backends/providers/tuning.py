@@ -52,8 +52,8 @@ class Tuner:
             self._decisions = self._read()
 
     def choose(self, key: str, makers: Mapping[str, Callable[[], Kernel]], flops: int) -> Kernel:
-        """One of the kernels that ``makers`` make, the rule of thumb's first: the remembered choice,
-        else the fastest, else (little work, or FL_TUNE=0) the first that can be made.
+        """One of the kernels that ``makers`` make (the rule of thumb's first): the remembered
+        choice, else the fastest, else (little work, or FL_TUNE=0) the first that can be made.
 
         Raises UnsupportedError, with the reasons, when none can be made.
         """
