@@ -12,6 +12,8 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 from kernel_programs import run
 
+from fl_tensor.backends.jit.codegen import target
+from fl_tensor.backends.jit.codegen.kernel import Kernel
 from fl_tensor.backends.jit.codegen.program import Builder
 from fl_tensor.dtypes import float32, float64
 
@@ -168,6 +170,29 @@ def test_special_numbers(name, dtype):
     reference = REFERENCES.get(name, getattr(np, name, None))
     with np.errstate(all="ignore"):
         same(apply(name, x), reference(x.astype(np.float64)))
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize("machine", ["generic", "avx2"])
+def test_other_processors_give_the_same(machine, dtype):
+    """Special numbers and others, without what AVX-512 and fused multiply-adds make shorter."""
+    machine = getattr(target, machine)()
+    if machine.vector_bits > target.host().vector_bits:
+        pytest.skip("this processor has no vectors as wide")
+    b = Builder(1)
+    x = b.input(dtype, "c")
+    for name in sorted(RANGES):
+        b.output(b(name, x), "c")
+    program = b.program()
+    numbers = np.concatenate([SPECIAL, np.linspace(-30, 30, 301), np.geomspace(1e-6, 1e5, 200)])
+    numbers = numbers.astype(dtype.name)
+    arguments = program, [numbers], numbers.shape
+    for got, want in zip(run(*arguments, kernel=Kernel(program, machine)), run(*arguments)):
+        finite = np.isfinite(want)
+        np.testing.assert_array_equal(got[~finite], want[~finite])
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+        eps = 8 * np.finfo(want.dtype).eps
+        np.testing.assert_allclose(got[finite], want[finite], rtol=eps, atol=eps)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

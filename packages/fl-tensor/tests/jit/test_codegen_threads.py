@@ -18,6 +18,7 @@ from test_codegen_rows import cross_entropy, layer_norm_gradient, softmax
 import fl_tensor as ft
 from fl_tensor.backends.jit.codegen import threads
 from fl_tensor.backends.jit.codegen.kernel import Kernel
+from fl_tensor.backends.jit.codegen.pools import Gomp, OwnThreads
 from fl_tensor.backends.jit.codegen.program import Builder
 from fl_tensor.dtypes import float32, int64
 from fl_tensor.threads import pools
@@ -32,7 +33,7 @@ def every_thread(monkeypatch):
     ft.set_num_threads(before)
 
 
-@pytest.fixture(params=[threads.Gomp, threads.OwnThreads])
+@pytest.fixture(params=[Gomp, OwnThreads])
 def pool(request, monkeypatch, every_thread):
     try:
         found = request.param()

@@ -7,7 +7,7 @@ of bits or more, and floats out of an integer's range, give some number, and nev
 from __future__ import annotations
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen import half, maths
+from fl_tensor.backends.jit.codegen import elementary, half
 from fl_tensor.backends.jit.codegen.vectors import (
     IR,
     Num,
@@ -164,8 +164,8 @@ def _of_floats(of: Vectors, op: str, x: IR, *rest: IR) -> IR:
         n = Num(of, x)
         positive = Num(of, of.like(x, 1.0)).where(n.compare(">", 0.0), n)
         return Num(of, of.like(x, -1.0)).where(n.compare("<", 0.0), positive).value
-    if op in maths.FUNCTIONS:
-        return maths.apply(of, op, x, *rest)
+    if op in elementary.FUNCTIONS:
+        return elementary.apply(of, op, x, *rest)
     (y,) = rest
     if op in _ARITHMETIC:
         return getattr(b, _ARITHMETIC[op])(x, y)

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from fl_tensor.backends.jit.codegen.frame import Frame, Place
+from fl_tensor.backends.jit.codegen.frame import Frame
+from fl_tensor.backends.jit.codegen.function import Place
 from fl_tensor.backends.jit.codegen.instructions import REDUCTIONS
 from fl_tensor.backends.jit.codegen.program import Output, Program
 from fl_tensor.backends.jit.codegen.schedule import Schedule, needed

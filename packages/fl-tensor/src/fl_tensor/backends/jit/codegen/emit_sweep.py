@@ -11,7 +11,8 @@ from llvmlite import ir
 
 from fl_tensor import dtypes
 from fl_tensor.backends.jit.codegen import emit_elementwise
-from fl_tensor.backends.jit.codegen.frame import Frame, Place
+from fl_tensor.backends.jit.codegen.frame import Frame
+from fl_tensor.backends.jit.codegen.function import Place
 from fl_tensor.backends.jit.codegen.instructions import EXPENSIVE, REDUCTIONS
 from fl_tensor.backends.jit.codegen.program import Program
 from fl_tensor.backends.jit.codegen.schedule import Pass, Schedule

@@ -17,6 +17,7 @@ from fl_tensor.backends.jit.codegen import compile, emit, target, threads
 from fl_tensor.backends.jit.codegen.errors import ProgramError
 from fl_tensor.backends.jit.codegen.grid import Grid, cut
 from fl_tensor.backends.jit.codegen.layout import GRID, REST, Layout
+from fl_tensor.backends.jit.codegen.pools import HEADER
 from fl_tensor.backends.jit.codegen.program import Program
 from fl_tensor.backends.jit.codegen.schedule import schedule
 from fl_tensor.backends.jit.codegen.target import Target
@@ -174,7 +175,7 @@ class _Job:
         pool = threads.pool() if workers > 1 else None
         layout = kernel.layout
         self.workers = workers
-        head = threads.HEADER
+        head = HEADER
         self.words = (ctypes.c_int64 * (head + len(layout.words)))()
         worker_bytes = grid.worker_bytes * workers
         self.room = ctypes.create_string_buffer(worker_bytes + grid.partial_bytes + 64)

@@ -23,14 +23,14 @@ from typing import Any
 from llvmlite import ir
 
 from fl_tensor.backends.jit.codegen import coefficients as table
-from fl_tensor.backends.jit.codegen.vectors import IR, Num, Vectors, f32, f64, i1, i32, i64
+from fl_tensor.backends.jit.codegen.vectors import IR, Num, f32, f64, i1, i32, i64
 
-_INF = math.inf
+INF = math.inf
 #: Per floating type: bits, integer type, bits of the fraction, bias of the exponent.
 _FORMAT: dict[Any, tuple[int, Any, int, int]] = {f32: (32, i32, 23, 127), f64: (64, i64, 52, 1023)}
 #: log(2) and pi / 2 in parts; the first ones end in so many zeros that their products with the
 #: integers that occur are exact.
-_LN2 = {
+LN2 = {
     32: (0.693145751953125, 1.4286068203094173e-06),
     64: (0.6931471805592082, 7.371002565167799e-13),
 }
@@ -58,6 +58,12 @@ def _power_of_two(x: Num, exponents: IR) -> Num:
     return x.new(b.bitcast(b.shl(biased, x.of.like(biased, fraction)), x.value.type))
 
 
+def _whole(n: Num) -> IR:
+    # As integers; NaN, of which LLVM would make anything, as 0.
+    number = n.where(n.compare("==", n), 0.0)
+    return n.of.b.fptosi(number.value, n.of.of(_FORMAT[n.value.type.element][1]))
+
+
 def _scale(x: Num, n: Num) -> Num:
     # x * 2^n: by an instruction of AVX-512, or in two steps, so that results may be subnormal.
     b = x.of.b
@@ -66,14 +72,14 @@ def _scale(x: Num, n: Num) -> Num:
         every = ir.Constant(ir.IntType(x.of.lanes), -1)
         name = f"llvm.x86.avx512.mask.scalef.{suffix}.512"
         return x.new(x.of.call(name, x.value.type, x.value, n.value, x.value, every, i32(4)))
-    whole = b.fptosi(n.value, x.of.of(_FORMAT[x.value.type.element][1]))
+    whole = _whole(n)
     half = b.ashr(whole, x.of.like(whole, 1))
     return x * _power_of_two(x, half) * _power_of_two(x, b.sub(whole, half))
 
 
 def _reduced(x: Num) -> tuple[Num, Num]:
     # x = n log(2) + r, |r| <= log(2) / 2.
-    high, low = _LN2[_bits(x)]
+    high, low = LN2[_bits(x)]
     n = (x * (1.0 / math.log(2.0))).round()
     return n, n.fma(-low, n.fma(-high, x))
 
@@ -103,15 +109,16 @@ def expm1(x: Num) -> Num:
     n, r = _reduced(y)
     q = r + (r * r) * r.polynomial(table.EXP[bits])
     # 2^n q + (2^n - 1), a quarter of it first: 2^n itself may overflow.
-    whole = x.of.b.fptosi(n.value, x.of.of(_FORMAT[x.value.type.element][1]))
+    whole = _whole(n)
     quarter = _power_of_two(x, x.of.b.sub(whole, x.of.like(whole, 2)))
     result = quarter.fma(q, quarter - 0.25) * 4.0
+    result = q.where(n.compare("==", 0.0), result)
     result = x.new(x.raw(-1.0)).where(n.compare("<", -60.0), result)
     return x.where(x.compare("==", 0.0), result)
 
 
-def _split(x: Num) -> tuple[Num, Num]:
-    # x = m 2^e, sqrt(1/2) <= m < sqrt(2), for positive normal x.
+def split(x: Num) -> tuple[Num, Num]:
+    """m and e of positive normal x = m 2^e, with m from sqrt(1/2) to sqrt(2)."""
     _, _, fraction, bias = _FORMAT[x.value.type.element]
     b, of = x.of.b, x.of
     whole = _as_integers(x)
@@ -121,20 +128,21 @@ def _split(x: Num) -> tuple[Num, Num]:
     return x.new(b.bitcast(m, x.value.type)), x.new(b.sitofp(e, x.value.type))
 
 
-def _normal(x: Num) -> tuple[Num, Num]:
-    # Positive x as a normal number times 2^-k: that number, and k.
+def normal(x: Num) -> tuple[Num, Num]:
+    """Positive x as a normal number times 2^-k: that number, and k."""
     _, _, fraction, bias = _FORMAT[x.value.type.element]
     small = x.compare("<", 2.0 ** (1 - bias))
     lifted = (x * 2.0 ** (fraction + 2)).where(small, x)
     return lifted, x.new(x.raw(fraction + 2.0)).where(small, 0.0)
 
 
-def _log(x: Num, correction: Num | None = None) -> Num:
+def log(x: Num, correction: Num | None = None) -> Num:
+    """The natural logarithm, plus ``correction``, which is small beside it."""
     bits = _bits(x)
-    lifted, k = _normal(x)
-    m, e = _split(lifted)
+    lifted, k = normal(x)
+    m, e = split(lifted)
     e = e - k
-    high, low = _LN2[bits]
+    high, low = LN2[bits]
     f = m - 1.0
     s = f / (f + 2.0)
     z = s * s
@@ -143,15 +151,10 @@ def _log(x: Num, correction: Num | None = None) -> Num:
     series = s * (half_square + z * z.polynomial(table.LOG[bits]))
     tail = e.fma(low, series) if correction is None else e.fma(low, series + correction)
     result = e.fma(high, f - (half_square - tail))
-    result = x.where(x.compare("==", _INF), result)
-    result = x.new(x.raw(-_INF)).where(x.compare("==", 0.0), result)
+    result = x.where(x.compare("==", INF), result)
+    result = x.new(x.raw(-INF)).where(x.compare("==", 0.0), result)
     # NaN below 0, and NaN of NaN
     return result.where(x.compare(">=", 0.0), math.nan)
-
-
-def log(x: Num) -> Num:
-    """The natural logarithm."""
-    return _log(x)
 
 
 def log1p(x: Num) -> Num:
@@ -159,8 +162,8 @@ def log1p(x: Num) -> Num:
     u = x + 1.0
     lost = (x - (u - 1.0)).where(x.compare("<", 1.0), 1.0 - (u - x))
     correction = (lost / u).where(u.compare(">", 0.0), 0.0)
-    correction = correction.where(u.compare("<", _INF), 0.0)
-    result = _log(u, correction)
+    correction = correction.where(u.compare("<", INF), 0.0)
+    result = log(u, correction)
     return x.where(x.compare("==", 0.0), result)
 
 
@@ -223,7 +226,7 @@ def _periodic(x: Num, name: str) -> Num:
     result = magnitude.where(low, -magnitude)
     if name == "sin":
         result = x.where(x.compare("==", 0.0), result)
-    result = result.where(abs(x).compare("<", _INF), math.nan)
+    result = result.where(abs(x).compare("<", INF), math.nan)
     return _unless_distant(result, x, distant, name)
 
 
@@ -254,7 +257,7 @@ def atan2(y: Num, x: Num) -> Num:
     steep = c.compare(">", a)
     small, large = a.where(steep, c), c.where(steep, a)
     # Two infinities are as 45 degrees, two zeros as 0.
-    both = x.of.b.and_(a.compare("==", _INF), c.compare("==", _INF))
+    both = x.of.b.and_(a.compare("==", INF), c.compare("==", INF))
     one = x.new(x.raw(1.0))
     small, large = one.where(both, small), one.where(both, large)
     large = one.where(large.compare("==", 0.0), large)
@@ -268,8 +271,7 @@ def atan2(y: Num, x: Num) -> Num:
     rest = _PI_REST[bits]
     angle = (angle + rest / 4 + _PI[bits] / 4).where(upper, angle)
     angle = (_PI[bits] / 2 - (angle - rest / 2)).where(steep, angle)
-    negative = _negative(x)
-    angle = (_PI[bits] - (angle - rest)).where(negative, angle)
+    angle = (_PI[bits] - (angle - rest)).where(negative(x), angle)
     angle = angle.copysign(y)
     unordered = x.of.b.or_(x.is_nan(), y.is_nan())
     return x.new(x.raw(math.nan)).where(unordered, angle)
@@ -280,115 +282,7 @@ _PI = {32: 3.1415927410125732, 64: math.pi}
 _PI_REST = {32: -8.742278000372485e-08, 64: 1.2246467991473532e-16}
 
 
-def _negative(x: Num) -> IR:
-    # The sign bit, of zeros too.
+def negative(x: Num) -> IR:
+    """Where the sign bit is set, that of zeros too."""
     whole = _as_integers(x)
     return x.of.b.icmp_signed("<", whole, x.of.like(whole, 0))
-
-
-def power(x: Num, y: Num) -> Num:
-    """``x`` to the power ``y``, as C's pow: exp(y log |x|), float32 in float64 and float64 with a
-    logarithm in two parts."""
-    if x.value.type.element is f32:
-        found = exp(_widened(y) * _log(_widened(abs(x))))
-        return _powers_of_special(x, y, x.new(x.of.b.fptrunc(found.value, x.value.type)))
-    high, low = _double_log(abs(x))
-    product = y * high
-    rest = _product_rest(y, high, -product) + y * low
-    # Where exp is 0 or infinite anyway, the rest has no meaning.
-    rest = rest.where(abs(product).compare("<", 1000.0), 0.0)
-    return _powers_of_special(x, y, exp(product, rest))
-
-
-def _powers_of_special(x: Num, y: Num, result: Num) -> Num:
-    b = x.of.b
-    one, nan = x.new(x.raw(1.0)), x.new(x.raw(math.nan))
-    whole = y.new(y.of.unary("trunc", y.value)).compare("==", y)
-    half = y * 0.5
-    odd = b.and_(whole, half.new(y.of.unary("trunc", half.value)).compare("!=", half))
-    odd = b.and_(odd, abs(y).compare("<", _INF))
-    growing = y.compare(">", 0.0)
-    size = abs(x)
-    zero, infinite = x.new(x.raw(0.0)), x.new(x.raw(_INF))
-    result = zero.where(growing, infinite).where(size.compare("==", 0.0), result)
-    result = infinite.where(growing, zero).where(size.compare("==", _INF), result)
-    # infinite exponents: by whether |x| is above 1
-    above = infinite.where(b.xor(size.compare("<", 1.0), growing), zero)
-    result = above.where(abs(y).compare("==", _INF), result)
-    result = one.where(b.and_(abs(y).compare("==", _INF), size.compare("==", 1.0)), result)
-    result = (-result).where(b.and_(odd, _negative(x)), result)
-    finite = b.and_(x.compare("<", 0.0), abs(x).compare("<", _INF))
-    broken = b.and_(finite, b.not_(whole))
-    result = nan.where(b.and_(broken, abs(y).compare("<", _INF)), result)
-    result = nan.where(b.or_(x.is_nan(), y.is_nan()), result)
-    return one.where(b.or_(y.compare("==", 0.0), x.compare("==", 1.0)), result)
-
-
-def _widened(x: Num) -> Num:
-    return x.new(x.of.b.fpext(x.value, x.of.of(f64)))
-
-
-def _double_log(x: Num) -> tuple[Num, Num]:
-    # log(x) as the sum of two float64: 2 s + 2/3 s^3 + ... with s and s^3 in two parts each.
-    lifted, k = _normal(x)
-    m, e = _split(lifted)
-    e = e - k
-    f, g = m - 1.0, m + 1.0
-    lost = f - (g - 2.0)  # m + 1 = g + lost
-    s = f / g
-    s_low = (_product_rest(-s, g, f) - s * lost) / g
-    z, z_low = _times(s, s)
-    z_low = z_low + 2.0 * s * s_low
-    cube, cube_low = _times(s, z)
-    cube_low = cube_low + s * z_low + s_low * z
-    third, third_low = _times(cube, 2.0 / 3.0)
-    third_low = third_low + cube_low * (2.0 / 3.0) + cube * _THIRD_REST
-    rest = cube * (z * z.polynomial(table.LOG_LOW[64]))
-    high, low = _LN2[64]
-    total, error = _sum(e * high, 2.0 * s)
-    total, more = _sum(total, third)
-    small = error + more + (e.fma(low, 2.0 * s_low + third_low) + rest)
-    high_part, low_part = _sum(total, small)
-    return high_part, low_part
-
-
-#: 2/3 less its float64.
-_THIRD_REST = 3.700743415417188e-17
-
-
-def _product_rest(x: Num, y: Num, plus: Num) -> Num:
-    return x.new(x.of.exact_fma(x.value, y.value, plus.value))
-
-
-def _times(x: Num, y: Num | float) -> tuple[Num, Num]:
-    product = x * y
-    other = y if isinstance(y, Num) else x.new(x.raw(y))
-    return product, _product_rest(x, other, -product)
-
-
-def _sum(x: Num, y: Num) -> tuple[Num, Num]:
-    # Knuth's two-sum: x + y and what rounding lost.
-    total = x + y
-    back = total - x
-    return total, (x - (total - back)) + (y - back)
-
-
-FUNCTIONS = {
-    "exp": exp,
-    "expm1": expm1,
-    "log": log,
-    "log1p": log1p,
-    "sigmoid": sigmoid,
-    "tanh": tanh,
-    "erf": erf,
-    "sin": sin,
-    "cos": cos,
-    "rsqrt": rsqrt,
-    "atan2": atan2,
-    "power": power,
-}
-
-
-def apply(of: Vectors, name: str, *operands: IR) -> IR:
-    """The function of that name of vectors."""
-    return FUNCTIONS[name](*(Num(of, x) for x in operands)).value  # type: ignore[operator]

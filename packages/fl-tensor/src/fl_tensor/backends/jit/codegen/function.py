@@ -1,0 +1,131 @@
+"""A function of a kernel in the making: its arguments, and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from fl_tensor.backends.jit.codegen.layout import Layout
+from fl_tensor.backends.jit.codegen.program import Program
+from fl_tensor.backends.jit.codegen.schedule import Schedule
+from fl_tensor.backends.jit.codegen.target import Target
+from fl_tensor.backends.jit.codegen.vectors import IR, Vectors, i64, pointer
+
+#: sweep(arguments, first chunk, last chunk + 1, number of the worker)
+SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
+#: Elements after which partial sums are put aside: what is added to a sum stays near it in size.
+BLOCK = 4096
+
+
+class Place(NamedTuple):
+    """One vector of a row: indices of the row axes before the last, and the first index of the
+    last; its distance from the beginning of the row; which lanes count (None: all); and the number
+    of the copy of the loop's body."""
+
+    middle: tuple[IR, ...]
+    index: IR
+    linear: IR
+    mask: IR | None
+    copy: int
+
+
+class Function:
+    """A function in the making, with the arguments of ``SIGNATURE``."""
+
+    def __init__(
+        self, module: IR, name: str, program: Program, plan: Schedule, target: Target, lanes: int
+    ) -> None:
+        self.program = program
+        self.plan = plan
+        made = program.instructions
+        self.columns = [i for i in plan.late_reductions if made[i].parameter == "column"]
+        self.totals = [i for i in plan.late_reductions if made[i].parameter == "all"]
+        self.layout = Layout(program)
+        self.function = ir.Function(module, SIGNATURE, name)
+        self.function.attributes.add("nounwind")
+        self.arguments, self.begin, self.end, self.worker = self.function.args
+        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.of = Vectors(self.b, target, lanes)
+        self.words: dict[str, IR] = {}
+        for name, i in self.layout.words.items():
+            address = self.b.gep(self.arguments, [i64(i)], source_etype=i64)
+            self.words[name] = self.b.load(address, typ=i64, align=8)
+        self.sizes = [self.words[f"size {axis}"] for axis in range(program.rank)]
+        self.input_numbers = {value: i for i, value in enumerate(program.inputs)}
+
+    # loops
+
+    @contextmanager
+    def loop(self, low: IR, high: IR, step: int = 1) -> Iterator[IR]:
+        """``for index in range(low, high, step)``."""
+        b = self.b
+        before = b.block
+        head, body, after = (b.append_basic_block(n) for n in ("head", "body", "after"))
+        b.branch(head)
+        b.position_at_end(head)
+        index = b.phi(i64)
+        index.add_incoming(low, before)
+        b.cbranch(b.icmp_signed("<", index, high), body, after)
+        b.position_at_end(body)
+        yield index
+        index.add_incoming(b.add(index, i64(step)), b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
+    def minimum(self, x: IR, y: IR) -> IR:
+        """The smaller of two integers."""
+        return self.b.select(self.b.icmp_signed("<", x, y), x, y)
+
+    def variable(self, kind: IR) -> IR:
+        """Room for a value that loops change; LLVM makes a register of it."""
+        with self.b.goto_entry_block():
+            return self.b.alloca(kind)
+
+    def walk(
+        self,
+        low: IR,
+        high: IR,
+        copies: int,
+        body: Callable[[Place], None],
+        block_end: Callable[[], None] | None = None,
+    ) -> None:
+        """``body`` at every vector of a row, of which ``low`` to ``high`` of the last axis count;
+        ``copies`` vectors per turn of the loop. ``block_end`` after every ``BLOCK`` elements."""
+        b, axes = self.b, range(self.program.outer, self.program.rank - 1)
+        with ExitStack() as stack:
+            middle: list[IR] = []
+            linear: IR = i64(0)
+            for axis in axes:
+                index = stack.enter_context(self.loop(i64(0), self.sizes[axis]))
+                middle.append(index)
+                linear = b.add(b.mul(linear, self.sizes[axis]), index)
+            linear = b.mul(linear, self.sizes[-1]) if middle else i64(0)
+            if block_end:
+                low = stack.enter_context(self.loop(low, high, BLOCK))
+                high = self.minimum(b.add(low, i64(BLOCK)), high)
+            self._vectors(tuple(middle), linear, low, high, copies, body)
+            if block_end:
+                block_end()
+
+    def _vectors(
+        self,
+        middle: tuple[IR, ...],
+        linear: IR,
+        low: IR,
+        high: IR,
+        copies: int,
+        body: Callable[[Place], None],
+    ) -> None:
+        b, lanes = self.b, self.of.lanes
+        step = copies * lanes
+        whole = b.add(low, b.and_(b.sub(high, low), i64(-step)))
+        with self.loop(low, whole, step) as index:
+            for copy in range(copies):
+                here = b.add(index, i64(copy * lanes))
+                body(Place(middle, here, b.add(linear, here), None, copy))
+        with self.loop(whole, high, lanes) as index:
+            mask = self.of.first(b.sub(high, index))
+            body(Place(middle, index, b.add(linear, index), mask, 0))
