@@ -11,9 +11,10 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fl_memory import selection
+from fl_memory.manager import SMALL_BYTES
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.onednn.binding import Binding, Handle
 from fl_tensor.backends.providers.onednn.descriptors import Descriptor, attributes, copied, describe
@@ -86,13 +87,20 @@ class Step(NamedTuple):
     slots: dict[int, int]
 
 
-class _Frame(NamedTuple):
-    # What one call at a time has for itself: a stream, memories and where each of them points.
-    stream: Handle
-    memories: list[Handle]
-    addresses: list[int]
-    arguments: list[ctypes.Array[_Argument]]
-    executions: list[tuple[int, int, int]]
+class _Frame:
+    # What one call at a time has for itself: a stream, memories and where they point, and little
+    # scratch. ``keep`` holds what addresses in the others point to.
+    __slots__ = ("executions", "keep", "known", "memories", "places", "scratch")
+
+    def __init__(
+        self, memories: list[tuple[int, int]], executions: list[tuple[Any, ...]], keep: Any
+    ) -> None:
+        self.memories = memories  # memory object, slot
+        self.executions = executions
+        self.keep = keep
+        self.known: dict[int, int] = {}
+        self.places: tuple[int, ...] = ()
+        self.scratch = 0
 
 
 class Plan:
@@ -144,24 +152,32 @@ class Plan:
         except IndexError:
             frame = self._frame()
         block = None
-        if self._room:
+        if self._room >= SMALL_BYTES:
             block = selection.current().alloc(self._room)
             start = block.address
-            addresses += tuple([start + offset for offset in self._offsets])
-        stream, memories, known, _, executions = frame
-        point = binding.brief.dnnl_memory_set_data_handle
-        for i, slot in enumerate(self._slots):
-            address = addresses[slot]
-            if known[i] != address:
-                point(memories[i], address)
-                known[i] = address
+        else:
+            start = frame.scratch
+        places = (*addresses, start)
+        if places != frame.places:
+            self._point(frame, addresses, start)
         execute = binding.c.dnnl_primitive_execute
-        for primitive, count, arguments in executions:
-            if status := execute(primitive, stream, count, arguments):
+        for execution in frame.executions:
+            if status := execute(*execution):
                 binding.check("dnnl_primitive_execute", status)
         if block is not None:
             block.free()
         self._frames.append(frame)
+
+    def _point(self, frame: _Frame, addresses: tuple[int, ...], start: int) -> None:
+        # Tell the memories of a frame where the operands are, and temporaries from ``start`` on.
+        every = (*addresses, *[start + offset for offset in self._offsets])
+        point, known = self._binding.brief.dnnl_memory_set_data_handle, frame.known
+        for memory, slot in frame.memories:
+            address = every[slot]
+            if known.get(memory) != address:
+                point(memory, address)
+                known[memory] = address
+        frame.places = (*addresses, start)
 
     def _frame(self) -> _Frame:
         binding = self._binding
@@ -178,10 +194,21 @@ class Plan:
             per_step[number].append(_Argument(argument, memory.address))
         arrays = [(_Argument * len(given))(*given) for given in per_step]
         executions = [
-            (step.primitive.handle.address, len(array), ctypes.addressof(array))
+            # As ctypes passes them on: converted once.
+            (
+                ctypes.c_void_p(step.primitive.handle.address),
+                ctypes.c_void_p(stream.address),
+                ctypes.c_int(len(array)),
+                ctypes.c_void_p(ctypes.addressof(array)),
+            )
             for step, array in zip(self._steps, arrays, strict=True)
         ]
-        return _Frame(stream, memories, [0] * len(memories), arrays, executions)
+        room = ctypes.create_string_buffer(_ALIGNMENT + min(self._room, SMALL_BYTES))
+        pointed = [(m.address, slot) for m, slot in zip(memories, self._slots, strict=True)]
+        frame = _Frame(pointed, executions, (stream, memories, arrays, room))
+        start = ctypes.addressof(room)
+        frame.scratch = start + -start % _ALIGNMENT
+        return frame
 
 
 def reorder(binding: Binding, source: Descriptor, target: Descriptor) -> Primitive:
