@@ -72,3 +72,14 @@ def test_a_policy_is_in_between():
     _, least = trained(True, lambda layer, x: ag.checkpoint(layer, x))
     assert spared == plain
     assert least < some < whole
+
+
+def test_a_batch_that_is_computed_twice_counts_once():
+    x = ft.randn((8, 3))
+    plain, again = nn.BatchNorm(3), nn.BatchNorm(3)
+    ft.sum(ft.square(plain(x))).backward()
+    ft.sum(ft.square(ag.checkpoint(again, x))).backward()
+    assert again.weight.grad.tolist() == plain.weight.grad.tolist()
+    for name, buffer in plain.named_buffers():
+        assert dict(again.named_buffers())[name].tolist() == buffer.tolist(), name
+    assert again.num_batches_tracked.item() == 1

@@ -150,11 +150,38 @@ def test_a_query_that_may_look_nowhere_gets_zeros_and_finite_gradients():
     assert near(nn.attention(q, q, q, forbidden), y)
 
 
-def test_padding_keys_change_nothing():
+MASKS = {
+    "none": None,
+    "bool": [[True, False, True], [True, True, True], [False, True, True]],
+    "floating": [[0.5, 0.0, -1.0], [0.0, 2.0, float("-inf")], [0.1, 0.2, 0.3]],
+}
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_padding_keys_change_nothing(kind):
     layer = nn.MultiHeadAttention(4, 2)
     x = ft.randn((1, 5, 4))
     known = ft.asarray([[True, True, True, False, False]])
-    assert near(layer(x, key_mask=known)[:, :3], layer(x[:, :3]))
+    mask = short = None
+    if MASKS[kind] is not None:
+        short = ft.asarray(MASKS[kind])
+        mask = ft.pad(short, ((0, 2), (0, 2)), value=1)  # allows the padding
+    assert near(layer(x, mask=mask, key_mask=known)[:, :3], layer(x[:, :3], mask=short))
+
+
+def test_relative_positions_are_scaled_like_the_products():
+    layer = nn.MultiHeadAttention(4, 1, relative=3, bias=False)
+    q, k, v = (ft.randn((4, 4)) for _ in range(3))
+    layer.in_proj_weight.tensor = ft.concatenate([q, k, v])
+    layer.out_proj.weight.tensor = ft.asarray([[float(i == j) for j in range(4)] for i in range(4)])
+    x = ft.randn((1, 3, 4))
+    queries, keys, values = (ft.linear(x, w)[0] for w in (q, k, v))
+    rows = layer.relative.weight.tensor
+    scores = [
+        [ft.sum(queries[i] * (keys[j] + rows[j - i + 2])).item() / 2.0 for j in range(3)]
+        for i in range(3)
+    ]  # (q k + q r) / sqrt(size): Shaw et al., 2018
+    assert near(layer(x)[0], ft.softmax(ft.asarray(scores), -1) @ values)
 
 
 def test_attention_weights_are_dropped_in_training_alone():

@@ -55,6 +55,17 @@ def test_the_same_seeds_give_the_same_bits():
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 
+@pytest.mark.parametrize("validated", [False, True])
+def test_a_plateau_is_one_of_the_validation_loss_if_there_is_one(validated):
+    net = model()
+    optimizer = nn.SGD(net.parameters(), lr=0.1)
+    schedule = nn.ReduceLROnPlateau(optimizer)
+    run = nn.Trainer(net, optimizer, nn.cross_entropy, schedule=schedule, progress=False)
+    history = run.fit(batches(), batches(seed=1) if validated else None, epochs=2)
+    losses = [record["valid_loss" if validated else "train_loss"] for record in history]
+    assert schedule.best == min(losses)
+
+
 def test_a_step_equals_the_same_step_by_hand():
     x, y = batches()[0]
     net = model()

@@ -6,10 +6,9 @@ from typing import Any, final
 
 import fl_tensor as ft
 from fl_autograd.errors import GradError
-from fl_autograd.mode import is_grad_enabled, recording
-from fl_autograd.node import Node
+from fl_autograd.mode import is_grad_enabled
 from fl_autograd.rules.table import Rule
-from fl_autograd.variable import Variable, variable
+from fl_autograd.variable import Variable, recorded, variable
 
 
 @final
@@ -139,18 +138,8 @@ def lookup_rows(weight: ft.Array, indices: ft.Array) -> Any:
         )
     where = indices.tensor if isinstance(indices, Variable) else indices
     found = ft.embedding(weight.tensor, where)
-    node = object.__new__(Node)
-    node.rule = _RULE
-    node.ins = (weight._node,)
-    node.saved = (_row_numbers(where, weight.shape[0]), weight.shape)
-    node.shape = found.shape
-    node.base = weight._backend
-    node.hooks = None
-    result = variable(found._adapter, weight._backend, node)
-    mode = recording()
-    if not isinstance(mode, bool):
-        mode.recorded(result)
-    return result
+    saved = (_row_numbers(where, weight.shape[0]), weight.shape)
+    return recorded(found._adapter, weight._backend, _RULE, (weight._node,), saved)
 
 
 def _row_numbers(indices: ft.Array, count: int) -> ft.Array:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl_autograd.mode import recording
-from fl_autograd.node import Node
 from fl_autograd.rules.table import Rule
-from fl_autograd.variable import Variable, variable
+from fl_autograd.variable import Variable, recorded
 from fl_tensor.tensor import Tensor
 
 
@@ -24,15 +22,5 @@ _RULE.backward = _back
 
 def record(x: Variable, moved: Tensor) -> Variable:
     """``moved``, the copy of ``x`` elsewhere, as a variable whose gradient goes back to ``x``."""
-    node = object.__new__(Node)
-    node.rule = _RULE
-    node.ins = (x._node,)
-    node.saved = (x._backend, x.device, moved._backend)
-    node.shape = moved.shape
-    node.base = moved._backend
-    node.hooks = None
-    result = variable(moved._adapter, moved._backend, node)
-    mode = recording()
-    if not isinstance(mode, bool):
-        mode.recorded(result)
-    return result
+    saved = (x._backend, x.device, moved._backend)
+    return recorded(moved._adapter, moved._backend, _RULE, (x._node,), saved)

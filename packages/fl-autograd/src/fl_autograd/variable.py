@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fl_autograd.errors import GradError
-from fl_autograd.mode import is_grad_enabled
+from fl_autograd.mode import is_grad_enabled, recording
 from fl_autograd.node import Hook, Leaf, Node
 from fl_tensor.array import Array
 from fl_tensor.device import Device
@@ -17,6 +17,8 @@ from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from fl_autograd.rules.table import Rule
 
 _tape_for: Callable[[Any], Any]
 _casting_for: Callable[[Any], Any]
@@ -52,6 +54,18 @@ def wrap(result: Any, base: Any) -> Any:
     if isinstance(result, (tuple, list)):
         return type(result)(variable(part, base, None) for part in result)
     return variable(result, base, None)
+
+
+def recorded(adapter: Any, base: Any, rule: Rule, ins: tuple[Any, ...], saved: Any) -> Variable:
+    """The result of an operation that no namespace has, with a node of its own."""
+    node = object.__new__(Node)
+    node.rule, node.ins, node.saved, node.hooks = rule, ins, saved, None
+    node.shape, node.base = adapter.shape, base
+    result = variable(adapter, base, node)
+    mode = recording()
+    if not isinstance(mode, bool):
+        mode.recorded(result)
+    return result
 
 
 class Variable(Array):
