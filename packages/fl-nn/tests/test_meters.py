@@ -125,6 +125,36 @@ def test_meters_take_variables():
     assert meter.value == 0.0
 
 
+class Largest(nn.Meter):
+    """The largest output: a meter as users write one."""
+
+    def reset(self):
+        self.largest = -math.inf
+
+    @property
+    def value(self):
+        return self.largest
+
+    def add(self, output, target):
+        self.largest = max(self.largest, ft.max(output).item())
+
+    def state(self):
+        return {"largest": self.largest}
+
+    def merge(self, state):
+        self.largest = max(self.largest, state["largest"])
+
+
+def test_meters_of_ones_own_merge_over_ranks():
+    def rank(communicator):
+        meter = Largest()
+        meter.add(ft.asarray([1.0, 2.0 + communicator.rank]), None)
+        meter.sync(communicator)
+        return meter.result()
+
+    assert dist.threads.run(3, rank) == [4.0] * 3
+
+
 def test_counters():
     meter = nn.CountMeter(3)
     for index, count in [(0, 1), (2, 5), (2, 5)]:

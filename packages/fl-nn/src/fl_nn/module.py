@@ -1,13 +1,10 @@
 """Module: a function with parameters, and a tree of them by attribute names.
 
-There is no registry beside the object: what a module owns is what its attributes hold. Parameters,
-modules, and lists, tuples or dicts of them are found by walking the attributes in order of
-assignment, so `self.layers = [Linear(4, 4), Linear(4, 4)]` names `layers.0.weight` and so on.
+There is no registry beside the object: see `fl_nn.tree`.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -15,7 +12,8 @@ import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.parameter import Parameter
-from fl_nn.values import cast_results, tensor_of
+from fl_nn.tree import Owner, cells, children, join, members, walk
+from fl_nn.values import cast_results, like, snapshot, tensor_of
 from fl_tensor import dtypes
 
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ PreHook = Callable[["Module", tuple[Any, ...]], Any]
 M = TypeVar("M", bound="Module")
 
 
-class Module:
+class Module(Owner):
     """Base class of layers and models: assign parameters and modules to attributes, write
     `forward`.
 
@@ -36,7 +34,6 @@ class Module:
     training: bool = True
     #: Whether `forward` has an option `lengths`, which containers then pass on: see Sequential.
     takes_lengths: ClassVar[bool] = False
-    _buffers: Mapping[str, bool] = {}
     _forward_hooks: tuple[Hook, ...] = ()
     _forward_pre_hooks: tuple[PreHook, ...] = ()
     _precision: ag.Policy | None = None
@@ -103,12 +100,12 @@ class Module:
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """Modules directly below this one."""
-        return ((name, m) for name, m in _members(self) if isinstance(m, Module))
+        return children(self)
 
     def named_modules(self) -> Iterator[tuple[str, Module]]:
         """This module under the name "", then all below it, each object once."""
         seen: set[int] = set()
-        for name, module in _walk(self):
+        for name, module in walk(self):
             if id(module) not in seen:
                 seen.add(id(module))
                 yield name, module
@@ -121,10 +118,10 @@ class Module:
         """All parameters below, each object once: shared ones under their first name."""
         seen: set[int] = set()
         for prefix, module in self.named_modules():
-            for name, parameter in _members(module):
+            for name, parameter in members(module):
                 if isinstance(parameter, Parameter) and id(parameter) not in seen:
                     seen.add(id(parameter))
-                    yield _join(prefix, name), parameter
+                    yield join(prefix, name), parameter
 
     def parameters(self) -> Iterator[Parameter]:
         """All parameters below, each once."""
@@ -136,7 +133,7 @@ class Module:
             for name in module._buffers:
                 value = getattr(module, name)
                 if value is not None:
-                    yield _join(prefix, name), value
+                    yield join(prefix, name), value
 
     def named_generators(self) -> Iterator[tuple[str, ft.Generator]]:
         """All random generators that modules below hold as attributes, each once."""
@@ -145,14 +142,14 @@ class Module:
             for name, value in vars(module).items():
                 if isinstance(value, ft.Generator) and id(value) not in seen:
                     seen.add(id(value))
-                    yield _join(prefix, name), value
+                    yield join(prefix, name), value
 
     # ---- state -------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, ft.Tensor]:
         """Parameters and persistent buffers by name: a snapshot, which later training leaves alone.
         What two names share is there under both."""
-        return {cell.name: _snapshot(cell.value) for cell in cells(self, persistent=True)}
+        return {cell.name: snapshot(cell.value) for cell in cells(self, persistent=True)}
 
     def load_state_dict(self, state: Mapping[str, ft.Tensor], strict: bool = True) -> None:
         """Take over the values of `state`, tensors or what `ft.asarray` reads; they move to the
@@ -292,85 +289,6 @@ class Built:
         self.kwargs = kwargs
 
 
-class Cell:
-    """One place that holds state: a parameter, or a buffer attribute of a module."""
-
-    __slots__ = ("attribute", "name", "owner")
-
-    def __init__(self, name: str, owner: Any, attribute: str) -> None:
-        self.name = name
-        self.owner = owner
-        self.attribute = attribute
-
-    @property
-    def key(self) -> tuple[int, str]:
-        return id(self.owner), self.attribute
-
-    @property
-    def learned(self) -> bool:
-        return isinstance(self.owner, Parameter)
-
-    @property
-    def value(self) -> ft.Tensor:
-        return getattr(self.owner, self.attribute)
-
-    @value.setter
-    def value(self, value: ft.Tensor) -> None:
-        setattr(self.owner, self.attribute, value)
-
-
-def cells(root: Module, persistent: bool) -> Iterator[Cell]:
-    """Parameters, buffers (only `persistent` ones if so asked), then children: the order of
-    PyTorch's state dicts. What two names share comes under both."""
-    for prefix, module in _walk(root):
-        yield from own_cells(module, persistent, prefix)
-
-
-def own_cells(module: Module, persistent: bool, prefix: str = "") -> Iterator[Cell]:
-    """Those of `module` itself."""
-    for name, value in _members(module):
-        if isinstance(value, Parameter):
-            yield Cell(_join(prefix, name), value, "tensor")
-    for name, kept in module._buffers.items():
-        if getattr(module, name) is not None and (kept or not persistent):
-            yield Cell(_join(prefix, name), module, name)
-
-
-def _walk(
-    module: Module, name: str = "", above: tuple[int, ...] = ()
-) -> Iterator[tuple[str, Module]]:
-    if id(module) in above:
-        raise ModuleError(f"module {name!r} contains itself; keep links upward out of attributes")
-    yield name, module
-    for child_name, child in module.named_children():
-        yield from _walk(child, _join(name, child_name), (*above, id(module)))
-
-
-def _members(module: Module) -> Iterator[tuple[str, Parameter | Module]]:
-    for name, value in vars(module).items():
-        yield from _expand(name, value)
-
-
-def _expand(name: str, value: object) -> Iterator[tuple[str, Parameter | Module]]:
-    if isinstance(value, (Parameter, Module)):
-        yield name, value
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield from _expand(f"{name}.{index}", item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _expand(f"{name}.{key}", item)
-
-
-def _join(prefix: str, name: str) -> str:
-    return f"{prefix}.{name}" if prefix else name
-
-
-def _snapshot(value: ft.Tensor) -> ft.Tensor:
-    # A handle of its own: an update of the other one, `x[0] = 1`, does not show here.
-    return copy.copy(value)
-
-
 def _differences(name: str, value: ft.Tensor, own: ft.Tensor) -> list[str]:
     problems = []
     if value.shape != own.shape:
@@ -378,10 +296,3 @@ def _differences(name: str, value: ft.Tensor, own: ft.Tensor) -> list[str]:
     if value.dtype is not own.dtype:
         problems.append(f"{name} is {value.dtype}, here {own.dtype}")
     return problems
-
-
-def like(value: ft.Tensor, own: ft.Tensor) -> ft.Tensor:
-    """A handle of its own on `value`, on the backend and device of `own`."""
-    if value.backend is not own.backend:
-        value = value.to(own.backend)
-    return value.to(own.device) if value.device != own.device else _snapshot(value)

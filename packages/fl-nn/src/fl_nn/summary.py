@@ -10,7 +10,8 @@ from typing import Any
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.modes import evaluating
-from fl_nn.module import Module, own_cells
+from fl_nn.module import Module
+from fl_nn.tree import own_cells
 
 Shape = tuple[int, ...]
 

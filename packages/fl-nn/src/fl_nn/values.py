@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import fl_tensor as ft
@@ -49,3 +50,15 @@ def arange_like(x: ft.Array, start: int, stop: int, dtype: ft.DType) -> ft.Tenso
     """`start`, `start + 1`, ... below `stop`, on the backend and device of `x`."""
     with ft.use(x.backend):
         return ft.arange(start, stop, dtype=dtype, device=x.device)
+
+
+def snapshot(value: ft.Tensor) -> ft.Tensor:
+    """A handle of its own: an update of the other one, `x[0] = 1`, does not show here."""
+    return copy.copy(value)
+
+
+def like(value: ft.Tensor, own: ft.Tensor) -> ft.Tensor:
+    """A handle of its own on `value`, on the backend and device of `own`."""
+    if value.backend is not own.backend:
+        value = value.to(own.backend)
+    return value.to(own.device) if value.device != own.device else snapshot(value)

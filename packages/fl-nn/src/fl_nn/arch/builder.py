@@ -13,8 +13,9 @@ from fl_nn.arch.source import read
 from fl_nn.arch.tokens import TOKENS
 from fl_nn.containers import Sequential
 from fl_nn.errors import ModuleError
-from fl_nn.module import Module, cells
+from fl_nn.module import Module
 from fl_nn.residual import Residual
+from fl_nn.tree import cells
 from fl_tensor.errors import NoDataError
 
 

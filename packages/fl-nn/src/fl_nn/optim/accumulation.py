@@ -9,12 +9,12 @@ from typing import Any
 import fl_tensor as ft
 from fl_autograd import RowGradient
 from fl_nn.errors import ModuleError, StateDictError
-from fl_nn.module import like
 from fl_nn.optim.loss_scaling import DynamicLossScaler
 from fl_nn.optim.optimizer import Optimizer
 from fl_nn.optim.rows import change_gradient
 from fl_nn.parameter import Parameter
 from fl_nn.settings import COUNT, is_number
+from fl_nn.values import like
 
 
 class GradientAccumulation:

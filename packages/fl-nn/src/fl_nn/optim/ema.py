@@ -8,9 +8,11 @@ from copy import copy
 from typing import Any
 
 from fl_nn.errors import ModuleError, StateDictError
-from fl_nn.module import Cell, Module, cells, like
+from fl_nn.module import Module
 from fl_nn.optim.precision import widened
 from fl_nn.settings import FRACTION, is_number
+from fl_nn.tree import Cell, cells
+from fl_nn.values import like
 
 
 class EMA:

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import fl_tensor as ft
 from fl_autograd import RowGradient
 from fl_nn.errors import ModuleError, StateDictError, TrainingError
-from fl_nn.module import like
 from fl_nn.optim import state as states
 from fl_nn.optim.precision import exactly
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, Kind, misfits, plain
+from fl_nn.values import like
 
 #: Parameters, or groups of them: dicts of "params" and the settings in which the group differs.
 Params: TypeAlias = Iterable[Parameter] | Iterable[Mapping[str, Any]]
