@@ -201,6 +201,19 @@ def test_what_a_provider_cannot_do_is_done(asked, everything, normal):
     assert asked == []
 
 
+@pytest.mark.parametrize(
+    "size,kernel,padding",
+    [(3, 2, (6, -4)), (3, 2, (-4, 6)), (2, 1, (5, -3)), (3, 4, (9, -7)), (2, 5, (7, -2))],
+)
+def test_elements_that_are_all_cropped_away(asked, everything, normal, size, kernel, padding):
+    x, w = normal(2, 4, size), normal(4, 4, kernel)
+    options = (1,), (padding,), (1,), (1,), 1
+    found = ft.conv(ft.asarray(x), ft.asarray(w), *options)
+    np.testing.assert_allclose(
+        found.numpy(), by_numpy(x, w, *options, found.shape), rtol=1e-5, atol=1e-5
+    )
+
+
 # ---- pooling -------------------------------------------------------------------------------------
 
 

@@ -71,6 +71,8 @@ def convolve(
         return None
     out = memory.empty(out_shape, x.dtype)
     request = _cropped(Request(x, w, stride, padding, input_dilation, kernel_dilation, groups, out))
+    if request is None:
+        return None
     poses = (_data, _weights, _forward)
     for posed in filter(None, (pose(request) for pose in poses)):
         if provided.compute(provider, *posed):
@@ -78,16 +80,19 @@ def convolve(
     return None
 
 
-def _cropped(request: Request) -> Request:
+def _cropped(request: Request) -> Request | None:
     # Negative padding takes elements away, which a view does. Between elements that lie apart it
-    # can take less than one, so those are left.
+    # can take less than one, so those are left. None where nothing but padding would remain.
     cut, rest = [slice(None)] * 2, []
     for n, (low, high), d in zip(request.x.shape[2:], request.padding, request.input_dilation):
         if d > 1:
             cut.append(slice(None))
             rest.append((low, high))
         else:
-            cut.append(slice(max(-low, 0), n - max(-high, 0)))
+            start, stop = max(-low, 0), n - max(-high, 0)
+            if start >= stop:
+                return None
+            cut.append(slice(start, stop))
             rest.append((max(low, 0), max(high, 0)))
     return request._replace(x=request.x[tuple(cut)], padding=tuple(rest))
 
@@ -134,8 +139,11 @@ def _weights(request: Request) -> Posed:
     ):
         # What the last place of the kernel does not reach is padding, or elements to be left out.
         high -= (n + low + high - (k - 1) * d - 1) - (o - 1) * s
+        stop = n + min(high, 0)
+        if stop <= 0:
+            return None
         around.append((low, max(high, 0)))
-        cut.append(slice(0, n + min(high, 0)))
+        cut.append(slice(0, stop))
     x = x[tuple(cut)]
     rest = tuple(range(3, 1 + x.ndim))
     batch, channels, *size = x.shape
