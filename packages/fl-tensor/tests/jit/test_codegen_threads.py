@@ -16,7 +16,7 @@ from kernel_programs import computed, empty, run
 from test_codegen_rows import cross_entropy, layer_norm_gradient, softmax
 
 import fl_tensor as ft
-from fl_tensor.backends.jit.codegen import threads
+from fl_tensor.backends.jit.codegen import threads, workspace
 from fl_tensor.backends.jit.codegen.kernel import Kernel
 from fl_tensor.backends.jit.codegen.pools import Gomp, OwnThreads
 from fl_tensor.backends.jit.codegen.program import Builder
@@ -130,6 +130,15 @@ def test_calls_from_several_threads_at_once(pool):
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+def test_memory_to_work_in_is_had_by_one_call_at_a_time():
+    first, second = workspace.take(5000), workspace.take(5000)
+    assert first.address != second.address and first.address % 64 == second.address % 64 == 0
+    first.give_back()
+    assert workspace.take(8192) is first and workspace.take(100) is not first
+    first.give_back()
+    second.give_back()
 
 
 def test_without_any_pool(monkeypatch, every_thread):

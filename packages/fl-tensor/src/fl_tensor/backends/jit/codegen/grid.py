@@ -51,7 +51,8 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
     rows = math.prod(sizes[: program.outer])
     length = math.prod(sizes[program.outer :])
     columns = sum(program.instructions[i].parameter == "column" for i in plan.late_reductions)
-    totals = len(plan.late_reductions) - columns
+    late = len(plan.late_reductions)
+    totals = late - columns
     # A row is one piece where something of it must be complete before its last pass, or where its
     # last axis is not all of it.
     whole = program.row_axes > 1 or len(plan.passes) > 1 or plan.row_outputs
@@ -70,7 +71,8 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
     tiles = -(-sizes[-1] // tile) if program.row_axes == 1 else 1
     grain = max(CHUNK // max(length if tiles == 1 else tile, 1), 1)
     if columns:
-        most = max(min(64, PARTIALS // max(columns * length, 1)), 1)
+        # Tiles are shared out, too: there are about 64 chunks, however wide rows are.
+        most = max(min(64 // max(tiles, 1), PARTIALS // max(columns * length, 1)), 1)
         grain = max(2 * grain, -(-rows // most))
     row_chunks = -(-rows // grain)
     if scatters:
@@ -91,7 +93,7 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
         rows=rows,
         row_length=length,
         pieces=max(-(-sizes[-1] // PIECE), 1) if plan.late_outputs else 0,
-        partial_bytes=(columns * row_chunks * length + totals * chunks) * 8 + 64 * 8,
+        partial_bytes=(columns * row_chunks * length + totals * chunks + 64) * 8 if late else 0,
         work=rows * length * cost(program, plan),
     )
 

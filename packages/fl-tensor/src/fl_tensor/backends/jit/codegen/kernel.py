@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_tensor.backends.jit.codegen import compile, emit, target, threads
+from fl_tensor.backends.jit.codegen import compile, emit, target, threads, workspace
 from fl_tensor.backends.jit.codegen.errors import ProgramError
 from fl_tensor.backends.jit.codegen.grid import Grid, cut
 from fl_tensor.backends.jit.codegen.layout import GRID, REST, Layout
@@ -24,6 +24,8 @@ from fl_tensor.backends.jit.codegen.target import Target
 
 Strides = Sequence[Sequence[int]]
 _WORD = 8
+#: Where the words begin that change from call to call.
+_FIRST = HEADER * _WORD
 #: Sizes that a kernel remembers.
 _LAUNCHES = 64
 
@@ -50,11 +52,12 @@ class Kernel:
     @classmethod
     def of(cls, program: Program) -> Kernel:
         """The kernel of ``program`` for this processor, made once. Raises CompileError."""
-        with _making:
-            found = _kernels.get(program.text)
-            if found is None:
-                found = _kernels[program.text] = cls(program)
-            return found
+        found = _kernels.get(program.text)
+        if found is None:
+            with _making:  # another thread may have been faster
+                found = _kernels.get(program.text) or cls(program)
+                _kernels[program.text] = found
+        return found
 
     def __call__(
         self,
@@ -66,9 +69,8 @@ class Kernel:
         """Run on arrays at ``addresses`` (inputs, then outputs) over an iteration space of
         ``sizes``. ``strides`` are in elements, for each operand one per axis; those of axes along
         which it does not move are not looked at. Of an axis that an index walks along, stride and
-        size follow. An output may lie where an input of the same
-        strides does; other overlaps are not allowed. Raises ProgramError where numbers of
-        operands or axes differ."""
+        size follow. An output may lie where an input of the same strides does; other overlaps are
+        not allowed. Raises ProgramError where numbers of operands or axes differ."""
         key = (tuple(sizes), tuple(map(tuple, strides)))
         launch = self._launches.get(key)
         if launch is None:
@@ -115,12 +117,11 @@ class Launch:
         self._grid = grid
         self._static = words
         kinds = "".join("d" if dtype.is_floating else "q" for dtype in layout.scalar_dtypes)
-        self._pack = struct.Struct(f"={count}q{kinds}").pack_into
+        self._pack = struct.Struct(f"={2 + count}q{kinds}").pack_into
         self._signed = [i for i, d in enumerate(layout.scalar_dtypes) if not d.is_floating]
         self._free: list[_Job] = []
         self._threads = 0
         self._workers = 1
-        self._empty = grid.chunks == 0 and not kernel.plan.late_outputs
 
     def __call__(self, addresses: Sequence[int], scalars: Sequence[complex] = ()) -> None:
         """Run; see ``Kernel.__call__``."""
@@ -133,10 +134,17 @@ class Launch:
         if self._signed:
             scalars = self._wrapped(scalars)
         try:
-            self._pack(job.words, job.dynamic, *addresses, *scalars)
+            if job.nbytes:
+                piece = workspace.take(job.nbytes)
+                scratch = piece.address
+                self._pack(job.words, _FIRST, scratch, scratch + job.mine, *addresses, *scalars)
+                job.run(job.operand)
+                piece.give_back()
+            else:
+                self._pack(job.words, _FIRST, 0, 0, *addresses, *scalars)
+                job.run(job.operand)
         except struct.error as error:
             raise self._refusal(addresses, scalars) from error
-        job.run(job.operand)
         if job.workers == self._workers:
             self._free.append(job)
 
@@ -167,27 +175,26 @@ class Launch:
 
 
 class _Job:
-    """The words of one call, with memory to work in. One call at a time has it."""
+    """The words of one call. One call at a time has them.
 
-    __slots__ = ("dynamic", "operand", "room", "run", "words", "workers")
+    nbytes  of memory to work in: ``mine`` for the workers, the rest for partial results
+    """
+
+    __slots__ = ("mine", "nbytes", "operand", "run", "words", "workers")
 
     def __init__(self, kernel: Kernel, grid: Grid, static: list[int], workers: int) -> None:
         pool = threads.pool() if workers > 1 else None
         layout = kernel.layout
         self.workers = workers
-        head = HEADER
-        self.words = (ctypes.c_int64 * (head + len(layout.words)))()
-        worker_bytes = grid.worker_bytes * workers
-        self.room = ctypes.create_string_buffer(worker_bytes + grid.partial_bytes + 64)
-        start = -(-ctypes.addressof(self.room) // 64) * 64
+        self.mine = grid.worker_bytes * workers
+        self.nbytes = self.mine + grid.partial_bytes
+        self.words = (ctypes.c_int64 * (HEADER + len(layout.words)))()
         header: list[int] = [kernel.sweep, grid.chunks, kernel.finish, grid.pieces]
         if pool:
             header += pool.header
-        memory = [start, start + worker_bytes]
         words: Any = self.words
-        for place, found in ((0, header), (head, memory), (head + layout.dynamic, static)):
+        for place, found in ((0, header), (HEADER + layout.dynamic, static)):
             words[place : place + len(found)] = found
-        self.dynamic = (head + 2) * _WORD
         job = ctypes.addressof(self.words)
         if pool:
             parallel = pool.run
@@ -196,4 +203,4 @@ class _Job:
         else:
             short = grid.work < threads.WORTH_A_THREAD
             self.run = kernel.run_short if short else kernel.run_long
-            self.operand = job + head * _WORD
+            self.operand = job + HEADER * _WORD

@@ -62,7 +62,7 @@ def host() -> Target:
 
 def avx2() -> Target:
     """An x86-64 of 2013 and later: 256 bits, fused multiply-add, conversion of float16."""
-    return Target("haswell", "", 256)
+    return Target("haswell", "+avx2,+fma,+f16c", 256)
 
 
 def generic() -> Target:
