@@ -83,6 +83,7 @@ def test_what_two_names_share_is_averaged_once():
 def test_averages_of_16_bit_values_have_room():
     model = Scalar(1.0, ft.float16)
     ema = nn.EMA(model, decay=0.9999)
+    assert ema.averages["weight"].dtype is ft.float32
     put(model, 0.0)
     for _ in range(100):
         ema.update()

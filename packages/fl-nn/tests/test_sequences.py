@@ -49,6 +49,14 @@ def test_dropout_between_recurrent_layers_is_for_training():
     assert near(layer(x)[0], layer(x)[0])
 
 
+def test_dropout_leaves_the_input_and_the_last_layer_alone():
+    layer, x = nn.GRU(3, 4, layers=2, dropout=0.5), ft.randn((5, 2, 3))
+    y, trained = layer(x)
+    _, plain = layer.eval()(x)
+    assert near(trained[0], plain[0]) and not near(trained[1], plain[1])
+    assert near(y[-1], trained[1])
+
+
 def test_names_of_recurrent_parameters_are_those_of_pytorch():
     names = [name for name, _ in nn.LSTM(1, 1, 2, bidirectional=True).named_parameters()]
     assert names[:4] == ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"]
@@ -202,6 +210,25 @@ def test_norm_first_leaves_the_residual_path_alone():
     layer.linear2.bias.tensor = ft.zeros(4)
     x = ft.randn((1, 3, 4)) * 100.0
     assert layer(x).tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_norms_stand_before_what_they_belong_to_or_behind(norm_first):
+    layer = nn.TransformerEncoderLayer(4, 2, 8, norm_first=norm_first).eval()
+    for parameter in layer.parameters():
+        parameter.tensor = ft.randn(parameter.shape)
+    x = ft.randn((2, 3, 4))
+
+    def feed(x):
+        return layer.linear2(ft.relu(layer.linear1(x)))
+
+    if norm_first:
+        h = x + layer.self_attn(layer.norm1(x))
+        y = h + feed(layer.norm2(h))
+    else:
+        h = layer.norm1(x + layer.self_attn(x))
+        y = layer.norm2(h + feed(h))
+    assert near(layer(x), y, 1e-4)
 
 
 def test_layer_drop_leaves_whole_layers_out_in_training():
