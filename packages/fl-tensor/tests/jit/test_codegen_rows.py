@@ -10,6 +10,7 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 from kernel_programs import check, computed, run
 
 from fl_tensor.backends.jit.codegen import target
+from fl_tensor.backends.jit.codegen.errors import ProgramError
 from fl_tensor.backends.jit.codegen.kernel import Kernel
 from fl_tensor.backends.jit.codegen.program import Builder
 from fl_tensor.dtypes import bfloat16, float32, float64, int64
@@ -182,6 +183,28 @@ def test_rows_without_outer_axes():
     b.output(b("divide", x, b.reduce("sum", x)), "c")
     b.output(b.reduce("max", x), ".")
     check(b.program(), [abs(draw((1000,))[0])], (1000,), eps=16)
+
+
+@pytest.mark.parametrize("count", [5, 1000, 300_000])
+def test_one_long_row_by_totals(count):
+    """Without outer axes, elements can be computed with totals, and threads share the row."""
+    b = Builder(1)
+    x = b.input(float32, "c")
+    e = b("exp", b("subtract", x, b.reduce("max", x, "all")))
+    b.output(e, "c")
+    check(b.program(), draw((count,)), (count,), eps=8)
+    b = Builder(1)
+    x = b.input(float32, "c")
+    b.output(b("divide", x, b.reduce("sum", b("multiply", x, x), "all")), "c")
+    check(b.program(), draw((count,)), (count,), eps=16)
+
+
+def test_random_words_do_not_wait_for_totals():
+    b = Builder(1)
+    bits = b("random_bits", b.scalar(int64), b.scalar(int64), parameter=(1, 0))
+    b.output(b("maximum", bits, b.reduce("max", bits, "all")), "c")
+    with pytest.raises(ProgramError, match="make it a second program"):
+        Kernel.of(b.program())
 
 
 def test_what_waits_for_all_rows_is_computed_with():

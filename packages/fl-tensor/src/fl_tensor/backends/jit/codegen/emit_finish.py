@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from fl_tensor.backends.jit.codegen.errors import ProgramError
 from fl_tensor.backends.jit.codegen.frame import Frame
 from fl_tensor.backends.jit.codegen.function import Place
 from fl_tensor.backends.jit.codegen.instructions import REDUCTIONS
@@ -65,6 +66,11 @@ class Finish(Frame):
             return self.gathered(number, self._operand(operand, place), known, place.mask)
         if op == "index":
             return self.index(parameter, place)
+        if op == "random_bits":
+            raise ProgramError(
+                "[random_bits] random words beside what is known only when all rows are done: make "
+                "it a second program"
+            )
         return self.instruction(number, known)
 
     def _operand(self, operand: int, place: Place) -> IR:

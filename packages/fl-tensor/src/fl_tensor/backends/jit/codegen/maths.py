@@ -58,12 +58,6 @@ def _power_of_two(x: Num, exponents: IR) -> Num:
     return x.new(b.bitcast(b.shl(biased, x.of.like(biased, fraction)), x.value.type))
 
 
-def _whole(n: Num) -> IR:
-    # As integers; NaN, of which LLVM would make anything, as 0.
-    number = n.where(n.compare("==", n), 0.0)
-    return n.of.b.fptosi(number.value, n.of.of(_FORMAT[n.value.type.element][1]))
-
-
 def _scale(x: Num, n: Num) -> Num:
     # x * 2^n: by an instruction of AVX-512, or in two steps, so that results may be subnormal.
     b = x.of.b
@@ -72,7 +66,8 @@ def _scale(x: Num, n: Num) -> Num:
         every = ir.Constant(ir.IntType(x.of.lanes), -1)
         name = f"llvm.x86.avx512.mask.scalef.{suffix}.512"
         return x.new(x.of.call(name, x.value.type, x.value, n.value, x.value, every, i32(4)))
-    whole = _whole(n)
+    n = n.where(n.compare("==", n), 0.0)  # of NaN as an integer LLVM would make anything
+    whole = b.fptosi(n.value, x.of.of(_FORMAT[x.value.type.element][1]))
     half = b.ashr(whole, x.of.like(whole, 1))
     return x * _power_of_two(x, half) * _power_of_two(x, b.sub(whole, half))
 
@@ -109,8 +104,7 @@ def expm1(x: Num) -> Num:
     n, r = _reduced(y)
     q = r + (r * r) * r.polynomial(table.EXP[bits])
     # 2^n q + (2^n - 1), a quarter of it first: 2^n itself may overflow.
-    whole = _whole(n)
-    quarter = _power_of_two(x, x.of.b.sub(whole, x.of.like(whole, 2)))
+    quarter = _scale(x.new(x.raw(0.25)), n)
     result = quarter.fma(q, quarter - 0.25) * 4.0
     result = q.where(n.compare("==", 0.0), result)
     result = x.new(x.raw(-1.0)).where(n.compare("<", -60.0), result)
