@@ -122,10 +122,18 @@ class Function:
         b, lanes = self.b, self.of.lanes
         step = copies * lanes
         whole = b.add(low, b.and_(b.sub(high, low), i64(-step)))
-        with self.loop(low, whole, step) as index:
+        with self.loop(low, whole, step) as counter:
+            index = self._plain(counter)
             for copy in range(copies):
                 here = b.add(index, i64(copy * lanes))
                 body(Place(middle, here, b.add(linear, here), None, copy))
-        with self.loop(whole, high, lanes) as index:
+        with self.loop(whole, high, lanes) as counter:
+            index = self._plain(counter)
             mask = self.of.first(b.sub(high, index))
             body(Place(middle, index, b.add(linear, index), mask, 0))
+
+    def _plain(self, counter: IR) -> IR:
+        # The same number, of which LLVM does not know that it counts. It would look for the best
+        # way to step every address, for longer than all else takes; base + index is what there is.
+        kind = ir.FunctionType(i64, [i64])
+        return self.b.asm(kind, "", "=r,0", [counter], side_effect=False)
