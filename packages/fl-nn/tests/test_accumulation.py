@@ -109,6 +109,8 @@ def test_what_makes_no_sense_is_refused():
         accumulation.backward(nn.mse(model(X), Y), weight=0)
     with pytest.raises(StateDictError, match="not the state"):
         accumulation.load_state_dict({})
+    with pytest.raises(StateDictError, match="not the state"):
+        accumulation.load_state_dict({"count": 1, "weight": 1.0, "tensors": {"1": [1.0]}})
     with pytest.raises(StateDictError, match=r"gradient 1 of the state is float32 \(3,\)"):
         accumulation.load_state_dict({"count": 1, "weight": 1.0, "tensors": {"1": ft.ones(3)}})
     assert accumulation.count == 0

@@ -139,5 +139,7 @@ def test_what_makes_no_sense_is_refused():
         nn.EMA(Scalar(), decay=1.0)
     with pytest.raises(StateDictError, match="not the state of an EMA"):
         nn.EMA(Scalar()).load_state_dict({})
+    with pytest.raises(StateDictError, match="not the state of an EMA"):
+        nn.EMA(Scalar()).load_state_dict({"updates": 1, "tensors": {"weight": [1.0]}})
     with pytest.raises(StateDictError, match="missing weight; unexpected bias"):
         nn.EMA(Scalar()).load_state_dict({"updates": 1, "tensors": {"bias": ft.ones(1)}})

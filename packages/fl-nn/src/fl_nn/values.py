@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeGuard
 
 import fl_tensor as ft
 from fl_autograd import Variable
@@ -62,3 +63,8 @@ def like(value: ft.Tensor, own: ft.Tensor) -> ft.Tensor:
     if value.backend is not own.backend:
         value = value.to(own.backend)
     return value.to(own.device) if value.device != own.device else snapshot(value)
+
+
+def are_tensors(value: Any) -> TypeGuard[Mapping[str, ft.Tensor]]:
+    """Whether `value`, of a state that somebody gave, is a dict of tensors."""
+    return isinstance(value, Mapping) and all(isinstance(x, ft.Tensor) for x in value.values())

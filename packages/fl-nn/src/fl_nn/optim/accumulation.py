@@ -14,7 +14,7 @@ from fl_nn.optim.optimizer import Optimizer
 from fl_nn.optim.rows import change_gradient
 from fl_nn.parameter import Parameter
 from fl_nn.settings import COUNT, is_number
-from fl_nn.values import like
+from fl_nn.values import are_tensors, like
 
 
 class GradientAccumulation:
@@ -102,7 +102,7 @@ class GradientAccumulation:
         """Take over a state. Raises StateDictError, and changes nothing, when it does not fit."""
         parameters = self.optimizer.parameters
         count, weight, tensors = (state.get(k) for k in ("count", "weight", "tensors"))
-        if not is_number(count) or not is_number(weight) or not isinstance(tensors, Mapping):
+        if not is_number(count) or not is_number(weight) or not are_tensors(tensors):
             raise StateDictError("this is not the state of a GradientAccumulation")
         gradients = [_gradient(tensors, str(i), own) for i, own in enumerate(parameters)]
         known = {f"{i}{part}" for i in range(len(parameters)) for part in ("", *_ROWS)}

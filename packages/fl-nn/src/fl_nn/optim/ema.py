@@ -12,7 +12,7 @@ from fl_nn.module import Module
 from fl_nn.optim.precision import widened
 from fl_nn.settings import FRACTION, is_number
 from fl_nn.tree import Cell, cells
-from fl_nn.values import like
+from fl_nn.values import are_tensors, like
 
 
 class EMA:
@@ -77,7 +77,7 @@ class EMA:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state. Raises StateDictError, and changes nothing, when it does not fit."""
         updates, tensors = state.get("updates"), state.get("tensors")
-        if not is_number(updates) or not isinstance(tensors, Mapping):
+        if not is_number(updates) or not are_tensors(tensors):
             raise StateDictError("this is not the state of an EMA")
         problems = [f"missing {name}" for name in self.averages if name not in tensors]
         problems += [f"unexpected {name}" for name in tensors if name not in self.averages]
