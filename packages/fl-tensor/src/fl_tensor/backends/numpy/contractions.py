@@ -1,0 +1,94 @@
+"""Products, convolutions, recurrences and pooling: by a provider where there is one that can
+(``fl_tensor.backends.providers``), else by BLAS and NumPy."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from fl_tensor import rules
+from fl_tensor.backends.numpy import conv, memory, provided, provided_conv, quiet, recurrent
+from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.backends.numpy.ufuncs import wide
+from fl_tensor.derived import pooling, sequence
+from fl_tensor.derived_ops import DerivedOps
+from fl_tensor.dtypes import HALF
+from fl_tensor.roles import Shape
+
+Value = NumpyAdapter
+Padding: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class Contractions(DerivedOps):
+    """Mixed into the backend."""
+
+    def matmul(self, x: Value, y: Value) -> Value:
+        shape = rules.matmul(x, y).shape
+        a, b = wide(x), wide(y)
+        out = provided.matmul(a, b, shape)
+        if out is None:
+            out = quiet.waiting(np.matmul, a, b, memory.empty(shape, a.dtype))
+        return NumpyAdapter(out if a is x.array else memory.cast(out, x.array.dtype), x.dtype)
+
+    @quiet.quiet
+    def conv(
+        self,
+        x: Value,
+        w: Value,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        input_dilation: tuple[int, ...],
+        kernel_dilation: tuple[int, ...],
+        groups: int = 1,
+    ) -> Value:
+        rest = (stride, padding, input_dilation, kernel_dilation, groups)
+        out_shape = rules.conv(x, w, *rest).shape
+        a, b = wide(x), wide(w)
+        out = provided_conv.convolve(a, b, *rest, out_shape)
+        if out is None:
+            out = conv.convolve(a, b, *rest, out_shape)
+        return NumpyAdapter(out if a is x.array else memory.cast(out, x.array.dtype), x.dtype)
+
+    # sequences
+
+    @quiet.quiet
+    def recurrent(
+        self,
+        x: Value,
+        state: Value,
+        weight: Value,
+        bias: Value | None = None,
+        cell: str = "tanh",
+        lengths: Shape | None = None,
+        reverse: bool = False,
+    ) -> Value:
+        if x.dtype in HALF:
+            return super().recurrent(x, state, weight, bias, cell, lengths, reverse)
+        sequence.fitting(x, state, weight, bias, cell, lengths)
+        arrays = (x.array, state.array, weight.array, None if bias is None else bias.array)
+        return NumpyAdapter(recurrent.sweep(*arrays, cell, lengths, reverse), x.dtype)
+
+    # pooling: a provider's windows, or the composition
+
+    def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
+        shape = pooling.output("max_pool", x.shape, window, stride, padding)
+        out = provided.max_pool(x.array, (*x.shape[:2], *shape), window, stride, padding)
+        if out is None:
+            return super().max_pool(x, window, stride, padding)
+        return NumpyAdapter(out, x.dtype)
+
+    def avg_pool(
+        self,
+        x: Value,
+        window: Shape,
+        stride: Shape,
+        padding: Padding,
+        count_include_pad: bool = True,
+    ) -> Value:
+        shape = (*x.shape[:2], *pooling.output("avg_pool", x.shape, window, stride, padding))
+        out = provided.avg_pool(x.array, shape, window, stride, padding, count_include_pad)
+        if out is None:
+            rest = (window, stride, padding, count_include_pad)
+            return super().avg_pool(x, *rest)
+        return NumpyAdapter(out, x.dtype)
