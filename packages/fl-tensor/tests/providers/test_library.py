@@ -74,6 +74,13 @@ def test_the_library_says_what_it_is(library):
     assert library.version.startswith("3.") and library.runtime == "OpenMP"
 
 
+def test_where_there_is_none_one_is_told_how_to_get_it(nowhere, fresh, monkeypatch):
+    monkeypatch.setenv("FL_ONEDNN", "1")
+    monkeypatch.setattr(libraries, "candidates", lambda: iter([(libraries.NAME, "system")]))
+    assert choose.current() is None
+    assert "pip install 'fl-tensor[onednn]'" in choose.found()[1][-1]
+
+
 def test_it_can_be_turned_off(monkeypatch, fresh):
     monkeypatch.setenv("FL_ONEDNN", "0")
     assert choose.current() is None

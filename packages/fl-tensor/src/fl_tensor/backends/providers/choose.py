@@ -35,7 +35,9 @@ def found() -> tuple[Provider | None, tuple[str, ...]]:
     from fl_tensor.backends.providers import onednn
 
     library, passed = onednn.load()
-    return None if library is None else onednn.OneDNN(library), tuple(passed)
+    if library is None:
+        return None, (*passed, "pip install 'fl-tensor[onednn]' brings one (Linux, x86-64)")
+    return onednn.OneDNN(library), tuple(passed)
 
 
 def current() -> Provider | None:
