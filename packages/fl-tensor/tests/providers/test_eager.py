@@ -291,6 +291,8 @@ def test_blas_gets_one_thread_where_numpy_was_there_before(library):
     if "OpenBLAS" not in found:
         pytest.skip("NumPy is built on another BLAS")
     assert found["OpenBLAS"].startswith("1 thread, not to keep OpenMP waiting")
+    alone = WORK.partition("; ft.set_num_threads")[0] + "\n"
+    assert in_a_process("import numpy\n" + alone + STATES)["OpenBLAS"] == found["OpenBLAS"]
     found = in_a_process("import numpy\n" + WORK + STATES, OPENBLAS_THREAD_TIMEOUT="4")
     assert found["OpenBLAS"] == "2 threads, asleep between calls"
 
