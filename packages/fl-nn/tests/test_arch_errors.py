@@ -152,11 +152,17 @@ def twice(layer: nn.Module):
     return nn.Sequential(layer, nn.ReLU())
 
 
+def scaled(factor: float | None = None):
+    return nn.Transform(lambda x: x * (factor or 1.0), "scaled")
+
+
 def test_tokens_of_ones_own():
-    tokens = {"GATE": gate, "R": nn.LeakyReLU, "NAME": named, "TWICE": twice}
-    model = nn.build_sequential("GATE 1 2.5 3 4\nR 0.5\nNAME a 1\nTWICE L 3 3", tokens=tokens)
+    tokens = {"GATE": gate, "R": nn.LeakyReLU, "NAME": named, "TWICE": twice, "SCALED": scaled}
+    text = "GATE 1 2.5 3 4\nR 0.5\nNAME a 1\nTWICE L 3 3\nSCALED\nSCALED 0.5"
+    model = nn.build_sequential(text, tokens=tokens)
     assert model[0](ft.asarray([2.0])).tolist() == [13.0] and model[1].slope == 0.5
     assert isinstance(model[3][0], nn.Linear)
+    assert [model[i](ft.asarray([4.0])).tolist() for i in (4, 5)] == [[4.0], [2.0]]
     for text, words in [
         ("GATE", r"axis is missing; usage: GATE axis \[slope=1.0\] \[sizes ...\]"),
         ("GATE 1 1 2 x", "sizes must be a whole number of at least 1"),
@@ -176,6 +182,8 @@ def test_tokens_that_cannot_be():
 
     with pytest.raises(ModuleError, match="parameter values is annotated"):
         nn.build_sequential("X 1", tokens={"X": strange})
+    with pytest.raises(ModuleError, match=r"parameter shape is annotated int \| "):
+        nn.build_sequential("X 1", tokens={"X": nn.RMSNorm})
     with pytest.raises(ArchError, match="X made 3, which is not a Module"):
         nn.build_sequential("X 3", tokens={"X": no_module})
 

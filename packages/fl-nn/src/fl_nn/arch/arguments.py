@@ -136,7 +136,8 @@ def usage(token: str, arguments: tuple[Argument, ...]) -> str:
 def _type_of(annotation: Any) -> tuple[type, Kind | None]:
     kind = None
     if get_origin(annotation) in (Union, types.UnionType):  # int | None
-        (annotation,) = (a for a in get_args(annotation) if a is not type(None))
+        given = [a for a in get_args(annotation) if a is not type(None)]
+        annotation = given[0] if len(given) == 1 else object
     if get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
         kind = next((extra for extra in extras if isinstance(extra, Kind)), None)
