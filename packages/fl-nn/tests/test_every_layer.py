@@ -151,30 +151,3 @@ def test_summaries_know_shapes_without_values(name):
     make, shape = LAYERS[name]
     model = make().eval()
     assert nn.summary(model, shape).rows[0].output == first(model(ft.randn(shape))).shape
-
-
-#: What a layer cannot take, and how its error begins.
-MISFITS = {
-    "Linear": (lambda: nn.Linear(3, 2), (2, 4), "linear"),
-    "Conv2D": (lambda: nn.Conv2D(3, 2, 1), (2, 4, 5, 5), "Conv2D"),
-    "LayerNorm": (lambda: nn.LayerNorm(3), (2, 4), "LayerNorm"),
-    "LayerNorm of few axes": (lambda: nn.LayerNorm((2, 3)), (3,), "LayerNorm"),
-    "RMSNorm": (lambda: nn.RMSNorm(3), (2, 4), "RMSNorm"),
-    "GroupNorm": (lambda: nn.GroupNorm(2, 4), (2, 6, 3), "GroupNorm"),
-    "Flatten": (lambda: nn.Flatten(1, 3), (2, 3), "Flatten"),
-    "GatedLinearUnit": (lambda: nn.GatedLinearUnit(1), (2, 3), "GatedLinearUnit"),
-    "LSTM": (lambda: nn.LSTM(3, 2), (4, 2, 5), "LSTM"),
-    "LSTM of two axes": (lambda: nn.LSTM(3, 2), (4, 3), "LSTM"),
-    "MultiHeadAttention": (lambda: nn.MultiHeadAttention(4, 2), (2, 3, 5), "MultiHeadAttention"),
-    "PositionEmbedding": (lambda: nn.PositionEmbedding(4, 3), (2, 5, 3), "PositionEmbedding"),
-    "RotaryEmbedding": (lambda: nn.RotaryEmbedding(4), (2, 5, 6), "RotaryEmbedding"),
-    "TDSBlock": (lambda: nn.TDSBlock(2, 3, 4), (1, 2, 5, 6), "TDSBlock"),
-    "TDSBlock of three axes": (lambda: nn.TDSBlock(2, 3, 4), (1, 2, 4), "TDSBlock"),
-}
-
-
-@pytest.mark.parametrize("name", MISFITS)
-def test_inputs_that_do_not_fit_are_refused_by_name(name):
-    make, shape, beginning = MISFITS[name]
-    with pytest.raises(ft.ShapeError, match=rf"\[{beginning}\]"):
-        make()(ft.randn(shape))

@@ -180,6 +180,8 @@ def test_settings_that_make_no_sense_are_refused(make, words):
         (nn.PReLU(3), (2, 4)),
         (nn.GatedLinearUnit(), (2, 3)),
         (nn.Flatten(1, 4), (2, 3)),
+        (nn.TDSBlock(2, 3, 4), (1, 2, 5, 6)),
+        (nn.TDSBlock(2, 3, 4), (1, 2, 4)),
     ],
 )
 def test_inputs_that_do_not_fit_are_shape_errors(layer, shape):

@@ -88,6 +88,13 @@ def test_one_cycle_moves_rate_and_momentum_against_one_another():
     assert min(momenta) == momenta[rates.index(max(rates))] < momenta[0] == pytest.approx(0.95)
 
 
+def test_one_cycle_may_begin_at_the_top():
+    schedule = nn.OneCycleLR(optimizer(), 1.0, 10, pct_start=0.1, cycle_momentum=False)
+    end = 1.0 / 25.0 / 1e4
+    down = [end + (1.0 - end) * (1 + math.cos(math.pi * step / 9)) / 2 for step in range(10)]
+    assert curve(schedule, 9) == down
+
+
 def test_one_cycle_moves_the_first_beta_of_adam():
     opt = optimizer(make=nn.Adam)
     nn.OneCycleLR(opt, [1.0], 10, base_momentum=0.6, max_momentum=0.7)
