@@ -89,8 +89,7 @@ def exp(x: Num, low: Num | None = None) -> Num:
     n, r = _reduced(x)
     if low is not None:
         r = r + low
-    tail = (r * r) * r.polynomial(table.EXP[_bits(x)])
-    return _scale(r + tail + 1.0, n)
+    return _scale((r * r).fma(r.polynomial(table.EXP[_bits(x)]), r) + 1.0, n)
 
 
 #: As far as 2^n / 4 is a number and 2^n is not.
@@ -102,7 +101,7 @@ def expm1(x: Num) -> Num:
     bits = _bits(x)
     y = x.clip(*_EXPM1_RANGE[bits])
     n, r = _reduced(y)
-    q = r + (r * r) * r.polynomial(table.EXP[bits])
+    q = (r * r).fma(r.polynomial(table.EXP[bits]), r)
     # 2^n q + (2^n - 1), a quarter of it first: 2^n itself may overflow.
     quarter = _scale(x.new(x.raw(0.25)), n)
     result = quarter.fma(q, quarter - 0.25) * 4.0
