@@ -8,6 +8,7 @@ import pytest
 
 import fl_tensor as ft
 from fl_nn import ModuleError, init
+from fl_tensor.testing import needs
 
 SHAPE = (60, 30, 3, 3)
 FAN_IN, FAN_OUT = 270, 540
@@ -56,6 +57,28 @@ def test_uniform_normal_and_constant():
 def test_the_same_generator_state_gives_the_same_values():
     draws = [init.normal((5,), generator=ft.Generator(4)).tolist() for _ in range(2)]
     assert draws[0] == draws[1]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        init.uniform,
+        init.normal,
+        init.kaiming_uniform,
+        init.kaiming_normal,
+        init.glorot_uniform,
+        init.glorot_normal,
+        init.truncated_normal,
+        pytest.param(init.orthogonal, marks=needs("linalg")),
+    ],
+)
+def test_a_generator_of_ones_own_is_used_in_place_of_the_default_one(draw):
+    def drawn(seed, **options):
+        ft.seed(seed)
+        return draw((3, 4), **options).tolist()
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert drawn(1, generator=ft.Generator(4)) == drawn(2, generator=ft.Generator(4)) != drawn(1)
 
 
 def test_a_vector_has_no_fans():
