@@ -43,9 +43,6 @@ class FasterOps(TensorBackend):
     mean, logsumexp = reduction(torch.mean), reduction(torch.logsumexp)
     softmax, log_softmax, flip = map(along, (torch.softmax, torch.log_softmax, torch.flip))
 
-    def gelu(self, x: Value, approximate: str = "none") -> Value:
-        return Value(F.gelu(x.tensor, approximate=approximate))
-
     def linear(self, x: Value, weight: Value, bias: Value | None = None) -> Value:
         if len(weight.shape) != 2 or (bias is not None and bias.shape != weight.shape[:1]):
             return super().linear(x, weight, bias)
