@@ -241,3 +241,20 @@ def test_a_leaf_hook_is_called_once_and_as_early_as_possible(leaf: Any) -> None:
         y = ft.tanh(y * w) + w
     y.sum().backward()
     assert order == [3, 2, 1, 0, -1]
+
+
+def test_nothing_looks_for_cycles_around_a_large_graph():
+    assert gc.isenabled()
+    with ag.large_graph():
+        assert not gc.isenabled()
+        with ag.large_graph():
+            pass
+        assert not gc.isenabled(), "the outer block goes on"
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with ag.large_graph():
+            pass
+        assert not gc.isenabled(), "it was off before"
+    finally:
+        gc.enable()

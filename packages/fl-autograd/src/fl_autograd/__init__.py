@@ -6,6 +6,7 @@ from fl_autograd._version import __version__
 from fl_autograd.anomaly import detect_anomaly
 from fl_autograd.casting import as_operation, autocast
 from fl_autograd.check import GradCheckError, check_grads
+from fl_autograd.collection import large_graph
 from fl_autograd.dot import to_dot
 from fl_autograd.errors import (
     AnomalyError,
@@ -50,6 +51,7 @@ __all__ = [
     "is_recomputing",
     "jacobian",
     "jvp",
+    "large_graph",
     "lookup_rows",
     "no_grad",
     "tape_for",
