@@ -55,11 +55,19 @@ class Lazy(NumpyAdapter):
         trace = self.trace
         if trace is not None:
             trace.run()
-        return self.array
+        return _array_of(self)
 
 
-#: How many references to a lazy value there are in ``Trace.seen`` when only the trace has it.
-_OWN = 3
+#: The array as it is, without a search for one that is missing.
+_array_of: Callable[[Lazy], Any] = NumpyAdapter.__dict__["array"].__get__
+
+
+def _references(values: list[Lazy]) -> list[int]:
+    return [sys.getrefcount(x) for x in values]
+
+
+#: How many references ``_references`` finds to a value that only its list has.
+_ALONE = _references([object.__new__(Lazy)])[0]
 
 #: Run a trace when it has so many calls, or when the arrays that it keeps alive take so many bytes.
 MOST_CALLS = 16384
@@ -125,8 +133,7 @@ class Trace:
 
     def seen(self) -> list[bool]:
         """Which results somebody else holds."""
-        count = sys.getrefcount
-        return [count(x) > _OWN for x in self.results]
+        return [count > _ALONE for count in _references(self.results)]
 
     def run(self) -> None:
         """Compute what was put off; raises what the computation raises, and then keeps it."""
