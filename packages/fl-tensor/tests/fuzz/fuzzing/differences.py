@@ -98,6 +98,9 @@ def _default_of_creation(step: Step, values: Values, wanted: Outcome) -> Outcome
     ):
         return None
     default = {"float64": np.float32, "complex128": np.complex64}.get(wanted.value.dtype.name)
+    if wanted.value.dtype == object:  # an integer beyond all dtypes, beside a float
+        kinds = {type(x) for x in wanted.value.ravel().tolist()}
+        default = np.float32 if float in kinds and kinds <= {bool, int, float} else None
     with np.errstate(all="ignore"):
         return Outcome(wanted.value.astype(default)) if default else None
 
