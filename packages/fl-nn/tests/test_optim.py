@@ -445,3 +445,16 @@ def test_an_override_sees_every_addition_of_a_training_step():
         second = len(counted) - before - first
     assert forward == 1  # the bias
     assert (first, second) == (6, 6)  # mean, square and eps, for weight and bias
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_step_leaves_nothing_put_off(name):
+    with ft.use("jit") as backend:
+        model = Parameter(ft.full((100, 100), 1.0))  # large enough to be put off
+        optimizer = MAKE[name]([model])
+        for _ in range(3):
+            optimizer.zero_grad()
+            ft.mean(ft.square(model - 0.5)).backward()
+            assert backend.pending.calls
+            optimizer.step()
+            assert not backend.pending.calls

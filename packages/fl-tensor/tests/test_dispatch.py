@@ -190,3 +190,30 @@ def test_reading_a_tensor_in_the_middle_of_its_own_assignment_is_a_clear_error()
         with pytest.raises(ft.BackendError, match="is being assigned to"):
             x[0] = 1
     assert x.tolist() == [0, 1, 2]
+
+
+def test_eval_reaches_a_deferred_backend_that_lends():
+    seen = []
+
+    class Deferred(Kelp):
+        CONTRACT = (1, 1)
+        name = "deferred"
+
+        def evaluate(self, values):
+            seen.append([x.shape for x in values])
+
+    class Borrower(Kelp):
+        CONTRACT = (1, 1)
+        name = "borrower"
+        lent_by = Deferred
+
+    with ft.use(Borrower()):
+        ft.eval(ft.ones(2), ft.ones((3, 1)))
+    assert seen == [[(2,), (3, 1)]]
+
+
+def test_eval_of_what_is_no_array_is_refused():
+    with pytest.raises(ft.DTypeError, match=r"\[eval\] a int: expected Tensors or Variables$"):
+        ft.eval(3)
+    with pytest.raises(ft.DTypeError, match=r"\[eval\] a list: .*one by one, ft.eval\(\*x\)"):
+        ft.eval([ft.ones(2)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fl_memory.contract import Version
 from fl_memory.plugins import Registry
 from fl_tensor.device import Device
-from fl_tensor.errors import ArgumentError, BackendError
+from fl_tensor.errors import ArgumentError, BackendError, DTypeError
 from fl_tensor.stack import _stack as _stack
 from fl_tensor.stack import ops_for as ops_for
 from fl_tensor.stack import override as override
@@ -98,9 +99,13 @@ def synchronize(device: Device | str | None = None, backend: BackendLike | None 
 
 def eval(*arrays: Any) -> None:
     """Have these Tensors or Variables computed, where a deferred backend has put that off: from
-    here on they are data, and what they were computed from need not be kept."""
+    here on they are data, and what they were computed from need not be kept. Raises DTypeError for
+    what is no array."""
     found: dict[Any, list[Any]] = {}
     for x in arrays:
+        if not hasattr(x, "_adapter"):
+            hint = "; give its elements one by one, ft.eval(*x)" if isinstance(x, Iterable) else ""
+            raise DTypeError(f"[eval] a {type(x).__name__}: expected Tensors or Variables{hint}")
         found.setdefault(x._backend, []).append(x._adapter)
     for backend, adapters in found.items():
         backend.evaluate(adapters)

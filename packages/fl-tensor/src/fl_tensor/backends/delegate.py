@@ -14,7 +14,7 @@ backend at every step:
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from fl_tensor import dispatch
@@ -132,6 +132,9 @@ class DelegatingBackend(_Borrowed, TensorBackend):
     def synchronize(self, device: Device) -> None:
         for each in self.lender.devices():
             self.lender.synchronize(each)
+
+    def evaluate(self, values: Sequence[Any]) -> None:
+        self.lender.evaluate([self.lend(x) for x in values])
 
     def scatter(
         self, x: Any, indices: Any, updates: Any, axis: int = 0, mode: str = "set",
