@@ -156,8 +156,8 @@ from fl_tensor.wrappers import wrapped as wrapped
 
 
 def __getattr__(name: str) -> object:
-    if name == "array_api":  # loaded when asked for
+    if name in ("array_api", "jit"):  # loaded when asked for
         import importlib
 
-        return importlib.import_module("fl_tensor.array_api")
+        return importlib.import_module(f"fl_tensor.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -35,14 +35,6 @@ def contiguous(shape: Sequence[int]) -> Shape:
     return tuple(strides)
 
 
-def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether elements lie in C order without gaps; strides of axes of one element do not count."""
-    return all(
-        n == 1 or given == wanted
-        for n, given, wanted in zip(shape, strides, contiguous(shape), strict=True)
-    ) or not math.prod(shape)
-
-
 def broadcast(shape: Shape, strides: Shape, target: Shape) -> Shape:
     """The strides with which a value of ``shape`` is read as one of ``target``."""
     lead = len(target) - len(shape)

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from fl_tensor import calls
+from fl_tensor.graph import cost
 from fl_tensor.stack import Operation, Wrapper
 from fl_tensor.wrappers import table
 
@@ -64,8 +65,7 @@ class count(Wrapper):
             # The array beside a number says only of which dtype and where the number is to be.
             for x in given if operation.name != "constant" else ():
                 nbytes += math.prod(x.shape) * x.dtype.itemsize
-            if operation.name in _FLOPS:
-                flops = _FLOPS[operation.name](given[0], given[1], elements)
+            flops = cost.contraction(operation.name, [x.shape for x in given], elements)
         with self._lock:
             tally = self.tallies.get(operation.name)
             if tally is None:
@@ -111,13 +111,3 @@ class count(Wrapper):
         note = "\n(name): calls that ran as compositions of the operations above"
         return table.render(head, rows) + (note if rows[-1][0] != "total" else "")
 
-
-def _matmul(x: Any, y: Any, elements: int) -> int:
-    return 2 * elements * x.shape[-1]
-
-
-def _conv(x: Any, w: Any, elements: int) -> int:
-    return 2 * elements * math.prod(w.shape[1:])
-
-
-_FLOPS = {"matmul": _matmul, "linear": _matmul, "conv": _conv}

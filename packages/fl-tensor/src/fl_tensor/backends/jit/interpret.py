@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fl_tensor.backends.jit import watch
 from fl_tensor.device import CPU
 
 if TYPE_CHECKING:
@@ -33,9 +34,8 @@ def interpret(eager: Any, trace: Trace, seen: list[bool]) -> None:
             for operand in call.operands:
                 last[operand] = number
     values: list[Any] = [None] * len(trace.calls)
-    for number, call in enumerate(trace.calls):
-        if not wanted[number]:
-            continue
+    for number in watch.calls(trace, [i for i, is_wanted in enumerate(wanted) if is_wanted]):
+        call = trace.calls[number]
         operands = [values[i] if i >= 0 else trace.leaves[~i] for i in call.operands]
         values[number] = run_call(eager, call, operands)
         operands.clear()

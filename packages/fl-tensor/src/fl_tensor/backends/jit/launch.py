@@ -8,12 +8,14 @@ from fl_tensor.backends.jit.codegen.kernel import Kernel
 from fl_tensor.backends.jit.lower import Lowered, Operand
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
-from fl_tensor.graph.ir import Value
+from fl_tensor.graph.ir import Node, Value
 
 
 class Launch:
     """One kernel: the step of a plan."""
 
+    kind = "kernel"
+    nodes: list[Node]
     dying: list[Value]
 
     def __init__(self, lowered: Lowered) -> None:

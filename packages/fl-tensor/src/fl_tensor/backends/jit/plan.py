@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from fl_tensor.backends.jit import describe, drawing, watch
 from fl_tensor.backends.jit.interpret import run_node
 from fl_tensor.backends.jit.lazy import Stream
 from fl_tensor.backends.jit.lower import lower
@@ -26,8 +27,11 @@ from fl_tensor.graph.reductions import split
 
 class Step(Protocol):
     """Reads arrays of ``values`` and puts its results there. ``roots`` are all that it reads or
-    writes, ``dying`` those that nobody reads after it."""
+    writes, ``dying`` those that nobody reads after it; ``nodes`` what it computes, and ``kind`` who
+    does (for people)."""
 
+    kind: str
+    nodes: list[Node]
     roots: list[Value]
     dying: list[Value]
 
@@ -47,7 +51,7 @@ class Plan:
     ) -> None:
         self.inputs = translation.inputs
         self.outputs = translation.outputs
-        graph = split(common(translation.graph.prune()))
+        self.graph = graph = split(common(translation.graph.prune()))
         self.results = graph.outputs
         numbers: set[Value] = set()
         strides = {}
@@ -58,7 +62,7 @@ class Plan:
                 strides[values[0]] = strides_of(leaf.array)
         self.layouts = layouts(graph, strides)
         fusion = Fusion(graph, self.layouts, fusible)
-        wanted = self._wanted(fusion.groups)
+        self.wanted = wanted = self._wanted(fusion.groups)
         self.steps: list[Step] = []
         for group in fusion.groups:
             if group.space is None:
@@ -68,6 +72,7 @@ class Plan:
 
                 lowered = lower(group, self.layouts, wanted, numbers)
                 self.steps.append(Launch(lowered))
+            self.steps[-1].nodes = group.nodes
         self._let_go()
 
     def _wanted(self, groups: list[Group]) -> set[Value]:
@@ -99,16 +104,26 @@ class Plan:
                 values[places[0]] = leaf.array[()]
             else:
                 values[places[0]] = leaf.array
-        for step in self.steps:
+        for step in watch.steps(self):
             step(values)
             for value in step.dying:
                 del values[value]
         return [show(values, v, self.layouts[v]) for v in self.results]
 
 
+    def to_dot(self, operations: bool = False) -> str:
+        """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""
+        return drawing.dot([self], [lambda number: ("", 0.0)], operations)
+
+    def __str__(self) -> str:
+        return describe.listing(self)
+
+
 class Operation:
     """One operation of the NumPy backend."""
 
+    kind = "numpy"
+    nodes: list[Node]
     dying: list[Value]
 
     def __init__(self, node: Node, found: dict[Value, Layout], eager: Any) -> None:

@@ -53,6 +53,11 @@ class Plans:
         for number, array in zip(found.outputs, found.run(trace.leaves), strict=True):
             trace.results[number].array = array
 
+    def kept(self) -> list[Plan]:
+        """The plans that are remembered, least recently used first."""
+        with self._lock:
+            return [found for found in self._seen.values() if isinstance(found, Plan)]
+
 
 def _none(node: Node) -> bool:
     return False

@@ -60,6 +60,8 @@ def compute(provider: Provider, problem: Problem, *arrays: Array) -> bool:
     if kernel is None:
         return False
     blas.yield_to_openmp()
+    for watch in choose.watchers:
+        watch(provider, kernel)
     kernel(*[address(a) for a in arrays])
     return True
 

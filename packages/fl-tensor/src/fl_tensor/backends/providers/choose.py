@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 
-from fl_tensor.backends.providers.provider import Provider
+from fl_tensor.backends.providers.provider import Kernel, Provider
 
 ENVIRONMENT = "FL_ONEDNN"
+
+#: Told of every kernel that a backend runs; usually nobody.
+watchers: list[Callable[[Provider, Kernel], None]] = []
 
 
 def is_on() -> bool:
