@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
@@ -166,16 +165,12 @@ class profile:
 
 
 def _by_kind(rows: list[Row]) -> str:
-    calls: Counter[str] = Counter()
-    ms: Counter[str] = Counter()
-    share: Counter[str] = Counter()
+    sums: dict[str, tuple[int, float, float]] = {}
     for row in rows:
-        calls[row.kind] += row.calls
-        ms[row.kind] += row.ms
-        share[row.kind] += row.share
-    lines = [
-        (kind, calls[kind], float(ms[kind]), f"{share[kind]:.1f}") for kind, _ in ms.most_common()
-    ]
+        calls, ms, share = sums.get(row.kind, (0, 0.0, 0.0))
+        sums[row.kind] = calls + row.calls, ms + row.ms, share + row.share
+    found = sorted(sums.items(), key=lambda item: -item[1][1])
+    lines = [(kind, calls, ms, f"{share:.1f}") for kind, (calls, ms, share) in found]
     return table.render(("kind", "calls", "ms", "share %"), lines)
 
 
