@@ -185,6 +185,27 @@ def test_rows_without_outer_axes():
     check(b.program(), [abs(draw((1000,))[0])], (1000,), eps=16)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 8, 1023])
+@pytest.mark.parametrize("columns", [1, 3, 64, 5000])
+def test_column_sums_take_several_rows_at_a_time(rows, columns):
+    """Of a batch normalisation behind a ReLU: the gradient of one, written where it was read, and
+    two sums for the gradient of the other; and a total."""
+    b = Builder(2)
+    g, x, mean = b.input(float32, "sc"), b.input(float32, "sc"), b.input(float32, ".c")
+    zero = b.constant(0, float32)
+    passed = b("where", b("less", zero, x), g, zero)
+    b.output(passed, "sc")
+    b.output(b.reduce("sum", passed, "column"), ".c")
+    b.output(b.reduce("sum", b("multiply", passed, b("subtract", x, mean)), "column"), ".c")
+    b.output(b.reduce("max", x, "all"), "..")
+    inputs = draw((rows, columns), (rows, columns), (1, columns))
+    want = computed(b.program(), inputs, (rows, columns))
+    outputs = [inputs[0], *np.empty((2, 1, columns), np.float32), np.empty((1, 1), np.float32)]
+    run(b.program(), inputs, (rows, columns), outputs=outputs)
+    for got, wanted in zip(outputs, want, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("count", [5, 1000, 300_000])
 def test_one_long_row_by_totals(count):
     """Without outer axes, elements can be computed with totals, and threads share the row."""

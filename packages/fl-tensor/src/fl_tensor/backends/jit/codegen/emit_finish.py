@@ -16,7 +16,7 @@ from fl_tensor.backends.jit.codegen.target import Target
 from fl_tensor.backends.jit.codegen.vectors import IR, i64
 
 #: Elements of the last axis that are joined at a time.
-PIECE = 1024
+PIECE = 256
 
 
 class Finish(Frame):

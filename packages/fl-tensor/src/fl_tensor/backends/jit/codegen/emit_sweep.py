@@ -7,11 +7,12 @@ its own in ``partials``, so that no result depends on who did which chunk.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from llvmlite import ir
 
-from fl_tensor import dtypes
 from fl_tensor.backends.jit.codegen import emit_elementwise
-from fl_tensor.backends.jit.codegen.frame import Frame
+from fl_tensor.backends.jit.codegen.accumulate import Accumulation
 from fl_tensor.backends.jit.codegen.function import Place
 from fl_tensor.backends.jit.codegen.instructions import EXPENSIVE, REDUCTIONS
 from fl_tensor.backends.jit.codegen.program import Program
@@ -20,7 +21,18 @@ from fl_tensor.backends.jit.codegen.target import Target
 from fl_tensor.backends.jit.codegen.vectors import IR, element_type, i32, i64, pointer
 
 
-class Sweep(Frame):
+class Row(NamedTuple):
+    """A row that is being computed: its number, its indices along the outer axes, where each
+    operand begins, how many random words to skip, and the values that are the same in all of it."""
+
+    number: IR
+    indices: list[IR]
+    operands: list[IR]
+    skips: list[IR]
+    known: dict[int, IR]
+
+
+class Sweep(Accumulation):
     """Emits ``sweep`` into ``module``."""
 
     def __init__(
@@ -55,26 +67,36 @@ class Sweep(Frame):
         self.column_starts = {i: self.column_partials(i, self.row_chunk) for i in self.columns}
         for i in self.columns:
             self._clear_column(i)
-        with self.loop(first, last) as row:
-            self._row(row)
+        together = rows_together(self.program, self.plan)
+        whole = b.add(first, b.and_(b.sub(last, first), i64(-together)))
+        with self.loop(first, whole, together) as row:
+            self._rows([b.add(row, i64(k)) for k in range(together)])
+        if together > 1:
+            with self.loop(whole, last) as row:
+                self._rows([row])
         for i in self.totals:
             self._put_total(i, chunk)
 
-    def _row(self, row: IR) -> None:
-        outer = list(range(self.program.outer))
-        self.outer_indices = self._outer_indices(row)
-        operands = range(len(self.layout.operand_axes))
-        self.rows = [self.moved(i, self.address(i), outer, self.outer_indices) for i in operands]
-        self.row_number = row
-        self.skips = [self._draw(k, *draw) for k, draw in enumerate(self.plan.draws)]
-        known = dict(self.known)
-        self._single_values(0, known)
+    def _rows(self, numbers: list[IR]) -> None:
+        rows = [self._begun(number) for number in numbers]
         for level, each in enumerate(self.plan.passes):
-            self._pass(each, known)
-            self._single_values(level + 1, known)
-        for output in self.plan.row_outputs:
-            operand = self.output_number(output)
-            self.store_one(operand, self.rows[operand], known[output.value])
+            self._pass(each, rows)
+            for row in rows:
+                self._single_values(level + 1, row)
+        for row in rows:
+            for output in self.plan.row_outputs:
+                operand = self.output_number(output)
+                self.store_one(operand, row.operands[operand], row.known[output.value])
+
+    def _begun(self, number: IR) -> Row:
+        outer = list(range(self.program.outer))
+        indices = self._outer_indices(number)
+        count = len(self.layout.operand_axes)
+        operands = [self.moved(i, self.address(i), outer, indices) for i in range(count)]
+        skips = [self._draw(number, k, *draw) for k, draw in enumerate(self.plan.draws)]
+        row = Row(number, indices, operands, skips, dict(self.known))
+        self._single_values(0, row)
+        return row
 
     def _outer_indices(self, row: IR) -> list[IR]:
         found: list[IR] = []
@@ -83,22 +105,22 @@ class Sweep(Frame):
             row = self.b.sdiv(row, self.sizes[axis])
         return [row, *reversed(found)] if self.program.outer else []
 
-    def _single_values(self, level: int, known: dict[int, IR]) -> None:
+    def _single_values(self, level: int, row: Row) -> None:
         if level >= len(self.plan.by_row):
             return
         for i in self.plan.by_row[level]:
             made = self.program.instructions[i]
             if made.op == "index":
-                known[i] = self.of.splat(self.outer_indices[made.parameter])
+                row.known[i] = self.of.splat(row.indices[made.parameter])
             else:
-                known[i] = self.single(i, known, lambda operand: self.rows[operand])
+                row.known[i] = self.single(i, row.known, lambda operand: row.operands[operand])
 
     # random words
 
-    def _draw(self, number: int, seed: int, offset: int, step: int) -> IR:
-        # Fills a region with the words of this row; returns how many at its beginning to skip.
+    def _draw(self, row: IR, number: int, seed: int, offset: int, step: int) -> IR:
+        # Fills a region with the words of a row; returns how many at its beginning to skip.
         b, words = self.b, self.words
-        start = b.add(b.mul(self.row_number, words["row_length"]), self.low)
+        start = b.add(b.mul(row, words["row_length"]), self.low)
         first = b.add(self._first_lane(offset), b.mul(start, i64(step)))
         skip = b.and_(first, i64(3))
         length = b.sub(self.high, self.low)
@@ -122,13 +144,13 @@ class Sweep(Frame):
         start = self.b.add(scratch, self.b.mul(self.words["region"], i64(number)))
         return self.b.inttoptr(start, pointer)
 
-    def _random_bits(self, number: int, place: Place) -> IR:
+    def _random_bits(self, number: int, place: Place, row: Row) -> IR:
         b, lanes = self.b, self.of.lanes
         seed, offset = self.program.instructions[number].operands
         step, phase = self.program.instructions[number].parameter
         which = self.plan.draws.index((seed, offset, step))
         index = b.mul(b.sub(place.linear, self.low), i64(step))
-        index = b.add(index, self.skips[which])
+        index = b.add(index, row.skips[which])
         address = self.at(self._words_region(which), i32, index)
         wide = ir.VectorType(i32, step * lanes)
         found = b.load(address, typ=wide, align=4)
@@ -138,8 +160,8 @@ class Sweep(Frame):
 
     # passes
 
-    def _pass(self, each: Pass, known: dict[int, IR]) -> None:
-        copies = _copies(self.program, each)
+    def _pass(self, each: Pass, rows: list[Row]) -> None:
+        copies = _copies(self.program, each) if len(rows) == 1 else 1
         rooms = {
             i: [self.variable(self.accumulator_type(i)) for _ in range(copies)]
             for i in each.reductions
@@ -155,7 +177,13 @@ class Sweep(Frame):
                 self._put_aside(i, variables, totals[i])
 
         def body(place: Place) -> None:
-            self._place(each, place, dict(known), rooms)
+            # All is read before anything is written: a store may hold up loads of other rows.
+            known = [self._place(each, place, row) for row in rows]
+            for i in each.reductions:
+                operand = self.program.instructions[i].operands[0]
+                self._accumulate(i, place, [found[operand] for found in known], rooms.get(i))
+            for row, found in zip(rows, known):
+                self._write(each, place, row, found)
 
         long_sums = any(self._is_float_sum(i) for i in rooms)
         self.walk(self.low, self.high, copies, body, put_aside if long_sums else None)
@@ -164,26 +192,24 @@ class Sweep(Frame):
         for i in rooms:
             if self.program.instructions[i].parameter == "row":
                 total = self.b.load(totals[i], typ=self.accumulator_type(i))
-                known[i] = self.finished(i, self.across(i, total))
+                (row,) = rows
+                row.known[i] = self.finished(i, self.across(i, total))
 
-    def _is_float_sum(self, number: int) -> bool:
-        made = self.program.instructions[number]
-        return made.op in ("sum", "prod") and self.program.values[number].dtype.is_floating
-
-    def _place(
-        self, each: Pass, place: Place, known: dict[int, IR], rooms: dict[int, list[IR]]
-    ) -> None:
+    def _place(self, each: Pass, place: Place, row: Row) -> dict[int, IR]:
+        # The values of one vector of a row.
+        known = dict(row.known)
         for i in each.reload:
             known[i] = self._reload(i, place)
         for i in each.compute:
-            known[i] = self._value(i, place, known)
+            known[i] = self._value(i, place, row, known)
             if i in each.keep:
                 self._keep(i, place, known[i])
-        for i in each.reductions:
-            self._accumulate(i, place, known, rooms.get(i))
+        return known
+
+    def _write(self, each: Pass, place: Place, row: Row, known: dict[int, IR]) -> None:
         for output in each.outputs:
             operand = self.output_number(output)
-            address, value = self._operand(operand, place), known[output.value]
+            address, value = self._operand(operand, place, row), known[output.value]
             if output.at is not None:
                 address = self.at_index(operand, address, known[output.at])
                 before = self.load(operand, address, place.mask)
@@ -191,23 +217,23 @@ class Sweep(Frame):
                 value = emit_elementwise.emit(self.of, "add", dtype, before, value)
             self.store(operand, address, value, place.mask)
 
-    def _value(self, number: int, place: Place, known: dict[int, IR]) -> IR:
+    def _value(self, number: int, place: Place, row: Row, known: dict[int, IR]) -> IR:
         op, _, parameter = self.program.instructions[number]
         if op == "input":
             operand = self.input_numbers[number]
-            return self.load(operand, self._operand(operand, place), place.mask)
+            return self.load(operand, self._operand(operand, place, row), place.mask)
         if op == "gather":
             operand = self.input_numbers[number]
-            return self.gathered(number, self._operand(operand, place), known, place.mask)
+            return self.gathered(number, self._operand(operand, place, row), known, place.mask)
         if op == "index":
             return self.index(parameter, place)
         if op == "random_bits":
-            return self._random_bits(number, place)
+            return self._random_bits(number, place, row)
         return self.instruction(number, known)
 
-    def _operand(self, operand: int, place: Place) -> IR:
+    def _operand(self, operand: int, place: Place, row: Row) -> IR:
         axes = range(self.program.outer, self.program.rank)
-        return self.moved(operand, self.rows[operand], axes, [*place.middle, place.index])
+        return self.moved(operand, row.operands[operand], axes, [*place.middle, place.index])
 
     # values that a later pass needs
 
@@ -224,70 +250,30 @@ class Sweep(Frame):
         element = element_type(self.program.values[number].dtype)
         return self.of.load(element, self._kept_address(number, place))
 
-    # reductions
 
-    def _accumulate(
-        self, number: int, place: Place, known: dict[int, IR], rooms: list[IR] | None
-    ) -> None:
-        op, (operand,), _ = self.program.instructions[number]
-        value, source = known[operand], self.program.values[operand].dtype
-        wide = self.accumulator(number)
-        if source not in dtypes.HALF:  # those are float32 already
-            value = emit_elementwise.cast(self.of, source, wide, value)
-        kind = self.accumulator_type(number)
-        if rooms is None:
-            address = self._column_address(number, place.linear)
-            before = self.of.load(kind.element, address, place.mask)
-            self.of.store(self.combine(number, before, value), address, place.mask)
-            return
-        if place.mask is not None:
-            value = self.b.select(place.mask, value, self.identity(number))
-        room = rooms[place.copy]
-        self.b.store(self.combine(number, self.b.load(room, typ=kind), value), room)
-
-    def _row_total(self, number: int) -> IR:
-        if number in self.total_rooms:
-            return self.total_rooms[number]
-        room = self.variable(self.accumulator_type(number))
-        self.b.store(self.identity(number), room)
-        return room
-
-    def _put_aside(self, number: int, rooms: list[IR], total: IR) -> None:
-        kind = self.accumulator_type(number)
-        found = [self.b.load(room, typ=kind) for room in rooms]
-        while len(found) > 1:
-            found = [self.combine(number, x, y) for x, y in zip(found[::2], found[1::2])]
-        joined = self.combine(number, self.b.load(total, typ=kind), found[0])
-        self.b.store(joined, total)
-        for room in rooms:
-            self.b.store(self.identity(number), room)
-
-    # partial results
-
-    def _column_address(self, number: int, linear: IR) -> IR:
-        start = self.column_starts[number]
-        return self.at(start, self.accumulator_type(number).element, linear)
-
-    def _clear_column(self, number: int) -> None:
-        low, high = self.low, self.high
-        if self.program.row_axes > 1:
-            low, high = i64(0), self.words["row_length"]
-        with self.loop(low, high, self.of.lanes) as index:
-            mask = self.of.first(self.b.sub(high, index))
-            self.of.store(self.identity(number), self._column_address(number, index), mask)
-
-    def _put_total(self, number: int, chunk: IR) -> None:
-        kind = self.accumulator_type(number)
-        lanes = self.across(number, self.b.load(self.total_rooms[number], typ=kind))
-        address = self.at(self.total_partials(number), kind.element, chunk)
-        self.b.store(self.b.extract_element(lanes, i32(0)), address)
+def rows_together(program: Program, plan: Schedule) -> int:
+    """How many rows a column reduction takes at a time, before it adds them to what it has in
+    memory. One where a row is more than one pass, or has much to keep in registers."""
+    made = program.instructions
+    if len(plan.passes) > 1 or plan.row_outputs or plan.draws:
+        return 1
+    (only,) = plan.passes
+    parameters = {made[i].parameter for i in only.reductions}
+    if "column" not in parameters or "row" in parameters or any(o.at for o in program.outputs):
+        return 1
+    work = _work(program, only)
+    return 4 if work <= 16 else 2 if work <= 32 else 1
 
 
 def _copies(program: Program, each: Pass) -> int:
     """How many vectors a turn of the loop does: enough to hide the latency of short bodies."""
-    work = sum(
+    work = _work(program, each)
+    return 4 if work <= 2 else 2 if work <= 20 else 1
+
+
+def _work(program: Program, each: Pass) -> int:
+    return sum(
         8 if program.instructions[i].op in EXPENSIVE else 1
         for i in each.compute
         if program.instructions[i].op not in REDUCTIONS
     )
-    return 4 if work <= 2 else 2 if work <= 20 else 1

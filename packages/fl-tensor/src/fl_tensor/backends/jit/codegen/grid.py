@@ -23,7 +23,9 @@ CHUNK = 16384
 #: still at hand for the next row, which finds its own elements in them.
 JUMPS = 256
 #: Places in a row that a column reduction has at hand at a time.
-COLUMNS = 2048
+COLUMNS = 4096
+#: A shorter row takes about as long as one of so many elements.
+NARROW = 64
 #: The most that chunks of rows may leave behind, in elements.
 PARTIALS = 1 << 20
 
@@ -69,11 +71,12 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
         tile = sizes[-1]
     tile = max(min(tile, sizes[-1]), 1)
     tiles = -(-sizes[-1] // tile) if program.row_axes == 1 else 1
-    grain = max(CHUNK // max(length if tiles == 1 else tile, 1), 1)
+    grain = max(CHUNK // max(length if tiles == 1 else tile, NARROW), 1)
     if columns:
-        # Tiles are shared out, too: there are about 64 chunks, however wide rows are.
+        # Tiles are shared out, too: there are about 64 chunks, however wide rows are. Each leaves a
+        # row behind that is read once more, so it has more to do than others.
         most = max(min(64 // max(tiles, 1), PARTIALS // max(columns * length, 1)), 1)
-        grain = max(2 * grain, -(-rows // most))
+        grain = max(4 * grain, -(-rows // most))
     row_chunks = -(-rows // grain)
     if scatters:
         grain = max(rows, 1)  # one after the other, lest two rows add to the same place at once

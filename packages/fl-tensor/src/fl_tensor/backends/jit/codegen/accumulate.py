@@ -1,0 +1,89 @@
+"""How the sweep over rows reduces: in registers along a row, in memory over the rows of a chunk."""
+
+from __future__ import annotations
+
+from fl_tensor import dtypes
+from fl_tensor.backends.jit.codegen import emit_elementwise
+from fl_tensor.backends.jit.codegen.frame import Frame
+from fl_tensor.backends.jit.codegen.function import Place
+from fl_tensor.backends.jit.codegen.vectors import IR, i32, i64
+
+
+class Accumulation(Frame):
+    """A function with partial results: ``low`` to ``high`` is the tile of a row that it is at,
+    ``column_starts`` where the chunk's column reductions begin, ``total_rooms`` its totals."""
+
+    low: IR
+    high: IR
+    column_starts: dict[int, IR]
+    total_rooms: dict[int, IR]
+
+    def _widened(self, number: int, value: IR) -> IR:
+        # The operand of a reduction as what it is accumulated in.
+        (operand,) = self.program.instructions[number].operands
+        source = self.program.values[operand].dtype
+        if source in dtypes.HALF:  # those are float32 already
+            return value
+        return emit_elementwise.cast(self.of, source, self.accumulator(number), value)
+
+    def _accumulate(
+        self, number: int, place: Place, values: list[IR], rooms: list[IR] | None
+    ) -> None:
+        """Add one vector of each of several rows; to columns in memory, where there are no
+        ``rooms``."""
+        value = self._joined(number, [self._widened(number, value) for value in values])
+        kind = self.accumulator_type(number)
+        if rooms is None:
+            address = self._column_address(number, place.linear)
+            before = self.of.load(kind.element, address, place.mask)
+            self.of.store(self.combine(number, before, value), address, place.mask)
+            return
+        if place.mask is not None:
+            value = self.b.select(place.mask, value, self.identity(number))
+        room = rooms[place.copy]
+        self.b.store(self.combine(number, self.b.load(room, typ=kind), value), room)
+
+    def _joined(self, number: int, values: list[IR]) -> IR:
+        while len(values) > 1:
+            values = [self.combine(number, x, y) for x, y in zip(values[::2], values[1::2])]
+        return values[0]
+
+    def _is_float_sum(self, number: int) -> bool:
+        made = self.program.instructions[number]
+        return made.op in ("sum", "prod") and self.program.values[number].dtype.is_floating
+
+    # totals and results of rows
+
+    def _row_total(self, number: int) -> IR:
+        if number in self.total_rooms:
+            return self.total_rooms[number]
+        room = self.variable(self.accumulator_type(number))
+        self.b.store(self.identity(number), room)
+        return room
+
+    def _put_aside(self, number: int, rooms: list[IR], total: IR) -> None:
+        kind = self.accumulator_type(number)
+        found = self._joined(number, [self.b.load(room, typ=kind) for room in rooms])
+        self.b.store(self.combine(number, self.b.load(total, typ=kind), found), total)
+        for room in rooms:
+            self.b.store(self.identity(number), room)
+
+    def _put_total(self, number: int, chunk: IR) -> None:
+        kind = self.accumulator_type(number)
+        lanes = self.across(number, self.b.load(self.total_rooms[number], typ=kind))
+        address = self.at(self.total_partials(number), kind.element, chunk)
+        self.b.store(self.b.extract_element(lanes, i32(0)), address)
+
+    # columns
+
+    def _column_address(self, number: int, linear: IR) -> IR:
+        start = self.column_starts[number]
+        return self.at(start, self.accumulator_type(number).element, linear)
+
+    def _clear_column(self, number: int) -> None:
+        low, high = self.low, self.high
+        if self.program.row_axes > 1:
+            low, high = i64(0), self.words["row_length"]
+        with self.loop(low, high, self.of.lanes) as index:
+            mask = self.of.first(self.b.sub(high, index))
+            self.of.store(self.identity(number), self._column_address(number, index), mask)
