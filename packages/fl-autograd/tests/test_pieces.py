@@ -11,6 +11,7 @@ import pytest
 import fl_autograd as ag
 import fl_memory
 import fl_tensor as ft
+from fl_autograd import extend
 from fl_memory.managers.caching import CachingManager
 
 
@@ -127,3 +128,19 @@ def test_parts_and_rows_of_one_table(close: Any) -> None:
     rows = ag.lookup_rows(x, ft.asarray([0, 0]))
     found = ag.grad(rows.sum() + x[1].sum() + 2.0 * x[1:].sum(), x)
     close(found, [[2.0, 2.0], [3.0, 3.0], [2.0, 2.0]])
+
+
+def test_rules_of_users_may_hand_parts_on(close: Any) -> None:
+    part_of = ag.RULES["slice"].vjps["x"]
+
+    def first(ops: Any, x: Any) -> Any:
+        return ops.slice(x, (0, 0), (1, 2), (1, 1))
+
+    def back(ops: Any, g: Any, x_shape: tuple[int, ...]) -> Any:
+        return part_of(ops, g, x_shape, (0, 0), (1, 1))
+
+    head = extend.defop("head", first, x=back)
+    x = leaf(3, 2)
+    found = ag.grad(head(x).sum() + (x * 2.0).sum() + head(x).sum(), x)
+    close(found, [[4.0, 4.0], [2.0, 2.0], [2.0, 2.0]])
+    close(ag.grad(head(x).sum(), x), [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])

@@ -190,7 +190,9 @@ def compile_known(op: Signature, rule: Rule, *more: inspect.Parameter) -> Callab
     """The method that records an operation whose result is known: the first parameter, ``made``, a
     variable; then those named in ``more``, and those of the operation."""
     one = Signature(op.name, [_parameter("made"), *more, *op.parameters], ["made", *op.operands])
-    kept = Rule(op.name, rule.vjps, rule.joint, rule.operands, forward=lambda ops, made, *_: made)
+    kept = Rule(
+        op.name, rule.vjps, rule.joint, rule.operands, lambda ops, made, *_: made, rule.partial
+    )
     return compile_rule(one, kept)
 
 

@@ -67,6 +67,8 @@ def _run(
     found: dict[Node, Variable] = {}
     base: Any = None
     ops: Any = None
+    # Whether a gradient may be no array: most graphs never need to look.
+    partial = any(g.__class__ in NO_ARRAYS for g in (*gradients, *pending.values()))
     while ready:
         node = ready.pop()
         g = gradients.pop()
@@ -101,7 +103,10 @@ def _run(
             if create_graph:
                 saved = _lift(node, rule, saved)
             results = rule.backward(ops, g, saved, ins)
+            if rule.partial:
+                partial = True
             if node.hooks is not None and node.hooks.after:
+                partial = True
                 results = [r.whole(ops) if r.__class__ is Pieces else r for r in results]
                 results = call_after(node.hooks, node, ins, results, g, ops, create_graph)
         if not retain_graph:
@@ -121,7 +126,7 @@ def _run(
                     held = result
                 elif result is not None:
                     there = ops if source.base is base else _namespace(source.base, create_graph)
-                    if held.__class__ in NO_ARRAYS or result.__class__ in NO_ARRAYS:
+                    if partial and (held.__class__ in NO_ARRAYS or result.__class__ in NO_ARRAYS):
                         held = sum_of_others(held, result, there, source)
                     else:
                         held = there.add(held, result)
@@ -132,7 +137,7 @@ def _run(
                     continue
                 pending.pop(source, None)
                 result = held
-            if result.__class__ is Pieces:
+            if partial and result.__class__ is Pieces:
                 result = result.whole(
                     ops if source.base is base else _namespace(source.base, create_graph)
                 )

@@ -37,10 +37,21 @@ class Rule:
 
     ``backward(ops, g, saved, ins)``, ``names`` and ``lifts`` are filled in when the operation is
     first used (``fl_autograd.compile``); ``forward`` replaces the backend's method for operations
-    that no backend has.
+    that no backend has; ``partial`` says that its gradients may be no arrays: ``Pieces`` of one, or
+    a ``RowGradient``. The table knows that of its rules; of others it is assumed.
     """
 
-    __slots__ = ("backward", "forward", "joint", "lifts", "name", "names", "operands", "vjps")
+    __slots__ = (
+        "backward",
+        "forward",
+        "joint",
+        "lifts",
+        "name",
+        "names",
+        "operands",
+        "partial",
+        "vjps",
+    )
 
     def __init__(
         self,
@@ -49,6 +60,7 @@ class Rule:
         joint: Vjp | None = None,
         operands: Sequence[str] = (),
         forward: Callable[..., Any] | None = None,
+        partial: bool = True,
     ) -> None:
         self.name = name
         self.vjps = vjps
@@ -56,6 +68,7 @@ class Rule:
         #: The differentiable operands, in the order of ``Node.ins``.
         self.operands = tuple(operands) if joint is not None else tuple(vjps)
         self.forward = forward
+        self.partial = partial
         self.backward: Callable[..., tuple[Any, ...]] = _not_compiled
         #: The names of what is saved, in its order.
         self.names: tuple[str, ...] = ()
@@ -94,10 +107,17 @@ NON_DIFFERENTIABLE: frozenset[str] = frozenset(
 )
 
 
-def rule(name: str, *, joint: Vjp | None = None, operands: Sequence[str] = (), **vjps: Vjp) -> None:
+def rule(
+    name: str,
+    *,
+    joint: Vjp | None = None,
+    operands: Sequence[str] = (),
+    partial: bool = False,
+    **vjps: Vjp,
+) -> None:
     """Add the rule of operation ``name`` to the table. Raises GradError when it has one already."""
     if name in RULES:
         raise GradError(
             f"[{name}] has a gradient rule already; replace it with extend.replace_rule"
         )
-    RULES[name] = Rule(name, vjps, joint, operands)
+    RULES[name] = Rule(name, vjps, joint, operands, partial=partial)
