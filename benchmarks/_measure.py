@@ -129,12 +129,19 @@ def _version(distribution: str) -> str:
         return "not installed"  # a library of the system, or a checkout on the path
 
 
-def options(claim: str | None) -> argparse.Namespace:
-    """The command line that benchmarks share: ``--json FILE``, ``--rounds N``; ``--only CASE``, and
-    ``--serve LIBRARY`` for a worker."""
-    parser = argparse.ArgumentParser(description=claim)
+def parser_of(claim: str | None, rounds: int = 15) -> argparse.ArgumentParser:
+    """The command line that benchmarks share: ``--json FILE``, ``--rounds N``."""
+    parser = argparse.ArgumentParser(
+        description=claim, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", type=Path, help="also write the result to this file")
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    return parser
+
+
+def options(claim: str | None) -> argparse.Namespace:
+    """That command line with ``--only CASE``, and ``--serve LIBRARY`` for a worker."""
+    parser = parser_of(claim)
     parser.add_argument("--only", nargs="+", default=[], metavar="CASE")
     parser.add_argument("--serve", metavar="LIBRARY", help=argparse.SUPPRESS)
     return parser.parse_args()

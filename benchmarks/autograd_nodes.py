@@ -2,10 +2,10 @@
 recorded and differentiated, against PyTorch.
 
 Claim: at most 0.6 times PyTorch's time (recording and backward together) and 0.6 times its memory
-(the most that the process grows by), inside ``large_graph``; "plain" is without that block, where
-Python's search for reference cycles takes more than half of the time of recording.
+(the most that the process grows by), as users write it: Python's search for reference cycles on in
+both. "paused" is without that search in both (``ag.large_graph()``, ``gc.disable()``).
 
-Each library runs in processes of its own, so that peaks are its own; the two take turns, and the
+Each of the four runs in processes of its own, so that peaks are its own; they take turns, and a
 ratio is that of the medians.
 
     python benchmarks/autograd_nodes.py [--nodes 1000000] [--rounds 3] [--json FILE]
@@ -21,14 +21,16 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from _measure import environment, report
+from _measure import environment, parser_of, report
 
 LIBRARIES = ("torch", "fl-autograd")
-#: What runs in processes of its own: PyTorch, and we with and without ``large_graph``.
-SIDES = ("torch", "fl-autograd", "plain")
+#: What runs in processes of its own: each library, with Python's collector on and paused.
+SIDES = tuple((library, paused) for paused in (False, True) for library in LIBRARIES)
 SHAPES = ("chain", "tree")
 
 
@@ -68,17 +70,30 @@ def resident() -> int:
     return pages * resource.getpagesize()
 
 
-def measure(side: str, shape: str, nodes: int) -> dict[str, float]:
-    """Seconds and bytes of one graph, in this process."""
-    if side != "fl-autograd":
-        return _measure("torch" if side == "torch" else "fl-autograd", shape, nodes)
+def pausing(library: str) -> AbstractContextManager[None]:
+    """What a user of the library writes to stop the search for reference cycles."""
+    if library == "torch":
+        return without_collector()
     import fl_autograd as ag
 
-    with ag.large_graph():
-        return _measure(side, shape, nodes)
+    return ag.large_graph()
 
 
-def _measure(library: str, shape: str, nodes: int) -> dict[str, float]:
+@contextmanager
+def without_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def measure(library: str, paused: bool, shape: str, nodes: int) -> dict[str, float]:
+    """Seconds and bytes of one graph, in this process."""
+    with pausing(library) if paused else nullcontext():
+        return graph(library, shape, nodes)
+
+
+def graph(library: str, shape: str, nodes: int) -> dict[str, float]:
+    """Record one graph and go back through it."""
     build = {"chain": chain, "tree": tree}[shape]
     x, y = leaves(library)
     build(x, y, 100).backward()  # makes what is made once
@@ -93,6 +108,7 @@ def _measure(library: str, shape: str, nodes: int) -> dict[str, float]:
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     slopes = [float(x.grad.item()), float(y.grad.item())]
     return {
+        "nodes": nodes,
         "record": built - start,
         "backward": done - built,
         "total": done - start,
@@ -103,50 +119,51 @@ def _measure(library: str, shape: str, nodes: int) -> dict[str, float]:
     }
 
 
-def in_a_process(side: str, shape: str, nodes: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "--one", side, shape, "--nodes", str(nodes)]
+def in_a_process(library: str, paused: bool, shape: str, nodes: int) -> dict[str, float]:
+    one = [library, "paused" if paused else "on", shape]
+    command = [sys.executable, __file__, "--one", *one, "--nodes", str(nodes)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(run.stdout)
 
 
+def rows_of(shape: str, runs: dict[tuple[str, bool], list[dict[str, float]]]) -> list[Any]:
+    """A row per quantity: both libraries and their ratio, with the collector on and paused."""
+    nodes = runs[SIDES[0]][0]["nodes"]
+    rows = []
+    for what in ("record", "backward", "total", "held", "peak"):
+        scale, unit = (1.0, "bytes") if what in ("held", "peak") else (1e6, "us")
+        row: dict[str, Any] = {"graph": shape, "per node": f"{what}, {unit}"}
+        for paused, suffix in ((False, ""), (True, ", paused")):
+            theirs, ours = (
+                statistics.median(run[what] for run in runs[library, paused]) * scale / nodes
+                for library in LIBRARIES
+            )
+            row |= {f"torch{suffix}": theirs, f"fl-autograd{suffix}": ours}
+            row |= {f"x torch{suffix}": ours / theirs}
+        rows.append(row)
+    return rows
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[1])
-    parser.add_argument("--json", type=Path, help="also write the result to this file")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = parser_of(__doc__, rounds=3)
     parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--one", nargs=2, metavar=("SIDE", "SHAPE"), help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        side, shape = given.one
-        print(json.dumps(measure(side, shape, given.nodes)))
+        library, collector, shape = given.one
+        print(json.dumps(measure(library, collector == "paused", shape, given.nodes)))
         return
     rows = []
     for shape in SHAPES:
-        runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
+        runs: dict[tuple[str, bool], list[dict[str, float]]] = {side: [] for side in SIDES}
         for _ in range(given.rounds):
             for side in SIDES:
-                runs[side].append(in_a_process(side, shape, given.nodes))
-        theirs, ours, plain = (runs[side] for side in SIDES)
+                runs[side].append(in_a_process(*side, shape, given.nodes))
         for name in ("x", "y"):
-            a, b = ours[0][name], theirs[0][name]
-            if abs(a - b) > 1e-3 * abs(b):
-                raise SystemExit(f"{shape}: the gradients of {name} differ, {a} and {b}")
-        for what in ("record", "backward", "total", "held", "peak"):
-            a, b, c = (
-                statistics.median(run[what] for run in side) for side in (ours, theirs, plain)
-            )
-            unit = "us" if what in ("record", "backward", "total") else "bytes"
-            scale = (1e6 if unit == "us" else 1.0) / given.nodes
-            rows.append(
-                {
-                    "graph": shape,
-                    "per node": f"{what}, {unit}",
-                    **dict(zip(LIBRARIES, (b * scale, a * scale), strict=True)),
-                    "x torch": a / b,
-                    "plain": c * scale,
-                    "plain, x torch": c / b,
-                }
-            )
+            theirs, ours = (runs[side][0][name] for side in SIDES[:2])
+            if abs(ours - theirs) > 1e-3 * abs(theirs):
+                raise SystemExit(f"{shape}: the gradients of {name} differ, {ours} and {theirs}")
+        rows += rows_of(shape, runs)
     report(given, environment("numpy", *LIBRARIES), rows)
 
 
