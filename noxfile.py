@@ -452,8 +452,10 @@ def obtain(session: nox.Session, source: str, target: Path, revision: str = "HEA
 
 @nox.session(default=False, tags=["fl-tensor"], **shared)
 def fuzz(session: nox.Session) -> None:
-    """20,000 random programs against NumPy (`-- --programs N --seed S`)."""
-    in_workshop(session, "python", "packages/fl-tensor/tests/fuzz", *session.posargs)
+    """20,000 random programs against NumPy, 5,000 on numpy and jit (`-- --backend jit --programs N
+    --seed S` for a part)."""
+    for options in [session.posargs] if session.posargs else [[], ["--backend", "jit"]]:
+        in_workshop(session, "python", "packages/fl-tensor/tests/fuzz", *options)
 
 
 @nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)

@@ -1,0 +1,81 @@
+"""Random programs give on ``jit`` what they give on ``numpy``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from twins import campaign, compare
+from twins.program import Program
+
+from fl_tensor.backends.jit import JitBackend
+
+
+def test_programs_agree():
+    report = campaign.run(programs=200)
+    assert report.counts["programs"] == 200
+    assert report.counts["plans"] > 150
+    assert report.counts["results equal"] > 10 * report.counts["results unstable"]
+
+
+class Careless(JitBackend):
+    """Maximum and minimum are exchanged."""
+
+    CONTRACT = (1, 1)
+
+    def maximum(self, x, y):
+        return super().minimum(x, y)
+
+
+PROGRAM = Program(
+    [
+        "v0 = array((3, 4), 'float32', 1)",
+        "v1 = array((4,), 'float32', 2)",
+        "v2 = ft.exp(v0)",
+        "v3 = ft.maximum(v0, v1)",
+        "v4 = v3 * 2",
+        "v5 = v2 + 1",
+        "del v3",
+    ],
+    ["v2", "v4", "v5"],
+)
+
+
+def test_a_program_that_fails_is_made_short():
+    found = campaign.check(PROGRAM, Careless())[-1]
+    assert found.kind == "different" and "run 0, v4" in found.text
+    short = campaign.shorter(PROGRAM, Careless)
+    assert short.lines == [line for line in PROGRAM.lines if line[:2] in ("v0", "v1", "v3", "v4")]
+    assert short.outputs == ["v4"]
+
+
+def test_a_program_prints_as_a_script():
+    run = [sys.executable, "-c", PROGRAM.script()]
+    lines = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert {line.split()[1] for line in lines if line[:1].isdigit()} == {"numpy", "jit"}
+
+
+@pytest.mark.parametrize(
+    ("noisy", "found", "kind"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], "equal"),
+        ([1.0, 2.0], [1.0, 2.0000002], "different"),  # noise does not reach it: bit for bit
+        ([1.0, 2.0000002], [1.0, 2.0000004], "close"),
+        ([1.0, 2.0000002], [1.0, 2.1], "different"),
+        ([1.0, 3.0], [1.0, 2.1], "unstable"),
+    ],
+)
+def test_as_exactly_as_rounding_permits(noisy, found, kind):
+    wanted, noisy, found = (np.array(x, np.float32) for x in ([1.0, 2.0], noisy, found))
+    assert compare.compare(found, wanted, [noisy]).kind == kind
+
+
+def test_zeros_have_signs_and_nan_is_nan():
+    def verdict(a, b):
+        a, b = np.array([a], np.float32), np.array([b], np.float32)
+        return compare.compare(a, b, [b]).kind
+
+    assert verdict(0.0, -0.0) == "different"
+    assert verdict(np.nan, np.nan) == "equal"

@@ -1,0 +1,79 @@
+"""How much rounding may matter: NumPy's own operations, off by a few units in the last place.
+
+What two runs with different noise agree on bit for bit must be equal bit for bit on every backend;
+what noise changes a little may differ a little; what it changes much (the sign of a sum that is
+nearly zero, say) cannot be compared.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import fl_tensor as ft
+from fl_tensor.backends.numpy.adapter import adapt
+
+#: Elementary functions, which may be off by some units in the last place.
+ELEMENTARY = (
+    "exp expm1 log log1p log2 log10 sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh "
+    "erf power atan2"
+).split()
+#: Sums, which may be added in any order: their error grows with the sum of the magnitudes.
+SUMS = ("sum", "prod", "matmul", "conv", "avg_pool")
+#: Units in the last place: of elementary functions, of sums.
+ULPS, SUM_ULPS = 6.0, 4.0
+
+
+@contextmanager
+def noise(seed: int) -> Iterator[None]:
+    """Rounding is different in this block; the same ``seed`` gives the same results."""
+    count = iter(range(1 << 30))
+
+    def rng(name: str) -> np.random.Generator:
+        return np.random.default_rng([seed, next(count), zlib.crc32(name.encode())])
+
+    def elementary(name: str) -> Any:
+        def operation(inner: Any, *operands: Any) -> Any:
+            made = getattr(inner, name)(*operands)
+            return _off(made, _floats(made), ULPS, rng(name))
+
+        return operation
+
+    def total(name: str) -> Any:
+        def operation(inner: Any, x: Any, *rest: Any) -> Any:
+            made = getattr(inner, name)(x, *rest)
+            if not made.dtype.is_floating or not made.array.size:
+                return made
+            magnitude = inner.absolute(x)
+            if name in ("matmul", "conv"):
+                rest = (inner.absolute(rest[0]), *rest[1:])
+            return _off(made, _floats(getattr(inner, name)(magnitude, *rest)), SUM_ULPS, rng(name))
+
+        return operation
+
+    replaced = {name: elementary(name) for name in ELEMENTARY}
+    replaced |= {name: total(name) for name in SUMS}
+    with ft.override(**replaced):
+        yield
+
+
+def _floats(x: Any) -> Any:
+    return np.asarray(x.array, np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def _off(made: Any, scale: Any, ulps: float, rng: np.random.Generator) -> Any:
+    # Half precision is rounded from float32: a neighbour is all that another rounding gives.
+    if made.dtype.kind not in "fc":
+        return made
+    if made.dtype.itemsize == 2:
+        ulps = 1.0
+    eps = float(ft.finfo(made.dtype).eps)
+    shape = np.shape(made.array)
+    with np.errstate(all="ignore"):
+        off = _floats(made) + eps * ulps * rng.uniform(-1, 1, shape) * np.abs(scale)
+        kept = np.where(np.isfinite(off), off, _floats(made)).astype(np.asarray(made.array).dtype)
+    return adapt(kept, made.dtype)
