@@ -191,8 +191,9 @@ def test_the_memory_manager_is_that_of_the_backward_pass() -> None:
     served = first.stats().allocs
     with mem.use(second):
         y.sum().backward()
+        ft.eval(x.grad)
     assert first.stats().allocs == served
-    assert second.stats().allocs > 5
+    assert second.stats().allocs > 1
 
 
 # ---- the second run is no business of others -----------------------------------------------------

@@ -21,6 +21,7 @@ from contextvars import ContextVar, copy_context
 from typing import Any
 
 import fl_memory
+import fl_tensor as ft
 from fl_autograd.errors import GradError
 from fl_autograd.mode import (
     Recorder,
@@ -48,7 +49,8 @@ def checkpoint(
     function: Callable[..., Any], *args: Any, policy: Collection[str] = (), **kwargs: Any
 ) -> Any:
     """``function(*args, **kwargs)``, keeping the arguments and not what lies between: it runs again
-    in the backward pass. Gradients are the same bit for bit; random draws repeat.
+    in the backward pass. Gradients are the same bit for bit (but for the order of sums, where a
+    deferred backend fuses other operations); random draws repeat.
 
     policy  names of operations whose results are kept and not computed again: the dear ones, such
             as ``("matmul", "linear", "conv")``. Empty: everything is computed again.
@@ -102,7 +104,11 @@ class _Region:
     def first(self, *args: Any, **kwargs: Any) -> Any:
         try:
             with self.draws, _Promising(self), _layer(_Keeping, self.policy, self.kept):
-                return self.function(*args, **kwargs)
+                result = self.function(*args, **kwargs)
+            # Where operations are put off: else both runs would be one computation, which finds
+            # that the second repeats the first, and keeps what lies between.
+            ft.eval(*_arrays(result))
+            return result
         finally:
             self.running, self.values = False, []
 
@@ -256,6 +262,13 @@ def _handles(value: Any) -> Any:
     if type(value) is dict:
         return {key: _handles(v) for key, v in value.items()}
     return value
+
+
+def _arrays(value: Any) -> list[Any]:
+    if isinstance(value, Array):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value
+    return [x for v in parts for x in _arrays(v)] if isinstance(value, (tuple, list, dict)) else []
 
 
 def _difference(before: list[str], after: list[str]) -> str:
