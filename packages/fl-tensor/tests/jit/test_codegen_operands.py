@@ -11,6 +11,7 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 from kernel_programs import check, computed, numbers, run
 
+from fl_tensor.backends.jit.codegen import target
 from fl_tensor.backends.jit.codegen.errors import ProgramError
 from fl_tensor.backends.jit.codegen.kernel import Kernel
 from fl_tensor.backends.jit.codegen.program import Builder
@@ -90,6 +91,42 @@ def test_strided_transposed_and_reversed_operands(dtype):
         want = computed(b.program(), inputs, (rows, columns))[0]
         np.testing.assert_array_equal(out[:, ::2].T, want)
         assert not out[:, 1::2].any()
+
+
+@pytest.mark.parametrize("dtype", [boolean, int8, float16, float32, float64], ids=str)
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 5), (3, 17, 16), (2, 100, 33), (1, 64, 300)])
+@pytest.mark.parametrize("machine", [target.host, target.avx2, target.generic])
+def test_a_transposed_input_beside_one_that_is_not(dtype, sizes, machine):
+    """Blocks of rows begin anew with every image, and end where chunks do."""
+    b = Builder(3)
+    x, y, bias = b.input(dtype, "sts"), b.input(dtype, "ssc"), b.input(dtype, "..c")
+    larger = b("maximum", b("maximum", x, y), bias)
+    b.output(larger, "ssc")
+    b.output(b.reduce("max", x, "column"), "..c")
+    outer, rows, columns = sizes
+    rng = np.random.default_rng(4)
+    inputs = [
+        numbers(dtype, rng, (outer, columns, rows)).transpose(0, 2, 1),
+        numbers(dtype, rng, sizes),
+        numbers(dtype, rng, (1, 1, columns)),
+    ]
+    check(b.program(), inputs, sizes, kernel=Kernel(b.program(), machine()))
+
+
+def test_rows_of_a_transposed_input_in_several_passes():
+    """Softmax over the channels of images, which are the last axis of what it writes."""
+    b = Builder(3)
+    x = b.input(float32, "sts")
+    e = b("exp", b("subtract", x, b.reduce("max", x)))
+    b.output(b("divide", e, b.reduce("sum", e)), "ssc")
+    x = np.random.default_rng(5).standard_normal((2, 70, 130)).astype(np.float32)
+    check(b.program(), [x.transpose(0, 2, 1)], (2, 130, 70), eps=8)
+
+
+@pytest.mark.parametrize("axes", ["tc", "ct", "t", "tss", "t."])
+def test_what_is_transposed_has_neighbours_along_the_axis_before_the_last(axes):
+    with pytest.raises(ProgramError, match="'t' is for inputs|expected a letter"):
+        polynomial(axes)
 
 
 @pytest.mark.parametrize("channels_last", [False, True])

@@ -123,6 +123,17 @@ def test_an_array_of_nothing():
             assert ft.sum(ft.exp(x[:, :0]), 1).tolist() == [0.0] * 200
 
 
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (0, 3, 1, 2), (2, 1, 0, 3), (3, 2, 1, 0)])
+def test_axes_in_another_order_are_copied_by_a_kernel(order):
+    backend = made(True)
+    x = np.arange(20_000.0, dtype=np.float32).reshape(2, 25, 20, 20)
+    for _ in range(2):
+        with ft.use(backend):
+            y = ft.reshape(ft.permute(ft.asarray(x), order), (20_000,))
+            np.testing.assert_array_equal(np.asarray(y), x.transpose(order).reshape(-1))
+    assert all(type(s).__name__ == "Launch" for p in plans(backend) for s in p.steps)
+
+
 def test_a_copy_in_another_order_runs_with_what_is_around_it():
     backend = made(True)
     x = np.arange(24_000.0, dtype=np.float32).reshape(20, 30, 40)

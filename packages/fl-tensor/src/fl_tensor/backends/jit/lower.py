@@ -82,13 +82,16 @@ class _Lowering:
         writes = [Operand(m.result, 0, self._output_strides(m)) for m in self.written]
         strides = [o.strides for o in (*reads, *writes)]
         sizes, row_axes, strides = join_axes(self.space, self.group.row_axes, strides)
+        if all(m.node.op != "random_bits" for m in self.group.members):  # which counts the rows
+            sizes, strides = transposed_last(sizes, row_axes, strides)
         inputs = [o._replace(strides=s) for o, s in zip(reads, strides)]
         outputs = [o._replace(strides=s) for o, s in zip(writes, strides[len(reads) :])]
 
         build = Builder(len(sizes), row_axes)
         found: dict[Operand, int] = {}
         for before, after in zip(reads, inputs, strict=True):
-            found[before] = build.input(before.root.dtype, letters(after.strides, sizes))
+            axes = letters(after.strides, sizes, row_axes)
+            found[before] = build.input(before.root.dtype, axes)
         scalars: dict[Value, int] = {}
         results: dict[Value, int] = {}
         for member in self.group.members:
@@ -142,12 +145,27 @@ class _Lowering:
         return build(node.op, *operands)
 
 
-def letters(strides: Shape, sizes: Shape) -> str:
-    """How an operand moves along each axis, as a program says it."""
+def letters(strides: Shape, sizes: Shape, row_axes: int) -> str:
+    """How an input moves along each axis, as a program says it."""
     made = ["." if not s or n == 1 else "s" for s, n in zip(strides, sizes, strict=True)]
     if made[-1] == "s" and strides[-1] == 1:
         made[-1] = "c"
+    elif row_axes == 1 and made[-2:] == ["s", "s"] and strides[-2] == 1 and sizes[-2] >= 8:
+        made[-2] = "t"
     return "".join(made)
+
+
+def transposed_last(sizes: Shape, row_axes: int, strides: list[Shape]) -> tuple[Shape, list[Shape]]:
+    """The same with outer axes in another order, which is all the same to what is computed: last of
+    them one along which an operand's elements are neighbours that are not so along rows."""
+    outer = len(sizes) - row_axes
+    for axis in range(outer - 1):
+        if any(s[axis] == 1 and s[-1] not in (0, 1) for s in strides) and sizes[axis] > 1:
+            order = [i for i in range(outer) if i != axis] + [axis]
+            order += range(outer, len(sizes))
+            moved = [tuple(s[i] for i in order) for s in strides]
+            return tuple(sizes[i] for i in order), moved
+    return sizes, strides
 
 
 def output_letters(form: str, rank: int, row_axes: int) -> str:

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from fl_tensor.backends.jit.codegen import emit_elementwise
-from fl_tensor.backends.jit.codegen.accumulate import Accumulation
 from fl_tensor.backends.jit.codegen.function import Place
 from fl_tensor.backends.jit.codegen.instructions import EXPENSIVE, REDUCTIONS
 from fl_tensor.backends.jit.codegen.program import Program
 from fl_tensor.backends.jit.codegen.schedule import Pass, Schedule
 from fl_tensor.backends.jit.codegen.target import Target
+from fl_tensor.backends.jit.codegen.transpose import ROWS, Transposition
 from fl_tensor.backends.jit.codegen.vectors import IR, element_type, i32, i64, pointer
 
 
@@ -32,7 +32,7 @@ class Row(NamedTuple):
     known: dict[int, IR]
 
 
-class Sweep(Accumulation):
+class Sweep(Transposition):
     """Emits ``sweep`` into ``module``."""
 
     def __init__(
@@ -47,7 +47,11 @@ class Sweep(Accumulation):
         mine = self.b.mul(self.worker, self.words["worker_bytes"])
         scratch = self.b.add(self.words["scratch"], mine)
         draws = sum((step + 1) // 2 for _, _, step in plan.draws)
-        self.regions = [self._region(scratch, i) for i in range(len(plan.kept) + draws)]
+        transposed = self.layout.transposed
+        blocks = ROWS * len(transposed)
+        self.regions = [self._region(scratch, i) for i in range(blocks + len(plan.kept) + draws)]
+        self.blocks = {operand: self.regions[i * ROWS] for i, operand in enumerate(transposed)}
+        del self.regions[:blocks]
         with self.loop(self.begin, self.end) as chunk:
             self._chunk(chunk)
         self.b.ret_void()
@@ -67,15 +71,27 @@ class Sweep(Accumulation):
         self.column_starts = {i: self.column_partials(i, self.row_chunk) for i in self.columns}
         for i in self.columns:
             self._clear_column(i)
-        together = rows_together(self.program, self.plan)
+        if self.blocks:
+            period = self.sizes[self.program.outer - 1]
+            with self.stretches(first, last, ROWS, period) as (self.block_start, end):
+                count = b.sub(end, self.block_start)
+                for operand in self.blocks:
+                    indices = self._outer_indices(self.block_start)
+                    self._bring_together(operand, indices, count)
+                self._range(self.block_start, end)
+        else:
+            self._range(first, last)
+        for i in self.totals:
+            self._put_total(i, chunk)
+
+    def _range(self, first: IR, last: IR) -> None:
+        b, together = self.b, rows_together(self.program, self.plan)
         whole = b.add(first, b.and_(b.sub(last, first), i64(-together)))
         with self.loop(first, whole, together) as row:
             self._rows([b.add(row, i64(k)) for k in range(together)])
         if together > 1:
             with self.loop(whole, last) as row:
                 self._rows([row])
-        for i in self.totals:
-            self._put_total(i, chunk)
 
     def _rows(self, numbers: list[IR]) -> None:
         rows = [self._begun(number) for number in numbers]
@@ -93,6 +109,8 @@ class Sweep(Accumulation):
         indices = self._outer_indices(number)
         count = len(self.layout.operand_axes)
         operands = [self.moved(i, self.address(i), outer, indices) for i in range(count)]
+        for operand in self.blocks:
+            operands[operand] = self._brought_row(operand, self.b.sub(number, self.block_start))
         skips = [self._draw(number, k, *draw) for k, draw in enumerate(self.plan.draws)]
         row = Row(number, indices, operands, skips, dict(self.known))
         self._single_values(0, row)

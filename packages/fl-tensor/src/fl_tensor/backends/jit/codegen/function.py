@@ -75,6 +75,26 @@ class Function:
         b.branch(head)
         b.position_at_end(after)
 
+    @contextmanager
+    def stretches(self, low: IR, high: IR, most: int, period: IR) -> Iterator[tuple[IR, IR]]:
+        """``low`` to ``high`` in stretches of at most ``most``, none across a multiple of
+        ``period``: where each begins and ends."""
+        b = self.b
+        before = b.block
+        head, body, after = (b.append_basic_block(n) for n in ("head", "body", "after"))
+        b.branch(head)
+        b.position_at_end(head)
+        begin = b.phi(i64)
+        begin.add_incoming(low, before)
+        b.cbranch(b.icmp_signed("<", begin, high), body, after)
+        b.position_at_end(body)
+        full = b.sub(b.add(begin, period), b.srem(begin, period))
+        end = self.minimum(self.minimum(b.add(begin, i64(most)), full), high)
+        yield begin, end
+        begin.add_incoming(end, b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
     def minimum(self, x: IR, y: IR) -> IR:
         """The smaller of two integers."""
         return self.b.select(self.b.icmp_signed("<", x, y), x, y)

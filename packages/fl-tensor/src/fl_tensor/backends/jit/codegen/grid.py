@@ -16,6 +16,7 @@ from fl_tensor.backends.jit.codegen.instructions import EXPENSIVE
 from fl_tensor.backends.jit.codegen.layout import Layout
 from fl_tensor.backends.jit.codegen.program import Program
 from fl_tensor.backends.jit.codegen.schedule import Schedule
+from fl_tensor.backends.jit.codegen.transpose import ROWS
 
 #: Elements of a chunk, about.
 CHUNK = 16384
@@ -84,6 +85,7 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
     chunks = row_chunks * tiles
     span = length if tiles <= 1 else tile
     regions = len(plan.kept) + sum((step + 1) // 2 for _, _, step in plan.draws)
+    regions += ROWS * len(Layout(program).transposed)
     region = (span + 64) * 8
     return Grid(
         region=region,

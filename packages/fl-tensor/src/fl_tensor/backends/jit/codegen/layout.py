@@ -33,6 +33,8 @@ class Layout:
             for axis, letter in enumerate(axes)
             if letter == "s"
         ]
+        #: Inputs whose rows are brought together in blocks.
+        self.transposed = [i for i, axes in enumerate(self.operand_axes) if "t" in axes]
         names += [f"stride {operand} {axis}" for operand, axis in self.strides]
         #: Operands with an axis that an index walks along: its stride and its size are arguments.
         self.indexed = [

@@ -22,15 +22,23 @@ from fl_tensor.dtypes import DType
 class Operands(Function):
     """A function with the operands of its program: inputs, then outputs, by number."""
 
+    def letters(self, operand: int) -> str:
+        """How the operand moves along each axis."""
+        return self.layout.operand_axes[operand]
+
     def moved(self, operand: int, address: IR, axes: Sequence[int], indices: Sequence[IR]) -> IR:
         """``address`` of an operand, further along ``axes`` by ``indices``."""
-        letters = self.layout.operand_axes[operand]
+        letters = self.letters(operand)
         for axis, index in zip(axes, indices):
-            if letters[axis] == "s":
-                index = self.b.mul(index, self.words[f"stride {operand} {axis}"])
-            if letters[axis] != ".":
-                address = self.at(address, self.memory(operand), index)
+            address = self._along(operand, letters[axis], address, axis, index)
         return address
+
+    def _along(self, operand: int, letter: str, address: IR, axis: int, index: IR) -> IR:
+        if letter == ".":
+            return address
+        if letter == "s":
+            index = self.b.mul(index, self.words[f"stride {operand} {axis}"])
+        return self.at(address, self.memory(operand), index)
 
     def address(self, operand: int) -> IR:
         """Where the operand begins."""
@@ -59,9 +67,9 @@ class Operands(Function):
     def load(self, operand: int, address: IR, mask: IR | None) -> IR:
         """A vector along the last axis, from ``address``."""
         element, rank = self.memory(operand), self.program.rank
-        if self.layout.operand_axes[operand][-1] == "c":
+        if self.letters(operand)[-1] == "c":
             return self.computed(self.dtype(operand), self.of.load(element, address, mask))
-        if self.layout.operand_axes[operand][-1] == ".":
+        if self.letters(operand)[-1] == ".":
             return self.load_one(operand, address)
         apart = self.of.apart(self.words[f"stride {operand} {rank - 1}"])
         found = self.of.gather(element, address, apart, mask)
@@ -75,7 +83,7 @@ class Operands(Function):
     def store(self, operand: int, address: IR, value: IR, mask: IR | None) -> None:
         """A vector along the last axis, to ``address``."""
         value = self.stored(self.dtype(operand), value)
-        if self.layout.operand_axes[operand][-1] == "c":
+        if self.letters(operand)[-1] == "c":
             self.of.store(value, address, mask)
         else:
             apart = self.of.apart(self.words[f"stride {operand} {self.program.rank - 1}"])
@@ -128,7 +136,7 @@ class Operands(Function):
         if not self.program.values[index].by_place:
             return self.load(operand, self.at_index(operand, address, known[index]), mask)
         distances = self.index_distances(operand, known[index])
-        letter = self.layout.operand_axes[operand][-1]
+        letter = self.letters(operand)[-1]
         if letter != ".":
             stride = self.words.get(f"stride {operand} {self.program.rank - 1}", i64(1))
             distances = self.b.add(distances, self.of.apart(stride))

@@ -15,8 +15,10 @@ do not move along the outer axes.
 
 An operand says by one letter per axis how it moves: ``"."`` not at all (it is broadcast), ``"s"``
 by a stride that is given at run time, in elements, ``"c"`` (last axis only) from one element to the
-next. Letters of an output say what it holds: all axes move, the value of every element; the outer
-axes alone, one per row; the row axes alone, one per column; none, a single number.
+next. ``"t"`` says that of the axis before a row of one axis, whose letter is ``"s"``: the input is
+transposed, and its rows are brought together in blocks. Letters of an output say what it holds: all
+axes move, the value of every element; the outer axes alone, one per row; the row axes alone, one
+per column; none, a single number.
 
 One more axis of an operand may be walked by an index: ``gather`` reads at the index that it is
 given, beside what the letters say, and an output ``at`` an index, which is a value of the row, is
@@ -175,11 +177,18 @@ class Program:
         return Value(dtype, by_row, by_place, level, late)
 
     def _check_axes(self, what: str, axes: str) -> None:
-        if len(axes) != self.rank or set(axes) - set(".sc") or "c" in axes[:-1]:
+        if len(axes) != self.rank or set(axes) - set(".sct") or "c" in axes[:-1]:
             raise ProgramError(
                 f"[{what}] axes {axes!r} of {self.rank}: expected a letter for each, '.', 's', and "
                 f"'c' for the last only"
             )
+        if "t" in axes and (what != "input" or axes[-2:] != "ts" or "t" in axes[:-2]):
+            raise ProgramError(
+                f"[{what}] axes {axes!r}: 't' is for inputs, and for the axis before the last one, "
+                f"which is 's'"
+            )
+        if "t" in axes and self.row_axes > 1:
+            raise ProgramError(f"[{what}] axes {axes!r}: a transposed input has rows of one axis")
 
     def _moves(self, axes: str) -> tuple[bool, bool]:
         return axes[: self.outer] != "." * self.outer, axes[self.outer :] != "." * self.row_axes

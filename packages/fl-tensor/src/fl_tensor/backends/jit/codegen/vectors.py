@@ -139,6 +139,20 @@ class Vectors:
             x = combine(self.shuffle(x, x, low), upper)
         return self.b.extract_element(x, i32(0))
 
+    def transposed(self, square: list[IR]) -> list[IR]:
+        """As many vectors as there are lanes, with rows and lanes exchanged."""
+        found, lanes = list(square), range(self.lanes)
+        half = self.lanes // 2
+        while half:
+            # Quarters of squares of twice ``half``: the upper right one and the lower left one.
+            low = [i + self.lanes - half if i & half else i for i in lanes]
+            high = [i + self.lanes if i & half else i + half for i in lanes]
+            for i in [i for i in lanes if not i & half]:
+                pair = found[i], found[i + half]
+                found[i], found[i + half] = self.shuffle(*pair, low), self.shuffle(*pair, high)
+            half //= 2
+        return found
+
     # memory
 
     def load(self, element: IR, address: IR, mask: IR | None = None) -> IR:
@@ -159,6 +173,10 @@ class Vectors:
             return
         name = f"llvm.masked.store.{mangled(value.type)}.p0"
         self.call(name, ir.VoidType(), value, address, i32(align), mask)
+
+    def prefetch(self, address: IR) -> None:
+        """Ask for the cache line at ``address``, which need not exist."""
+        self.call("llvm.prefetch.p0", ir.VoidType(), address, i32(0), i32(3), i32(1))
 
     def apart(self, stride: IR) -> IR:
         """Distances from the first of elements that are ``stride`` apart."""
