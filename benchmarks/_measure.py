@@ -14,6 +14,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -66,11 +67,13 @@ class Worker:
     """``python FILE --serve LIBRARY`` in a process of its own, where ``serve`` answers; with so
     many threads, and more in its environment if wanted."""
 
-    def __init__(self, library: str, threads: int = 1, **environment: str) -> None:
-        command = [sys.executable, sys.argv[0], "--serve", library]
+    def __init__(
+        self, library: str, threads: int = 1, *, tiny: bool = False, **environment: str
+    ) -> None:
+        self._library = library
         pools = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
         self._process = subprocess.Popen(
-            command,
+            [sys.executable, sys.argv[0], "--serve", library, *(["--tiny"] if tiny else [])],
             env={**os.environ, **pools, **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -85,16 +88,42 @@ class Worker:
 
     def timed(self, case: str, count: int) -> float:
         """Seconds per call of a case, over ``count`` calls."""
+        return float(self._ask(f"{case} {count}"))
+
+    def value(self, case: str) -> Any:
+        """What a call of a case returns: something that JSON can say."""
+        return self._ask(f"{case} value")
+
+    def _ask(self, question: str) -> Any:
         assert self._process.stdin and self._process.stdout
-        print(case, count, file=self._process.stdin, flush=True)
-        return float(self._process.stdout.readline())
+        print(question, file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"{self._library}: its process ended at {question!r}")
+        return json.loads(answer)
 
 
 def serve(cases: Mapping[str, Callable[[], object]]) -> None:
     """Answer a ``Worker`` until it ends."""
     for line in sys.stdin:
-        case, count = line.split()
-        print(_timed(cases[case], int(count)), flush=True)
+        case, what = line.split()
+        found = cases[case]() if what == "value" else _timed(cases[case], int(what))
+        print(json.dumps(found), flush=True)
+
+
+class OneAtATime(dict[str, Callable[[], object]]):
+    """The cases of a library for ``serve``, made when asked for and called once, as the first call
+    chooses kernels; only the last one is kept, so that it has the memory to itself."""
+
+    def __init__(self, make: Callable[[str], Callable[[], object]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, case: str) -> Callable[[], object]:
+        self.clear()
+        self[case] = self._make(case)
+        self[case]()
+        return self[case]
 
 
 def take_turns(
@@ -110,6 +139,17 @@ def take_turns(
         for name, worker in workers.items():
             times[name].append(worker.timed(case, repeats[name]))
     return {name: statistics.median(found) for name, found in times.items()}
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def most_resident() -> int:
+    """The most that there have been so far."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def environment(*distributions: str) -> dict[str, Any]:
@@ -129,38 +169,83 @@ def _version(distribution: str) -> str:
         return "not installed"  # a library of the system, or a checkout on the path
 
 
-def parser_of(claim: str | None, rounds: int = 15) -> argparse.ArgumentParser:
-    """The command line that benchmarks share: ``--json FILE``, ``--rounds N``."""
+def parser_of(about: str | None, rounds: int = 15) -> argparse.ArgumentParser:
+    """The command line that benchmarks share, for ``parsed``: how many rounds, and what becomes of
+    the result."""
     parser = argparse.ArgumentParser(
-        description=claim, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", type=Path, help="also write the result to this file")
     parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result there")
+    parser.add_argument("--add", action="store_true", help="keep other rows that FILE has already")
+    parser.add_argument("--markdown", action="store_true", help="the table as README.md has it")
+    parser.add_argument(
+        "--tiny", action="store_true", help="miniatures of our own cases, once: only that they run"
+    )
     return parser
 
 
-def options(claim: str | None) -> argparse.Namespace:
-    """That command line with ``--only CASE``, and ``--serve LIBRARY`` for a worker."""
-    parser = parser_of(claim)
+def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The arguments of this command; ``--tiny`` is one round."""
+    given = parser.parse_args()
+    if given.tiny:
+        given.rounds = 1
+    return given
+
+
+def options(about: str | None, rounds: int = 15) -> argparse.Namespace:
+    """``parsed`` with ``--only CASE``, and ``--serve LIBRARY`` for a worker."""
+    parser = parser_of(about, rounds)
     parser.add_argument("--only", nargs="+", default=[], metavar="CASE")
     parser.add_argument("--serve", metavar="LIBRARY", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return parsed(parser)
 
 
-def report(given: argparse.Namespace, about: Mapping[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Print ``rows`` as a table, and write them with ``about`` where ``--json`` says."""
-    columns = list(rows[0])
-    text = [[_text(row[c]) for c in columns] for row in rows]
-    widths = [max(len(c), *(len(line[i]) for line in text)) for i, c in enumerate(columns)]
+def report(
+    given: argparse.Namespace, about: Mapping[str, Any], rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Print ``rows`` as a table and write them, with ``about``, where ``--json`` says; after
+    ``--add``, behind the rows of that file whose first cell is another. Returns all of them."""
+    if given.add and given.json and given.json.exists():
+        rows = _others(json.loads(given.json.read_text()), about, rows) + rows
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    lines = [[_text(row.get(column, "")) for column in columns] for row in rows]
     print(", ".join(f"{key} {value}" for key, value in about.items()))
-    for first, *others in [columns, *text]:
-        cells = [first.ljust(widths[0])]
-        cells += [v.rjust(w) for v, w in zip(others, widths[1:], strict=True)]
-        print("  ".join(cells))
+    print(_markdown(columns, lines) if given.markdown else _aligned(columns, lines))
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         result = {"benchmark": Path(sys.argv[0]).stem, "environment": about, "rows": rows}
         given.json.write_text(json.dumps(result, indent=2) + "\n")
+    return rows
+
+
+def _others(
+    before: dict[str, Any], about: Mapping[str, Any], rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    changed = {
+        k for k in {*before["environment"], *about} if before["environment"].get(k) != about.get(k)
+    }
+    if changed - {"date"}:
+        raise SystemExit(f"--add: that file was measured with another {', '.join(sorted(changed))}")
+    first = next(iter(rows[0]))
+    new = {row[first] for row in rows}
+    return [row for row in before["rows"] if row[first] not in new]
+
+
+def _aligned(columns: list[str], lines: list[list[str]]) -> str:
+    table = [columns, *lines]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return "\n".join(
+        "  ".join(
+            [first.ljust(widths[0]), *(x.rjust(w) for x, w in zip(rest, widths[1:], strict=True))]
+        )
+        for first, *rest in table
+    )
+
+
+def _markdown(columns: list[str], lines: list[list[str]]) -> str:
+    rule = ["---", *["--:"] * (len(columns) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [columns, rule, *lines])
 
 
 def _text(value: Any) -> str:

@@ -16,21 +16,19 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
-from _measure import environment, parser_of, report
+from _measure import environment, most_resident, parsed, parser_of, report, resident
 
-LIBRARIES = ("torch", "fl-autograd")
-#: What runs in processes of its own: each library, with Python's collector on and paused.
-SIDES = tuple((library, paused) for paused in (False, True) for library in LIBRARIES)
+LIBRARIES = ("fl-autograd", "torch")
+#: What runs in a process of its own: a library, and whether Python's collector is paused.
+Side = tuple[str, bool]
 SHAPES = ("chain", "tree")
 
 
@@ -62,12 +60,6 @@ def tree(x: Any, y: Any, nodes: int) -> Any:
         last = level[len(level) & ~1 :]
         level = [a + b for a, b in zip(level[::2], level[1::2])] + last
     return level[0]
-
-
-def resident() -> int:
-    """Bytes of this process that are in memory now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
 
 
 def pausing(library: str) -> AbstractContextManager[None]:
@@ -105,10 +97,9 @@ def graph(library: str, shape: str, nodes: int) -> dict[str, float]:
     held = resident()
     result.backward()
     done = time.perf_counter()
-    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = most_resident()
     slopes = [float(x.grad.item()), float(y.grad.item())]
     return {
-        "nodes": nodes,
         "record": built - start,
         "backward": done - built,
         "total": done - start,
@@ -126,20 +117,22 @@ def in_a_process(library: str, paused: bool, shape: str, nodes: int) -> dict[str
     return json.loads(run.stdout)
 
 
-def rows_of(shape: str, runs: dict[tuple[str, bool], list[dict[str, float]]]) -> list[Any]:
-    """A row per quantity: both libraries and their ratio, with the collector on and paused."""
-    nodes = runs[SIDES[0]][0]["nodes"]
+def rows_of(shape: str, nodes: int, runs: dict[Side, list[dict[str, float]]]) -> list[Any]:
+    """A row per quantity: the medians, and ours divided by PyTorch's, with the collector on and
+    paused."""
     rows = []
     for what in ("record", "backward", "total", "held", "peak"):
         scale, unit = (1.0, "bytes") if what in ("held", "peak") else (1e6, "us")
-        row: dict[str, Any] = {"graph": shape, "per node": f"{what}, {unit}"}
+        row: dict[str, Any] = {"per node": f"{shape}: {what}, {unit}"}
         for paused, suffix in ((False, ""), (True, ", paused")):
-            theirs, ours = (
-                statistics.median(run[what] for run in runs[library, paused]) * scale / nodes
-                for library in LIBRARIES
-            )
-            row |= {f"torch{suffix}": theirs, f"fl-autograd{suffix}": ours}
-            row |= {f"x torch{suffix}": ours / theirs}
+            middle = {
+                library: statistics.median(run[what] for run in found) * scale / nodes
+                for (library, state), found in runs.items()
+                if state is paused
+            }
+            row |= {f"{library}{suffix}": value for library, value in middle.items()}
+            if "torch" in middle:
+                row[f"ours / torch{suffix}"] = middle["fl-autograd"] / middle["torch"]
         rows.append(row)
     return rows
 
@@ -148,23 +141,28 @@ def main() -> None:
     parser = parser_of(__doc__, rounds=3)
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = parsed(parser)
     if given.one:
         library, collector, shape = given.one
         print(json.dumps(measure(library, collector == "paused", shape, given.nodes)))
         return
+    libraries = LIBRARIES[:1] if given.tiny else LIBRARIES
+    nodes = 1000 if given.tiny else given.nodes
     rows = []
     for shape in SHAPES:
-        runs: dict[tuple[str, bool], list[dict[str, float]]] = {side: [] for side in SIDES}
+        runs: dict[Side, list[dict[str, float]]] = {
+            (library, paused): [] for paused in (False, True) for library in libraries
+        }
         for _ in range(given.rounds):
-            for side in SIDES:
-                runs[side].append(in_a_process(*side, shape, given.nodes))
+            for side, found in runs.items():
+                found.append(in_a_process(*side, shape, nodes))
         for name in ("x", "y"):
-            theirs, ours = (runs[side][0][name] for side in SIDES[:2])
-            if abs(ours - theirs) > 1e-3 * abs(theirs):
-                raise SystemExit(f"{shape}: the gradients of {name} differ, {ours} and {theirs}")
-        rows += rows_of(shape, runs)
-    report(given, environment("numpy", *LIBRARIES), rows)
+            slopes = [found[0][name] for found in runs.values()]
+            if max(slopes) - min(slopes) > 1e-3 * abs(slopes[0]):
+                raise SystemExit(f"{shape}: the gradients of {name} differ, {slopes}")
+        rows += rows_of(shape, nodes, runs)
+    about = environment("numpy", *LIBRARIES)
+    report(given, {**about, "nodes": nodes, "rounds": given.rounds}, rows)
 
 
 if __name__ == "__main__":

@@ -1,175 +1,197 @@
 """Training steps of the six models of the paper (forward, backward, SGD with momentum; data in
 memory), against PyTorch: eager as users write it, eager as well tuned as it can be, compiled.
 
-Claims (with `fl-tensor[jit,onednn]`): at least 1.15 to 1.20 times as fast
-as PyTorch eager on every model, and not slower than the tuned one. See README.md for where we are.
+Claim (with `fl-tensor[jit,onednn]`): at least 1.15 to 1.20 times as fast as PyTorch eager on every
+model, not slower than the best PyTorch of the run, and no more memory. README.md says where we are.
 
 Each library runs in a process of its own with the same threads; steps take turns, and a ratio is
 that of the medians. Before any timing, the loss of a batch with copied weights, nothing dropped
-out, must be PyTorch's.
+out, must be the same in all. A step ends with the number of its loss. Memory is the most that a
+process had, less what it had with its imports and the batch, before there was a model. "tuned" is
+PyTorch with channels last for images, one kernel for all updates, denormals flushed, and memory
+that is kept (environment of malloc); "tuned compile" is both. JAX takes part where it can be
+imported and the model has a twin (`models/jax_twins.py`).
 
     python benchmarks/paper_models.py [--only bert vit] [--rounds 7] [--peers eager tuned compile]
-        [--backend jit] [--threads 2] [--json FILE]
+        [--backend jit] [--threads 2] [--json FILE [--add]] [--markdown]
+
+With `--json FILE` the ratios are also drawn, into a PNG beside it; `--add` keeps the models that
+are in FILE, so that they can be measured one by one.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import resource
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _measure import Worker, environment, report, serve
+from _chart import bar_chart
+from _measure import (
+    Worker,
+    environment,
+    most_resident,
+    parsed,
+    parser_of,
+    report,
+    resident,
+    serve,
+)
 
 import fl_nn as nn
 import fl_tensor as ft
-from models import MODELS, Model
+from models import MODELS
+from models.training import Training, batch_of
 
-PEERS = ("eager", "tuned", "compile")
-LR, MOMENTUM = 1e-3, 0.9
-#: What PyTorch loses to page faults by default: memory of the system is kept.
+PEERS = ("eager", "tuned", "compile", "tuned compile", "jax")
+JAX_MODELS = ("alexnet", "bert")
+#: Memory that is freed stays with the process: PyTorch loses much to page faults otherwise.
 MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(80 << 30),
     "MALLOC_TOP_PAD_": str(256 << 20),
 }
-#: The models that take images: PyTorch is faster on them with channels last.
-IMAGES = ("alexnet", "vgg16", "resnet50", "vit")
 
 
-def our_cases(name: str, backend: str, folder: Path) -> dict[str, Callable[[], object]]:
-    ft.use(backend)
-    model, before = MODELS[name].build(), resident()
-    nn.load_weights(folder / "weights.safetensors", model)
-    optimizer = nn.SGD(model.parameters(), lr=LR, momentum=MOMENTUM)
-    batch = our_batch(MODELS[name])
-
-    def loss() -> None:
-        model.eval()
-        value = model.loss(batch).item()
-        model.train()
-        (folder / f"loss of {backend}").write_text(repr(value))
-
-    def step() -> None:
-        optimizer.zero_grad()
-        model.loss(batch).backward()
-        optimizer.step()
-
-    return {"loss": loss, "step": step, "peak": lambda: peak(folder, backend, before)}
+#: Ours is the backend that users get, unless ``--backend`` names one.
+OURS = "ours"
 
 
-def their_cases(name: str, peer: str, folder: Path) -> dict[str, Callable[[], object]]:
-    import torch
-    from safetensors.torch import load_file
+def cases(peer: str, backend: str, name: str, weights: Path, tiny: bool) -> dict[str, Any]:
+    """What a worker answers: for us (on a backend, if there is one named), or one of ``PEERS``."""
+    if peer == OURS and backend:
+        ft.use(backend)
+    model = MODELS[name]
+    settings = model.small if tiny else {}
+    batch = batch_of(model, settings, 2 if tiny else model.size)
+    make: Callable[..., Any]
+    if peer == OURS:
+        make = partial(Training, model, settings)
+    elif peer == "jax":
+        from models import jax_twins
 
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    model, before = MODELS[name].twin(), resident()
-    model.load_state_dict(load_file(folder / "weights.safetensors"))
-    batch = [torch.tensor(x.numpy()) for x in our_batch(MODELS[name])]
-    if peer == "tuned" and name in IMAGES:
-        model = model.to(memory_format=torch.channels_last)
-        batch[0] = batch[0].contiguous(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM)
-    loss_of = torch.compile(model.loss) if peer == "compile" else model.loss
+        make = partial(jax_twins.Training, name)
+    else:
+        from models.twins import training
 
-    def loss() -> None:
-        model.eval()
-        with torch.no_grad():
-            value = model.loss(batch).item()
-        model.train()
-        (folder / f"loss of {peer}").write_text(repr(value))
-
-    def step() -> None:
-        optimizer.zero_grad()
-        loss_of(batch).backward()
-        optimizer.step()
-
-    return {"loss": loss, "step": step, "peak": lambda: peak(folder, peer, before)}
-
-
-def our_batch(model: Model) -> tuple[ft.Tensor, ...]:
-    with ft.use("null"):
-        maker = model.build()
-    return maker.batch(model.size, ft.Generator(1))
-
-
-def resident() -> int:
-    """The most bytes of memory that this process has had so far."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def peak(folder: Path, library: str, before: int) -> None:
-    (folder / f"peak of {library}").write_text(repr(resident() - before))
+        words = peer.split()
+        how = {"tuned": "tuned" in words, "compiled": "compile" in words}
+        make = partial(training.Training, model, settings, **how)
+    before = resident()
+    trained = make(weights, batch)
+    return {
+        "loss": trained.loss,
+        "step": trained.step,
+        "memory": lambda: most_resident() - before,
+    }
 
 
 def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
     """The row of one model."""
-    with tempfile.TemporaryDirectory(prefix="fl-paper-") as text, ExitStack() as stack:
-        folder = Path(text)
+    with tempfile.TemporaryDirectory(prefix="fl-paper-") as folder, ExitStack() as stack:
+        weights = Path(folder) / "weights.safetensors"
         ft.seed(0)
-        nn.save_weights(folder / "weights.safetensors", MODELS[name].build())
+        settings = MODELS[name].small if given.tiny else {}
+        nn.save_weights(weights, MODELS[name].build(**settings))
         workers: dict[str, Worker] = {}
-        for library in (*given.peers, given.backend):
-            own = MALLOC if library == "tuned" else {}
-            worker = Worker(f"{library}:{name}:{folder}", given.threads, **own)
-            workers[library] = stack.enter_context(worker)
-        losses = {}
-        for library, worker in workers.items():
-            worker.timed("loss", 1)
-            losses[library] = float((folder / f"loss of {library}").read_text())
-        ours = losses[given.backend]
-        if any(abs(ours - theirs) > 1e-4 * abs(theirs) for theirs in losses.values()):
+        for peer in (OURS, *peers_of(name, given)):
+            worker = Worker(
+                json.dumps([peer, given.backend, name, str(weights)]),
+                given.threads,
+                tiny=given.tiny,
+                **(MALLOC if peer.startswith("tuned") else {}),
+            )
+            workers[peer] = stack.enter_context(worker)
+        losses = {peer: worker.value("loss") for peer, worker in workers.items()}
+        if any(abs(losses[OURS] - loss) > 1e-4 * abs(loss) for loss in losses.values()):
             raise SystemExit(f"{name}: the losses differ, {losses}")
-        first = {library: worker.timed("step", 1) for library, worker in workers.items()}
+        first = workers[OURS].timed("step", 1)
         for worker in workers.values():  # plans, kernels, caches
-            worker.timed("step", 2)
-        times: dict[str, list[float]] = {library: [] for library in workers}
+            worker.timed("step", 1 if given.tiny else 3)
+        times: dict[str, list[float]] = {peer: [] for peer in workers}
         for _ in range(given.rounds):
-            for library, worker in workers.items():
-                times[library].append(worker.timed("step", 1))
-        for worker in workers.values():
-            worker.timed("peak", 1)
-        peaks = {each: float((folder / f"peak of {each}").read_text()) for each in workers}
-    median = {each: statistics.median(found) for each, found in times.items()}
-    quartile = {each: statistics.quantiles(found, n=4)[0] for each, found in times.items()}
-    row: dict[str, Any] = {"model": name, "ms": 1e3 * median[given.backend]}
-    for peer in given.peers:
-        row[f"{peer} ms"] = 1e3 * median[peer]
-        row[f"x {peer}"] = median[peer] / median[given.backend]
-        row[f"x {peer}, lower quartiles"] = quartile[peer] / quartile[given.backend]
-    row["first step, s"] = first[given.backend]
-    if "eager" in peaks:
-        row["memory, x eager"] = peaks[given.backend] / peaks["eager"]
+            for peer, worker in workers.items():
+                times[peer].append(worker.timed("step", 1))
+        memory = {peer: worker.value("memory") for peer, worker in workers.items()}
+    return {"model": name, **row_of(times, memory), "first step, s": first}
+
+
+def peers_of(name: str, given: argparse.Namespace) -> list[str]:
+    """The peers that this model has."""
+    if given.tiny:
+        return []
+    return [peer for peer in given.peers if peer != "jax" or name in JAX_MODELS]
+
+
+def row_of(times: dict[str, list[float]], memory: dict[str, int]) -> dict[str, float]:
+    """Medians, and each peer's divided by ours: of all steps, and of the lower quartiles."""
+    median = {peer: statistics.median(found) for peer, found in times.items()}
+    row = {"ours, ms": 1e3 * median[OURS]}
+    peers = [peer for peer in times if peer != OURS]
+    for peer in peers:
+        row[f"{peer}, ms"] = 1e3 * median[peer]
+    for peer in peers:
+        row[f"{peer} / ours"] = median[peer] / median[OURS]
+    for peer in peers:
+        row[f"{peer} / ours, lower quartiles"] = quartile(times[peer]) / quartile(times[OURS])
+    row["memory, MB"] = memory[OURS] / 1e6
+    if "eager" in peers:
+        row["memory, ours / eager"] = memory[OURS] / memory["eager"]
     return row
 
 
+def quartile(times: list[float]) -> float:
+    """The lower one."""
+    return statistics.quantiles(times, n=4)[0] if len(times) > 1 else times[0]
+
+
+def draw(path: Path, about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """The ratios of medians as bars."""
+    groups = {
+        row["model"]: {
+            column.removesuffix(" / ours"): value
+            for column, value in row.items()
+            if column.endswith(" / ours")
+        }
+        for row in rows
+    }
+    if any(groups.values()):
+        title = "Time of a training step, divided by ours: above 1, ours is faster"
+        known = ("date", "machine", "threads", "torch", "fl-tensor")
+        bar_chart(path, title, ", ".join(f"{k} {about[k]}" for k in known), groups)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = parser_of(__doc__, rounds=7)
     parser.add_argument("--only", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=PEERS)
-    parser.add_argument("--backend", default="jit", help="ours (jit, numpy)")
+    parser.add_argument("--peers", nargs="+", default=PEERS[:3], choices=PEERS)
+    parser.add_argument("--backend", default="", help="ours; the default one if not given")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--json", type=Path, help="also write the result to this file")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = parsed(parser)
     if given.serve:
-        library, name, folder = given.serve.split(":")
-        cases = their_cases if library in PEERS else our_cases
-        serve(cases(name, library, Path(folder)))
+        peer, backend, name, weights = json.loads(given.serve)
+        serve(cases(peer, backend, name, Path(weights), given.tiny))
         return
     rows = []
     for name in given.only:
         rows.append(measure(name, given))
         print(rows[-1], file=sys.stderr)
-    about = environment("numpy", "torch", "llvmlite", "onednn-cpu-gomp", "fl-tensor")
-    report(given, {**about, "threads": given.threads}, rows)
+    about = {
+        **environment("numpy", "torch", "jax", "llvmlite", "onednn-cpu-gomp", "fl-tensor"),
+        "threads": given.threads,
+        "backend": given.backend or ft.current_backend().name,
+    }
+    rows = report(given, about, rows)
+    if given.json:
+        draw(given.json.with_suffix(".png"), about, rows)
 
 
 if __name__ == "__main__":
