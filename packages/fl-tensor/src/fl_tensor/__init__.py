@@ -78,6 +78,10 @@ from fl_tensor.functions.grids import logspace as logspace
 from fl_tensor.functions.grids import meshgrid as meshgrid
 from fl_tensor.functions.grids import tril_indices as tril_indices
 from fl_tensor.functions.grids import triu_indices as triu_indices
+from fl_tensor.functions.pooling import avg_pool as avg_pool
+from fl_tensor.functions.pooling import avg_pool_gradient as avg_pool_gradient
+from fl_tensor.functions.pooling import max_pool as max_pool
+from fl_tensor.functions.pooling import max_pool_gradient as max_pool_gradient
 from fl_tensor.functions.products import cross as cross
 from fl_tensor.functions.products import einsum as einsum
 from fl_tensor.functions.products import tensordot as tensordot
@@ -108,7 +112,6 @@ from fl_tensor.functions.sets import unique_values as unique_values
 from fl_tensor.functions.shaping import pad as pad
 from fl_tensor.functions.shaping import repeat as repeat
 from fl_tensor.functions.shaping import roll as roll
-from fl_tensor.functions.special import avg_pool as avg_pool
 from fl_tensor.functions.special import broadcast_arrays as broadcast_arrays
 from fl_tensor.functions.special import broadcast_shapes as broadcast_shapes
 from fl_tensor.functions.special import cast as cast
@@ -121,7 +124,6 @@ from fl_tensor.functions.special import flip as flip
 from fl_tensor.functions.special import gather as gather
 from fl_tensor.functions.special import imag as imag
 from fl_tensor.functions.special import matmul as matmul
-from fl_tensor.functions.special import max_pool as max_pool
 from fl_tensor.functions.special import moveaxis as moveaxis
 from fl_tensor.functions.special import nonzero as nonzero
 from fl_tensor.functions.special import permute as permute

@@ -25,7 +25,7 @@ SPECIAL = frozenset(
     "einsum tensordot vecdot cross expand_dims moveaxis "
     "pad_edges repeat roll unique searchsorted bincount histogram argmax argmin "
     "sum prod cumulative_sum cumulative_prod quantile nanquantile average "
-    "truncated_normal attention recurrent".split()
+    "truncated_normal attention recurrent max_pool_gradient avg_pool_gradient".split()
 )
 #: Public elsewhere: ``ft.trace`` records a graph, the sum of a diagonal is ``ft.linalg.trace``.
 INTERNAL = frozenset({"trace"})
@@ -66,7 +66,10 @@ def derived_ops(derived: Iterable[OpSpec]) -> str:
         passed = ", ".join(["self", *(p.name for p in op.parameters)])
         result = str(inspect.signature(op.function).return_annotation)
         lines += _define(op.name, ["self", *map(source, op.parameters)], result, "    ")
-        lines += [f"        return {module}.{op.name}({passed})\n"]
+        call = f"        return {module}.{op.name}({passed})\n"
+        if len(call) > 101:
+            call = f"        return {module}.{op.name}(\n            {passed}\n        )\n"
+        lines += [call]
     lines += [
         "\n# What each of them means is said where it is defined.",
         "for _module in (",

@@ -23,6 +23,7 @@ from fl_tensor.derived import (
     nan,
     normalization,
     pooling,
+    pooling_gradient,
     product,
     reduction,
     repetition,
@@ -438,6 +439,24 @@ class DerivedOps:
     def max_pool(self, x: R, window: Shape, stride: Shape, padding: Padding) -> Any:
         return pooling.max_pool(self, x, window, stride, padding)
 
+    def avg_pool_gradient(
+        self,
+        gradient: S,
+        shape: Shape,
+        window: Shape,
+        stride: Shape,
+        padding: Padding,
+        count_include_pad: bool = True,
+    ) -> Any:
+        return pooling_gradient.avg_pool_gradient(
+            self, gradient, shape, window, stride, padding, count_include_pad
+        )
+
+    def max_pool_gradient(
+        self, gradient: S, x: S, window: Shape, stride: Shape, padding: Padding
+    ) -> Any:
+        return pooling_gradient.max_pool_gradient(self, gradient, x, window, stride, padding)
+
     def cross_entropy(self, log_probs: S, targets: A, axis: Axis = -1) -> Any:
         return loss.cross_entropy(self, log_probs, targets, axis)
 
@@ -562,6 +581,7 @@ for _module in (
     nan,
     normalization,
     pooling,
+    pooling_gradient,
     product,
     reduction,
     repetition,

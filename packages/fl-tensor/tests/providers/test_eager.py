@@ -20,6 +20,7 @@ from fl_tensor.backends.providers import (
     ConvolutionWeights,
     Matmul,
     Pooling,
+    PoolingGradient,
     choose,
 )
 from fl_tensor.cli import info, main
@@ -243,6 +244,34 @@ def test_maxima_of_what_is_not_finite(asked, normal):
     x[0, 0, :2, :2] = np.inf
     assert ft.max_pool(ft.asarray(x), *window)[0, 0, 0, 0].item() == np.inf
     assert len(asked) == 1, "an infinite maximum is one"
+
+
+@pytest.mark.parametrize("x", ["values", "ties"])
+def test_gradients_of_pooling(asked, normal, x):
+    x = normal(2, 8, 30, 31) if x == "values" else np.round(normal(2, 8, 30, 31))
+    window = (3, 2), (2, 2), ((1, 1), (0, 1))
+    g = normal(2, 8, 15, 16)
+
+    def gradients(kind):
+        values, slope = ft.asarray(x.astype(kind)), ft.asarray(g.astype(kind))
+        yield ft.max_pool_gradient(slope, values, *window)
+        for inside in (True, False):
+            yield ft.avg_pool_gradient(slope, values.shape, *window, inside)
+
+    for found, expected in zip(gradients("float32"), gradients("float64"), strict=True):
+        agree(found, expected)
+    kinds = [problem.kind for problem in asked if isinstance(problem, PoolingGradient)]
+    assert kinds == ["max", "mean", "mean_inside"]
+
+
+def test_the_gradient_of_a_maximum_that_is_nan_goes_nowhere(asked, normal):
+    x = normal(2, 8, 40, 40)
+    x[0, 0, 0, 1] = np.nan
+    x = ft.asarray(x)
+    found = ft.max_pool_gradient(ft.ones((2, 8, 20, 20)), x, 2)
+    assert found[0, 0, :2, :2].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert ft.sum(found).item() == 2 * 8 * 20 * 20 - 1
+    assert asked == []
 
 
 def test_windows_that_do_not_fit_are_errors_all_the_same(asked, normal):

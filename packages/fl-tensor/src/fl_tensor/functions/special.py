@@ -14,7 +14,6 @@ from fl_tensor.errors import ArgumentError, DTypeError, IndexingError, ShapeErro
 from fl_tensor.frontend import ArrayLike, operands_of, run
 
 __all__ = [
-    "avg_pool",
     "broadcast_arrays",
     "broadcast_shapes",
     "cast",
@@ -27,7 +26,6 @@ __all__ = [
     "gather",
     "imag",
     "matmul",
-    "max_pool",
     "moveaxis",
     "nonzero",
     "permute",
@@ -326,38 +324,6 @@ def conv(
         per_axis("conv", kernel_dilation, n, "kernel_dilation"),
         arguments.int_of("conv", groups, "groups"),
     )
-
-
-def max_pool(
-    x: ArrayLike,
-    window: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: Pairs = 0,
-) -> Any:
-    """The largest element of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults
-    to the window; padding never wins."""
-    (x,) = operands_of("max_pool", "R", x)
-    n = max(x.ndim - 2, 1)
-    size = per_axis("max_pool", window, n, "window")
-    step = size if stride is None else per_axis("max_pool", stride, n, "stride")
-    return run("max_pool", x, x._raw, size, step, pairs_of("max_pool", padding, n, "padding"))
-
-
-def avg_pool(
-    x: ArrayLike,
-    window: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: Pairs = 0,
-    count_include_pad: bool = True,
-) -> Any:
-    """The mean of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults to the
-    window; padding counts as zeros, or not at all with ``count_include_pad=False``."""
-    (x,) = operands_of("avg_pool", "F", x)
-    n = max(x.ndim - 2, 1)
-    size = per_axis("avg_pool", window, n, "window")
-    step = size if stride is None else per_axis("avg_pool", stride, n, "stride")
-    pairs = pairs_of("avg_pool", padding, n, "padding")
-    return run("avg_pool", x, x._raw, size, step, pairs, count_include_pad)
 
 
 def broadcast_arrays(*xs: ArrayLike) -> list[Any]:

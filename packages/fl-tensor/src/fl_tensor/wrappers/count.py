@@ -110,4 +110,3 @@ class count(Wrapper):
         rows += [(f"({name})", t.composed, "", "", "") for name, t in order if t.composed]
         note = "\n(name): calls that ran as compositions of the operations above"
         return table.render(head, rows) + (note if rows[-1][0] != "total" else "")
-

@@ -18,7 +18,7 @@ from fl_tensor.backends.jit.lazy import Lazy, Stream, Trace
 from fl_tensor.backends.jit.plans import Plans
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
-from fl_tensor.derived import pooling
+from fl_tensor.derived import pooling, pooling_gradient
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.roles import Scalar, Shape
@@ -312,6 +312,37 @@ class JitBackend(NumpyBackend):
     def _pool(self, op: str, x: Value, rest: tuple[Any, ...]) -> Value:
         shape = (*x.shape[:2], *pooling.output(op, x.shape, *rest[:3]))
         return self.pending.record(op, (x,), rest, shape, x.dtype)
+
+    def max_pool_gradient(
+        self,
+        gradient: Value,
+        x: Value,
+        window: Shape,
+        stride: Shape,
+        padding: Padding,
+    ) -> Value:
+        rest = tuple(window), tuple(stride), _pairs(padding)
+        if not (self._waits(gradient) or self._waits(x)):
+            return super().max_pool_gradient(gradient, x, *rest)
+        pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *rest)
+        return self.pending.record("max_pool_gradient", (gradient, x), rest, x.shape, x.dtype)
+
+    def avg_pool_gradient(
+        self,
+        gradient: Value,
+        shape: Shape,
+        window: Shape,
+        stride: Shape,
+        padding: Padding,
+        count_include_pad: bool = True,
+    ) -> Value:
+        rest = tuple(shape), tuple(window), tuple(stride), _pairs(padding)
+        if not self._waits(gradient):
+            return super().avg_pool_gradient(gradient, *rest, count_include_pad)
+        pooling_gradient.fitting("avg_pool_gradient", gradient, *rest)
+        parameters = (*rest, count_include_pad)
+        record = self.pending.record
+        return record("avg_pool_gradient", (gradient,), parameters, rest[0], gradient.dtype)
 
     def matmul(self, x: Value, y: Value) -> Value:
         if not (self._waits(x) or self._waits(y)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from fl_tensor.backends.jit import describe, drawing, watch
+from fl_tensor.backends.jit import describe, drawing, ordered, watch
 from fl_tensor.backends.jit.interpret import run_node
 from fl_tensor.backends.jit.lazy import Stream
 from fl_tensor.backends.jit.lower import lower
@@ -18,6 +18,7 @@ from fl_tensor.backends.jit.translate import Translation
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, adapt
 from fl_tensor.backends.numpy.views import strided, strides_of
+from fl_tensor.graph import axis_order
 from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion, Group
 from fl_tensor.graph.ir import Node, Value
@@ -51,15 +52,19 @@ class Plan:
     ) -> None:
         self.inputs = translation.inputs
         self.outputs = translation.outputs
-        self.graph = graph = split(common(translation.graph.prune()))
-        self.results = graph.outputs
         numbers: set[Value] = set()
-        strides = {}
+        strides, orders = {}, {}
         for leaf, values in zip(leaves, self.inputs, strict=True):
             if leaf.__class__ is Stream or not leaf.shape:
                 numbers.update(values)
             else:
-                strides[values[0]] = strides_of(leaf.array)
+                strides[values[0]] = found = strides_of(leaf.array)
+                if order := axis_order.order_of(leaf.shape, found):
+                    orders[values[0]] = order
+        graph = common(translation.graph.prune())
+        graph = split(axis_order.reorder(graph, ordered.elementwise, ordered.wish, orders))
+        self.graph = graph
+        self.results = graph.outputs
         self.layouts = layouts(graph, strides)
         fusion = Fusion(graph, self.layouts, fusible)
         self.wanted = wanted = self._wanted(fusion.groups)
@@ -110,7 +115,6 @@ class Plan:
                 del values[value]
         return [show(values, v, self.layouts[v]) for v in self.results]
 
-
     def to_dot(self, operations: bool = False) -> str:
         """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""
         return drawing.dot([self], [lambda number: ("", 0.0)], operations)
@@ -133,9 +137,12 @@ class Operation:
 
     def __call__(self, values: dict[Value, Any]) -> None:
         operands = [adapt(show(values, v, layout), v.dtype) for v, layout in self.operands]
-        made = run_node(self.eager, self.node, operands).array
-        if not made.flags.c_contiguous:
-            made = memory.cast(made, made.dtype)
+        if "order" in self.node.parameters:
+            made = ordered.run(self.eager, self.node, operands)
+        else:
+            made = run_node(self.eager, self.node, operands).array
+            if not made.flags.c_contiguous:
+                made = memory.cast(made, made.dtype)
         values[self.node.outputs[0]] = made
 
 

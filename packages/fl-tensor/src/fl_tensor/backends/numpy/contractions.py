@@ -11,7 +11,7 @@ from fl_tensor import rules
 from fl_tensor.backends.numpy import conv, memory, provided, provided_conv, quiet, recurrent
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.backends.numpy.ufuncs import wide
-from fl_tensor.derived import pooling, sequence
+from fl_tensor.derived import pooling, pooling_gradient, sequence
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dtypes import HALF
 from fl_tensor.roles import Shape
@@ -92,3 +92,34 @@ class Contractions(DerivedOps):
             rest = (window, stride, padding, count_include_pad)
             return super().avg_pool(x, *rest)
         return NumpyAdapter(out, x.dtype)
+
+    def max_pool_gradient(
+        self,
+        gradient: Value,
+        x: Value,
+        window: Shape,
+        stride: Shape,
+        padding: Padding,
+    ) -> Value:
+        rest = (window, stride, padding)
+        pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *rest)
+        out = provided.max_pool_gradient(gradient.array, x.array, *rest)
+        if out is None:
+            return super().max_pool_gradient(gradient, x, *rest)
+        return NumpyAdapter(out, x.dtype)
+
+    def avg_pool_gradient(
+        self,
+        gradient: Value,
+        shape: Shape,
+        window: Shape,
+        stride: Shape,
+        padding: Padding,
+        count_include_pad: bool = True,
+    ) -> Value:
+        rest = (shape, window, stride, padding)
+        pooling_gradient.fitting("avg_pool_gradient", gradient, *rest)
+        out = provided.avg_pool_gradient(gradient.array, *rest, count_include_pad)
+        if out is None:
+            return super().avg_pool_gradient(gradient, *rest, count_include_pad)
+        return NumpyAdapter(out, gradient.dtype)

@@ -16,7 +16,7 @@ from fl_tensor import dtypes
 from fl_tensor.backends.numpy import blas, memory
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.layout import Layout
-from fl_tensor.backends.providers.problems import Matmul, Pooling, Problem
+from fl_tensor.backends.providers.problems import Matmul, Pooling, PoolingGradient, Problem
 from fl_tensor.backends.providers.provider import Provider
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -66,6 +66,24 @@ def compute(provider: Provider, problem: Problem, *arrays: Array) -> bool:
     return True
 
 
+def empty(shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> Array:
+    """An uninitialised float32 array whose axes lie in memory in ``order``, slowest first."""
+    if order is None:
+        return memory.empty(shape, _FLOAT32)
+    made = memory.empty(tuple([shape[axis] for axis in order]), _FLOAT32)
+    return made.transpose([order.index(axis) for axis in range(len(order))])
+
+
+def laid(a: Array, order: tuple[int, ...] | None) -> Array:
+    """``a``, as a copy if its axes do not lie in memory in ``order``."""
+    if order is None:
+        return forwards(a)
+    found = a.transpose(order)
+    if found.flags.c_contiguous:
+        return a
+    return memory.cast(found, a.dtype).transpose([order.index(axis) for axis in range(a.ndim)])
+
+
 def forwards(a: Array) -> Array:
     """``a``, as a copy if it has axes that run backwards or repeat elements."""
     ahead = all(step > 0 or n == 1 for step, n in zip(a.strides, a.shape))
@@ -111,10 +129,11 @@ def max_pool(
     window: tuple[int, ...],
     stride: tuple[int, ...],
     padding: tuple[tuple[int, int], ...],
+    order: tuple[int, ...] | None = None,
 ) -> Array | None:
-    """The largest element of each window. Finite ones alone: a provider may overlook a NaN, and
-    take the lowest number for the maximum of nothing but -inf."""
-    return _pool(x, shape, window, stride, padding, "max")
+    """The largest element of each window; ``order`` as for ``empty``. Finite elements alone: a
+    provider may overlook a NaN, and take the lowest number for the maximum of nothing but -inf."""
+    return _pool(x, shape, window, stride, padding, "max", order)
 
 
 def avg_pool(
@@ -124,10 +143,11 @@ def avg_pool(
     stride: tuple[int, ...],
     padding: tuple[tuple[int, int], ...],
     count_include_pad: bool,
+    order: tuple[int, ...] | None = None,
 ) -> Array | None:
     """The mean of each window."""
     kind = "mean" if count_include_pad else "mean_inside"
-    return _pool(x, shape, window, stride, padding, kind)
+    return _pool(x, shape, window, stride, padding, kind, order)
 
 
 def _pool(
@@ -137,14 +157,63 @@ def _pool(
     stride: tuple[int, ...],
     padding: tuple[tuple[int, int], ...],
     kind: str,
+    order: tuple[int, ...] | None,
 ) -> Array | None:
     work = math.prod(shape) * math.prod(window)
     provider = provider_for(work, LEAST_WINDOWS, x)
     if provider is None or (kind == "max" and not _is_finite(x)):
         return None
-    x, out = forwards(x), memory.empty(shape, _FLOAT32)
+    x, out = forwards(x), empty(shape, order)
     problem = Pooling(layout(x), layout(out), window, stride, padding, kind)
     return out if compute(provider, problem, x, out) else None
+
+
+def max_pool_gradient(
+    gradient: Array,
+    x: Array,
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+    order: tuple[int, ...] | None = None,
+) -> Array | None:
+    """Each element to the first maximum of its window, which is looked for again."""
+    provider = provider_for(gradient.size * math.prod(window), LEAST_WINDOWS, gradient, x)
+    if provider is None or not _is_finite(x):
+        return None
+    rest = window, stride, padding, "max"
+    pooled = empty(gradient.shape, order)
+    x = laid(x, order)
+    forward = Pooling(layout(x), layout(pooled), *rest, workspace=True)
+    first = provider.find(forward)
+    gradient, out = laid(gradient, order), empty(x.shape, order)
+    backward = PoolingGradient(layout(gradient), layout(out), *rest)
+    second = provider.find(backward)
+    if first is None or second is None or first.workspace != second.workspace:
+        return None
+    workspace = memory.empty((first.workspace,), np.dtype(np.uint8))
+    blas.yield_to_openmp()
+    first(address(x), address(workspace), address(pooled))
+    second(address(gradient), address(workspace), address(out))
+    return out
+
+
+def avg_pool_gradient(
+    gradient: Array,
+    shape: tuple[int, ...],
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+    count_include_pad: bool,
+    order: tuple[int, ...] | None = None,
+) -> Array | None:
+    """Each element, shared among its window."""
+    provider = provider_for(gradient.size * math.prod(window), LEAST_WINDOWS, gradient)
+    if provider is None:
+        return None
+    kind = "mean" if count_include_pad else "mean_inside"
+    gradient, out = laid(gradient, order), empty(shape, order)
+    problem = PoolingGradient(layout(gradient), layout(out), window, stride, padding, kind)
+    return out if compute(provider, problem, gradient, out) else None
 
 
 def _is_finite(x: Array) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fl_tensor.backends.numpy import memory, provided
+from fl_tensor.backends.numpy import provided
 from fl_tensor.backends.providers.problems import (
     Convolution,
     ConvolutionData,
@@ -61,15 +61,17 @@ def convolve(
     kernel_dilation: Shape,
     groups: int,
     out_shape: Shape,
+    order: Shape | None = None,
 ) -> Array | None:
-    """As ``conv.convolve``; None where NumPy should do it."""
+    """As ``conv.convolve``; None where NumPy should do it. The axes of the result lie in memory in
+    ``order``, slowest first."""
     work = math.prod(out_shape) * math.prod(w.shape[1:])
     if x.size == 0 or not 1 <= len(stride) <= 3:
         return None
     provider = provided.provider_for(work, LEAST_WORK, x, w)
     if provider is None:
         return None
-    out = memory.empty(out_shape, x.dtype)
+    out = provided.empty(out_shape, order)
     request = _cropped(Request(x, w, stride, padding, input_dilation, kernel_dilation, groups, out))
     if request is None:
         return None
@@ -78,6 +80,11 @@ def convolve(
         if provided.compute(provider, *posed):
             return out
     return None
+
+
+def is_weights(out_shape: Shape, w_shape: Shape) -> bool:
+    """Whether a convolution's kernel is larger than its result, as in gradients of weights."""
+    return math.prod(out_shape[2:]) < math.prod(w_shape[2:])
 
 
 def _cropped(request: Request) -> Request | None:
@@ -131,7 +138,7 @@ def _weights(request: Request) -> Posed:
     x, w, stride, padding, input_dilation, dilation, groups, out = request
     if any(d > 1 for d in input_dilation):
         return None
-    if math.prod(out.shape[2:]) >= math.prod(w.shape[2:]):
+    if not is_weights(out.shape, w.shape):
         return None
     around, cut = [], [slice(None)] * 2
     for n, k, o, s, d, (low, high) in zip(

@@ -1,4 +1,4 @@
-"""Rows of products, convolution, pooling and normalisation."""
+"""Rows of products, convolution and normalisation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from fl_tensor.testing.opcase import (
     Sample,
     Samples,
     Tolerance,
-    operand,
 )
 from fl_tensor.testing.references import windows
 from fl_tensor.testing.references.exact import integers
 from fl_tensor.testing.values import Shape, numbers, relaid
 
-NUMBERS, REAL = "iufc", "iuf"
+NUMBERS = "iufc"
 SMOOTH = (PLAIN, BROADCAST, NON_CONTIGUOUS, EDGE)
 SUMMED = Tolerance(8, scale=8.0)
 PRODUCT = Tolerance(0, overrides={"complex64": 2, "complex128": 2})
@@ -76,14 +75,6 @@ _CONVS = (
     (LONG, (2, 3, 9, 8), (4, 3, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 1),
     (EMPTY, (1, 0, 4), (2, 0, 2), (1,), ((0, 0),), (1,), (1,), 1),
 )
-#: label, x, window, stride, padding
-_POOLS = (
-    (PLAIN, (2, 2, 4, 5), (2, 2), (2, 2), ((0, 0), (0, 0))),
-    (PLAIN, (1, 2, 5), (3,), (2,), ((1, 1),)),
-    (PLAIN, (1, 1, 4, 4), (3, 2), (1, 2), ((1, 2), (0, 1))),
-    (EDGE, (1, 1, 3), (1,), (2,), ((0, 0),)),
-    (EMPTY, (0, 2, 4), (2,), (2,), ((0, 0),)),
-)
 
 
 def _pairs(rows: tuple[tuple[str, Shape, Shape], ...], laid: tuple[Shape, Shape]) -> Samples:
@@ -110,22 +101,6 @@ def _convs(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
         args = ((1, 1), ((1, 0), (0, 0)), (1, 1), (1, 1), 1)
         yield Sample(NON_CONTIGUOUS, (relaid(x_, layout), w_, *args))
         yield Sample(NON_CONTIGUOUS, (x_, relaid(w_, layout), *args))
-
-
-def _pools(*variants: tuple[bool, ...]) -> Samples:
-    def samples(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
-        for label, shape, *args in _POOLS:
-            x = numbers(dtype, rng, shape, "distinct")
-            for extra in variants:
-                yield Sample(label, (x, *args, *extra))
-        for layout in LAYOUTS:
-            x = relaid(numbers(dtype, rng, (1, 2, 4, 3), "distinct"), layout)
-            yield Sample(NON_CONTIGUOUS, (x, (2, 2), (1, 1), ((1, 0), (0, 1))))
-        if dtype.is_floating:
-            special = operand([[[1.0, float("nan"), 2.0, -float("inf")]]], dtype)
-            yield Sample(EDGE, (special, (2,), (2,), ((0, 0),)))
-
-    return listed(samples)
 
 
 def _linear(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
@@ -236,15 +211,6 @@ CASES = (
         grad=SMOOTH,
     ),
     OpCase("linear", listed(_linear), _linear_reference, "fc", tolerance=SUMMED, grad=SMOOTH),
-    OpCase("max_pool", _pools(()), windows.max_pool, REAL, grad=(PLAIN, NON_CONTIGUOUS)),
-    OpCase(
-        "avg_pool",
-        _pools((True,), (False,)),
-        windows.avg_pool,
-        "fc",
-        tolerance=SUMMED,
-        grad=(PLAIN, NON_CONTIGUOUS),
-    ),
     OpCase("layer_norm", listed(_layer_norms), _layer_norm, tolerance=COMPOSED, grad=SMOOTH),
     OpCase("batch_norm", listed(_batch_norms), _batch_norm, tolerance=COMPOSED, grad=SMOOTH),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -49,6 +50,46 @@ def avg_pool(
     if count_include_pad:
         return total / np.prod(window)
     return total / _pooled(_framed(inside, padding, 0.0), window, stride, "sum")
+
+
+def max_pool_gradient(
+    gradient: HostArray, x: HostArray, window: Shape, stride: Shape, padding: Padding
+) -> HostArray:
+    framed = _framed(x, padding, -np.inf)
+    total = np.zeros(framed.shape)
+    for at, starts in _places(framed.shape[2:], window, stride):
+        part = _window(framed, starts, window).reshape(*x.shape[:2], math.prod(window))
+        for sample, channel in np.ndindex(*x.shape[:2]):
+            values = part[sample, channel]
+            if np.isnan(values).any():
+                continue
+            inside = np.unravel_index(values.argmax(), window)
+            place = tuple(s + i for s, i in zip(starts, inside, strict=True))
+            total[(sample, channel) + place] += gradient[(sample, channel) + at]
+    return _unframed(total, padding)
+
+
+def avg_pool_gradient(
+    gradient: HostArray,
+    shape: Shape,
+    window: Shape,
+    stride: Shape,
+    padding: Padding,
+    count_include_pad: bool = True,
+) -> HostArray:
+    inside = _framed(np.ones((1, 1, *shape[2:])), padding, 0.0)
+    total = np.zeros((*shape[:2], *inside.shape[2:]))
+    for at, starts in _places(inside.shape[2:], window, stride):
+        count = _window(inside, starts, window).sum() if not count_include_pad else np.prod(window)
+        places = tuple(slice(s, s + k) for s, k in zip(starts, window, strict=True))
+        share = gradient[(slice(None), slice(None)) + at].astype(np.float64) / count
+        total[(slice(None), slice(None), *places)] += share.reshape(*shape[:2], *(1,) * len(window))
+    return _unframed(total, padding)
+
+
+def _unframed(x: HostArray, padding: Padding) -> HostArray:
+    inside = (slice(low, n - high) for n, (low, high) in zip(x.shape[2:], padding, strict=True))
+    return x[(slice(None), slice(None), *inside)]
 
 
 def _pooled(x: HostArray, window: Shape, stride: Shape, method: str) -> HostArray:
