@@ -1,8 +1,12 @@
 """``ft.jit``: looking into deferred execution, and extending it. See docs/jit.md.
 
-with ft.jit.profile() as report:
-    step()
-print(report)
+    with ft.jit.profile() as report:
+        step()
+    print(report)
+
+Passes, operations and kernels of your own: docs/tutorials/jit-pass-and-kernel.md. What a package
+registers in a function that it names as entry point of the group ``fl.jit.v1`` is found when it is
+installed.
 """
 
 from __future__ import annotations
@@ -10,10 +14,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fl_tensor import dispatch
+from fl_tensor.backends.jit import extensions
 from fl_tensor.backends.jit.backend import JitBackend
+from fl_tensor.backends.jit.extensions import ExtensionWarning as ExtensionWarning
+from fl_tensor.backends.jit.extensions import Registration as Registration
+from fl_tensor.backends.jit.kernels import KernelWarning as KernelWarning
+from fl_tensor.backends.jit.kernels import Maker as Maker
+from fl_tensor.backends.jit.kernels import Request as Request
+from fl_tensor.backends.jit.kernels import elementwise as elementwise
+from fl_tensor.backends.jit.kernels import program as program
+from fl_tensor.backends.jit.operations import Operation as Operation
+from fl_tensor.backends.jit.operations import operation as operation
 from fl_tensor.backends.jit.profile import Row as Row
 from fl_tensor.backends.jit.profile import profile as profile
+from fl_tensor.backends.jit.replacing import replacing as replacing
 from fl_tensor.errors import ArgumentError
+from fl_tensor.graph.pipeline import Function
+from fl_tensor.graph.pipeline import PassWarning as PassWarning
 
 if TYPE_CHECKING:
     from fl_tensor.backends.jit.plan import Plan
@@ -27,3 +44,39 @@ def plans(backend: BackendLike = "jit") -> list[Plan]:
     if not isinstance(found, JitBackend):
         raise ArgumentError(f"[plans] backend {found.name!r} makes no plans: expected 'jit'")
     return found.plans.kept()
+
+
+def passes() -> list[str]:
+    """The names of the passes that a graph goes through before it is planned, in their order."""
+    return extensions.current().pipeline.names
+
+
+def register_pass(
+    name: str, function: Function, *, before: str | None = None, after: str | None = None
+) -> Registration:
+    """Have every computation that is planned from now on go through ``function``, which takes a
+    ``fl_tensor.graph.Graph`` and returns one that computes the same: right before or right after
+    another pass, or last. It stays until ``remove()`` of what is returned is called, or for a
+    block: ``with register_pass(...):``.
+
+    What a pass gives is checked (``graph.pipeline.check``) and pruned. A pass that raises, or gives
+    no sound graph, is left out with a ``PassWarning``. Raises ArgumentError for a name that is
+    taken, and for one in ``before`` or ``after`` that is not there.
+    """
+    return extensions.register_pass(name, function, before=before, after=after)
+
+
+def register_kernel(op: str, kernel: Maker | elementwise) -> Registration:
+    """Have ``kernel`` compute ``op`` in every plan that is made from now on; it stays as a pass
+    does.
+
+    op       the name of an ``operation``, or one of the contract such as ``"matmul"``
+    kernel   ``elementwise(build)``, which becomes part of the kernels around it;
+             ``program(build)``; or a function ``kernel(request)`` that gives ``run(*addresses)``,
+             or None where it has nothing for this ``Request``. Of several the latest is asked first
+
+    Operands are never written to, results never overlap them. A kernel that raises while it is made
+    is left out with a ``KernelWarning``. Raises ArgumentError for an operation that there is not,
+    or one that moves no data.
+    """
+    return extensions.register_kernel(op, kernel)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterator
 
+from fl_tensor.graph.inline import fresh
 from fl_tensor.graph.ir import Graph, Node, Value
 
 REDUCTIONS = frozenset(("sum", "prod", "max", "min"))
@@ -30,7 +31,7 @@ def split(graph: Graph) -> Graph:
     """``graph`` with every reduction over the last axes or over the first. What is neither is
     reduced over those of its axes that are last, then over the rest; an axis in the middle is moved
     to the end before. Results in float16 and bfloat16 would be rounded between: those stay."""
-    numbers = itertools.count(1 + max((v.id for n in graph.nodes for v in n.outputs), default=0))
+    numbers = fresh(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.op in REDUCTIONS and node.outputs[0].dtype.itemsize > 2:
@@ -40,7 +41,7 @@ def split(graph: Graph) -> Graph:
     return Graph(graph.inputs, graph.constants, nodes, graph.outputs, graph.reads)
 
 
-def _steps(node: Node, numbers: itertools.count[int]) -> list[Node]:
+def _steps(node: Node, numbers: Iterator[int]) -> list[Node]:
     (x,) = node.operands
     (out,) = node.outputs
     rank = len(x.shape)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from fl_tensor import dtypes, rules
 from fl_tensor.backends.jit.lazy import Lazy, Stream, Trace
+from fl_tensor.backends.jit.operations import Operation, Parameters
 from fl_tensor.backends.jit.plans import Plans
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
@@ -127,6 +128,17 @@ class JitBackend(NumpyBackend):
         if kind is Lazy and x.trace is not None:
             return True
         return kind is not Number and x.array.size >= self.smallest
+
+    def keep_whole(
+        self, operation: Operation, operands: Sequence[Value], parameters: Parameters
+    ) -> Value | None:
+        """Put an operation from outside off as one call; None where its composition is to run."""
+        if not any(map(self._waits, operands)):
+            return None
+        found = operation.result(operands, parameters)
+        if found is None:
+            return None
+        return self.pending.record(operation.name, tuple(operands), parameters, *found)
 
     # creation
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor.backends.jit import watch
+from fl_tensor.backends.jit import operations, watch
 from fl_tensor.device import CPU
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ def run_call(eager: Any, call: Call, operands: list[Any]) -> Any:
     special = _SPECIAL.get(call.op)
     if special is not None:
         return special(eager, call, operands)
+    own = operations.find(call.op)
+    if own is not None:
+        return own.compose(eager, *operands, **dict(call.parameters))
     return getattr(eager, call.op)(*operands, *call.parameters)
 
 
@@ -61,6 +64,9 @@ def run_node(eager: Any, node: Node, operands: list[Any]) -> Any:
     if node.op == "random_bits":
         seed, offset = (x.array.item() % (1 << 64) for x in operands)
         return eager.random_bits(seed, offset, node.outputs[0].shape, CPU)
+    own = operations.find(node.op)
+    if own is not None:
+        return own.compose(eager, *operands, **node.parameters)
     return getattr(eager, node.op)(*operands, *node.parameters.values())
 
 

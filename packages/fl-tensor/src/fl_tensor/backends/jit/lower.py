@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from fl_tensor.backends.jit import extensions
 from fl_tensor.backends.jit.codegen import instructions
 from fl_tensor.backends.jit.codegen.program import Builder, Program
 from fl_tensor.graph import layout
@@ -44,6 +45,8 @@ def fusible(node: Node) -> bool:
         return False
     if any(0 in v.shape for v in [*node.operands, *node.outputs]):
         return False
+    if "." in node.op:
+        return extensions.current().kernels.instructions(node) is not None
     found = instructions.ELEMENTWISE.get(node.op)
     if found is not None:
         return node.operands[0].dtype.kind in found.kinds
@@ -142,7 +145,8 @@ class _Lowering:
             return build.cast(operands[0], node.parameters["dtype"])
         if node.op == "random_bits":
             return build("random_bits", *operands, parameter=(1, 0))
-        return build(node.op, *operands)
+        own = extensions.current().kernels.instructions(node)
+        return own(build, *operands, **node.parameters) if own else build(node.op, *operands)
 
 
 def letters(strides: Shape, sizes: Shape, row_axes: int) -> str:

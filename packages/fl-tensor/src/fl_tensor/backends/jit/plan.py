@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from fl_tensor.backends.jit import describe, drawing, ordered, watch
+from fl_tensor.backends.jit import describe, drawing, extensions, ordered, watch
+from fl_tensor.backends.jit.external import External
 from fl_tensor.backends.jit.interpret import run_node
 from fl_tensor.backends.jit.lazy import Stream
 from fl_tensor.backends.jit.lower import lower
@@ -19,7 +20,6 @@ from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, adapt
 from fl_tensor.backends.numpy.views import strided, strides_of
 from fl_tensor.graph import axis_order
-from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion, Group
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout, layouts
@@ -61,16 +61,31 @@ class Plan:
                 strides[values[0]] = found = strides_of(leaf.array)
                 if order := axis_order.order_of(leaf.shape, found):
                     orders[values[0]] = order
-        graph = common(translation.graph.prune())
-        graph = split(axis_order.reorder(graph, ordered.elementwise, ordered.wish, orders))
+        extended = extensions.current()
+        kernels = extended.kernels
+        graph = extended.rewritten(translation.graph, fusible)
+
+        def wish(node: Node) -> axis_order.Order | None:
+            return ordered.wish(node) if kernels.make(node) is None else None
+
+        graph = split(axis_order.reorder(graph, ordered.elementwise, wish, orders))
         self.graph = graph
         self.results = graph.outputs
+        self.constants: dict[Value, Any] = {}
+        for value, data in graph.constants:
+            one = eager.from_host(memoryview(data), value.shape, value.dtype, value.device)
+            self.constants[value] = one.array if value.shape else one.array[()]
+            numbers.update([] if value.shape else [value])
         self.layouts = layouts(graph, strides)
-        fusion = Fusion(graph, self.layouts, fusible)
+        made = {node: kernels.make(node, self.layouts) for node in graph.nodes}
+        fusion = Fusion(graph, self.layouts, lambda n: made[n] is None and fusible(n))
         self.wanted = wanted = self._wanted(fusion.groups)
         self.steps: list[Step] = []
         for group in fusion.groups:
-            if group.space is None:
+            run = made[group.nodes[0]]
+            if run is not None:
+                self.steps.append(External(group.nodes[0], self.layouts, run))
+            elif group.space is None:
                 self.steps.append(Operation(group.nodes[0], self.layouts, eager))
             else:
                 from fl_tensor.backends.jit.launch import Launch  # takes llvmlite
@@ -99,7 +114,7 @@ class Plan:
 
     def run(self, leaves: list[Any]) -> list[Any]:
         """The arrays of the results that are seen, in the order of ``outputs``."""
-        values: dict[Value, Any] = {}
+        values: dict[Value, Any] = dict(self.constants)
         for leaf, places in zip(leaves, self.inputs, strict=True):
             if leaf.__class__ is Stream:
                 values[places[0]], values[places[1]] = _signed(leaf.seed), _signed(leaf.offset)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from fl_tensor.backends.jit import lower
+from fl_tensor.backends.jit import extensions, lower
 from fl_tensor.backends.jit.interpret import interpret
 from fl_tensor.backends.jit.lazy import Stream, Trace
 from fl_tensor.backends.jit.plan import Plan
@@ -64,8 +64,10 @@ def _none(node: Node) -> bool:
 
 
 def structure(trace: Trace, seen: list[bool]) -> Any:
-    """What a plan depends on: the calls, which results are seen, and how the leaves lie."""
-    return tuple(trace.calls), tuple(seen), tuple([_kind(leaf) for leaf in trace.leaves])
+    """What a plan depends on: the calls, which results are seen, how the leaves lie, and what is
+    registered from outside."""
+    kinds = tuple([_kind(leaf) for leaf in trace.leaves])
+    return tuple(trace.calls), tuple(seen), kinds, extensions.current().version
 
 
 def _kind(leaf: Any) -> Any:
