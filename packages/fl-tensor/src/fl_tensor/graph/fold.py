@@ -131,9 +131,9 @@ class _Folding:
 
     def _candidate(self, node: Node) -> Value | None:
         op, given = node.op, node.parameters
-        x, *rest = node.operands or [None]
-        if x is None:
+        if not node.operands:
             return None
+        x, *rest = node.operands
         if op in ("reshape", "broadcast_to", "cast"):
             return x
         if op == "permute":

@@ -98,7 +98,8 @@ class program:
         sizes, row_axes, strides = join_axes(space, rows, [*strides, result])
         builder = Builder(len(sizes), row_axes)
         operands = [
-            builder.input(x.dtype, letters(s, sizes)) for x, s in zip(request.operands, strides)
+            builder.input(x.dtype, letters(s, sizes, row_axes))
+            for x, s in zip(request.operands, strides)
         ]
         value = self.build(builder, *operands, **request.parameters)
         builder.output(value, output_letters(form, len(sizes), row_axes))

@@ -145,7 +145,7 @@ class _Lowering:
             return build.cast(operands[0], node.parameters["dtype"])
         if node.op == "random_bits":
             return build("random_bits", *operands, parameter=(1, 0))
-        own = extensions.current().kernels.instructions(node)
+        own = extensions.current().kernels.instructions(node) if "." in node.op else None
         return own(build, *operands, **node.parameters) if own else build(node.op, *operands)
 
 
