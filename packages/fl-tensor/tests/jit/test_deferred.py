@@ -129,6 +129,29 @@ def test_a_value_keeps_its_value_when_a_handle_is_assigned_to(jit):
     assert y[:2].tolist() == [7.0, 2.0]
 
 
+@pytest.mark.parametrize("place", [slice(3, 5), [3, 4]], ids=["slice", "indices"])
+@pytest.mark.parametrize("read", [False, True])
+def test_assignment_to_a_large_array_is_made_in_place(jit, place, read):
+    x = ft.full(N, 1.0)
+    ft.eval(x)
+    address = np.asarray(x).ctypes.data
+    y = x + 1.0 if read else None
+    x[place] = 7.0
+    assert np.asarray(x).ctypes.data == address
+    assert x[2:5].tolist() == [1.0, 7.0, 7.0]
+    assert y is None or y[2:5].tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("place", [slice(3, 5), [3, 4]], ids=["slice", "indices"])
+def test_assignment_reaches_no_view(jit, place):
+    x = ft.full(N, 1.0) + 1.0
+    y = x[::-1]
+    z = x + 1.0
+    ft.eval(x, y)
+    x[place] = 7.0
+    assert y[-5:].tolist() == [2.0] * 5 and z[3].item() == 3.0
+
+
 def test_results_lie_in_the_manager_that_was_installed(jit):
     x = ft.full(N, 1.0)
     x.tolist()

@@ -18,7 +18,7 @@ from fl_tensor.backends.jit.lazy import Lazy, Stream, Trace
 from fl_tensor.backends.jit.operations import Operation, Parameters
 from fl_tensor.backends.jit.plans import Plans
 from fl_tensor.backends.numpy import NumpyBackend
-from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
+from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter, is_sole_owner
 from fl_tensor.derived import pooling, pooling_gradient
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
@@ -219,13 +219,35 @@ class JitBackend(NumpyBackend):
         mode: str = "set",
         donate: bool = False,
     ) -> Value:
+        rules.scatter(x, indices, updates, axis, mode)
         there = x.__class__ is not Lazy or x.trace is None
         if (donate and there) or not (self._waits(x) or self._waits(updates)):
-            return super().scatter(x, indices, updates, axis, mode, donate)
-        rules.scatter(x, indices, updates, axis, mode)
+            if donate:
+                self._finish_with(x)
+            in_place = donate and is_sole_owner(x)
+            return self._scatter(x, indices, updates, axis, mode, in_place)
         self._check_indices("scatter", x, indices, axis)
         parameters = (axis, mode)
         return self.pending.record("scatter", (x, indices, updates), parameters, x.shape, x.dtype)
+
+    def slice_update(
+        self,
+        x: Value,
+        starts: tuple[int, ...],
+        steps: tuple[int, ...],
+        updates: Value,
+        donate: bool = False,
+    ) -> Value:
+        rules.slice(x, starts, updates.shape, steps)
+        if donate:
+            self._finish_with(x)
+        in_place = donate and is_sole_owner(x)
+        return self._slice_update(x, starts, steps, updates, in_place)
+
+    def _finish_with(self, x: Value) -> None:
+        # What reads a large array runs before the array is written to: the array is not copied.
+        if x.array.size >= self.smallest and self.pending.reads(x):
+            self.pending.run()
 
     def _check_indices(self, op: str, x: Value, indices: Value, axis: int) -> None:
         # What depends on data is checked before the call is put off: the user's line is then at

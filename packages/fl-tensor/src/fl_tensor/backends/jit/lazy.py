@@ -131,6 +131,10 @@ class Trace:
                 self._bytes += x.array.nbytes
         return ~place
 
+    def reads(self, x: Any) -> bool:
+        """Whether what was put off needs this value, which is there."""
+        return id(x) in self._places
+
     def seen(self) -> list[bool]:
         """Which results somebody else holds."""
         return [count > _ALONE for count in _references(self.results)]

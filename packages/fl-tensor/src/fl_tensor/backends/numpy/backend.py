@@ -176,12 +176,18 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
         donate: bool = False,
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode, donate)
+        in_place = donate and is_sole_owner(x)
+        return self._scatter(x, indices, updates, axis, mode, in_place)
+
+    def _scatter(
+        self, x: Value, indices: Value, updates: Value, axis: int, mode: str, in_place: bool
+    ) -> Value:
         place: Any = (slice(None),) * axis + (indices.array,)
         if mode == "add" and x.dtype in HALF:
             total = wide(x)
             np.add.at(total, place, updates.array)
             return NumpyAdapter(memory.cast(total, x.array.dtype), x.dtype)
-        out = x.array if donate and is_sole_owner(x) else _copy(x.array)
+        out = x.array if in_place else _copy(x.array)
         if mode == "add" and axis == 0 and out.ndim > 1 and out.flags.c_contiguous:
             _add_rows(out, indices.array.reshape(-1), updates.array)
         elif mode == "add":
@@ -199,7 +205,18 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
         donate: bool = False,
     ) -> Value:
         rules.slice(x, starts, updates.shape, steps)
-        out = x.array if donate and is_sole_owner(x) else _copy(x.array)
+        in_place = donate and is_sole_owner(x)
+        return self._slice_update(x, starts, steps, updates, in_place)
+
+    def _slice_update(
+        self,
+        x: Value,
+        starts: tuple[int, ...],
+        steps: tuple[int, ...],
+        updates: Value,
+        in_place: bool,
+    ) -> Value:
+        out = x.array if in_place else _copy(x.array)
         out[_places(starts, updates.shape, steps)] = updates.array
         return NumpyAdapter(out, x.dtype)
 
