@@ -146,3 +146,15 @@ def test_a_copy_in_another_order_runs_with_what_is_around_it():
             again = ft.reshape(ft.permute(z, (1, 0)), (24_000,))
             np.testing.assert_allclose(np.asarray(again), turned.T.reshape(-1), rtol=1e-5)
     assert all(type(s).__name__ == "Launch" for p in plans(backend) for s in p.steps)
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["numpy", "kernels"])
+def test_what_passes_have_made_useless_is_no_step(fused):
+    backend = made(fused)
+    for _ in range(2):
+        with ft.use(backend):
+            x = ft.exp(ft.ones((100, 100)))
+            y = ft.repeat(x, 2, 1)  # a copy, in an order that what follows does not need
+            z = ft.reshape(y, (50, 2, 200)) * 2.0
+            del x, y
+            assert z.shape == (50, 2, 200) and z[0, 0, 0].item() == pytest.approx(2 * np.e)

@@ -59,9 +59,9 @@ _state = State(
     0,
     Pipeline(
         [
-            Pass("prune", lambda graph: graph.prune(), True),
             Pass("fold", fold, True),
             Pass("common", common, True),
+            Pass("prune", lambda graph: graph.prune(), True),
         ]
     ),
     Kernels(),
