@@ -215,7 +215,7 @@ def tests(session: nox.Session, package: str) -> None:
 
 @nox.session(**shared)
 def benchmark_models(session: nox.Session) -> None:
-    """The models of the benchmarks: their sizes, and that they learn."""
+    """The models of the benchmarks: their sizes, that they learn; every benchmark in miniature."""
     options = ["-q", "benchmarks/tests", "--ignore=benchmarks/tests/oracles"]
     in_workshop(session, "python", "-m", "pytest", *options, *session.posargs)
 

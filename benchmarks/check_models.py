@@ -27,7 +27,7 @@ from models.compare import BOUNDS, compare
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[1])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
     parser.add_argument("--size", type=int, default=1, help="samples per batch")
     parser.add_argument("--json", type=Path, help="also write the result to this file")

@@ -12,10 +12,9 @@ from __future__ import annotations
 import argparse
 import gc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from _measure import environment, interleave, report
+from _measure import environment, interleave, parsed, parser_of, report
 
 import fl_autograd as ag
 import fl_memory
@@ -69,19 +68,19 @@ class Training:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--json", type=Path, help="also write the result to this file")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = parser_of(__doc__, rounds=5)
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--steps", type=int, default=64)
     parser.add_argument("--batch", type=int, default=8)
-    given = parser.parse_args()
+    given = parsed(parser)
+    if given.tiny:
+        given.size, given.steps, given.batch = 32, 4, 2
     runs = {name: Training(given, call) for name, call in CALLS.items()}
     peaks = {name: run.activations() for name, run in runs.items()}
     gradients = [run.gradients() for run in runs.values()]
     if any(other != gradients[0] for other in gradients):
         raise SystemExit("the gradients differ")
-    times = interleave({name: run.step for name, run in runs.items()}, given.rounds)
+    times = interleave({name: run.step for name, run in runs.items()}, given.rounds, given.moment)
     rows = [
         {
             "checkpointed": name,

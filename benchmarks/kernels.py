@@ -15,46 +15,16 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from _measure import Worker, environment, options, report, serve, take_turns
+from _measure import OneAtATime, Worker, environment, options, report, serve, take_turns
+
+from cases.fused import CASES, Shape, kind_of, shape_of, torch_call
 
 THREADS = 2
-Shape = tuple[int, ...]
-#: Case -> the shape of what is computed with.
-CASES: dict[str, Shape] = {
-    "gelu": (512, 3072),
-    "gelu-large": (8192, 1024),
-    "gelu-backward": (512, 3072),
-    "gelu-backward-large": (8192, 1024),
-    "dropout+residual": (512, 3072),
-    "dropout+residual-large": (8192, 1024),
-    "layer-norm": (512, 768),
-    "layer-norm-large": (8192, 1024),
-    "layer-norm-backward": (512, 768),
-    "layer-norm-backward-large": (8192, 1024),
-    "softmax": (6144, 128),
-    "softmax-backward": (6144, 128),
-    "cross-entropy-forward+backward": (512, 30522),
-    "adam": (25_000_000,),
-}
+#: From sizes to a program and its scalars.
+Maker = Callable[[Shape], tuple[Any, tuple[float, ...]]]
 
 
-class OneAtATime(dict[str, Callable[[], object]]):
-    """The calls of a library, made when asked for; only the last one is kept."""
-
-    def __init__(self, make: Callable[[str, Shape], Callable[[], object]]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, case: str) -> Callable[[], object]:
-        self.clear()
-        self[case] = self._make(case.removesuffix("-large"), CASES[case])
-        return self[case]
-
-
-# --- kernels --------------------------------------------------------------------------------------
-
-
-def kernel_call(case: str, shape: Shape) -> Callable[[], object]:
+def kernel_call(case: str, shape: Shape, make: Maker) -> Callable[[], object]:
     """A launch of the case's kernel on arrays of random numbers."""
     import numpy as np
 
@@ -62,7 +32,7 @@ def kernel_call(case: str, shape: Shape) -> Callable[[], object]:
 
     flat = case.partition("-")[0] in ("gelu", "dropout+residual", "adam")
     sizes = (math.prod(shape),) if flat else shape
-    program, scalars = PROGRAMS[case](sizes)
+    program, scalars = make(sizes)
     rng = np.random.default_rng(0)
     arrays = []
     for value in program.inputs:
@@ -85,7 +55,7 @@ def kernel_call(case: str, shape: Shape) -> Callable[[], object]:
     return call
 
 
-def _programs() -> dict[str, Callable[[Shape], tuple[Any, tuple[float, ...]]]]:
+def _programs() -> dict[str, Maker]:
     from fl_tensor.backends.jit.codegen.program import Builder
     from fl_tensor.dtypes import float32, int32, int64
 
@@ -206,70 +176,28 @@ def _programs() -> dict[str, Callable[[Shape], tuple[Any, tuple[float, ...]]]]:
     }
 
 
-PROGRAMS: dict[str, Callable[[Shape], tuple[Any, tuple[float, ...]]]] = {}
-
-
-# --- PyTorch --------------------------------------------------------------------------------------
-
-
-def torch_call(case: str, shape: Shape) -> Callable[[], object]:
-    """The same in PyTorch."""
-    import torch
-
-    aten, functional = torch.ops.aten, torch.nn.functional
-    torch.set_num_threads(THREADS)
-    torch.set_grad_enabled(case.startswith("cross-entropy"))
-    x, g = torch.rand(shape), torch.rand(shape)
-    if case == "adam":
-        parameter = torch.nn.Parameter(x)
-        parameter.grad = g
-        return torch.optim.Adam([parameter], fused=True).step
-    if case == "cross-entropy-forward+backward":
-        targets = torch.randint(shape[1], shape[:1])
-        x.requires_grad_()
-
-        def step() -> object:
-            x.grad = None
-            return functional.cross_entropy(x, targets).backward()
-
-        return step
-    weight, bias = torch.rand(shape[-1]), torch.rand(shape[-1])
-    y, mean, scale = aten.native_layer_norm(x, shape[-1:], weight, bias, 1e-5)
-    saved = (mean, scale, weight, bias, [True, True, True])
-    calls: dict[str, Callable[[], object]] = {
-        "gelu": lambda: functional.gelu(x, approximate="tanh"),
-        "gelu-backward": lambda: aten.gelu_backward(g, x, approximate="tanh"),
-        "dropout+residual": lambda: functional.dropout(x, 0.1) + g,
-        "layer-norm": lambda: functional.layer_norm(x, shape[-1:], weight, bias),
-        "layer-norm-backward": lambda: aten.native_layer_norm_backward(g, x, shape[-1:], *saved),
-        "softmax": lambda: torch.softmax(x, -1),
-        "softmax-backward": lambda: aten._softmax_backward_data(g, y, -1, torch.float32),
-    }
-    return calls[case]
-
-
 def main() -> None:
     given = options(__doc__)
+    shapes = {case: shape_of(case, given.tiny) for case in CASES}
+    if given.serve == "kernel":
+        programs = _programs()
+        serve(OneAtATime(lambda case: kernel_call(case, shapes[case], programs[kind_of(case)])))
+    if given.serve == "torch":
+        serve(OneAtATime(lambda case: torch_call(kind_of(case), shapes[case])))
     if given.serve:
-        if given.serve == "kernel":
-            PROGRAMS.update(_programs())
-        serve(OneAtATime(kernel_call if given.serve == "kernel" else torch_call))
         return
+    libraries = ("kernel",) if given.tiny else ("kernel", "torch")
     rows = []
     with ExitStack() as stack:
-        workers = {name: stack.enter_context(Worker(name, THREADS)) for name in ("kernel", "torch")}
-        for case, shape in CASES.items():
-            if given.only and case not in given.only:
-                continue
-            seconds = take_turns(workers, case, given.rounds)
-            rows.append(
-                {
-                    "case": case,
-                    "shape": "x".join(map(str, shape)),
-                    **{f"{name} ms": 1e3 * seconds[name] for name in workers},
-                    "to torch": seconds["torch"] / seconds["kernel"],
-                }
-            )
+        workers = {
+            name: stack.enter_context(Worker(name, THREADS, tiny=given.tiny)) for name in libraries
+        }
+        for case in given.only or CASES:
+            seconds = take_turns(workers, case, given.rounds, given.moment)
+            row = {"case": case, "shape": "x".join(map(str, shapes[case]))}
+            row |= {f"{name}, ms": 1e3 * seconds[name] for name in workers}
+            row |= {f"{peer} / kernel": seconds[peer] / seconds["kernel"] for peer in libraries[1:]}
+            rows.append(row)
     about = environment("llvmlite", "torch", "fl-tensor")
     report(given, {**about, "threads": THREADS, "rounds": given.rounds}, rows)
 

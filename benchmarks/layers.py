@@ -8,11 +8,12 @@ For orientation; no claim. Each library runs in a process of its own, and the tw
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from _measure import Worker, environment, options, report, serve, take_turns
 
-LIBRARIES = ("torch", "fl-nn")
+LIBRARIES = ("fl-nn", "torch")
 SEQUENCE, IMAGE, STEPS = (50, 16, 128), (8, 32, 32, 32), (8, 128, 256)
 
 #: Case -> the layer in PyTorch and here, their settings, the shape of what goes in.
@@ -95,17 +96,15 @@ def main() -> None:
         serve({"torch": torch_steps, "fl-nn": our_steps}[given.serve]())
         return
     rows = []
-    with Worker("torch") as theirs, Worker("fl-nn") as ours:
+    libraries = LIBRARIES[:1] if given.tiny else LIBRARIES
+    with ExitStack() as stack:
+        workers = {name: stack.enter_context(Worker(name)) for name in libraries}
         for case in given.only or LAYERS:
-            seconds = take_turns({"torch": theirs, "fl-nn": ours}, case, given.rounds)
-            rows.append(
-                {
-                    "layer": case,
-                    **{f"{name} ms": 1e3 * seconds[name] for name in LIBRARIES},
-                    "x torch": seconds["fl-nn"] / seconds["torch"],
-                }
-            )
-    report(given, environment("numpy", *LIBRARIES), rows)
+            seconds = take_turns(workers, case, given.rounds, given.moment)
+            row = {"layer": case} | {f"{name}, ms": 1e3 * seconds[name] for name in workers}
+            row |= {f"ours / {peer}": seconds["fl-nn"] / seconds[peer] for peer in libraries[1:]}
+            rows.append(row)
+    report(given, {**environment("numpy", *LIBRARIES), "rounds": given.rounds}, rows)
 
 
 if __name__ == "__main__":

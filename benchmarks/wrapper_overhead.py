@@ -9,13 +9,11 @@ profiler, are measured on the same addition.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from _measure import Around, environment, interleave, options, report
-from torch.profiler import ProfilerActivity, profile
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import fl_nn as nn
 import fl_tensor as ft
@@ -77,6 +75,11 @@ def addition() -> Callable[[], object]:
 
 def peers() -> tuple[Callable[[], object], dict[str, Around]]:
     """The addition in PyTorch, and what can stand around it there."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    torch.set_num_threads(1)
 
     class Empty(TorchDispatchMode):
         def __torch_dispatch__(
@@ -93,29 +96,29 @@ def peers() -> tuple[Callable[[], object], dict[str, Around]]:
 
 
 def measure(
-    what: str, run: Callable[[], object], around: dict[str, Around], rounds: int
+    what: str, run: Callable[[], object], around: dict[str, Around], given: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """A row per wrapper: microseconds per call, and the ratio to the bare call."""
     cases = {"none": run, **dict.fromkeys(around, run)}
-    seconds = interleave(cases, rounds, around=around)
+    seconds = interleave(cases, given.rounds, given.moment, around)
     return [
-        {"what": what, "under": name, "us": 1e6 * s, "x none": s / seconds["none"]}
+        {"what": f"{what}: {name}", "us": 1e6 * s, "to none": s / seconds["none"]}
         for name, s in seconds.items()
     ]
 
 
 def main() -> None:
     given = options(__doc__)
-    torch.set_num_threads(1)
-    additions, layers = peers()
     cases = [
         ("x + y, 4 elements", addition(), LAYERS),
-        ("x + y, 4 elements, torch", additions, layers),
         ("training step, perceptron", perceptron(), LAYERS),
         ("training step, convolutions", convolutional(), LAYERS),
     ]
-    rows = [row for case in cases for row in measure(*case, given.rounds)]
-    report(given, environment("numpy", "torch", "fl-tensor"), rows)
+    if not given.tiny:
+        cases.insert(1, ("x + y, 4 elements, torch", *peers()))
+    rows = [row for case in cases for row in measure(*case, given)]
+    about = environment("numpy", "torch", "fl-tensor")
+    report(given, {**about, "rounds": given.rounds}, rows)
 
 
 if __name__ == "__main__":

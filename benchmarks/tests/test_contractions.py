@@ -1,22 +1,22 @@
-"""The cases of `contractions.py` run, and count their operations."""
+"""Products and convolutions of `ops.py`: they run, and their operations are counted."""
 
 from __future__ import annotations
 
-import contractions
 import pytest
+
+from cases import contractions
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(contractions, "PRODUCTS", {"gemm-tiny": ((3, 4), (4, 5))})
-    # batch, channels, size, features, kernel, stride, padding
-    layers = {"tiny": (2, 4, 8, 5, 3, 2, 1), "images": (2, 3, 8, 5, 3, 1, 0)}
-    monkeypatch.setattr(contractions, "LAYERS", layers)
+    monkeypatch.setattr(contractions, "PRODUCTS", {})
+    monkeypatch.setattr(contractions, "LAYERS", {})
+    contractions.make_tiny()
 
 
 def test_every_case_runs_here(tiny):
-    calls = contractions.our_calls()
-    shapes = {case: calls[case]().shape for case in contractions.operations()}
+    cases = contractions.operations()
+    shapes = {case: contractions.our_call(case)().shape for case in cases}
     assert shapes == {
         "gemm-tiny": (3, 5),
         "conv-tiny-forward": (2, 5, 4, 4),
@@ -33,6 +33,8 @@ def test_operations_are_counted(tiny):
     assert found["conv-tiny-forward"] == found["conv-tiny-data"] == 2 * (2 * 5 * 4 * 4) * 4 * 9
 
 
-def test_means_are_geometric():
-    rows = [{"case": "gemm-a", "to torch": 2.0}, {"case": "gemm-b", "to torch": 8.0}]
-    assert contractions.means(rows) == [{"case": "gemm", "to torch": pytest.approx(4.0)}]
+def test_means_of_ratios_are_geometric():
+    import ops
+
+    rows = [{"case": "a", "torch / jit": 2.0}, {"case": "b", "torch / jit": 8.0}]
+    assert ops.mean_of("fused", rows) == {"case": "FUSED", "torch / jit": pytest.approx(4.0)}
