@@ -23,6 +23,7 @@ from fl_tensor.backends.jit.kernels import Maker as Maker
 from fl_tensor.backends.jit.kernels import Request as Request
 from fl_tensor.backends.jit.kernels import elementwise as elementwise
 from fl_tensor.backends.jit.kernels import program as program
+from fl_tensor.backends.jit.making import JitWarning as JitWarning
 from fl_tensor.backends.jit.operations import Operation as Operation
 from fl_tensor.backends.jit.operations import operation as operation
 from fl_tensor.backends.jit.profile import Row as Row
@@ -40,10 +41,13 @@ if TYPE_CHECKING:
 def plans(backend: BackendLike = "jit") -> list[Plan]:
     """The plans that a deferred backend keeps, least recently used first. ``print`` one for its
     steps, ``plan.to_dot()`` draws it. Raises ArgumentError for a backend that makes none."""
-    found = dispatch.get_backend(backend)
-    if not isinstance(found, JitBackend):
-        raise ArgumentError(f"[plans] backend {found.name!r} makes no plans: expected 'jit'")
-    return found.plans.kept()
+    return _deferred("plans", backend).plans.kept()
+
+
+def wait(backend: BackendLike = "jit") -> None:
+    """Return when no plan is being made in the background any more. Raises ArgumentError as
+    ``plans``."""
+    _deferred("wait", backend).plans.wait()
 
 
 def passes() -> list[str]:
@@ -80,3 +84,10 @@ def register_kernel(op: str, kernel: Maker | elementwise) -> Registration:
     or one that moves no data.
     """
     return extensions.register_kernel(op, kernel)
+
+
+def _deferred(op: str, backend: BackendLike) -> JitBackend:
+    found = dispatch.get_backend(backend)
+    if not isinstance(found, JitBackend):
+        raise ArgumentError(f"[{op}] backend {found.name!r} makes no plans: expected 'jit'")
+    return found

@@ -1,4 +1,5 @@
-"""Helpers of this folder are imported by name; compiled kernels are kept for one session only."""
+"""Helpers of this folder are imported by name; compiled kernels are kept for one session only,
+and plans are made in the foreground."""
 
 from __future__ import annotations
 
@@ -15,4 +16,5 @@ def kernel_files(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("kernels")
         patch.setenv("FL_CACHE_DIR", str(folder))
+        patch.setenv("FL_JIT_BACKGROUND", "0")
         yield folder

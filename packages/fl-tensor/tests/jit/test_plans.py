@@ -7,7 +7,6 @@ import pytest
 
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.plan import Plan
 from fl_tensor.backends.jit.plans import Plans
 from fl_tensor.backends.numpy import NumpyBackend
 
@@ -19,11 +18,12 @@ def made(fused):
         pytest.importorskip("llvmlite", reason="generated kernels take llvmlite")
     else:
         backend.plans = Plans(NumpyBackend(), fusible=lambda node: False)
+    backend.plans.background = False
     return backend
 
 
 def plans(backend):
-    return [p for p in backend.plans._seen.values() if isinstance(p, Plan)]
+    return backend.plans.kept()
 
 
 def step(x, w, bias, scale):

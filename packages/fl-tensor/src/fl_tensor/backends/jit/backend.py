@@ -17,6 +17,7 @@ from fl_tensor import dtypes, rules
 from fl_tensor.backends.jit.lazy import Lazy, Stream, Trace
 from fl_tensor.backends.jit.operations import Operation, Parameters
 from fl_tensor.backends.jit.plans import Plans
+from fl_tensor.backends.jit.worth import Worth
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter, is_sole_owner
 from fl_tensor.derived import pooling, pooling_gradient
@@ -32,7 +33,7 @@ def _unary(name: str) -> Any:
     eager = getattr(NumpyBackend, name)
 
     def operation(self: JitBackend, x: Value) -> Value:
-        if not self._waits(x):
+        if x.__class__ is NumpyAdapter and x.array.size < self.smallest or not self._waits(x):
             return eager(self, x)
         dtype = dtypes.real_of(x.dtype) if name == "absolute" else x.dtype
         return self.pending.record(name, (x,), (), x.shape, dtype)
@@ -53,7 +54,11 @@ def _binary(name: str, result: DType | None = None) -> Any:
     eager = getattr(NumpyBackend, name)
 
     def operation(self: JitBackend, x: Value, y: Value) -> Value:
-        if not (self._waits(x) or self._waits(y)):
+        kind, other, smallest = x.__class__, y.__class__, self.smallest
+        if (
+            (kind is Number or (kind is NumpyAdapter and x.array.size < smallest))
+            and (other is Number or (other is NumpyAdapter and y.array.size < smallest))
+        ) or not self._waits(x, y):
             return eager(self, x, y)
         left, right = x.shape, y.shape
         shape = left if left == right or not right else rules.broadcast(name, left, right)
@@ -97,7 +102,8 @@ class JitBackend(NumpyBackend):
         if given:
             self.smallest = int(given)
         self.eager = NumpyBackend()
-        self.plans = Plans(self.eager)
+        self.worth = Worth()
+        self.plans = Plans(self.eager, worth=self.worth)
         self._threads = threading.local()
 
     def synchronize(self, device: Device) -> None:
@@ -122,18 +128,29 @@ class JitBackend(NumpyBackend):
     def _execute(self, trace: Trace, seen: list[bool]) -> None:
         self.plans.execute(trace, seen)
 
-    def _waits(self, x: Any) -> bool:
-        # Whether an operation on x is to be put off: x is not there yet, or it is large.
-        kind = x.__class__
-        if kind is Lazy and x.trace is not None:
-            return True
-        return kind is not Number and x.array.size >= self.smallest
+    def _waits(self, *operands: Any) -> bool:
+        # Whether an operation is to be put off: an operand is not there yet, or it is large.
+        largest = 0
+        for x in operands:
+            kind = x.__class__
+            if kind is Lazy and x.trace is not None:
+                return True
+            if kind is not Number:
+                size = x.array.size
+                if size > largest:
+                    largest = size
+        return largest >= self.smallest and self.worth.records(largest)
+
+    def _makes(self, shape: Shape) -> bool:
+        # Whether to put off what has no operands.
+        size = math.prod(shape)
+        return bool(shape) and size >= self.smallest and self.worth.records(size)
 
     def keep_whole(
         self, operation: Operation, operands: Sequence[Value], parameters: Parameters
     ) -> Value | None:
         """Put an operation from outside off as one call; None where its composition is to run."""
-        if not any(map(self._waits, operands)):
+        if not self._waits(*operands):
             return None
         found = operation.result(operands, parameters)
         if found is None:
@@ -143,13 +160,13 @@ class JitBackend(NumpyBackend):
     # creation
 
     def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
-        if math.prod(shape) < self.smallest or not shape:
+        if not self._makes(shape):
             return super().full(shape, value, dtype, device)
         one = super().full((), value, dtype, device)
         return self.pending.record("full", (one,), (), tuple(shape), dtype)
 
     def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
-        if math.prod(shape) < self.smallest or not shape:
+        if not self._makes(shape):
             return super().random_bits(seed, offset, shape, device)
         stream = Stream(seed, offset)
         return self.pending.record("random_bits", (stream,), (), tuple(shape), dtypes.int32)
@@ -175,7 +192,7 @@ class JitBackend(NumpyBackend):
         return self.pending.record("broadcast_to", (x,), (tuple(shape),), tuple(shape), x.dtype)
 
     def concatenate(self, xs: Sequence[Value], axis: int = 0) -> Value:
-        if not any(map(self._waits, xs)):
+        if not self._waits(*xs):
             return super().concatenate(xs, axis)
         spec = rules.concatenate(xs, axis)
         return self.pending.record("concatenate", tuple(xs), (axis,), spec.shape, spec.dtype)
@@ -221,7 +238,7 @@ class JitBackend(NumpyBackend):
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode)
         there = x.__class__ is not Lazy or x.trace is None
-        if (donate and there) or not (self._waits(x) or self._waits(updates)):
+        if (donate and there) or not self._waits(x, updates):
             if donate:
                 self._finish_with(x)
             in_place = donate and is_sole_owner(x)
@@ -298,7 +315,7 @@ class JitBackend(NumpyBackend):
         return super().power(x, y) if x.dtype.is_integer else self._floating_power(x, y)
 
     def where(self, condition: Value, x: Value, y: Value) -> Value:
-        if not (self._waits(condition) or self._waits(x) or self._waits(y)):
+        if not self._waits(condition, x, y):
             return super().where(condition, x, y)
         shape = rules.where(condition, x, y).shape
         return self.pending.record("where", (condition, x, y), (), shape, x.dtype)
@@ -356,7 +373,7 @@ class JitBackend(NumpyBackend):
         padding: Padding,
     ) -> Value:
         rest = tuple(window), tuple(stride), _pairs(padding)
-        if not (self._waits(gradient) or self._waits(x)):
+        if not self._waits(gradient, x):
             return super().max_pool_gradient(gradient, x, *rest)
         pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *rest)
         return self.pending.record("max_pool_gradient", (gradient, x), rest, x.shape, x.dtype)
@@ -379,7 +396,7 @@ class JitBackend(NumpyBackend):
         return record("avg_pool_gradient", (gradient,), parameters, rest[0], gradient.dtype)
 
     def matmul(self, x: Value, y: Value) -> Value:
-        if not (self._waits(x) or self._waits(y)):
+        if not self._waits(x, y):
             return super().matmul(x, y)
         shape = rules.matmul(x, y).shape
         return self.pending.record("matmul", (x, y), (), shape, x.dtype)
@@ -396,7 +413,7 @@ class JitBackend(NumpyBackend):
     ) -> Value:
         rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
         rest += tuple(kernel_dilation), groups
-        if not (self._waits(x) or self._waits(w)):
+        if not self._waits(x, w):
             return super().conv(x, w, *rest)
         shape = rules.conv(x, w, *rest).shape
         return self.pending.record("conv", (x, w), rest, shape, x.dtype)

@@ -10,51 +10,55 @@ from fl_tensor.device import CPU
 
 if TYPE_CHECKING:
     from fl_tensor.backends.jit.lazy import Call, Trace
+    from fl_tensor.backends.jit.making import Making
     from fl_tensor.graph.ir import Node
 
 
-def needed(trace: Trace, seen: list[bool]) -> list[bool]:
-    """Which calls lead to a result that is seen."""
-    wanted = list(seen)
-    for number in range(len(wanted) - 1, -1, -1):
-        if wanted[number]:
-            for operand in trace.calls[number].operands:
-                if operand >= 0:
-                    wanted[operand] = True
-    return wanted
-
-
-def interpret(eager: Any, trace: Trace, seen: list[bool]) -> None:
-    """Run the calls in order, on the methods of the backend ``eager``; intermediate results die
-    after their last use."""
-    wanted = needed(trace, seen)
-    last: dict[int, int] = {}
-    for number, call in enumerate(trace.calls):
-        if wanted[number]:
-            for operand in call.operands:
-                last[operand] = number
-    values: list[Any] = [None] * len(trace.calls)
-    for number in watch.calls(trace, [i for i, is_wanted in enumerate(wanted) if is_wanted]):
-        call = trace.calls[number]
-        operands = [values[i] if i >= 0 else trace.leaves[~i] for i in call.operands]
-        values[number] = run_call(eager, call, operands)
-        operands.clear()
+def interpret(eager: Any, trace: Trace, seen: list[bool], making: Making | None = None) -> bool:
+    """Run the calls in order, on the methods of the backend ``eager``. What leads to no result that
+    is seen is left out; intermediate results die after their last use. Gives up, and returns False,
+    when the plan that is being made is there first."""
+    calls, leaves = trace.calls, trace.leaves
+    dying = last_uses(calls, seen)
+    methods: dict[str, Any] = {}
+    values: list[Any] = [None] * len(calls)
+    found: list[tuple[int, Any]] = []
+    for number in watch.calls(trace, list(dying)):
+        if making is not None and making.plan is not None:
+            return False
+        op, places, parameters, _, _ = calls[number]
+        operands = [values[i] if i >= 0 else leaves[~i] for i in places]
+        for i in dying[number]:
+            values[i] = None
+        method = methods.get(op)
+        if method is None and op not in _SPECIAL and operations.find(op) is None:
+            method = methods[op] = getattr(eager, op)
+        if method is not None:
+            made = method(*operands, *parameters)
+        else:
+            made = _special(eager, calls[number], operands)
+        values[number] = made
         if seen[number]:
-            trace.results[number].array = values[number].array
-        for i in call.operands:
-            if i >= 0 and last[i] == number:
-                values[i] = None
+            found.append((number, made.array))
+    for number, array in found:
+        trace.results[number].array = array
+    return True
 
 
-def run_call(eager: Any, call: Call, operands: list[Any]) -> Any:
-    """One call, on values that are there."""
-    special = _SPECIAL.get(call.op)
-    if special is not None:
-        return special(eager, call, operands)
-    own = operations.find(call.op)
-    if own is not None:
-        return own.compose(eager, *operands, **dict(call.parameters))
-    return getattr(eager, call.op)(*operands, *call.parameters)
+def last_uses(calls: list[Call], seen: list[bool]) -> dict[int, list[int]]:
+    """The calls that lead to a result that is seen, in order, and for each the results that nothing
+    reads after it."""
+    read = [False] * len(calls)
+    found: list[tuple[int, list[int]]] = []
+    for number in range(len(calls) - 1, -1, -1):
+        if read[number] or seen[number]:
+            ends = []
+            for i in calls[number].operands:
+                if i >= 0 and not read[i]:
+                    read[i] = True
+                    ends.append(i)
+            found.append((number, ends))
+    return dict(reversed(found))
 
 
 def run_node(eager: Any, node: Node, operands: list[Any]) -> Any:
@@ -68,6 +72,13 @@ def run_node(eager: Any, node: Node, operands: list[Any]) -> Any:
     if own is not None:
         return own.compose(eager, *operands, **node.parameters)
     return getattr(eager, node.op)(*operands, *node.parameters.values())
+
+
+def _special(eager: Any, call: Call, operands: list[Any]) -> Any:
+    own = operations.find(call.op)
+    if own is not None:
+        return own.compose(eager, *operands, **dict(call.parameters))
+    return _SPECIAL[call.op](eager, call, operands)
 
 
 def _concatenate(eager: Any, call: Call, operands: list[Any]) -> Any:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fl_memory import selection
+from fl_memory.selection import current as current_manager
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
 from fl_tensor.dtypes import DType
 
@@ -62,6 +63,10 @@ class Lazy(NumpyAdapter):
 _array_of: Callable[[Lazy], Any] = NumpyAdapter.__dict__["array"].__get__
 
 
+# Less Python than a constructor would take: these are called for every operation of a program.
+_new, _tuple = object.__new__, tuple.__new__
+
+
 def _references(values: list[Lazy]) -> list[int]:
     return [sys.getrefcount(x) for x in values]
 
@@ -103,33 +108,35 @@ class Trace:
         dtype: DType,
     ) -> Lazy:
         """Put a call off. Its operands are values, or streams of random bits."""
+        for x in operands:
+            if x.__class__ is Lazy and x.trace is not self and x.trace is not None:
+                x.array  # noqa: B018 - of another thread, whose lock is not asked for under ours
         with self.lock:
-            manager = selection.current()
-            if manager is not self.manager or len(self.calls) >= MOST_CALLS:
+            calls = self.calls
+            if current_manager() is not self.manager or len(calls) >= MOST_CALLS:
                 self.run()  # what was put off under another manager lies in its blocks
-                self.manager = manager
-            numbers = tuple([self._number(x) for x in operands])
-            made = object.__new__(Lazy)
-            made.trace, made.number = self, len(self.calls)
+                self.manager, calls = current_manager(), self.calls
+            numbers = []
+            for x in operands:
+                mine = x.__class__ is Lazy and x.trace is self
+                numbers.append(x.number if mine else self._leaf(x))
+            made = _new(Lazy)
+            made.trace, made.number = self, len(calls)
             made.shape, made.dtype = shape, dtype
-            self.calls.append(Call(op, numbers, parameters, shape, dtype))
+            calls.append(_tuple(Call, (op, tuple(numbers), parameters, shape, dtype)))
             self.results.append(made)
             if self._bytes > MOST_BYTES:
                 self.run()
             return made
 
-    def _number(self, x: Any) -> int:
-        if x.__class__ is Lazy:
-            if x.trace is self:
-                return x.number
-            x.array  # noqa: B018 - of another thread: now it is there
+    def _leaf(self, x: Any) -> int:
         place = self._places.get(id(x))
         if place is None:
-            place = self._places[id(x)] = len(self.leaves)
-            self.leaves.append(x)
             if x.__class__ is not Stream and x.__class__ is not Number:
                 self._bytes += x.array.nbytes
-        return ~place
+            place = self._places[id(x)] = ~len(self.leaves)
+            self.leaves.append(x)
+        return place
 
     def reads(self, x: Any) -> bool:
         """Whether what was put off needs this value, which is there."""

@@ -29,6 +29,11 @@ def strides_of(array: Array) -> Shape:
     return tuple([s // array.itemsize for s in array.strides])
 
 
+def outline(array: Array) -> Array:
+    """An array of the same dtype, shape and strides without the memory: nobody may look inside."""
+    return np.lib.stride_tricks.as_strided(np.empty(1, array.dtype), array.shape, array.strides)
+
+
 class _Interface:
     """Elements of an array that is not in C order, by address: NumPy reads this, and keeps it."""
 

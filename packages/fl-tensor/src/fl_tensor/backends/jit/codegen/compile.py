@@ -8,9 +8,11 @@ is left out. Concurrent writers write the same.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import hashlib
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +26,13 @@ from fl_tensor.backends.jit.codegen.errors import CompileError
 from fl_tensor.backends.jit.codegen.target import Target
 
 _MAGIC = b"fl kernel 1\n"
-_lock = threading.Lock()
+#: One thread at a time is in LLVM. None but this one is while the process forks, or ends.
+_lock = threading.RLock()
+atexit.register(_lock.acquire)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
 
 
 class Code:
@@ -61,10 +69,10 @@ def load(about: str, assembly: Callable[[], str], machine: Target) -> Code:
 def compiled(assembly: str, machine: Target) -> bytes:
     """An object file of a module in LLVM IR. Raises CompileError."""
     target.initialize()
-    builder = _machine(machine)
     try:
-        with llvm.parse_assembly(assembly) as module:
+        with _lock, llvm.parse_assembly(assembly) as module:
             module.verify()
+            builder = _machine(machine)
             _optimize(module, builder)
             return bytes(builder.emit_object(module))
     except RuntimeError as error:

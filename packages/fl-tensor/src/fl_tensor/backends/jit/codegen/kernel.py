@@ -8,6 +8,7 @@ microseconds and may be called from several threads at once.
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
@@ -87,6 +88,10 @@ class Kernel:
 
 _kernels: dict[str, Kernel] = {}
 _making = threading.Lock()
+if hasattr(os, "register_at_fork"):  # a thread that does not come along may be making one
+    os.register_at_fork(
+        before=_making.acquire, after_in_parent=_making.release, after_in_child=_making.release
+    )
 
 
 class Launch:

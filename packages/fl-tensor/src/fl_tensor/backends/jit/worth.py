@@ -1,0 +1,70 @@
+"""Whether putting off pays, judged by what came of it.
+
+To record an operation, and to run it call by call when its structure is new, takes about 3 us more
+than to run it at once. That is nothing beside a large operation and more than a plan saves of a
+small one whose structure never comes again. So light traces that no plan made faster are counted;
+after ``patience`` of them in a row operations run at once, for ``REST`` times the work that was
+recorded in vain; then recording is tried again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fl_tensor.backends.jit.lazy import Call
+
+#: A trace is light if its operations have fewer elements than this on average: 20 us in NumPy.
+LIGHT = 1 << 17
+#: A trace is heavy if all its operations have so many elements together: 50 ms.
+HEAVY = 1 << 28
+#: A plan of a light trace pays if it has so many steps less than there were operations.
+SAVED = 6
+#: See above. With 16 recording in vain takes at most 3 % of the time.
+REST = 16
+
+
+class Worth:
+    """The count, of all threads together. ``patience`` 0: putting off always pays."""
+
+    def __init__(self, patience: int = 8) -> None:
+        self.patience = patience
+        self.rest = 0  # elements of operations that will run at once
+        self._vain = 0
+        self._elements = 0
+
+    def records(self, size: int) -> bool:
+        """Whether an operation on so many elements is to be put off."""
+        if self.rest <= 0:
+            return True
+        self.rest -= size
+        return False
+
+    def paid(self) -> None:
+        """A plan was faster."""
+        self._vain = self._elements = 0
+
+    def in_vain(self, calls: list[Call], leaves: list[Any]) -> None:
+        """These calls were no faster for having been put off."""
+        size = elements(calls, leaves) if self.patience else 0
+        if not self.patience or size >= LIGHT * len(calls):
+            return
+        self._vain += 1
+        self._elements += size
+        if self._vain >= self.patience:
+            self.rest = REST * self._elements
+            self._vain = self._elements = 0
+
+
+def elements(calls: list[Call], leaves: list[Any]) -> int:
+    """How many elements an elementwise operation would have that takes as long as these calls do in
+    NumPy, roughly: 5 products of a contraction take as long as 1 element."""
+    total = 0
+    for op, operands, _, shape, _ in calls:
+        size = math.prod(shape)
+        if op in ("matmul", "conv"):
+            place = operands[op == "conv"]
+            other = calls[place].shape if place >= 0 else leaves[~place].shape
+            size *= 1 + (other[-1] if op == "matmul" else math.prod(other[1:])) // 5
+        total += size
+    return total

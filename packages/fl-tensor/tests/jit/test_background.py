@@ -1,0 +1,188 @@
+"""Plans are made while the program goes on, and nobody has to wait for one."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import fl_memory
+import fl_tensor as ft
+from fl_tensor.backends.jit import JitBackend, plans
+from fl_tensor.backends.jit.making import JitWarning
+
+N = 10_000
+
+
+@pytest.fixture
+def jit():
+    """A backend whose plans wait until ``backend.go`` is set."""
+    backend = JitBackend()
+    backend.plans.background, backend.plans.sightings = True, 2
+    backend.go = threading.Event()
+    made = backend.plans._made
+
+    def patiently(*arguments):
+        assert backend.go.wait(60)
+        return made(*arguments)
+
+    backend.plans._made = patiently
+    with ft.use(backend):
+        yield backend
+    backend.go.set()
+    backend.plans.wait()
+
+
+def step(k=1.0):
+    x = ft.full(N, k)
+    return ft.exp(x * 0.5) + x
+
+
+def wanted(k=1.0):
+    return pytest.approx(np.exp(k * 0.5) + k, rel=1e-5)
+
+
+def test_steps_go_on_until_the_plan_is_ready(jit):
+    for k in (1.0, 2.0, 3.0, 4.0):
+        assert step(k)[7].item() == wanted(k)
+    assert jit.plans.kept() == []
+    jit.go.set()
+    jit.plans.wait()
+    assert step(5.0)[7].item() == wanted(5.0)
+    assert len(jit.plans.kept()) == 1
+
+
+def test_a_plan_that_is_ready_first_takes_over(jit):
+    ran = []
+
+    class Slow(type(jit.eager)):
+        CONTRACT = (1, 1)
+
+        def exp(self, x):
+            ran.append("exp")
+            jit.go.set()
+            jit.plans.wait()
+            return super().exp(x)
+
+        def add(self, x, y):
+            ran.append("add")
+            return super().add(x, y)
+
+    pytest.importorskip("llvmlite", reason="the plan is a kernel")
+    assert step()[7].item() == wanted()
+    jit.plans.eager = Slow()
+    assert step(2.0)[7].item() == wanted(2.0)
+    assert ran == ["exp"]  # what came after it, the plan did
+
+
+def test_a_plan_that_is_being_made_keeps_no_data_alive(jit):
+    with fl_memory.use(type(fl_memory.get("caching"))()) as manager:
+        x = ft.full(N, 1.0)
+        x.tolist()
+        for _ in range(2):
+            y = x + 1.0
+            y.tolist()
+        del x, y
+        gc.collect()
+        assert manager.stats().live_bytes == 0
+
+
+def test_a_failure_is_reported_once_and_costs_nothing_but_time(jit):
+    def broken(*arguments):
+        assert jit.go.wait(60)
+        raise ZeroDivisionError("a pass is broken")
+
+    jit.plans._made = broken
+    for _ in range(2):
+        assert step()[7].item() == wanted()
+    jit.go.set()
+    jit.plans.wait()
+    with pytest.warns(JitWarning, match=r"runs one by one .* ZeroDivisionError: a pass is broken"):
+        assert step(2.0)[7].item() == wanted(2.0)
+    assert step(3.0)[7].item() == wanted(3.0)
+
+
+def test_a_failure_in_the_foreground_is_no_different(jit):
+    jit.plans.background = False
+    jit.plans._made = lambda *arguments: 1 / 0
+    step()[7].item()
+    with pytest.warns(JitWarning, match="ZeroDivisionError"):
+        assert step(2.0)[7].item() == wanted(2.0)
+
+
+def test_other_strides_of_the_same_computation_are_no_new_beginning(jit):
+    jit.plans.background = False
+    jit.go.set()
+    x = np.ones((100, 200), np.float32)
+    for operand in (x, x, np.asfortranarray(x)):
+        ft.eval(ft.exp(ft.from_dlpack(operand)) + 1.0)
+    assert len(jit.plans.kept()) == 2
+
+
+def test_a_heavy_computation_that_another_process_planned_is_planned_at_once(monkeypatch):
+    monkeypatch.setattr(plans, "HEAVY", 1)
+    counts = []
+    for _ in range(2):
+        backend = JitBackend()
+        backend.plans.background, backend.plans.sightings = False, 2
+        with ft.use(backend):
+            for _ in range(2):
+                ft.eval(ft.exp(ft.full(N + 123, 1.0)) * 3.0)
+                counts.append(len(backend.plans.kept()))
+    assert counts == [0, 1, 1, 1]
+
+
+def run(script):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+PROGRAM = """
+    import os
+    import fl_tensor as ft
+
+    ft.use("jit")
+
+    def step(k, width):
+        x = ft.full((100, width), k)
+        return ft.softmax(ft.gelu(x * 0.5) + ft.tanh(x), -1)
+
+    for width in range(100, 130):  # many plans on their way
+        for k in range(2):
+            ft.eval(step(float(k), width))
+"""
+
+
+def test_a_program_may_end_while_plans_are_made():
+    run(PROGRAM)
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="processes fork on POSIX")
+def test_a_process_may_fork_while_plans_are_made():
+    script = """
+    child = os.fork()
+    for k in range(20):
+        for width in range(100, 130):
+            assert abs(step(float(k), width)[3, 4].item() - 1 / width) < 1e-6
+    ft.current_backend().plans.wait()
+    assert abs(step(1.0, 129)[3, 4].item() - 1 / 129) < 1e-6
+    if child:
+        assert os.waitpid(child, 0)[1] == 0
+        print("both ended")
+    """
+    assert (
+        run(
+            "import warnings; warnings.simplefilter('ignore')\n"
+            + textwrap.dedent(PROGRAM)
+            + textwrap.dedent(script)
+        )
+        == "both ended\n"
+    )
