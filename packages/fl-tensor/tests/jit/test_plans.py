@@ -158,3 +158,11 @@ def test_what_passes_have_made_useless_is_no_step(fused):
             z = ft.reshape(y, (50, 2, 200)) * 2.0
             del x, y
             assert z.shape == (50, 2, 200) and z[0, 0, 0].item() == pytest.approx(2 * np.e)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_the_sign_of_zeros_is_zero_without_a_sign(dtype):
+    for backend in ("numpy", *[made(True)] * 3):
+        with ft.use(backend):
+            x = ft.asarray(np.full(10_000, -0.0)).astype(dtype)
+            assert not np.signbit(np.asarray(ft.sign(x).astype("float32"))).any()

@@ -14,8 +14,8 @@ from twins.grow import grow
 from twins.noise import noise
 from twins.program import Program, without
 
-#: A program runs so many times, on data of its own each time: call by call, then by a plan.
-RUNS = 3
+#: A program runs so many times: call by call, by a plan, and as ``runtime.RUN`` says.
+RUNS = 5
 #: Different roundings that are tried.
 NOISES = 4
 

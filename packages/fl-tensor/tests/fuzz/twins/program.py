@@ -27,15 +27,14 @@ class Program:
     sightings: int = 2
     seed: int = 0
 
-    def text(self) -> str:
-        return "\n".join([*self.lines, f"results = [{', '.join(self.outputs)}]"])
-
     def run(self, backend: Any, number: int) -> list[Any]:
-        """The outputs on data ``number``, as NumPy arrays or the names of errors."""
+        """The outputs of run ``number``, as NumPy arrays or the names of errors."""
+        kept = [x for x in self.lines if number != runtime.KEPT or not x.startswith("del ")]
+        text = "\n".join([*kept, f"results = [{', '.join(self.outputs)}]"])
         scope = environment(self.seed, number)
         with ft.use(backend), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            exec(compile(self.text(), "<program>", "exec"), scope)
+            exec(compile(text, "<program>", "exec"), scope)
             results = scope.pop("results")
             scope.clear()
             results = [getattr(x, "tensor", x) for x in results]
@@ -56,7 +55,7 @@ class Program:
                 "",
                 f"jit = JitBackend()\njit.smallest = {self.smallest}",
                 f"jit.plans.sightings = {self.sightings}",
-                "for RUN in range(3):",
+                "for RUN in range(4):",
                 '    for backend in ("numpy", jit):',
                 "        with ft.use(backend):",
                 "            for x in program():",

@@ -256,7 +256,7 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
     negative = unary(np.negative)
     _real_absolute = unary(np.absolute)
     _complex_absolute = owned(np.absolute)
-    sign = unary(np.sign)
+    _sign = unary(np.sign)
     exp = unary(np.exp)
     _real_expm1 = unary(np.expm1)
     _complex_expm1 = owned(elementary.expm1)
@@ -276,6 +276,12 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
     real = owned(np.real)
     imag = owned(np.imag)
     conj = unary(np.conjugate)
+    def sign(self, x: Value) -> Value:
+        found: Value = self._sign(x)
+        if x.dtype is bfloat16:  # the ufunc leaves -0.0 as it is: the others make 0.0 of it
+            found = self.add(found, self.constant(0.0, found))
+        return found
+
     # Derived operations for which NumPy has functions that are right to the last sign of zero.
     tan = unary(np.tan)
     asin = unary(np.arcsin)

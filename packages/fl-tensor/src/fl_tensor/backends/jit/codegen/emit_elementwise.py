@@ -162,7 +162,7 @@ def _of_floats(of: Vectors, op: str, x: IR, *rest: IR) -> IR:
         return b.fneg(x)
     if op == "sign":
         n = Num(of, x)
-        positive = Num(of, of.like(x, 1.0)).where(n.compare(">", 0.0), n)
+        positive = Num(of, of.like(x, 1.0)).where(n.compare(">", 0.0), n + 0.0)  # of -0.0: 0.0
         return Num(of, of.like(x, -1.0)).where(n.compare("<", 0.0), positive).value
     if op in elementary.FUNCTIONS:
         return elementary.apply(of, op, x, *rest)
