@@ -13,7 +13,7 @@ from fl_tensor.backends.jit import JitBackend
 def jit():
     """A backend of its own, which plans everything at its first sighting."""
     backend = JitBackend()
-    backend.smallest, backend.plans.sightings = 1, 1
+    backend.smallest, backend.plans.sightings, backend.plans.worth.patience = 1, 1, 0
     with ft.use(backend):
         yield backend
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.plan import Plan
 from twins.compare import Verdict, compare
 from twins.grow import grow
 from twins.noise import noise
@@ -36,17 +35,15 @@ class Report:
 
 def _steps(jit: JitBackend) -> Iterator[str]:
     # What its plans are made of.
-    for plan in jit.plans._seen.values():
-        if isinstance(plan, Plan):
-            yield "plans"
-            yield from (
-                "kernels" if type(s).__name__ == "Launch" else "operations" for s in plan.steps
-            )
+    for plan in jit.plans.kept():
+        yield "plans"
+        for step in plan.steps:
+            yield "kernels" if type(step).__name__ == "Launch" else "operations"
 
 
 def check(program: Program, jit: JitBackend) -> list[Verdict]:
     """What became of each output of each run; ends with the first that is different."""
-    jit.smallest, jit.plans.sightings = program.smallest, program.sightings
+    program.prepare(jit)
     verdicts = []
     for number in range(RUNS):
         wanted = program.run("numpy", number)
@@ -59,6 +56,7 @@ def check(program: Program, jit: JitBackend) -> list[Verdict]:
         except Exception as error:
             text = f"run {number}: jit raises {type(error).__name__}: {error}"
             return [*verdicts, Verdict("different", text)]
+        jit.plans.wait()
         for i, output in enumerate(program.outputs):
             verdict = compare(found[i], wanted[i], [n[i] for n in noisy])
             verdicts.append(verdict)

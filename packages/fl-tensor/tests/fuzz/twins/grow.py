@@ -35,7 +35,8 @@ class Growing:
         self.gradients = gradients and self.chance(30)
         smallest = 1 if not large or self.chance(50) else 8192
         sightings = 1 if self.chance(15) else 2
-        self.program = Program([], [], smallest, sightings, seed)
+        background = sightings > 1 and self.chance(15)
+        self.program = Program([], [], smallest, sightings, background, seed)
         self.count = 0
 
     def _base(self, large: bool) -> tuple[int, ...]:

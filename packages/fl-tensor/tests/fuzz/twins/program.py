@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 import fl_tensor as ft
+from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.making import JitWarning
 from twins import runtime
 
 NAMES = ("array", "indices", "refused", "look", "variable")
@@ -19,13 +21,21 @@ NAMES = ("array", "indices", "refused", "look", "variable")
 @dataclass
 class Program:
     """``outputs`` are names of values, or expressions, that are compared at the end; ``smallest``
-    is from how many elements on ``jit`` puts operations off, ``sightings`` when it makes a plan."""
+    is from how many elements on ``jit`` puts operations off, ``sightings`` when it makes a plan,
+    ``background`` whether it goes on meanwhile."""
 
     lines: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     smallest: int = 1
     sightings: int = 2
+    background: bool = False
     seed: int = 0
+
+    def prepare(self, jit: JitBackend) -> None:
+        """Have ``jit`` work as the program wants it."""
+        jit.smallest = self.smallest
+        jit.plans.sightings, jit.plans.background = self.sightings, self.background
+        jit.plans.worth.patience = 0
 
     def run(self, backend: Any, number: int) -> list[Any]:
         """The outputs of run ``number``, as NumPy arrays or the names of errors."""
@@ -34,6 +44,7 @@ class Program:
         scope = environment(self.seed, number)
         with ft.use(backend), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            warnings.simplefilter("error", JitWarning)  # a plan that cannot be made
             exec(compile(text, "<program>", "exec"), scope)
             results = scope.pop("results")
             scope.clear()
@@ -54,7 +65,8 @@ class Program:
                 "from fl_tensor.backends.jit import JitBackend",
                 "",
                 f"jit = JitBackend()\njit.smallest = {self.smallest}",
-                f"jit.plans.sightings = {self.sightings}",
+                f"jit.plans.sightings, jit.plans.background = {self.sightings}, {self.background}",
+                "jit.plans.worth.patience = 0",
                 "for RUN in range(4):",
                 '    for backend in ("numpy", jit):',
                 "        with ft.use(backend):",
@@ -76,4 +88,4 @@ def without(program: Program, dropped: Sequence[int]) -> Program:
     made = {line.partition(" = ")[0] for line in lines}
     names = {name.strip() for part in made for name in part.split(",")}
     kept = [o for o in program.outputs if o.partition(".")[0] in names]
-    return Program(lines, kept, program.smallest, program.sightings, program.seed)
+    return replace(program, lines=lines, outputs=kept)
