@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 
 import pytest
@@ -11,6 +12,16 @@ from fl_memory import device
 from fl_memory.host import HostMemory
 from fl_memory.managers.system import SystemManager
 from fl_memory.testing import LedgerMemory
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems decide about pages themselves")
+@pytest.mark.parametrize("nbytes", [4 << 20, (4 << 20) + 12345, 64 << 20])
+def test_large_host_memory_begins_with_a_large_page(nbytes: int) -> None:
+    memory = HostMemory()
+    address = memory.allocate(nbytes, 64)
+    assert address % (2 << 20) == 0
+    ctypes.memset(address, 1, nbytes)
+    memory.release(address, nbytes)
 
 
 def test_host_memory_is_aligned_and_writable() -> None:

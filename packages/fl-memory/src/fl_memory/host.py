@@ -13,6 +13,12 @@ from fl_memory.manager import DeviceMemory
 if TYPE_CHECKING:
     from fl_memory.block import Block
 
+#: Blocks from this size on lie in pages of 2 MiB: five times as fast to get as pages of 4 KiB, and
+#: a processor finds more of them without looking up where they are.
+_LARGE = 4 << 20
+_HUGE_PAGE = 2 << 20
+_MADV_HUGEPAGE = 14
+
 if sys.platform == "win32":
     _c = ctypes.CDLL("msvcrt", use_errno=True)
     _aligned_malloc = _c._aligned_malloc
@@ -28,13 +34,21 @@ else:
     _posix_memalign = _c.posix_memalign
     _posix_memalign.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
     _posix_memalign.restype = ctypes.c_int
+    if sys.platform == "linux":
+        _madvise = _c.madvise
+        _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     _free = _c.free
 
     def _allocate(nbytes: int, alignment: int) -> int:
         address = ctypes.c_void_p()
         # posix_memalign wants at least the size of a pointer.
-        failed = _posix_memalign(ctypes.addressof(address), max(alignment, 8), nbytes)
-        return 0 if failed else address.value or 0
+        alignment = max(alignment, 8 if nbytes < _LARGE else _HUGE_PAGE)
+        if _posix_memalign(ctypes.addressof(address), alignment, nbytes):
+            return 0
+        if nbytes >= _LARGE and sys.platform == "linux":
+            # Where the system gives large pages only to who asks; a refusal does no harm.
+            _madvise(address, nbytes - nbytes % _HUGE_PAGE, _MADV_HUGEPAGE)
+        return address.value or 0
 
 
 _free.argtypes = [ctypes.c_void_p]

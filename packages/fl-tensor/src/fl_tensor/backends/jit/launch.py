@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from fl_tensor.backends.jit.codegen.kernel import Kernel
+from fl_tensor.backends.jit.donation import Values, places
 from fl_tensor.backends.jit.lower import Lowered, Operand
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
+from fl_tensor.backends.numpy.provided import address
 from fl_tensor.graph.ir import Node, Value
 
 
@@ -26,12 +29,21 @@ class Launch:
         self.scalars = lowered.scalars
         self.outputs = [_output(o) for o in lowered.outputs]
         self.roots = [*(o.root for o in operands), *lowered.scalars]
+        self._places = places(lowered)
 
-    def __call__(self, values: dict[Value, Any]) -> None:
-        addresses = [values[root].ctypes.data + offset for root, offset in self.inputs]
-        for root, shape, dtype in self.outputs:
-            made = values[root] = memory.empty(shape, dtype)
-            addresses.append(made.ctypes.data)
+    @cached_property
+    def _free(self) -> list[list[Value]]:
+        # For each output what it may be written over; who dies is known when steps are in order.
+        return [[root for root in roots if root in self.dying] for roots in self._places]
+
+    def __call__(self, values: Values) -> None:
+        addresses = [address(values[root]) + offset for root, offset in self.inputs]
+        for (root, shape, dtype), free in zip(self.outputs, self._free):
+            made = values.take(free)
+            if made is None:
+                made = memory.empty(shape, dtype)
+            values[root] = made
+            addresses.append(address(made))
         self.launch(addresses, [values[root] for root in self.scalars])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from fl_tensor.backends.jit import describe, drawing, extensions, ordered, watch
+from fl_tensor.backends.jit.donation import Overwritten, Values, donated
 from fl_tensor.backends.jit.external import External
 from fl_tensor.backends.jit.interpret import run_node
 from fl_tensor.backends.jit.lazy import Stream
@@ -36,7 +37,7 @@ class Step(Protocol):
     roots: list[Value]
     dying: list[Value]
 
-    def __call__(self, values: dict[Value, Any]) -> None: ...
+    def __call__(self, values: Values) -> None: ...
 
 
 class Plan:
@@ -114,8 +115,9 @@ class Plan:
 
     def run(self, leaves: list[Any]) -> list[Any]:
         """The arrays of the results that are seen, in the order of ``outputs``."""
-        values: dict[Value, Any] = dict(self.constants)
-        for leaf, places in zip(leaves, self.inputs, strict=True):
+        values = Values(self.constants)
+        owned = donated(leaves)
+        for leaf, places, mine in zip(leaves, self.inputs, owned, strict=True):
             if leaf.__class__ is Stream:
                 values[places[0]], values[places[1]] = _signed(leaf.seed), _signed(leaf.offset)
             elif leaf.__class__ is Number:
@@ -124,10 +126,18 @@ class Plan:
                 values[places[0]] = leaf.array[()]
             else:
                 values[places[0]] = leaf.array
-        for step in watch.steps(self):
-            step(values)
-            for value in step.dying:
-                del values[value]
+                if mine:
+                    values.donated.add(places[0])
+        try:
+            for step in watch.steps(self):
+                step(values)
+                for value in step.dying:
+                    del values[value]
+        except BaseException:
+            for i, places in enumerate(self.inputs):
+                if places[0] in values.overwritten:
+                    leaves[i] = Overwritten(leaves[i])
+            raise
         return [show(values, v, self.layouts[v]) for v in self.results]
 
     def to_dot(self, operations: bool = False) -> str:

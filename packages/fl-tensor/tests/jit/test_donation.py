@@ -1,0 +1,111 @@
+"""Results that take the places of operands which nobody else sees, and no others."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
+
+import fl_tensor as ft
+from fl_tensor.backends.jit import JitBackend, launch
+
+SHAPE = (100, 200)
+
+
+@pytest.fixture
+def backend():
+    made = JitBackend()
+    with ft.use(made):
+        yield made
+
+
+def fresh(value):
+    return ft.full(SHAPE, value) + ft.asarray(np.zeros(SHAPE, np.float32))
+
+
+def place(x):
+    return np.asarray(x).__array_interface__["data"][0]
+
+
+def update(weight, speed, gradient):
+    speed = speed * 0.5 + gradient
+    return weight - speed * 0.25, speed
+
+
+def test_an_update_is_written_where_its_operands_were(backend):
+    weight, speed, gradient = fresh(1.0), fresh(2.0), fresh(4.0)
+    before = {place(weight), place(speed)}
+    for _ in range(3):
+        weight, speed = update(weight, speed, gradient)
+        ft.eval(weight, speed)
+    # The first time there is no plan yet, and the second time there are two operands to overwrite.
+    kept = {place(weight), place(speed)}
+    weight, speed = update(weight, speed, gradient)
+    ft.eval(weight, speed)
+    assert {place(weight), place(speed)} == kept
+    assert place(gradient) not in kept
+    assert len(before) == 2
+    np.testing.assert_array_equal(np.asarray(gradient), np.full(SHAPE, 4.0))
+    speeds = [2.0]
+    for _ in range(4):
+        speeds.append(speeds[-1] * 0.5 + 4.0)
+    np.testing.assert_array_equal(np.asarray(weight), np.full(SHAPE, 1.0 - sum(speeds[1:]) / 4))
+
+
+SEEN = {
+    "the tensor": lambda x: x,
+    "a copy of the handle": copy.copy,
+    "a view": lambda x: x[3:],
+    "another shape": lambda x: ft.reshape(x, (-1,)),
+    "an array of NumPy": np.asarray,
+    "DLPack": lambda x: np.from_dlpack(x),
+    "a saved operand": lambda x: [x._adapter] if hasattr(x, "_adapter") else x,
+}
+
+
+@pytest.mark.parametrize("how", SEEN, ids=str)
+def test_what_is_seen_by_somebody_is_not_written_over(backend, how):
+    for _ in range(3):
+        x = fresh(3.0)
+        ft.eval(x)
+        holder = SEEN[how](x)
+        want = np.array(np.asarray(holder)) if not isinstance(holder, list) else None
+        x = x * 2.0 + 1.0
+        ft.eval(x)
+        if want is not None:
+            np.testing.assert_array_equal(np.asarray(holder), want)
+        np.testing.assert_array_equal(np.asarray(x), np.full(SHAPE, 7.0))
+
+
+def test_an_operand_that_is_read_in_another_order_is_not_written_over(backend):
+    for _ in range(3):
+        x = ft.asarray(np.arange(40_000, dtype=np.float32).reshape(200, 200)) * 1.0
+        ft.eval(x)
+        want = np.asarray(x) + np.asarray(x).T
+        x = x + ft.permute(x, (1, 0))
+        np.testing.assert_array_equal(np.asarray(x), want)
+
+
+def test_a_computation_that_failed_does_not_go_on_with_what_it_overwrote(backend, monkeypatch):
+    def run():
+        x = fresh(3.0)
+        ft.eval(x)
+        x = x * 2.0
+        return x, ft.sum(ft.exp(x), 1)
+
+    for _ in range(2):
+        ft.eval(*run())
+    x, total = run()
+
+    def refuse(shape, dtype):
+        raise MemoryError("no more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch.memory, "empty", refuse)
+        with pytest.raises(MemoryError, match="no more"):
+            ft.eval(x, total)
+    with pytest.raises(ft.BackendError, match="had written over it"):
+        ft.eval(x, total)
