@@ -30,7 +30,7 @@ def compare(found: Any, wanted: Any, noisy: list[Any]) -> Verdict:
     if allowed is None:
         return Verdict("unstable")
     if allowed == 0.0:
-        same = same_bits(found, wanted)
+        same = same_bits(found, wanted, noisy)
         return Verdict("equal") if same.all() else shown(found, wanted, ~same, "bit for bit")
     a, b = wide(found), wide(wanted)
     with np.errstate(all="ignore"):
@@ -61,12 +61,14 @@ def tolerance(wanted: Any, noisy: list[Any]) -> float | None:
     return FACTOR * largest if largest <= most * scale else None
 
 
-def same_bits(a: Any, b: Any) -> Any:
-    """Where two arrays are equal; NaN is NaN, and 0.0 is not -0.0."""
+def same_bits(a: Any, b: Any, noisy: list[Any]) -> Any:
+    """Where two arrays are equal; NaN is NaN, and 0.0 is not -0.0, unless under noise it is."""
     if a.dtype.kind in "biu":
         return a == b
     x, y = wide(a), wide(b)
     signs = np.signbit(x.real) == np.signbit(y.real)
+    for each in noisy:
+        signs = signs | (np.signbit(wide(each).real) != np.signbit(y.real))
     return (np.isnan(x) & np.isnan(y)) | ((x == y) & signs)
 
 

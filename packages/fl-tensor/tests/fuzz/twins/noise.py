@@ -24,6 +24,8 @@ ELEMENTARY = (
 ).split()
 #: Sums, which may be added in any order: their error grows with the sum of the magnitudes.
 SUMS = ("sum", "prod", "matmul", "conv", "avg_pool")
+#: What chooses among equal numbers: of 0.0 and -0.0 it may give either.
+CHOOSING = ("max", "min", "maximum", "minimum")
 #: Units in the last place: of elementary functions, of sums.
 ULPS, SUM_ULPS = 6.0, 4.0
 
@@ -55,8 +57,17 @@ def noise(seed: int) -> Iterator[None]:
 
         return operation
 
+    def choosing(name: str) -> Any:
+        def operation(inner: Any, x: Any, *rest: Any) -> Any:
+            made = getattr(inner, name)(x, *rest)
+            others = [r for r in rest if hasattr(r, "array")]
+            return _either_zero(made, [x, *others], rng(name))
+
+        return operation
+
     replaced = {name: elementary(name) for name in ELEMENTARY}
     replaced |= {name: total(name) for name in SUMS}
+    replaced |= {name: choosing(name) for name in CHOOSING}
     with ft.override(**replaced):
         yield
 
@@ -74,6 +85,18 @@ def _off(made: Any, scale: Any, ulps: float, rng: np.random.Generator) -> Any:
     eps = float(ft.finfo(made.dtype).eps)
     shape = np.shape(made.array)
     with np.errstate(all="ignore"):
-        off = _floats(made) + eps * ulps * rng.uniform(-1, 1, shape) * np.abs(scale)
+        size = rng.uniform(0.5, 1.0, shape) * rng.choice([-1.0, 1.0], shape)
+        off = _floats(made) + eps * ulps * size * np.abs(scale)
         kept = np.where(np.isfinite(off), off, _floats(made)).astype(np.asarray(made.array).dtype)
     return adapt(kept, made.dtype)
+
+
+def _either_zero(made: Any, operands: list[Any], rng: np.random.Generator) -> Any:
+    if made.dtype.kind != "f":
+        return made
+    zeros = [np.signbit(x.array)[x.array == 0] for x in operands]
+    if len({bool(sign) for found in zeros for sign in np.ravel(found)}) < 2:
+        return made
+    array = np.asarray(made.array)
+    signed = np.where(rng.random(array.shape) < 0.5, -0.0, 0.0).astype(array.dtype)
+    return adapt(np.where(array == 0, signed, array), made.dtype)
