@@ -115,23 +115,26 @@ CASES: dict[str, Callable[[], Case]] = {
         training, perceptron, *[(20 + n, 1, 28, 28) for n in range(300)]
     ),
 }
+TINY = ["40, 8192", "order, 256", "of 20, 256", "8x8"]
 
 
 def main() -> None:
     given = options(__doc__)
     rows = []
+    only = TINY if given.tiny else given.only
     for name, make in CASES.items():
-        if given.only and not any(word in name for word in given.only):
+        if only and not any(word in name for word in only):
             continue
         cases = {}
         for backend in BACKENDS:
             ft.seed(0)
             with ft.use(backend):
                 cases[backend] = make()
-                for _ in range(3):
+                for _ in range(1 if given.tiny else 3):
                     cases[backend]()
+        ft.jit.wait()
         around = {backend: partial(ft.use, backend) for backend in BACKENDS}
-        seconds = interleave(cases, given.rounds, 0.05, around)
+        seconds = interleave(cases, given.rounds, given.moment, around)
         row: dict[str, object] = {"case": name}
         row |= {f"{backend} us": 1e6 * seconds[backend] for backend in BACKENDS}
         rows.append({**row, "jit / numpy": seconds["jit"] / seconds["numpy"]})

@@ -174,8 +174,8 @@ class JitBackend(NumpyBackend):
     # shape
 
     def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
-        if not self._waits(x):
-            return super().reshape(x, shape)
+        if x.__class__ is NumpyAdapter and x.array.size < self.smallest or not self._waits(x):
+            return NumpyBackend.reshape(self, x, shape)
         rules.reshape(x, shape)
         return self.pending.record("reshape", (x,), (tuple(shape),), tuple(shape), x.dtype)
 
@@ -214,8 +214,8 @@ class JitBackend(NumpyBackend):
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if not self._waits(x):
-            return super().slice(x, starts, sizes, steps)
+        if x.__class__ is NumpyAdapter and x.array.size < self.smallest or not self._waits(x):
+            return NumpyBackend.slice(self, x, starts, sizes, steps)
         shape = rules.slice(x, starts, sizes, steps).shape
         parameters = (tuple(starts), tuple(sizes), tuple(steps))
         return self.pending.record("slice", (x,), parameters, shape, x.dtype)
