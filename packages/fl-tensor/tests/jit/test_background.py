@@ -13,7 +13,7 @@ import pytest
 
 import fl_memory
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend, plans
+from fl_tensor.backends.jit import JitBackend
 from fl_tensor.backends.jit.making import JitWarning
 
 N = 10_000
@@ -124,17 +124,15 @@ def test_other_strides_of_the_same_computation_are_no_new_beginning(jit):
     assert len(jit.plans.kept()) == 2
 
 
-def test_a_heavy_computation_that_another_process_planned_is_planned_at_once(monkeypatch):
-    monkeypatch.setattr(plans, "HEAVY", 1)
-    counts = []
-    for _ in range(2):
-        backend = JitBackend()
-        backend.plans.background, backend.plans.sightings = False, 2
-        with ft.use(backend):
-            for _ in range(2):
-                ft.eval(ft.exp(ft.full(N + 123, 1.0)) * 3.0)
-                counts.append(len(backend.plans.kept()))
-    assert counts == [0, 1, 1, 1]
+def test_a_heavy_computation_is_planned_when_it_is_first_seen(jit):
+    jit.go.set()
+    x = ft.full((1 << 10, 1 << 10), 0.5)
+    y = x
+    for _ in range(2):  # 2^30 products each
+        y = y @ x
+    ft.eval(y)
+    assert len(jit.plans.kept()) == 1
+    assert y[0, 0].item() == pytest.approx(0.5**3 * 2**20)
 
 
 def run(script):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor.backends.jit import background, records
+from fl_tensor.backends.jit import background
 from fl_tensor.backends.jit.lazy import Stream
 from fl_tensor.backends.jit.translate import Translation
 from fl_tensor.backends.jit.worth import SAVED
@@ -17,7 +17,6 @@ from fl_tensor.backends.numpy.views import outline
 if TYPE_CHECKING:
     from fl_tensor.backends.jit.lazy import Trace
     from fl_tensor.backends.jit.plan import Plan
-    from fl_tensor.backends.jit.records import Structure
 
 
 class JitWarning(RuntimeWarning):
@@ -40,13 +39,10 @@ class Making:
 
     def __init__(
         self,
-        key: Structure,
         trace: Trace,
         seen: list[bool],
         made: Callable[[Translation, list[Any]], Plan],
-        remember: bool,
     ) -> None:
-        self._key = key if remember else None
         leaves = [_outlined(leaf) for leaf in trace.leaves]
         self._given: Any = trace.calls, leaves, seen, made
         self._done = threading.Event()
@@ -63,8 +59,6 @@ class Making:
         except Exception as error:
             self.error = error
         self._given = None
-        if self._key is not None and self.plan is not None:
-            records.add(self._key)
         self._done.set()
 
     def submit(self) -> None:

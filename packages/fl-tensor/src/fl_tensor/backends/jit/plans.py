@@ -1,5 +1,5 @@
-"""Which way a trace is run: call by call when its structure is new, by a plan once it has come
-again and its plan is ready."""
+"""Which way a trace is run: call by call when its structure is new, by a plan when it is heavy, or
+has come again and its plan is ready."""
 
 from __future__ import annotations
 
@@ -9,21 +9,30 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
-from fl_tensor.backends.jit import extensions, lower, records
+from fl_tensor.backends.jit import extensions, lower
 from fl_tensor.backends.jit.interpret import interpret
-from fl_tensor.backends.jit.lazy import Stream, Trace
+from fl_tensor.backends.jit.lazy import Call, Stream, Trace
 from fl_tensor.backends.jit.making import JitWarning, Making
 from fl_tensor.backends.jit.plan import Plan
-from fl_tensor.backends.jit.records import Structure
 from fl_tensor.backends.jit.translate import Translation
-from fl_tensor.backends.jit.worth import HEAVY, Worth, elements
+from fl_tensor.backends.jit.worth import Worth, is_heavy
 from fl_tensor.graph.ir import Node
 
 #: How many plans, and how many sightings, are remembered, least recently used first forgotten.
 MOST = 256
 MOST_SIGHTINGS = 4096
+
+
+class Structure(NamedTuple):
+    """What a plan depends on: the calls, which results are seen, how the leaves lie, and what is
+    registered from outside (``extensions``)."""
+
+    calls: tuple[Call, ...]
+    seen: tuple[bool, ...]
+    leaves: tuple[Any, ...]
+    version: int
 
 
 class Plans:
@@ -32,7 +41,8 @@ class Plans:
 
     sightings   at which sighting of a structure its plan is made (1: always at once). Its strides
                 are no part of that: weights that lie otherwise after a step are no new beginning
-    background  plans are made while traces go on being run call by call; False: at once
+    background  plans are made while traces go on being run call by call; False: at once. Those of
+                heavy traces always are, as call by call takes longer than to make them
     worth       is told what came of each trace
     """
 
@@ -85,17 +95,16 @@ class Plans:
             self._sighted.move_to_end(sighted)
             if len(self._sighted) > MOST_SIGHTINGS:
                 self._sighted.popitem(last=False)
-        heavy = elements(trace.calls, trace.leaves) >= HEAVY
-        came_before = heavy and count < self.sightings and records.contains(key)
-        if count < self.sightings and not came_before:
+        at_once = is_heavy(trace.calls, trace.leaves)
+        if count < self.sightings and not at_once:
             self.worth.in_vain(trace.calls, trace.leaves)
             return None
-        making = Making(key, trace, seen, self._made, remember=heavy)
+        making = Making(trace, seen, self._made)
         with self._lock:
             self._found[key] = making
             if len(self._found) > MOST:
                 self._found.popitem(last=False)
-        if came_before or not self.background:
+        if at_once or not self.background:
             making.run()
         else:
             making.submit()
@@ -139,8 +148,7 @@ def _none(node: Node) -> bool:
 
 
 def structure(trace: Trace, seen: list[bool]) -> Structure:
-    """What a plan depends on: the calls, which results are seen, how the leaves lie, and what is
-    registered from outside."""
+    """The structure of ``trace`` at this moment."""
     kinds = tuple([_kind(leaf) for leaf in trace.leaves])
     version = extensions.current().version
     return Structure(tuple(trace.calls), tuple(seen), kinds, version)

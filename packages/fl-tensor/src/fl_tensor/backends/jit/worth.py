@@ -16,8 +16,9 @@ from fl_tensor.backends.jit.lazy import Call
 
 #: A trace is light if its operations have fewer elements than this on average: 20 us in NumPy.
 LIGHT = 1 << 17
-#: A trace is heavy if all its operations have so many elements together: 50 ms.
-HEAVY = 1 << 28
+#: A trace is heavy if its operations have so many elements together, half a second in NumPy, and so
+#: many on average: to plan a call takes 0.3 ms, and saves half of the time of most.
+HEAVY, HEAVY_CALL = 1 << 28, 1 << 22
 #: A plan of a light trace pays if it has so many steps less than there were operations.
 SAVED = 6
 #: See above. With 16 recording in vain takes at most 3 % of the time.
@@ -56,9 +57,15 @@ class Worth:
             self._vain = self._elements = 0
 
 
+def is_heavy(calls: list[Call], leaves: list[Any]) -> bool:
+    """Whether these calls are planned even if they never come again."""
+    return elements(calls, leaves) >= max(HEAVY, HEAVY_CALL * len(calls))
+
+
 def elements(calls: list[Call], leaves: list[Any]) -> int:
-    """How many elements an elementwise operation would have that takes as long as these calls do in
-    NumPy, roughly: 5 products of a contraction take as long as 1 element."""
+    """How many elements an elementwise operation would have that takes as long in NumPy as these
+    calls do, roughly: 5 products of a contraction take as long as 1 element, random bits 64 times
+    as long."""
     total = 0
     for op, operands, _, shape, _ in calls:
         size = math.prod(shape)
@@ -66,5 +73,7 @@ def elements(calls: list[Call], leaves: list[Any]) -> int:
             place = operands[op == "conv"]
             other = calls[place].shape if place >= 0 else leaves[~place].shape
             size *= 1 + (other[-1] if op == "matmul" else math.prod(other[1:])) // 5
+        elif op == "random_bits":
+            size *= 64
         total += size
     return total
