@@ -1,11 +1,30 @@
-"""Files that spare work to the next process: where they are, and how they are written."""
+"""Files that spare work to the next process: where they are, how they are read and written, and how
+much room they may take.
+
+Together they have at most FL_CACHE_BYTES (512 MiB if not set). When they have more, those that were
+not used for longest go, until a fifth is free. Other processes may read, write and remove files at
+the same time: who finds none makes it again.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
+import threading
+import time
 from pathlib import Path
+
+from fl_tensor.errors import ArgumentError
+
+DEFAULT_BYTES = 512 << 20
+#: A process looks how much there is at its first write, and after so large a part of all room.
+_LOOK = 1 / 16
+#: Seconds after which a file that was never finished is nobody's any more.
+_ABANDONED = 3600.0
+
+_lock = threading.Lock()
+_written: float = float("inf")  # bytes since the last look
 
 
 def folder() -> Path | None:
@@ -19,11 +38,32 @@ def folder() -> Path | None:
     return None
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace the file as a whole, so that no reader ever sees half of it. Raises OSError where
-    that is not possible."""
+def most_bytes() -> int:
+    """FL_CACHE_BYTES. Raises ArgumentError where that is no number."""
+    asked = os.environ.get("FL_CACHE_BYTES")
+    try:
+        return int(asked) if asked else DEFAULT_BYTES
+    except ValueError:
+        raise ArgumentError(f"FL_CACHE_BYTES={asked!r}: expected a number of bytes") from None
+
+
+def read(path: Path) -> bytes | None:
+    """What is in the file, which counts as used now; None where it cannot be read."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):  # a folder for reading only
+        os.utime(path)
+    return data
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace the file as a whole, so that no reader ever sees half of it, and make room. Raises
+    OSError where that is not possible."""
+    global _written
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -31,3 +71,34 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         os.unlink(name)
         raise
+    root, limit = folder(), most_bytes()
+    with _lock:
+        _written += len(data)
+        look = _written > _LOOK * limit
+        if look:
+            _written = 0
+    if look and root is not None and root in path.parents:
+        trim(root, limit)
+
+
+def trim(root: Path, limit: int) -> None:
+    """Remove the files below ``root`` that were not used for longest, if all together have more
+    than ``limit`` bytes; and what other processes left unfinished long ago."""
+    found = []
+    for path in root.rglob("*"):
+        with contextlib.suppress(OSError):  # removed by somebody else
+            about = path.stat()
+            if path.suffix == ".part":
+                if time.time() - about.st_mtime > _ABANDONED:
+                    path.unlink()
+            elif path.is_file():
+                found.append((about.st_mtime_ns, about.st_size, path))
+    total = sum(size for _, size, _ in found)
+    if total <= limit:
+        return
+    for _, size, path in sorted(found, key=lambda entry: entry[0]):
+        if total <= 0.8 * limit:
+            return
+        with contextlib.suppress(OSError):
+            path.unlink()
+        total -= size

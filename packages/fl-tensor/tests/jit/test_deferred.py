@@ -10,7 +10,7 @@ import pytest
 
 import fl_memory
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit import JitBackend, lazy
 from fl_tensor.backends.numpy import NumpyBackend
 
 N = 10_000
@@ -233,3 +233,36 @@ def test_a_failure_is_raised_again_by_whoever_looks_again(jit):
             np.asarray(x.adapter.array)
     jit.plans.eager = NumpyBackend()
     assert x[0].item() == pytest.approx(np.e)
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    monkeypatch.setattr(lazy, "MOST_BYTES", 40 * N)
+    monkeypatch.setattr(lazy, "LOOK", 4)
+
+
+def test_operands_that_only_the_computation_needs_are_not_kept_forever(jit, little_memory):
+    total = ft.full(N, 0.0)
+    for _ in range(40):
+        x = ft.full(N, 1.0)
+        x.tolist()
+        total = total + x
+        del x
+    assert "add" in ran(jit)
+    assert len(jit.pending.calls) < 20
+
+
+def test_results_that_somebody_waits_for_are_counted(jit, little_memory):
+    x = ft.full(N, 1.0)
+    held = [ft.exp(x) for _ in range(40)]
+    assert "exp" in ran(jit)
+    assert len(held) == 40 and len(jit.pending.calls) < 20
+
+
+def test_what_is_kept_anyway_and_what_nobody_sees_does_not_count(jit, little_memory):
+    held = [ft.asarray(np.ones(N, np.float32)) for _ in range(40)]
+    y = held[0]
+    for x in held:
+        y = y * x
+    assert ran(jit) == []
+    assert y[0].item() == 1.0

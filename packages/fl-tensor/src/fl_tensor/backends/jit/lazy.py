@@ -11,6 +11,8 @@ before, numbers, positions of random streams) are its data.
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -67,16 +69,27 @@ _array_of: Callable[[Lazy], Any] = NumpyAdapter.__dict__["array"].__get__
 _new, _tuple = object.__new__, tuple.__new__
 
 
-def _references(values: list[Lazy]) -> list[int]:
+def _references(values: list[Any]) -> list[int]:
     return [sys.getrefcount(x) for x in values]
 
 
 #: How many references ``_references`` finds to a value that only its list has.
 _ALONE = _references([object.__new__(Lazy)])[0]
 
-#: Run a trace when it has so many calls, or when the arrays that it keeps alive take so many bytes.
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not a POSIX system
+        return 0
+
+
+#: Run a trace when it has so many calls, or when so many bytes are in operands that it alone keeps
+#: alive and in results that somebody waits for: a quarter of the machine's memory, 2 GiB at least.
 MOST_CALLS = 16384
-MOST_BYTES = 2 << 30
+MOST_BYTES = max(2 << 30, _memory() // 4)
+#: After so many calls it is looked how many bytes there are.
+LOOK = 256
 
 
 class Trace:
@@ -97,7 +110,8 @@ class Trace:
         self.results: list[Lazy] = []
         self.leaves: list[Any] = []
         self._places: dict[int, int] = {}
-        self._bytes = 0
+        self._bytes = 0  # of operands
+        self._most = MOST_BYTES  # bytes of operands at which to look again
 
     def record(
         self,
@@ -125,8 +139,8 @@ class Trace:
             made.shape, made.dtype = shape, dtype
             calls.append(_tuple(Call, (op, tuple(numbers), parameters, shape, dtype)))
             self.results.append(made)
-            if self._bytes > MOST_BYTES:
-                self.run()
+            if self._bytes > self._most or not len(calls) % LOOK:
+                self._look()
             return made
 
     def _leaf(self, x: Any) -> int:
@@ -137,6 +151,20 @@ class Trace:
             place = self._places[id(x)] = ~len(self.leaves)
             self.leaves.append(x)
         return place
+
+    def _look(self) -> None:
+        # Which operands others have, too, and which results nobody sees, takes a while to find out.
+        kept = 0
+        for count, x in zip(_references(self.leaves), self.leaves, strict=True):
+            if count == _ALONE and x.__class__ is not Stream:
+                kept += x.array.nbytes
+        for call, is_seen in zip(self.calls, self.seen(), strict=True):
+            if is_seen:
+                kept += math.prod(call.shape) * call.dtype.itemsize
+        if kept > MOST_BYTES:
+            self.run()
+        else:
+            self._most = self._bytes + MOST_BYTES - kept
 
     def reads(self, x: Any) -> bool:
         """Whether what was put off needs this value, which is there."""

@@ -110,11 +110,11 @@ class Tuner:
         }
         with contextlib.suppress(OSError):
             text = json.dumps(content, indent=1, sort_keys=True)
-            cache_files.write_atomically(self.path, text.encode())
+            cache_files.write(self.path, text.encode())
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            content = json.loads(self.path.read_text(encoding="utf-8")) if self.path else {}
+            content = json.loads(cache_files.read(self.path) or b"{}") if self.path else {}
             known = content["format"] == _FORMAT and content["about"] == self._about
             found = content["decisions"].items() if known else ()
             return {

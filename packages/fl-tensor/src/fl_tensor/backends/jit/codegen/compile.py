@@ -62,7 +62,7 @@ def load(about: str, assembly: Callable[[], str], machine: Target) -> Code:
     made = compiled(assembly(), machine)
     if path is not None:
         with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
-            cache_files.write_atomically(path, _MAGIC + hashlib.sha256(made).digest() + made)
+            cache_files.write(path, _MAGIC + hashlib.sha256(made).digest() + made)
     return Code(made, machine)
 
 
@@ -131,9 +131,8 @@ def _generator() -> str:
 
 
 def _read(path: Path) -> bytes | None:
-    try:
-        content = path.read_bytes()
-    except OSError:
+    content = cache_files.read(path)
+    if content is None:
         return None
     begin = len(_MAGIC) + hashlib.sha256().digest_size
     found = content[begin:]
