@@ -151,6 +151,23 @@ def test_parameters_are_part_of_the_structure(backend):
     np.testing.assert_allclose(truth(powers, X), X * X, rtol=1e-6)
 
 
+def test_arrays_may_be_taken_as_they_are(backend):
+    def compose(ops, mask, x):
+        return ops.where(mask, x, ops.negative(x))
+
+    sign = ft.jit.operation("tests.sign", compose, roles="AP")
+    for found in sighted(backend, lambda mask, x: sign(mask, x), X > 0, X):
+        np.testing.assert_array_equal(found, np.abs(X))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"), [((X,), {}), ((X, X, X), {}), ((X, X), {"scale": 1})]
+)
+def test_arguments_that_do_not_fit(backend, arguments, named):
+    with ft.use(backend), pytest.raises(ft.ArgumentError, match=r"expected \(x, gate\)"):
+        swiglu(*map(ft.asarray, arguments), **named)
+
+
 @pytest.mark.parametrize(
     ("name", "compose", "complaint"),
     [

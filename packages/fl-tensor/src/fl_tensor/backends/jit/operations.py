@@ -49,16 +49,16 @@ Parameters: TypeAlias = "tuple[tuple[str, Any], ...]"
 class Operation:
     """``compose(ops, x, ..., *, parameter=...)``: adapters in, one adapter out, written with the
     operations of ``ops``. What stands before the star are arrays, what comes after it are plain
-    values that can be hashed. Raises ArgumentError for a name without a dot or one that is taken
-    (names begin with the package's: ``acme.swiglu``), and for parameters of other kinds.
+    values that can be hashed.
 
-    name        as nodes have it
-    run         ``run(ops, x, ...)``, for those who have a namespace and adapters: gradient rules,
-                other compositions
-    operation(x, ...)  on Tensors and Variables
+    name   as nodes have it, the package first: ``acme.swiglu``
+    roles  a letter for each array (``fl_tensor.roles``): P, the default, for those that are
+           promoted to one dtype, A for those that are taken as they are
+    run    ``run(ops, x, ...)``, for those who have a namespace and adapters: gradient rules, other
+           compositions. ``operation(x, ...)`` takes Tensors and Variables
     """
 
-    def __init__(self, name: str, compose: Callable[..., Any]) -> None:
+    def __init__(self, name: str, compose: Callable[..., Any], roles: str = "") -> None:
         if not _NAME.fullmatch(name):
             raise ArgumentError(
                 f"[operation] {name!r}: expected the name of a package, a dot, a name, such as "
@@ -74,9 +74,10 @@ class Operation:
             )
         self.name = name
         self.compose = compose
-        self.arity = len(plain)
-        self._defaults = {p.name: p.default for p in named if p.default is not p.empty}
-        self._parameters = [p.name for p in named]
+        self.roles = roles or "P" * len(plain)
+        self._defaults = {p.name: p.default for p in named}
+        if len(self.roles) != len(plain):
+            raise ArgumentError(f"[operation] {name}: roles {roles!r} of {len(plain)} arrays")
 
         @functools.wraps(compose)  # with its signature, which gradient rules go by
         def run(ops: Any, *operands: Any, **parameters: Any) -> Any:
@@ -86,17 +87,32 @@ class Operation:
         self._graph = functools.lru_cache(maxsize=1024)(self._traced)
 
     def __call__(self, *arrays: Any, **parameters: Any) -> Any:
-        made = frontend.operands_of(self.name, "P" * len(arrays), *arrays)
+        operands, given = self._sorted(arrays, parameters)
+        made = frontend.operands_of(self.name, self.roles, *operands)
         lead = made[0]
-        return lead._wrap(self.run(lead._ops(), *[x._raw for x in made], **parameters))
+        return lead._wrap(self._run(lead._ops(), *[x._raw for x in made], **dict(given)))
 
-    def _run(self, ops: Any, *operands: Any, **parameters: Any) -> Any:
+    def _run(self, ops: Any, *arguments: Any, **parameters: Any) -> Any:
+        operands, given = self._sorted(arguments, parameters)
         keep = getattr(type(ops), "keep_whole", None)  # a deferred backend with nothing above it
-        if keep is not None:
-            kept = keep(ops, self, operands, self._given(parameters))
-            if kept is not None:
-                return kept
-        return self.compose(ops, *operands, **parameters)
+        kept = None if keep is None else keep(ops, self, operands, given)
+        return self.compose(ops, *operands, **dict(given)) if kept is None else kept
+
+    def _sorted(
+        self, arguments: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], Parameters]:
+        # Arrays, and the other arguments in order; those may be given by position, too.
+        count = len(self.roles)
+        found = {**self._defaults, **dict(zip(self._defaults, arguments[count:])), **named}
+        missing = [name for name, value in found.items() if value is inspect.Parameter.empty]
+        many = len(arguments) > count + len(self._defaults)
+        if len(arguments) < count or many or missing or len(found) > len(self._defaults):
+            wanted = str(inspect.signature(self.compose)).partition(", ")[2]
+            raise ArgumentError(
+                f"[{self.name}] {len(arguments)} arguments and {sorted(named)} by name: expected "
+                f"({wanted}"
+            )
+        return arguments[:count], tuple(found.items())
 
     def result(self, operands: Sequence[Any], parameters: Parameters) -> Type | None:
         """The type of the result, None where the operation cannot be kept whole. Raises what the
@@ -108,11 +124,7 @@ class Operation:
         """The composition for operands like these; None where the operation cannot be kept whole:
         what it gives, or the errors that it raises, may depend on when it runs."""
         types = tuple([Type(x.shape, x.dtype) for x in operands])
-        return self._graph(types, self._given(parameters))
-
-    def _given(self, parameters: Mapping[str, Any]) -> Parameters:
-        found = {**self._defaults, **parameters}
-        return tuple([(name, found[name]) for name in self._parameters if name in found])
+        return self._graph(types, self._sorted(tuple(operands), parameters)[1])
 
     def _traced(self, types: tuple[Type, ...], parameters: Parameters) -> Graph | None:
         # In a context of its own: what is active here is no part of the composition.
@@ -144,11 +156,11 @@ class Operation:
 _operations: dict[str, Operation] = {}
 
 
-def operation(name: str, compose: Callable[..., Any]) -> Operation:
-    """A new operation of that name. Raises ArgumentError as ``Operation`` does, and where the name
-    is taken by another composition; what is registered twice (a module loaded again) is replaced.
-    """
-    made = Operation(name, compose)
+def operation(name: str, compose: Callable[..., Any], roles: str = "") -> Operation:
+    """A new ``Operation``. Raises ArgumentError for a name without a dot, or one that another
+    composition has (a module that is loaded again replaces its own), and for a composition with
+    parameters of other kinds."""
+    made = Operation(name, compose, roles)
     before = _operations.get(name)
     if before is not None and _origin(before.compose) != _origin(compose):
         raise ArgumentError(f"[operation] {name!r} is taken by {_origin(before.compose)}")
