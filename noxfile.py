@@ -47,7 +47,7 @@ DIST = ROOT / "dist"
 PACKAGES = (
     "fl-memory fl-tensor fl-dist fl-autograd fl-data fl-nn fl-speech fl-vision fl-text".split()
 )
-LIGHT_EXAMPLES = ["acme-backend", "acme-arena", "acme-ring"]
+LIGHT_EXAMPLES = ["acme-backend", "acme-arena", "acme-ring", "acme-kernels"]
 EXAMPLES = [*LIGHT_EXAMPLES, "torch-backend"]
 CONTRACTS = ["fl-memory", "fl-tensor", "fl-dist"]
 IMPLEMENTATIONS = [

@@ -31,7 +31,7 @@ def blocks(path: Path) -> tuple[str, int]:
 
 def main(names: list[str]) -> int:
     found = sorted(
-        [ROOT / "README.md", *ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/*.md")]
+        [ROOT / "README.md", *ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/**/*.md")]
     )
     failed = 0
     for path in [Path(n) for n in names] or found:

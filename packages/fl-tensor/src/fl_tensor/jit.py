@@ -29,6 +29,7 @@ from fl_tensor.backends.jit.operations import operation as operation
 from fl_tensor.backends.jit.profile import Row as Row
 from fl_tensor.backends.jit.profile import profile as profile
 from fl_tensor.backends.jit.replacing import replacing as replacing
+from fl_tensor.backends.providers.layout import Layout as Layout
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.pipeline import Function
 from fl_tensor.graph.pipeline import PassWarning as PassWarning

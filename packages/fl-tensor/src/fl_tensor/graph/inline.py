@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from fl_tensor.graph.ir import Constant, Graph, Node, Ref, Value
-
-
-def fresh(graph: Graph) -> Iterator[int]:
-    """Numbers that no value of ``graph`` has."""
-    made = (v.id for node in graph.nodes for v in node.outputs)
-    given = (v.id for v in (*graph.inputs, *(c.value for c in graph.constants)))
-    return itertools.count(1 + max(itertools.chain(made, given), default=0))
 
 
 def inline(graph: Graph, body: Callable[[Node], Graph | None]) -> Graph:
     """``graph`` with every node for which there is a ``body`` replaced by that: a graph whose
     inputs are the node's operands in order, and whose outputs have its outputs' types. The node's
     own values stay, so that nobody else changes; ``graph`` itself where there is no body."""
-    numbers = fresh(graph)
     nodes: list[Node] = []
     constants: list[Constant] = []
     changed = False
@@ -29,7 +20,7 @@ def inline(graph: Graph, body: Callable[[Node], Graph | None]) -> Graph:
             nodes.append(node)
             continue
         changed = True
-        made, given = _copied(found, node, numbers)
+        made, given = _copied(found, node, graph)
         nodes += made
         constants += given
     if not changed:
@@ -37,7 +28,7 @@ def inline(graph: Graph, body: Callable[[Node], Graph | None]) -> Graph:
     return Graph(graph.inputs, [*graph.constants, *constants], nodes, graph.outputs, graph.reads)
 
 
-def _copied(body: Graph, node: Node, numbers: Iterator[int]) -> tuple[list[Node], list[Constant]]:
+def _copied(body: Graph, node: Node, into: Graph) -> tuple[list[Node], list[Constant]]:
     known: dict[Value, Value] = dict(zip(body.inputs, node.operands, strict=True))
     own = {v for n in body.nodes for v in n.outputs}
     wanted: dict[Value, Value] = {}
@@ -51,7 +42,7 @@ def _copied(body: Graph, node: Node, numbers: Iterator[int]) -> tuple[list[Node]
     def twin(value: Value) -> Value:
         if value not in known:
             given = wanted.get(value)
-            known[value] = given or Value(next(numbers), value.shape, value.dtype, value.device)
+            known[value] = given or into.value(value.shape, value.dtype, value.device)
         return known[value]
 
     def renamed(ref: Ref) -> Ref:

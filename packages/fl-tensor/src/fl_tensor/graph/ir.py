@@ -10,10 +10,12 @@ Values and nodes are not changed once made; passes make new graphs and leave the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from fl_tensor.device import Device
+from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
 from fl_tensor.roles import Shape
 
@@ -107,6 +109,17 @@ class Graph:
         self.nodes = list(nodes)
         self.outputs = list(outputs)
         self.reads = list(reads)
+
+    def value(self, shape: Shape, dtype: DType, device: Device = CPU) -> Value:
+        """A new value, for a node that a pass adds: its number is nobody else's in this graph, nor
+        in what is made of it by adding such values."""
+        return Value(next(self._numbers), shape, dtype, device)
+
+    @functools.cached_property
+    def _numbers(self) -> Iterator[int]:
+        made = (v.id for node in self.nodes for v in node.outputs)
+        given = (v.id for v in (*self.inputs, *(c.value for c in self.constants)))
+        return itertools.count(1 + max(itertools.chain(made, given), default=-1))
 
     def run(self, ops: Any, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for these inputs, computed in the namespace ``ops``: a backend and adapters,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from fl_tensor.graph.inline import fresh
 from fl_tensor.graph.ir import Graph, Node, Value
 
 REDUCTIONS = frozenset(("sum", "prod", "max", "min"))
@@ -31,17 +28,16 @@ def split(graph: Graph) -> Graph:
     """``graph`` with every reduction over the last axes or over the first. What is neither is
     reduced over those of its axes that are last, then over the rest; an axis in the middle is moved
     to the end before. Results in float16 and bfloat16 would be rounded between: those stay."""
-    numbers = fresh(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.op in REDUCTIONS and node.outputs[0].dtype.itemsize > 2:
-            nodes += _steps(node, numbers)
+            nodes += _steps(node, graph)
         else:
             nodes.append(node)
     return Graph(graph.inputs, graph.constants, nodes, graph.outputs, graph.reads)
 
 
-def _steps(node: Node, numbers: Iterator[int]) -> list[Node]:
+def _steps(node: Node, graph: Graph) -> list[Node]:
     (x,) = node.operands
     (out,) = node.outputs
     rank = len(x.shape)
@@ -51,7 +47,7 @@ def _steps(node: Node, numbers: Iterator[int]) -> list[Node]:
         return [node]
 
     def value(shape: tuple[int, ...], like: Value) -> Value:
-        return Value(next(numbers), shape, like.dtype, out.device)
+        return graph.value(shape, like.dtype, out.device)
 
     steps: list[Node] = []
     rest = [a for a in axes if a not in last]
