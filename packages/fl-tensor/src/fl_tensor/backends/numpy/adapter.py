@@ -61,8 +61,8 @@ class NumpyAdapter(TensorAdapter):
 
 
 class Number(NumpyAdapter):
-    """A single float32 or float64 as a NumPy scalar: arithmetic on those takes a fifth of the time
-    of arrays without axes, and a third of the memory. The array is made when it is asked for."""
+    """A single float32 or float64 as a NumPy scalar: arithmetic takes a third of the time that it
+    takes on arrays without axes, and half of the memory. The array is made when asked for."""
 
     __slots__ = ("number",)
 
