@@ -7,7 +7,7 @@ PyTorch has its images row-major, as a user makes them, or with channels last, i
 above 1 are in favour of `jit`; a row in capitals is a geometric mean. Each library runs in a
 process of its own, and they take turns.
 
-    python benchmarks/ops.py [--only products convolutions fused small CASE] [--rounds 9]
+    python benchmarks/ops.py [--only products convolutions fused small CASE] [--rounds 7]
         [--json FILE [--add]] [--markdown]
 """
 
@@ -19,7 +19,8 @@ from typing import Any
 
 from _measure import OneAtATime, Worker, environment, options, report, serve, take_turns
 
-from cases import contractions, fused, small
+from cases import contractions, fused, settle, small
+from cases.contractions import Call
 
 THREADS = 2
 #: Library -> what is in its environment.
@@ -30,6 +31,7 @@ LIBRARIES = {
     "torch": {},
     "channels last": {},
 }
+PEERS = ("torch", "channels last")
 
 
 def groups() -> dict[str, list[str]]:
@@ -42,9 +44,19 @@ def groups() -> dict[str, list[str]]:
     }
 
 
-def call_of(library: str, case: str, tiny: bool) -> Any:
+def settled_call(library: str, case: str, tiny: bool) -> Call:
+    """The call of a case in a library, which has seen it a few times."""
+    call = call_of(library, case, tiny)
+    for _ in range(3):
+        call()
+        if library not in PEERS:
+            settle()
+    return call
+
+
+def call_of(library: str, case: str, tiny: bool) -> Call:
     """The call of a case in a library."""
-    ours = library not in ("torch", "channels last")
+    ours = library not in PEERS
     if case in small.NAMES:
         return (small.our_calls if ours else small.torch_calls)()[case]
     if case in fused.CASES:
@@ -72,18 +84,18 @@ def mean_of(group: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    given = options(__doc__, rounds=9)
+    given = options(__doc__, rounds=7)
     if given.tiny:
         contractions.make_tiny()
     if given.serve:
-        serve(OneAtATime(lambda case: call_of(given.serve, case, given.tiny)))
+        serve(OneAtATime(lambda case: settled_call(given.serve, case, given.tiny)))
         return
     rows = []
     with ExitStack() as stack:
         workers = {
             name: stack.enter_context(Worker(name, THREADS, tiny=given.tiny, **own))
             for name, own in LIBRARIES.items()
-            if own or not given.tiny
+            if name not in PEERS or not given.tiny
         }
         for group, cases in groups().items():
             found = []

@@ -136,7 +136,7 @@ def main() -> None:
         around = {backend: partial(ft.use, backend) for backend in BACKENDS}
         seconds = interleave(cases, given.rounds, given.moment, around)
         row: dict[str, object] = {"case": name}
-        row |= {f"{backend} us": 1e6 * seconds[backend] for backend in BACKENDS}
+        row |= {f"{backend}, us": 1e6 * seconds[backend] for backend in BACKENDS}
         rows.append({**row, "jit / numpy": seconds["jit"] / seconds["numpy"]})
     report(given, environment("numpy", "llvmlite", "fl-tensor"), rows)
 
