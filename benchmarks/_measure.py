@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -24,9 +25,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-#: Seconds until the threads of a library sleep: those of OpenBLAS look for work for 25 ms after a
-#: call, and would take a core from whoever has its turn next.
-PAUSE = 0.03
 #: A context manager for a case, made anew for each of its turns.
 Around = Callable[[], AbstractContextManager[Any]]
 
@@ -68,13 +66,16 @@ def _timed(run: Callable[[], object], count: int) -> float:
 
 class Worker:
     """``python FILE --serve LIBRARY`` in a process of its own, where ``serve`` answers; with so
-    many threads, and more in its environment if wanted."""
+    many threads, and more in its environment if wanted.
+
+    Between its turns the process is stopped: threads of a library that look for work for a while
+    (OpenBLAS's do, for 0.1 s) would take a core from whoever has its turn next.
+    """
 
     def __init__(
         self, library: str, threads: int = 1, *, tiny: bool = False, **environment: str
     ) -> None:
         self._library = library
-        self._pause = 0.0 if tiny else PAUSE
         pools = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
         self._process = subprocess.Popen(
             [sys.executable, sys.argv[0], "--serve", library, *(["--tiny"] if tiny else [])],
@@ -88,13 +89,12 @@ class Worker:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._process.send_signal(signal.SIGCONT)
         self._process.communicate()
 
     def timed(self, case: str, count: int) -> float:
-        """Seconds per call of a case, over ``count`` calls. Returns when its threads sleep."""
-        seconds = float(self._ask(f"{case} {count}"))
-        time.sleep(self._pause)
-        return seconds
+        """Seconds per call of a case, over ``count`` calls."""
+        return float(self._ask(f"{case} {count}"))
 
     def value(self, case: str) -> Any:
         """What a call of a case returns: something that JSON can say."""
@@ -102,8 +102,10 @@ class Worker:
 
     def _ask(self, question: str) -> Any:
         assert self._process.stdin and self._process.stdout
+        self._process.send_signal(signal.SIGCONT)
         print(question, file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
+        self._process.send_signal(signal.SIGSTOP)
         if not answer:
             raise SystemExit(f"{self._library}: its process ended at {question!r}")
         return json.loads(answer)
@@ -257,4 +259,6 @@ def _markdown(columns: list[str], lines: list[list[str]]) -> str:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if isinstance(value, (int, float)):
+        return f"{value:,.0f}" if isinstance(value, int) or value >= 1000 else f"{value:.3g}"
+    return str(value)
