@@ -266,3 +266,30 @@ def test_what_is_kept_anyway_and_what_nobody_sees_does_not_count(jit, little_mem
         y = y * x
     assert ran(jit) == []
     assert y[0].item() == 1.0
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("lengths", [None, (3, 0, 5, 4)])
+@pytest.mark.parametrize("cell, gates, kept", [("lstm", 4, 2), ("gru", 3, 1), ("tanh", 1, 1)])
+def test_a_recurrence_is_put_off_and_planned(cell, gates, kept, lengths, biased):
+    rng = np.random.default_rng(1)
+    shapes = (5, 4, gates * 8), (kept, 4, 8), (gates * 8, 8), (gates * 8,)
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes[: 3 + biased]]
+    backend = JitBackend()
+    backend.smallest = 1
+
+    def states():
+        x, *rest = map(ft.asarray, arrays)
+        return ft.recurrent(x * 2.0, *rest, cell=cell, lengths=lengths, reverse=True) + 1.0
+
+    with ft.use("numpy"):
+        want = np.asarray(states())
+    with ft.use(backend):
+        for _ in range(3):
+            found = states()
+            assert len(backend.pending.calls) == 3
+            np.testing.assert_allclose(np.asarray(found), want, rtol=1e-5, atol=1e-6)
+        with pytest.raises(ft.ShapeError, match="recurrent"):
+            ft.recurrent(
+                ft.asarray(arrays[0][:, :, 1:]) * 2.0, *map(ft.asarray, arrays[1:]), cell=cell
+            )

@@ -20,7 +20,7 @@ from fl_tensor.backends.jit.plans import Plans
 from fl_tensor.backends.jit.worth import Worth
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter, is_sole_owner
-from fl_tensor.derived import pooling, pooling_gradient
+from fl_tensor.derived import pooling, pooling_gradient, sequence
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.roles import Scalar, Shape
@@ -340,7 +340,25 @@ class JitBackend(NumpyBackend):
     cosh, sinh, tan = _unary("cosh"), _unary("sinh"), _unary("tan")
     log2, log10 = _unary("log2"), _unary("log10")
 
-    # contractions and windows
+    # contractions, recurrence and windows
+
+    def recurrent(
+        self,
+        x: Value,
+        state: Value,
+        weight: Value,
+        bias: Value | None = None,
+        cell: str = "tanh",
+        lengths: Shape | None = None,
+        reverse: bool = False,
+    ) -> Value:
+        if x.dtype in dtypes.HALF or not self._waits(x, state, weight):
+            return super().recurrent(x, state, weight, bias, cell, lengths, reverse)
+        _, kept = sequence.fitting(x, state, weight, bias, cell, lengths)
+        operands = (x, state, weight) if bias is None else (x, state, weight, bias)
+        rest = cell, None if lengths is None else tuple(lengths), bool(reverse)
+        shape = (kept, *x.shape[:2], state.shape[2])
+        return self.pending.record("recurrent", operands, rest, shape, x.dtype)
 
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
         if not self._waits(x):

@@ -71,6 +71,8 @@ def run_node(eager: Any, node: Node, operands: list[Any]) -> Any:
     own = operations.find(node.op)
     if own is not None:
         return own.compose(eager, *operands, **node.parameters)
+    if node.op == "recurrent":
+        return eager.recurrent(*operands, **node.parameters)
     return getattr(eager, node.op)(*operands, *node.parameters.values())
 
 
@@ -93,5 +95,15 @@ def _random_bits(eager: Any, call: Call, operands: list[Any]) -> Any:
     return eager.random_bits(*operands[0], call.shape, CPU)
 
 
+def _recurrent(eager: Any, call: Call, operands: list[Any]) -> Any:
+    cell, lengths, reverse = call.parameters  # the bias may be missing before them
+    return eager.recurrent(*operands, cell=cell, lengths=lengths, reverse=reverse)
+
+
 #: Calls whose operands are not simply those of the operation.
-_SPECIAL = {"concatenate": _concatenate, "full": _full, "random_bits": _random_bits}
+_SPECIAL = {
+    "concatenate": _concatenate,
+    "full": _full,
+    "random_bits": _random_bits,
+    "recurrent": _recurrent,
+}
