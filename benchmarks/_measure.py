@@ -177,13 +177,14 @@ def _version(distribution: str) -> str:
         return "not installed"  # a library of the system, or a checkout on the path
 
 
-def parser_of(about: str | None, rounds: int = 15) -> argparse.ArgumentParser:
-    """The command line that benchmarks share, for ``parsed``: how many rounds, and what becomes of
-    the result."""
+def parser_of(about: str | None, rounds: int | None = 15) -> argparse.ArgumentParser:
+    """The command line that benchmarks share, for ``parsed``: how many rounds, if there are any,
+    and what becomes of the result."""
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=rounds)
+    if rounds is not None:
+        parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result there")
     parser.add_argument("--add", action="store_true", help="keep other rows that FILE has already")
     parser.add_argument("--markdown", action="store_true", help="the table as README.md has it")

@@ -15,11 +15,9 @@ ASR in float64 takes 9 GB of memory.
 
 from __future__ import annotations
 
-import argparse
 import time
-from pathlib import Path
 
-from _measure import environment, report
+from _measure import environment, parsed, parser_of, report
 
 import fl_memory
 from models import MODELS
@@ -27,18 +25,17 @@ from models.compare import BOUNDS, compare
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__, rounds=None)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
     parser.add_argument("--size", type=int, default=1, help="samples per batch")
-    parser.add_argument("--json", type=Path, help="also write the result to this file")
-    given = parser.parse_args()
+    given = parsed(parser)
     if unknown := set(given.names) - set(MODELS):
         parser.error(f"{', '.join(sorted(unknown))}: the models are {', '.join(MODELS)}")
     fl_memory.use("system")  # what one model leaves, the next may have
     rows = []
     for name in given.names or MODELS:
         start = time.perf_counter()
-        found = compare(MODELS[name], {}, given.size)
+        found = compare(MODELS[name], MODELS[name].small if given.tiny else {}, given.size)
         worst = {what: errors.worst() for what, errors in found.items()}
         within = {dtype: worst[dtype][0] <= bound for dtype, bound in BOUNDS.items()}
         decides = worst["theirs"][0] <= BOUNDS["float32"]
