@@ -62,6 +62,8 @@ IMPLEMENTATIONS = [
 ]
 BUILD = ["hatchling>=1.24,<2", "editables"]
 TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8"]
+#: Have `jit` put off everything and plan it at once, not only what is worth it.
+FORCED = {"FL_JIT_SMALLEST": "1", "FL_JIT_SIGHTINGS": "1"}
 TORCH = "torch==2.13.0"
 # The revision of data-apis/array-api-tests that array-api-deviations.txt was written for.
 ARRAY_API_TESTS = "55fcc60179efa2680ddd6cd926ddf17b83530e2b"
@@ -229,8 +231,8 @@ def conformance(session: nox.Session, kind: str, implementation: str) -> None:
     """The kit that third parties run, on one of our implementations."""
     name, _, wrapped = implementation.partition("-")
     options, env = [], {}
-    if implementation == "jit":  # puts off and compiles everything, not only what is worth it
-        env = {"FL_JIT_SMALLEST": "1", "FL_JIT_SIGHTINGS": "1"}
+    if implementation == "jit":
+        env = FORCED
         options = ["-k", "not test_operation or 32"]
     if wrapped:  # behind all wrappers at once; operations in the dtypes of 32 bits will do
         options = ["--under", "profile,check,count,trace", "-k", "not test_operation or 32"]
@@ -238,27 +240,40 @@ def conformance(session: nox.Session, kind: str, implementation: str) -> None:
     in_workshop(session, "python", *command, **env)
 
 
+@nox.session(**shared)
+@nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in ("fl-autograd", "fl-nn")])
+def deferred(session: nox.Session, package: str) -> None:
+    """The tests of what stands on the tensor contract, on `jit`: everything is put off, planned at
+    once and computed by kernels."""
+    folder = f"packages/{package}/tests"
+    options = ["-q", "-p", "no:cacheprovider", folder, f"--ignore={folder}/oracles"]
+    env = {"FL_CACHE_DIR": session.create_tmp(), "FL_TENSOR_BACKEND": "jit", **FORCED}
+    in_workshop(session, "python", "-m", "pytest", *options, *session.posargs, **env)
+
+
 @nox.session(reuse_venv=True, tags=["fl-tensor", "fl-nn"])
 def onednn(session: nox.Session) -> None:
     """With oneDNN installed, however small the operands: its tests, the kit's contractions, the
-    layers made of them and their gradients."""
+    layers made of them and their gradients, on `numpy` and on `jit`."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         session.skip("the wheel is for Linux on x86-64")
     packages = closure("fl-nn")
     session.install(*BUILD)
     session.install(
         "--no-build-isolation",
-        *editable(*packages, extras={"fl-tensor": "[onednn]"}),
+        *editable(*packages, extras={"fl-tensor": "[onednn,jit]"}),
         *test_requirements(*packages),
     )
     env = {"FL_ONEDNN": "always", "FL_CACHE_DIR": str(Path(session.create_tmp()) / "choices")}
     part = "matmul or conv or linear or pool"
-    session.run("python", "-m", "fl_tensor.testing", "numpy", "-k", part, env=env)
     run = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     session.run(*run, "packages/fl-tensor/tests/providers", env=env)
     folders = [f"packages/{name}/tests" for name in ("fl-autograd", "fl-nn")]
     ignored = [f"--ignore={folder}/oracles" for folder in folders]
-    session.run(*run, *folders, *ignored, "-k", part, *session.posargs, env=env)
+    for backend, more in (("numpy", {}), ("jit", FORCED)):
+        env |= {"FL_TENSOR_BACKEND": backend, **more}
+        session.run("python", "-m", "fl_tensor.testing", backend, "-k", part, env=env)
+        session.run(*run, *folders, *ignored, "-k", part, *session.posargs, env=env)
 
 
 @nox.session(**shared)

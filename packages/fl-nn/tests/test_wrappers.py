@@ -7,6 +7,7 @@ import math
 from contextlib import ExitStack
 
 import pytest
+from bits import same
 
 import fl_autograd as ag
 import fl_nn as nn
@@ -73,7 +74,7 @@ def test_in_any_order_the_training_is_the_same_and_all_see_all_of_it(order):
             entered[name] = layer
             stack.enter_context(layer)
         training.step()
-    assert training.weights() == expected.weights()
+    assert same(training.weights(), expected.weights())
     counts = entered["count"]
     profiled = {row.operation: row.calls for row in entered["profile"].summary()}
     assert profiled == {name: counts[name] for name in counts.tallies}
