@@ -50,6 +50,10 @@ def test_what_is_broadcast_is_read_once():
     assert of(lambda x, b: x + b, (100, 8), (8,)).read == 4 * (800 + 8)
 
 
+def test_what_is_broadcast_in_front_is_read_once():
+    assert of(lambda x: ft.exp(ft.broadcast_to(x[:1], (50,))), (100,)).read == 4
+
+
 def test_a_slice_is_not_the_whole():
     assert of(lambda x: ft.exp(x[:10]), (100,)).read == 40
 
