@@ -9,8 +9,8 @@ that of the medians. Before any timing, the loss of a batch with copied weights,
 out, must be the same in all. A step ends with the number of its loss. Memory is the most that a
 process had, less what it had with its imports and the batch, before there was a model. "tuned" is
 PyTorch with channels last for images, one kernel for all updates, denormals flushed, and memory
-that is kept (environment of malloc); "tuned compile" is both. JAX takes part where it can be
-imported and the model has a twin (`models/jax_twins.py`).
+that is kept and in large pages (environment of malloc); "tuned compile" is both. JAX takes part
+where it can be imported and the model has a twin (`models/jax_twins.py`).
 
     python benchmarks/paper_models.py [--only bert vit] [--rounds 7] [--peers eager tuned compile]
         [--backend jit] [--threads 2] [--json FILE [--add]] [--markdown]
@@ -58,6 +58,7 @@ MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(80 << 30),
     "MALLOC_TOP_PAD_": str(256 << 20),
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # in large pages where there are any
 }
 
 
