@@ -18,6 +18,7 @@ SHAPE = (100, 200)
 @pytest.fixture
 def backend():
     made = JitBackend()
+    made.plans.background = False
     with ft.use(made):
         yield made
 
@@ -109,3 +110,36 @@ def test_a_computation_that_failed_does_not_go_on_with_what_it_overwrote(backend
             ft.eval(x, total)
     with pytest.raises(ft.BackendError, match="had written over it"):
         ft.eval(x, total)
+
+
+def test_rows_are_added_to_a_table_in_its_place(backend):
+    rows = ft.asarray(np.array([3, 0, 3]))
+    values = ft.asarray(np.ones((3, SHAPE[1]), np.float32))
+    want = np.full(SHAPE, 2.0, np.float32)
+    np.add.at(want, [3, 0, 3], 1.0)
+    for turn in range(3):
+        table = fresh(2.0)
+        ft.eval(table)
+        before = place(table)
+        table = ft.scatter(table + 0.0, rows, values, 0, "add")
+        ft.eval(table)
+        np.testing.assert_array_equal(np.asarray(table), want)
+        if turn == 2:  # planned: the sum takes the place of its operand, and the rows are added
+            assert place(table) == before
+
+
+@pytest.mark.parametrize("how", ["held", "updates"])
+def test_a_table_that_is_seen_is_copied_before_rows_are_added(backend, how):
+    rows = ft.asarray(np.arange(50))
+    for _ in range(3):
+        table = fresh(2.0)
+        ft.eval(table)
+        held = table if how == "held" else None
+        table = ft.scatter(
+            table, rows, table[50:] if how == "updates" else table[:50] * 1.0, 0, "add"
+        )
+        want = np.full(SHAPE, 2.0)
+        want[:50] += 2.0
+        np.testing.assert_array_equal(np.asarray(table), want)
+        if held is not None:
+            np.testing.assert_array_equal(np.asarray(held), np.full(SHAPE, 2.0))

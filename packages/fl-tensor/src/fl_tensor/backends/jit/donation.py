@@ -20,23 +20,24 @@ from fl_tensor.graph.layout import contiguous
 
 
 class Values(dict[Value, Any]):
-    """The arrays of a plan that runs, by root. ``donated``: leaves that the plan may write over;
-    ``overwritten``: those of them that it has written over."""
+    """The arrays of a plan that runs, by root. ``donated``: leaves that the plan may write over,
+    and results that have; ``overwritten``: what was written over."""
 
     def __init__(self, constants: Mapping[Value, Any]) -> None:
         super().__init__(constants)
         self.donated: set[Value] = set()
         self.overwritten: set[Value] = set()
 
-    def take(self, roots: list[Value]) -> Any:
-        """The array of one of ``roots`` for a result to be written to; None if others see them all,
-        as other results do that have taken one."""
+    def take(self, roots: list[Value], result: Value) -> Any:
+        """The array of one of ``roots`` for ``result`` to be written to; None if others see them
+        all, as other results do that have taken one."""
         for root in roots:
             if _holders(self, root) - (root in self.donated) <= _HELD:
                 array = self[root]
                 if array.flags.carray and array.base.__class__ is not array.__class__:
                     if root in self.donated:
                         self.overwritten.add(root)
+                        self.donated.add(result)
                     return array
         return None
 

@@ -39,7 +39,7 @@ class Launch:
     def __call__(self, values: Values) -> None:
         addresses = [address(values[root]) + offset for root, offset in self.inputs]
         for (root, shape, dtype), free in zip(self.outputs, self._free):
-            made = values.take(free)
+            made = values.take(free, root)
             if made is None:
                 made = memory.empty(shape, dtype)
             values[root] = made

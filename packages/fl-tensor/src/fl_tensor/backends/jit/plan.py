@@ -13,13 +13,15 @@ from typing import Any, Protocol
 from fl_tensor.backends.jit import describe, drawing, extensions, ordered, watch
 from fl_tensor.backends.jit.donation import Overwritten, Values, donated
 from fl_tensor.backends.jit.external import External
+from fl_tensor.backends.jit.indexing import Scatter
 from fl_tensor.backends.jit.interpret import run_node
 from fl_tensor.backends.jit.lazy import Stream
 from fl_tensor.backends.jit.lower import lower
 from fl_tensor.backends.jit.translate import Translation
+from fl_tensor.backends.jit.views import show
 from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, adapt
-from fl_tensor.backends.numpy.views import strided, strides_of
+from fl_tensor.backends.numpy.adapter import Number, adapt
+from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import axis_order
 from fl_tensor.graph.fuse import Fusion, Group
 from fl_tensor.graph.ir import Node, Value
@@ -87,7 +89,9 @@ class Plan:
             if run is not None:
                 self.steps.append(External(group.nodes[0], self.layouts, run))
             elif group.space is None:
-                self.steps.append(Operation(group.nodes[0], self.layouts, eager))
+                node = group.nodes[0]
+                kind = Scatter if node.op == "scatter" else Operation
+                self.steps.append(kind(node, self.layouts, eager))
             else:
                 from fl_tensor.backends.jit.launch import Launch  # takes llvmlite
 
@@ -169,14 +173,6 @@ class Operation:
             if not made.flags.c_contiguous:
                 made = memory.cast(made, made.dtype)
         values[self.node.outputs[0]] = made
-
-
-def show(values: dict[Value, Any], value: Value, layout: Layout) -> Any:
-    """The array of a value, or the number: what its root has, or a view of it."""
-    root, offset, strides = layout
-    if root is value:
-        return values[root]
-    return strided(values[root], TO_NUMPY[root.dtype], offset, value.shape, strides)
 
 
 def _signed(word: int) -> int:
