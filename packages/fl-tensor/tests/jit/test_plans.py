@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import fl_memory
 import fl_tensor as ft
+from fl_memory.managers.caching import CachingManager
 from fl_tensor.backends.jit import JitBackend
 from fl_tensor.backends.jit.plans import Plans
 from fl_tensor.backends.numpy import NumpyBackend
@@ -166,3 +168,19 @@ def test_the_sign_of_zeros_is_zero_without_a_sign(dtype):
         with ft.use(backend):
             x = ft.asarray(np.full(10_000, -0.0)).astype(dtype)
             assert not np.signbit(np.asarray(ft.sign(x).astype("float32"))).any()
+
+
+def test_what_is_made_first_is_not_what_runs_first(operands):
+    """Products that are recorded all together are made one by one, each let go before the next."""
+    x, w = (np.asarray(v) for v in operands[:2])
+    one, backend = 64 * 256 * 4, made(fused=False)
+    for _ in range(3):
+        manager = CachingManager()
+        with fl_memory.use(manager), ft.use(backend):
+            left, right = ft.asarray(x), ft.asarray(w)
+            before = manager.stats().live_bytes
+            products = [ft.matmul(left * float(i + 1), right) for i in range(8)]
+            total = sum(ft.sum(y) for y in products)
+            del products
+            total.item()
+    assert manager.stats().peak_bytes - before <= 4 * one

@@ -27,6 +27,7 @@ from fl_tensor.graph.fuse import Fusion, Group
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout, layouts
 from fl_tensor.graph.reductions import split
+from fl_tensor.graph.schedule import Task, schedule
 
 
 class Step(Protocol):
@@ -98,6 +99,7 @@ class Plan:
                 lowered = lower(group, self.layouts, wanted, numbers)
                 self.steps.append(Launch(lowered))
             self.steps[-1].nodes = group.nodes
+        self._put_in_order()
         self._let_go()
 
     def _wanted(self, groups: list[Group]) -> set[Value]:
@@ -109,6 +111,15 @@ class Plan:
                 roots = {self.layouts[v].root for v in node.operands}
                 wanted |= {r for r in roots if home.get(r) is not group}
         return wanted
+
+    def _put_in_order(self) -> None:
+        tasks = []
+        for step in self.steps:
+            made = {v for node in step.nodes for v in node.outputs}
+            roots = set(step.roots)
+            tasks.append(Task(roots - made, roots & made))
+        kept = {self.layouts[v].root for v in self.results}
+        self.steps = [self.steps[i] for i in schedule(tasks, kept)]
 
     def _let_go(self) -> None:
         kept = {self.layouts[v].root for v in self.results}
