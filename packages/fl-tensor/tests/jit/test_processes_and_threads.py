@@ -219,15 +219,20 @@ def test_a_forked_process_goes_on(jit):
 
 @forks
 def test_a_fork_while_another_thread_computes(jit):
-    stop = threading.Event()
+    stop, warm = threading.Event(), threading.Event()
 
     def busy():
         with ft.use(jit):
-            while not stop.is_set():
+            for k in range(1 << 30):
                 ft.eval(computation(ft.full(N, 1.0), 1))
+                if k == 5:
+                    warm.set()  # a fork while something is imported is beyond us
+                if stop.is_set():
+                    return
 
     thread = threading.Thread(target=busy, daemon=True)
     thread.start()
+    assert warm.wait(60)
     try:
         for _ in range(5):
             text = in_child(lambda: (ft.full(N, 2.0) * 3.0 + 1.0)[0].item())

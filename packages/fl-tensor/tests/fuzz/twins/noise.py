@@ -67,6 +67,13 @@ def noise(seed: int) -> Iterator[None]:
 
     replaced = {name: elementary(name) for name in ELEMENTARY}
     replaced |= {name: total(name) for name in SUMS}
+
+    def cast(inner: Any, x: Any, dtype: Any) -> Any:
+        if (x.dtype, dtype) == (ft.float64, ft.bfloat16):  # rounded once, or in float32 before
+            x = _off(x, _floats(x), 2.0**28, rng("cast"))
+        return inner.cast(x, dtype)
+
+    replaced["cast"] = cast
     replaced |= {name: choosing(name) for name in CHOOSING}
     with ft.override(**replaced):
         yield

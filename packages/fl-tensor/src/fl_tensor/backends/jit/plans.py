@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -35,6 +36,19 @@ class Structure(NamedTuple):
     version: int
 
 
+_every: weakref.WeakSet[Plans] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    # Another thread, which does not come along, may have held a lock.
+    for plans in list(_every):
+        plans._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
 class Plans:
     """The plans of a backend. Without llvmlite nothing is fused: a plan is then the operations that
     are needed, in NumPy.
@@ -60,6 +74,7 @@ class Plans:
         if self.sightings == 1:
             self.worth.patience = 0
         self._lock = threading.Lock()
+        _every.add(self)
         self._found: OrderedDict[Structure, Making] = OrderedDict()
         self._sighted: OrderedDict[int, int] = OrderedDict()
 
