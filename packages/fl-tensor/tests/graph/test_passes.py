@@ -12,7 +12,7 @@ from fl_tensor.graph import Graph, Node
 from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion
 from fl_tensor.graph.layout import layouts
-from fl_tensor.graph.reductions import REDUCTIONS, reduction_form, split
+from fl_tensor.graph.reductions import REDUCTIONS, reduction_form, split, without_kept_axes
 
 ELEMENTWISE = frozenset(
     "add subtract multiply divide exp tanh where less cast maximum sqrt".split()
@@ -178,3 +178,14 @@ def test_groups_can_run_one_after_the_other(seed):
             nodes.append(node)
     views = [n for n in graph.nodes if found[n.outputs[0]].root is not n.outputs[0]]
     assert sorted(map(id, nodes + views)) == sorted(map(id, graph.nodes))
+
+
+def test_a_reduction_with_kept_axes_is_the_one_without_in_another_shape():
+    def function(x):
+        return x - ft.sum(x, (0, 2), keepdims=True), ft.sum(x, (0, 2)), ft.max(x, 1, keepdims=True)
+
+    graph, inputs = recorded(function, (2, 3, 4))
+    smaller = common(without_kept_axes(graph))
+    assert [n.op for n in smaller.nodes].count("sum") == 1
+    assert not any(n.parameters.get("keepdims") for n in smaller.nodes)
+    same(graph, smaller, inputs)

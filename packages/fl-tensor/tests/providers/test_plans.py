@@ -14,7 +14,8 @@ pytest.importorskip("llvmlite", reason="generated kernels take llvmlite")
 
 @pytest.fixture
 def asked(provider, monkeypatch):
-    """The problems that the provider was asked for."""
+    """The problems that the provider was asked for; plans are made in the foreground."""
+    monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
     found = []
     find = provider.find
     monkeypatch.delenv("FL_ONEDNN", raising=False)

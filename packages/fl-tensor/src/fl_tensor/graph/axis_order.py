@@ -11,7 +11,6 @@ element by element, in the order of that twin: no data move between.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -72,9 +71,7 @@ class _Reordering:
         wish: Callable[[Node], Order | None],
         given: Mapping[Value, Order],
     ) -> None:
-        made = (v.id for node in graph.nodes for v in node.outputs)
-        known = (v.id for v in graph.inputs)
-        self.numbers = itertools.count(1 + max(itertools.chain(made, known), default=0))
+        self.graph = graph
         self.elementwise = elementwise
         self.twins: dict[Value, tuple[Value, Order]] = {}
         self.nodes: list[Node] = []
@@ -85,7 +82,7 @@ class _Reordering:
         self.result = Graph(graph.inputs, graph.constants, self.nodes, graph.outputs, graph.reads)
 
     def value(self, shape: Shape, like: Value) -> Value:
-        return Value(next(self.numbers), shape, like.dtype, like.device)
+        return self.graph.value(shape, like.dtype, like.device)
 
     def permuted(self, x: Value, order: Order) -> Value:
         twin = self.value(tuple(x.shape[a] for a in order), x)

@@ -24,6 +24,23 @@ def reduction_form(node: Node, row_axes: int) -> str | None:
     return None
 
 
+def without_kept_axes(graph: Graph) -> Graph:
+    """``graph`` with ``keepdims`` as a change of shape afterwards, so that what differs in nothing
+    else is a common subexpression."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.op not in REDUCTIONS or not node.parameters["keepdims"]:
+            nodes.append(node)
+            continue
+        (out,) = node.outputs
+        axes = node.parameters["axis"]
+        shape = tuple(n for i, n in enumerate(out.shape) if i not in axes)
+        done = graph.value(shape, out.dtype, out.device)
+        nodes.append(Node(node.op, node.inputs, {"axis": axes, "keepdims": False}, (done,)))
+        nodes.append(Node("reshape", (done,), {"shape": out.shape}, (out,)))
+    return Graph(graph.inputs, graph.constants, nodes, graph.outputs, graph.reads)
+
+
 def split(graph: Graph) -> Graph:
     """``graph`` with every reduction over the last axes or over the first. What is neither is
     reduced over those of its axes that are last, then over the rest; an axis in the middle is moved

@@ -23,10 +23,12 @@ from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import Number, adapt
 from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import axis_order
+from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion, Group
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout, layouts
-from fl_tensor.graph.reductions import split
+from fl_tensor.graph.reductions import split, without_kept_axes
+from fl_tensor.graph.rematerialize import rematerialize
 from fl_tensor.graph.schedule import Task, schedule
 
 
@@ -72,7 +74,12 @@ class Plan:
         def wish(node: Node) -> axis_order.Order | None:
             return ordered.wish(node) if kernels.make(node) is None else None
 
-        graph = split(axis_order.reorder(graph, ordered.elementwise, wish, orders))
+        def joins(node: Node) -> bool:
+            return kernels.make(node) is None and fusible(node)
+
+        graph = common(without_kept_axes(graph))
+        graph = split(axis_order.reorder(graph, ordered.elementwise, wish, orders)).prune()
+        graph = rematerialize(graph, joins)
         self.graph = graph
         self.results = graph.outputs
         self.constants: dict[Value, Any] = {}
