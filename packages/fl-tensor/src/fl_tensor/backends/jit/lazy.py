@@ -88,7 +88,8 @@ def _memory() -> int:
 #: alive and in results that somebody waits for: a quarter of the machine's memory, 2 GiB at least.
 MOST_CALLS = 16384
 MOST_BYTES = max(2 << 30, _memory() // 4)
-#: After so many calls it is looked how many bytes there are.
+#: After so many calls it is looked how many bytes there are, and then whenever there are half as
+#: many again: a look goes over all of them.
 LOOK = 256
 
 
@@ -112,6 +113,7 @@ class Trace:
         self._places: dict[int, int] = {}
         self._bytes = 0  # of operands
         self._most = MOST_BYTES  # bytes of operands at which to look again
+        self._enough = LOOK  # calls at which to look again
 
     def record(
         self,
@@ -139,7 +141,7 @@ class Trace:
             made.shape, made.dtype = shape, dtype
             calls.append(_tuple(Call, (op, tuple(numbers), parameters, shape, dtype)))
             self.results.append(made)
-            if self._bytes > self._most or not len(calls) % LOOK:
+            if self._bytes > self._most or len(calls) >= self._enough:
                 self._look()
             return made
 
@@ -165,6 +167,7 @@ class Trace:
             self.run()
         else:
             self._most = self._bytes + MOST_BYTES - kept
+            self._enough = len(self.calls) * 3 // 2
 
     def reads(self, x: Any) -> bool:
         """Whether what was put off needs this value, which is there."""
