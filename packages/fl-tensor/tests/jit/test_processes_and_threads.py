@@ -3,8 +3,8 @@ hands, memory managers that change, forks, and failures on the way."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import subprocess
 import sys
 import threading
 
@@ -242,16 +242,32 @@ def test_a_fork_while_another_thread_computes(jit):
         thread.join(30)
 
 
-def _spawned(queue):
+SPAWNING = """
+import multiprocessing
+
+import fl_tensor as ft
+
+
+def spawned(queue):
     with ft.use("jit"):
-        queue.put([(ft.full(N, float(k)) * 2.0)[0].item() for k in range(3)])
+        queue.put([(ft.full(65536, float(k)) * 2.0)[0].item() for k in range(3)])
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs an importable main module")
-def test_a_spawned_process():
+if __name__ == "__main__":
+    with ft.use("jit"):
+        (ft.full(65536, 1.0) * 2.0)[0].item()
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
-    process = context.Process(target=_spawned, args=(queue,))
+    process = context.Process(target=spawned, args=(queue,))
     process.start()
-    assert queue.get(timeout=60) == [0.0, 2.0, 4.0]
+    print(queue.get(timeout=120))
     process.join(30)
+    assert process.exitcode == 0
+"""
+
+
+def test_a_spawned_process(tmp_path):
+    script = tmp_path / "spawning.py"
+    script.write_text(SPAWNING)
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert (run.stdout, run.returncode) == ("[0.0, 2.0, 4.0]\n", 0), run.stderr
