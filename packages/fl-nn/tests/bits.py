@@ -8,17 +8,19 @@ from typing import Any
 import fl_tensor as ft
 
 
-def same(found: Any, wanted: Any) -> bool:
-    """Whether two structures of lists, dicts and numbers are equal. On ``jit`` nearly: what is
-    computed together decides the order in which sums are rounded."""
-    return _near(found, wanted) if ft.current_backend().name == "jit" else found == wanted
+def same(found: Any, wanted: Any, rel_tol: float = 1e-5) -> bool:
+    """Whether two structures of lists, dicts and numbers are equal. On ``jit`` to ``rel_tol``: what
+    is computed together decides the order in which sums are rounded."""
+    if ft.current_backend().name == "jit":
+        return _near(found, wanted, rel_tol)
+    return bool(found == wanted)
 
 
-def _near(a: Any, b: Any) -> bool:
+def _near(a: Any, b: Any, rel_tol: float) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_near(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(_near(a[k], b[k], rel_tol) for k in a)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(_near, a, b))
+        return len(a) == len(b) and all(_near(x, y, rel_tol) for x, y in zip(a, b))
     if isinstance(a, float) and isinstance(b, float):
-        return math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5) or (a != a and b != b)
+        return math.isclose(a, b, rel_tol=rel_tol, abs_tol=rel_tol / 10) or (a != a and b != b)
     return bool(a == b)
