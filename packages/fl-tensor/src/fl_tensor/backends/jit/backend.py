@@ -238,7 +238,8 @@ class JitBackend(NumpyBackend):
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode)
         there = x.__class__ is not Lazy or x.trace is None
-        if (donate and there) or not self._waits(x, updates):
+        given = donate and there and x.array.size >= self.smallest  # a small table is soon copied
+        if given or not self._waits(x, updates):
             if donate:
                 self._finish_with(x)
             in_place = donate and is_sole_owner(x)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from fl_tensor.backends.jit import describe, drawing, extensions, ordered, watch
+from fl_tensor.backends.jit import describe, drawing, extensions, indexing, ordered, watch
 from fl_tensor.backends.jit.donation import Overwritten, Values, donated
 from fl_tensor.backends.jit.external import External
-from fl_tensor.backends.jit.indexing import Scatter
 from fl_tensor.backends.jit.interpret import run_node
 from fl_tensor.backends.jit.lazy import Stream
 from fl_tensor.backends.jit.lower import lower
@@ -98,8 +97,8 @@ class Plan:
                 self.steps.append(External(group.nodes[0], self.layouts, run))
             elif group.space is None:
                 node = group.nodes[0]
-                kind = Scatter if node.op == "scatter" else Operation
-                self.steps.append(kind(node, self.layouts, eager))
+                own = indexing.step(node, self.layouts, eager)
+                self.steps.append(own or Operation(node, self.layouts, eager))
             else:
                 from fl_tensor.backends.jit.launch import Launch  # takes llvmlite
 
