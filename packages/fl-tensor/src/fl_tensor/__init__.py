@@ -143,6 +143,7 @@ from fl_tensor.random import rand as rand
 from fl_tensor.random import randn as randn
 from fl_tensor.random import seed as seed
 from fl_tensor.random import set_default_generator as set_default_generator
+from fl_tensor.reproducible import reproducible as reproducible
 from fl_tensor.stack import Operation as Operation
 from fl_tensor.stack import Wrapper as Wrapper
 from fl_tensor.stack import ops_for as ops_for

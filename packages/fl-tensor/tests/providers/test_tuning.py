@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import fl_tensor as ft
 from fl_tensor import cache_files
 from fl_tensor.backends.providers import UnsupportedError, row_major, tuning
 from fl_tensor.backends.providers.tuning import LEAST_FLOPS, Tuner
@@ -63,12 +64,12 @@ def test_what_is_hopeless_is_not_measured_again():
     assert made["slow"].calls == 2, "once to warm up, once to see"
 
 
-def test_little_work_takes_the_rule_of_thumb(monkeypatch):
+def test_little_work_takes_the_rule_of_thumb():
     tuner = Tuner(ABOUT, None)
     made, make = makers(first=0.01, second=0.0)
     assert tuner.choose("small", make, LEAST_FLOPS - 1) is made["first"]
-    monkeypatch.setenv("FL_TUNE", "0")
-    assert tuner.choose("large", make, LEAST_FLOPS) is made["first"]
+    with ft.reproducible():
+        assert tuner.choose("large", make, LEAST_FLOPS) is made["first"]
     assert tuner.decisions() == {} and made["first"].calls == made["second"].calls == 0
 
 
@@ -152,10 +153,9 @@ def test_the_cache_folder(monkeypatch, tmp_path):
     assert cache_files.folder() == tmp_path / "fl"
 
 
-def test_a_provider_measures_what_is_worth_it(provider, layout, normal, monkeypatch):
+def test_a_provider_measures_what_is_worth_it(provider, layout, normal):
     from fl_tensor.backends.providers import Matmul
 
-    monkeypatch.delenv("FL_TUNE", raising=False)
     x, y = layout(normal(200, 160)), layout(normal(160, 100))
     assert provider.find(Matmul(x, y, row_major(float32, (200, 100)))) is not None
     decided = provider.tuner.decisions()["matmul float32 200x160x100 rows rows rows"]

@@ -87,7 +87,7 @@ class Fusion:
     # ---- placing a node ------------------------------------------------------------------------
 
     def _place(self, node: Node, fusible: bool) -> None:
-        sources = {self.layouts[v].root for v in node.operands}
+        sources = [self.layouts[v].root for v in node.operands]
         homes = list(dict.fromkeys(self._home[r] for r in sources if r in self._home))
         if fusible:
             for group in sorted(homes, key=lambda g: -g.number):

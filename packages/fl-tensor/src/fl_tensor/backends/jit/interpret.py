@@ -10,22 +10,18 @@ from fl_tensor.device import CPU
 
 if TYPE_CHECKING:
     from fl_tensor.backends.jit.lazy import Call, Trace
-    from fl_tensor.backends.jit.making import Making
     from fl_tensor.graph.ir import Node
 
 
-def interpret(eager: Any, trace: Trace, seen: list[bool], making: Making | None = None) -> bool:
+def interpret(eager: Any, trace: Trace, seen: list[bool]) -> None:
     """Run the calls in order, on the methods of the backend ``eager``. What leads to no result that
-    is seen is left out; intermediate results die after their last use. Gives up, and returns False,
-    when the plan that is being made is there first."""
+    is seen is left out; intermediate results die after their last use."""
     calls, leaves = trace.calls, trace.leaves
     dying = last_uses(calls, seen)
     methods: dict[str, Any] = {}
     values: list[Any] = [None] * len(calls)
     found: list[tuple[int, Any]] = []
     for number in watch.calls(trace, list(dying)):
-        if making is not None and making.plan is not None:
-            return False
         op, places, parameters, _, _ = calls[number]
         operands = [values[i] if i >= 0 else leaves[~i] for i in places]
         for i in dying[number]:
@@ -42,7 +38,6 @@ def interpret(eager: Any, trace: Trace, seen: list[bool], making: Making | None 
             found.append((number, made.array))
     for number, array in found:
         trace.results[number].array = array
-    return True
 
 
 def last_uses(calls: list[Call], seen: list[bool]) -> dict[int, list[int]]:

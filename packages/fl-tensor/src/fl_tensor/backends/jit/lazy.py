@@ -22,6 +22,7 @@ from fl_memory import selection
 from fl_memory.selection import current as current_manager
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
 from fl_tensor.dtypes import DType
+from fl_tensor.reproducible import is_reproducible, reproducible
 
 
 class Stream(NamedTuple):
@@ -104,6 +105,7 @@ class Trace:
         self.execute = execute
         self.lock = threading.RLock()
         self.manager: Any = None
+        self.reproducible = False
         self._clear()
 
     def _clear(self) -> None:
@@ -129,9 +131,14 @@ class Trace:
                 x.array  # noqa: B018 - of another thread, whose lock is not asked for under ours
         with self.lock:
             calls = self.calls
-            if current_manager() is not self.manager or len(calls) >= MOST_CALLS:
+            if (
+                current_manager() is not self.manager
+                or is_reproducible() is not self.reproducible
+                or len(calls) >= MOST_CALLS
+            ):
                 self.run()  # what was put off under another manager lies in its blocks
-                self.manager, calls = current_manager(), self.calls
+                self.manager, self.reproducible = current_manager(), is_reproducible()
+                calls = self.calls
             numbers = []
             for x in operands:
                 mine = x.__class__ is Lazy and x.trace is self
@@ -183,10 +190,10 @@ class Trace:
             if not self.calls:
                 return
             seen = self.seen()
-            if self.manager is selection.current():
+            if self.manager is selection.current() and self.reproducible is is_reproducible():
                 self.execute(self, seen)
             else:
-                with selection.use(self.manager):
+                with selection.use(self.manager), reproducible(self.reproducible):
                     self.execute(self, seen)
             for x in self.results:
                 x.trace = None

@@ -29,12 +29,14 @@ class Making:
 
     plan, error  one of them, when it is done
     pays         whether the plan is faster even where operations are light (``worth``)
+    grace        how many more times the trace is run without it, so that nobody waits
     reported     whether a user was told of the error
     """
 
     plan: Plan | None = None
     error: Exception | None = None
     pays = False
+    grace = 0
     reported = False
 
     def __init__(
@@ -61,8 +63,9 @@ class Making:
         self._given = None
         self._done.set()
 
-    def submit(self) -> None:
+    def submit(self, grace: int) -> None:
         """Make it in the background."""
+        self.grace = grace
         self._process = os.getpid()
         try:
             background.submit(self.run)
@@ -70,12 +73,10 @@ class Making:
             self.error = error
             self._done.set()
 
-    def lost(self) -> bool:
-        """Whether the thread that was making it belongs to the process before a fork."""
-        return not self._done.is_set() and self._process != os.getpid()
-
     def wait(self) -> None:
         """Return when it is done."""
+        if not self._done.is_set() and self._process != os.getpid():
+            self.run()  # the thread that was making it belongs to the process before a fork
         self._done.wait()
 
 

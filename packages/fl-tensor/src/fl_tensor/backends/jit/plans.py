@@ -1,5 +1,10 @@
-"""Which way a trace is run: call by call when its structure is new, by a plan when it is heavy, or
-has come again and its plan is ready."""
+"""Which way a trace is run: call by call when its structure is new, by a plan when it is heavy or
+has come again.
+
+A plan rounds otherwise than single calls do. So it is a matter of counting when one takes over, not
+of how long it took to make: a program gives the same bits whenever it is run. Where they must not
+depend on what came before either (``ft.reproducible``), the work in a trace alone decides.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +23,19 @@ from fl_tensor.backends.jit.lazy import Call, Stream, Trace
 from fl_tensor.backends.jit.making import JitWarning, Making
 from fl_tensor.backends.jit.plan import Plan
 from fl_tensor.backends.jit.translate import Translation
-from fl_tensor.backends.jit.worth import Worth, is_heavy
+from fl_tensor.backends.jit.worth import Worth, is_heavy, is_planned_by_rule
+from fl_tensor.backends.numpy import memory
+from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.backends.numpy.views import strides_of
+from fl_tensor.graph import axis_order
 from fl_tensor.graph.ir import Node
+from fl_tensor.reproducible import is_reproducible
 
 #: How many plans, and how many sightings, are remembered, least recently used first forgotten.
 MOST = 256
 MOST_SIGHTINGS = 4096
+#: How many times a trace is run call by call while its plan is made in the background.
+GRACE = 8
 
 
 class Structure(NamedTuple):
@@ -55,8 +67,8 @@ class Plans:
 
     sightings   at which sighting of a structure its plan is made (1: always at once). Its strides
                 are no part of that: weights that lie otherwise after a step are no new beginning
-    background  plans are made while traces go on being run call by call; False: at once. Those of
-                heavy traces always are, as call by call takes longer than to make them
+    background  plans are made while traces go on being run call by call, ``GRACE`` times; False: at
+                once. Those of heavy traces always are: call by call takes longer than to make them
     worth       is told what came of each trace
     """
 
@@ -80,21 +92,17 @@ class Plans:
 
     def execute(self, trace: Trace, seen: list[bool]) -> None:
         """Compute the results of ``trace`` that are ``seen``."""
-        key = structure(trace, seen)
-        with self._lock:
-            making = self._found.get(key)
-            if making is not None:
-                self._found.move_to_end(key)
-        if making is None:
-            making = self._sight(key, trace, seen)
+        making = self._making(trace, seen)
         if making is None:
             interpret(self.eager, trace, seen)
             return
-        if making.plan is None and interpret(self.eager, trace, seen, making):
-            self._look_after(making, trace)
-            return
+        making.wait()
         plan = making.plan
-        assert plan is not None  # now
+        if plan is None:
+            interpret(self.eager, trace, seen)
+            self.worth.in_vain(trace.calls, trace.leaves)
+            self._report(making, trace)
+            return
         for number, array in zip(plan.outputs, plan.run(trace.leaves), strict=True):
             trace.results[number].array = array
         if making.pays:
@@ -102,7 +110,28 @@ class Plans:
         else:
             self.worth.in_vain(trace.calls, trace.leaves)
 
-    def _sight(self, key: Structure, trace: Trace, seen: list[bool]) -> Making | None:
+    def _making(self, trace: Trace, seen: list[bool]) -> Making | None:
+        # The plan that computes this trace, None if none does this time.
+        by_rule = is_reproducible() and self.sightings > 1
+        if by_rule:
+            if not is_planned_by_rule(trace.calls, trace.leaves):
+                return None
+            trace.leaves = [_in_order(leaf) for leaf in trace.leaves]
+        key = structure(trace, seen)
+        with self._lock:
+            making = self._found.get(key)
+            if making is not None:
+                self._found.move_to_end(key)
+        if making is None:
+            making = self._sight(key, trace, seen, by_rule)
+        elif making.grace and not by_rule:
+            making.grace -= 1
+            return None
+        return making
+
+    def _sight(
+        self, key: Structure, trace: Trace, seen: list[bool], at_once: bool
+    ) -> Making | None:
         # What is known of a structure that has no plan yet: soon it will have one, or not.
         sighted = hash((key.calls, key.seen, key.version))
         with self._lock:
@@ -110,7 +139,7 @@ class Plans:
             self._sighted.move_to_end(sighted)
             if len(self._sighted) > MOST_SIGHTINGS:
                 self._sighted.popitem(last=False)
-        at_once = is_heavy(trace.calls, trace.leaves)
+        at_once = at_once or is_heavy(trace.calls, trace.leaves)
         if count < self.sightings and not at_once:
             self.worth.in_vain(trace.calls, trace.leaves)
             return None
@@ -121,33 +150,30 @@ class Plans:
                 self._found.popitem(last=False)
         if at_once or not self.background:
             making.run()
-        else:
-            making.submit()
-        return making
+            return making
+        making.submit(GRACE - 1)
+        return None
 
     def _made(self, translation: Translation, leaves: list[Any]) -> Plan:
         return Plan(translation, leaves, self.eager, self.fusible)
 
-    def _look_after(self, making: Making, trace: Trace) -> None:
-        # A trace was run call by call, although a plan was asked for.
-        if making.lost():
-            making.submit()
+    def _report(self, making: Making, trace: Trace) -> None:
+        # Once, that there is no plan.
         error = making.error
-        if error is not None:
-            self.worth.in_vain(trace.calls, trace.leaves)
-            if not making.reported:
-                making.reported = True
-                warnings.warn(
-                    f"a computation of {len(trace.calls)} operations runs one by one from now on, "
-                    f"because its plan could not be made: {type(error).__name__}: {error}",
-                    JitWarning,
-                    stacklevel=2,
-                )
+        if not making.reported:
+            making.reported = True
+            warnings.warn(
+                f"a computation of {len(trace.calls)} operations runs one by one from now on, "
+                f"because its plan could not be made: {type(error).__name__}: {error}",
+                JitWarning,
+                stacklevel=2,
+            )
 
     def wait(self) -> None:
-        """Return when no plan is being made any more."""
+        """Return when no plan is being made any more; all are used from now on."""
         for making in self._all():
             making.wait()
+            making.grace = 0
 
     def kept(self) -> list[Plan]:
         """The plans that are remembered, least recently used first."""
@@ -167,6 +193,16 @@ def structure(trace: Trace, seen: list[bool]) -> Structure:
     kinds = tuple([_kind(leaf) for leaf in trace.leaves])
     version = extensions.current().version
     return Structure(tuple(trace.calls), tuple(seen), kinds, version)
+
+
+def _in_order(leaf: Any) -> Any:
+    # Weights lie in C order when they were read from a file, but not as a step left them.
+    if leaf.__class__ is Stream or not leaf.shape:
+        return leaf
+    array = leaf.array
+    if array.flags.c_contiguous or axis_order.order_of(leaf.shape, strides_of(array)) is None:
+        return leaf
+    return NumpyAdapter(memory.cast(array, array.dtype), leaf.dtype)
 
 
 def _kind(leaf: Any) -> Any:

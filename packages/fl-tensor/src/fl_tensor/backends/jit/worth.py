@@ -13,6 +13,7 @@ import math
 from typing import Any
 
 from fl_tensor.backends.jit.lazy import Call
+from fl_tensor.reproducible import is_reproducible
 
 #: A trace is light if its operations have fewer elements than this on average: 20 us in NumPy.
 LIGHT = 1 << 17
@@ -23,6 +24,9 @@ HEAVY, HEAVY_CALL = 1 << 28, 1 << 22
 SAVED = 6
 #: See above. With 16 recording in vain takes at most 3 % of the time.
 REST = 16
+#: Where results must not depend on what came before, a trace of so many elements, 2 ms in NumPy, is
+#: planned, and others are not.
+REPRODUCIBLY = 1 << 21
 
 
 class Worth:
@@ -36,7 +40,7 @@ class Worth:
 
     def records(self, size: int) -> bool:
         """Whether an operation on so many elements is to be put off."""
-        if self.rest <= 0:
+        if self.rest <= 0 or is_reproducible():
             return True
         self.rest -= size
         return False
@@ -47,8 +51,10 @@ class Worth:
 
     def in_vain(self, calls: list[Call], leaves: list[Any]) -> None:
         """These calls were no faster for having been put off."""
-        size = elements(calls, leaves) if self.patience else 0
-        if not self.patience or size >= LIGHT * len(calls):
+        if not self.patience or is_reproducible():
+            return
+        size = elements(calls, leaves)
+        if size >= LIGHT * len(calls):
             return
         self._vain += 1
         self._elements += size
@@ -60,6 +66,11 @@ class Worth:
 def is_heavy(calls: list[Call], leaves: list[Any]) -> bool:
     """Whether these calls are planned even if they never come again."""
     return elements(calls, leaves) >= max(HEAVY, HEAVY_CALL * len(calls))
+
+
+def is_planned_by_rule(calls: list[Call], leaves: list[Any]) -> bool:
+    """Whether these calls are planned where results must not depend on what came before."""
+    return elements(calls, leaves) >= REPRODUCIBLY
 
 
 def elements(calls: list[Call], leaves: list[Any]) -> int:

@@ -17,6 +17,7 @@ from typing import Protocol
 from fl_tensor.backends.providers.layout import Placement
 from fl_tensor.backends.providers.problems import Problem
 from fl_tensor.errors import FlError
+from fl_tensor.reproducible import is_reproducible
 
 #: Kernels that a provider keeps for problems asked again; the least recently used one goes first.
 CAPACITY = 2048
@@ -63,6 +64,7 @@ class Provider(ABC):
     @abstractmethod
     def prepare(self, problem: Problem) -> Kernel:
         """A kernel for ``problem``. Raises UnsupportedError where there is none that is worth it.
+        Where ``is_reproducible()``, no measurement may decide which.
 
         Called seldom: whatever takes time (choosing, compiling, measuring) belongs here. May be
         called by two threads at once, even for the same problem.
@@ -77,12 +79,12 @@ class Provider(ABC):
     def find(self, problem: Problem) -> Kernel | None:
         """The kernel for ``problem``, prepared at most once while it is remembered; None where
         ``prepare`` raised UnsupportedError."""
-        found = self._found(problem)
+        found = self._found(problem, is_reproducible())
         return None if isinstance(found, str) else found
 
     def why_not(self, problem: Problem) -> str:
         """Why ``find`` gives None; "" where it gives a kernel."""
-        found = self._found(problem)
+        found = self._found(problem, is_reproducible())
         return found if isinstance(found, str) else ""
 
     def choices(self) -> str:
@@ -98,7 +100,8 @@ class Provider(ABC):
         """How many problems are remembered now."""
         return self._found.cache_info().currsize
 
-    def _prepared(self, problem: Problem) -> Kernel | str:
+    def _prepared(self, problem: Problem, reproducible: bool) -> Kernel | str:
+        # Known by both: what is prepared may differ.
         try:
             return self.prepare(problem)
         except UnsupportedError as error:

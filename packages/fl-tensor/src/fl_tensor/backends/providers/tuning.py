@@ -2,8 +2,9 @@
 
 Decisions are kept in memory and in a JSON file in the cache directory (FL_CACHE_DIR), one file per
 library version, processor and number of threads. A file that cannot be read, or is not one of ours,
-counts as empty; one that cannot be written is left alone. FL_TUNE=0 measures nothing and takes the
-rule of thumb, so that two runs cannot differ by a decision.
+counts as empty; one that cannot be written is left alone. Under ``ft.reproducible`` nothing is
+measured, and nothing remembered counts: the rule of thumb decides, so that two runs cannot differ
+by a decision.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import contextlib
 import ctypes
 import hashlib
 import json
-import os
 import platform
 import threading
 import time
@@ -23,8 +23,8 @@ from typing import Any
 from fl_memory import selection
 from fl_tensor import cache_files
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
+from fl_tensor.reproducible import is_reproducible
 
-ENVIRONMENT = "FL_TUNE"
 #: Work below this is not measured: 20 us at 300 GFLOP/s.
 LEAST_FLOPS = 6_000_000
 #: Seconds that measuring a candidate should take beyond its first two calls, and calls at most.
@@ -53,16 +53,18 @@ class Tuner:
 
     def choose(self, key: str, makers: Mapping[str, Callable[[], Kernel]], flops: int) -> Kernel:
         """One of the kernels that ``makers`` make (the rule of thumb's first): the remembered
-        choice, else the fastest, else (little work, or FL_TUNE=0) the first that can be made.
+        choice, else the fastest; for little work, and where ``is_reproducible()``, the first that
+        can be made.
 
         Raises UnsupportedError, with the reasons, when none can be made.
         """
         with self._lock:
+            by_rule = is_reproducible()
             decided = self._decisions.get(key, {}).get("choice", "")
-            if decided in makers:
+            if decided in makers and not by_rule:
                 with contextlib.suppress(UnsupportedError):
                     return makers[decided]()
-            tuning = flops >= LEAST_FLOPS and os.environ.get(ENVIRONMENT) != "0"
+            tuning = flops >= LEAST_FLOPS and not by_rule
             made: dict[str, Kernel] = {}
             reasons = []
             for name, make in makers.items():

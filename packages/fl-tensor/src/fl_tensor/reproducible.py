@@ -1,0 +1,40 @@
+"""``ft.reproducible``: results that depend on nothing but the program and its data.
+
+A backend may choose among ways to compute that round differently: by what it measured, or by
+whether a computation has come before. So a run that was interrupted and goes on in a new process
+can end with other last bits than one without interruption. Where that matters, such choices are
+made by rules alone, on the same machine with the same versions and number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar, Token
+
+ENVIRONMENT = "FL_REPRODUCIBLE"
+
+_on: ContextVar[bool] = ContextVar(
+    "fl_tensor_reproducible", default=os.environ.get(ENVIRONMENT, "0") != "0"
+)
+
+#: Whether choices are to be made by rules alone, here and now.
+is_reproducible = _on.get
+
+
+class reproducible:
+    """``with ft.reproducible():`` what is asked for in this context has the same bits in every run.
+
+    ``numpy`` then takes the kernels that a rule names, not those that were faster when tried; and
+    ``jit`` makes a plan of every computation of some size when it is first seen, and waits for it.
+    ``ft.reproducible(False)`` ends that for a block. ``FL_REPRODUCIBLE=1`` begins with it.
+    """
+
+    def __init__(self, on: bool = True) -> None:
+        self.on = on
+        self._tokens: list[Token[bool]] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(_on.set(self.on))
+
+    def __exit__(self, *raised: object) -> None:
+        _on.reset(self._tokens.pop())
