@@ -46,8 +46,8 @@ def plans(backend: BackendLike = "jit") -> list[Plan]:
 
 
 def wait(backend: BackendLike = "jit") -> None:
-    """Return when no plan is being made in the background any more; all are used from now on. Raises
-    ArgumentError as ``plans``."""
+    """Return when no plan is being made in the background any more; all are used from now on.
+    Raises ArgumentError as ``plans``."""
     _deferred("wait", backend).plans.wait()
 
 
