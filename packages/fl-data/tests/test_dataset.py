@@ -29,10 +29,13 @@ def every_kind(ds):
         data.RandomTransform(ds, lambda sample, generator: sample),
         data.Prefetch(ds),
         data.as_dataset([ds[i] for i in range(4)]),
+        data.Merge(ds),
+        data.Resample(ds, lambda generator: [3, 0, 0, 1]),
+        data.Weighted(ds, [1, 2, 0, 1]),
     ]
 
 
-@pytest.mark.parametrize("kind", range(11))
+@pytest.mark.parametrize("kind", range(14))
 def test_an_index_outside_is_an_fl_error_and_an_index_error_everywhere(rows, kind):
     ds = every_kind(rows(4))[kind]
     for index in (4, -5, 10**20):
@@ -42,13 +45,13 @@ def test_an_index_outside_is_an_fl_error_and_an_index_error_everywhere(rows, kin
         assert isinstance(caught.value, IndexError)
 
 
-@pytest.mark.parametrize("kind", range(11))
+@pytest.mark.parametrize("kind", range(14))
 def test_an_index_that_is_no_integer_is_a_type_error(rows, kind):
     with pytest.raises(TypeError, match="integer"):
         every_kind(rows(4))[kind][1.5]
 
 
-@pytest.mark.parametrize("kind", [0, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+@pytest.mark.parametrize("kind", [kind for kind in range(14) if kind != 1])
 def test_a_batch_at_once_equals_the_stacked_samples(rows, kind):
     ds = every_kind(rows(4))[kind]
     for indices in ([2, 0, 2], [-1], range(1, 3), range(3, 0, -2), [1, 0]):

@@ -1,4 +1,4 @@
-"""The example of the README runs."""
+"""The examples of the README run, one after the other."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_example_runs():
+def test_the_examples_run():
     # Outside the checkout the wheel carries the README.
     page = (
         README.read_text(encoding="utf-8") if README.exists() else metadata("fl-data").get_payload()
     )
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(compile(code, "README.md", "exec"), {})
+    names: dict[str, object] = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(code, "README.md", "exec"), names)

@@ -2,6 +2,7 @@
 
 from fl_data._version import __version__ as __version__
 from fl_data.batch import Batch as Batch
+from fl_data.bucket_batch import BucketBatch as BucketBatch
 from fl_data.collate import Collate as Collate
 from fl_data.collate import collate as collate
 from fl_data.collate import join as join
@@ -13,6 +14,7 @@ from fl_data.dataset import Sample as Sample
 from fl_data.dataset import as_dataset as as_dataset
 from fl_data.dataset import check_index as check_index
 from fl_data.dataset import check_indices as check_indices
+from fl_data.dynamic_batch import DynamicBatch as DynamicBatch
 from fl_data.errors import DataError as DataError
 from fl_data.errors import FlError as FlError
 from fl_data.errors import IterationError as IterationError
@@ -21,7 +23,11 @@ from fl_data.errors import SampleTypeError as SampleTypeError
 from fl_data.errors import WorkerError as WorkerError
 from fl_data.iterate import DataIterator as DataIterator
 from fl_data.iterate import iterate as iterate
+from fl_data.merge import Merge as Merge
 from fl_data.prefetch import Prefetch as Prefetch
+from fl_data.resample import Resample as Resample
+from fl_data.round_robin import dynamic_partition_by_round_robin as dynamic_partition_by_round_robin
+from fl_data.round_robin import partition_by_round_robin as partition_by_round_robin
 from fl_data.seeds import mix as mix
 from fl_data.select import Partition as Partition
 from fl_data.select import Span as Span
@@ -31,3 +37,4 @@ from fl_data.shuffle import Shuffle as Shuffle
 from fl_data.tensors import TensorDataset as TensorDataset
 from fl_data.transform import RandomTransform as RandomTransform
 from fl_data.transform import Transform as Transform
+from fl_data.weighted import Weighted as Weighted

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Literal, get_args
 
 from fl_data.collate import Collate, empty_batch
@@ -12,8 +15,46 @@ from fl_data.select import check_rank, share
 Policy = Literal["include_last", "skip_last", "divisible_only"]
 
 
-class Batch(Dataset):
+class RowBatches(Dataset):
+    """Base of datasets whose sample is a batch of rows of `ds`: a subclass says which rows."""
+
+    def __init__(self, ds: object, collate: Collate | None) -> None:
+        self._ds = as_dataset(ds)
+        if collate is not None and not callable(collate):
+            raise SampleTypeError(f"[{type(self).__name__}] collate {collate!r} is not callable")
+        self._collate = collate
+
+    @abstractmethod
+    def _rows(self, index: int) -> tuple[Sequence[int], Sequence[int]]:
+        """The rows of this rank in batch `index`, and those of all ranks."""
+
+    @property
+    def sources(self) -> tuple[Dataset, ...]:
+        return (self._ds,)
+
+    def __getitem__(self, index: int) -> Sample:
+        mine, whole = self._rows(index)
+        if self._collate is None:
+            return self._ds.__getitems__(mine)
+        if not mine:
+            row = whole[0] if whole else 0
+            return empty_batch(as_sample(self._collate([self._ds[row]]), "collate"))
+        return as_sample(self._collate([self._ds[row] for row in mine]), "collate")
+
+    def counts(self, index: int) -> tuple[int, int]:
+        """`(here, all)`: how many samples batch `index` has on this rank and on all ranks.
+
+        The mean over the global batch is the sum over ranks of `local mean * here / all`.
+        """
+        mine, whole = self._rows(index)
+        return len(mine), len(whole)
+
+
+class Batch(RowBatches):
     """Sample `i` is the batch of samples `i * size .. (i + 1) * size - 1` of `ds`.
+
+    `size` may be a list with the size of every batch (`DynamicBatch` and `BucketBatch` make batches
+    by length); what lies behind the last one is then left out.
 
     Fields are stacked along a new first axis; `collate(samples) -> sample` replaces the stacking
     (`pad_collate()` for samples of unequal size). The last batch, when `len(ds)` is no multiple of
@@ -30,23 +71,31 @@ class Batch(Dataset):
     def __init__(
         self,
         ds: object,
-        size: int,
+        size: int | Sequence[int],
         policy: Policy = "include_last",
         collate: Collate | None = None,
         *,
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        self._ds = as_dataset(ds)
-        self._size = check_count(size, "size", "Batch", least=1)
+        super().__init__(ds, collate)
         check_rank(rank, world_size, "Batch")
         self._rank, self._world_size = rank, world_size
-        if collate is not None and not callable(collate):
-            raise SampleTypeError(f"[Batch] collate {collate!r} is not callable")
-        self._collate = collate
-        full, rest = divmod(len(self._ds), self._size)
         if policy not in get_args(Policy):
             raise DataError(f"[Batch] unknown policy {policy!r}: use one of {get_args(Policy)}")
+        self._ends: list[int] | None = None
+        if isinstance(size, Sequence) and not isinstance(size, str):
+            sizes = [check_count(each, "size", "Batch") for each in size]
+            self._size, self._length = max(sizes, default=1), len(sizes)
+            self._ends = [0, *accumulate(sizes)]
+            if self._ends[-1] > len(self._ds):
+                raise DataError(
+                    f"[Batch] batches of {self._ends[-1]} samples in all, but there are "
+                    f"{len(self._ds)}"
+                )
+            return
+        self._size = check_count(size, "size", "Batch", least=1)
+        full, rest = divmod(len(self._ds), self._size)
         if policy == "divisible_only" and rest:
             raise DataError(
                 f"[Batch] {len(self._ds)} samples are no multiple of the batch size {self._size}, "
@@ -55,40 +104,22 @@ class Batch(Dataset):
         self._length = full + (1 if rest and policy == "include_last" else 0)
 
     @property
-    def sources(self) -> tuple[Dataset, ...]:
-        return (self._ds,)
-
-    @property
     def size(self) -> int:
-        """Samples in a full global batch."""
+        """Samples in a full global batch; in the largest, where sizes differ."""
         return self._size
 
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, index: int) -> Sample:
-        whole = self._rows(index)
-        start, stop = share(len(whole), self._rank, self._world_size)
-        mine = whole[start:stop]
-        if self._collate is None:
-            return self._ds.__getitems__(mine)
-        if not mine:
-            return empty_batch(as_sample(self._collate([self._ds[whole[0]]]), "collate"))
-        return as_sample(self._collate([self._ds[row] for row in mine]), "collate")
-
-    def counts(self, index: int) -> tuple[int, int]:
-        """`(here, all)`: how many samples batch `index` has on this rank and on all ranks.
-
-        The mean over the global batch is the sum over ranks of `local mean * here / all`.
-        """
-        whole = self._rows(index)
-        start, stop = share(len(whole), self._rank, self._world_size)
-        return stop - start, len(whole)
-
-    def _rows(self, index: int) -> range:
+    def _rows(self, index: int) -> tuple[range, range]:
         number = check_index(index, self._length, "Batch")
-        first = number * self._size
-        return range(first, min(first + self._size, len(self._ds)))
+        if self._ends is None:
+            first = number * self._size
+            whole = range(first, min(first + self._size, len(self._ds)))
+        else:
+            whole = range(self._ends[number], self._ends[number + 1])
+        start, stop = share(len(whole), self._rank, self._world_size)
+        return whole[start:stop], whole
 
     def __repr__(self) -> str:
         place = f", rank={self._rank} of {self._world_size}" if self._world_size > 1 else ""

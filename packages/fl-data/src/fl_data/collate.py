@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import fl_tensor as ft
@@ -31,21 +32,19 @@ def pad_collate(fill: float | Mapping[Any, float] = 0.0, lengths: bool = False) 
     their order, or under `f"{f}_lengths"` in a dict; 0-d fields have no length.
     """
 
-    def fill_of(field: int | str) -> float:
-        return fill.get(field, 0.0) if isinstance(fill, Mapping) else fill
+    return _PadAndStack(fill, lengths)
 
-    def pad_and_stack(field: int | str, values: list[Any]) -> Any:
-        ranks = {value.ndim for value in values}
-        if len(ranks) != 1:
-            raise DataError(
-                f"[pad_collate] field {field!r} has samples with {sorted(ranks)} axes: "
-                "padding needs the same number of axes in each"
-            )
-        return _stack(field, _padded(values, fill_of(field)))
 
-    def collate_padded(samples: Sequence[Sample]) -> Sample:
-        batch = _by_field(samples, pad_and_stack)
-        if not lengths:
+@dataclass(frozen=True)
+class _PadAndStack:
+    """What `pad_collate` returns: not a closure, as a worker process gets it pickled."""
+
+    fill: float | Mapping[Any, float]
+    lengths: bool
+
+    def __call__(self, samples: Sequence[Sample]) -> Sample:
+        batch = _by_field(samples, self._field)
+        if not self.lengths:
             return batch
         sizes = _by_field(samples, _first_extents)
         if isinstance(batch, dict):
@@ -54,7 +53,15 @@ def pad_collate(fill: float | Mapping[Any, float] = 0.0, lengths: bool = False) 
             return {**batch, **named}
         return batch + tuple(n for n in sizes if n is not None)
 
-    return collate_padded
+    def _field(self, field: int | str, values: list[Any]) -> Any:
+        ranks = {value.ndim for value in values}
+        if len(ranks) != 1:
+            raise DataError(
+                f"[pad_collate] field {field!r} has samples with {sorted(ranks)} axes: "
+                "padding needs the same number of axes in each"
+            )
+        fill = self.fill.get(field, 0.0) if isinstance(self.fill, Mapping) else self.fill
+        return _stack(field, _padded(values, fill))
 
 
 def join(tensors: Sequence[Any], fill: float = 0.0, axis: int = 0) -> Any:

@@ -1,0 +1,38 @@
+"""A value that is drawn once in each epoch, whoever asks first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+import fl_tensor as ft
+from fl_data.seeds import mix
+
+T = TypeVar("T")
+
+
+class PerEpoch(Generic[T]):
+    """`get(epoch)` is `draw(generator)`, with a generator that depends on `seed` and `epoch` alone.
+
+    The last value is kept. Threads that ask at once wait for one draw. A copy in another process
+    (pickled) draws for itself.
+    """
+
+    def __init__(self, draw: Callable[[ft.Generator], T], seed: int) -> None:
+        self._draw, self.seed = draw, seed
+        self._lock = Lock()
+        self._drawn: tuple[int, T] | None = None
+
+    def get(self, epoch: int) -> T:
+        drawn = self._drawn
+        if drawn is None or drawn[0] != epoch:
+            with self._lock:
+                drawn = self._drawn
+                if drawn is None or drawn[0] != epoch:
+                    drawn = (epoch, self._draw(ft.Generator(mix(self.seed, epoch))))
+                    self._drawn = drawn
+        return drawn[1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PerEpoch, (self._draw, self.seed)

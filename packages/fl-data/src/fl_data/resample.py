@@ -1,0 +1,92 @@
+"""Samples in an order that is drawn anew in every epoch."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+
+import fl_tensor as ft
+from fl_data.dataset import Dataset, Sample, as_dataset, check_count, check_index, check_indices
+from fl_data.errors import DataError, SampleTypeError
+from fl_data.per_epoch import PerEpoch
+
+
+class Resample(Dataset):
+    """Samples `draw(generator)` of `ds`: indices, drawn anew in every epoch.
+
+    `draw` may repeat and leave out what it likes, but gives `length` indices each time; without
+    `length` it is asked once, now. The generator depends on `seed` and the epoch alone, not on how
+    many epochs came before nor on any other random number: `set_epoch(n)` is all that a resume
+    needs. For indices that never change there is `Subset`.
+
+    Raises `SampleIndexError` for an index outside `ds`, `DataError` for another number of indices:
+    when the epoch's first sample is asked for.
+    """
+
+    def __init__(
+        self,
+        ds: object,
+        draw: Callable[[ft.Generator], Iterable[int]],
+        length: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        name = type(self).__name__
+        if not callable(draw):
+            raise SampleTypeError(
+                f"[{name}] {draw!r} is not callable: give draw(generator) -> indices, or use "
+                "Subset for indices that never change"
+            )
+        self._ds = as_dataset(ds)
+        self._draw = draw
+        self._epoch = 0
+        self._length = None if length is None else check_count(length, "length", name)
+        self._orders = PerEpoch(self._checked, check_count(seed, "seed", name))
+        if self._length is None:
+            self._length = len(self.order)
+
+    @property
+    def sources(self) -> tuple[Dataset, ...]:
+        return (self._ds,)
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        self._epoch = check_count(epoch, "epoch", type(self).__name__)
+        super().set_epoch(epoch)
+
+    def resample(self) -> None:
+        """Go to the order of the next epoch."""
+        self.set_epoch(self._epoch + 1)
+
+    @property
+    def order(self) -> Sequence[int]:
+        """What the present epoch drew: place `i` holds sample `order[i]` of `ds`."""
+        return self._orders.get(self._epoch)
+
+    def __len__(self) -> int:
+        return self._length or 0
+
+    def __getitem__(self, index: int) -> Sample:
+        return self._ds[self.order[check_index(index, len(self), type(self).__name__)]]
+
+    def __getitems__(self, indices: Sequence[int]) -> Sample:
+        order = self.order
+        rows = check_indices(indices, len(self), type(self).__name__)
+        return self._ds.__getitems__([order[row] for row in rows])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._ds!r}, seed={self._orders.seed})"
+
+    def _checked(self, generator: ft.Generator) -> array[int]:
+        drawn = self._draw(generator)
+        numbers = drawn.tolist() if isinstance(drawn, ft.Array) else drawn
+        name = type(self).__name__
+        order = array("q", check_indices(numbers, len(self._ds), name))
+        if self._length not in (None, len(order)):
+            raise DataError(
+                f"[{name}] draw gave {len(order)} indices, the dataset has {self._length}: "
+                "every epoch needs as many"
+            )
+        return order
