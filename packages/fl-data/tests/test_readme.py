@@ -9,7 +9,8 @@ from pathlib import Path
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_examples_run():
+def test_the_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     # Outside the checkout the wheel carries the README.
     page = (
         README.read_text(encoding="utf-8") if README.exists() else metadata("fl-data").get_payload()

@@ -2,6 +2,10 @@
 
 from fl_data._version import __version__ as __version__
 from fl_data.batch import Batch as Batch
+from fl_data.blobs import Blob as Blob
+from fl_data.blobs import FileBlob as FileBlob
+from fl_data.blobs import MemoryBlob as MemoryBlob
+from fl_data.blobs import RawTensor as RawTensor
 from fl_data.bucket_batch import BucketBatch as BucketBatch
 from fl_data.collate import Collate as Collate
 from fl_data.collate import collate as collate
@@ -15,6 +19,7 @@ from fl_data.dataset import as_dataset as as_dataset
 from fl_data.dataset import check_index as check_index
 from fl_data.dataset import check_indices as check_indices
 from fl_data.dynamic_batch import DynamicBatch as DynamicBatch
+from fl_data.errors import BlobError as BlobError
 from fl_data.errors import DataError as DataError
 from fl_data.errors import FlError as FlError
 from fl_data.errors import IterationError as IterationError

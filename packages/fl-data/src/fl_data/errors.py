@@ -30,3 +30,7 @@ class WorkerError(FlError, RuntimeError):
     def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
         self.index = index
+
+
+class BlobError(DataError):
+    """A stored file that is damaged, cut off, of another kind, or used against its mode."""

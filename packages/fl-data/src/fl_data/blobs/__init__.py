@@ -1,0 +1,6 @@
+"""Samples in one file or in memory, as bytes."""
+
+from fl_data.blobs.codec import RawTensor as RawTensor
+from fl_data.blobs.datasets import Blob as Blob
+from fl_data.blobs.datasets import FileBlob as FileBlob
+from fl_data.blobs.datasets import MemoryBlob as MemoryBlob
