@@ -320,18 +320,23 @@ class Interrupted(Exception):
     pass
 
 
+class Interrupt(nn.Callback):
+    def __init__(self, step):
+        self.at = step
+
+    def on_step(self, trainer):
+        if trainer.step == self.at:
+            trainer.save()
+            raise Interrupted
+
+
 @pytest.mark.parametrize("dtype", [ft.float32, ft.float16], ids=str)
 @pytest.mark.parametrize("stop", [1, 2, 4])
 def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, stop, dtype):
     whole = trainer(at={2, 5}, dtype=dtype)
     whole.fit(points(), epochs=3)
 
-    def interrupt(run):
-        if run.step == stop:
-            run.save()
-            raise Interrupted
-
-    first = trainer(tmp_path, at={2, 5}, dtype=dtype, on_step=interrupt)
+    first = trainer(tmp_path, at={2, 5}, dtype=dtype, callbacks=[Interrupt(stop)])
     with pytest.raises(Interrupted):
         first.fit(points(), epochs=3)
     run = trainer(tmp_path, at={2, 5}, dtype=dtype)

@@ -13,8 +13,22 @@ from fl_nn import CheckpointError
 EPOCHS, STEPS = 3, 5  # steps per epoch
 
 
-class Interrupted(Exception):
-    pass
+class Cut(Exception):
+    """What ends a run that is not told to end."""
+
+
+class CutAt(nn.Callback):
+    def __init__(self, step):
+        self.at = step
+
+    def on_step(self, trainer):
+        if trainer.step == self.at:
+            raise Cut
+
+
+class Decay(nn.Callback):
+    def on_step(self, trainer):
+        trainer.optimizer.lr *= 0.95
 
 
 def noise(sample, generator):
@@ -35,18 +49,13 @@ class Noisy(nn.Module):
         return x + ft.randn(x.shape) * 0.01 if self.training else x
 
 
-def make(out, communicator=None, interrupt_at=None, seed=0, **options):
+def make(out, communicator=None, interrupt_at=None, seed=0, callbacks=(), **options):
     """A run with everything that has state: dropout, statistics, moments, noise, a schedule."""
     ft.seed(seed + (communicator.rank if communicator else 0))
     model = nn.Sequential(
         nn.Linear(3, 8), nn.BatchNorm(8), Noisy(), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 2),
         nn.LogSoftmax(),
     )  # fmt: skip
-
-    def on_step(run):
-        run.optimizer.lr *= 0.95
-        if run.step == interrupt_at:
-            raise Interrupted
 
     return nn.Trainer(
         model,
@@ -56,7 +65,7 @@ def make(out, communicator=None, interrupt_at=None, seed=0, **options):
         meters={"error": nn.FrameErrorMeter()},
         out=out,
         log_every=1,
-        on_step=on_step,
+        callbacks=[Decay(), CutAt(interrupt_at), *callbacks],
         progress=False,
         **options,
     )
@@ -99,7 +108,7 @@ def test_interrupted_and_resumed(
     tmp_path, uninterrupted, interrupt_at, checkpoint_every, resumes_at
 ):
     run = make(tmp_path, interrupt_at=interrupt_at, checkpoint_every=checkpoint_every)
-    with pytest.raises(Interrupted):
+    with pytest.raises(Cut):
         run.fit(dataset(), dataset(), epochs=EPOCHS)
 
     run = make(tmp_path, seed=77)
@@ -120,22 +129,14 @@ def scheduled(out, interrupt_at=None, seed=0, plateau=False):
     else:
         parts = [nn.LinearLR(optimizer, 0.1, total_iters=4), nn.CosineAnnealingLR(optimizer, 12)]
         schedule = nn.SequentialLR(optimizer, parts, [4])
-    ema = nn.EMA(model, 0.9)
-
-    def on_step(run):
-        ema.update()
-        if run.step == interrupt_at:
-            raise Interrupted
-
     return nn.Trainer(
         model,
         optimizer,
         nn.cross_entropy,
         out=out,
         schedule=schedule,
-        before_step=lambda run: nn.clip_grad_norm_(run.model.parameters(), 0.1),
-        on_step=on_step,
-        parts={"ema": ema},
+        callbacks=[nn.ClipGradNorm(0.1), CutAt(interrupt_at)],
+        ema=nn.EMA(model, 0.9),
         checkpoint_every=1,
         progress=False,
     )
@@ -145,7 +146,7 @@ def scheduled(out, interrupt_at=None, seed=0, plateau=False):
 def test_schedules_and_averages_are_resumed_too(tmp_path, plateau):
     whole = scheduled(tmp_path / "whole", plateau=plateau)
     whole.fit(dataset(), dataset(), epochs=EPOCHS)
-    with pytest.raises(Interrupted):
+    with pytest.raises(Cut):
         run = scheduled(tmp_path / "parts", STEPS + 3, plateau=plateau)
         run.fit(dataset(), dataset(), epochs=EPOCHS)
     run = scheduled(tmp_path / "parts", seed=7, plateau=plateau)
@@ -154,17 +155,10 @@ def test_schedules_and_averages_are_resumed_too(tmp_path, plateau):
     run.fit(dataset(), dataset(), epochs=EPOCHS)
     assert everything(run) == everything(whole)
     assert run.schedule.state_dict() == whole.schedule.state_dict()
-    averages = [run.parts["ema"].averages for run in (run, whole)]
+    averages = [run.ema.averages for run in (run, whole)]
     assert [x.tolist() for x in averages[0].values()] == [x.tolist() for x in averages[1].values()]
     rates = [record["lr"] for record in whole.history]
     assert rates[-1] < rates[0] and whole.schedule.last_epoch == (3 if plateau else 15)
-
-
-def test_clipping_comes_before_the_step(tmp_path):
-    norms = []
-    run = make(None, before_step=lambda run: norms.append(run.model[0].weight.grad is not None))
-    run.fit(dataset(), epochs=1)
-    assert norms == [True] * STEPS
 
 
 def test_a_run_can_be_resumed_again_and_again(tmp_path, uninterrupted):
@@ -173,7 +167,7 @@ def test_a_run_can_be_resumed_again_and_again(tmp_path, uninterrupted):
         run = make(tmp_path, interrupt_at=interrupt_at, checkpoint_every=1, seed=seed)
         if interrupt_at > 3:
             run.resume()
-        with pytest.raises(Interrupted):
+        with pytest.raises(Cut):
             run.fit(dataset(), dataset(), epochs=EPOCHS)
     run = make(tmp_path)
     run.resume()
@@ -198,7 +192,7 @@ def test_two_ranks_resume_with_the_same_bits(tmp_path):
             run.resume()
         try:
             run.fit(dataset(*place), dataset(*place), epochs=EPOCHS)
-        except Interrupted:
+        except Cut:
             return None
         return everything(run)
 

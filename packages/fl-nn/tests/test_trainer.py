@@ -128,17 +128,6 @@ def test_each_epoch_has_its_own_order():
     assert seen == [0, 1, 2]
 
 
-def test_on_step_may_schedule_the_learning_rate():
-    rates = []
-
-    def halve(run):
-        rates.append(run.optimizer.lr)
-        run.optimizer.lr /= 2
-
-    trainer(on_step=halve).fit(batches(), epochs=1)
-    assert rates == [0.5, 0.25, 0.125, 0.0625]
-
-
 # ---- files ---------------------------------------------------------------------------------------
 
 
@@ -216,7 +205,7 @@ def test_a_long_epoch_in_a_file_says_something_every_ten_seconds(monkeypatch):
         clock[0] += 1.0
         bar.update(done, "fine")
     bar.finish()
-    assert stream.getvalue().splitlines()[0] == "work  10/100  fine  1.0/s"
+    assert stream.getvalue().splitlines()[0] == "work  10/100  fine  1.0/s  ETA 1:30"
     assert len(stream.getvalue().splitlines()) == 10
 
 

@@ -154,6 +154,14 @@ from fl_nn.schedules import ReduceLROnPlateau as ReduceLROnPlateau
 from fl_nn.schedules import SequentialLR as SequentialLR
 from fl_nn.schedules import StepLR as StepLR
 from fl_nn.summary import summary as summary
+from fl_nn.training import Callback as Callback
+from fl_nn.training import ClipGradNorm as ClipGradNorm
+from fl_nn.training import EarlyStop as EarlyStop
+from fl_nn.training import Interrupted as Interrupted
 from fl_nn.training import JsonLog as JsonLog
+from fl_nn.training import KeepBest as KeepBest
 from fl_nn.training import Progress as Progress
+from fl_nn.training import StopSignals as StopSignals
+from fl_nn.training import TensorBoard as TensorBoard
 from fl_nn.training import Trainer as Trainer
+from fl_nn.training import stop_signals as stop_signals

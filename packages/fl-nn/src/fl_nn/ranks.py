@@ -61,16 +61,12 @@ def all_agree(communicator: Communicator | None, fine: bool) -> bool:
     return not communicator.all_reduce(ft.asarray(int(not fine)), "max").item()
 
 
-def mean_over_samples(
-    communicator: Communicator, mean: float, count: int, dtype: ft.DType
-) -> tuple[float, float]:
-    """The mean over the samples of all ranks, from each rank's mean over its `count` samples; and
-    the share of this rank in their number."""
+def total(communicator: Communicator, number: float, dtype: ft.DType) -> float:
+    """The sum of a number over ranks."""
     if communicator.world_size == 1:
-        return mean, 1.0
-    sums = communicator.all_reduce(ft.asarray([mean * count, float(count)], dtype))
-    total, everyone = sums.tolist()
-    return total / max(everyone, 1.0), count / max(everyone, 1.0)
+        return number
+    found: float = communicator.all_reduce(ft.asarray(number, dtype)).item()
+    return found
 
 
 def sum_gradients(communicator: Communicator, parameters: Iterable[Parameter]) -> None:

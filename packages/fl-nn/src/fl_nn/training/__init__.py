@@ -1,5 +1,13 @@
-"""The training loop and what it shows."""
+"""The training loop: what it does at its turns, keeps, and shows."""
 
+from fl_nn.training.callback import Callback as Callback
+from fl_nn.training.clip import ClipGradNorm as ClipGradNorm
+from fl_nn.training.early_stop import EarlyStop as EarlyStop
+from fl_nn.training.keep_best import KeepBest as KeepBest
 from fl_nn.training.log import JsonLog as JsonLog
 from fl_nn.training.progress import Progress as Progress
+from fl_nn.training.signals import Interrupted as Interrupted
+from fl_nn.training.signals import StopSignals as StopSignals
+from fl_nn.training.signals import stop_signals as stop_signals
+from fl_nn.training.tensorboard import TensorBoard as TensorBoard
 from fl_nn.training.trainer import Trainer as Trainer

@@ -1,33 +1,11 @@
-"""What the training loop tells: its first record, and what is wrong with a batch or a loss."""
+"""What the training loop says of what it cannot train with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from fl_nn._version import __version__
-from fl_nn.errors import TrainingError
-from fl_nn.optim import Optimizer
-
-
-def introduction(
-    optimizer: Optimizer, ranks: int, batches: int, epochs: int, metadata: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The first record of a log."""
-    parameters = optimizer.parameters
-    return {
-        "event": "start",
-        "fl_nn": __version__,
-        "backend": parameters[0].backend.name,
-        "dtype": str(parameters[0].dtype),
-        "ranks": ranks,
-        "parameters": sum(parameter.size for parameter in parameters),
-        "optimizer": repr(optimizer),
-        "batches": batches,
-        "epochs": epochs,
-        "metadata": dict(metadata),
-    }
+from fl_nn.errors import CheckpointError, TrainingError
 
 
 def fields(batch: Any) -> tuple[Any, ...]:
@@ -40,12 +18,27 @@ def fields(batch: Any) -> tuple[Any, ...]:
     return tuple(batch)
 
 
-def not_finite(loss: float, place: tuple[int, int, int], lr: float, saved: Path | None) -> str:
-    """Why training stopped; `place` is epoch, batch and step, counted from 1."""
-    epoch, batch, step = place
-    kept = "" if saved is None else f" {saved} holds the last good state."
-    return (
-        f"[Trainer] the loss is {loss} in epoch {epoch}, batch {batch} (step {step}), lr={lr}; the "
-        "weights are those before this step. Lower the learning rate, or look for values in this "
-        f"batch that are not finite.{kept}"
-    )
+def scalar(loss: Any) -> Any:
+    """A loss that is one number. Raises TrainingError for anything else."""
+    if loss.shape != ():
+        raise TrainingError(
+            f"[Trainer] the loss has shape {loss.shape}: reduce it to the mean of the batch"
+        )
+    return loss
+
+
+def check_length(length: int, everyone: Sequence[int], expected: int | None) -> None:
+    """Raise unless all ranks have as many batches per epoch, at least one, and as many as when the
+    run began (CheckpointError)."""
+    if len(set(everyone)) > 1:
+        raise TrainingError(
+            f"[Trainer] the ranks have {list(everyone)} batches: all need as many. Share each "
+            "batch, Batch(ds, size, rank=rank, world_size=world_size), not the dataset"
+        )
+    if not length:
+        raise TrainingError("[Trainer] there are no training batches")
+    if expected not in (None, length):
+        raise CheckpointError(
+            f"[Trainer] the run began with {expected} batches per epoch, now there are {length}: "
+            "use the same data and batch size"
+        )

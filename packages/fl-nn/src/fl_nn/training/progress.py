@@ -25,14 +25,19 @@ class Progress:
         self._terminal = self._stream.isatty()
         self._drawn = 0
 
-    def update(self, done: int, note: str = "") -> None:
-        """`done` steps are behind us; `note` is what to say about the last one."""
+    def update(self, done: int, note: str = "", samples: int | None = None) -> None:
+        """`done` steps are behind us; `note` is what to say about the last one. The rate is that of
+        steps, or of the `samples` since the beginning."""
         now = time.monotonic()
         if now - self._shown < (_BAR_SECONDS if self._terminal else _LINE_SECONDS):
             return
         self._shown = now
-        rate = (done - self._first) / max(now - self._start, 1e-9)
-        text = f"{done}/{self._total}  {note}  {rate:.1f}/s"
+        seconds, steps = max(now - self._start, 1e-9), done - self._first
+        rate = (
+            f"{steps / seconds:.1f}/s" if samples is None else f"{samples / seconds:.4g} samples/s"
+        )
+        left = (self._total - done) * seconds / steps if steps > 0 else 0.0
+        text = f"{done}/{self._total}  {note}  {rate}  ETA {_clock(left)}"
         if not self._terminal:
             self._stream.write(f"{self._title}  {text}\n")
         else:
@@ -58,3 +63,10 @@ class Progress:
     def _draw(self, text: str) -> None:
         self._stream.write("\r" + text.ljust(self._drawn))
         self._drawn = len(text)
+
+
+def _clock(seconds: float) -> str:
+    """1:05 for 65 seconds, 2:00:00 for two hours."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,126 @@
+"""Which value was the first that is not finite: a batch that broke a run, once more and watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import fl_autograd as ag
+import fl_tensor as ft
+from fl_nn.module import Module
+from fl_nn.optim.rows import gradient_values
+from fl_nn.parameter import Parameter
+
+
+def gradients_are_finite(parameters: Iterable[Parameter]) -> bool:
+    """Whether all gradients are: one pass over them, and a second one where their sums overflow."""
+    graded = [parameter for parameter in parameters if parameter.grad is not None]
+    with ag.no_grad():
+        sums = [ft.sum(gradient_values(parameter)).astype(ft.float32) for parameter in graded]
+        if not sums or ft.isfinite(ft.sum(ft.stack(sums))).item():
+            return True
+        return not any(describe(gradient_values(parameter)) for parameter in graded)
+
+
+def describe(value: Any) -> str:
+    """What is not finite in an array, in words; nothing for an array that is finite."""
+    if not isinstance(value, ft.Array) or not value.dtype.is_floating:
+        return ""
+    with ag.no_grad():
+        nan, inf = (int(ft.sum(test(value)).item()) for test in (ft.isnan, ft.isinf))
+    found = " and ".join(f"{n} {name}" for n, name in ((nan, "NaN"), (inf, "inf")) if n)
+    return f"{found} among {value.size} values of {value.dtype}{value.shape}" if found else ""
+
+
+def diagnose(
+    model: Module,
+    loss: Callable[..., Any],
+    batches: Sequence[tuple[Any, ...]],
+    casting: Callable[[], AbstractContextManager[Any]],
+) -> str:
+    """The first value that is not finite when the batches (input, ..., target) are trained on once
+    more: a parameter, a field of the batch, the output of a layer, the loss, or a gradient. Leaves
+    the model as it was, without gradients."""
+    for name, parameter in model.named_parameters():
+        if describe(parameter.tensor):
+            return f"parameter {name} has {describe(parameter.tensor)} already before this step"
+    for batch in batches:
+        for i, field in enumerate(batch):
+            if describe(field):
+                what = "the target" if i == len(batch) - 1 else f"input {i}"
+                return f"{what} of the batch has {describe(field)}"
+    before = model.state_dict()
+    try:
+        for batch in batches:
+            found = _run(model, loss, batch, casting)
+            if found:
+                return found
+    finally:
+        model.load_state_dict(before)
+        for parameter in model.parameters():
+            parameter.zero_grad()
+    return "nothing is when the batch is run again: the cause is random, or outside the model"
+
+
+def _run(
+    model: Module,
+    loss: Callable[..., Any],
+    batch: tuple[Any, ...],
+    casting: Callable[[], AbstractContextManager[Any]],
+) -> str:
+    forward: list[str] = []
+    backward: list[str] = []
+
+    def watch(name: str, module: Module, output: Any) -> None:
+        where = (
+            f"{type(module).__name__} {name!r}" if name else f"the model, {type(module).__name__}"
+        )
+        for value in output if isinstance(output, (tuple, list)) else [output]:
+            if describe(value):
+                forward.append(f"the output of {where} has {describe(value)}")
+            elif isinstance(value, ag.Variable) and value.requires_grad:
+                value.register_hook(lambda grad: _note(backward, where, grad))
+
+    with _watched(model, watch):
+        anomalies = ag.detect_anomaly()
+        with anomalies, casting():
+            value = loss(model(*batch[:-1]), batch[-1])
+        if forward:
+            return f"{forward[0]}, what came before it is finite"
+        if describe(value):
+            return "the loss has, the output of the model is finite" + _operation(anomalies.first)
+        operation = ""
+        try:
+            value.backward()
+        except ag.AnomalyError as error:
+            operation = str(error)
+    graded = [(name, p) for name, p in model.named_parameters() if p.grad is not None]
+    bad = [name for name, p in graded if describe(gradient_values(p))]
+    if not (bad or backward or operation):
+        return ""
+    said = [backward[0]] if backward else []
+    said += [f"the gradient of parameter {bad[0]}, {len(bad)} in all"] if bad else []
+    return "; ".join([*said, *([operation] if operation else [])])
+
+
+def _note(backward: list[str], where: str, grad: Any) -> None:
+    if describe(grad):
+        backward.append(f"the gradient of the output of {where} has {describe(grad)}")
+
+
+def _operation(first: str) -> str:
+    return f"; the first NaN is the result of {first}" if first else ""
+
+
+@contextmanager
+def _watched(model: Module, watch: Callable[[str, Module, Any], None]) -> Iterator[None]:
+    def hook(name: str) -> Callable[..., None]:
+        return lambda module, inputs, output: watch(name, module, output)
+
+    removals = [module.register_forward_hook(hook(n)) for n, module in model.named_modules()]
+    try:
+        yield
+    finally:
+        for remove in removals:
+            remove()
