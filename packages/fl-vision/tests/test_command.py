@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,6 +109,46 @@ def test_two_epochs_and_resume_equal_one_run(tmp_path: Path, run: Callable[..., 
     # A finished run has nothing left to do.
     again = run("train", "--resume", "--quiet", "--out", tmp_path / "parts")
     assert again[-1] == whole[-1]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_sigterm_ends_a_run_that_goes_on_later(
+    tmp_path: Path, digits_dir: Path, run: Callable[..., list[str]], ranks: int
+) -> None:
+    data = ["--dataset", "mnist", "--data-dir", digits_dir, *SMALL, "--ranks", ranks, "--seed", 4]
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "fl_vision", "train", *data, "--epochs", 500, "--out", out]
+    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (out / "checkpoint.safetensors").exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    stopped = re.fullmatch(r"fl-vision: stopped after step (\d+); --resume goes on", errors.strip())
+    assert stopped is not None, errors
+
+    more = int(stopped[1]) // 4 + 2  # 4 steps in an epoch
+    options = ["--quiet", "--epochs", more, "--out", out, "--ranks", ranks]
+    parts = run("train", "--resume", *options)
+    whole = run("train", *data, "--epochs", more, "--out", tmp_path / "whole")
+    assert parts[-1] == whole[-1]
+    assert epochs(out)[-1] == epochs(tmp_path / "whole")[-1]
+
+
+def test_all_of_the_trainer_by_options(
+    tmp_path: Path, digits_dir: Path, run: Callable[..., list[str]]
+) -> None:
+    options = [
+        *("--amp", "--ema", 0.9, "--clip", 1, "--accumulate", 2, "--patience", 5),
+        *("--keep-best", 1, "--checkpoint-every", 1, "--prefetch", 2, "--out", tmp_path / "run"),
+    ]
+    printed = run("train", "--dataset", "mnist", "--data-dir", digits_dir, *SMALL, *options)
+    (best,) = (tmp_path / "run").glob("best-*.safetensors")
+    accuracy = max(r["valid_accuracy"] for r in epochs(tmp_path / "run") if r["event"] == "epoch")
+    assert run("eval", best) == [f"test accuracy {accuracy / 100:.4f}"]
+    assert run("train", "--resume", "--quiet", "--out", tmp_path / "run")[-1] == printed[-1]
 
 
 def test_a_folder_of_images(

@@ -13,7 +13,7 @@ from fl_nn import CheckpointError, load_checkpoint, save_checkpoint
 from fl_vision import DataOptions, ImageData, cnn, load_dataset
 from fl_vision.classifier import load_classifier
 from fl_vision.recipe import Recipe, learning_rate, recipe_for
-from fl_vision.training import train_classifier
+from fl_vision.training import Output, train_classifier
 
 QUICK = Recipe(epochs=2, batch_size=16, lr=4e-3)
 
@@ -74,6 +74,46 @@ def test_a_resumed_run_ends_with_the_bits_of_a_longer_one(
     train(data, QUICK, out=tmp_path / "parts", ranks=ranks)
     assert train(data, longer, out=tmp_path / "parts", ranks=ranks, resume=True) == whole
     assert weights(tmp_path / "parts") == weights(tmp_path / "whole")
+
+
+EVERYTHING = Recipe(
+    epochs=4, batch_size=8, lr=4e-3, amp=True, ema=0.9, clip=1.0, accumulate=2, patience=3, shift=1
+)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_with_everything_on_it_learns_and_resumes_to_the_bit(
+    data: ImageData, tmp_path: Path, ranks: int
+) -> None:
+    def run(folder: str, epochs: int, **more: Any) -> list[dict[str, Any]]:
+        recipe = Recipe(**{**vars(EVERYTHING), "epochs": epochs})
+        out = Output(tmp_path / folder, checkpoint_every=1, keep_best=2)
+        return train(data, recipe, out=out, prefetch=2, ranks=ranks, **more)
+
+    whole = run("whole", 4)
+    assert whole[-1]["valid_loss"] < whole[0]["valid_loss"]
+    assert whole[-1]["step"] == 4 * 4  # 60 samples: 8 batches, two of which make a step
+    run("parts", 2)
+    assert run("parts", 4, resume=True) == whole
+    assert weights(tmp_path / "parts") == weights(tmp_path / "whole")
+    best = sorted(path.name for path in (tmp_path / "parts").glob("best-*"))
+    assert best == sorted(whole[-1]["best"]) and len(best) == 2
+
+
+def test_tests_and_predictions_use_averaged_weights(data: ImageData, tmp_path: Path) -> None:
+    recipe = Recipe(**{**vars(QUICK), "ema": 0.9})
+    trained = train_classifier(data, recipe, out=tmp_path, progress=False)
+    loaded, _ = load_classifier(tmp_path)
+    assert loaded.classify(data.test) == trained.classifier.classify(data.test)
+    averages = load_checkpoint(tmp_path / "checkpoint.safetensors").parts["ema"]["tensors"]
+    for name, tensor in loaded.model.state_dict().items():
+        assert tensor.tolist() == averages[name].tolist()
+    assert weights(tmp_path) != {n: bytes(t.tobytes()) for n, t in averages.items()}
+
+
+def test_no_more_epochs_without_a_lower_test_loss(data: ImageData) -> None:
+    recipe = Recipe(epochs=9, batch_size=30, lr=1e-20, patience=2)  # it cannot learn
+    assert len(train(data, recipe)) == 3
 
 
 def test_two_ranks_equal_one_in_float64(data: ImageData) -> None:

@@ -9,7 +9,15 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_data import Batch, Dataset
-from fl_nn import Checkpoint, CheckpointError, Module, evaluating, load_checkpoint
+from fl_nn import (
+    EMA,
+    Checkpoint,
+    CheckpointError,
+    Module,
+    StateDictError,
+    evaluating,
+    load_checkpoint,
+)
 from fl_vision.datasets.image_data import image_and_label
 from fl_vision.models.cnn import cnn, weight_count
 from fl_vision.transforms import Normalise
@@ -111,6 +119,13 @@ def load_classifier(path: str | Path) -> tuple[Classifier, Mapping[str, Any]]:
         )
     model = cnn(shape, count).to(dtype)
     checkpoint.restore_model(model)
+    if "ema" in checkpoint.parts:  # what the run was tested with
+        averages = EMA(model)
+        try:
+            averages.load_state_dict(checkpoint.parts["ema"])
+        except StateDictError as error:
+            raise CheckpointError(f"{path}: {error}") from error
+        averages.copy_to()
     normalise = Normalise(tuple(notes["mean"]), tuple(notes["std"]), dtype)
     return Classifier(model, tuple(notes["classes"]), shape, notes["peak"], normalise), notes
 

@@ -20,6 +20,11 @@ class Recipe:
     dtype         of weights and activations, "float32" or "float64"
     seed          of the weights, the order of samples, dropout and shifts
     limit         use so many training samples only, spread evenly over all
+    amp           float16 where it is safe, with loss scaling (mixed precision)
+    ema           decay of averaged weights, which tests and predictions then use; 0: none
+    clip          longest norm of the gradients; 0: any
+    accumulate    batches per step
+    patience      stop after so many epochs without a lower test loss; 0: never
     """
 
     epochs: int = 10
@@ -31,6 +36,11 @@ class Recipe:
     dtype: str = "float32"
     seed: int = 0
     limit: int | None = None
+    amp: bool = False
+    ema: float = 0.0
+    clip: float = 0.0
+    accumulate: int = 1
+    patience: int = 0
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
 from fl_data import Batch, Dataset, Prefetch, Shuffle, Subset, Transform, mix
-from fl_dist import Communicator, local, threads
-from fl_nn import Adam, FrameErrorMeter, Trainer, cross_entropy
+from fl_dist import Communicator, ProgramError, local, threads
+from fl_nn import (
+    EMA,
+    Adam,
+    Callback,
+    ClipGradNorm,
+    DynamicLossScaler,
+    EarlyStop,
+    FrameErrorMeter,
+    Interrupted,
+    KeepBest,
+    LambdaLR,
+    TensorBoard,
+    Trainer,
+    cross_entropy,
+    stop_signals,
+)
 from fl_vision.classifier import METADATA, Classifier
 from fl_vision.datasets import ImageData
 from fl_vision.models import cnn
@@ -31,11 +46,26 @@ class Trained:
     history: list[dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class Output:
+    """What a run leaves behind, in `folder` (None: nothing), besides checkpoint and log.
+
+    checkpoint_every  a checkpoint also every so many steps; 0: after epochs alone
+    keep_best         checkpoints of so many epochs with the best test accuracy
+    tensorboard       curves for TensorBoard (the extra `fl-nn[tensorboard]`)
+    """
+
+    folder: Path | None = None
+    checkpoint_every: int = 0
+    keep_best: int = 0
+    tensorboard: bool = False
+
+
 def train_classifier(
     data: ImageData,
     recipe: Recipe,
     *,
-    out: str | Path | None = None,
+    out: str | Path | Output | None = None,
     ranks: int = 1,
     resume: bool = False,
     prefetch: int = 0,
@@ -44,14 +74,17 @@ def train_classifier(
 ) -> Trained:
     """Train the network of Listing 8 on `data.train`, measuring it on `data.test` after each epoch.
 
-    `out` is the folder for checkpoint and log; `ranks` threads share every batch; `prefetch`
-    batches are made ahead by a thread; `resume` goes on from the checkpoint in `out`; `notes` are
-    plain values to keep in it. The default generator of the caller is left alone. The same recipe
-    gives the same numbers to the bit, interrupted and resumed or not.
+    `out` is the folder for checkpoint and log, or an `Output`; `ranks` threads share every batch;
+    `prefetch` batches are made ahead by a thread; `resume` goes on from the checkpoint in `out`;
+    `notes` are plain values to keep in it. The default generator of the caller is left alone. The
+    same recipe gives the same numbers to the bit, interrupted and resumed or not. SIGINT and
+    SIGTERM end it after a step and a checkpoint: `fl_nn.Interrupted`.
     """
     mean, std = channel_statistics(_training_samples(data, recipe))
     normalise = Normalise(mean, std, ft.dtype(recipe.dtype))
-    plan = _Plan(data, recipe, normalise, None if out is None else Path(out), resume, prefetch)
+    if not isinstance(out, Output):
+        out = Output(None if out is None else Path(out))
+    plan = _Plan(data, recipe, normalise, out, resume, prefetch)
 
     def rank(communicator: Communicator) -> Trained:
         ft.set_default_generator(ft.Generator(recipe.seed))
@@ -59,7 +92,13 @@ def train_classifier(
 
     if ranks == 1:
         return contextvars.copy_context().run(rank, local())
-    trained: Trained = threads.run(ranks, rank)[0]
+    with stop_signals():  # for all threads: signals come to this one alone
+        try:
+            trained: Trained = threads.run(ranks, rank)[0]
+        except ProgramError as error:
+            if isinstance(error.__cause__, Interrupted):
+                raise error.__cause__ from None
+            raise
     return trained
 
 
@@ -68,38 +107,56 @@ class _Plan:
     data: ImageData
     recipe: Recipe
     normalise: Normalise
-    out: Path | None
+    out: Output
     resume: bool
     prefetch: int
 
     def run(self, communicator: Communicator, progress: bool, notes: dict[str, Any]) -> Trained:
-        data, recipe = self.data, self.recipe
+        data, recipe, out = self.data, self.recipe, self.out
         model = cnn(data.image_shape, len(data.classes), dropout=recipe.dropout)
         model.to(ft.dtype(recipe.dtype))
         classifier = Classifier(model, data.classes, data.image_shape, data.peak, self.normalise)
         batches = self._training_batches(communicator)
-        steps = len(batches)
-        optimizer = Adam(model.parameters(), lr=learning_rate(recipe, 0, steps))
-
-        def set_rate(trainer: Trainer) -> None:
-            optimizer.lr = learning_rate(recipe, trainer.step, steps)
-
+        optimizer = Adam(model.parameters(), lr=recipe.lr)
+        steps, unit = -(-len(batches) // recipe.accumulate), replace(recipe, lr=1.0)
+        ema = EMA(model, recipe.ema, warm_up=True) if recipe.ema else None
         trainer = Trainer(
             model,
             optimizer,
             cross_entropy,
+            callbacks=self._callbacks(),
             communicator=communicator,
             meters={"accuracy": FrameErrorMeter(accuracy=True)},
-            out=self.out,
+            out=out.folder,
+            checkpoint_every=out.checkpoint_every or None,
             log_every=1,
             progress=progress,
-            on_step=set_rate,
+            schedule=LambdaLR(optimizer, lambda step: learning_rate(unit, step, steps)),
+            accumulate=recipe.accumulate,
+            ema=ema,
+            precision="O1" if recipe.amp else None,
+            scaler=DynamicLossScaler() if recipe.amp else None,
             metadata={METADATA: {**notes, **classifier.description(), "recipe": asdict(recipe)}},
         )
         if self.resume:
             trainer.resume()
         trainer.fit(batches, self._test_batches(communicator), epochs=recipe.epochs)
+        if ema is not None:
+            ema.copy_to()
         return Trained(classifier, trainer.history)
+
+    def _callbacks(self) -> list[Callback]:
+        recipe, out = self.recipe, self.out
+        found: list[Callback] = []
+        if recipe.clip:
+            found.append(ClipGradNorm(recipe.clip))
+        if recipe.patience:
+            found.append(EarlyStop("valid_loss", recipe.patience))
+        if out.keep_best:
+            found.append(KeepBest(out.keep_best, "valid_accuracy", mode="max"))
+        if out.tensorboard:
+            found.append(TensorBoard())
+        return found
 
     def _training_batches(self, communicator: Communicator) -> Dataset:
         recipe = self.recipe

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fl_nn import ranks
 from fl_nn.errors import StateDictError, TrainingError
 from fl_nn.settings import COUNT, is_number
 from fl_nn.training.callback import Callback, better, check_mode, figure
@@ -39,8 +40,12 @@ class KeepBest(Callback):
     def on_fit_start(self, trainer: Trainer) -> None:
         if trainer.out is None:
             raise TrainingError("[KeepBest] the Trainer has no out folder to keep checkpoints in")
-        if trainer.step:  # killed between the checkpoint and what follows on it
-            self.on_checkpoint(trainer, trainer.checkpoint)
+        present = trainer.out / file_of(trainer.epoch)
+        missing = trainer.communicator.rank == 0 and self._is_kept(trainer) and not present.exists()
+        # Killed after the checkpoint that lists it, and before it had its name.
+        if not ranks.all_agree(trainer.communicator, not missing):
+            trainer.save(present)
+        self._prune(trainer)
 
     def on_epoch_end(self, trainer: Trainer, record: dict[str, Any]) -> None:
         value = figure(record, self.monitor, "KeepBest")
@@ -53,15 +58,22 @@ class KeepBest(Callback):
         record["best"] = [file_of(epoch) for epoch, _ in self.kept]
 
     def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
-        if trainer.communicator.rank or trainer.out is None or path != trainer.checkpoint:
+        if trainer.out is None or path != trainer.checkpoint:
             return
+        if trainer.communicator.rank == 0 and self._is_kept(trainer):
+            _share(path, trainer.out / file_of(trainer.epoch))
+        self._prune(trainer)
+
+    def _is_kept(self, trainer: Trainer) -> bool:
+        """Whether the trainer is at the end of an epoch that is kept."""
+        return trainer.batch == 0 and trainer.epoch in {epoch for epoch, _ in self.kept}
+
+    def _prune(self, trainer: Trainer) -> None:
         wanted = {file_of(epoch) for epoch, _ in self.kept}
-        present = file_of(trainer.epoch)
-        if trainer.batch == 0 and present in wanted and path.exists():
-            _share(path, trainer.out / present)
-        for old in trainer.out.glob("best-*.safetensors"):
-            if old.name not in wanted:
-                old.unlink()
+        if trainer.communicator.rank == 0 and trainer.out is not None:
+            for old in trainer.out.glob("best-*.safetensors"):
+                if old.name not in wanted:
+                    old.unlink()
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values: the epochs kept, with their values."""
@@ -89,6 +101,8 @@ def file_of(epoch: int) -> str:
 def _share(path: Path, target: Path) -> None:
     """Give the file `path` another name, at once complete. Checkpoints are replaced, never written
     in place, so that no bytes need to be copied where the file system has links."""
+    if target.exists() and target.samefile(path):
+        return
     new = target.with_name(".best.safetensors")
     new.unlink(missing_ok=True)
     try:
@@ -96,4 +110,3 @@ def _share(path: Path, target: Path) -> None:
     except OSError:
         shutil.copyfile(path, new)
     os.replace(new, target)
-    new.unlink(missing_ok=True)  # replacing a file by itself leaves both names

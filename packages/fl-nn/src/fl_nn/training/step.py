@@ -98,6 +98,6 @@ def _explained(trainer: Trainer, problem: str, parts: Sequence[tuple[Any, ...]])
         kept = f" {trainer.checkpoint} holds the last good state."
     return (
         f"[Trainer] {problem} in {place}, lr={trainer.optimizer.lr}; the weights are those before "
-        f"this step. First not finite: {cause}. Lower the learning rate, clip gradients, or look at "
-        f"this batch.{kept}"
+        f"this step. First not finite: {cause}. Lower the learning rate, clip gradients, or "
+        f"look at this batch.{kept}"
     )

@@ -143,6 +143,7 @@ class Trainer:
         ranks.broadcast_model(self.communicator, self.model)
         self._stopped = ""
         with ExitStack() as stack:
+            stack.enter_context(ft.reproducible())
             self._signals = stack.enter_context(stop_signals())
             self.report.begin(self)
             stack.callback(self.tell, "on_fit_end")
@@ -190,13 +191,10 @@ class Trainer:
         return results(meters, self.communicator)
 
     def predict(self, batches: object) -> list[Any]:
-        """What the model gives for each batch of inputs, a tensor or a tuple (input, ...) without
-        target: averaged weights, precision and all as in `evaluate`."""
+        """What the model gives for each batch of inputs, tuples (input, ...) without a target:
+        averaged weights, precision and all as in `evaluate`."""
         with inference(self.model, self.ema, self.casting()):
-            return [
-                self.model(*(batch if isinstance(batch, (tuple, list)) else (batch,)))
-                for batch in as_dataset(batches).iterate()
-            ]
+            return [self.model(*batch) for batch in as_dataset(batches).iterate()]
 
     def casting(self) -> AbstractContextManager[Any]:
         """The precision of model and loss, as a context."""

@@ -11,6 +11,7 @@ import fl_memory
 import fl_tensor as ft
 from fl_data import WorkerError
 from fl_dist import ProgramError
+from fl_nn import Interrupted
 from fl_vision.cli.arguments import build_parser
 from fl_vision.cli.commands import evaluate, predict
 from fl_vision.cli.train import train
@@ -27,7 +28,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 0, or 2 with one line on standard error."""
+    """Run the command; the exit status is 0, or 2 with one line on standard error. Stopped by
+    SIGINT or SIGTERM, it is 130 or 143."""
     try:
         arguments = build_parser().parse_args(argv)
         with contextlib.ExitStack() as stack:
@@ -42,8 +44,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise  # a fault of the program: the traceback is what helps
         print(f"fl-vision: error: {' '.join(str(reported).split())}", file=sys.stderr)
         return USAGE_STATUS
+    except Interrupted as stopped:
+        print(f"fl-vision: stopped after step {stopped.step}; --resume goes on", file=sys.stderr)
+        return 128 + stopped.signal
     except KeyboardInterrupt:
-        print("fl-vision: interrupted; --resume goes on from the last epoch", file=sys.stderr)
+        print("fl-vision: interrupted; --resume goes on from the last checkpoint", file=sys.stderr)
         return INTERRUPTED_STATUS
     return 0
 

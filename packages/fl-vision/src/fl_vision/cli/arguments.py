@@ -63,11 +63,19 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     recipe("--dtype", choices=DTYPES, help="of weights and activations (default float32)")
     recipe("--seed", type=_integer(0), help="weights, order of samples, dropout (default 0)")
     recipe("--limit", type=_integer(1), help="use only so many training samples, evenly spread")
+    recipe("--amp", action="store_true", default=None, help="float16 where safe, loss scaling")
+    recipe("--ema", type=_fraction, help="decay of averaged weights; 0: none (default 0)")
+    recipe("--clip", type=_positive, help="longest norm of the gradients (default: any)")
+    recipe("--accumulate", type=_integer(1), help="batches per step (default 1)")
+    recipe("--patience", type=_integer(1), help="stop after so many epochs without a better test")
     run = parser.add_argument_group("run").add_argument
     run("--out", type=Path, default=DEFAULT_OUT, help=f"folder to write to (default {DEFAULT_OUT})")
     run("--resume", action="store_true", help="go on with the run in --out, to the same bits")
     run("--ranks", type=_integer(1), default=1, help="train data-parallel on so many threads")
     run("--prefetch", type=_integer(0), default=0, help="batches made ahead by a thread")
+    run("--checkpoint-every", type=_integer(0), default=0, help="steps (default: each epoch)")
+    run("--keep-best", type=_integer(0), default=0, help="checkpoints of so many best epochs")
+    run("--tensorboard", action="store_true", help="curves in --out (needs tensorboardX)")
     run("--quiet", action="store_true", help="no progress")
 
 

@@ -13,7 +13,7 @@ from fl_vision.cli.commands import data_settings, load_data, print_accuracy
 from fl_vision.errors import UsageError
 from fl_vision.recipe import Recipe, recipe_for
 from fl_vision.report import CURVES, GRID, draw_history, draw_predictions
-from fl_vision.training import train_classifier
+from fl_vision.training import Output, train_classifier
 
 DEFAULT_DATASET = "digits"
 
@@ -36,7 +36,7 @@ def train(arguments: argparse.Namespace) -> None:
     trained = train_classifier(
         data,
         recipe,
-        out=out,
+        out=Output(out, arguments.checkpoint_every, arguments.keep_best, arguments.tensorboard),
         ranks=arguments.ranks,
         resume=arguments.resume,
         prefetch=arguments.prefetch,
