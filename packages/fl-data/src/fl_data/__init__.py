@@ -21,6 +21,7 @@ from fl_data.dataset import check_indices as check_indices
 from fl_data.dynamic_batch import DynamicBatch as DynamicBatch
 from fl_data.errors import BlobError as BlobError
 from fl_data.errors import DataError as DataError
+from fl_data.errors import FileFormatError as FileFormatError
 from fl_data.errors import FlError as FlError
 from fl_data.errors import IterationError as IterationError
 from fl_data.errors import SampleIndexError as SampleIndexError
@@ -28,6 +29,8 @@ from fl_data.errors import SampleTypeError as SampleTypeError
 from fl_data.errors import WorkerError as WorkerError
 from fl_data.iterate import DataIterator as DataIterator
 from fl_data.iterate import iterate as iterate
+from fl_data.mapped import MappedArray as MappedArray
+from fl_data.mapped import MappedDataset as MappedDataset
 from fl_data.merge import Merge as Merge
 from fl_data.prefetch import Prefetch as Prefetch
 from fl_data.resample import Resample as Resample

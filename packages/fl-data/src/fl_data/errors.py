@@ -32,5 +32,9 @@ class WorkerError(FlError, RuntimeError):
         self.index = index
 
 
-class BlobError(DataError):
-    """A stored file that is damaged, cut off, of another kind, or used against its mode."""
+class FileFormatError(DataError):
+    """A file that is missing, damaged, cut off, or of another kind than was expected."""
+
+
+class BlobError(FileFormatError):
+    """A blob that is damaged, cut off, no blob at all, or used against its mode."""

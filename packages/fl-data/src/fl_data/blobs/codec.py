@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import math
 import struct
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import fl_tensor as ft
 from fl_data.dataset import Sample
 from fl_data.errors import BlobError, SampleTypeError
+from fl_data.files import require_little_endian
 
 #: Numbers in files: only ever appended to.
 DTYPES = tuple(
@@ -53,8 +53,7 @@ class RawTensor(NamedTuple):
 def encode(sample: Sample) -> bytes:
     """The bytes of a sample: of tensors, numbers, text, bytes, None, and tuples, lists and dicts of
     these. Raises `SampleTypeError` naming the field that holds something else."""
-    if sys.byteorder != "little":
-        raise BlobError("blobs need a little-endian machine")
+    require_little_endian("blob")
     if not isinstance(sample, tuple | dict):
         raise SampleTypeError(
             f"[blob] a sample is a tuple or a dict, got {type(sample).__name__}: "

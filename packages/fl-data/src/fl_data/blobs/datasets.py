@@ -16,6 +16,7 @@ from fl_data.blobs import container
 from fl_data.blobs.codec import RawTensor, decode, encode, map_tensors
 from fl_data.dataset import Dataset, Sample, check_index
 from fl_data.errors import BlobError, DataError
+from fl_data.files import require_little_endian
 
 #: `(bytes, shape, dtype) -> value`
 HostTransform = Callable[[memoryview, tuple[int, ...], ft.DType], Any]
@@ -265,6 +266,7 @@ def _mapped(file: BinaryIO) -> mmap.mmap:
 
 def _open(path: Path, mode: Mode, must_exist: bool = False) -> BinaryIO:
     """The file, unbuffered; locked and with a header if it is to be written."""
+    require_little_endian("FileBlob")
     try:
         if mode == "r":
             return cast(BinaryIO, open(path, "rb", buffering=0))

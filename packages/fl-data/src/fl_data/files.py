@@ -1,0 +1,23 @@
+"""What all that reads files needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from fl_data.errors import FileFormatError
+
+
+def opened(path: Path) -> BinaryIO:
+    """The file, to read. Raises `FileFormatError` when it is missing or may not be read."""
+    try:
+        return cast(BinaryIO, open(path, "rb"))
+    except OSError as error:
+        raise FileFormatError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def require_little_endian(where: str) -> None:
+    """Tensors are stored as such machines have them. Raises `FileFormatError` on others."""
+    if sys.byteorder != "little":
+        raise FileFormatError(f"[{where}] the file format needs a little-endian machine")
