@@ -7,6 +7,7 @@ from fl_data.blobs import FileBlob as FileBlob
 from fl_data.blobs import MemoryBlob as MemoryBlob
 from fl_data.blobs import RawTensor as RawTensor
 from fl_data.bucket_batch import BucketBatch as BucketBatch
+from fl_data.cache import CachedTransform as CachedTransform
 from fl_data.collate import Collate as Collate
 from fl_data.collate import collate as collate
 from fl_data.collate import join as join
@@ -27,6 +28,7 @@ from fl_data.errors import IterationError as IterationError
 from fl_data.errors import SampleIndexError as SampleIndexError
 from fl_data.errors import SampleTypeError as SampleTypeError
 from fl_data.errors import WorkerError as WorkerError
+from fl_data.fingerprint import fingerprint as fingerprint
 from fl_data.iterate import DataIterator as DataIterator
 from fl_data.iterate import iterate as iterate
 from fl_data.mapped import MappedArray as MappedArray
