@@ -43,7 +43,11 @@ from fl_data.select import Partition as Partition
 from fl_data.select import Span as Span
 from fl_data.select import Subset as Subset
 from fl_data.select import share as share
+from fl_data.shards import IterableStream as IterableStream
+from fl_data.shards import ShardStream as ShardStream
 from fl_data.shuffle import Shuffle as Shuffle
+from fl_data.stream import Stream as Stream
+from fl_data.stream import StreamIterator as StreamIterator
 from fl_data.tensors import TensorDataset as TensorDataset
 from fl_data.transform import RandomTransform as RandomTransform
 from fl_data.transform import Transform as Transform
