@@ -94,6 +94,22 @@ def test_strided_transposed_and_reversed_operands(dtype):
 
 
 @pytest.mark.parametrize("dtype", [boolean, int8, float16, float32, float64], ids=str)
+@pytest.mark.parametrize("machine", [target.host, target.avx2, target.generic])
+def test_every_second_element(dtype, machine):
+    """Of arrays that end with the last of them, after rows of every length."""
+    b = Builder(2)
+    x, y = b.input(dtype, "s2"), b.input(dtype, ".2")
+    larger = b("maximum", x, y)
+    b.output(larger, "sc")
+    b.output(b.reduce("max", larger, "row"), "s.")
+    kernel = Kernel(b.program(), machine())
+    rng = np.random.default_rng(5)
+    for columns in (*range(1, 36), 100):
+        inputs = [numbers(dtype, rng, (n, 2 * columns - 1))[:, ::2] for n in (3, 1)]
+        check(b.program(), inputs, (3, columns), kernel=kernel)
+
+
+@pytest.mark.parametrize("dtype", [boolean, int8, float16, float32, float64], ids=str)
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 5), (3, 17, 16), (2, 100, 33), (1, 64, 300)])
 @pytest.mark.parametrize("machine", [target.host, target.avx2, target.generic])
 def test_a_transposed_input_beside_one_that_is_not(dtype, sizes, machine):

@@ -85,7 +85,7 @@ class Gather:
         sizes, row_axes, (index, row, out) = join_axes(self.output.shape, 0, strides)
         build = Builder(len(sizes), row_axes)
         at = build.input(indices.dtype, letters(index, sizes, row_axes))
-        axes = letters(row, sizes, row_axes).replace("t", "s")
+        axes = letters(row, sizes, row_axes).replace("t", "s").replace("2", "s")
         build.output(build.gather(at, table.dtype, axes), "s" * (len(sizes) - 1) + "c")
         kernel = Kernel.of(build.program())
         self.launch = kernel.bind(sizes, [index, (*row, step, table.shape[walked]), out])

@@ -156,6 +156,8 @@ def letters(strides: Shape, sizes: Shape, row_axes: int) -> str:
         made[-1] = "c"
     elif row_axes == 1 and made[-2:] == ["s", "s"] and strides[-2] == 1 and sizes[-2] >= 8:
         made[-2] = "t"
+    elif made[-1] == "s" and strides[-1] == 2:
+        made[-1] = "2"
     return "".join(made)
 
 

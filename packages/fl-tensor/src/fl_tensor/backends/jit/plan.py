@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from fl_tensor.backends.jit import describe, drawing, extensions, indexing, ordered, watch
+from fl_tensor.backends.jit import describe, drawing, extensions, indexing, ordered, pooling, watch
 from fl_tensor.backends.jit.donation import Overwritten, Values, donated
 from fl_tensor.backends.jit.external import External
 from fl_tensor.backends.jit.interpret import run_node
@@ -97,7 +97,7 @@ class Plan:
                 self.steps.append(External(group.nodes[0], self.layouts, run))
             elif group.space is None:
                 node = group.nodes[0]
-                own = indexing.step(node, self.layouts, eager)
+                own = indexing.step(node, self.layouts, eager) or pooling.step(node, self.layouts)
                 self.steps.append(own or Operation(node, self.layouts, eager))
             else:
                 from fl_tensor.backends.jit.launch import Launch  # takes llvmlite

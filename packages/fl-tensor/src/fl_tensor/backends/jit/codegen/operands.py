@@ -38,6 +38,8 @@ class Operands(Function):
             return address
         if letter == "s":
             index = self.b.mul(index, self.words[f"stride {operand} {axis}"])
+        elif letter == "2":
+            index = self.b.mul(index, i64(2))
         return self.at(address, self.memory(operand), index)
 
     def address(self, operand: int) -> IR:
@@ -71,6 +73,9 @@ class Operands(Function):
             return self.computed(self.dtype(operand), self.of.load(element, address, mask))
         if self.letters(operand)[-1] == ".":
             return self.load_one(operand, address)
+        if self.letters(operand)[-1] == "2":
+            found = self.of.load_every_second(element, address, mask)
+            return self.computed(self.dtype(operand), found)
         apart = self.of.apart(self.words[f"stride {operand} {rank - 1}"])
         found = self.of.gather(element, address, apart, mask)
         return self.computed(self.dtype(operand), found)

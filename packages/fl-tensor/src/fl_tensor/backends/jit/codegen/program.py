@@ -15,10 +15,11 @@ do not move along the outer axes.
 
 An operand says by one letter per axis how it moves: ``"."`` not at all (it is broadcast), ``"s"``
 by a stride that is given at run time, in elements, ``"c"`` (last axis only) from one element to the
-next. ``"t"`` says that of the axis before a row of one axis, whose letter is ``"s"``: the input is
-transposed, and its rows are brought together in blocks. Letters of an output say what it holds: all
-axes move, the value of every element; the outer axes alone, one per row; the row axes alone, one
-per column; none, a single number.
+next, ``"2"`` (last axis of an input only) to the next but one. ``"t"`` says ``"c"`` of the axis
+before a row of one axis, whose letter is ``"s"``: the input is transposed, and its rows are brought
+together in blocks. Letters of an output say what it holds: all axes move, the value of every
+element; the outer axes alone, one per row; the row axes alone, one per column; none, a single
+number.
 
 One more axis of an operand may be walked by an index: ``gather`` reads at the index that it is
 given, beside what the letters say, and an output ``at`` an index, which is a value of the row, is
@@ -177,11 +178,13 @@ class Program:
         return Value(dtype, by_row, by_place, level, late)
 
     def _check_axes(self, what: str, axes: str) -> None:
-        if len(axes) != self.rank or set(axes) - set(".sct") or "c" in axes[:-1]:
+        if len(axes) != self.rank or set(axes) - set(".sct2") or set(axes[:-1]) & set("c2"):
             raise ProgramError(
                 f"[{what}] axes {axes!r} of {self.rank}: expected a letter for each, '.', 's', and "
-                f"'c' for the last only"
+                f"'c' or '2' for the last only"
             )
+        if "2" in axes and what != "input":
+            raise ProgramError(f"[{what}] axes {axes!r}: '2' is for inputs")
         if "t" in axes and (what != "input" or axes[-2:] != "ts" or "t" in axes[:-2]):
             raise ProgramError(
                 f"[{what}] axes {axes!r}: 't' is for inputs, and for the axis before the last one, "

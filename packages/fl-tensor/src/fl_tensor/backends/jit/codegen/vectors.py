@@ -174,6 +174,17 @@ class Vectors:
         name = f"llvm.masked.store.{mangled(value.type)}.p0"
         self.call(name, ir.VoidType(), value, address, i32(align), mask)
 
+    def load_every_second(self, element: IR, address: IR, mask: IR | None) -> IR:
+        """Elements 0, 2, 4, ... from ``address``, where ``mask`` says; nothing behind the last."""
+        lanes = self.lanes
+        behind = self.b.gep(address, [i64(lanes - 1)], source_etype=element)
+        masks: list[IR | None] = [None, None]
+        if mask is not None:
+            halves = [[(first + k + 1) // 2 for k in range(lanes)] for first in (0, lanes - 1)]
+            masks = [self.shuffle(mask, mask, half) for half in halves]
+        low, high = (self.load(element, at, m) for at, m in zip((address, behind), masks))
+        return self.shuffle(low, high, [2 * k + (2 * k >= lanes) for k in range(lanes)])
+
     def prefetch(self, address: IR) -> None:
         """Ask for the cache line at ``address``, which need not exist."""
         self.call("llvm.prefetch.p0", ir.VoidType(), address, i32(0), i32(3), i32(1))
