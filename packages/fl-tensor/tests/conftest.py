@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+# What is tested is the specification in code, unless a test or a session says otherwise.
+os.environ.setdefault("FL_TENSOR_BACKEND", "numpy")
 # Read when SciPy is loaded: test_array_api_consumers.py gives our tensors to it.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 

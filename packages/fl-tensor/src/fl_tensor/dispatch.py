@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
+from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -71,11 +73,17 @@ def _made(backend: str | type) -> Any:
 
 
 def current_backend() -> TensorBackend:
-    """The backend that creates tensors here: of ``use``, else ``FL_TENSOR_BACKEND``, else numpy."""
+    """The backend that creates tensors here: of ``use``, else ``FL_TENSOR_BACKEND``, else the
+    faster of ``jit`` and ``numpy``: ``jit`` where its compiler (llvmlite) is installed."""
     found = _context_default.get() or _process_default
     if found is None:
-        found = get_backend(os.environ.get("FL_TENSOR_BACKEND") or "numpy")
+        found = get_backend(os.environ.get("FL_TENSOR_BACKEND") or _fastest())
     return found
+
+
+@functools.cache
+def _fastest() -> str:
+    return "jit" if find_spec("llvmlite") else "numpy"
 
 
 def null_backend() -> Any:

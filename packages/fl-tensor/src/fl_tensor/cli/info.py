@@ -13,7 +13,7 @@ import collections
 import json
 from typing import Any
 
-from fl_tensor import contract, threads
+from fl_tensor import contract, dispatch, threads
 from fl_tensor.backends.providers import choose
 from fl_tensor.cli import lines
 from fl_tensor.cli.survey import COUNTED, surveys
@@ -74,11 +74,12 @@ def collect() -> dict[str, Any]:
 
 
 def libraries() -> dict[str, Any]:
-    """Who computes contractions (``provider``, and which libraries were passed over and why), and
-    the pools of threads whose libraries are loaded (``threads``)."""
+    """The default backend, who computes contractions (``provider``, and which libraries were passed
+    over and why), and the pools of threads whose libraries are loaded (``threads``)."""
     found, passed = choose.found()
     report = {} if found is None else dict(found.report())
     return {
+        "default": dispatch.current_backend().name,
         "provider": {"name": found and found.name, "report": report, "passed_over": list(passed)},
         "threads": {
             "per_operation": threads.get_num_threads(),
@@ -93,7 +94,8 @@ def _page(figures: dict[str, Any]) -> list[str]:
 
 def _libraries(figures: dict[str, Any]) -> list[str]:
     provider, running = figures["provider"], figures["threads"]
-    page = [f"Products and convolutions of float32 by {provider['name'] or 'NumPy'}"]
+    page = [f"Default backend: {figures['default']}"]
+    page += [f"Products and convolutions of float32 by {provider['name'] or 'NumPy'}"]
     page += [f"  {name:<14} {value}" for name, value in provider["report"].items()]
     page += [f"  {'passed over':<14} {reason}" for reason in provider["passed_over"]]
     page.append(f"Threads of an operation: {running['per_operation']}")

@@ -1,4 +1,5 @@
-"""Which of several kernels for one problem is the fastest: measured once, remembered, printable.
+"""Which of several kernels for one problem is the fastest: measured once it has come up a few times,
+remembered, printable.
 
 Decisions are kept in memory and in a JSON file in the cache directory (FL_CACHE_DIR), one file per
 library version, processor and number of threads. A file that cannot be read, or is not one of ours,
@@ -27,6 +28,8 @@ from fl_tensor.reproducible import is_reproducible
 
 #: Work below this is not measured: 20 us at 300 GFLOP/s.
 LEAST_FLOPS = 6_000_000
+#: At which call of a problem it is measured: by then as much time was spent on it as that takes.
+PATIENCE = 8
 #: Seconds that measuring a candidate should take beyond its first two calls, and calls at most.
 MOMENT = 0.02
 _ROUNDS = 10
@@ -53,8 +56,8 @@ class Tuner:
 
     def choose(self, key: str, makers: Mapping[str, Callable[[], Kernel]], flops: int) -> Kernel:
         """One of the kernels that ``makers`` make (the rule of thumb's first): the remembered
-        choice, else the fastest; for little work, and where ``is_reproducible()``, the first that
-        can be made.
+        choice, else the first that can be made. From call ``PATIENCE`` on that kernel is the
+        fastest of those with its operands, unless there is little work, or ``is_reproducible()``.
 
         Raises UnsupportedError, with the reasons, when none can be made.
         """
@@ -64,28 +67,37 @@ class Tuner:
             if decided in makers and not by_rule:
                 with contextlib.suppress(UnsupportedError):
                     return makers[decided]()
-            tuning = flops >= LEAST_FLOPS and not by_rule
-            made: dict[str, Kernel] = {}
-            reasons = []
-            for name, make in makers.items():
+            left, reasons = dict(makers), []
+            while left:
+                name = next(iter(left))
                 try:
-                    made[name] = make()
+                    kernel = left.pop(name)()
                 except UnsupportedError as error:
                     reasons.append(f"{name}: {error}")
                     continue
-                if not tuning:
-                    break
-            if not made:
-                raise UnsupportedError("; ".join(reasons))
-            if len(made) == 1 or not tuning:
-                return next(iter(made.values()))
+                if not left or by_rule or flops < LEAST_FLOPS:
+                    return kernel
+                return Undecided(kernel, lambda: self._decide(key, name, kernel, left))
+            raise UnsupportedError("; ".join(reasons))
+
+    def _decide(
+        self, key: str, first: str, kernel: Kernel, others: Mapping[str, Callable[[], Kernel]]
+    ) -> Kernel:
+        made = {first: kernel}
+        for name, make in others.items():
+            with contextlib.suppress(UnsupportedError):
+                made[name] = make()
+        made = {n: k for n, k in made.items() if k.operands == kernel.operands}
+        if len(made) == 1:
+            return kernel
+        with self._lock:
             seconds = measure(made)
-            first, choice = next(iter(made)), min(seconds, key=lambda name: seconds[name])
+            choice = min(seconds, key=lambda name: seconds[name])
             if seconds[first] <= _NOISE * seconds[choice]:
                 choice = first
             us = {name: round(1e6 * s, 1) for name, s in seconds.items()}
             self._remember(key, {"choice": choice, "us": us})
-            return made[choice]
+        return made[choice]
 
     def decisions(self) -> dict[str, dict[str, Any]]:
         """Problem in words -> {"choice": name, "us": {name: microseconds of a call}}."""
@@ -128,6 +140,26 @@ class Tuner:
             }
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return {}
+
+
+class Undecided:
+    """A kernel that becomes what ``decide`` gives at call ``PATIENCE``."""
+
+    def __init__(self, kernel: Kernel, decide: Callable[[], Kernel]) -> None:
+        self.operands, self.workspace = kernel.operands, kernel.workspace
+        self._kernel, self._decide = kernel, decide
+        self._left = PATIENCE
+
+    @property
+    def about(self) -> str:
+        return self._kernel.about
+
+    def __call__(self, *addresses: int) -> None:
+        if self._left > 0:
+            self._left -= 1
+            if self._left == 0:
+                self._kernel = self._decide()
+        self._kernel(*addresses)
 
 
 def processor() -> str:
