@@ -1,5 +1,5 @@
-"""Which of several kernels for one problem is the fastest: measured once it has come up a few times,
-remembered, printable.
+"""Which of several kernels for one problem is the fastest: measured once, when it has come up a few
+times, remembered, printable.
 
 Decisions are kept in memory and in a JSON file in the cache directory (FL_CACHE_DIR), one file per
 library version, processor and number of threads. A file that cannot be read, or is not one of ours,
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import json
 import platform
@@ -77,7 +78,7 @@ class Tuner:
                     continue
                 if not left or by_rule or flops < LEAST_FLOPS:
                     return kernel
-                return Undecided(kernel, lambda: self._decide(key, name, kernel, left))
+                return Undecided(kernel, functools.partial(self._decide, key, name, kernel, left))
             raise UnsupportedError("; ".join(reasons))
 
     def _decide(
