@@ -109,7 +109,7 @@ def _data_options(parser: argparse.ArgumentParser, dataset: str) -> None:
 
 def _runtime_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("implementation").add_argument
-    add("--backend", metavar="NAME", help="tensor backend; default: FL_TENSOR_BACKEND, or the fastest")
+    add("--backend", metavar="NAME", help="tensor backend; or FL_TENSOR_BACKEND, or the fastest")
     add("--memory", metavar="NAME", help="memory manager; default: FL_MEMORY_MANAGER, or caching")
 
 
