@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl_tensor.backends.providers import Layout, onednn
+from fl_tensor.backends.providers import Layout, onednn, tuning
 from fl_tensor.dtypes import DType, dtype
 
 
@@ -83,3 +83,18 @@ def unset():
         return np.full([shape[a] for a in axes], np.nan, dtype).transpose(back)
 
     return make
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """``only(kind)``: let one kind of kernel be the only candidate."""
+
+    def restrict(kind):
+        choose = tuning.Tuner.choose
+
+        def chosen(self, key, makers, flops):
+            return choose(self, f"{key} by {kind}", {kind: makers[kind]}, flops)
+
+        monkeypatch.setattr(tuning.Tuner, "choose", chosen)
+
+    return restrict

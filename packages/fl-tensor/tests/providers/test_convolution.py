@@ -156,6 +156,72 @@ def test_gradients_of_weights_and_bias(run, layout, normal, unset, name, order):
     close(bias, g.sum((0, *range(2, g.ndim)), dtype=float))
 
 
+POINTWISE = {
+    "images": Case(2, 17, 33, (6, 7), (1, 1)),
+    "one row": Case(1, 4, 5, (1, 80), (1, 1)),
+    "lines": Case(3, 6, 9, (31,), (1,), (1,), ((0, 0),), (1,)),
+    "space": Case(2, 3, 4, (3, 4, 5), (1, 1, 1), (1, 1, 1), ((0, 0),) * 3, (1, 1, 1)),
+    "one channel": Case(2, 1, 8, (8, 8), (1, 1)),
+    "one feature": Case(2, 8, 1, (8, 8), (1, 1)),
+}
+
+
+@pytest.mark.parametrize("w_order", ["C", "last", "turned"])
+@pytest.mark.parametrize("name", POINTWISE)
+def test_a_kernel_of_one_place_is_a_product(
+    provider, only, run, layout, normal, unset, name, w_order
+):
+    case = POINTWISE[name]
+    x_shape, w_shape, out_shape = case.shapes
+    w_order = (1, 0, *range(2, len(w_shape))) if w_order == "turned" else w_order
+    x, w = normal(*x_shape, order="last"), normal(*w_shape, order=w_order)
+    out = unset(*out_shape, order="last")
+    only("product")
+    provider.forget()
+    run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
+    close(out, forward(case, x, w))
+    dx, dw = unset(*x_shape, order="last"), unset(*w_shape, order=w_order)
+    run(ConvolutionData(layout(out), layout(w), layout(dx), *case.options), out, w, dx)
+    close(dx, data_gradient(case, out, w))
+    kernel = run(ConvolutionWeights(layout(x), layout(out), layout(dw), *case.options), x, out, dw)
+    close(dw, weights_gradient(case, x, out))
+    assert kernel.about == "sgemm of places"
+    provider.forget()
+
+
+@pytest.mark.parametrize(
+    ("case", "order", "words"),
+    [
+        (CASES["one by one"], "C", "equally far apart"),
+        (Case(2, 8, 8, (8, 8), (1, 1), stride=(2, 2)), "last", "groups or strides"),
+        (Case(2, 8, 8, (8, 8), (1, 1), groups=2), "last", "groups or strides"),
+        (Case(2, 8, 8, (8, 8), (1, 1), padding=((1, 0), (0, 0))), "last", "with padding"),
+        (Case(2, 8, 8, (5, 5), (1, 1)), "last", "50 places are too few"),
+    ],
+)
+def test_what_is_no_product(provider, only, layout, normal, unset, case, order, words):
+    x_shape, w_shape, out_shape = case.shapes
+    x, w = normal(*x_shape, order=order), normal(*w_shape)
+    problem = Convolution(
+        layout(x), layout(w), layout(unset(*out_shape, order=order)), *case.options
+    )
+    only("product")
+    provider.forget()
+    assert words in provider.why_not(problem)
+    provider.forget()
+
+
+def test_places_with_gaps_are_no_product(provider, only, layout, normal, unset):
+    case = POINTWISE["images"]
+    x = normal(2, 17, 6, 9, order="last")[:, :, :, :7]
+    w, out = normal(33, 17, 1, 1), unset(*case.shapes[2], order="last")
+    only("product")
+    provider.forget()
+    problem = Convolution(layout(x), layout(w), layout(out), *case.options)
+    assert "equally far apart" in provider.why_not(problem)
+    provider.forget()
+
+
 @pytest.mark.parametrize("name", ["plain", "groups", "line"])
 def test_bias_and_activation_are_fused(run, layout, normal, unset, name):
     case = CASES[name]

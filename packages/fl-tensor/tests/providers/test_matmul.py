@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fl_tensor.backends.providers import Matmul, UnsupportedError, chosen, tuning
+from fl_tensor.backends.providers import Matmul, UnsupportedError, chosen
 from fl_tensor.backends.providers.onednn import matmul
 from fl_tensor.dtypes import float32
 
@@ -16,21 +16,6 @@ KINDS = ("matmul", "sgemm", "packed")
 
 def close(found, expected, depth):
     np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-6 * math.sqrt(depth) + 1e-6)
-
-
-@pytest.fixture
-def only(monkeypatch):
-    """``only(kind)``: let one kind of kernel be the only candidate."""
-
-    def restrict(kind):
-        choose = tuning.Tuner.choose
-
-        def chosen(self, key, makers, flops):
-            return choose(self, f"{key} by {kind}", {kind: makers[kind]}, flops)
-
-        monkeypatch.setattr(tuning.Tuner, "choose", chosen)
-
-    return restrict
 
 
 ORDERS = ("CCC", "FCC", "CFC", "FFC")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+import numpy as np
 import pytest
 
 import fl_tensor as ft
@@ -60,9 +61,7 @@ def test_the_fastest_is_chosen_and_the_choice_printed():
 def test_the_rule_of_thumb_stands_where_others_are_hardly_faster(monkeypatch):
     made, make = makers(thumb=0.0, other=0.0)
     for seconds, choice in ((1.03, "thumb"), (1.2, "other")):
-        monkeypatch.setattr(
-            tuning, "measure", lambda kernels, s=seconds: {"thumb": s, "other": 1.0}
-        )
+        monkeypatch.setattr(tuning, "measure", lambda *_, s=seconds: {"thumb": s, "other": 1.0})
         assert chosen(Tuner(ABOUT, None), "a", make) == choice
 
 
@@ -138,11 +137,11 @@ def test_two_processes_keep_the_choices_of_both(tmp_path):
         "{",
         "[]",
         "null",
-        '{"format": 1}',
+        '{"format": 2}',
         '{"format": 99, "about": {}, "decisions": {}}',
-        json.dumps({"format": 1, "about": ABOUT, "decisions": [1]}),
-        json.dumps({"format": 1, "about": ABOUT, "decisions": {"a": {"choice": "x"}}}),
-        json.dumps({"format": 1, "about": ABOUT, "decisions": {"a": "fast"}}),
+        json.dumps({"format": 2, "about": ABOUT, "decisions": [1]}),
+        json.dumps({"format": 2, "about": ABOUT, "decisions": {"a": {"choice": "x"}}}),
+        json.dumps({"format": 2, "about": ABOUT, "decisions": {"a": "fast"}}),
     ],
 )
 def test_a_corrupt_file_counts_as_empty_and_is_replaced(tmp_path, content):
@@ -184,3 +183,12 @@ def test_a_provider_measures_what_is_worth_it(provider, run, layout, normal):
         run(Matmul(layout(x), layout(y), layout(out)), x, y, out)
     decided = provider.tuner.decisions()["matmul float32 200x160x100 rows rows rows"]
     assert decided["choice"] in decided["us"] and len(decided["us"]) == 3
+    np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
+
+
+def test_what_cannot_be_repeated_is_not_measured(provider, run, layout, normal):
+    x, y, out = normal(200, 161), normal(161, 100), normal(200, 100)
+    expected = out + tuning.PATIENCE * (x @ y)
+    for _ in range(tuning.PATIENCE):
+        run(Matmul(layout(x), layout(y), layout(out), accumulate=True), x, y, out)
+    np.testing.assert_allclose(out, expected, rtol=1e-3, atol=1e-3)

@@ -11,18 +11,16 @@ by a decision.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import hashlib
 import json
 import platform
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fl_memory import selection
 from fl_tensor import cache_files
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 from fl_tensor.reproducible import is_reproducible
@@ -34,7 +32,7 @@ PATIENCE = 8
 #: Seconds that measuring a candidate should take beyond its first two calls, and calls at most.
 MOMENT = 0.02
 _ROUNDS = 10
-_FORMAT = 1
+_FORMAT = 2
 #: The rule of thumb stands unless another candidate is faster by more than this.
 _NOISE = 1.05
 #: A candidate this much slower than the best in its first call is not measured further.
@@ -58,7 +56,8 @@ class Tuner:
     def choose(self, key: str, makers: Mapping[str, Callable[[], Kernel]], flops: int) -> Kernel:
         """One of the kernels that ``makers`` make (the rule of thumb's first): the remembered
         choice, else the first that can be made. From call ``PATIENCE`` on that kernel is the
-        fastest of those with its operands, unless there is little work, or ``is_reproducible()``.
+        fastest of those with its operands, unless there is little work (give no ``flops`` where a
+        call cannot be repeated), or ``is_reproducible()``.
 
         Raises UnsupportedError, with the reasons, when none can be made.
         """
@@ -82,7 +81,12 @@ class Tuner:
             raise UnsupportedError("; ".join(reasons))
 
     def _decide(
-        self, key: str, first: str, kernel: Kernel, others: Mapping[str, Callable[[], Kernel]]
+        self,
+        key: str,
+        first: str,
+        kernel: Kernel,
+        others: Mapping[str, Callable[[], Kernel]],
+        addresses: Sequence[int],
     ) -> Kernel:
         made = {first: kernel}
         for name, make in others.items():
@@ -92,7 +96,7 @@ class Tuner:
         if len(made) == 1:
             return kernel
         with self._lock:
-            seconds = measure(made)
+            seconds = measure(made, addresses)
             choice = min(seconds, key=lambda name: seconds[name])
             if seconds[first] <= _NOISE * seconds[choice]:
                 choice = first
@@ -144,9 +148,9 @@ class Tuner:
 
 
 class Undecided:
-    """A kernel that becomes what ``decide`` gives at call ``PATIENCE``."""
+    """A kernel that becomes what ``decide(addresses)`` gives at call ``PATIENCE``."""
 
-    def __init__(self, kernel: Kernel, decide: Callable[[], Kernel]) -> None:
+    def __init__(self, kernel: Kernel, decide: Callable[[Sequence[int]], Kernel]) -> None:
         self.operands, self.workspace = kernel.operands, kernel.workspace
         self._kernel, self._decide = kernel, decide
         self._left = PATIENCE
@@ -159,7 +163,7 @@ class Undecided:
         if self._left > 0:
             self._left -= 1
             if self._left == 0:
-                self._kernel = self._decide()
+                self._kernel = self._decide(addresses)
         self._kernel(*addresses)
 
 
@@ -172,15 +176,10 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def measure(kernels: Mapping[str, Kernel]) -> dict[str, float]:
-    """Seconds per call of each kernel on memory of zeros: the best of several rounds, in which they
-    take turns, so that what disturbs one disturbs all."""
-    manager, blocks = selection.current(), []
-    for places in zip(*(kernel.operands for kernel in kernels.values()), strict=True):
-        block = manager.alloc(max(1, *(place.nbytes for place in places)))
-        ctypes.memset(block.address, 0, block.nbytes)
-        blocks.append(block)
-    addresses = [block.address for block in blocks]
+def measure(kernels: Mapping[str, Kernel], addresses: Sequence[int]) -> dict[str, float]:
+    """Seconds per call of each kernel, which all compute the same from the operands at these
+    addresses: the best of several rounds, in which they take turns, so that what disturbs one
+    disturbs all."""
     for kernel in kernels.values():
         kernel(*addresses)  # compiles, touches, warms up
     best = {name: _timed(kernel, addresses) for name, kernel in kernels.items()}
@@ -190,12 +189,10 @@ def measure(kernels: Mapping[str, Kernel]) -> dict[str, float]:
         for _ in range(min(_ROUNDS, max(1, int(MOMENT / max(fastest, 1e-7))))):
             for name, kernel in hopeful.items():
                 best[name] = min(best[name], _timed(kernel, addresses))
-    for block in blocks:
-        block.free()
     return best
 
 
-def _timed(kernel: Kernel, addresses: list[int]) -> float:
+def _timed(kernel: Kernel, addresses: Sequence[int]) -> float:
     start = time.perf_counter()
     kernel(*addresses)
     return time.perf_counter() - start

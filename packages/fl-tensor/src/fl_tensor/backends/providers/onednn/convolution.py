@@ -17,6 +17,7 @@ from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape
 from fl_tensor.backends.providers.onednn import primitives
 from fl_tensor.backends.providers.onednn.binding import Binding, Handle, dims
 from fl_tensor.backends.providers.onednn.descriptors import attributes, describe
+from fl_tensor.backends.providers.onednn.pointwise import Product
 from fl_tensor.backends.providers.onednn.primitives import Operand, Primitive, assemble
 from fl_tensor.backends.providers.problems import (
     Convolution,
@@ -33,6 +34,8 @@ _TRAINING = 64  # dnnl_forward_training
 
 #: How images lie while the library works: as they are given, or as it likes, by reorders.
 GIVEN, FREE = "given", "any"
+#: Or as a product of matrices.
+PRODUCT = "product"
 
 
 def prepare(binding: Binding, problem: AnyConvolution, tuner: Tuner) -> Kernel:
@@ -54,6 +57,10 @@ def prepare(binding: Binding, problem: AnyConvolution, tuner: Tuner) -> Kernel:
         makers = {name: makers[name] for name in (FREE, GIVEN)}
     elif not (_is_strided(x) or _is_strided(out)):
         del makers[FREE]  # would be the same
+    if pointwise:
+        product = {PRODUCT: lambda: Product(binding, problem)}
+        first = isinstance(problem, ConvolutionWeights)
+        makers = {**product, **makers} if first else {**makers, **product}
     grouped = w.shape if len(w.shape) == len(x.shape) + 1 else (problem.groups, *w.shape)
     flops = 2 * math.prod(out.shape) * math.prod(grouped[-spatial - 1 :])
     return tuner.choose(_key(problem), makers, flops)
