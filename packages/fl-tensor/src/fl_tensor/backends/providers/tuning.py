@@ -151,19 +151,16 @@ class Undecided:
     """A kernel that becomes what ``decide(addresses)`` gives at call ``PATIENCE``."""
 
     def __init__(self, kernel: Kernel, decide: Callable[[Sequence[int]], Kernel]) -> None:
-        self.operands, self.workspace = kernel.operands, kernel.workspace
+        self.operands, self.workspace, self.about = kernel.operands, kernel.workspace, kernel.about
         self._kernel, self._decide = kernel, decide
         self._left = PATIENCE
-
-    @property
-    def about(self) -> str:
-        return self._kernel.about
 
     def __call__(self, *addresses: int) -> None:
         if self._left > 0:
             self._left -= 1
             if self._left == 0:
                 self._kernel = self._decide(addresses)
+                self.about = self._kernel.about
         self._kernel(*addresses)
 
 
