@@ -9,14 +9,15 @@ nox -l                  all sessions
 nox -t fl-nn            the sessions of one package
 nox -s demo             train a convolutional network on real digits
 nox -s oracles          compare with PyTorch (Python 3.11)
+nox -s interop          exchange weights with torchvision and transformers (Python 3.11)
 nox -s torch_backend    run on PyTorch, wrapped by an outside package (Python 3.11)
 
 Arguments after `--` go to the tool: `nox -s "tests(fl-nn)" -- -k dropout`.
 
 Two kinds of environment. The *workshop* is made once, holds all packages as editable installs
 together with the tools, and serves every session where isolation is not the point. `isolated`,
-`thirdparty`, `demo`, `oracles` and `torch_backend` make their own, because there the point is what
-gets installed.
+`thirdparty`, `demo`, `oracles`, `interop` and `torch_backend` make their own, because there the
+point is what gets installed.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8"]
 #: Have `jit` put off everything and plan it at once, not only what is worth it.
 FORCED = {"FL_JIT_SMALLEST": "1", "FL_JIT_SIGHTINGS": "1"}
 TORCH = "torch==2.13.0"
+#: What publishes weights in files.
+HUBS = ["torchvision>=0.28,<0.29", "transformers>=5.20,<6", "safetensors>=0.4,<1"]
 # The revision of data-apis/array-api-tests that array-api-deviations.txt was written for.
 ARRAY_API_TESTS = "55fcc60179efa2680ddd6cd926ddf17b83530e2b"
 
@@ -486,6 +489,15 @@ def oracles(session: nox.Session) -> None:
         TORCH,
     )
     session.run("python", "-m", "pytest", "-q", *found, *session.posargs)
+
+
+@nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
+def interop(session: nox.Session) -> None:
+    """Files of torchvision and transformers load here, ours load there, and outputs agree."""
+    session.install(*BUILD)
+    packages = closure("fl-vision", "fl-text")
+    session.install("--no-build-isolation", *editable(*packages), "pytest>=8", TORCH, *HUBS)
+    session.run("python", "-m", "pytest", "-q", "tests/interop", *session.posargs)
 
 
 @nox.session(default=False, python="3.11", venv_backend="virtualenv", requires=["wheels"])

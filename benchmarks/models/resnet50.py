@@ -1,46 +1,18 @@
-"""ResNet-50, 25.6 million parameters.
+"""ResNet-50, 25.6 million parameters: the network of fl_vision, with what the benchmark needs.
 
-He et al., Deep residual learning for image recognition, 2016, with the stride of a stage in the 3x3
-convolution of its first block instead of the 1x1 before it ("v1.5", Goyal et al., 2017). The names
-of its parameters are those of published PyTorch weights.
+He et al., Deep residual learning for image recognition, 2016.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import fl_nn as nn
-import fl_tensor as ft
+from fl_vision.models import ResNet
 from models.classifier import Classifier
 
 
-class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions around a narrow middle of `width`, and a shortcut past them.
-    Four times as many channels come out."""
-
-    def __init__(self, channels: int, width: int, stride: int) -> None:
-        self.conv1 = nn.Conv2D(channels, width, 1, bias=False)
-        self.bn1 = nn.BatchNorm(width)
-        self.conv2 = nn.Conv2D(width, width, 3, stride, 1, bias=False)
-        self.bn2 = nn.BatchNorm(width)
-        self.conv3 = nn.Conv2D(width, 4 * width, 1, bias=False)
-        self.bn3 = nn.BatchNorm(4 * width)
-        self.downsample: nn.Module | None = None
-        if stride > 1 or channels != 4 * width:
-            self.downsample = nn.Sequential(
-                nn.Conv2D(channels, 4 * width, 1, stride, bias=False), nn.BatchNorm(4 * width)
-            )
-
-    def forward(self, x: ft.Array) -> ft.Array:
-        shortcut = x if self.downsample is None else self.downsample(x)
-        x = ft.relu(self.bn1(self.conv1(x)))
-        x = ft.relu(self.bn2(self.conv2(x)))
-        return ft.relu(self.bn3(self.conv3(x)) + shortcut)
-
-
-class ResNet50(Classifier):
-    """Four stages of `depths` blocks; the first is `width` wide, each other twice the one before
-    it, at half the size."""
+class ResNet50(Classifier, ResNet):
+    """`depths` and `width` as those of ResNet; images are `image` pixels wide and high."""
 
     def __init__(
         self,
@@ -49,25 +21,5 @@ class ResNet50(Classifier):
         image: int = 224,
         classes: int = 1000,
     ) -> None:
+        ResNet.__init__(self, depths, width, classes)
         self.image, self.classes = image, classes
-        self.conv1 = nn.Conv2D(3, width, 7, 2, 3, bias=False)
-        self.bn1 = nn.BatchNorm(width)
-        self.maxpool = nn.Pool2D(3, 2, 1)
-        channels = width
-        for stage, depth in enumerate(depths):
-            narrow = width * 2**stage
-            blocks = nn.Sequential()
-            for block in range(depth):
-                stride = 2 if stage > 0 and block == 0 else 1
-                blocks.append(Bottleneck(channels, narrow, stride))
-                channels = 4 * narrow
-            setattr(self, f"layer{stage + 1}", blocks)
-        self.stages = len(depths)
-        self.avgpool = nn.AdaptiveAvgPool2D(1)
-        self.fc = nn.Linear(channels, classes)
-
-    def forward(self, images: ft.Array) -> ft.Array:
-        x = self.maxpool(ft.relu(self.bn1(self.conv1(images))))
-        for stage in range(self.stages):
-            x = getattr(self, f"layer{stage + 1}")(x)
-        return self.fc(self.avgpool(x).reshape(x.shape[0], -1))

@@ -178,10 +178,10 @@ def test_random_generators_must_match(saved):
 
 
 def test_a_newer_schema_asks_for_an_upgrade(saved, monkeypatch):
-    monkeypatch.setattr("fl_nn.checkpoint.SCHEMA", 3)
+    monkeypatch.setattr("fl_nn.checkpoint.SCHEMA", 4)
     nn.save_checkpoint(saved, nn.Linear(1, 1))
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match="schema '3'.*upgrade"):
+    with pytest.raises(CheckpointError, match="schema '4'.*upgrade"):
         nn.load_checkpoint(saved)
 
 
@@ -282,7 +282,7 @@ def test_offsets_outside_the_file_are_refused(tmp_path):
 
 @pytest.mark.parametrize("state", ["{}", "[]", "3", "nonsense", "[" * 100_000])
 def test_a_malformed_state_is_refused(tmp_path, state):
-    from fl_nn.tensorfile import write_tensors
+    from fl_nn.files.tensorfile import write_tensors
 
     path = tmp_path / "odd"
     write_tensors(path, {}, {"format": "fl_nn.checkpoint", "schema": "1", "state": state})

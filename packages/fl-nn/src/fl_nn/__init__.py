@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from fl_nn import arch as arch
 from fl_nn import init as init
+from fl_nn import rename as rename
 from fl_nn._version import __version__ as __version__
 from fl_nn.arch import build_sequential as build_sequential
 from fl_nn.checkpoint import Checkpoint as Checkpoint
 from fl_nn.checkpoint import load_checkpoint as load_checkpoint
-from fl_nn.checkpoint import load_weights as load_weights
 from fl_nn.checkpoint import save_checkpoint as save_checkpoint
-from fl_nn.checkpoint import save_weights as save_weights
 from fl_nn.config import from_config as from_config
 from fl_nn.containers import Sequential as Sequential
 from fl_nn.errors import ArchError as ArchError
@@ -19,6 +18,8 @@ from fl_nn.errors import FlError as FlError
 from fl_nn.errors import ModuleError as ModuleError
 from fl_nn.errors import StateDictError as StateDictError
 from fl_nn.errors import TrainingError as TrainingError
+from fl_nn.files.shards import open_tensors as open_tensors
+from fl_nn.files.shards import save_tensors as save_tensors
 from fl_nn.layers import ELU as ELU
 from fl_nn.layers import GELU as GELU
 from fl_nn.layers import GRU as GRU
@@ -113,6 +114,7 @@ from fl_nn.meters import Meter as Meter
 from fl_nn.meters import MSEMeter as MSEMeter
 from fl_nn.meters import TimeMeter as TimeMeter
 from fl_nn.meters import TopKMeter as TopKMeter
+from fl_nn.migrations import migration as migration
 from fl_nn.modes import evaluating as evaluating
 from fl_nn.module import Module as Module
 from fl_nn.optim import EMA as EMA
@@ -165,3 +167,5 @@ from fl_nn.training import StopSignals as StopSignals
 from fl_nn.training import TensorBoard as TensorBoard
 from fl_nn.training import Trainer as Trainer
 from fl_nn.training import stop_signals as stop_signals
+from fl_nn.weights import load_weights as load_weights
+from fl_nn.weights import save_weights as save_weights

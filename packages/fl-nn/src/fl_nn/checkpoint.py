@@ -1,8 +1,8 @@
 """Checkpoints: everything that a training run needs to go on exactly where it was.
 
-One safetensors file: model and optimizer tensors, and a JSON state with the optimizer's settings,
-the random generators, the position, and whatever the user adds. The file is written atomically and
-carries a schema version and a checksum.
+One safetensors file, or shards with an index: model and optimizer tensors, and a JSON state with
+the optimizer's settings, the random generators, the position, and whatever the user adds. It is
+written atomically and carries a checksum, a schema version of its own and those of all classes.
 
 Schedules, averages and whatever else has a state go as `parts`: objects whose `state_dict` is plain
 values, but for a dict of tensors under "tensors" (`Stateful`).
@@ -19,13 +19,16 @@ from typing import Any, Protocol
 
 import fl_tensor as ft
 from fl_nn.errors import CheckpointError, StateDictError
+from fl_nn.files.shards import open_tensors, save_tensors
+from fl_nn.files.stored import Loadable
+from fl_nn.migrations import migrated
 from fl_nn.module import Module
 from fl_nn.optim import Optimizer
-from fl_nn.tensorfile import read_tensors, write_tensors
+from fl_nn.state import stored_once
+from fl_nn.weights import CHECKPOINT, MODEL, Notes
 
-FORMAT = "fl_nn.checkpoint"
-SCHEMA = 2
-_MODEL, _OPTIMIZER, _PARTS = "model.", "optimizer.", "parts."
+SCHEMA = 3
+_OPTIMIZER, _PARTS = "optimizer.", "parts."
 
 
 class Stateful(Protocol):
@@ -48,6 +51,7 @@ class Checkpoint:
     position    where the run was: plain numbers, such as epoch, batch, step
     metadata    the user's own plain values
     parts       the state dicts of whatever else was kept, by name
+    notes       versions of the classes of the model, and which parameters were one
     """
 
     model: dict[str, ft.Tensor]
@@ -57,6 +61,7 @@ class Checkpoint:
     metadata: dict[str, Any] = field(default_factory=dict)
     path: Path | None = None
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: Notes = field(default_factory=lambda: Notes({}, {}))
 
     def restore(
         self,
@@ -68,10 +73,21 @@ class Checkpoint:
         """Put everything back: weights and buffers, the optimizer, this rank's generators, and
         the `parts` named.
 
-        Raises CheckpointError, and changes nothing, when something does not fit.
+        Raises CheckpointError, and changes nothing, when something does not fit. After a migration
+        of the model (`nn.migration`) tensors of the optimizer and of parts do not.
         """
         generators = self._generators(model, rank)
-        wanted: list[tuple[Any, Any, str]] = [(model, self.model, "model")]
+        ties = self.notes.ties(self._where, model)
+        weights, migrations = self._migrated(model)
+        keepers = {"optimizer": self.optimizer if optimizer is not None else None}
+        keepers |= {name: self.parts.get(name) for name in parts or {}}
+        bound = [name for name, state in keepers.items() if state and state.get("tensors")]
+        if migrations and bound:
+            raise CheckpointError(
+                f"{self._where}: was written before {'; '.join(migrations)}: {', '.join(bound)} "
+                "may not fit what the model is now; take the model alone, with restore_model"
+            )
+        wanted: list[tuple[Any, Any, str]] = [(model, weights, "model")]
         if optimizer is not None:
             wanted.append((optimizer, self.optimizer, "optimizer"))
         wanted += [(part, self.parts.get(name), name) for name, part in (parts or {}).items()]
@@ -87,15 +103,23 @@ class Checkpoint:
             for target, before in reversed(done):
                 target.load_state_dict(before)
             raise CheckpointError(f"{self._where}: {error}") from error
+        for place, parameter in ties:
+            place.put(parameter)
         for generator, words in generators:
             generator.set_state(words)
 
     def restore_model(self, model: Module) -> None:
         """Put back weights and buffers alone, for evaluation."""
+        ties = self.notes.ties(self._where, model)
         try:
-            model.load_state_dict(self.model)
+            model.load_state_dict(self._migrated(model)[0])
         except StateDictError as error:
             raise CheckpointError(f"{self._where}: {error}") from error
+        for place, parameter in ties:
+            place.put(parameter)
+
+    def _migrated(self, model: Module) -> tuple[dict[str, Loadable], list[str]]:
+        return migrated(self._where, model, self.model, self.notes.versions)
 
     def _generators(self, model: Module, rank: int) -> list[tuple[ft.Generator, dict[str, int]]]:
         if not 0 <= rank < len(self.generators):
@@ -135,14 +159,16 @@ def save_checkpoint(
     metadata: Mapping[str, Any] | None = None,
     generators: Sequence[Mapping[str, Mapping[str, int]]] | None = None,
     parts: Mapping[str, Stateful] | None = None,
+    shard_size: int | None = None,
 ) -> None:
     """Write a checkpoint; the previous file at `path` stays whole until the new one is complete.
 
     `position` and `metadata` are what JSON can carry. `generators` has one entry per rank
     (`generator_states(model)` of each), and defaults to those of this process. `parts` are kept by
-    name: schedules, averages, objects of your own.
+    name: schedules, averages, objects of your own. `shard_size` as in `save_weights`.
     """
-    tensors = {_MODEL + name: tensor for name, tensor in model.state_dict().items()}
+    weights, shared = stored_once(model)
+    tensors = {MODEL + name: tensor for name, tensor in weights.items()}
 
     def plain(target: Stateful, prefix: str) -> dict[str, Any]:
         state = dict(target.state_dict())
@@ -166,7 +192,9 @@ def save_checkpoint(
             f"{path}: position, metadata and states of parts must be plain values (dicts, lists, "
             f"numbers): {error}"
         ) from error
-    write_tensors(path, tensors, {"format": FORMAT, "schema": str(SCHEMA), "state": text})
+    notes = Notes.of(model, shared).metadata()
+    notes |= {"format": CHECKPOINT, "schema": str(SCHEMA), "state": text}
+    save_tensors(path, tensors, notes, shard_size)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
@@ -175,7 +203,12 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     Raises CheckpointError for a file that is missing, cut off, damaged, of another kind, or of a
     newer schema.
     """
-    tensors, metadata = read_tensors(path, lambda found: _check_format(path, found))
+    with open_tensors(path) as file:
+        metadata = file.metadata
+        _check_format(path, metadata)
+        file.verify()
+        tensors = {name: tensor.load() for name, tensor in file.tensors.items()}
+    notes = Notes.read(path, metadata)
 
     def below(prefix: str) -> dict[str, ft.Tensor]:
         return {k[len(prefix) :]: tensor for k, tensor in tensors.items() if k.startswith(prefix)}
@@ -191,7 +224,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         ):
             raise TypeError("generators are not integers")
         return Checkpoint(
-            below(_MODEL),
+            notes.expand(path, below(MODEL)),
             None if optimizer is None else {**optimizer, "tensors": below(_OPTIMIZER)},
             list(generators),
             dict(state["position"]),
@@ -201,46 +234,14 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
                 name: {**part, "tensors": below(f"{_PARTS}{name}.")}
                 for name, part in state.get("parts", {}).items()
             },
+            notes,
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path}: its state is malformed ({error!r})") from error
 
 
-def save_weights(path: str | os.PathLike[str], model: Module) -> None:
-    """Write the state dict alone, under its own names: a safetensors file that others can read."""
-    write_tensors(path, model.state_dict(), {"format": "fl_nn.weights"})
-
-
-def load_weights(
-    path: str | os.PathLike[str],
-    model: Module,
-    *,
-    rename: Mapping[str, str] | None = None,
-    strict: bool = True,
-) -> None:
-    """Load the weights of any safetensors file into `model`; of a checkpoint, those of its model.
-
-    `rename` maps names in the file to names in the model. Raises CheckpointError.
-    """
-    table = rename or {}
-    kind: list[str | None] = []
-
-    def name_of(name: str) -> str | None:
-        if kind[0] == FORMAT:
-            if not name.startswith(_MODEL):
-                return None
-            name = name[len(_MODEL) :]
-        return table.get(name, name)
-
-    tensors, _ = read_tensors(path, lambda found: kind.append(found.get("format")), name_of)
-    try:
-        model.load_state_dict(tensors, strict)
-    except StateDictError as error:
-        raise CheckpointError(f"{path}: {error}") from error
-
-
 def _check_format(path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
-    if metadata.get("format") != FORMAT or "state" not in metadata:
+    if metadata.get("format") != CHECKPOINT or "state" not in metadata:
         raise CheckpointError(
             f"{path}: is not a training checkpoint; load_weights reads plain files of weights"
         )

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import fl_autograd as ag
 import fl_tensor as ft
+from fl_nn import state as states
 from fl_nn.errors import ModuleError, StateDictError
+from fl_nn.files.stored import loadable
 from fl_nn.parameter import Parameter
 from fl_nn.tree import Owner, cells, children, join, members, walk
-from fl_nn.values import cast_results, like, snapshot, tensor_of
+from fl_nn.values import cast_results, snapshot
 from fl_tensor import dtypes
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ class Module(Owner):
     """
 
     training: bool = True
+    #: The schema of the state of this class. Raise it when names or meanings in `state_dict`
+    #: change, and declare what leads there from the version before: see `fl_nn.migrations`.
+    version: ClassVar[int] = 1
     #: Whether `forward` has an option `lengths`, which containers then pass on: see Sequential.
     takes_lengths: ClassVar[bool] = False
     _forward_hooks: tuple[Hook, ...] = ()
@@ -151,31 +156,19 @@ class Module(Owner):
         What two names share is there under both."""
         return {cell.name: snapshot(cell.value) for cell in cells(self, persistent=True)}
 
-    def load_state_dict(self, state: Mapping[str, ft.Tensor], strict: bool = True) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Take over the values of `state`, tensors or what `ft.asarray` reads; they move to the
-        backend and device of this model.
+        backend and device of this model. What two names share here may come under either or, if
+        equal, under both.
 
         Raises StateDictError, and changes nothing, when a shape or dtype differs or, with `strict`,
         when a name is missing or unexpected.
         """
-        own = {cell.name: cell for cell in cells(self, persistent=True)}
-        state = {name: tensor_of(ft.asarray(value)) for name, value in state.items()}
-        problems: list[str] = []
-        if strict:
-            problems += [f"missing {name}" for name in own if name not in state]
-            problems += [f"unexpected {name}" for name in state if name not in own]
-        for name, cell in own.items():
-            if name in state:
-                problems += _differences(name, state[name], cell.value)
+        found = loadable(state)
+        problems = states.problems(self, found, strict)
         if problems:
-            raise StateDictError(
-                f"the state dict does not fit this {type(self).__name__}: {'; '.join(problems)}. "
-                "Build the model with the settings it was saved with, convert with "
-                "model.to(dtype), or pass strict=False to take only the names that both have"
-            )
-        for name, cell in own.items():
-            if name in state:
-                cell.value = like(state[name], cell.value)
+            raise StateDictError(states.misfit(self, problems))
+        states.take(self, found)
 
     def to(self: M, target: Any) -> M:
         """Move all parameters and buffers, in place, to a dtype (the floating ones), a device or a
@@ -287,12 +280,3 @@ class Built:
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args = args
         self.kwargs = kwargs
-
-
-def _differences(name: str, value: ft.Tensor, own: ft.Tensor) -> list[str]:
-    problems = []
-    if value.shape != own.shape:
-        problems.append(f"{name} has shape {value.shape}, here {own.shape}")
-    if value.dtype is not own.dtype:
-        problems.append(f"{name} is {value.dtype}, here {own.dtype}")
-    return problems

@@ -101,6 +101,45 @@ def _expand(name: str, value: object) -> Iterator[tuple[str, Parameter | Owner]]
             yield from _expand(f"{name}.{key}", item)
 
 
+class Place:
+    """Where a parameter is kept: an attribute, or an item of a list, tuple or dict."""
+
+    __slots__ = ("holder", "key", "parameter")
+
+    def __init__(self, holder: Any, key: Any, parameter: Parameter) -> None:
+        self.holder, self.key, self.parameter = holder, key, parameter
+
+    @property
+    def fixed(self) -> bool:
+        """Whether nothing else can be put there."""
+        return isinstance(self.holder, tuple)
+
+    def put(self, parameter: Parameter) -> None:
+        """Keep another one there."""
+        if isinstance(self.holder, Owner):
+            setattr(self.holder, self.key, parameter)
+        else:
+            self.holder[self.key] = parameter
+
+
+def places(root: Module) -> Iterator[tuple[str, Place]]:
+    """All places of parameters by name; what two names share comes under both."""
+
+    def inside(path: str, holder: Any, key: Any, value: object) -> Iterator[tuple[str, Place]]:
+        if isinstance(value, Parameter):
+            yield path, Place(holder, key, value)
+        elif isinstance(value, (list, tuple)):
+            for index, item in enumerate(value):
+                yield from inside(f"{path}.{index}", value, index, item)
+        elif isinstance(value, dict):
+            for name, item in value.items():
+                yield from inside(f"{path}.{name}", value, name, item)
+
+    for prefix, module in walk(root):
+        for name, value in vars(module).items():
+            yield from inside(join(prefix, name), module, name, value)
+
+
 def join(prefix: str, name: str) -> str:
     """A name below another."""
     return f"{prefix}.{name}" if prefix else name

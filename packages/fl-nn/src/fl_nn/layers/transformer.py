@@ -18,6 +18,7 @@ from fl_nn.padding import Lengths, steps_known
 ACTIVATIONS: dict[str, Callable[[ft.Array], ft.Array]] = {
     "relu": ft.relu,
     "gelu": ft.gelu,
+    "gelu_tanh": lambda x: ft.gelu(x, "tanh"),
     "silu": ft.silu,
 }
 

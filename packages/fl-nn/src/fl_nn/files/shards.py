@@ -1,0 +1,211 @@
+"""Tensors in several files with an index, in Hugging Face's layout: `model.safetensors.index.json`
+says which of the files beside it has which tensor.
+
+Shards have names that no earlier save has used, and the index is replaced last: killed at any
+moment, a save leaves the previous index and all that it names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fl_nn.errors import CheckpointError
+from fl_nn.files.atomic import replacing
+from fl_nn.files.header import MAX_HEADER, parse_json
+from fl_nn.files.stored import Loadable
+from fl_nn.files.tensorfile import (
+    CHECKSUM,
+    WRITER,
+    TensorFile,
+    damaged,
+    is_ours,
+    write_tensors,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+INDEX = ".index.json"
+_SUFFIX = ".safetensors"
+_FILE = "model" + _SUFFIX
+
+
+def save_tensors(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Loadable],
+    metadata: Mapping[str, str],
+    shard_size: int | None = None,
+) -> None:
+    """Write one file, or, if the tensors take more than `shard_size` bytes, shards of at most so
+    many (a larger tensor has one of its own) and `path` + ".index.json". Files of an earlier save
+    to the same path are removed once the new ones are complete.
+
+    Raises CheckpointError and OSError as `write_tensors`.
+    """
+    path = Path(path)
+    parts = _parts(path, tensors, shard_size)
+    if len(parts) == 1:
+        write_tensors(path, tensors, metadata)
+        _tidy(path, keep={path.name})
+        return
+    stem, token = path.name.removesuffix(_SUFFIX), os.urandom(4).hex()
+    written: dict[str, str] = {}
+    weight_map: dict[str, str] = {}
+    try:
+        for number, names in enumerate(parts, 1):
+            shard = f"{stem}-{number:05}-of-{len(parts):05}-{token}{_SUFFIX}"
+            written[shard] = ""  # so that half a file is removed, too
+            own = {"format": "pt", WRITER: "shard"}
+            part = {name: tensors[name] for name in names}
+            written[shard] = write_tensors(path.with_name(shard), part, own)
+            weight_map.update(dict.fromkeys(names, shard))
+        index = {"total_size": sum(map(_bytes, tensors.values())), **metadata, "shards": written}
+        index[CHECKSUM] = _index_checksum(index, weight_map)
+        text = json.dumps({"metadata": index, "weight_map": weight_map}, indent=2).encode()
+        if len(text) > MAX_HEADER:
+            raise CheckpointError(f"{path}: the index takes more than {MAX_HEADER} bytes")
+        with replacing(path.with_name(path.name + INDEX)) as file:
+            file.write(text)
+    except BaseException:
+        for shard in written:
+            path.with_name(shard).unlink(missing_ok=True)
+        raise
+    _tidy(path, keep={path.name + INDEX, *written})
+
+
+def open_tensors(path: str | os.PathLike[str]) -> TensorFile | ShardedFile:
+    """Open `path` for reading, whichever it is: a safetensors file, an index, a path that was given
+    to `save_tensors`, or a folder with `model.safetensors` or its index.
+
+    Raises CheckpointError for what is missing or malformed.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / _FILE
+    index = path.with_name(path.name + INDEX)
+    if not path.exists() and index.exists():
+        path = index
+    return ShardedFile(path) if path.name.endswith(INDEX) else TensorFile(path)
+
+
+class ShardedFile:
+    """All files of an index, opened: `tensors`, `metadata`, `verify` and `close` as TensorFile."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        metadata, self._weight_map = _read_index(path)
+        checksums = metadata.pop("shards", {})
+        self.metadata = {k: v for k, v in metadata.items() if isinstance(v, str)}
+        self._files: dict[str, TensorFile] = {}
+        try:
+            for name in sorted(set(self._weight_map.values())):
+                self._files[name] = TensorFile(path.with_name(name))
+            self._compare(checksums)
+        except BaseException:
+            self.close()
+            raise
+        self.tensors = {
+            name: self._files[shard].tensors[name] for name, shard in self._weight_map.items()
+        }
+
+    def _compare(self, checksums: Mapping[str, str]) -> None:
+        for shard, file in self._files.items():
+            listed = {name for name, place in self._weight_map.items() if place == shard}
+            absent, extra = sorted(listed - file.tensors.keys()), file.tensors.keys() - listed
+            if absent or extra:
+                raise CheckpointError(
+                    f"{self.path}: does not belong to {shard}: that lacks {absent[:5]}, and has "
+                    f"{sorted(extra)[:5]} beside what the index says; get all files from one save"
+                )
+            if is_ours(self.metadata) and file.checksum != checksums.get(shard):
+                raise CheckpointError(
+                    f"{self.path}: {shard} is not the file that this index was written with; get "
+                    "all files from one save"
+                )
+
+    def verify(self) -> None:
+        """Compare every shard with its checksum. Raises CheckpointError."""
+        for file in self._files.values():
+            file.verify()
+
+    def close(self) -> None:
+        """Give the files back; tensors that were loaded stay."""
+        for file in self._files.values():
+            file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _read_index(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    try:
+        size = path.stat().st_size
+        if size > MAX_HEADER:
+            raise CheckpointError(f"{path}: is larger than {MAX_HEADER} bytes: no index of shards")
+        text = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror or error})") from error
+    index = parse_json(path, text, "the index")
+    # Nothing else may be there: a damaged name must not hide the checksum.
+    if not isinstance(index, dict) or not index.keys() <= {"metadata", "weight_map"}:
+        raise CheckpointError(f"{path}: is no index of shards, which has metadata and a weight_map")
+    metadata, weight_map = index.get("metadata", {}), index.get("weight_map")
+    if not (isinstance(weight_map, dict) and weight_map and isinstance(metadata, dict)):
+        raise CheckpointError(f"{path}: is no index of shards: its weight_map is empty or missing")
+    for name, shard in weight_map.items():
+        plain = isinstance(shard, str) and shard.endswith(_SUFFIX) and len(shard) < 256
+        if not plain or re.search(r"[/\\:\0]", shard):
+            raise CheckpointError(
+                f"{path}: {name[:200]!r} is said to be in {str(shard)[:80]!r}, which is not the "
+                "name of a safetensors file beside the index"
+            )
+    found = metadata.pop(CHECKSUM, None)
+    if (is_ours(metadata) or found is not None) and found != _index_checksum(metadata, weight_map):
+        raise damaged(path)
+    return metadata, weight_map
+
+
+def _index_checksum(metadata: Mapping[str, Any], weight_map: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps([metadata, weight_map], sort_keys=True).encode()).hexdigest()
+
+
+def _parts(path: Path, tensors: Mapping[str, Loadable], shard_size: int | None) -> list[list[str]]:
+    """Names, shard by shard, in their order."""
+    if shard_size is not None and shard_size < 1:
+        raise CheckpointError(f"{path}: shard_size is {shard_size}; give bytes per file")
+    parts: list[list[str]] = [[]]
+    filled = 0
+    for name, tensor in tensors.items():
+        size = _bytes(tensor)
+        if shard_size is not None and parts[-1] and filled + size > shard_size:
+            parts.append([])
+            filled = 0
+        parts[-1].append(name)
+        filled += size
+    return parts
+
+
+def _bytes(tensor: Loadable) -> int:
+    return math.prod(tensor.shape) * tensor.dtype.itemsize
+
+
+def _tidy(path: Path, keep: set[str]) -> None:
+    # What earlier saves to this path left, complete or killed.
+    stem = re.escape(path.name.removesuffix(_SUFFIX))
+    shard = rf"{stem}-\d{{5}}-of-\d{{5}}-[0-9a-f]{{8}}{re.escape(_SUFFIX)}(\.partial)?"
+    whole = re.escape(path.name) + f"({re.escape(INDEX)})?"
+    stale = re.compile(f"{shard}|{whole}")
+    # An index before its shards: what is left when this is cut short can still be read.
+    for found in sorted(path.parent.iterdir(), key=lambda p: not p.name.endswith(INDEX)):
+        if stale.fullmatch(found.name) and found.name not in keep:
+            found.unlink(missing_ok=True)

@@ -1,0 +1,72 @@
+"""State dicts and the models they are for: whether they fit, and taking them over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import fl_tensor as ft
+from fl_nn.files.stored import Loadable, equal, loaded
+from fl_nn.tree import cells
+from fl_nn.values import like, snapshot
+
+if TYPE_CHECKING:
+    from fl_nn.module import Module
+
+
+def problems(model: Module, state: Mapping[str, Loadable], strict: bool) -> list[str]:
+    """All that keeps `state` from being loaded, in words; with `strict` also names that are
+    missing or unexpected. Of names that share a tensor one is enough."""
+    own = {cell.name: cell for cell in cells(model, persistent=True)}
+    differences: list[str] = []
+    given: dict[tuple[int, str], str] = {}
+    for name, cell in own.items():
+        if name in state:
+            differences += _differences(name, state[name], cell.value)
+            other = given.setdefault(cell.key, name)
+            if not equal(state[other], state[name]):
+                differences.append(f"{other} and {name} differ, but are one tensor here")
+    if not strict:
+        return differences
+    missing = [f"missing {name}" for name, cell in own.items() if cell.key not in given]
+    return missing + [f"unexpected {name}" for name in state if name not in own] + differences
+
+
+def misfit(model: Module, found: Iterable[str]) -> str:
+    """The message about problems."""
+    return (
+        f"the state dict does not fit this {type(model).__name__}: {'; '.join(found)}. "
+        "Build the model with the settings it was saved with, convert with "
+        "model.to(dtype), or pass strict=False to take only the names that both have"
+    )
+
+
+def take(model: Module, state: Mapping[str, Loadable]) -> None:
+    """Take over values that fit, one after another; what is shared once."""
+    own = {cell.name: cell for cell in cells(model, persistent=True)}
+    for name in {cell.key: name for name, cell in own.items() if name in state}.values():
+        own[name].value = like(loaded(state[name]), own[name].value)
+
+
+def stored_once(model: Module) -> tuple[dict[str, ft.Tensor], dict[str, str]]:
+    """The state of a model with what is shared under its first name, and the other names, each
+    with that first one."""
+    first: dict[tuple[int, str], str] = {}
+    tensors: dict[str, ft.Tensor] = {}
+    shared: dict[str, str] = {}
+    for cell in cells(model, persistent=True):
+        name = first.setdefault(cell.key, cell.name)
+        if name == cell.name:
+            tensors[name] = snapshot(cell.value)
+        else:
+            shared[cell.name] = name
+    return tensors, shared
+
+
+def _differences(name: str, value: Loadable, own: ft.Tensor) -> list[str]:
+    found = []
+    if value.shape != own.shape:
+        found.append(f"{name} has shape {value.shape}, here {own.shape}")
+    if value.dtype is not own.dtype:
+        found.append(f"{name} is {value.dtype}, here {own.dtype}")
+    return found

@@ -1,0 +1,9 @@
+"""Networks for text, and tables of the names that their published weights have."""
+
+from fl_text.models.bert import BERT as BERT
+from fl_text.models.bert import BERT_HUGGING_FACE as BERT_HUGGING_FACE
+from fl_text.models.bert import MASKED_LM_HUGGING_FACE as MASKED_LM_HUGGING_FACE
+from fl_text.models.bert import MaskedLM as MaskedLM
+from fl_text.models.gpt2 import GPT2 as GPT2
+from fl_text.models.gpt2 import GPT2_BODY_HUGGING_FACE as GPT2_BODY_HUGGING_FACE
+from fl_text.models.gpt2 import GPT2_HUGGING_FACE as GPT2_HUGGING_FACE

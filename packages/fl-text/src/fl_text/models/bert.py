@@ -1,0 +1,132 @@
+"""BERT, and where its published weights go.
+
+Devlin et al., BERT: pre-training of deep bidirectional transformers for language understanding,
+2019.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fl_nn as nn
+import fl_tensor as ft
+from fl_nn.rename import Ignore, Merge, Rule, Table, Tied
+
+
+class BERT(nn.Module):
+    """Tokens (N, T) give a vector for each, (N, T, size); `pool` makes one of a text of them.
+
+    `layers` encoder layers, which normalise behind the sum, over at most `steps` tokens of
+    `segments` kinds. The defaults are the base model, of 110 million parameters. Without `pooler`
+    there is no `pool`.
+    """
+
+    def __init__(
+        self,
+        tokens: int = 30522,
+        steps: int = 512,
+        segments: int = 2,
+        size: int = 768,
+        heads: int = 12,
+        layers: int = 12,
+        hidden: int | None = None,
+        dropout: float = 0.1,
+        eps: float = 1e-12,
+        pooler: bool = True,
+    ) -> None:
+        self.embedding = nn.Embedding(tokens, size)
+        self.embedding.weight.tensor = nn.init.normal((tokens, size), std=0.02)
+        self.segments = nn.Embedding(segments, size)
+        self.segments.weight.tensor = nn.init.normal((segments, size), std=0.02)
+        self.positions = nn.PositionEmbedding(steps, size)
+        self.norm = nn.LayerNorm(size, eps)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = [
+            nn.TransformerEncoderLayer(size, heads, hidden or 4 * size, dropout, "gelu", eps)
+            for _ in range(layers)
+        ]
+        self.pooler = nn.Linear(size, size) if pooler else None
+
+    def forward(
+        self,
+        tokens: ft.Array,
+        segments: ft.Array | None = None,
+        key_mask: ft.Array | None = None,
+    ) -> ft.Array:
+        """`segments` (N, T) are 0 unless given; `key_mask` (N, T) is False where a token is
+        padding."""
+        kinds = ft.zeros_like(tokens) if segments is None else segments
+        x = self.positions(self.embedding(tokens) + self.segments(kinds))
+        x = self.dropout(self.norm(x))
+        for layer in self.layers:
+            x = layer(x, key_mask=key_mask)
+        return x
+
+    def pool(self, vectors: ft.Array) -> ft.Array:
+        """One vector (N, size) for each text, from that of its first token."""
+        if self.pooler is None:
+            raise nn.ModuleError("[BERT] pool: this one was built with pooler=False")
+        return ft.tanh(self.pooler(vectors[:, 0]))
+
+
+class MaskedLM(nn.Module):
+    """Scores (N, T, tokens) of what stands in each place, from a BERT with these `settings`; the
+    output shares its matrix with the embedding."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.bert = BERT(**settings, pooler=False)
+        tokens, size = self.bert.embedding.weight.shape
+        self.transform = nn.Linear(size, size)
+        self.norm = nn.LayerNorm(size, self.bert.norm.eps)
+        self.bias = nn.Parameter(ft.zeros((tokens,)))
+
+    def forward(self, tokens: ft.Array, **options: Any) -> ft.Array:
+        """`options` as BERT's forward has them."""
+        x = self.norm(ft.gelu(self.transform(self.bert(tokens, **options))))
+        return ft.linear(x, self.bert.embedding.weight, self.bias)
+
+
+def _norm(theirs: str, ours: str) -> list[Rule]:
+    # The oldest files, some of which are the published ones, have other names for scale and shift.
+    return [
+        Rule(f"{theirs}.{name}", f"{ours}.{own}")
+        for name, own in (("weight",) * 2, ("bias",) * 2, ("gamma", "weight"), ("beta", "bias"))
+    ]
+
+
+def _encoder() -> Table:
+    theirs, ours = "encoder.layer.{i}", "layers.{i}"
+    return Table(
+        Rule("embeddings.word_embeddings.weight", "embedding.weight"),
+        Rule("embeddings.position_embeddings.weight", "positions.weight"),
+        Rule("embeddings.token_type_embeddings.weight", "segments.weight"),
+        *_norm("embeddings.LayerNorm", "norm"),
+        Rule(
+            [f"{theirs}.attention.self.{part}.{{p}}" for part in ("query", "key", "value")],
+            f"{ours}.self_attn.in_proj_{{p}}",
+            Merge(3),
+        ),
+        Rule(f"{theirs}.attention.output.dense.{{p}}", f"{ours}.self_attn.out_proj.{{p}}"),
+        *_norm(f"{theirs}.attention.output.LayerNorm", f"{ours}.norm1"),
+        Rule(f"{theirs}.intermediate.dense.{{p}}", f"{ours}.linear1.{{p}}"),
+        Rule(f"{theirs}.output.dense.{{p}}", f"{ours}.linear2.{{p}}"),
+        *_norm(f"{theirs}.output.LayerNorm", f"{ours}.norm2"),
+        Ignore("embeddings.position_ids"),  # older files count the positions
+    )
+
+
+#: Files of transformers' BertModel.
+BERT_HUGGING_FACE = Table(*_encoder().rules, Rule("pooler.dense.{p}", "pooler.{p}"))
+
+#: Files of transformers' BertForMaskedLM and BertForPreTraining, for MaskedLM; what predicts the
+#: next sentence has no place here.
+MASKED_LM_HUGGING_FACE = Table(
+    *_encoder().below("bert.", "bert.").rules,
+    Rule("cls.predictions.transform.dense.{p}", "transform.{p}"),
+    *_norm("cls.predictions.transform.LayerNorm", "norm"),
+    Rule("cls.predictions.bias", "bias"),
+    Tied("cls.predictions.decoder.weight", of="bert.embeddings.word_embeddings.weight"),
+    Tied("cls.predictions.decoder.bias", of="cls.predictions.bias"),
+    Ignore("bert.pooler.dense.{p}"),
+    Ignore("cls.seq_relationship.{p}"),
+)

@@ -1,0 +1,82 @@
+"""GPT-2, and where its published weights go.
+
+Radford et al., Language models are unsupervised multitask learners, 2019. The output shares its
+matrix with the embedding (Press & Wolf, 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import fl_nn as nn
+import fl_tensor as ft
+from fl_nn.rename import Ignore, Rule, Table, Tied, Transpose
+
+
+class GPT2(nn.Module):
+    """Tokens (N, T) give scores (N, T, tokens) of the token after each.
+
+    `layers` causal layers, which normalise first, over at most `steps` tokens. The defaults are the
+    smallest model, of 124 million parameters.
+    """
+
+    def __init__(
+        self,
+        tokens: int = 50257,
+        steps: int = 1024,
+        size: int = 768,
+        heads: int = 12,
+        layers: int = 12,
+        dropout: float = 0.1,
+        eps: float = 1e-5,
+    ) -> None:
+        self.embedding = nn.Embedding(tokens, size)
+        self.embedding.weight.tensor = nn.init.normal((tokens, size), std=0.02)
+        self.positions = nn.PositionEmbedding(steps, size, dropout)
+        self.layers = [
+            nn.TransformerEncoderLayer(
+                size, heads, 4 * size, dropout, "gelu_tanh", eps, norm_first=True, causal=True
+            )
+            for _ in range(layers)
+        ]
+        self.norm = nn.LayerNorm(size, eps)
+
+    def forward(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
+        """`caches`, one for each layer, hold the tokens before these, and these afterwards."""
+        before = caches[0].steps if caches else 0
+        x = self.positions(self.embedding(tokens), before)
+        for place, layer in enumerate(self.layers):
+            x = layer(x, cache=caches[place] if caches else None)
+        return ft.linear(self.norm(x), self.embedding.weight)
+
+    def caches(self) -> list[nn.KVCache]:
+        """Empty ones, for generation."""
+        return [nn.KVCache() for _ in self.layers]
+
+
+# Its convolutions of width 1 keep their matrices the other way round.
+_NAMES = Table(
+    Rule("wte.weight", "embedding.weight"),
+    Rule("wpe.weight", "positions.weight"),
+    Rule("h.{i}.ln_1.{p}", "layers.{i}.norm1.{p}"),
+    Rule("h.{i}.ln_2.{p}", "layers.{i}.norm2.{p}"),
+    Rule("h.{i}.attn.c_attn.weight", "layers.{i}.self_attn.in_proj_weight", Transpose()),
+    Rule("h.{i}.attn.c_attn.bias", "layers.{i}.self_attn.in_proj_bias"),
+    Rule("h.{i}.attn.c_proj.weight", "layers.{i}.self_attn.out_proj.weight", Transpose()),
+    Rule("h.{i}.attn.c_proj.bias", "layers.{i}.self_attn.out_proj.bias"),
+    Rule("h.{i}.mlp.c_fc.weight", "layers.{i}.linear1.weight", Transpose()),
+    Rule("h.{i}.mlp.c_fc.bias", "layers.{i}.linear1.bias"),
+    Rule("h.{i}.mlp.c_proj.weight", "layers.{i}.linear2.weight", Transpose()),
+    Rule("h.{i}.mlp.c_proj.bias", "layers.{i}.linear2.bias"),
+    Rule("ln_f.{p}", "norm.{p}"),
+    # Older files hold the causal mask and the number that stands for minus infinity.
+    Ignore("h.{i}.attn.bias"),
+    Ignore("h.{i}.attn.masked_bias"),
+)
+
+#: Files of transformers' GPT2Model, as the published ones are.
+GPT2_BODY_HUGGING_FACE = _NAMES
+#: Files of transformers' GPT2LMHeadModel.
+GPT2_HUGGING_FACE = Table(
+    *_NAMES.below("transformer.").rules, Tied("lm_head.weight", of="transformer.wte.weight")
+)
