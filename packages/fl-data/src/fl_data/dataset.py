@@ -131,6 +131,8 @@ def check_index(index: int, length: int, where: str) -> int:
 
     Raises `SampleIndexError` when it is outside, `SampleTypeError` when it is no integer.
     """
+    if type(index) is int and 0 <= index < length:  # nearly always, in every dataset of a chain
+        return index
     try:
         number = operator.index(index)
     except TypeError:

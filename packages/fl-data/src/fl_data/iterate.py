@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from fl_data.dataset import as_dataset, check_count
+from fl_data.dataset import Dataset, as_dataset, check_count
 from fl_data.errors import DataError, IterationError
 
 if TYPE_CHECKING:
-    from fl_data.dataset import Dataset, Sample
+    from fl_data.dataset import Sample
 
 
 class DataIterator(Iterator["Sample"]):
@@ -24,6 +24,7 @@ class DataIterator(Iterator["Sample"]):
         self._ds = ds
         self._length = len(ds)
         self._epoch = ds.epoch
+        self._clocks = tuple(_clocks(ds))
         self._position = _inside(start, self._length)
 
     @property
@@ -35,7 +36,7 @@ class DataIterator(Iterator["Sample"]):
         return self._length - self._position
 
     def __next__(self) -> Sample:
-        if self._ds.epoch != self._epoch:
+        if self._clocks and max([ds.epoch for ds in self._clocks]) != self._epoch:
             raise IterationError(
                 f"[iterate] the dataset went from epoch {self._epoch} to {self._ds.epoch} while it "
                 "was iterated: call set_epoch before the iteration begins"
@@ -101,6 +102,15 @@ def iterate(ds: object, start: int = 0) -> DataIterator:
     Raises `DataError` unless `0 <= start <= len(ds)`.
     """
     return as_dataset(ds).iterate(start)
+
+
+def _clocks(ds: Dataset) -> Iterator[Dataset]:
+    """The datasets in `ds` that say which epoch it is: all others, asked for each sample, cost."""
+    if type(ds).epoch is not Dataset.epoch:
+        yield ds
+    else:
+        for source in ds.sources:
+            yield from _clocks(source)
 
 
 def _inside(position: int, length: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from fl_data.dataset import Dataset, Sample, as_dataset, check_index, check_indices
 from fl_data.errors import DataError
@@ -21,8 +22,8 @@ class Merge(Dataset):
             raise DataError("[Merge] give at least one dataset")
         self._sources = tuple(as_dataset(ds) for ds in datasets)
         self._lengths = [len(ds) for ds in self._sources]
-        self._length = max(self._lengths)
-        if strict and min(self._lengths) < self._length:
+        self._length, self._shortest = max(self._lengths), min(self._lengths)
+        if strict and self._shortest < self._length:
             raise DataError(
                 f"[Merge] the datasets have {self._lengths} samples: give equal lengths, or "
                 "strict=False for samples with fewer fields where a dataset has ended"
@@ -37,13 +38,10 @@ class Merge(Dataset):
 
     def __getitem__(self, index: int) -> Sample:
         row = check_index(index, self._length, "Merge")
-        return _united(
-            [
-                ds[row]
-                for ds, length in zip(self._sources, self._lengths, strict=True)
-                if row < length
-            ]
-        )
+        if row < self._shortest:
+            return _united([ds[row] for ds in self._sources])
+        pairs = zip(self._sources, self._lengths, strict=True)
+        return _united([ds[row] for ds, length in pairs if row < length])
 
     def __getitems__(self, indices: Sequence[int]) -> Sample:
         rows = check_indices(indices, self._length, "Merge")
@@ -63,15 +61,16 @@ class Merge(Dataset):
 
 
 def _united(parts: list[Sample]) -> Sample:
-    if all(isinstance(part, tuple) for part in parts):
-        return tuple(value for part in parts for value in part)
+    dicts = [part for part in parts if isinstance(part, dict)]
+    if not dicts:
+        return tuple(chain.from_iterable(parts))
+    if len(dicts) < len(parts):
+        raise DataError(
+            "[Merge] one dataset gives tuples and another dicts: bring them together with "
+            "Transform(ds, lambda sample: {...})"
+        )
     united: dict[str, object] = {}
-    for part in parts:
-        if not isinstance(part, dict):
-            raise DataError(
-                "[Merge] one dataset gives tuples and another dicts: bring them together with "
-                "Transform(ds, lambda sample: {...})"
-            )
+    for part in dicts:
         twice = sorted(set(united) & set(part))
         if twice:
             raise DataError(f"[Merge] the fields {twice} come from two datasets: rename them")

@@ -69,7 +69,8 @@ class Resample(Dataset):
         return self._length or 0
 
     def __getitem__(self, index: int) -> Sample:
-        return self._ds[self.order[check_index(index, len(self), type(self).__name__)]]
+        row = check_index(index, len(self), type(self).__name__)
+        return self._ds[self._orders.get(self._epoch)[row]]
 
     def __getitems__(self, indices: Sequence[int]) -> Sample:
         order = self.order

@@ -50,7 +50,7 @@ class Transform(Dataset):
         return len(self._ds)
 
     def __getitem__(self, index: int) -> Sample:
-        sample = self._ds[check_index(index, len(self), "Transform")]
+        sample = self._ds[index]  # which checks the index: asking for the length takes long
         if self._whole is not None:
             return as_sample(self._whole(sample), "Transform")
         return _map_fields(sample, self._fields)
@@ -90,19 +90,21 @@ class RandomTransform(Dataset):
         return len(self._ds)
 
     def __getitem__(self, index: int) -> Sample:
-        number = check_index(index, len(self), "RandomTransform")
+        number = index  # the dataset checks it: asking for its length takes long
+        if type(index) is not int or index < 0:
+            number = check_index(index, len(self), "RandomTransform")
         generator = ft.Generator(mix(self._seed, self._epoch, number))
         return as_sample(self._fn(self._ds[number], generator), "RandomTransform")
 
 
 def _map_fields(sample: Sample, functions: Mapping[Any, Callable[[Any], Any]]) -> Sample:
-    known = set(sample) if isinstance(sample, dict) else set(range(len(sample)))
-    unknown = sorted(set(functions) - known, key=str)
-    if unknown:
-        raise DataError(
-            f"[Transform] there are functions for the fields {unknown}, "
-            f"but the sample has {sorted(known, key=str)}"
-        )
-    if isinstance(sample, dict):
-        return {name: functions[name](x) if name in functions else x for name, x in sample.items()}
-    return tuple(functions[i](x) if i in functions else x for i, x in enumerate(sample))
+    found: dict[Any, Any] = dict(sample if isinstance(sample, dict) else enumerate(sample))
+    for name, function in functions.items():
+        if name not in found:
+            unknown = sorted(set(functions) - set(found), key=str)
+            raise DataError(
+                f"[Transform] there are functions for the fields {unknown}, "
+                f"but the sample has {sorted(found, key=str)}"
+            )
+        found[name] = function(found[name])
+    return found if isinstance(sample, dict) else tuple(found.values())
