@@ -155,6 +155,13 @@ def test_every_epoch_has_new_batches_and_they_resume():
     assert batches_of(pickle.loads(pickle.dumps(ds))) == epochs[2]
 
 
+def test_long_and_short_batches_take_turns():
+    lengths = [1 + i % 20 for i in range(200)]
+    widths = [x.shape[1] for x, _ in data.BucketBatch(Runs(lengths), lengths, size=8)]
+    assert widths not in (sorted(widths), sorted(widths, reverse=True))
+    assert max(widths[: len(widths) // 2]) > min(widths[len(widths) // 2 :])
+
+
 def test_buckets_in_order_and_whole_batches_only():
     ds = data.BucketBatch(
         Runs(LENGTHS), LENGTHS, size=3, boundaries=[2], shuffle=False, skip_last=True

@@ -193,6 +193,9 @@ def test_an_error_inside_with_commits_nothing(tmp_path, rows):
         blob.add(rows(1)[0])
         raise KeyError
     assert len(data.FileBlob(path)) == 1
+    left_behind = path.stat().st_size
+    data.FileBlob(path, "a").close()
+    assert path.stat().st_size < left_behind
     with data.FileBlob(path, "a") as blob:  # and what it left behind does no harm
         blob.add(rows(3)[2])
     assert [sample[1].item() for sample in data.FileBlob(path)] == [0, 2]

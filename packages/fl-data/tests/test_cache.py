@@ -102,11 +102,11 @@ def test_a_damaged_or_torn_entry_is_made_anew(rows, tmp_path):
     (expected,) = ds
     (entry,) = (path for path in tmp_path.rglob("*") if path.is_file())
     whole = entry.read_bytes()
-    for damaged in (b"", whole[:3], whole[:-1], whole[:9] + b"\xff" + whole[10:]):
+    for damaged in (b"", bytes(4), whole[:3], whole[:-1], whole[:9] + b"\xff" + whole[10:]):
         entry.write_bytes(damaged)
         assert ds[0]["x"].tolist() == expected["x"].tolist()
         assert entry.read_bytes() == whole
-    assert len(fn.calls) == 5
+    assert len(fn.calls) == 6
 
 
 def test_threads_and_processes_fill_one_folder(tmp_path):

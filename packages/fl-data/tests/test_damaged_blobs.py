@@ -15,7 +15,7 @@ import pytest
 
 import fl_data as data
 import fl_tensor as ft
-from fl_data.blobs.codec import DTYPES
+from fl_data.blobs.codec import DTYPES, decode
 from fl_data.blobs.container import HEADER
 
 EACH = 25
@@ -177,6 +177,47 @@ def wrong_values(whole, rng):
         record[:] = b"(\1\0\0\0" * rng.choice((33, 1000, 100_000)) + b"N"
     parts.sizes[i] = len(record)
     return parts.sealed()
+
+
+def test_a_header_of_another_time_is_noticed(whole, tmp_path):
+    path = tmp_path / "x.blob"
+    parts = Parts(whole)
+    for number, end in ((parts.number + 2, parts.end), (parts.number - 2, parts.end)):
+        slot = struct.pack("<QQ", number, end)
+        at = 16 if parts.number % 2 else 40
+        path.write_bytes(
+            whole[:at] + slot + struct.pack("<Q", crc32(slot)) + whole[at + len(slot) + 8 :]
+        )
+        with pytest.raises(data.BlobError, match="its header is damaged"):
+            data.FileBlob(path)
+
+
+def test_a_damaged_index_is_noticed_when_the_file_is_opened(whole, tmp_path):
+    path = tmp_path / "x.blob"
+    for before in range(1, 48):
+        damaged = bytearray(whole)
+        damaged[-24 - before] ^= 16
+        path.write_bytes(damaged)
+        with pytest.raises(data.BlobError, match="the index at byte .* its checksum"):
+            data.FileBlob(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"(\1\0\0\0A\x0b\3" + struct.pack("<QQQ", 0, 2**62, 8), "no tensor has the shape"),
+        (b"(\1\0\0\0A\x0b\x41" + bytes(8 * 65), "65 axes: there are at most 64"),
+        (b"{\2\0\0\0" + b"\1\0\0\0aN" * 2, "'a' comes twice"),
+        (b"{\1\0\0\0\1\0\0\0\xffN", "not UTF-8"),
+        (b"(\xff\xff\xff\xff" + b"N" * 100, "1 bytes are announced at byte 105, 0 are left"),
+        (b"[\0\0\0\0", "a tuple or a dict, found list"),
+        (b"A\0\0\1", "found RawTensor"),
+        (b"", "1 bytes are announced at byte 0"),
+    ],
+)
+def test_a_sample_that_cannot_be_is_refused(content, message):
+    with pytest.raises(data.BlobError, match=message):
+        decode(memoryview(content))
 
 
 MUTATIONS = (

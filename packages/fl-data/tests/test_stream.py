@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from itertools import count
 
 import pytest
 
@@ -24,10 +25,10 @@ def flat(stream):
     return [i for (batch,) in stream for i in batch.tolist()]
 
 
-def shards_of(count, size=5, **kwargs):
-    """`count` shards of `size` numbers each, as generators."""
+def shards_of(many, size=5, **kwargs):
+    """`many` shards of `size` numbers each, as generators."""
     return data.ShardStream(
-        range(count), lambda shard: ((shard * size + i,) for i in range(size)), **kwargs
+        range(many), lambda shard: ((shard * size + i,) for i in range(size)), **kwargs
     )
 
 
@@ -80,6 +81,20 @@ def test_every_epoch_is_another_order_which_seed_and_epoch_alone_decide():
     other = shards_of(6, seed=1).shuffle(10, seed=2)
     other.set_epoch(2)
     assert numbers(other) == orders[2]
+
+
+def test_every_block_has_an_order_of_its_own():
+    found = numbers(count_to(60).shuffle(10))
+    assert (
+        len({tuple(i % 10 for i in found[start : start + 10]) for start in range(0, 60, 10)}) == 6
+    )
+
+
+def test_datasets_in_shards_are_told_the_epoch(rows):
+    stream = data.ShardStream([data.Shuffle(rows(9))], lambda ds: ds)
+    first = [sample[1].item() for sample in stream]
+    stream.set_epoch(1)
+    assert [sample[1].item() for sample in stream] != first
 
 
 def test_at_most_two_buffers_are_read_ahead():
@@ -202,6 +217,13 @@ def test_prefetching_keeps_the_order_reads_ahead_and_ends_its_thread():
     iterator = iter(stream)
     next(iterator)
     del iterator
+    assert threads() == []
+
+
+def test_a_stream_without_end_can_be_prefetched_and_closed():
+    iterator = iter(data.IterableStream(lambda: ((i,) for i in count())).prefetch(2))
+    assert [next(iterator)[0] for _ in range(5)] == [0, 1, 2, 3, 4]
+    iterator.close()
     assert threads() == []
 
 
