@@ -262,6 +262,31 @@ def test_loading_takes_the_memory_of_one_copy(tmp_path, shard_size):
     assert other <= 2_000_000
 
 
+def test_a_model_built_without_values_gets_them_from_the_file(tmp_path):
+    model = nn.Sequential(Tied(), nn.BatchNorm(3))
+    nn.save_weights(tmp_path / "w", model)
+    with ft.use("null"):
+        twin = nn.Sequential(Tied(), nn.BatchNorm(3))
+    nn.load_weights(tmp_path / "w", twin)
+    assert twin[0].head.weight is twin[0].embedding.weight
+    for name, value in model.state_dict().items():
+        assert twin.state_dict()[name].tolist() == value.tolist()
+    model.eval(), twin.eval()
+    x = ft.ones((2, 3))
+    assert twin[1](x).tolist() == model[1](x).tolist()
+
+
+def test_a_model_built_without_values_must_get_all_of_them(tmp_path):
+    nn.save_tensors(tmp_path / "w", {"weight": ft.ones((2, 2))}, {})
+    with ft.use("null"):
+        layer = nn.Linear(2, 2)
+        layer.register_buffer("table", ft.ones(2), persistent=False)
+    with pytest.raises(nn.CheckpointError, match="bias has no value.*table has no value"):
+        nn.load_weights(tmp_path / "w", layer, strict=False)
+    with pytest.raises(nn.CheckpointError, match="missing bias.*table has no value"):
+        nn.load_weights(tmp_path / "w", layer)
+
+
 # ---- files of earlier versions of this package ---------------------------------------------------
 
 

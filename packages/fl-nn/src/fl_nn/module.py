@@ -158,8 +158,8 @@ class Module(Owner):
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Take over the values of `state`, tensors or what `ft.asarray` reads; they move to the
-        backend and device of this model. What two names share here may come under either or, if
-        equal, under both.
+        backend and device of this model, unless it was built on `null` and has no values yet. What
+        two names share here may come under either or, if equal, under both.
 
         Raises StateDictError, and changes nothing, when a shape or dtype differs or, with `strict`,
         when a name is missing or unexpected.

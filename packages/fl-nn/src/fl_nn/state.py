@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import fl_tensor as ft
 from fl_nn.files.stored import Loadable, equal, loaded
+from fl_nn.parameter import Parameter
 from fl_nn.tree import cells
 from fl_nn.values import like, snapshot
 
@@ -26,6 +27,10 @@ def problems(model: Module, state: Mapping[str, Loadable], strict: bool) -> list
             other = given.setdefault(cell.key, name)
             if not equal(state[other], state[name]):
                 differences.append(f"{other} and {name} differ, but are one tensor here")
+    for cell in cells(model, persistent=False):
+        known = cell.key in given or cell.value.backend.has_values
+        if not known and not (strict and cell.name in own):
+            differences.append(f"{cell.name} has no value, neither here nor there")
     if not strict:
         return differences
     missing = [f"missing {name}" for name, cell in own.items() if cell.key not in given]
@@ -42,10 +47,17 @@ def misfit(model: Module, found: Iterable[str]) -> str:
 
 
 def take(model: Module, state: Mapping[str, Loadable]) -> None:
-    """Take over values that fit, one after another; what is shared once."""
+    """Take over values that fit, one after another; what is shared once. They go where those of
+    the model are; in a model without values, built on `null`, they stay where they are."""
     own = {cell.name: cell for cell in cells(model, persistent=True)}
     for name in {cell.key: name for name, cell in own.items() if name in state}.values():
-        own[name].value = like(loaded(state[name]), own[name].value)
+        cell, value = own[name], loaded(state[name])
+        if cell.value.backend.has_values or not value.backend.has_values:
+            cell.value = like(value, cell.value)
+        elif isinstance(cell.owner, Parameter):
+            cell.owner.replace(value)
+        else:
+            cell.value = value
 
 
 def stored_once(model: Module) -> tuple[dict[str, ft.Tensor], dict[str, str]]:

@@ -110,7 +110,8 @@ class TensorFile:
         do not have."""
         digest = _Digest(self.metadata)
         for name in sorted(self._entries):
-            digest.add(name, self._entries[name], self._bytes(name))
+            with self._bytes(name) as data:
+                digest.add(name, self._entries[name], data)
         if (self.checksum or is_ours(self.metadata)) and self.checksum != digest.text():
             raise damaged(self.path)
         for name, entry in self._entries.items():

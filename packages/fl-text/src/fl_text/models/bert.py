@@ -35,9 +35,9 @@ class BERT(nn.Module):
         pooler: bool = True,
     ) -> None:
         self.embedding = nn.Embedding(tokens, size)
-        self.embedding.weight.tensor = nn.init.normal((tokens, size), std=0.02)
+        self.embedding.weight.tensor = self.embedding.weight.tensor * 0.02
         self.segments = nn.Embedding(segments, size)
-        self.segments.weight.tensor = nn.init.normal((segments, size), std=0.02)
+        self.segments.weight.tensor = self.segments.weight.tensor * 0.02
         self.positions = nn.PositionEmbedding(steps, size)
         self.norm = nn.LayerNorm(size, eps)
         self.dropout = nn.Dropout(dropout)

@@ -31,7 +31,7 @@ class GPT2(nn.Module):
         eps: float = 1e-5,
     ) -> None:
         self.embedding = nn.Embedding(tokens, size)
-        self.embedding.weight.tensor = nn.init.normal((tokens, size), std=0.02)
+        self.embedding.weight.tensor = self.embedding.weight.tensor * 0.02
         self.positions = nn.PositionEmbedding(steps, size, dropout)
         self.layers = [
             nn.TransformerEncoderLayer(
