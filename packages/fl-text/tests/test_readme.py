@@ -9,10 +9,11 @@ from pathlib import Path
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_example_runs():
+def test_the_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     # Outside the checkout the wheel carries the README.
     page = (
         README.read_text(encoding="utf-8") if README.exists() else metadata("fl-text").get_payload()
     )
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     exec(compile(code, "README.md", "exec"), {})
