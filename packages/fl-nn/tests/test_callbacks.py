@@ -11,6 +11,7 @@ import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn import CheckpointError, TrainingError
+from fl_tensor.reproducible import is_reproducible
 
 
 def batches(count=64, size=16, seed=0):
@@ -81,6 +82,18 @@ def test_a_run_that_fails_ends_too():
     with pytest.raises(TrainingError):
         trainer(spy).fit([(ft.full((2, 2), math.nan), ft.zeros(2, ft.int64))], epochs=1)
     assert spy.calls == ["fit from 0", "epoch", "end"]
+
+
+def test_all_of_a_run_is_reproducible():
+    class Ask(nn.Callback):
+        def on_step(self, trainer):
+            assert is_reproducible()
+
+        def on_epoch_end(self, trainer, record):
+            assert is_reproducible()
+
+    trainer(Ask()).fit(batches(), epochs=1)
+    assert not is_reproducible()
 
 
 def test_a_callback_may_change_the_learning_rate():

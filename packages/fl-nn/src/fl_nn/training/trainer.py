@@ -151,7 +151,7 @@ class Trainer:
             try:
                 while not self._agreed_to_stop() and self.epoch < epochs:
                     self._train_epoch(train)
-                    if self.batch == self.batches:
+                    if self.batch >= self.batches:
                         self._end_epoch(valid)
                     self._save_if_wanted()
             except Interrupted as interrupted:
