@@ -69,7 +69,8 @@ class Tell(nn.Callback):
         print("began", flush=True)
 
     def on_checkpoint(self, trainer: nn.Trainer, path: Path) -> None:
-        print(trainer.step, flush=True)
+        if path == trainer.checkpoint:
+            print(trainer.step, flush=True)
 
 
 def samples() -> data.Dataset:
@@ -97,7 +98,7 @@ def train(optimizer: str, folder: Path, *callbacks: nn.Callback) -> nn.Trainer:
         model,
         updates,
         nn.cross_entropy,
-        callbacks=[nn.ClipGradNorm(0.5), nn.EarlyStop(patience=9), nn.KeepBest(2), *callbacks],
+        callbacks=[*callbacks, nn.ClipGradNorm(0.5), nn.EarlyStop(patience=9), nn.KeepBest(2)],
         meters={"error": nn.FrameErrorMeter()},
         schedule=nn.CosineAnnealingLR(updates, 2 * STEPS),
         accumulate=ACCUMULATE,

@@ -68,13 +68,15 @@ def kill(optimizer: str, folder: Path, after: int, moment: float, safe: int) -> 
     env = {**os.environ, "FL_TENSOR_BACKEND": ft.current_backend().name}
     command = [sys.executable, str(PROGRAM), optimizer, str(folder)]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and process.stdout.readline() == "began\n"
-        began = time.monotonic()
-        steps = 0
-        while safe < after:
-            safe, steps = int(process.stdout.readline()), steps + 1
-        time.sleep(moment * 2.0 * (time.monotonic() - began) / max(steps, 1))
-        process.send_signal(signal.SIGKILL)
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "began\n"
+            began = time.monotonic()
+            steps = 0
+            while safe < after:
+                safe, steps = int(process.stdout.readline()), steps + 1
+            time.sleep(moment * 2.0 * (time.monotonic() - began) / max(steps, 1))
+        finally:
+            process.kill()
         said = process.stdout.read().split()
     assert process.returncode == -signal.SIGKILL
     safe = int(said[-1]) if said else safe
