@@ -29,6 +29,7 @@ from fl_data.errors import SampleIndexError as SampleIndexError
 from fl_data.errors import SampleTypeError as SampleTypeError
 from fl_data.errors import WorkerError as WorkerError
 from fl_data.fingerprint import fingerprint as fingerprint
+from fl_data.histogram import Histogram as Histogram
 from fl_data.iterate import DataIterator as DataIterator
 from fl_data.iterate import iterate as iterate
 from fl_data.mapped import MappedArray as MappedArray
