@@ -270,3 +270,23 @@ def test_an_error_of_async_work_that_nobody_waited_for_is_not_lost():
 def test_timeouts_are_positive_numbers(timeout):
     with pytest.raises(ValueError, match="timeout"):
         dist.threads.run(1, lambda comm: None, timeout=timeout)
+
+
+def test_what_changes_threads_is_computed_before():
+    """Or it would run with whatever else that thread puts off, at a moment that nobody chose."""
+
+    def program(communicator):
+        x = ft.full(10_000, 1.0 + communicator.rank) * 2.0
+        assert x.adapter.trace is not None, "it is put off"
+        total = communicator.all_reduce(x)
+        shared = communicator.broadcast(x * 0.5, root=1)
+        if communicator.rank == 0:
+            communicator.send(x * 3.0, 1)
+            found = [x, total, shared]
+        else:
+            found = [x, total, shared, communicator.recv(0)]
+        assert all(y.adapter.trace is None for y in found)
+        return [y[7].item() for y in found]
+
+    with ft.use("jit"):
+        assert dist.threads.run(2, program) == [[2.0, 6.0, 2.0], [4.0, 6.0, 2.0, 6.0]]

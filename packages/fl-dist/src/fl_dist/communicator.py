@@ -36,6 +36,7 @@ from fl_dist import arguments, derived
 from fl_dist.call import Call
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, DistTimeoutError, PeerError, one_line
+from fl_dist.values import computed
 from fl_dist.work import Lanes, Work
 from fl_tensor import Tensor
 
@@ -292,7 +293,8 @@ class Communicator(ABC):
             if call.number and "agreement" in self.capabilities:
                 self.do_agree(call, deadline)
             do = getattr(self, f"do_{call.operation}")
-            return do(*operands, *call.parameters.values(), deadline)
+            result = do(*operands, *call.parameters.values(), deadline)
+            return computed(result) if self.world_size > 1 else result
         except (DistTimeoutError, PeerError) as error:
             if call.number:  # half of a collective is done: the ranks no longer march in step
                 self._broken = one_line(error)
@@ -315,6 +317,8 @@ class Communicator(ABC):
         where = f"[{call.title}] rank {self.rank} of {self.world_size}"
         deadline = Deadline(timeout, where, default=self.timeout)
         self._count = call.number or self._count
+        if self.world_size > 1:
+            computed(call.values)
         work = self.start(call, deadline, inline=not async_op)
         if not async_op:
             return work.wait()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import fl_tensor as ft
 from fl_tensor import Tensor
 
@@ -16,6 +18,14 @@ def beside(x: Tensor, value: Tensor) -> Tensor:
     if value.backend is not x.backend:
         value = value.to(x.backend)
     return value if value.device == x.device else value.to(x.device)
+
+
+def computed(found: Any) -> Any:
+    """``found``, its tensors computed: what another thread takes over is not put off in this one,
+    where it would run together with whatever else happens to be put off at that moment."""
+    several = found if isinstance(found, (list, tuple)) else [found]
+    ft.eval(*[x for x in several if isinstance(x, Tensor)])
+    return found
 
 
 def pack_text(text: str) -> Tensor:

@@ -16,7 +16,7 @@ from typing import Any
 from fl_dist.call import Call, compare
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, DistTimeoutError, MismatchError, PeerError, one_line
-from fl_dist.values import fresh
+from fl_dist.values import computed, fresh
 from fl_dist.work import Work
 from fl_tensor import Tensor
 
@@ -191,7 +191,7 @@ class World:
         cause: Exception | None = None
         try:
             compare("", texts)
-            outcome = results([meeting.calls[rank] for rank in meeting.ranks])
+            outcome = [computed(r) for r in results([meeting.calls[i] for i in meeting.ranks])]
         except Exception as error:
             cause = error
         with self.changed:

@@ -91,7 +91,7 @@ MOST_CALLS = 16384
 MOST_BYTES = max(2 << 30, _memory() // 4)
 #: After so many calls it is looked how many bytes there are, and then whenever there are half as
 #: many again: a look goes over all of them.
-LOOK = 256
+LOOK = 512
 
 
 class Trace:
@@ -174,7 +174,7 @@ class Trace:
             self.run()
         else:
             self._most = self._bytes + MOST_BYTES - kept
-            self._enough = len(self.calls) * 3 // 2
+            self._enough = 2 * len(self.calls)
 
     def reads(self, x: Any) -> bool:
         """Whether what was put off needs this value, which is there."""
