@@ -111,6 +111,8 @@ def test_raw_is_what_is_stored(blob):
     assert (bytes(sample["x"].data), sample["x"].shape) == (b"\1\0\2\0", (2,))
     assert sample["x"].data.readonly
     assert sample["x"].dtype is ft.int16
+    blob.add(sample)
+    assert same(blob[1], blob[0])
 
 
 def test_a_host_transform_sees_bytes_shape_and_dtype(tmp_path):
@@ -215,6 +217,38 @@ os.kill(os.getpid(), signal.SIGKILL)
     subprocess.run([sys.executable, "-c", code], check=False)
     assert path.stat().st_size > 100_000
     assert [sample[0] for sample in data.FileBlob(path)] == list(range(60))
+
+
+def test_a_write_that_stops_anywhere_loses_nothing_that_was_committed(tmp_path, monkeypatch):
+    path = tmp_path / "x.blob"
+    with data.FileBlob(path, "w") as blob:
+        blob.add((0,))
+    before, writes = path.read_bytes(), []
+    write_at = container.write_at
+
+    def noted(file, at, content):
+        writes.append((at, bytes(content)))
+        write_at(file, at, content)
+
+    monkeypatch.setattr(container, "write_at", noted)
+    with data.FileBlob(path, "a") as blob:
+        blob.add((1,))
+    monkeypatch.undo()
+    *_, (slot, content) = writes
+    states = set()
+    for stop in range(1 + sum(len(content) for _, content in writes)):
+        found, left = bytearray(before), stop
+        for at, part in writes:
+            found[at : at + min(left, len(part))] = part[:left]
+            left = max(0, left - len(part))
+        path.write_bytes(found)
+        torn = found[slot : slot + len(content)] not in (content, before[slot:][: len(content)])
+        if torn:
+            with pytest.raises(data.BlobError, match=r"header is damaged.*repair"):
+                data.FileBlob(path)
+            data.FileBlob.repair(path)
+        states.add((torn, tuple(sample[0] for sample in data.FileBlob(path))))
+    assert states == {(False, (0,)), (True, (0,)), (False, (0, 1))}
 
 
 def test_threads_add_and_read_at_once(blob):

@@ -149,6 +149,7 @@ def test_a_cached_iteration_resumes(rows, labels):
     [
         (lambda ds: data.CachedTransform(ds, 3), "not callable"),
         (lambda ds: data.CachedTransform(ds, lambda s: s[0])[0], "a tuple or a dict"),
+        (lambda ds: data.CachedTransform([(object(),)], len)[0], "no content to be found by.*key="),
         (lambda ds: data.CachedTransform(ds, lambda s: (object(),))[0], r"sample\[0\] is a object"),
         (
             lambda ds: data.CachedTransform(ds, functools.partial(print, threading.Lock())),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 import struct
+import subprocess
+import sys
 import tracemalloc
 from zlib import crc32
 
@@ -177,6 +179,30 @@ def wrong_values(whole, rng):
         record[:] = b"(\1\0\0\0" * rng.choice((33, 1000, 100_000)) + b"N"
     parts.sizes[i] = len(record)
     return parts.sealed()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what the process has")
+def test_claims_beyond_memory_are_refused_in_a_process_that_has_little(whole, tmp_path):
+    """The bound of the system, which sees what is allocated outside Python's own allocator too."""
+    kinds = (oversized_header, wrong_sizes, wrong_dtype, wrong_lengths)
+    for mutation in kinds:
+        for seed in range(EACH):
+            damaged = mutation(whole, random.Random(f"{mutation.__name__} {seed}"))
+            (tmp_path / f"{mutation.__name__}-{seed}.blob").write_bytes(damaged)
+    code = f"""
+import resource, pathlib, fl_data as data, fl_tensor as ft
+ft.zeros(3) + 1  # all is loaded
+used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)
+for path in pathlib.Path({str(tmp_path)!r}).glob("*.blob"):
+    try:
+        for sample in data.FileBlob(path):
+            pass
+    except data.BlobError:
+        continue
+    raise SystemExit(f"{{path}} was read")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_header_of_another_time_is_noticed(whole, tmp_path):

@@ -66,7 +66,7 @@ class CachedTransform(Dataset):
     def __getitem__(self, index: int) -> Sample:
         row = check_index(index, len(self), "CachedTransform")
         sample = None if self._key is not None else self._ds[row]
-        made_of = encode(sample) if sample is not None else f"key {self._named(row)}".encode()
+        made_of = f"key {self._named(row)}".encode() if sample is None else _content(sample)
         name = _digest(self._version.encode(), made_of)
         record = self._store.get(name)
         if record is not None:
@@ -147,6 +147,15 @@ class _Folder:
 
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name[2:]
+
+
+def _content(sample: Sample) -> bytes:
+    try:
+        return encode(sample)
+    except SampleTypeError as error:
+        raise SampleTypeError(
+            f"[CachedTransform] an input has no content to be found by ({error}): give key="
+        ) from error
 
 
 def _read(record: bytes) -> Sample:

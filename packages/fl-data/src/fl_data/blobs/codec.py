@@ -67,12 +67,12 @@ def encode(sample: Sample) -> bytes:
 def _encode(value: Any, where: str, parts: list[bytes | memoryview], depth: int) -> None:
     if depth > MAX_DEPTH:
         raise SampleTypeError(f"[blob] {where} lies more than {MAX_DEPTH} levels deep")
-    if isinstance(value, ft.Array):
+    if isinstance(value, ft.Array | RawTensor):
         shape = value.shape
         if len(shape) > MAX_AXES:
             raise SampleTypeError(f"[blob] {where} has {len(shape)} axes, more than {MAX_AXES}")
         head = struct.pack(f"<cBB{len(shape)}Q", b"A", _CODES[value.dtype], len(shape), *shape)
-        parts += (head, value.tobytes())
+        parts += (head, value.data if isinstance(value, RawTensor) else value.tobytes())
     elif value is None or isinstance(value, bool):
         parts.append({None: b"N", True: b"T", False: b"F"}[value])
     elif isinstance(value, int):
