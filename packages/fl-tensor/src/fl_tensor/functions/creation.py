@@ -70,17 +70,21 @@ def asarray(
 def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
     from fl_tensor.backends.numpy import interop
 
-    host = dispatch.get_backend("numpy")
     view = _buffer(obj)
-    if backend is not host or (view is None and not hasattr(obj, "__dlpack__")):
+    if view is not None and _format(view)[1]:
+        raise ArgumentError("[asarray] the buffer's byte order is foreign: it is read by a copy")
+    host = dispatch.get_backend("numpy")
+    source = obj if view is None else Tensor(interop.from_buffer(view), host)
+    if backend is host and view is not None:
+        return source
+    made = None
+    if hasattr(source, "__dlpack__"):
+        made = backend.from_dlpack(source, backend.devices()[0])
+    if made is None:
         raise ArgumentError(
             f"[asarray] backend {backend.name!r} reads a {type(obj).__name__} only by a copy"
         )
-    if view is None:
-        return from_dlpack(obj, backend)
-    if _format(view)[1]:
-        raise ArgumentError("[asarray] the buffer's byte order is foreign: it is read by a copy")
-    return Tensor(interop.from_buffer(view), host)
+    return Tensor(made, backend)
 
 
 def _place(

@@ -1,0 +1,339 @@
+"""Samples made by processes, ahead of the one who takes them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import time
+from collections import deque
+from contextlib import suppress
+from multiprocessing.connection import wait
+from multiprocessing.util import Finalize
+from threading import RLock
+from typing import Any, Literal
+
+from fl_data import shared
+from fl_data.dataset import Dataset, Sample
+from fl_data.errors import IterationError, SampleTypeError, WorkerError
+from fl_data.parcel import pack, unpack, write
+from fl_data.worker import Begin, Failed, Made, Make, Ready, main
+
+StartMethod = Literal["spawn", "forkserver", "fork"]
+
+_PATIENCE = 0.5
+"""Seconds between two looks at whether all is well, while nothing arrives."""
+
+_GRACE = 5.0
+"""Seconds that a worker has for the sample that it is making, before it is killed."""
+
+
+class RemoteTraceback(Exception):
+    """The traceback of an error in another process, as text: the cause of that error here."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class _Worker:
+    """A worker process as the consumer sees it."""
+
+    def __init__(self, number: int, method: StartMethod) -> None:
+        context: Any = multiprocessing.get_context(method)
+        self.connection, other = context.Pipe()
+        self.asked: deque[Make] = deque()
+        self.slots = shared.Slots()
+        self.is_ready = False
+        self.is_dead = False
+        try:
+            self.process = context.Process(
+                target=main, args=(other,), name=f"fl-data-prefetch-{number}", daemon=True
+            )
+            self.process.start()
+        except BaseException:
+            self.connection.close()
+            raise
+        finally:
+            other.close()
+
+    def send(self, message: Begin | Make) -> None:
+        with suppress(OSError):  # it is dead: noticed, and reported, when its answer is awaited
+            self.connection.send(message)
+
+    def end(self) -> str:
+        """How it died, for people."""
+        self.process.join(1.0)
+        code = self.process.exitcode
+        if code is None:
+            return "closed its pipe"
+        if code >= 0:
+            return f"ended with exit status {code}"
+        with suppress(ValueError):
+            name = signal.Signals(-code).name
+            return f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+        return f"was killed by signal {-code}"
+
+
+class Workers:
+    """Processes that wait for datasets to make samples of.
+
+    A worker that sees its pipe closed ends after the sample that it is making; so it does when this
+    process dies. They end when this object goes, or with the program.
+    """
+
+    def __init__(self, count: int, method: StartMethod) -> None:
+        self.owner = os.getpid()
+        self.members: list[_Worker] = []
+        # In a forked process, which has copies of the pipes but not the workers, it does nothing.
+        self.close = Finalize(self, _end, args=(self.members,), exitpriority=0)
+        try:
+            for number in range(count):
+                self.members.append(_Worker(number, method))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def are_alive(self) -> bool:
+        return all(member.process.is_alive() for member in self.members)
+
+
+def _end(members: list[_Worker]) -> None:
+    for member in members:
+        member.connection.close()
+    deadline = time.monotonic() + _GRACE
+    for member in members:
+        member.process.join(max(0.0, deadline - time.monotonic()))
+        if member.process.exitcode is None:
+            member.process.kill()
+            member.process.join()
+        member.process.close()
+    members.clear()
+
+
+class WorkerPool:
+    """The workers of one `Prefetch`: kept between its iterations, as processes start slowly."""
+
+    def __init__(self, count: int, method: StartMethod) -> None:
+        self._count, self._method = count, method
+        self._idle: Workers | None = None
+        self._is_closed = False
+        self._lock = RLock()
+
+    def take(self) -> Workers:
+        """Workers that nobody else has."""
+        with self._lock:
+            found, self._idle = self._idle, None
+        if found is not None and found.owner == os.getpid() and found.are_alive:
+            return found
+        if found is not None:
+            found.close()
+        return Workers(self._count, self._method)
+
+    def put(self, workers: Workers) -> None:
+        """Keep them for the next iteration; end them if there are others, or nobody to come."""
+        with self._lock:
+            if self._idle is None and not self._is_closed:
+                self._idle = workers
+                return
+        workers.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            workers, self._idle = self._idle, None
+        if workers is not None:
+            workers.close()
+
+
+class ProcessPipeline:
+    """The way of samples `start .. stop - 1` from workers to the one who takes them in order.
+
+    At most `depth` samples are asked for and not taken. There is no thread here: what has arrived
+    is read, and more is asked for, when a sample is taken.
+    """
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        start: int,
+        stop: int,
+        depth: int,
+    ) -> None:
+        self._pool = pool
+        self._workers = pool.take()
+        self._next, self._end = start, stop
+        self._taken = start
+        self._depth = depth
+        self._made: dict[int, tuple[_Worker, Made | Failed]] = {}
+        self._makers: dict[int, _Worker] = {}
+        self._stopped = self._released = self._broken = False
+        self._lock = RLock()
+
+    def begin(self, ds: Dataset, seed: int, backend: str) -> None:
+        """Send the dataset. Raises `SampleTypeError` when it cannot be pickled."""
+        try:
+            parcel, elements = pack(ds)
+        except Exception as error:
+            self._broken = True
+            raise SampleTypeError(
+                f"[prefetch] {ds!r} cannot be sent to worker processes ({error}): everything in it "
+                "must be picklable, so no lambda, inner function or open file; define functions "
+                "at the top of a module, or use Prefetch(..., threads=n)"
+            ) from error
+        message = Begin(parcel, seed, backend)
+        descriptor = None
+        if parcel.places:
+            memory, descriptor = shared.create(parcel.nbytes)
+            write(parcel, elements, memoryview(memory))
+        try:
+            for worker in self._workers.members:
+                worker.is_ready = False
+                worker.send(message)
+                if descriptor is not None:
+                    with suppress(OSError):
+                        shared.send(worker.connection, descriptor)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def take(self, index: int) -> tuple[Sample | None, BaseException | None]:
+        """Wait for sample `index`; `(None, None)` when the pipeline was stopped meanwhile."""
+        if os.getpid() != self._workers.owner:
+            raise IterationError(
+                "[prefetch] the workers of this iterator belong to another process (this one was "
+                "forked from it): begin a new iteration in this process"
+            )
+        try:
+            with self._lock:
+                return self._take(index)
+        except BaseException:  # interrupted between two pieces of a message, perhaps
+            self._broken = True
+            raise
+
+    def _take(self, index: int) -> tuple[Sample | None, BaseException | None]:
+        self._ask()
+        while index not in self._made:
+            if self._stopped:
+                return None, None
+            maker = self._makers[index]
+            if maker.is_dead:
+                raise self._death(maker)
+            self._receive()
+        worker, answer = self._made.pop(index)
+        self._taken = index + 1
+        try:
+            if isinstance(answer, Failed):
+                return None, _error(answer)
+            return self._open(worker, answer), None
+        finally:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Keep `depth` samples in the making, each with the worker that has least to do."""
+        while not self._stopped and self._next < min(self._end, self._taken + self._depth):
+            worker = min(self._workers.members, key=lambda worker: len(worker.asked))
+            asked = Make(self._next, worker.slots.take())
+            worker.asked.append(asked)
+            self._makers[self._next] = worker
+            self._next += 1
+            worker.send(asked)
+
+    def _receive(self) -> None:
+        """Read what has arrived; wait for something, but not for long."""
+        alive = {w.connection: w for w in self._workers.members if not w.is_dead}
+        arrived = wait(alive, _PATIENCE)
+        for connection in arrived:
+            worker = alive[connection]
+            try:
+                self._read(worker, worker.connection.recv())
+            except (EOFError, OSError):
+                worker.is_dead = True
+        if not arrived:  # something else may hold the other end of a dead worker's pipe
+            for worker in alive.values():
+                worker.is_dead = not worker.process.is_alive()
+
+    def _read(self, worker: _Worker, answer: Ready | Made | Failed) -> None:
+        if not worker.is_ready:
+            if isinstance(answer, Failed):
+                self._broken = True
+                raise IterationError(
+                    f"[prefetch] a worker process could not read the dataset: {answer.kind}: "
+                    f"{answer.message} (the traceback above is the worker's)"
+                ) from _error(answer)
+            worker.is_ready = True
+            return
+        assert not isinstance(answer, Ready)
+        asked = worker.asked.popleft()
+        if isinstance(answer, Made):
+            if answer.is_new and answer.slot is not None:
+                worker.slots.add(answer.slot, shared.receive(worker.connection))
+                if asked.slot is not None:
+                    worker.slots.drop(asked.slot)
+            elif answer.slot is None and asked.slot is not None:
+                worker.slots.put(asked.slot)
+        elif asked.slot is not None:
+            worker.slots.put(asked.slot)
+        del self._makers[asked.number]
+        self._made[asked.number] = (worker, answer)
+
+    def _open(self, worker: _Worker, answer: Made) -> Sample:
+        """The sample. Its tensors show the slot, unless the consumer has kept many samples: then
+        they are copied, so that shared memory does not grow with what is kept."""
+        if answer.slot is None:
+            return unpack(answer.sample, memoryview(b""), borrow=False)
+        if sum(member.slots.lent for member in self._workers.members) < self._depth:
+            return unpack(answer.sample, worker.slots.lend(answer.slot), borrow=True)
+        try:
+            return unpack(answer.sample, worker.slots.read(answer.slot), borrow=False)
+        finally:
+            worker.slots.put(answer.slot)
+
+    def _death(self, worker: _Worker) -> Exception:
+        self._broken = True
+        pid, end = worker.process.pid, worker.end()
+        if not worker.is_ready:
+            return IterationError(
+                f"[prefetch] worker process {pid} {end} before its first sample. A script that "
+                "uses Prefetch(..., processes=n) keeps its main part under "
+                "`if __name__ == '__main__':`, because every worker imports the script"
+            )
+        index = worker.asked[0].number
+        return WorkerError(
+            f"[prefetch] worker process {pid} {end} while it made sample {index}, without a "
+            "Python error: a crash in a library, os._exit, or the system's memory running out",
+            index,
+        )
+
+    def stop(self) -> None:
+        """Let the workers go: to the next iteration if nothing is in the making, else for good."""
+        self._stopped = True  # a consumer that waits sees it within _PATIENCE, and unlocks
+        with self._lock:
+            if self._released:
+                return
+            self._released = True
+            for worker, answer in self._made.values():
+                if isinstance(answer, Made) and answer.slot is not None:
+                    worker.slots.put(answer.slot)
+            self._made.clear()
+            if self._makers or self._broken:
+                self._workers.close()
+            else:
+                self._pool.put(self._workers)
+
+    def join(self, timeout: float) -> None:
+        """Nothing: `stop` has waited."""
+
+
+def _error(answer: Failed) -> BaseException:
+    """The worker's error, with the worker's traceback as its cause."""
+    remote = RemoteTraceback(answer.traceback)
+    if answer.error is None:
+        return remote
+    with suppress(Exception):  # a class that is only there in the worker
+        error = pickle.loads(answer.error)
+        if isinstance(error, BaseException):
+            error.__cause__ = remote
+            return error
+    return remote
