@@ -44,7 +44,7 @@ class _Worker:
         self.connection, other = context.Pipe()
         self.asked: deque[Make] = deque()
         self.slots = shared.Slots()
-        self.is_ready = False
+        self.unready = 0  # datasets that it has been sent and has not read
         self.is_dead = False
         try:
             self.process = context.Process(
@@ -189,7 +189,7 @@ class ProcessPipeline:
             write(parcel, elements, memoryview(memory))
         try:
             for worker in self._workers.members:
-                worker.is_ready = False
+                worker.unready += 1
                 worker.send(message)
                 if descriptor is not None:
                     with suppress(OSError):
@@ -255,14 +255,14 @@ class ProcessPipeline:
                 worker.is_dead = not worker.process.is_alive()
 
     def _read(self, worker: _Worker, answer: Ready | Made | Failed) -> None:
-        if not worker.is_ready:
+        if worker.unready:
+            worker.unready -= 1
             if isinstance(answer, Failed):
                 self._broken = True
                 raise IterationError(
                     f"[prefetch] a worker process could not read the dataset: {answer.kind}: "
                     f"{answer.message} (the traceback above is the worker's)"
                 ) from _error(answer)
-            worker.is_ready = True
             return
         assert not isinstance(answer, Ready)
         asked = worker.asked.popleft()
@@ -293,7 +293,7 @@ class ProcessPipeline:
     def _death(self, worker: _Worker) -> Exception:
         self._broken = True
         pid, end = worker.process.pid, worker.end()
-        if not worker.is_ready:
+        if worker.unready:
             return IterationError(
                 f"[prefetch] worker process {pid} {end} before its first sample. A script that "
                 "uses Prefetch(..., processes=n) keeps its main part under "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import fl_memory
 import fl_tensor as ft
 from fl_speech.container import check_complete
 from fl_speech.errors import AudioError
@@ -60,31 +62,32 @@ def load_audio(
     `max_values` values, of another rate, shorter than the stretch, or holds NaN or infinity.
     """
     with _open(path) as file:
-        info = _info(path, file)
-        if sample_rate is not None and info.sample_rate != sample_rate:
+        rate, channels, total, subtype = file.samplerate, file.channels, file.frames, file.subtype
+        if sample_rate is not None and rate != sample_rate:
             raise AudioError(
                 path,
-                f"its rate is {info.sample_rate} Hz and {sample_rate} Hz are needed",
+                f"its rate is {rate} Hz and {sample_rate} Hz are needed",
                 "convert the file, or use features for its own rate",
             )
-        count = info.samples - start if samples is None else samples
-        if start < 0 or count < 0 or start + count > info.samples:
+        count = total - start if samples is None else samples
+        if start < 0 or count < 0 or start + count > total:
             raise AudioError(
                 path,
-                f"samples {start} .. {start + count} were asked for and it has {info.samples}",
+                f"samples {start} .. {start + count} were asked for and it has {total}",
                 "ask for a stretch inside the file",
             )
-        if count * info.channels > max_values:
+        if count * channels > max_values:
             raise AudioError(
                 path,
-                f"{info.channels} x {count} values are more than max_values={max_values}",
+                f"{channels} x {count} values are more than max_values={max_values}",
                 "read a stretch with start= and samples=, or raise max_values",
             )
         values = _read(path, file, start, count)
-    audio = ft.frombytes(values, (count, info.channels), ft.float32)
-    if info.subtype in ("FLOAT", "DOUBLE") and not ft.all(ft.isfinite(audio)).item():
+    # The values of one channel are in the order that is wanted.
+    audio = _tensor(values, (1, count) if channels == 1 else (count, channels))
+    if subtype in ("FLOAT", "DOUBLE") and not ft.all(ft.isfinite(audio)).item():
         raise AudioError(path, "it holds NaN or infinite samples", "write it again")
-    return audio.permute(1, 0), info.sample_rate
+    return audio if channels == 1 else audio.permute(1, 0), rate
 
 
 @contextmanager
@@ -92,23 +95,25 @@ def _open(path: str | os.PathLike[str]) -> Iterator[Any]:
     import soundfile  # its library takes a while to load, and not everyone reads files
 
     name = os.fspath(path)
-    if not os.path.exists(name):
-        raise AudioError(name, "no such file", "check the path")
-    if not os.path.isfile(name):
-        raise AudioError(name, "it is not a regular file", "give an audio file")
     try:
-        check_complete(name)
-        file = soundfile.SoundFile(name)
+        about = os.stat(name)
+        if not stat.S_ISREG(about.st_mode):
+            raise AudioError(name, "it is not a regular file", "give an audio file")
+        with open(name, "rb", buffering=0) as raw:
+            check_complete(name, raw, about.st_size)
+            raw.seek(0)
+            with soundfile.SoundFile(raw.fileno(), closefd=False) as file:
+                yield file
+    except FileNotFoundError:
+        raise AudioError(name, "no such file", "check the path") from None
     except OSError as error:
         raise AudioError(name, f"unreadable ({error})", "check its permissions") from error
-    except soundfile.SoundFileError as error:
+    except soundfile.LibsndfileError as error:
         raise AudioError(
             name,
-            f"not an audio file that can be decoded ({error})",
+            f"not an audio file that can be decoded ({error.error_string})",
             "give WAV, FLAC, AIFF, OGG or MP3",
         ) from error
-    with file:
-        yield file
 
 
 def _info(path: str | os.PathLike[str], file: Any) -> AudioInfo:
@@ -117,31 +122,43 @@ def _info(path: str | os.PathLike[str], file: Any) -> AudioInfo:
     )
 
 
-def _read(path: str | os.PathLike[str], file: Any, start: int, count: int) -> bytearray:
+def _read(path: str | os.PathLike[str], file: Any, start: int, count: int) -> memoryview:
     """`count` interleaved float32 samples. In blocks: memory grows with what is really there,
-    not with what a header claims."""
+    not with what a header claims. Most files are one, decoded to where the tensor will have it."""
     import soundfile
 
-    values = bytearray()
     width = 4 * file.channels
+    blocks: list[memoryview] = []
+    found = 0
     try:
         if start:
             file.seek(start)
-        while len(values) < count * width:
-            block = file.buffer_read(min(_BLOCK, count - len(values) // width), dtype="float32")
-            if len(block) == 0:
+        while found < count:
+            block = fl_memory.current().alloc(width * min(_BLOCK, count - found)).view()
+            read = file.buffer_read_into(block, dtype="float32")
+            if read == 0:
                 break
-            values += memoryview(block).cast("B")
+            blocks.append(block[: read * width])
+            found += read
     except soundfile.SoundFileError as error:
         raise AudioError(
             path,
-            f"broken after {len(values) // width} of {count} samples ({error})",
+            f"broken after {found} of {count} samples ({error})",
             "it was cut off or damaged; copy or write it again",
         ) from error
-    if len(values) < count * width:
+    if found < count:
         raise AudioError(
             path,
-            f"truncated: {len(values) // width} of {count} samples are there",
+            f"truncated: {found} of {count} samples are there",
             "it was cut off; copy or write it again",
         )
-    return values
+    return blocks[0] if len(blocks) == 1 else memoryview(b"".join(blocks))
+
+
+def _tensor(values: memoryview, shape: tuple[int, int]) -> ft.Tensor:
+    """The float32 tensor of `values`, which nobody else has: without a copy where the backend
+    can."""
+    if values.nbytes:
+        with suppress(ft.ArgumentError):
+            return ft.asarray(values.cast("f", shape), copy=False)
+    return ft.frombytes(values, shape, ft.float32)

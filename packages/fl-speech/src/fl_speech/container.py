@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import BinaryIO
 
 from fl_speech.errors import AudioError
@@ -13,20 +12,18 @@ _ANY_LENGTH = 0x7FFFF000
 _MAX_CHUNKS = 10_000
 
 
-def check_complete(path: str) -> None:
+def check_complete(path: str, file: BinaryIO, size: int) -> None:
     """Raises `AudioError` if the header of a WAV or AIFF file promises more samples than follow.
 
-    Other formats are left to the decoder.
+    `file` is open at its beginning and `size` bytes long. Other formats are left to the decoder.
     """
-    size = os.path.getsize(path)
     if size == 0:
         raise AudioError(path, "the file is empty", "write it again")
-    with open(path, "rb") as file:
-        kind = file.read(12)
-        if kind[:4] in (b"RIFF", b"RF64") and kind[8:12] == b"WAVE":
-            _walk(path, file, size, "little", b"data")
-        elif kind[:4] == b"FORM" and kind[8:12] in (b"AIFF", b"AIFC"):
-            _walk(path, file, size, "big", b"SSND")
+    kind = file.read(12)
+    if kind[:4] in (b"RIFF", b"RF64") and kind[8:12] == b"WAVE":
+        _walk(path, file, size, "little", b"data")
+    elif kind[:4] == b"FORM" and kind[8:12] in (b"AIFF", b"AIFC"):
+        _walk(path, file, size, "big", b"SSND")
 
 
 def _walk(path: str, file: BinaryIO, size: int, order: str, wanted: bytes) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import fl_tensor as ft
 from fl_data import Batch, Dataset, Sample, check_index, mix, share
@@ -32,13 +32,18 @@ class Normalise:
             raise ft.ShapeError(
                 f"[normalise] pixels {pixels.shape}: expected (..., {channels}, height, width)"
             )
-        mean = self._per_channel(self.mean, pixels)
-        deviation = self._per_channel(self.std, pixels)
+        place = (pixels.device, pixels.backend)
+        mean = _per_channel(self.mean, self.dtype, *place)
+        deviation = _per_channel(self.std, self.dtype, *place)
         return ft.divide(ft.subtract(pixels.astype(self.dtype), mean), deviation)
 
-    def _per_channel(self, values: Sequence[float], pixels: ft.Tensor) -> ft.Tensor:
-        like = ft.asarray(list(values), dtype=self.dtype, device=pixels.device)
-        return like.reshape(len(values), 1, 1)
+
+@lru_cache(maxsize=32)  # the same few for every image
+def _per_channel(
+    values: tuple[float, ...], dtype: ft.DType, device: ft.Device, backend: ft.TensorBackend
+) -> ft.Tensor:
+    made = ft.asarray(list(values), dtype=dtype, device=device, backend=backend)
+    return made.reshape(len(values), 1, 1)
 
 
 def channel_statistics(dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:

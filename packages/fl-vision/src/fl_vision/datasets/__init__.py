@@ -5,6 +5,7 @@ A loader is `fn(options: DataOptions) -> ImageData`. `register` adds one under a
 
 from __future__ import annotations
 
+from fl_vision.datasets.crops import RandomCrops
 from fl_vision.datasets.digits import load_digits
 from fl_vision.datasets.folder import ImageFolder, load_folder
 from fl_vision.datasets.image_data import DataOptions, ImageData, Loader, stratified_split
@@ -16,6 +17,7 @@ __all__ = [
     "ImageData",
     "ImageFolder",
     "Loader",
+    "RandomCrops",
     "dataset_names",
     "load_dataset",
     "load_digits",
