@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fl_data as data
 import fl_tensor as ft
+
+sys.path.append(str(Path(__file__).parent))  # worker processes import `prefetched` from there
 
 
 class Numbers(data.Dataset):

@@ -18,6 +18,9 @@ _ALIGNMENT = 64
 _SMALL = 1 << 14
 """Bytes below which a tensor is copied rather than borrowed: it would hold on to a whole slot."""
 
+_CASTS = frozenset("?bhiqBHIQfd")
+"""Formats that a memoryview can be cast to: no 16-bit floating point, no complex numbers."""
+
 
 class Place(NamedTuple):
     """Where the elements of one tensor are, and what they are."""
@@ -73,7 +76,7 @@ def _tensor(place: Place, memory: memoryview, borrow: bool) -> ft.Tensor:
     data = memory[place.offset : place.offset + place.nbytes]
     backend = ft.get_backend(place.backend)
     code = FORMATS.get(place.dtype, "")
-    if borrow and place.nbytes >= _SMALL and len(code) == 1:  # memoryview knows no complex numbers
+    if borrow and place.nbytes >= _SMALL and code in _CASTS:
         shown = data.cast(code, place.shape)  # type: ignore[call-overload]
         with suppress(ft.ArgumentError):  # this backend keeps its elements elsewhere
             return ft.asarray(shown, None, place.device, backend, copy=False)

@@ -9,10 +9,11 @@ import signal
 import time
 from collections import deque
 from contextlib import suppress
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from multiprocessing.util import Finalize
 from threading import RLock
 from typing import Any, Literal
+from weakref import WeakSet
 
 from fl_data import shared
 from fl_data.dataset import Dataset, Sample
@@ -21,6 +22,10 @@ from fl_data.parcel import pack, unpack, write
 from fl_data.worker import Begin, Failed, Made, Make, Ready, main
 
 StartMethod = Literal["spawn", "forkserver", "fork"]
+
+_ends: WeakSet[Connection] = WeakSet()
+"""This process's ends of all pipes. A forked worker has them too, and must close them: as long as
+one is open, the worker at the other end waits for more."""
 
 _PATIENCE = 0.5
 """Seconds between two looks at whether all is well, while nothing arrives."""
@@ -42,13 +47,18 @@ class _Worker:
     def __init__(self, number: int, method: StartMethod) -> None:
         context: Any = multiprocessing.get_context(method)
         self.connection, other = context.Pipe()
+        _ends.add(self.connection)
         self.asked: deque[Make] = deque()
         self.slots = shared.Slots()
         self.unready = 0  # datasets that it has been sent and has not read
         self.is_dead = False
         try:
+            inherited = tuple(_ends) if method == "fork" else ()
             self.process = context.Process(
-                target=main, args=(other,), name=f"fl-data-prefetch-{number}", daemon=True
+                target=main,
+                args=(other, inherited),
+                name=f"fl-data-prefetch-{number}",
+                daemon=True,
             )
             self.process.start()
         except BaseException:

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import NamedTuple
@@ -55,8 +56,10 @@ class Failed(NamedTuple):
     traceback: str
 
 
-def main(connection: Connection) -> None:
+def main(connection: Connection, inherited: Sequence[Connection]) -> None:
     """Serve the process at the other end of `connection` until that end is closed."""
+    for end in inherited:
+        end.close()
     # Control-C reaches all processes of a terminal: the consumer decides what becomes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
