@@ -12,7 +12,12 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[1]
 #: Those that compare with PyTorch and do nothing else; `tests/oracles` does that in miniature.
 WITH_TORCH = {"check_models"}
-NEEDS = {"kernels": "llvmlite", "ops": "llvmlite", "paper_models": "PIL"}
+NEEDS = {
+    "kernels": "llvmlite",
+    "ops": "llvmlite",
+    "paper_models": "PIL",
+    "data_loading": "soundfile",
+}
 COMMANDS = sorted(p.stem for p in FOLDER.glob("[!_]*.py") if p.stem not in WITH_TORCH)
 
 

@@ -105,12 +105,9 @@ def test_memory_is_used_again_and_does_not_grow_with_what_is_kept():
     iterator.close()
 
 
-def samples_of(ds, epoch, **workers):
-    prefetch = data.Prefetch(ds, **workers)
+def samples_of(prefetch, epoch):
     prefetch.set_epoch(epoch)
-    found = [[field.tolist() for field in sample] for sample in prefetch]
-    prefetch.close()
-    return found
+    return [[field.tolist() for field in sample] for sample in prefetch]
 
 
 def test_the_samples_are_the_same_with_any_workers(rows):
@@ -118,18 +115,34 @@ def test_the_samples_are_the_same_with_any_workers(rows):
     ds = data.Batch(data.RandomTransform(ds, prefetched.augment, seed=5), 5)
     ft.seed(11)
     kinds = [{"threads": 0}, {"threads": 3}, {"processes": 1}, {"processes": 3, "depth": 7}]
-    first, second = ([samples_of(ds, epoch, **kind) for kind in kinds] for epoch in (0, 1))
+    loaders = [data.Prefetch(ds, **kind) for kind in kinds]
+    first, second = ([samples_of(loader, epoch) for loader in loaders] for epoch in (0, 1))
     assert first == [first[0]] * 4
     assert second == [second[0]] * 4
     assert first[0] != second[0]
     ft.seed(12)
-    assert samples_of(ds, 0, processes=2) == samples_of(ds, 0, threads=2) != first[0]
+    assert samples_of(loaders[3], 0) == samples_of(loaders[1], 0) != first[0]
+
+
+def test_workers_make_whole_batches_whichever_is_inside_the_other(rows):
+    noisy = data.Transform(rows(10), prefetched.add_noise)
+    ft.seed(2)
+    outside = data.Prefetch(data.Batch(noisy, 4), processes=1)
+    inside = data.Batch(data.Prefetch(noisy, processes=1), 4)
+    for one, other in zip(outside, inside, strict=True):
+        assert [x.tolist() for x in one] == [x.tolist() for x in other]
+    makers = data.Batch(
+        data.Prefetch(data.Transform(rows(4), prefetched.process_of), processes=1), 2
+    )
+    first, second = [batch[0].tolist() for batch in makers], [b[0].tolist() for b in makers]
+    assert os.getpid() not in sum(first, [])
+    assert first == second  # kept for the next epoch
 
 
 def test_an_iterator_goes_on_where_its_state_says(rows):
     ds = data.Transform(data.Shuffle(rows(20)), prefetched.add_noise)
     ft.seed(4)
-    expected = samples_of(ds, 2, threads=0)
+    expected = samples_of(data.Prefetch(ds, threads=0), 2)
     prefetch = data.Prefetch(ds, processes=2)
     prefetch.set_epoch(2)
     iterator = iter(prefetch)

@@ -159,6 +159,17 @@ def test_borrowing_or_an_error():
         ft.asarray(numbers, copy=False)
 
 
+def test_a_buffer_is_borrowed_by_any_backend_that_can():
+    pytest.importorskip("llvmlite")
+    source = np.arange(3, dtype=np.float32)
+    x = ft.asarray(source, backend=ft.get_backend("jit"), copy=False)
+    assert x.backend.name == "jit"
+    source[0] = 9
+    assert x.tolist() == [9, 1, 2]
+    x[1] = 7
+    assert source[1] == 1
+
+
 def test_from_dlpack_copies_on_demand():
     source = np.arange(3)
     copied, borrowed = ft.from_dlpack(source, copy=True), ft.from_dlpack(source, copy=False)

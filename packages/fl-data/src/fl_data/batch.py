@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from itertools import accumulate
 from typing import Literal, get_args
 
 from fl_data.collate import Collate, empty_batch
 from fl_data.dataset import Dataset, Sample, as_dataset, as_sample, check_count, check_index
 from fl_data.errors import DataError, SampleTypeError
+from fl_data.iterate import DataIterator
+from fl_data.prefetch import Prefetch
 from fl_data.select import check_rank, share
 
 Policy = Literal["include_last", "skip_last", "divisible_only"]
@@ -23,6 +26,7 @@ class RowBatches(Dataset):
         if collate is not None and not callable(collate):
             raise SampleTypeError(f"[{type(self).__name__}] collate {collate!r} is not callable")
         self._collate = collate
+        self._prefetch: Prefetch | None = None
 
     @abstractmethod
     def _rows(self, index: int) -> tuple[Sequence[int], Sequence[int]]:
@@ -40,6 +44,17 @@ class RowBatches(Dataset):
             row = whole[0] if whole else 0
             return empty_batch(as_sample(self._collate([self._ds[row]]), "collate"))
         return as_sample(self._collate([self._ds[row] for row in mine]), "collate")
+
+    def iterate(self, start: int = 0) -> DataIterator:
+        """Around a `Prefetch`, the iterator of that `Prefetch` around these batches: its workers
+        make whole batches, whichever of the two is inside the other."""
+        if not isinstance(self._ds, Prefetch):
+            return super().iterate(start)
+        if self._prefetch is None:
+            inside = copy(self)
+            inside._ds = self._ds.sources[0]
+            self._prefetch = self._ds.around(inside)
+        return self._prefetch.iterate(start)
 
     def counts(self, index: int) -> tuple[int, int]:
         """`(here, all)`: how many samples batch `index` has on this rank and on all ranks.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from contextvars import copy_context
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
@@ -28,10 +29,10 @@ class Prefetch(Dataset):
     processes; with 0 of either each sample is made when it is asked for. `depth` is two for each
     worker unless given.
 
-    The order is that of `ds`, whoever makes the samples. Around batches, `Prefetch(Batch(...))`,
-    the workers put the batches together, which is fastest; other datasets around it ask by index,
-    which prefetches nothing. A sample that fails in a worker arrives in its turn as a `WorkerError`
-    with the index, the original exception and its traceback as cause.
+    The order is that of `ds`, whoever makes the samples. Workers put batches together, too:
+    `Prefetch(Batch(...))`; `Batch(Prefetch(...))` is iterated in the same way. Other datasets
+    around it ask by index, which prefetches nothing. A sample that fails in a worker arrives in its
+    turn as a `WorkerError` with the index, the original exception and its traceback as cause.
 
     Random numbers that a dataset draws from the default generator come from one of the sample's
     own, which depends on the seed of the default generator, the epoch and the index: they are the
@@ -104,6 +105,12 @@ class Prefetch(Dataset):
 
             self._pool = WorkerPool(min(self._processes, self._depth), self._start_method)
         return PrefetchIterator(self._ds, start, self._threads, self._depth, self._pool)
+
+    def around(self, ds: Dataset) -> Prefetch:
+        """A `Prefetch` with these settings around `ds`, with workers of its own."""
+        other = copy(self)
+        other._ds = ds
+        return other
 
     def close(self) -> None:
         """End the processes that wait for the next iteration, which would start new ones."""

@@ -6,6 +6,7 @@ from PIL import Image
 
 import fl_tensor as ft
 from fl_data import Dataset, check_index, mix
+from fl_data.dataset import check_count
 from fl_vision.datasets.folder import ImageFolder
 from fl_vision.errors import DataFileError
 from fl_vision.images import open_image, pixels_of
@@ -23,6 +24,8 @@ class RandomCrops(Dataset):
     def __init__(
         self, folder: ImageFolder, size: tuple[int, int], *, flip: bool = True, seed: int = 0
     ) -> None:
+        for extent, name in zip(size, ("height", "width"), strict=True):
+            check_count(extent, name, "RandomCrops", least=1)
         self._folder, self._size, self._flip, self._seed = folder, size, flip, seed
         self._epoch = 0
 
