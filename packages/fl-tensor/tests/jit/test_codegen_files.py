@@ -60,7 +60,7 @@ def test_the_second_kernel_is_read_from_a_file(folder, emitted):
 def test_other_programs_and_processors_have_other_files(folder):
     Kernel(program())
     Kernel(program(2.0))
-    Kernel(program(), target.generic())
+    Kernel(program(), target.Target(target.generic().cpu, "+sse3", 128))
     assert len(files(folder)) == 3
 
 

@@ -111,7 +111,7 @@ def test_softmax_does_not_overflow():
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_gradient_of_log_softmax(sizes):
-    check(log_softmax_gradient(), draw(sizes, sizes), sizes, eps=32, scale=4.0)
+    check(log_softmax_gradient(), draw(sizes, sizes), sizes, eps=32, scale=32.0)
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -265,7 +265,8 @@ def test_sums_are_at_least_as_accurate_as_numpys():
         rows = run(by_row, [x], x.shape)[0].ravel()
         flat = np.array([run(total, [line], (count,))[0][0] for line in x])
         theirs = np.sqrt(np.mean((x.sum(1) - exact) ** 2))
-        unit = np.spacing(np.float32(exact.max()))
+        # Narrow vectors have fewer partial sums.
+        unit = np.spacing(np.float32(exact.max())) * (512 // target.host().vector_bits)
         for ours in (rows, flat):
             assert np.sqrt(np.mean((ours - exact) ** 2)) <= theirs + unit
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+from importlib.util import find_spec
 from typing import Any
 
 from fl_tensor import contract, dispatch, threads
@@ -75,17 +76,28 @@ def collect() -> dict[str, Any]:
 
 def libraries() -> dict[str, Any]:
     """The default backend, who computes contractions (``provider``, and which libraries were passed
-    over and why), and the pools of threads whose libraries are loaded (``threads``)."""
+    over and why), what generated kernels are made for (``kernels``), and the pools of threads whose
+    libraries are loaded (``threads``)."""
     found, passed = choose.found()
     report = {} if found is None else dict(found.report())
     return {
         "default": dispatch.current_backend().name,
         "provider": {"name": found and found.name, "report": report, "passed_over": list(passed)},
+        "kernels": _kernels(),
         "threads": {
             "per_operation": threads.get_num_threads(),
             "pools": {pool.name: pool.state() for pool in threads.pools()},
         },
     }
+
+
+def _kernels() -> dict[str, Any] | None:
+    if find_spec("llvmlite") is None:
+        return None
+    from fl_tensor.backends.jit.codegen import target
+
+    machine = target.host()
+    return {"processor": machine.cpu, "vector_bits": machine.vector_bits}
 
 
 def _page(figures: dict[str, Any]) -> list[str]:
@@ -98,6 +110,12 @@ def _libraries(figures: dict[str, Any]) -> list[str]:
     page += [f"Products and convolutions of float32 by {provider['name'] or 'NumPy'}"]
     page += [f"  {name:<14} {value}" for name, value in provider["report"].items()]
     page += [f"  {'passed over':<14} {reason}" for reason in provider["passed_over"]]
+    made = figures["kernels"]
+    page.append(
+        f"Generated kernels for {made['processor']}, vectors of {made['vector_bits']} bits"
+        if made
+        else "Generated kernels: none, pip install 'fl-tensor[jit]'"
+    )
     page.append(f"Threads of an operation: {running['per_operation']}")
     return page + [f"  {name:<14} {state}" for name, state in running["pools"].items()]
 

@@ -1,12 +1,20 @@
-"""The processor that kernels are for: its features, and how wide its vectors are."""
+"""The processor that kernels are for: its features, and how wide its vectors are.
+
+``FL_VECTOR_BITS`` has kernels made for narrower vectors than the processor has (256 or 128), or for
+any processor of its kind (``generic``: 128 bits, none of the features that came later).
+"""
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 
 import llvmlite.binding as llvm
 
+from fl_tensor.errors import ArgumentError
+
+ENVIRONMENT = "FL_VECTOR_BITS"
 #: Features that the generator asks about; what else the processor has, LLVM knows.
 AVX512 = ("+avx512f", "+avx512bw", "+avx512dq", "+avx512vl")
 
@@ -53,6 +61,27 @@ def triple() -> str:
 
 @functools.cache
 def host() -> Target:
+    """What kernels of this process are for: its processor, as far as FL_VECTOR_BITS lets them.
+    Raises ArgumentError where that asks for what there is not."""
+    return chosen(os.environ.get(ENVIRONMENT, ""), processor())
+
+
+def chosen(wish: str, found: Target) -> Target:
+    """``found``, with the vectors that FL_VECTOR_BITS asks for."""
+    if not wish:
+        return found
+    if wish == "generic":
+        return generic()
+    widths = [str(bits) for bits in (128, 256, 512) if bits <= found.vector_bits]
+    if wish not in widths:
+        raise ArgumentError(
+            f"[{ENVIRONMENT}] {wish!r}: expected {', '.join(widths)} or generic; vectors of "
+            f"{found.cpu} have {found.vector_bits} bits"
+        )
+    return replace(found, vector_bits=int(wish))
+
+
+def processor() -> Target:
     """The processor of this process."""
     features = llvm.get_host_cpu_features().flatten()
     has = set(features.split(","))
