@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from functools import cached_property
 from typing import Any
 
+from fl_tensor.backends.jit.codegen.batch import Batch
 from fl_tensor.backends.jit.codegen.kernel import Kernel
 from fl_tensor.backends.jit.donation import Values, places
 from fl_tensor.backends.jit.lower import Lowered, Operand
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.backends.numpy.provided import address
+from fl_tensor.graph.horizontal import together
 from fl_tensor.graph.ir import Node, Value
+from fl_tensor.graph.schedule import Task
 
 
 class Launch:
@@ -29,22 +34,84 @@ class Launch:
         self.scalars = lowered.scalars
         self.outputs = [_output(o) for o in lowered.outputs]
         self.roots = [*(o.root for o in operands), *lowered.scalars]
-        self._places = places(lowered)
+        self.places = places(lowered)
 
     @cached_property
     def _free(self) -> list[list[Value]]:
         # For each output what it may be written over; who dies is known when steps are in order.
-        return [[root for root in roots if root in self.dying] for roots in self._places]
+        return [[root for root in roots if root in self.dying] for roots in self.places]
 
     def __call__(self, values: Values) -> None:
-        addresses = [address(values[root]) + offset for root, offset in self.inputs]
-        for (root, shape, dtype), free in zip(self.outputs, self._free):
-            made = values.take(free, root)
+        self.launch(self.addresses(values, self._free), self.numbers(values))
+
+    def addresses(self, values: Values, free: list[list[Value]]) -> list[int]:
+        """Where operands and results lie; results of this call get their places, each over one of
+        the roots that are ``free`` for it."""
+        found, known = [], {}
+        for root, offset in self.inputs:  # held by no name: whoever is held is not written over
+            at = known[id(values[root])] = address(values[root])
+            found.append(at + offset)
+        for (root, shape, dtype), over in zip(self.outputs, free):
+            made = values.take(over, root)
             if made is None:
                 made = memory.empty(shape, dtype)
+                found.append(address(made))
+            else:
+                found.append(known[id(made)])
             values[root] = made
-            addresses.append(address(made))
-        self.launch(addresses, [values[root] for root in self.scalars])
+        return found
+
+    def numbers(self, values: Values) -> list[Any]:
+        """The numbers that the kernel is called with."""
+        return [values[root] for root in self.scalars]
+
+
+class Together:
+    """Small kernels that do not need one another, as one step (``graph.horizontal``)."""
+
+    kind = "kernel"
+    dying: list[Value]
+
+    def __init__(self, steps: list[Launch]) -> None:
+        self.steps = steps
+        self.batch = Batch([step.launch for step in steps])
+        self.nodes = [node for step in steps for node in step.nodes]
+        self.roots = list(dict.fromkeys(root for step in steps for root in step.roots))
+
+    @cached_property
+    def _free(self) -> list[list[list[Value]]]:
+        # As in ``Launch``; but what another one reads must stay until all have run.
+        readers = Counter(root for step in self.steps for root in {r for r, _ in step.inputs})
+        mine = {root for root in self.dying if readers[root] == 1}
+        return [[[r for r in roots if r in mine] for roots in s.places] for s in self.steps]
+
+    def __call__(self, values: Values) -> None:
+        self.batch(
+            [
+                (step.addresses(values, free), step.numbers(values))
+                for step, free in zip(self.steps, self._free)
+            ]
+        )
+
+
+#: Elements up to which a kernel may run together with others.
+SMALL = 1 << 16
+
+
+def merged(steps: list[Any], tasks: list[Task]) -> list[Any]:
+    """The steps in their order, with small ones together where nobody waits for them."""
+    groups = together(tasks, lambda number: _is_small(steps[number]))
+    return [
+        steps[first] if not more else Together([steps[number] for number in (first, *more)])
+        for first, *more in groups
+    ]
+
+
+def _is_small(step: Any) -> bool:
+    if not isinstance(step, Launch) or not step.launch.is_simple:
+        return False
+    shapes = [shape for _, shape, _ in step.outputs] + [root.shape for root, _ in step.inputs]
+    return all(math.prod(shape) <= SMALL for shape in shapes)
 
 
 def _output(operand: Operand) -> tuple[Value, tuple[int, ...], Any]:

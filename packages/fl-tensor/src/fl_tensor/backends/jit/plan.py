@@ -125,7 +125,12 @@ class Plan:
             roots = set(step.roots)
             tasks.append(Task(roots - made, roots & made))
         kept = {self.layouts[v].root for v in self.results}
-        self.steps = [self.steps[i] for i in schedule(tasks, kept)]
+        order = schedule(tasks, kept)
+        self.steps = [self.steps[i] for i in order]
+        if any(step.kind == "kernel" for step in self.steps):
+            from fl_tensor.backends.jit.launch import merged  # takes llvmlite
+
+            self.steps = merged(self.steps, [tasks[i] for i in order])
 
     def _let_go(self) -> None:
         kept = {self.layouts[v].root for v in self.results}

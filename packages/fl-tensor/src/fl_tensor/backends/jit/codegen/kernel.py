@@ -43,7 +43,7 @@ class Kernel:
         self._code = compile.load(about, lambda: emit.emit(program, machine, self.plan), machine)
         self.sweep = self._code.address("sweep")
         self.finish = self._code.address("finish") if self.plan.late_outputs else 0
-        run = self._code.address("run")
+        self.entry = run = self._code.address("run")
         #: Keeps Python's lock: for what is done sooner than the lock is taken again.
         self.run_short = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(run)
         self.run_long = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(run)
@@ -120,11 +120,17 @@ class Launch:
             words += strides[operand][program.rank :]
         self._kernel = kernel
         self._grid = grid
+        #: The function that does all of a job in the calling thread.
+        self.entry = kernel.entry
+        #: Nanoseconds that it takes one thread, about.
+        self.work = grid.work
+        #: Whether it works in its operands alone.
+        self.is_simple = not (grid.worker_bytes or grid.partial_bytes)
         self._static = words
         kinds = "".join("d" if dtype.is_floating else "q" for dtype in layout.scalar_dtypes)
         self._pack = struct.Struct(f"={2 + count}q{kinds}").pack_into
         self._signed = [i for i, d in enumerate(layout.scalar_dtypes) if not d.is_floating]
-        self._free: list[_Job] = []
+        self._free: list[Job] = []
         self._threads = 0
         self._workers = 1
 
@@ -153,6 +159,19 @@ class Launch:
         if job.workers == self._workers:
             self._free.append(job)
 
+    def job(self) -> Job:
+        """Room for the words of one call, to be done by whoever has it, in one thread; for kernels
+        that are simple."""
+        return Job(self._kernel, self._grid, self._static, 1)
+
+    def write(self, job: Job, addresses: Sequence[int], scalars: Sequence[complex] = ()) -> None:
+        """The words of a call into ``job``."""
+        given = self._wrapped(scalars) if self._signed else scalars
+        try:
+            self._pack(job.words, _FIRST, 0, 0, *addresses, *given)
+        except struct.error as error:
+            raise self._refusal(addresses, given) from error
+
     def _settle(self, count: int) -> None:
         grid = self._grid
         workers = threads.workers(grid.work, max(grid.chunks, grid.pieces), count)
@@ -160,8 +179,8 @@ class Launch:
         self._free = []
         self._threads = count
 
-    def _job(self) -> _Job:
-        return _Job(self._kernel, self._grid, self._static, self._workers)
+    def _job(self) -> Job:
+        return Job(self._kernel, self._grid, self._static, self._workers)
 
     def _wrapped(self, scalars: Sequence[complex]) -> list[complex]:
         # Integers modulo 2^64, as signed.
@@ -179,9 +198,10 @@ class Launch:
         )
 
 
-class _Job:
+class Job:
     """The words of one call. One call at a time has them.
 
+    operand  what ``run`` is called with: the arguments, in one thread
     nbytes  of memory to work in: ``mine`` for the workers, the rest for partial results
     """
 
