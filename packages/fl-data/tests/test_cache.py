@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 
@@ -207,6 +208,23 @@ def in_a_set(x):
     return x in {"one", "two", "three"}
 
 
+class Half(NamedTuple):
+    offset: int
+
+    def __call__(self, x):
+        return x / 2 + self.offset
+
+
+class Third(NamedTuple):
+    offset: int
+
+    def __call__(self, x):
+        return x / 3 + self.offset
+
+
+Third.__name__ = Third.__qualname__ = "Half"
+
+
 def recursive(n):
     return n and recursive(n - 1)
 
@@ -227,6 +245,9 @@ PAIRS = [
     (functools.partial(helper, 1), functools.partial(helper, 2)),
     (Scale(1.0), Scale(2.0)),
     (Scale(1.0).__call__, Scale(2.0).__call__),
+    (functools.cache(lambda x: x + 1), functools.cache(lambda x: x + 2)),
+    (Half(1), Half(2)),
+    (Half(1), Third(1)),
     (len, abs),
     ("a".join, "b".join),
 ]
@@ -272,6 +293,23 @@ def test_a_change_in_a_module_of_yours_is_seen(tmp_path, monkeypatch, use):
     assert found[2] != found[0]
     for module in ("own", "own.deep", "using"):
         sys.modules.pop(module, None)
+
+
+def test_values_in_a_function_that_an_installed_package_made_are_seen(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "fl_test_installed.py").write_text(
+        "__version__ = '1'\ndef scaled(by):\n    return lambda x: x * by\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    made = importlib.import_module("fl_test_installed")
+    assert fingerprint(made.scaled(2)) == fingerprint(made.scaled(2))
+    assert fingerprint(made.scaled(2)) != fingerprint(made.scaled(3))
+    before = fingerprint(made.scaled(2))
+    made.__version__ = "2"
+    assert fingerprint(made.scaled(2)) != before
+    sys.modules.pop("fl_test_installed")
 
 
 def test_a_fingerprint_is_the_same_in_every_run():

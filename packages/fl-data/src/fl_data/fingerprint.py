@@ -65,7 +65,7 @@ class _Digest:
             return [_name_and_version(value.__name__)]
         if isinstance(value, types.BuiltinFunctionType) and not _bound_to(value):
             return [_name_and_version(value.__module__ or ""), value.__qualname__.encode()]
-        if isinstance(value, type | types.FunctionType) and _is_installed(value.__module__):
+        if isinstance(value, type) and _is_installed(value.__module__):
             return [_name_and_version(value.__module__), value.__qualname__.encode()]
         if isinstance(value, types.FunctionType):
             return self._function(value)
@@ -81,11 +81,11 @@ class _Digest:
             return [self.of(part) for part in (value.fget, value.fset, value.fdel)]
         if isinstance(value, functools.partial):
             return [self.of(part) for part in (value.func, value.args, value.keywords)]
-        if isinstance(value, tuple | list):
+        if type(value) in (tuple, list):  # others have a class that matters
             return [self.of(item) for item in value]
-        if isinstance(value, set | frozenset):  # in no order, and without cycles
+        if type(value) in (set, frozenset):  # in no order, and without cycles
             return sorted(_Digest().of(item) for item in value)
-        if isinstance(value, dict | types.MappingProxyType):
+        if type(value) in (dict, types.MappingProxyType):
             return [self.of(part) for item in value.items() for part in item]
         if isinstance(value, type):
             return self._class(value)
@@ -94,6 +94,9 @@ class _Digest:
     def _function(self, function: types.FunctionType) -> list[bytes]:
         cells = [_content(cell) for cell in function.__closure__ or ()]
         parts = [function.__code__, function.__defaults__, function.__kwdefaults__, cells]
+        if _is_installed(function.__module__):  # made by it for you, perhaps, with values of yours
+            name = _name_and_version(function.__module__)
+            return [name, function.__qualname__.encode(), *map(self.of, parts)]
         names = sorted(_names(function.__code__))
         used = _used(names, function.__globals__)
         used += [pair for cell in cells if _is_own(cell) for pair in _used(names, vars(cell))]
@@ -102,7 +105,9 @@ class _Digest:
     def _code(self, code: types.CodeType) -> list[bytes]:
         python = sys.implementation.cache_tag or sys.version
         names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-        parts = (python, code.co_code, code.co_flags, code.co_argcount, names, code.co_consts)
+        counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+        handlers = getattr(code, "co_exceptiontable", b"")  # from Python 3.11 on
+        parts = (python, code.co_code, handlers, counts, names, code.co_consts)
         return [self.of(part) for part in parts]
 
     def _class(self, kind: type) -> list[bytes]:
@@ -117,6 +122,8 @@ class _Digest:
         return [kind.__qualname__.encode(), self.of(bases), self.of(inside)]
 
     def _instance(self, value: Any) -> list[bytes]:
+        if hasattr(value, "__wrapped__"):  # functools.lru_cache
+            return [self.of(value.__wrapped__)]
         try:
             state = value.__reduce_ex__(4)
         except Exception as error:
