@@ -89,8 +89,8 @@ def _memory() -> int:
 #: alive and in results that somebody waits for: a quarter of the machine's memory, 2 GiB at least.
 MOST_CALLS = 16384
 MOST_BYTES = max(2 << 30, _memory() // 4)
-#: After so many calls it is looked how many bytes there are, and then whenever there are half as
-#: many again: a look goes over all of them.
+#: After so many calls it is looked how many bytes there are, and then whenever there are twice
+#: as many: a look goes over all of them.
 LOOK = 512
 
 
