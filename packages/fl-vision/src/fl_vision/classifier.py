@@ -65,7 +65,7 @@ class Classifier:
                 f"[classifier] images {pixels.shape}: expected (N, "
                 f"{', '.join(map(str, self.image_shape))}), the size it was trained on"
             )
-        with evaluating(self.model):
+        with ft.reproducible(), evaluating(self.model):
             return self.model(self.normalise(pixels))
 
     def classify(self, dataset: Dataset, batch_size: int = 256) -> Classified:

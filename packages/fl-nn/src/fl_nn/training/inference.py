@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import fl_tensor as ft
 from fl_data import as_dataset
 from fl_dist import Communicator
 from fl_nn.meters import Meter
@@ -19,9 +20,10 @@ from fl_nn.training.messages import fields
 def inference(
     model: Module, ema: EMA | None, casting: AbstractContextManager[Any]
 ) -> Iterator[None]:
-    """`model` in evaluation mode, without gradients, in its precision, with averaged weights."""
+    """`model` in evaluation mode, without gradients, in its precision, with averaged weights; with
+    the same bits whatever was computed before, as in training."""
     averages = nullcontext() if ema is None else ema.applied()
-    with evaluating(model), averages, casting:
+    with ft.reproducible(), evaluating(model), averages, casting:
         yield
 
 
