@@ -82,7 +82,7 @@ def _ours(case: str) -> Callable[[], object]:
     else:
         import fl_speech as speech
 
-        ds = speech.AudioFolder(folder, "{label}_{index}")
+        ds = speech.AudioFolder(folder, "{label}_{index}", suffixes=[f".{kind}"], length=32_000)
     batches = data.Batch(data.Shuffle(ds), BATCH)
     count = {workers: WORKERS[workers]} if WORKERS[workers] else {"threads": 0}
     loader = data.Prefetch(batches, **count)  # type: ignore[arg-type]

@@ -48,6 +48,42 @@ def test_padding_makes_batches_too(folder):
     assert [field.shape for field in batches[0]] == [(4, 1, 130), (4,), (4,)]
 
 
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_batch_has_the_values_of_its_samples(write, tmp_path, channels):
+    rng = np.random.default_rng(0)
+    for i, count in enumerate([50, 100, 0, 70]):
+        values = rng.integers(-1000, 1000, (count, channels)).astype(np.int16)
+        write(f"r/{i}_{i}.wav", values, 8000)
+    ds = speech.AudioFolder(tmp_path / "r", "{label}_{take}", length=70)
+    audio, labels = ds.__getitems__([3, 0, 2, 1])
+    assert (audio.shape, labels.tolist()) == ((4, channels, 70), [3, 0, 2, 1])
+    for row, index in enumerate([3, 0, 2, 1]):
+        whole, _ = speech.load_audio(ds.paths[index])
+        expected = np.zeros((channels, 70), np.float32)
+        expected[:, : whole.shape[1]] = whole.numpy()[:, :70]
+        np.testing.assert_array_equal(audio.numpy()[row], expected)
+        np.testing.assert_array_equal(ds[index][0].numpy(), expected)
+
+
+def test_a_bad_recording_in_a_batch_is_named(folder, write):
+    ds = speech.AudioFolder(folder, length=120, max_values=1000)
+    path = folder / "no_ben_1.wav"
+    whole = path.read_bytes()
+    for damage, message in [
+        (lambda: path.write_bytes(whole[:100]), "truncated"),
+        (lambda: write("words/no_ben_1.wav", np.zeros(100), 16000), "16000 Hz and 8000 Hz"),
+        (lambda: write("words/no_ben_1.wav", np.zeros((100, 2)), 8000), "2 channels, and .* has 1"),
+        (
+            lambda: write("words/no_ben_1.wav", [0.0, np.nan], 8000, subtype="FLOAT"),
+            "NaN or infinite",
+        ),
+        (lambda: write("words/no_ben_1.wav", np.zeros((200, 9)), 8000), "more than max_values"),
+    ]:
+        damage()
+        with pytest.raises(speech.AudioError, match=rf"no_ben_1\.wav.*{message}"):
+            ds.__getitems__([0, 1, 2, 3])
+
+
 def test_split_by_a_part_of_the_name(folder):
     ds = speech.AudioFolder(folder)
     anna = data.Subset(ds, [i for i, f in enumerate(ds.fields) if f["speaker"] == "anna"])

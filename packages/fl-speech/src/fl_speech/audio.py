@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -62,13 +62,8 @@ def load_audio(
     `max_values` values, of another rate, shorter than the stretch, or holds NaN or infinity.
     """
     with _open(path) as file:
-        rate, channels, total, subtype = file.samplerate, file.channels, file.frames, file.subtype
-        if sample_rate is not None and rate != sample_rate:
-            raise AudioError(
-                path,
-                f"its rate is {rate} Hz and {sample_rate} Hz are needed",
-                "convert the file, or use features for its own rate",
-            )
+        rate, channels, total = file.samplerate, file.channels, file.frames
+        _check_rate(path, rate, sample_rate)
         count = total - start if samples is None else samples
         if start < 0 or count < 0 or start + count > total:
             raise AudioError(
@@ -76,18 +71,52 @@ def load_audio(
                 f"samples {start} .. {start + count} were asked for and it has {total}",
                 "ask for a stretch inside the file",
             )
-        if count * channels > max_values:
-            raise AudioError(
-                path,
-                f"{channels} x {count} values are more than max_values={max_values}",
-                "read a stretch with start= and samples=, or raise max_values",
-            )
+        _check_size(path, channels, count, max_values)
         values = _read(path, file, start, count)
-    # The values of one channel are in the order that is wanted.
-    audio = _tensor(values, (1, count) if channels == 1 else (count, channels))
-    if subtype in ("FLOAT", "DOUBLE") and not ft.all(ft.isfinite(audio)).item():
-        raise AudioError(path, "it holds NaN or infinite samples", "write it again")
+        # The values of one channel are in the order that is wanted.
+        audio = _tensor(values, (1, count) if channels == 1 else (count, channels))
+        _check_finite(path, file, audio)
     return audio if channels == 1 else audio.permute(1, 0), rate
+
+
+def load_batch(
+    paths: Sequence[str | os.PathLike[str]],
+    length: int,
+    *,
+    sample_rate: int | None = None,
+    max_values: int = MAX_VALUES,
+) -> ft.Tensor:
+    """The first `length` samples of each file, float32 `(files, channels, length)`; shorter files
+    end in zeros. They are decoded to where the batch has them.
+
+    Raises `AudioError` as `load_audio` does, and for a file with other channels than the first.
+    """
+    batch, row, channels = memoryview(b""), 0, 1
+    for number, path in enumerate(paths):
+        with _open(path) as file:
+            _check_rate(path, file.samplerate, sample_rate)
+            count = min(file.frames, length)
+            _check_size(path, file.channels, count, max_values)
+            if not batch.nbytes:
+                channels = file.channels
+                row = 4 * channels * length
+                batch = fl_memory.current().alloc(row * len(paths)).view()
+            if file.channels != channels:
+                raise AudioError(
+                    path,
+                    f"it has {file.channels} channels, and {os.fspath(paths[0])} has {channels}",
+                    "make batches of recordings with as many channels",
+                )
+            whole = batch[number * row : (number + 1) * row]
+            found, rest = whole[: 4 * channels * count], whole[4 * channels * count :]
+            if count and _decode(path, file, found, 0, count) < count:
+                raise _truncated(path, 0, count)
+            if count:
+                _check_finite(path, file, found)
+            rest[:] = bytes(len(rest))
+    if channels == 1:
+        return _tensor(batch, (len(paths), 1, length))
+    return _tensor(batch, (len(paths), length, channels)).permute(0, 2, 1)
 
 
 @contextmanager
@@ -122,40 +151,75 @@ def _info(path: str | os.PathLike[str], file: Any) -> AudioInfo:
     )
 
 
+def _check_rate(path: str | os.PathLike[str], rate: int, wanted: int | None) -> None:
+    if wanted is not None and rate != wanted:
+        raise AudioError(
+            path,
+            f"its rate is {rate} Hz and {wanted} Hz are needed",
+            "convert the file, or use features for its own rate",
+        )
+
+
+def _check_size(path: str | os.PathLike[str], channels: int, count: int, max_values: int) -> None:
+    if count * channels > max_values:
+        raise AudioError(
+            path,
+            f"{channels} x {count} values are more than max_values={max_values}",
+            "read a stretch with start= and samples=, or raise max_values",
+        )
+
+
+def _check_finite(path: str | os.PathLike[str], file: Any, values: Any) -> None:
+    """Only files of floating-point samples can hold anything else."""
+    if file.subtype in ("FLOAT", "DOUBLE"):
+        x = values if isinstance(values, ft.Array) else ft.asarray(values.cast("f"))
+        if not ft.all(ft.isfinite(x)).item():
+            raise AudioError(path, "it holds NaN or infinite samples", "write it again")
+
+
 def _read(path: str | os.PathLike[str], file: Any, start: int, count: int) -> memoryview:
     """`count` interleaved float32 samples. In blocks: memory grows with what is really there,
     not with what a header claims. Most files are one, decoded to where the tensor will have it."""
-    import soundfile
-
     width = 4 * file.channels
     blocks: list[memoryview] = []
     found = 0
+    if start:
+        file.seek(start)
+    while found < count:
+        block = fl_memory.current().alloc(width * min(_BLOCK, count - found)).view()
+        read = _decode(path, file, block, found, count)
+        if read == 0:
+            raise _truncated(path, found, count)
+        blocks.append(block[: read * width])
+        found += read
+    return blocks[0] if len(blocks) == 1 else memoryview(b"".join(blocks))
+
+
+def _decode(
+    path: str | os.PathLike[str], file: Any, into: memoryview, found: int, count: int
+) -> int:
+    """The next samples, as many as there is room for; how many there were."""
+    import soundfile
+
     try:
-        if start:
-            file.seek(start)
-        while found < count:
-            block = fl_memory.current().alloc(width * min(_BLOCK, count - found)).view()
-            read = file.buffer_read_into(block, dtype="float32")
-            if read == 0:
-                break
-            blocks.append(block[: read * width])
-            found += read
+        return file.buffer_read_into(into, dtype="float32")
     except soundfile.SoundFileError as error:
         raise AudioError(
             path,
             f"broken after {found} of {count} samples ({error})",
             "it was cut off or damaged; copy or write it again",
         ) from error
-    if found < count:
-        raise AudioError(
-            path,
-            f"truncated: {found} of {count} samples are there",
-            "it was cut off; copy or write it again",
-        )
-    return blocks[0] if len(blocks) == 1 else memoryview(b"".join(blocks))
 
 
-def _tensor(values: memoryview, shape: tuple[int, int]) -> ft.Tensor:
+def _truncated(path: str | os.PathLike[str], found: int, count: int) -> AudioError:
+    return AudioError(
+        path,
+        f"truncated: {found} of {count} samples are there",
+        "it was cut off; copy or write it again",
+    )
+
+
+def _tensor(values: memoryview, shape: tuple[int, ...]) -> ft.Tensor:
     """The float32 tensor of `values`, which nobody else has: without a copy where the backend
     can."""
     if values.nbytes:

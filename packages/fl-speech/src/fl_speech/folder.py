@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 import fl_tensor as ft
-from fl_data import DataError, Dataset, Sample, check_index
-from fl_speech.audio import MAX_VALUES, audio_info, load_audio
+from fl_data import DataError, Dataset, Sample, check_index, check_indices
+from fl_speech.audio import MAX_VALUES, audio_info, load_audio, load_batch
 from fl_speech.errors import AudioError
 
 
@@ -22,7 +23,8 @@ class AudioFolder(Dataset):
     Classes are the labels in sorted order; samples are sorted by file name.
 
     All files must have one rate: `sample_rate`, or that of the first file. With `length`, every
-    recording is cut or zero-padded at its end to that many samples, so that batches stack.
+    recording is cut or zero-padded at its end to that many samples, so that batches stack; only
+    what is kept is decoded, to where the batch has it.
     Raises `AudioError` for a folder without recordings and for a name that does not fit `pattern`;
     files are read when their sample is asked for.
     """
@@ -55,12 +57,29 @@ class AudioFolder(Dataset):
 
     def __getitem__(self, index: int) -> Sample:
         i = check_index(index, len(self), "AudioFolder")
+        label = ft.asarray(self.labels[i], dtype=ft.int64)
+        if self.length is not None:
+            return self._batch([i])[0], label
         audio, _ = load_audio(
             self.paths[i], sample_rate=self.sample_rate, max_values=self._max_values
         )
-        if self.length is not None:
-            audio = fit_length(audio, self.length)
-        return audio, ft.asarray(self.labels[i], dtype=ft.int64)
+        return audio, label
+
+    def __getitems__(self, indices: Sequence[int]) -> Sample:
+        if self.length is None or len(indices) == 0:
+            return super().__getitems__(indices)
+        rows = check_indices(indices, len(self), "AudioFolder")
+        labels = array("q", [self.labels[row] for row in rows])
+        return self._batch(rows), ft.asarray(labels, dtype=ft.int64)
+
+    def _batch(self, rows: Sequence[int]) -> ft.Tensor:
+        assert self.length is not None
+        return load_batch(
+            [self.paths[row] for row in rows],
+            self.length,
+            sample_rate=self.sample_rate,
+            max_values=self._max_values,
+        )
 
     def __repr__(self) -> str:
         return f"AudioFolder({self.root!r}, {len(self)} files, {len(self.classes)} classes)"
