@@ -80,7 +80,7 @@ def test_names_of_recurrent_parameters_are_those_of_pytorch():
         (lambda: nn.MultiHeadAttention(5, 2), None, "head_size"),
         (lambda: nn.MultiHeadAttention(6, 3, kv_heads=2), None, "divide heads"),
         (lambda: nn.MultiHeadAttention(4, 2), lambda m: m(ft.ones((1, 2, 3))), "query"),
-        (lambda: nn.TransformerEncoderLayer(4, 2, activation="tan"), None, "relu, gelu, gelu_tanh, silu"),
+        (lambda: nn.TransformerEncoderLayer(4, 2, activation="tan"), None, "one of relu"),
         (lambda: nn.TransformerEncoderLayer(4, 2, layer_drop=1.0), None, "below 1"),
         (lambda: nn.RotaryEmbedding(3), None, "even"),
         (lambda: nn.PositionEmbedding(2, 3), lambda m: m(ft.ones((3, 3))), "2 positions"),
