@@ -170,6 +170,23 @@ def test_there_are_hundreds_of_mutations():
     assert EACH * len(CASES) >= 400
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_ours_that_lost_its_checksum_is_refused(tmp_path, kind):
+    path = tmp_path / "model.safetensors"
+    save(kind, path)
+    file = victim(kind, path)
+    if kind == "index":
+        found = json.loads(file.read_text())
+        del found["metadata"]["sha256"]
+        file.write_text(json.dumps(found))
+    else:
+        header, rest = header_of(file.read_bytes())
+        del header["__metadata__"]["sha256"]
+        file.write_bytes(with_header(header, rest))
+    with pytest.raises(nn.CheckpointError, match="does not match|is not the file that this index"):
+        load(kind, path)
+
+
 # ---- shards that do not belong together ----------------------------------------------------------
 
 
@@ -293,6 +310,10 @@ def entries(**tensors):
     "data, words",
     [
         (entries(a=(0, 8), b=(0, 8)), "begins at byte 0, expected 8"),
+        (
+            with_header({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 8]}}, b"\0" * 8),
+            r"of shape \[4\] needs 4 bytes, not \[0, 8\]",
+        ),
         (entries(a=(0, 4), b=(5, 8)), "begins at byte 5, expected 4"),
         (entries(a=(0, 4)), "its tensors take 4 bytes, and 8 are there"),
         (entries(a=(0, 8), b=(8, 16)), "its tensors take 16 bytes, and 8 are there"),

@@ -53,6 +53,7 @@ def test_names_and_matrices_are_translated(tmp_path):
     model = Model()
     nn.load_weights(write(tmp_path / "x", theirs()), model, rename=TABLE)
     assert model.layers[0].weight.tolist() == [[0, 2, 4], [1, 3, 5]]
+    assert model.layers[0].weight.numpy().flags.c_contiguous
     assert model.layers[1].bias.tolist() == [30, 31]
     assert model.count.item() == 0
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import struct
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -199,7 +201,7 @@ def test_a_save_that_fails_leaves_the_one_before_it(tmp_path, monkeypatch):
     path, model = tmp_path / "model.safetensors", deep()
     nn.save_weights(path, model, shard_size=600)
     before = sorted(p.name for p in tmp_path.iterdir())
-    calls = []
+    replace, calls = os.replace, []
 
     def fail(*arguments):
         calls.append(arguments)
@@ -207,9 +209,6 @@ def test_a_save_that_fails_leaves_the_one_before_it(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         return replace(*arguments)
 
-    import os
-
-    replace = os.replace
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="No space"):
         nn.save_weights(path, deep(seed=1), shard_size=600)
@@ -218,6 +217,36 @@ def test_a_save_that_fails_leaves_the_one_before_it(tmp_path, monkeypatch):
     twin = deep(seed=2)
     nn.load_weights(path, twin)
     assert twin[0].weight.tolist() == model[0].weight.tolist()
+
+
+@pytest.mark.parametrize("sizes", [(600, 600), (None, 600), (600, None)])
+def test_at_every_moment_of_a_save_what_is_there_loads(tmp_path, monkeypatch, sizes):
+    path, old, new = tmp_path / "model.safetensors", deep(seed=1), deep(seed=2)
+    nn.save_weights(path, old, shard_size=sizes[0])
+    values = [model[0].weight.tolist() for model in (old, new)]
+    seen, targets = [], []
+
+    def look():
+        twin = deep()
+        nn.load_weights(path, twin)
+        seen.append(values.index(twin[0].weight.tolist()))
+
+    def watched(call, note):
+        def wrapped(*arguments, **options):
+            look()
+            result = call(*arguments, **options)
+            note(arguments)
+            look()
+            return result
+
+        return wrapped
+
+    monkeypatch.setattr(os, "replace", watched(os.replace, lambda a: targets.append(a[1].name)))
+    monkeypatch.setattr(os, "fsync", watched(os.fsync, lambda a: None))
+    monkeypatch.setattr(Path, "unlink", watched(Path.unlink, lambda a: None))
+    nn.save_weights(path, new, shard_size=sizes[1])
+    assert seen == sorted(seen) and set(seen) == {0, 1}
+    assert targets[-1] == path.name + (".index.json" if sizes[1] else "")
 
 
 def test_a_shard_size_is_a_number_of_bytes(tmp_path):
