@@ -508,8 +508,8 @@ def oracles(session: nox.Session) -> None:
 def interop(session: nox.Session) -> None:
     """Files of torchvision and transformers load here, ours load there, and outputs agree."""
     session.install(*BUILD)
-    packages = closure("fl-vision", "fl-text")
-    session.install("--no-build-isolation", *editable(*packages), "pytest>=8", TORCH, *HUBS)
+    packages = editable(*closure("fl-vision", "fl-text"), extras={"fl-tensor": "[bfloat16]"})
+    session.install("--no-build-isolation", *packages, "pytest>=8", TORCH, *HUBS)
     session.run("python", "-m", "pytest", "-q", "tests/interop", *session.posargs)
 
 

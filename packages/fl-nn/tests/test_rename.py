@@ -231,6 +231,20 @@ def test_another_floating_dtype_is_converted_on_request_alone(tmp_path, found, o
     assert layer.weight.item() == 0.5 and layer.weight.dtype is ft.dtype(own)
 
 
+def test_a_dtype_that_the_backend_lacks_is_named_before_anything_is_loaded(tmp_path, monkeypatch):
+    backend = ft.current_backend()
+    if ft.bfloat16 not in backend.dtypes:
+        pytest.skip("needs a file in bfloat16")
+    path = write(tmp_path / "x", {"a": ft.ones(1), "b": ft.ones(1, ft.bfloat16)})
+    model = nn.ReLU()
+    model.a, model.b = nn.Parameter(ft.zeros(1)), nn.Parameter(ft.zeros(1))
+    fewer = backend.dtypes - {ft.bfloat16}
+    monkeypatch.setattr(type(backend), "dtypes", fewer)
+    with pytest.raises(nn.CheckpointError, match="b is bfloat16, which backend"):
+        nn.load_weights(path, model, cast=True)
+    assert model.a.item() == 0
+
+
 def test_integers_are_never_converted(tmp_path):
     path = write(tmp_path / "x", {"weight": ft.ones((1, 1), ft.int32)})
     with pytest.raises(nn.CheckpointError, match="weight is int32"):

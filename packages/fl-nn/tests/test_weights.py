@@ -291,6 +291,18 @@ def test_loading_takes_the_memory_of_one_copy(tmp_path, shard_size):
     assert other <= 2_000_000
 
 
+def test_an_error_on_the_way_is_the_one_that_is_seen(tmp_path, monkeypatch):
+    nn.save_weights(tmp_path / "x", nn.Linear(2, 2))
+
+    def fail(data, *arguments):
+        view = memoryview(data)[1:]  # which the frames of the error hold
+        raise ft.DTypeError(f"no room for {len(view)} bytes")
+
+    monkeypatch.setattr(ft, "frombytes", fail)
+    with pytest.raises(nn.CheckpointError, match="tensor 'weight': no room for 15 bytes"):
+        nn.load_weights(tmp_path / "x", nn.Linear(2, 2))
+
+
 def test_a_model_built_without_values_gets_them_from_the_file(tmp_path):
     model = nn.Sequential(Tied(), nn.BatchNorm(3))
     nn.save_weights(tmp_path / "w", model)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+import fl_tensor as ft
 from fl_nn import state as states
 from fl_nn.errors import CheckpointError
 from fl_nn.files.shards import open_tensors, save_tensors
@@ -94,7 +95,7 @@ def load_weights(
         found = Renamed(state, [], {}, []) if table is None else table.to_ours(state)
         state, _ = migrated(path, model, found.tensors, notes.versions)
         if cast:
-            state = _cast(state, model)
+            state = _cast(path, state, model)
         ties = notes.ties(path, model) if tie else []
         _fit(path, model, state, found, table, strict)
         for place, parameter in ties:
@@ -191,13 +192,19 @@ def _table(rename: Rename) -> Table:
     return rename if isinstance(rename, Table) else Table.of_names(rename)
 
 
-def _cast(state: Mapping[str, Loadable], model: Module) -> dict[str, Loadable]:
+def _cast(path: Any, state: Mapping[str, Loadable], model: Module) -> dict[str, Loadable]:
     own = {cell.name: cell.value.dtype for cell in cells(model, persistent=True)}
+    backend = ft.current_backend()
 
     def converted(name: str, value: Loadable) -> Loadable:
         dtype = own.get(name, value.dtype)
         if dtype is value.dtype or not (dtype.is_floating and value.dtype.is_floating):
             return value
+        if value.dtype not in backend.dtypes:
+            raise CheckpointError(
+                f"{path}: {name} is {value.dtype}, which backend {backend.name!r} does not have "
+                "here; convert the file where it was written"
+            )
         if isinstance(value, Stored):
             return Stored(value.shape, dtype, lambda: value.load().astype(dtype))
         return value.astype(dtype)

@@ -94,12 +94,12 @@ class TensorFile:
                 size = os.fstat(file.fileno()).st_size - 8 - length
                 self._entries, metadata = checked(self.path, header, size)
                 # Writers replace files instead of changing them, so what is mapped stays.
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
             raise CheckpointError(
                 f"{path}: cannot be read ({error.strerror or error}); check the path"
             ) from error
-        self._data = memoryview(self._map)[8 + length :]
+        self._data, self._closed = memoryview(mapped)[8 + length :], False
         self.checksum = metadata.pop(CHECKSUM, "")
         self.metadata = metadata
         self.tensors = {name: self._stored(name) for name in self._entries}
@@ -110,8 +110,7 @@ class TensorFile:
         do not have."""
         digest = _Digest(self.metadata)
         for name in sorted(self._entries):
-            with self._bytes(name) as data:
-                digest.add(name, self._entries[name], data)
+            digest.add(name, self._entries[name], self._bytes(name))
         if (self.checksum or is_ours(self.metadata)) and self.checksum != digest.text():
             raise damaged(self.path)
         for name, entry in self._entries.items():
@@ -123,8 +122,8 @@ class TensorFile:
 
     def close(self) -> None:
         """Give the file back; tensors that were loaded stay."""
-        self._data.release()
-        self._map.close()
+        # Dropped and not closed: an exception on its way may still hold a view of the map.
+        self._data, self._closed = memoryview(b""), True
 
     def __enter__(self) -> Self:
         return self
@@ -141,11 +140,10 @@ class TensorFile:
         dtype = DTYPES[entry.code]
 
         def load() -> ft.Tensor:
-            if self._map.closed:
+            if self._closed:
                 raise CheckpointError(f"{self.path}: is closed; load {name!r} in the with block")
             try:
-                with self._bytes(name) as data:
-                    return ft.frombytes(data, entry.shape, dtype)
+                return ft.frombytes(self._bytes(name), entry.shape, dtype)
             except FlError as error:
                 raise CheckpointError(f"{self.path}: tensor {name!r}: {error}") from error
 
