@@ -21,7 +21,7 @@ from fl_tensor.backends.jit.worth import Worth
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter, is_sole_owner
 from fl_tensor.derived import pooling, pooling_gradient, sequence
-from fl_tensor.device import Device
+from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
 from fl_tensor.roles import Scalar, Shape
 
@@ -257,6 +257,12 @@ class JitBackend(NumpyBackend):
         donate: bool = False,
     ) -> Value:
         rules.slice(x, starts, updates.shape, steps)
+        there = x.__class__ is not Lazy or x.trace is None
+        if not there or (not donate and self._waits(updates)):
+            # Where it begins is data: a loop over places is one computation.
+            begin = [super(JitBackend, self).full((), s, dtypes.int64, CPU) for s in starts]
+            record, operands = self.pending.record, (x, updates, *begin)
+            return record("slice_update", operands, (tuple(steps),), x.shape, x.dtype)
         if donate:
             self._finish_with(x)
         in_place = donate and is_sole_owner(x)

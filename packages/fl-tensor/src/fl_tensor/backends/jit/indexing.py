@@ -1,4 +1,4 @@
-"""Gather and scatter as steps of a plan.
+"""Gather, scatter and slice_update as steps of a plan.
 
 Rows of a table are read, and added to one, by generated kernels; a scatter that overwrites, sums in
 half precision and along other axes than the first are NumPy's. The range of indices was checked
@@ -27,12 +27,14 @@ _INDICES = (dtypes.int32, dtypes.int64)
 
 
 def step(node: Node, places: Mapping[Value, Layout], eager: Any) -> Gather | Scatter | None:
-    """How a gather or a scatter runs in a plan; None: on the NumPy backend, as any operation."""
+    """How such an operation runs in a plan; None: on the NumPy backend, as any other."""
     if find_spec("llvmlite") is not None:
         if node.op == "gather" and gathers(node, places):
             return Gather(node, places)
         if node.op == "scatter" and adds(node, places):
             return AddRows(node, places)
+    if node.op == "slice_update":
+        return SliceUpdate(node, places, eager)
     return Scatter(node, places, eager) if node.op == "scatter" else None
 
 
@@ -136,6 +138,20 @@ class Scatter:
         places = [root for root in self._places if root in self.dying]
         taken = values.take(places, self.node.outputs[0])
         return (show(values, table, layout), False) if taken is None else (taken, True)
+
+
+class SliceUpdate(Scatter):
+    """A part of a table put in, likewise; where it begins is an operand for each axis."""
+
+    def __call__(self, values: Values) -> None:
+        (part, at), *starts = self.operands[1:]
+        updates = adapt(show(values, part, at), part.dtype)
+        begin = tuple([int(values[layout.root]) for _, layout in starts])
+        array, in_place = self._table(values)
+        table = adapt(array, self.operands[0][0].dtype)
+        steps = self.node.parameters["steps"]
+        made = self.eager._slice_update(table, begin, steps, updates, in_place)
+        values[self.node.outputs[0]] = made.array
 
 
 class AddRows(Scatter):

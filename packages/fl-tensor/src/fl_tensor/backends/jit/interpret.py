@@ -24,6 +24,7 @@ def interpret(eager: Any, trace: Trace, seen: list[bool]) -> None:
     for number in watch.calls(trace, list(dying)):
         op, places, parameters, _, _ = calls[number]
         operands = [values[i] if i >= 0 else leaves[~i] for i in places]
+        made = None  # who holds a result may be asked
         for i in dying[number]:
             values[i] = None
         method = methods.get(op)
@@ -86,6 +87,13 @@ def _full(eager: Any, call: Call, operands: list[Any]) -> Any:
     return eager.full(call.shape, operands[0].array.item(), call.dtype, CPU)
 
 
+def _slice_update(eager: Any, call: Call, operands: list[Any]) -> Any:
+    x, updates, *starts = operands
+    operands.clear()  # a result that nobody else holds is written to
+    begin = tuple([start.array.item() for start in starts])
+    return eager.slice_update(x, begin, call.parameters[0], updates, True)
+
+
 def _random_bits(eager: Any, call: Call, operands: list[Any]) -> Any:
     return eager.random_bits(*operands[0], call.shape, CPU)
 
@@ -101,4 +109,5 @@ _SPECIAL = {
     "full": _full,
     "random_bits": _random_bits,
     "recurrent": _recurrent,
+    "slice_update": _slice_update,
 }

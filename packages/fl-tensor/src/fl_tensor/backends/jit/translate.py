@@ -1,8 +1,9 @@
 """From a trace to a graph (``fl_tensor.graph``), for the passes that make a plan of it.
 
 Leaves become inputs. The position of a random stream becomes two of them, seed and offset, and
-``random_bits`` takes these as operands here. A constant array becomes its number, broadcast; one
-that is seen is written out, as a cast to what it is.
+``random_bits`` takes these as operands here; ``slice_update`` takes the indices at which it begins.
+A constant array becomes its number, broadcast; one that is seen is written out, as a cast to what
+it is.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ def _node(call: Call, operands: list[Value], result: Value) -> Node:
         return Node("broadcast_to", tuple(operands), {"shape": call.shape}, (result,))
     if call.op == "random_bits":
         return Node("random_bits", tuple(operands), {}, (result,))
+    if call.op == "slice_update":
+        return Node("slice_update", tuple(operands), {"steps": call.parameters[0]}, (result,))
     inputs: Any = (tuple(operands),) if call.op == "concatenate" else tuple(operands)
     return Node(call.op, inputs, _named(call), (result,))
 
