@@ -294,8 +294,15 @@ def onednn(session: nox.Session) -> None:
 
 @nox.session(**shared)
 def readmes(session: nox.Session) -> None:
-    """The Python in every README runs."""
+    """The Python in every README and page of docs/ runs, but for the tutorials."""
     in_workshop(session, "python", "tools/run_readmes.py", *session.posargs)
+
+
+@nox.session(**shared)
+def tutorials(session: nox.Session) -> None:
+    """Every tutorial runs from its first block to its last, shell commands included."""
+    pages = session.posargs or ["--tutorials"]
+    in_workshop(session, "python", "tools/run_readmes.py", *pages)
 
 
 @nox.session(venv_backend="none", tags=["fl-tensor"])

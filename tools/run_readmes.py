@@ -1,9 +1,13 @@
 """Run the Python in READMEs and docs: a block that does not run is documentation that lies.
 
     python tools/run_readmes.py [FILE ...]
+    python tools/run_readmes.py --tutorials
 
 The blocks of one file run in order in one process, in a temporary folder. A block that begins with
 ```python notest shows something that needs more than the packages, and is only parsed.
+
+In docs/tutorials, which the first command leaves out, blocks ```sh are run by bash in their turn,
+and a block whose first line is a comment with a path, `# size_classes.py`, is written to that file.
 """
 
 from __future__ import annotations
@@ -15,28 +19,41 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"^```python( notest)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TUTORIALS = ROOT / "docs" / "tutorials"
+BLOCK = re.compile(r"^```(python|sh)( notest)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
+RUN_SHELL = "__import__('subprocess').run(['bash', '-ec', {!r}], check=True)"
 
 
-def blocks(path: Path) -> tuple[str, int]:
-    """The runnable code of a file and how many blocks it has; raises SyntaxError for bad ones."""
-    code, count = [], 0
-    for match in BLOCK.finditer(path.read_text(encoding="utf-8")):
-        compile(match.group(2), str(path), "exec")
+def blocks(path: Path, folder: Path) -> tuple[str, int]:
+    """The runnable code of a file and how many blocks it has; files are written to `folder`.
+    Raises SyntaxError for bad blocks."""
+    code, count, tutorial = [], 0, path.resolve().parent == TUTORIALS
+    for kind, notest, text in BLOCK.findall(path.read_text(encoding="utf-8")):
+        if kind == "sh":
+            code += [RUN_SHELL.format(text)] if tutorial else []
+            continue
+        compile(text, str(path), "exec")
         count += 1
-        if not match.group(1):
-            code.append(match.group(2))
+        named = FILE.match(text)
+        if tutorial and named:
+            (folder / named[1]).write_text(text, encoding="utf-8")
+        elif not notest:
+            code.append(text)
     return "\n".join(code), count
 
 
 def main(names: list[str]) -> int:
+    tutorials = sorted(TUTORIALS.glob("*.md"))
     found = sorted(
-        [ROOT / "README.md", *ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/**/*.md")]
+        {ROOT / "README.md", *ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/**/*.md")}
+        - set(tutorials)
     )
+    paths = tutorials if names == ["--tutorials"] else [Path(n) for n in names] or found
     failed = 0
-    for path in [Path(n) for n in names] or found:
-        code, count = blocks(path)
+    for path in paths:
         with tempfile.TemporaryDirectory() as folder:
+            code, count = blocks(path, Path(folder))
             run = subprocess.run(
                 [sys.executable, "-W", "error", "-c", code],
                 cwd=folder,
