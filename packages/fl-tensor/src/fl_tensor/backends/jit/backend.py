@@ -54,10 +54,14 @@ def _binary(name: str, result: DType | None = None) -> Any:
     eager = getattr(NumpyBackend, name)
 
     def operation(self: JitBackend, x: Value, y: Value) -> Value:
-        kind, other, smallest = x.__class__, y.__class__, self.smallest
-        if (
-            (kind is Number or (kind is NumpyAdapter and x.array.size < smallest))
-            and (other is Number or (other is NumpyAdapter and y.array.size < smallest))
+        if (  # the common case of small arrays, without a call
+            x.__class__ is NumpyAdapter
+            and x.array.size < self.smallest
+            and (
+                y.__class__ is Number
+                or y.__class__ is NumpyAdapter
+                and y.array.size < self.smallest
+            )
         ) or not self._waits(x, y):
             return eager(self, x, y)
         left, right = x.shape, y.shape
@@ -133,12 +137,13 @@ class JitBackend(NumpyBackend):
         largest = 0
         for x in operands:
             kind = x.__class__
+            if kind is Number:
+                continue
             if kind is Lazy and x.trace is not None:
                 return True
-            if kind is not Number:
-                size = x.array.size
-                if size > largest:
-                    largest = size
+            size = x.array.size
+            if size > largest:
+                largest = size
         return largest >= self.smallest and self.worth.records(largest)
 
     def _makes(self, shape: Shape) -> bool:
@@ -214,7 +219,9 @@ class JitBackend(NumpyBackend):
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if x.__class__ is NumpyAdapter and x.array.size < self.smallest or not self._waits(x):
+        if x.__class__ is NumpyAdapter or not self._waits(
+            x
+        ):  # of what is there a view costs nothing
             return NumpyBackend.slice(self, x, starts, sizes, steps)
         shape = rules.slice(x, starts, sizes, steps).shape
         parameters = (tuple(starts), tuple(sizes), tuple(steps))

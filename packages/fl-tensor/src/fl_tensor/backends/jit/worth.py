@@ -22,8 +22,8 @@ LIGHT = 1 << 17
 HEAVY, HEAVY_CALL = 1 << 28, 1 << 22
 #: A plan of a light trace pays if it has so many steps less than there were operations.
 SAVED = 6
-#: See above. With 16 recording in vain takes at most 3 % of the time.
-REST = 16
+#: See above. With 32 recording in vain takes 2 % of the time.
+REST = 32
 #: Where results must not depend on what came before, a trace of so many elements, 2 ms in NumPy, is
 #: planned, and others are not.
 REPRODUCIBLY = 1 << 21
