@@ -170,6 +170,14 @@ def test_there_are_hundreds_of_mutations():
     assert EACH * len(CASES) >= 400
 
 
+def test_tensors_alone_that_lost_their_checksum_are_refused(tmp_path):
+    path = tmp_path / "x.safetensors"
+    nn.save_tensors(path, build().state_dict(), {})
+    path.write_bytes(path.read_bytes().replace(b'"sha256"', b'"sha356"'))
+    with pytest.raises(nn.CheckpointError, match="does not match its checksum"):
+        nn.load_weights(path, build())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_of_ours_that_lost_its_checksum_is_refused(tmp_path, kind):
     path = tmp_path / "model.safetensors"
@@ -252,6 +260,30 @@ def test_an_index_larger_than_any_is_refused_unread(shards):
         file.truncate(1 << 40)
     with pytest.raises(nn.CheckpointError, match="no index of shards"):
         nn.load_weights(path, build())
+
+
+@pytest.mark.parametrize("piece", [b"[],", b'"":{},', b"1,", b'"":0,'])
+@pytest.mark.parametrize("name", ["x.safetensors", "x.safetensors.index.json"])
+def test_a_header_of_millions_of_small_things_takes_no_more_memory_than_itself(
+    tmp_path, piece, name
+):
+    text = b'{"":' + piece * (15_000_000 // len(piece)) + b"0}"
+    start = b"" if name.endswith("json") else struct.pack("<Q", len(text))
+    (tmp_path / name).write_bytes(start + text)
+    tracemalloc.start()
+    try:
+        with pytest.raises(nn.CheckpointError, match="brackets, colons and commas"):
+            nn.load_weights(tmp_path / name, nn.ReLU())
+        assert tracemalloc.get_traced_memory()[1] < 32_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_could_not_be_read_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("fl_nn.files.tensorfile.MAX_MARKS", 50)
+    with pytest.raises(nn.CheckpointError, match="Keep large values in tensors"):
+        nn.save_weights(tmp_path / "x", build())
+    assert not list(tmp_path.iterdir())
 
 
 # ---- files of others, without a checksum ---------------------------------------------------------

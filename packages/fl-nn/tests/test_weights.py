@@ -260,7 +260,7 @@ def test_a_shard_size_is_a_number_of_bytes(tmp_path):
 def test_an_open_file_tells_shapes_and_reads_what_is_asked_for(tmp_path):
     nn.save_tensors(tmp_path / "x", {"a": ft.ones((2, 3)), "b": ft.zeros(4, ft.int64)}, {"k": "v"})
     with nn.open_tensors(tmp_path / "x") as file:
-        assert file.metadata == {"k": "v"}
+        assert file.metadata == {"fl_nn": "tensors", "k": "v"}
         assert {n: (t.shape, t.dtype.name) for n, t in file.tensors.items()} == {
             "a": ((2, 3), "float32"),
             "b": ((4,), "int64"),
@@ -289,6 +289,12 @@ def test_loading_takes_the_memory_of_one_copy(tmp_path, shard_size):
         peak = manager.stats().peak_bytes - before
     assert peak <= 11_000_000
     assert other <= 2_000_000
+
+
+def test_metadata_are_strings(tmp_path):
+    with pytest.raises(nn.CheckpointError, match="metadata are strings"):
+        nn.save_tensors(tmp_path / "x", {}, {"k": 3})
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_error_on_the_way_is_the_one_that_is_seen(tmp_path, monkeypatch):

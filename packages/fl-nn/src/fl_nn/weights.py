@@ -12,7 +12,7 @@ from fl_nn import state as states
 from fl_nn.errors import CheckpointError
 from fl_nn.files.shards import open_tensors, save_tensors
 from fl_nn.files.stored import Loadable, Stored
-from fl_nn.files.tensorfile import WRITER, is_ours
+from fl_nn.files.tensorfile import WRITER
 from fl_nn.migrations import migrated, versions_of
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
@@ -22,7 +22,7 @@ from fl_nn.tree import Place, cells, places
 
 #: How the names of a model begin in a training checkpoint, and how its format is called.
 MODEL, CHECKPOINT = "model.", "fl_nn.checkpoint"
-_VERSIONS, _SHARED, _EXPORT = "versions", "shared", "export"
+_VERSIONS, _SHARED = "versions", "shared"
 Rename = Mapping[str, str] | Table
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def save_weights(
             f"{path}: this {type(model).__name__} cannot be written with the table: "
             f"{'; '.join(problems)}. Give the table a rule, or a Keep, for every name of the model"
         )
-    save_tensors(path, found.tensors, {"format": "pt", WRITER: _EXPORT}, shard_size)
+    save_tensors(path, found.tensors, {"format": "pt", WRITER: "export"}, shard_size)
 
 
 def load_weights(
@@ -152,8 +152,8 @@ class Notes:
     def read(cls, path: Any, metadata: Mapping[str, str]) -> Notes:
         """From the metadata of a file; nothing is known of files of others."""
         if _VERSIONS not in metadata:
-            plain = not is_ours(metadata) or metadata.get(WRITER) == _EXPORT
-            return cls({} if plain else None, {})
+            first = str(metadata.get("format", "")).startswith("fl_nn.")  # by the first release
+            return cls(None if first else {}, {})
         try:
             versions, shared = (json.loads(metadata[key]) for key in (_VERSIONS, _SHARED))
             return cls(

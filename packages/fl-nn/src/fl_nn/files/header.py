@@ -18,6 +18,8 @@ from fl_nn.files.stored import Loadable
 
 #: Names, shapes and metadata of any sensible model fit; a larger header is refused unread.
 MAX_HEADER = 32 * 1024 * 1024
+#: Brackets, colons and commas in it, which become objects many times their size: a tensor has 14.
+MAX_MARKS = 2_000_000
 _METADATA = "__metadata__"
 _CODES = {
     "bool": "BOOL",
@@ -144,12 +146,22 @@ def _malformed(path: Path, name: str, what: str) -> CheckpointError:
 
 
 def parse_json(path: Path, text: bytes, what: str) -> Any:
-    """JSON of a file that nobody vouches for: names that come twice, numbers beyond all files and
-    deep nesting are errors."""
+    """JSON of a file that nobody vouches for: names that come twice, numbers beyond all files, deep
+    nesting and millions of small things are errors. Raises CheckpointError."""
+    if marks(text) > MAX_MARKS:
+        raise CheckpointError(
+            f"{path}: {what} holds {marks(text)} brackets, colons and commas, more than the "
+            f"{MAX_MARKS} allowed; it was damaged, or made to fill memory"
+        )
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_int=_integer)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: {what} is not valid JSON ({error})") from error
+
+
+def marks(text: bytes) -> int:
+    """How much structure is in a text of JSON, at most."""
+    return sum(map(text.count, (b"{", b"[", b":", b",")))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -66,7 +66,8 @@ def save_tensors(
             part = {name: tensors[name] for name in names}
             written[shard] = write_tensors(path.with_name(shard), part, own)
             weight_map.update(dict.fromkeys(names, shard))
-        index = {"total_size": sum(map(_bytes, tensors.values())), **metadata, "shards": written}
+        index: dict[str, Any] = {WRITER: "tensors", **metadata}
+        index |= {"total_size": sum(map(_bytes, tensors.values())), "shards": written}
         index[CHECKSUM] = _index_checksum(index, weight_map)
         text = json.dumps({"metadata": index, "weight_map": weight_map}, indent=2).encode()
         if len(text) > MAX_HEADER:

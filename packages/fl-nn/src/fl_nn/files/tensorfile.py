@@ -26,10 +26,12 @@ from fl_nn.files.atomic import replacing
 from fl_nn.files.header import (
     DTYPES,
     MAX_HEADER,
+    MAX_MARKS,
     Entry,
     checked,
     encode,
     layout,
+    marks,
     parse_json,
     read_length,
 )
@@ -55,12 +57,16 @@ def write_tensors(
     """
     path = Path(path)
     _require_little_endian(path)
+    metadata = {WRITER: "tensors", **metadata}
+    if not all(isinstance(value, str) for value in metadata.values()):
+        raise CheckpointError(f"{path}: metadata are strings by name, got {metadata!r:.200}")
     entries = layout(path, tensors)
     text = encode(entries, {**metadata, CHECKSUM: "0" * 64})
-    if len(text) > MAX_HEADER:
+    if len(text) > MAX_HEADER or marks(text) > MAX_MARKS:
         raise CheckpointError(
-            f"{path}: names and metadata take {len(text)} bytes, more than {MAX_HEADER}; "
-            "keep large values in tensors"
+            f"{path}: names and metadata take {len(text)} bytes, with {marks(text)} brackets, "
+            f"colons and commas; {MAX_HEADER} and {MAX_MARKS} are allowed. Keep large values in "
+            "tensors"
         )
     digest = _Digest(metadata)
     with replacing(path) as file:
@@ -108,11 +114,12 @@ class TensorFile:
         """Read everything once and compare it with the checksum. Raises CheckpointError for a file
         that was damaged after it was written, or by another program with values that its dtypes
         do not have."""
-        digest = _Digest(self.metadata)
-        for name in sorted(self._entries):
-            digest.add(name, self._entries[name], self._bytes(name))
-        if (self.checksum or is_ours(self.metadata)) and self.checksum != digest.text():
-            raise damaged(self.path)
+        if self.checksum or is_ours(self.metadata):
+            digest = _Digest(self.metadata)
+            for name in sorted(self._entries):
+                digest.add(name, self._entries[name], self._bytes(name))
+            if self.checksum != digest.text():
+                raise damaged(self.path)
         for name, entry in self._entries.items():
             if entry.code == "BOOL" and bytes(self._bytes(name)).strip(b"\0\1"):
                 raise CheckpointError(
