@@ -1,7 +1,7 @@
 """A training run with everything that has state, for test_kill.py.
 
-`python kill_program.py OPTIMIZER FOLDER` goes on with the run in FOLDER, if there is a checkpoint,
-and says which steps are safe.
+`python kill_program.py OPTIMIZER FOLDER WORKERS` goes on with the run in FOLDER, if there is a
+checkpoint, and says which steps are safe. WORKERS, "threads" or "processes", make the batches.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def noise(sample: Any, generator: ft.Generator) -> Any:
     return number, x + generator.normal(x.shape) * 0.1, y
 
 
-def train(optimizer: str, folder: Path, *callbacks: nn.Callback) -> nn.Trainer:
+def train(
+    optimizer: str, folder: Path, workers: str = "threads", *callbacks: nn.Callback
+) -> nn.Trainer:
     """The run from where it is to its end."""
     ft.seed(0)
     bag = nn.Sequential(Bag(), nn.Dropout(0.1), nn.LogSoftmax())
@@ -113,7 +115,8 @@ def train(optimizer: str, folder: Path, *callbacks: nn.Callback) -> nn.Trainer:
     if run.checkpoint.exists():
         run.resume()
     noisy = data.RandomTransform(data.Shuffle(samples(), seed=3), noise)
-    batches = data.Prefetch(data.Batch(noisy, SIZE), threads=2, depth=3)
+    count = {"threads": 2} if workers == "threads" else {"processes": 1}
+    batches = data.Prefetch(data.Batch(noisy, SIZE), depth=3, **count)
     run.fit(batches, data.Batch(samples(), 15), epochs=EPOCHS)
     return run
 
@@ -124,5 +127,5 @@ def apart(optimizer: str, folder: Path) -> nn.Trainer:
 
 
 if __name__ == "__main__":
-    train(sys.argv[1], Path(sys.argv[2]), Tell())
+    train(sys.argv[1], Path(sys.argv[2]), sys.argv[3], Tell())
     time.sleep(600)  # it is to be killed, not to end

@@ -1,8 +1,8 @@
 """A run that is killed again and again ends with the bits of one that is not.
 
 20 kills by SIGKILL, at moments that differ from run to run, over all optimizers, with prefetching,
-mixed precision and everything else that has state; two more on `jit`. `FL_KILLS=500` kills more
-often, `FL_KILL_SEED` draws other steps.
+mixed precision and everything else that has state; two more on `jit`, and one with processes that
+make the batches. `FL_KILLS=500` kills more often, `FL_KILL_SEED` draws other steps.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kill_program import EPOCHS, OPTIMIZERS, STEPS, apart
 import fl_nn as nn
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend
+from fl_tensor.testing import needs
 
 KILLS = int(os.environ.get("FL_KILLS", "20"))
 SEED = os.environ.get("FL_KILL_SEED", "2022")
@@ -35,10 +36,17 @@ def test_all_optimizers_are_here():
 
 
 @pytest.mark.fl_heavy
+@needs("float16")
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_killed_and_resumed(tmp_path, optimizer):
     place, count = list(OPTIMIZERS).index(optimizer), len(OPTIMIZERS)
     check(optimizer, KILLS // count + (place < KILLS % count), tmp_path)
+
+
+@pytest.mark.fl_heavy
+@needs("float16")
+def test_killed_with_batches_that_processes_make(tmp_path):
+    check("Adam", max(1, KILLS // 20), tmp_path, "processes")
 
 
 @pytest.mark.fl_heavy
@@ -49,7 +57,7 @@ def test_killed_and_resumed_on_jit(tmp_path, monkeypatch):
         check("AdamW", max(2, KILLS // 10), tmp_path)
 
 
-def check(optimizer: str, kills: int, folder: Path) -> None:
+def check(optimizer: str, kills: int, folder: Path, workers: str = "threads") -> None:
     """Runs that are killed so often, in all, leave what a run leaves that is not."""
     whole = apart(optimizer, folder / "whole")
     assert whole.model.seen.tolist() == [EPOCHS] * len(whole.model.seen)
@@ -57,16 +65,16 @@ def check(optimizer: str, kills: int, folder: Path) -> None:
     for first in range(0, kills, PER_RUN):
         parts, safe = folder / str(first), 0
         for after in sorted(draw.sample(range(STEPS - 1), min(PER_RUN, kills - first))):
-            safe = kill(optimizer, parts, after, draw.random(), safe)
+            safe = kill([optimizer, str(parts), workers], after, draw.random(), safe)
         apart(optimizer, parts)
         assert left_in(parts) == left_in(folder / "whole"), f"FL_KILL_SEED={SEED}"
 
 
-def kill(optimizer: str, folder: Path, after: int, moment: float, safe: int) -> int:
+def kill(arguments: list[str], after: int, moment: float, safe: int) -> int:
     """Go on with a run in a process of its own, and kill it once `after` steps are safe and a part
     of the next two is done. The steps that its checkpoint has: none that was safe is lost."""
     env = {**os.environ, "FL_TENSOR_BACKEND": ft.current_backend().name}
-    command = [sys.executable, str(PROGRAM), optimizer, str(folder)]
+    command = [sys.executable, str(PROGRAM), *arguments]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None and process.stdout.readline() == "began\n"
@@ -80,7 +88,7 @@ def kill(optimizer: str, folder: Path, after: int, moment: float, safe: int) -> 
         said = process.stdout.read().split()
     assert process.returncode == -signal.SIGKILL
     safe = int(said[-1]) if said else safe
-    path = folder / "checkpoint.safetensors"
+    path = Path(arguments[1], "checkpoint.safetensors")
     if not safe and not path.exists():
         return 0
     found = int(nn.load_checkpoint(path).position["step"])  # whole: it is checked by its digest

@@ -9,6 +9,7 @@ import fl_data as data
 import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
+from fl_tensor.testing import needs
 
 X = ft.randn((24, 3), ft.Generator(0), dtype=ft.float64)
 Y = X[:, :1] * 2.0 - X[:, 2:]
@@ -103,6 +104,7 @@ def test_predictions_come_batch_by_batch_without_a_tape_and_without_dropout():
     assert ft.concatenate(outputs).tolist() == run.model(X).tolist()
 
 
+@needs("float16")
 def test_prediction_takes_several_inputs_and_has_the_precision_of_training():
     class Sum(nn.Module):
         def __init__(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 
 import pytest
 
@@ -184,6 +185,7 @@ def test_elsewhere_than_on_a_terminal_there_is_a_line_per_epoch():
     lines = stream.getvalue().splitlines()
     assert len(lines) == 2 and "\r" not in stream.getvalue()
     assert lines[0].startswith("epoch 1/2  train_loss 0.") and "valid_loss" in lines[0]
+    assert lines[0].endswith("samples/s")
 
 
 def test_on_a_terminal_a_bar_is_drawn_and_removed(monkeypatch):
@@ -193,6 +195,7 @@ def test_on_a_terminal_a_bar_is_drawn_and_removed(monkeypatch):
     trainer(progress=True, stream=stream).fit(batches(), epochs=1)
     bar, _, rest = stream.getvalue().rpartition("\r")
     assert "\repoch 1/1 [######..................] 1/4  loss " in bar
+    assert re.search(r"1/4  loss [\d.]+  [\d.]+ samples/s  ETA \d+:\d\d", bar)
     assert rest.startswith("epoch 1/1  train_loss")
 
 
