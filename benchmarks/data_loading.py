@@ -156,7 +156,11 @@ def main() -> None:
         write_files(Path(folder), given.tiny)
         for case in [f"{kind}-{workers}" for kind in given.only for workers in WORKERS]:
             rows.append(_row(case, libraries, given, folder))
-    report(given, environment("pillow", "soundfile", "numpy", "torch") | {"batch": BATCH}, rows)
+    import fl_tensor as ft
+
+    about = environment("pillow", "soundfile", "numpy", "torch")
+    settings = {"backend": ft.current_backend().name, "batch": BATCH, "rounds": given.rounds}
+    report(given, about | settings, rows)
 
 
 def _row(case: str, libraries: list[str], given: Any, folder: str) -> dict[str, Any]:

@@ -69,6 +69,8 @@ def open_image(
             width, height = image.size
             if width * height > max_pixels:
                 raise _too_large(path, f"{width} x {height} pixels", max_pixels)
+            # The decoder begins again, in part, with each piece of a file: it gets all at once.
+            image.decodermaxblock = max(image.decodermaxblock, nbytes)
             image.load()
             yield image if image.mode == mode else _eight_bit(image).convert(mode)
     except DataFileError:
