@@ -29,6 +29,8 @@ COLUMNS = ("CCF", "FFF")  # the BLAS call alone writes columns
 )
 @pytest.mark.parametrize("m,k,n", [(1, 1, 1), (3, 5, 7), (1, 33, 17), (65, 1, 19), (70, 129, 31)])
 def test_rows_and_columns(provider, only, layout, normal, unset, kind, m, k, n, orders):
+    if kind == "packed":  # which is for many rows alone
+        m += 64
     provider.forget()
     only(kind)
     x_order, y_order, out_order = ("C" if order == "C" else (1, 0) for order in orders)

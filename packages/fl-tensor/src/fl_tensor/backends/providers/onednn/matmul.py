@@ -131,6 +131,8 @@ def prepare(binding: Binding, problem: Matmul, tuner: Tuner) -> Kernel:
             del makers["packed"]  # as many weights as products: packing would never pay
     elif m > _FEW_ROWS:
         makers = {name: makers[name] for name in ("sgemm", "matmul", "packed")}
+    if m <= _FEW_ROWS:
+        makers.pop("packed", None)  # would read, and keep, all weights twice for little work
     flops = 0 if problem.accumulate else 2 * math.prod(problem.out.shape) * k
     return tuner.choose(_key(problem, m, n, k), makers, flops)
 
