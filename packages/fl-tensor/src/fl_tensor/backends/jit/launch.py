@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from fl_tensor.backends.jit.codegen.batch import Batch
-from fl_tensor.backends.jit.codegen.kernel import Kernel
+from fl_tensor.backends.jit.codegen.kernel import ALIGNED, Kernel, may_stream
 from fl_tensor.backends.jit.donation import Values, places
 from fl_tensor.backends.jit.lower import Lowered, Operand
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.backends.numpy.provided import address
+from fl_tensor.graph import cost
 from fl_tensor.graph.horizontal import together
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.schedule import Task
@@ -30,6 +31,10 @@ class Launch:
         operands = [*lowered.inputs, *lowered.outputs]
         strides = [o.strides for o in operands]
         self.launch = Kernel.of(lowered.program).bind(lowered.sizes, strides)
+        self.streamed = None
+        written = sum(map(cost.size, (o.root for o in lowered.outputs)))
+        if written >= STREAMED and may_stream(lowered.program, strides):
+            self.streamed = Kernel.of(lowered.program, True).bind(lowered.sizes, strides)
         self.inputs = [(o.root, o.offset * o.root.dtype.itemsize) for o in lowered.inputs]
         self.scalars = lowered.scalars
         self.outputs = [_output(o) for o in lowered.outputs]
@@ -42,7 +47,11 @@ class Launch:
         return [[root for root in roots if root in self.dying] for roots in self.places]
 
     def __call__(self, values: Values) -> None:
-        self.launch(self.addresses(values, self._free), self.numbers(values))
+        found = self.addresses(values, self._free)
+        launch = self.launch
+        if self.streamed is not None and _are_apart(found, len(self.inputs)):
+            launch = self.streamed
+        launch(found, self.numbers(values))
 
     def addresses(self, values: Values, free: list[list[Value]]) -> list[int]:
         """Where operands and results lie; results of this call get their places, each over one of
@@ -94,6 +103,9 @@ class Together:
         )
 
 
+#: Bytes of results from which these are written past the caches: whoever reads them next would not
+#: find them there anyway.
+STREAMED = 64 << 20
 #: Elements up to which a kernel may run together with others.
 SMALL = 1 << 16
 
@@ -112,6 +124,12 @@ def _is_small(step: Any) -> bool:
         return False
     shapes = [shape for _, shape, _ in step.outputs] + [root.shape for root, _ in step.inputs]
     return all(math.prod(shape) <= SMALL for shape in shapes)
+
+
+def _are_apart(addresses: list[int], inputs: int) -> bool:
+    # Whether nothing is written over what was read, which is in the caches; and all at multiples.
+    read, written = addresses[:inputs], addresses[inputs:]
+    return not any(a % ALIGNED or a in read for a in written)
 
 
 def _output(operand: Operand) -> tuple[Value, tuple[int, ...], Any]:

@@ -17,14 +17,16 @@ from fl_tensor.backends.jit.codegen.target import Target
 from fl_tensor.backends.jit.codegen.vectors import IR, i64, pointer
 
 
-def emit(program: Program, machine: Target, plan: Schedule | None = None) -> str:
-    """The module of ``program`` for ``machine``."""
+def emit(
+    program: Program, machine: Target, plan: Schedule | None = None, streams: bool = False
+) -> str:
+    """The module of ``program`` for ``machine``; ``streams``: what it writes passes the caches."""
     plan = plan or schedule(program)
     lanes = machine.lanes(_narrowest(program))
     module = ir.Module("kernel")
     module.triple = target.triple()
     draw = philox.define(module, machine, lanes) if plan.draws else None
-    sweep = Sweep(module, program, plan, machine, lanes, draw)
+    sweep = Sweep(module, program, plan, machine, lanes, draw, streams)
     finish = Finish(module, program, plan, machine, lanes) if plan.late_outputs else None
     run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
     b = ir.IRBuilder(run.append_basic_block("entry"))

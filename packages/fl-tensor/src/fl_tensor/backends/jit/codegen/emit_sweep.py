@@ -36,10 +36,18 @@ class Sweep(Transposition):
     """Emits ``sweep`` into ``module``."""
 
     def __init__(
-        self, module: IR, program: Program, plan: Schedule, target: Target, lanes: int, draw: IR
+        self,
+        module: IR,
+        program: Program,
+        plan: Schedule,
+        target: Target,
+        lanes: int,
+        draw: IR,
+        streams: bool,
     ) -> None:
         super().__init__(module, "sweep", program, plan, target, lanes)
         self.draw = draw
+        self.streams = streams
         self.total_rooms = {i: self.variable(self.accumulator_type(i)) for i in self.totals}
         self.known: dict[int, IR] = {}
         for i in plan.once:
@@ -54,6 +62,8 @@ class Sweep(Transposition):
         del self.regions[:blocks]
         with self.loop(self.begin, self.end) as chunk:
             self._chunk(chunk)
+        if streams and target.has_fences:
+            self.of.call("llvm.x86.sse.sfence", ir.VoidType())  # others may read it from here on
         self.b.ret_void()
 
     # chunks and rows
@@ -233,7 +243,8 @@ class Sweep(Transposition):
                 before = self.load(operand, address, place.mask)
                 dtype = self.program.values[output.value].dtype
                 value = emit_elementwise.emit(self.of, "add", dtype, before, value)
-            self.store(operand, address, value, place.mask)
+            streams = self.streams and output.at is None
+            self.store(operand, address, value, place.mask, streams)
 
     def _value(self, number: int, place: Place, row: Row, known: dict[int, IR]) -> IR:
         op, _, parameter = self.program.instructions[number]

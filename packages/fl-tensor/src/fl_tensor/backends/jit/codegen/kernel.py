@@ -31,16 +31,25 @@ _FIRST = HEADER * _WORD
 _LAUNCHES = 64
 
 
-class Kernel:
-    """The machine code of ``program``."""
+#: Every vector that a kernel writes past the caches begins at a multiple of so many bytes.
+ALIGNED = 64
 
-    def __init__(self, program: Program, machine: Target | None = None) -> None:
+
+class Kernel:
+    """The machine code of ``program``. ``streams``: results are written past the caches, for arrays
+    that are larger than these; see ``may_stream``."""
+
+    def __init__(
+        self, program: Program, machine: Target | None = None, streams: bool = False
+    ) -> None:
         machine = machine or target.host()
         self.program = program
         self.plan = schedule(program)
         self.layout = Layout(program)
-        about = f"{machine.vector_bits}\n{program.text}"
-        self._code = compile.load(about, lambda: emit.emit(program, machine, self.plan), machine)
+        about = f"{machine.vector_bits}{' streams' * streams}\n{program.text}"
+        self._code = compile.load(
+            about, lambda: emit.emit(program, machine, self.plan, streams), machine
+        )
         self.sweep = self._code.address("sweep")
         self.finish = self._code.address("finish") if self.plan.late_outputs else 0
         self.entry = run = self._code.address("run")
@@ -51,13 +60,14 @@ class Kernel:
         self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, program: Program) -> Kernel:
+    def of(cls, program: Program, streams: bool = False) -> Kernel:
         """The kernel of ``program`` for this processor, made once. Raises CompileError."""
-        found = _kernels.get(program.text)
+        key = program.text, streams
+        found = _kernels.get(key)
         if found is None:
             with _making:  # another thread may have been faster
-                found = _kernels.get(program.text) or cls(program)
-                _kernels[program.text] = found
+                found = _kernels.get(key) or cls(program, streams=streams)
+                _kernels[key] = found
         return found
 
     def __call__(
@@ -86,11 +96,24 @@ class Kernel:
         return Launch(self, sizes, strides)
 
 
-_kernels: dict[str, Kernel] = {}
+_kernels: dict[tuple[str, bool], Kernel] = {}
 _making = threading.Lock()
 if hasattr(os, "register_at_fork"):  # a thread that does not come along may be making one
     os.register_at_fork(
         before=_making.acquire, after_in_parent=_making.release, after_in_child=_making.release
+    )
+
+
+def may_stream(program: Program, strides: Strides) -> bool:
+    """Whether results may be written past the caches, where they begin at multiples of ``ALIGNED``
+    bytes: elements one after the other, rows as far apart as to begin so, too."""
+    outputs = zip(program.outputs, strides[len(program.inputs) :], strict=True)
+    return all(
+        output.at is None
+        and output.axes[-1] == "c"
+        and "." not in output.axes
+        and not any(s * program.values[output.value].dtype.itemsize % ALIGNED for s in found[:-1])
+        for output, found in outputs
     )
 
 

@@ -85,11 +85,13 @@ class Operands(Function):
         found = self.b.load(address, typ=self.memory(operand), align=self._align(operand))
         return self.computed(self.dtype(operand), self.of.splat(found))
 
-    def store(self, operand: int, address: IR, value: IR, mask: IR | None) -> None:
-        """A vector along the last axis, to ``address``."""
+    def store(
+        self, operand: int, address: IR, value: IR, mask: IR | None, streams: bool = False
+    ) -> None:
+        """A vector along the last axis, to ``address``; past the caches if it ``streams``."""
         value = self.stored(self.dtype(operand), value)
         if self.letters(operand)[-1] == "c":
-            self.of.store(value, address, mask)
+            self.of.store(value, address, mask, streams)
         else:
             apart = self.of.apart(self.words[f"stride {operand} {self.program.rank - 1}"])
             self.of.scatter(value, address, apart, mask)

@@ -38,6 +38,11 @@ class Target:
         """Whether float16 is converted by instructions, not by functions of a C library."""
         return self._has("+f16c") or self._has("+avx512f") or "aarch64" in triple()
 
+    @property
+    def has_fences(self) -> bool:
+        """Whether stores past the caches are ordered by an instruction."""
+        return triple().startswith("x86_64")
+
     def _has(self, feature: str) -> bool:
         return feature in self.features.split(",")
 

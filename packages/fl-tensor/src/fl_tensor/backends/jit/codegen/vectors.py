@@ -165,11 +165,15 @@ class Vectors:
         zero = self.constant(element, 0)
         return self.call(name, vector, address, i32(align), mask, zero)
 
-    def store(self, value: IR, address: IR, mask: IR | None = None) -> None:
-        """Neighbours, where ``mask`` says."""
+    def store(self, value: IR, address: IR, mask: IR | None = None, streams: bool = False) -> None:
+        """Neighbours, where ``mask`` says. ``streams``: past the caches; the address of a whole
+        vector is then a multiple of its size, or of 64 bytes if that is less."""
         align = element_bytes(value.type.element)
         if mask is None:
-            self.b.store(value, address, align=align)
+            wide = min(align * self.lanes, 64)
+            made = self.b.store(value, address, align=wide if streams else align)
+            if streams:
+                made.set_metadata("nontemporal", self.b.module.add_metadata([i32(1)]))
             return
         name = f"llvm.masked.store.{mangled(value.type)}.p0"
         self.call(name, ir.VoidType(), value, address, i32(align), mask)
