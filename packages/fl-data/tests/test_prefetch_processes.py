@@ -105,6 +105,12 @@ def test_memory_is_used_again_and_does_not_grow_with_what_is_kept():
     iterator.close()
 
 
+def test_a_depth_beyond_what_pipes_hold():
+    prefetch = data.Prefetch([(i, "text") for i in range(1500)], processes=1, depth=1500)
+    assert list(prefetch) == [(i, "text") for i in range(1500)]
+    prefetch.close()
+
+
 def samples_of(prefetch, epoch):
     prefetch.set_epoch(epoch)
     return [[field.tolist() for field in sample] for sample in prefetch]

@@ -30,6 +30,10 @@ one is open, the worker at the other end waits for more."""
 _PATIENCE = 0.5
 """Seconds between two looks at whether all is well, while nothing arrives."""
 
+_AT_ONCE = 32
+"""Samples that a worker is asked for and that have not been read from its pipe. Were both
+directions of a pipe full, each side would wait for the other, for ever."""
+
 _GRACE = 5.0
 """Seconds that a worker has for the sample that it is making, before it is killed."""
 
@@ -244,25 +248,31 @@ class ProcessPipeline:
         """Keep `depth` samples in the making, each with the worker that has least to do."""
         while not self._stopped and self._next < min(self._end, self._taken + self._depth):
             worker = min(self._workers.members, key=lambda worker: len(worker.asked))
+            if len(worker.asked) >= _AT_ONCE:
+                if not self._receive(patience=0.0):
+                    return
+                continue
             asked = Make(self._next, worker.slots.take())
             worker.asked.append(asked)
             self._makers[self._next] = worker
             self._next += 1
             worker.send(asked)
 
-    def _receive(self) -> None:
-        """Read what has arrived; wait for something, but not for long."""
+    def _receive(self, patience: float = _PATIENCE) -> bool:
+        """Read what has arrived; wait for something, but not for long. Whether there was any."""
         alive = {w.connection: w for w in self._workers.members if not w.is_dead}
-        arrived = wait(alive, _PATIENCE)
+        arrived = wait(alive, patience)
         for connection in arrived:
             worker = alive[connection]
             try:
                 self._read(worker, worker.connection.recv())
             except (EOFError, OSError):
                 worker.is_dead = True
-        if not arrived:  # something else may hold the other end of a dead worker's pipe
+        if patience and not arrived:
+            # Something else may hold the other end of a dead worker's pipe.
             for worker in alive.values():
                 worker.is_dead = not worker.process.is_alive()
+        return bool(arrived)
 
     def _read(self, worker: _Worker, answer: Ready | Made | Failed) -> None:
         if worker.unready:
