@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fl_tensor as ft
+from fl_data import Dataset
 from fl_nn import CheckpointError, load_checkpoint, save_checkpoint
 from fl_vision import DataOptions, ImageData, cnn, load_dataset
 from fl_vision.classifier import load_classifier
+from fl_vision.errors import UsageError
 from fl_vision.recipe import Recipe, learning_rate, recipe_for
 from fl_vision.training import Output, train_classifier
 
@@ -92,7 +95,7 @@ def test_with_everything_on_it_learns_and_resumes_to_the_bit(
 
     whole = run("whole", 4)
     assert whole[-1]["valid_loss"] < whole[0]["valid_loss"]
-    assert whole[-1]["step"] == 4 * 4  # 60 samples: 8 batches, two of which make a step
+    assert whole[-1]["step"] == 4 * 4  # 54 samples: 7 batches, two of which make a step
     run("parts", 2)
     assert run("parts", 4, resume=True) == whole
     assert weights(tmp_path / "parts") == weights(tmp_path / "whole")
@@ -111,9 +114,39 @@ def test_tests_and_predictions_use_averaged_weights(data: ImageData, tmp_path: P
     assert weights(tmp_path) != {n: bytes(t.tobytes()) for n, t in averages.items()}
 
 
-def test_no_more_epochs_without_a_lower_test_loss(data: ImageData) -> None:
+def test_no_more_epochs_without_a_lower_loss(data: ImageData) -> None:
     recipe = Recipe(epochs=9, batch_size=30, lr=1e-20, patience=2)  # it cannot learn
     assert len(train(data, recipe)) == 3
+
+
+@pytest.mark.parametrize("chooses", [{"patience": 2}, {"validation": 0.25}, {}])
+def test_what_is_chosen_by_a_measure_never_sees_the_test_samples(
+    data: ImageData, chooses: dict[str, Any]
+) -> None:
+    seen: list[int] = []
+
+    class Test(Dataset):
+        def __len__(self) -> int:
+            return len(data.test)
+
+        def __getitem__(self, index: int) -> Any:
+            seen.append(index)
+            return data.test[index]
+
+    recipe = Recipe(epochs=1, batch_size=30, **chooses)
+    trained = train_classifier(replace(data, test=Test()), recipe, progress=False)
+    assert (trained.measured_on, bool(seen)) == (
+        ("validation", False) if chooses else ("test", True)
+    )
+
+
+def test_held_out_samples_are_not_trained_on(data: ImageData) -> None:
+    def steps(**given: Any) -> int:
+        return train(data, Recipe(epochs=1, batch_size=1, **given))[0]["step"]
+
+    assert (steps(), steps(validation=0.25), steps(patience=1)) == (60, 45, 54)
+    with pytest.raises(UsageError, match="0.01 of 60 samples leaves 60 to train on and 0"):
+        steps(validation=0.01)
 
 
 def test_two_ranks_equal_one_in_float64(data: ImageData) -> None:

@@ -16,12 +16,15 @@ CURVES, GRID = "learning_curve.png", "predictions.png"
 _MISTAKES, _SAMPLES = 20, 40
 
 
-def draw_history(path: str | Path, title: str, history: Sequence[dict[str, Any]]) -> Path:
-    """Loss and accuracy over the epochs of `Trainer.history`, in training and on the test set."""
+def draw_history(
+    path: str | Path, title: str, history: Sequence[dict[str, Any]], measured_on: str = "test"
+) -> Path:
+    """Loss and accuracy over the epochs of `Trainer.history`, in training and as measured after
+    each, on samples of that name."""
 
     def curves(figure: str, scale: float, form: str) -> list[Series]:
         found = []
-        for part, name in (("train", "training"), ("valid", "test")):
+        for part, name in (("train", "training"), ("valid", measured_on)):
             values = [float(record[f"{part}_{figure}"]) * scale for record in history]
             last = f" {format(values[-1], form)}" if values else ""
             found.append(Series(name + last, values))

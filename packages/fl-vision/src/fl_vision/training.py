@@ -29,21 +29,26 @@ from fl_nn import (
 )
 from fl_vision.classifier import METADATA, Classifier
 from fl_vision.datasets import ImageData
+from fl_vision.errors import UsageError
 from fl_vision.models import cnn
 from fl_vision.recipe import Recipe, learning_rate
 from fl_vision.transforms import Normalise, RandomShift, channel_statistics
 
 _TEST_BATCH = 256
+#: Of the training samples, for choices that may not see the test samples.
+_VALIDATION = 0.1
 # Streams of random numbers that must not be one another's.
 _ORDER, _SHIFT = 1, 2
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The result of `train_classifier`: what to predict with, and a record for every epoch."""
+    """The result of `train_classifier`: what to predict with, a record for every epoch, and the
+    samples that its `valid_` figures are of: "test" or "validation"."""
 
     classifier: Classifier
     history: list[dict[str, Any]]
+    measured_on: str = "test"
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Output:
     """What a run leaves behind, in `folder` (None: nothing), besides checkpoint and log.
 
     checkpoint_every  a checkpoint also every so many steps; 0: after epochs alone
-    keep_best         checkpoints of so many epochs with the best test accuracy
+    keep_best         checkpoints of so many epochs with the best accuracy on held-out samples
     tensorboard       curves for TensorBoard (the extra `fl-nn[tensorboard]`)
     """
 
@@ -72,7 +77,10 @@ def train_classifier(
     progress: bool = True,
     notes: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train the network of Listing 8 on `data.train`, measuring it on `data.test` after each epoch.
+    """Train the network of Listing 8 on `data.train`, measuring it after each epoch.
+
+    That is on `data.test`, or, where an early stop or best checkpoints are chosen by it, on samples
+    of `data.train` that are held out.
 
     `out` is the folder for checkpoint and log, or an `Output`; `ranks` threads share every batch;
     `prefetch` batches are made ahead by a thread; `resume` goes on from the checkpoint in `out`;
@@ -80,11 +88,15 @@ def train_classifier(
     same recipe gives the same numbers to the bit, interrupted and resumed or not. SIGINT and
     SIGTERM end it after a step and a checkpoint: `fl_nn.Interrupted`.
     """
-    mean, std = channel_statistics(_training_samples(data, recipe))
-    normalise = Normalise(mean, std, ft.dtype(recipe.dtype))
     if not isinstance(out, Output):
         out = Output(None if out is None else Path(out))
-    plan = _Plan(data, recipe, normalise, out, resume, prefetch)
+    if not recipe.validation and (recipe.patience or out.keep_best):
+        recipe = replace(recipe, validation=_VALIDATION)
+    train, valid = _divided(_training_samples(data, recipe), recipe.validation)
+    mean, std = channel_statistics(train)
+    normalise = Normalise(mean, std, ft.dtype(recipe.dtype))
+    data = replace(data, train=train)
+    plan = _Plan(data, valid or data.test, recipe, normalise, out, resume, prefetch)
 
     def rank(communicator: Communicator) -> Trained:
         ft.set_default_generator(ft.Generator(recipe.seed))
@@ -105,6 +117,7 @@ def train_classifier(
 @dataclass(frozen=True)
 class _Plan:
     data: ImageData
+    measured: Dataset
     recipe: Recipe
     normalise: Normalise
     out: Output
@@ -140,10 +153,10 @@ class _Plan:
         )
         if self.resume:
             trainer.resume()
-        trainer.fit(batches, self._test_batches(communicator), epochs=recipe.epochs)
+        trainer.fit(batches, self._measured_batches(communicator), epochs=recipe.epochs)
         if ema is not None:
             ema.copy_to()
-        return Trained(classifier, trainer.history)
+        return Trained(classifier, trainer.history, "validation" if recipe.validation else "test")
 
     def _callbacks(self) -> list[Callback]:
         recipe, out = self.recipe, self.out
@@ -161,7 +174,7 @@ class _Plan:
     def _training_batches(self, communicator: Communicator) -> Dataset:
         recipe = self.recipe
         rank, size = communicator.rank, communicator.world_size
-        samples = Shuffle(_training_samples(self.data, recipe), seed=mix(recipe.seed, _ORDER))
+        samples = Shuffle(self.data.train, seed=mix(recipe.seed, _ORDER))
         plain = Batch(samples, recipe.batch_size, rank=rank, world_size=size)
         batches: Dataset = plain
         if recipe.shift:
@@ -170,9 +183,9 @@ class _Plan:
         batches = Transform(batches, fields={0: self.normalise})
         return Prefetch(batches, threads=1, depth=self.prefetch) if self.prefetch else batches
 
-    def _test_batches(self, communicator: Communicator) -> Dataset:
+    def _measured_batches(self, communicator: Communicator) -> Dataset:
         batches = Batch(
-            self.data.test,
+            self.measured,
             _TEST_BATCH,
             rank=communicator.rank,
             world_size=communicator.world_size,
@@ -186,3 +199,17 @@ def _training_samples(data: ImageData, recipe: Recipe) -> Dataset:
         return data.train
     # Spread over all samples: the first ones of a folder are all of one class.
     return Subset(data.train, [index * count // limit for index in range(limit)])
+
+
+def _divided(samples: Dataset, share: float) -> tuple[Dataset, Dataset | None]:
+    """The samples to train on, and a share of them, spread evenly, to measure on instead."""
+    if not share:
+        return samples, None
+    held = [int((i + 1) * share) > int(i * share) for i in range(len(samples))]
+    parts = [[i for i, is_held in enumerate(held) if is_held is which] for which in (False, True)]
+    if not all(parts):
+        raise UsageError(
+            f"[train] {share:g} of {len(samples)} samples leaves {len(parts[0])} to train on and "
+            f"{len(parts[1])} to measure on: give another share as validation"
+        )
+    return Subset(samples, parts[0]), Subset(samples, parts[1])

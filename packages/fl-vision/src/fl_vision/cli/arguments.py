@@ -67,7 +67,8 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     recipe("--ema", type=_fraction, help="decay of averaged weights; 0: none (default 0)")
     recipe("--clip", type=_positive, help="longest norm of the gradients (default: any)")
     recipe("--accumulate", type=_integer(1), help="batches per step (default 1)")
-    recipe("--patience", type=_integer(1), help="stop after so many epochs without a better test")
+    recipe("--patience", type=_integer(1), help="stop after so many epochs without progress")
+    recipe("--validation", type=_fraction, help="share held out for that (default 0.1 if needed)")
     run = parser.add_argument_group("run").add_argument
     run("--out", type=Path, default=DEFAULT_OUT, help=f"folder to write to (default {DEFAULT_OUT})")
     run("--resume", action="store_true", help="go on with the run in --out, to the same bits")

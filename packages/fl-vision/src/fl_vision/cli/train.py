@@ -45,7 +45,7 @@ def train(arguments: argparse.Namespace) -> None:
     )
     found = trained.classifier.classify(data.test)
     title = f"{data.name}  ·  seed {recipe.seed}  ·  {len(trained.history)} epochs"
-    draw_history(out / CURVES, title, trained.history)
+    draw_history(out / CURVES, title, trained.history, trained.measured_on)
     draw_predictions(out / GRID, data, found)
     seconds = sum(float(record["seconds"]) for record in trained.history)
     print(f"wrote {checkpoint_path(out)}, log.jsonl, {CURVES}, {GRID}")
