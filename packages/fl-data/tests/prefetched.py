@@ -10,6 +10,7 @@ from typing import Any
 
 import fl_data as data
 import fl_tensor as ft
+from fl_tensor.threads import get_num_threads
 
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES += ("float16", "float32", "float64", "complex64", "complex128")
@@ -123,3 +124,7 @@ def augment(sample: data.Sample, generator: ft.Generator) -> data.Sample:
 
 def process_of(sample: data.Sample) -> data.Sample:
     return ft.asarray(os.getpid()), sample[1]  # type: ignore[index]
+
+
+def threads_of(sample: data.Sample) -> data.Sample:
+    return (get_num_threads(),)

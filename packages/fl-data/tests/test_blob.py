@@ -375,3 +375,21 @@ def test_a_file_of_a_later_version_says_so(tmp_path):
     path.write_bytes(head + struct.pack("<I", crc32(head)) + path.read_bytes()[16:])
     with pytest.raises(data.BlobError, match="version 2 of the format, this package reads 1"):
         data.FileBlob(path)
+
+
+def test_a_commit_that_does_not_reach_the_disk_is_none(tmp_path, monkeypatch):
+    with data.FileBlob(tmp_path / "some.blob", "w") as blob:
+        blob.add((1,))
+    blob = data.FileBlob(tmp_path / "some.blob", "a")
+    blob.add((2,))
+
+    def fails(descriptor):
+        raise OSError("the disk is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(container.os, "fsync", fails)
+        with pytest.raises(OSError, match="gone"):
+            blob.commit()
+    assert list(data.FileBlob(tmp_path / "some.blob")) == [(1,)]
+    blob.close()  # commits again
+    assert list(data.FileBlob(tmp_path / "some.blob")) == [(1,), (2,)]

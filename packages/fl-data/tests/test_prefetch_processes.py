@@ -111,6 +111,15 @@ def test_a_depth_beyond_what_pipes_hold():
     prefetch.close()
 
 
+def test_a_worker_computes_with_one_thread(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")  # what it would have otherwise
+    prefetch = data.Prefetch(
+        data.Transform(prefetched.Numbered(2), prefetched.threads_of), processes=1
+    )
+    assert list(prefetch) == [(1,), (1,)]
+    prefetch.close()
+
+
 def samples_of(prefetch, epoch):
     prefetch.set_epoch(epoch)
     return [[field.tolist() for field in sample] for sample in prefetch]

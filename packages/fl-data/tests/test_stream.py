@@ -195,6 +195,28 @@ def test_what_was_opened_is_closed():
     assert closed == ["a", "a", "b"]
 
 
+class Opened:
+    """What somebody else holds as well: that it is dropped closes nothing."""
+
+    def __init__(self):
+        self.is_closed = False
+
+    def __iter__(self):
+        return iter([(1,), (2,)])
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_what_can_be_closed_is_closed_at_its_end_and_in_the_middle():
+    opened = [Opened(), Opened(), Opened()]
+    samples = iter(data.ShardStream(opened, lambda shard: shard, shuffle=False))
+    assert [next(samples) for _ in range(3)] == [(1,), (2,), (1,)]
+    assert [shard.is_closed for shard in opened] == [True, False, False]
+    samples.close()
+    assert [shard.is_closed for shard in opened] == [True, True, False]
+
+
 def threads():
     return [thread for thread in threading.enumerate() if thread.name == "fl-data-stream"]
 
