@@ -158,6 +158,7 @@ def test_two_callbacks_with_a_state_need_two_names():
         ([3.0, 2.9, 2.8, 2.7, 2.6], {"patience": 2, "min_delta": 0.15}, 5),
         ([3.0, 2.95, 2.9, 2.7, 2.6], {"patience": 2, "min_delta": 0.15}, 3),
         ([1.0, 2.0, 2.0, 1.0, 3.0], {"patience": 2, "mode": "max"}, 4),
+        ([1.0, 1.05, 1.1, 1.3, 1.4], {"patience": 2, "mode": "max", "min_delta": 0.15}, 3),
         ([math.nan, math.nan, 1.0, 1.0, 1.0], {"patience": 2}, 2),
         ([3.0, math.nan, 2.0, math.nan, math.nan], {"patience": 3}, 5),
     ],
@@ -288,6 +289,11 @@ def test_keeping_the_best_needs_a_folder():
         lambda: nn.KeepBest(mode="most"),
         lambda: nn.ClipGradNorm(0.0),
         lambda: trainer(accumulate=0),
+        lambda: trainer(accumulate=1.5),
+        lambda: trainer(checkpoint_every=0),
+        lambda: trainer(checkpoint_every=-1),
+        lambda: trainer(log_every=-1),
+        lambda: trainer(nn.EarlyStop),
     ],
 )
 def test_settings_without_sense_are_refused(make):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 import fl_data as data
@@ -244,3 +246,15 @@ def test_a_new_run_in_an_old_folder_starts_its_log_anew(tmp_path):
     for _ in range(2):
         make(tmp_path).fit(dataset(), epochs=1)
     assert [r["event"] for r in log_of(tmp_path)].count("start") == 1
+
+
+def test_the_time_of_an_epoch_is_that_of_all_its_parts(tmp_path, monkeypatch):
+    ticks = count()
+    monkeypatch.setattr("fl_nn.training.trainer.time.monotonic", lambda: float(next(ticks)))
+    with pytest.raises(Cut):
+        make(tmp_path, interrupt_at=STEPS - 1, checkpoint_every=1).fit(dataset(), epochs=1)
+    before = nn.load_checkpoint(tmp_path / "checkpoint.safetensors").position["seconds"]
+    run = make(tmp_path)
+    run.resume()
+    run.fit(dataset(), epochs=1)
+    assert run.history[0]["seconds"] > before > 0

@@ -58,6 +58,10 @@ def states_of(callbacks: list[Callback]) -> dict[str, Any]:
     unique."""
     found: dict[str, Any] = {}
     for callback in callbacks:
+        if not isinstance(callback, Callback):
+            raise TrainingError(
+                f"[Trainer] {callback!r} is no Callback: give an object of a class derived from it"
+            )
         if hasattr(callback, "state_dict"):
             name = callback.name or type(callback).__name__
             if name in found:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_nn.errors import CheckpointError, TrainingError
+from fl_nn.settings import COUNT, WHOLE
 
 
 def fields(batch: Any) -> tuple[Any, ...]:
@@ -25,6 +26,17 @@ def scalar(loss: Any) -> Any:
             f"[Trainer] the loss has shape {loss.shape}: reduce it to the mean of the batch"
         )
     return loss
+
+
+def check_settings(accumulate: object, checkpoint_every: object, log_every: object) -> None:
+    """Raise TrainingError unless these are numbers of batches and steps."""
+    for name, value, kind in (
+        ("accumulate", accumulate, COUNT),
+        ("checkpoint_every", 1 if checkpoint_every is None else checkpoint_every, COUNT),
+        ("log_every", log_every, WHOLE),
+    ):
+        if not kind.fits(value):
+            raise TrainingError(f"[Trainer] {name}={value!r}: give {kind.words}")
 
 
 def check_length(length: int, everyone: Sequence[int], expected: int | None) -> None:

@@ -16,7 +16,7 @@ import fl_tensor as ft
 from fl_data import Dataset, as_dataset
 from fl_nn import ranks
 from fl_nn.checkpoint import Stateful
-from fl_nn.errors import CheckpointError, TrainingError
+from fl_nn.errors import CheckpointError
 from fl_nn.meters import AverageValueMeter, Meter
 from fl_nn.module import Module
 from fl_nn.optim import EMA, DynamicLossScaler, Optimizer
@@ -24,7 +24,7 @@ from fl_nn.schedules import LRScheduler, ReduceLROnPlateau
 from fl_nn.training import saving
 from fl_nn.training.callback import Callback, states_of
 from fl_nn.training.inference import inference, measure, results
-from fl_nn.training.messages import check_length
+from fl_nn.training.messages import check_length, check_settings
 from fl_nn.training.report import report_of
 from fl_nn.training.signals import Interrupted, StopSignals, stop_signals
 from fl_nn.training.step import train_step, windows
@@ -88,8 +88,7 @@ class Trainer:
         parts: Mapping[str, Stateful] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        if accumulate < 1:
-            raise TrainingError(f"[Trainer] accumulate={accumulate}: give at least 1 batch")
+        check_settings(accumulate, checkpoint_every, log_every)
         self.model, self.optimizer, self.loss = model, optimizer, loss
         self.callbacks = list(callbacks)
         self.communicator = communicator or dist.local()
