@@ -95,7 +95,9 @@ class Checkpoint:
         try:
             for target, state, name in wanted:
                 if state is None:
-                    raise StateDictError(f"it has no {name} state; restore without it")
+                    raise StateDictError(
+                        f"it was written without {name}: it has no {name} state; leave it out"
+                    )
                 before = target.state_dict()
                 target.load_state_dict(state)
                 done.append((target, before))
