@@ -53,7 +53,9 @@ def noise(seed: int) -> Iterator[None]:
             magnitude = inner.absolute(x)
             if name in ("matmul", "conv"):
                 rest = (inner.absolute(rest[0]), *rest[1:])
-            return _off(made, _floats(getattr(inner, name)(magnitude, *rest)), SUM_ULPS, rng(name))
+            scale = _floats(getattr(inner, name)(magnitude, *rest))
+            least = _underflow(inner, made, magnitude, rest) if name == "prod" else 0.0
+            return _off(made, scale, SUM_ULPS, rng(name), least)
 
         return operation
 
@@ -83,7 +85,20 @@ def _floats(x: Any) -> Any:
     return np.asarray(x.array, np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-def _off(made: Any, scale: Any, ulps: float, rng: np.random.Generator) -> Any:
+def _underflow(inner: Any, made: Any, magnitude: Any, rest: tuple[Any, ...]) -> Any:
+    # What a product may be off by where a part of it is subnormal: that was rounded to a multiple
+    # of the smallest number, and then multiplied by what is left.
+    if made.dtype.itemsize == 2:  # computed in float32
+        return 0.0
+    limits = np.finfo(made.array.dtype)
+    one = adapt(np.ones((), magnitude.array.dtype), magnitude.dtype)
+    smallest = _floats(inner.prod(inner.minimum(magnitude, one), *rest))
+    others = _floats(inner.prod(inner.maximum(magnitude, one), *rest))
+    reached = (smallest < limits.smallest_normal) & (_floats(made) != 0) & np.isfinite(others)
+    return np.where(reached, others, 0.0) * limits.smallest_subnormal
+
+
+def _off(made: Any, scale: Any, ulps: float, rng: np.random.Generator, least: Any = 0.0) -> Any:
     # Half precision is rounded from float32: a neighbour is all that another rounding gives.
     if made.dtype.kind not in "fc":
         return made
@@ -93,7 +108,7 @@ def _off(made: Any, scale: Any, ulps: float, rng: np.random.Generator) -> Any:
     shape = np.shape(made.array)
     with np.errstate(all="ignore"):
         size = rng.uniform(0.5, 1.0, shape) * rng.choice([-1.0, 1.0], shape)
-        off = _floats(made) + eps * ulps * size * np.abs(scale)
+        off = _floats(made) + size * (eps * ulps * np.abs(scale) + least)
         kept = np.where(np.isfinite(off), off, _floats(made)).astype(np.asarray(made.array).dtype)
     return adapt(kept, made.dtype)
 
