@@ -146,6 +146,7 @@ def test_under_checkpoint_everything_is_the_same_bit_for_bit(name, policy, preci
     plain = training(lambda model, value: model(value))
     again = training(lambda model, value: ag.checkpoint(model, value, policy=policy))
     # The one layer here whose differences of rounding grow beyond 1e-5 where plans compute.
+    # Computed anew on jit, a ReLU near zero of the TDS block may open that was closed.
     assert same(again, plain, 1e-3 if name == "TDSBlock" else 1e-5)
 
 

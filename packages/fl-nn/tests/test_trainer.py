@@ -264,3 +264,10 @@ def test_log_records_are_json_lines(tmp_path):
     assert log.read() == [{"a": 1}, {"b": [1.5]}]
     log.rewind(there)
     assert [json.loads(line) for line in log.path.read_text().splitlines()] == [{"a": 1}]
+
+
+def test_figures_that_are_not_finite_are_null_in_the_log(tmp_path):
+    log = nn.JsonLog(tmp_path / "log.jsonl")
+    log.write({"loss": math.nan, "meters": {"best": [1.5, -math.inf]}, "name": "NaN"})
+    assert log.read() == [{"loss": None, "meters": {"best": [1.5, None]}, "name": "NaN"}]
+    assert b"NaN," not in log.path.read_bytes() and b"Infinity" not in log.path.read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,8 +23,9 @@ class JsonLog:
         self.path.write_bytes(b"")
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Append one record. The line is whole in the file when this returns."""
-        line = json.dumps(dict(record)) + "\n"
+        """Append one record. The line is whole in the file when this returns. Figures that are not
+        finite, for which JSON has no words, are null."""
+        line = json.dumps(_finite(dict(record)), allow_nan=False) + "\n"
         with open(self.path, "ab") as file:
             file.write(line.encode())
 
@@ -41,3 +43,13 @@ class JsonLog:
     def read(self) -> list[dict[str, Any]]:
         """All records."""
         return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return value
