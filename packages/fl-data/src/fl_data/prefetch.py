@@ -17,7 +17,7 @@ from fl_data.seeds import mix, seeded_sample
 from fl_data.threads import ThreadPipeline
 
 if TYPE_CHECKING:
-    from fl_data.processes import WorkerPool
+    from fl_data.workers import WorkerPool
 
 StartMethod = Literal["spawn", "forkserver", "fork"]
 
@@ -101,7 +101,7 @@ class Prefetch(Dataset):
 
     def iterate(self, start: int = 0) -> DataIterator:
         if self._processes and self._pool is None:
-            from fl_data.processes import WorkerPool
+            from fl_data.workers import WorkerPool
 
             self._pool = WorkerPool(min(self._processes, self._depth), self._start_method)
         return PrefetchIterator(self._ds, start, self._threads, self._depth, self._pool)

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
-import signal
-import time
-from collections import deque
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
-from multiprocessing.util import Finalize
+from multiprocessing.connection import wait
 from threading import RLock
-from typing import Any, Literal
-from weakref import WeakSet
 
 from fl_data import shared
 from fl_data.dataset import Dataset, Sample
 from fl_data.errors import IterationError, SampleTypeError, WorkerError
 from fl_data.parcel import pack, unpack, write
-from fl_data.worker import Begin, Failed, Made, Make, Ready, main
-
-StartMethod = Literal["spawn", "forkserver", "fork"]
-
-_ends: WeakSet[Connection] = WeakSet()
-"""This process's ends of all pipes. A forked worker has them too, and must close them: as long as
-one is open, the worker at the other end waits for more."""
+from fl_data.worker import Begin, Failed, Made, Make, Ready
+from fl_data.workers import Worker, WorkerPool
 
 _PATIENCE = 0.5
 """Seconds between two looks at whether all is well, while nothing arrives."""
@@ -34,131 +22,12 @@ _AT_ONCE = 32
 """Samples that a worker is asked for and that have not been read from its pipe. Were both
 directions of a pipe full, each side would wait for the other, for ever."""
 
-_GRACE = 5.0
-"""Seconds that a worker has for the sample that it is making, before it is killed."""
-
 
 class RemoteTraceback(Exception):
     """The traceback of an error in another process, as text: the cause of that error here."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
-
-
-class _Worker:
-    """A worker process as the consumer sees it."""
-
-    def __init__(self, number: int, method: StartMethod) -> None:
-        context: Any = multiprocessing.get_context(method)
-        self.connection, other = context.Pipe()
-        _ends.add(self.connection)
-        self.asked: deque[Make] = deque()
-        self.slots = shared.Slots()
-        self.unready = 0  # datasets that it has been sent and has not read
-        self.is_dead = False
-        try:
-            inherited = tuple(_ends) if method == "fork" else ()
-            self.process = context.Process(
-                target=main,
-                args=(other, inherited),
-                name=f"fl-data-prefetch-{number}",
-                daemon=True,
-            )
-            self.process.start()
-        except BaseException:
-            self.connection.close()
-            raise
-        finally:
-            other.close()
-
-    def send(self, message: Begin | Make) -> None:
-        with suppress(OSError):  # it is dead: noticed, and reported, when its answer is awaited
-            self.connection.send(message)
-
-    def end(self) -> str:
-        """How it died, for people."""
-        self.process.join(1.0)
-        code = self.process.exitcode
-        if code is None:
-            return "closed its pipe"
-        if code >= 0:
-            return f"ended with exit status {code}"
-        with suppress(ValueError):
-            name = signal.Signals(-code).name
-            return f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
-        return f"was killed by signal {-code}"
-
-
-class Workers:
-    """Processes that wait for datasets to make samples of.
-
-    A worker that sees its pipe closed ends after the sample that it is making; so it does when this
-    process dies. They end when this object goes, or with the program.
-    """
-
-    def __init__(self, count: int, method: StartMethod) -> None:
-        self.owner = os.getpid()
-        self.members: list[_Worker] = []
-        # In a forked process, which has copies of the pipes but not the workers, it does nothing.
-        self.close = Finalize(self, _end, args=(self.members,), exitpriority=0)
-        try:
-            for number in range(count):
-                self.members.append(_Worker(number, method))
-        except BaseException:
-            self.close()
-            raise
-
-    @property
-    def are_alive(self) -> bool:
-        return all(member.process.is_alive() for member in self.members)
-
-
-def _end(members: list[_Worker]) -> None:
-    for member in members:
-        member.connection.close()
-    deadline = time.monotonic() + _GRACE
-    for member in members:
-        member.process.join(max(0.0, deadline - time.monotonic()))
-        if member.process.exitcode is None:
-            member.process.kill()
-            member.process.join()
-        member.process.close()
-    members.clear()
-
-
-class WorkerPool:
-    """The workers of one `Prefetch`: kept between its iterations, as processes start slowly."""
-
-    def __init__(self, count: int, method: StartMethod) -> None:
-        self._count, self._method = count, method
-        self._idle: Workers | None = None
-        self._is_closed = False
-        self._lock = RLock()
-
-    def take(self) -> Workers:
-        """Workers that nobody else has."""
-        with self._lock:
-            found, self._idle = self._idle, None
-        if found is not None and found.owner == os.getpid() and found.are_alive:
-            return found
-        if found is not None:
-            found.close()
-        return Workers(self._count, self._method)
-
-    def put(self, workers: Workers) -> None:
-        """Keep them for the next iteration; end them if there are others, or nobody to come."""
-        with self._lock:
-            if self._idle is None and not self._is_closed:
-                self._idle = workers
-                return
-        workers.close()
-
-    def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            workers, self._idle = self._idle, None
-        if workers is not None:
-            workers.close()
 
 
 class ProcessPipeline:
@@ -180,8 +49,8 @@ class ProcessPipeline:
         self._next, self._end = start, stop
         self._taken = start
         self._depth = depth
-        self._made: dict[int, tuple[_Worker, Made | Failed]] = {}
-        self._makers: dict[int, _Worker] = {}
+        self._made: dict[int, tuple[Worker, Made | Failed]] = {}
+        self._makers: dict[int, Worker] = {}
         self._stopped = self._released = self._broken = False
         self._lock = RLock()
 
@@ -274,7 +143,7 @@ class ProcessPipeline:
                 worker.is_dead = not worker.process.is_alive()
         return bool(arrived)
 
-    def _read(self, worker: _Worker, answer: Ready | Made | Failed) -> None:
+    def _read(self, worker: Worker, answer: Ready | Made | Failed) -> None:
         if worker.unready:
             worker.unready -= 1
             if isinstance(answer, Failed):
@@ -298,7 +167,7 @@ class ProcessPipeline:
         del self._makers[asked.number]
         self._made[asked.number] = (worker, answer)
 
-    def _open(self, worker: _Worker, answer: Made) -> Sample:
+    def _open(self, worker: Worker, answer: Made) -> Sample:
         """The sample. Its tensors show the slot, unless the consumer has kept many samples: then
         they are copied, so that shared memory does not grow with what is kept."""
         if answer.slot is None:
@@ -310,7 +179,7 @@ class ProcessPipeline:
         finally:
             worker.slots.put(answer.slot)
 
-    def _death(self, worker: _Worker) -> Exception:
+    def _death(self, worker: Worker) -> Exception:
         self._broken = True
         pid, end = worker.process.pid, worker.end()
         if worker.unready:
