@@ -6,7 +6,6 @@ import functools
 import os
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
-from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -83,6 +82,8 @@ def current_backend() -> TensorBackend:
 
 @functools.cache
 def _fastest() -> str:
+    from importlib.util import find_spec  # which would make the import of this package slower
+
     return "jit" if find_spec("llvmlite") else "numpy"
 
 
