@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from fl_tensor.testing import needs
+
 README = Path(__file__).parent.parent / "README.md"
 
 
+@needs("float16")
 @pytest.mark.skipif(not README.exists(), reason="the README is not part of the installed package")
 def test_the_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
