@@ -111,7 +111,9 @@ def test_softmax_does_not_overflow():
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_gradient_of_log_softmax(sizes):
-    check(log_softmax_gradient(), draw(sizes, sizes), sizes, eps=32, scale=32.0)
+    # The difference of two sums: narrow vectors add longer partial sums, and round more.
+    scale = 4.0 if target.host().vector_bits == 512 else 32.0
+    check(log_softmax_gradient(), draw(sizes, sizes), sizes, eps=32, scale=scale)
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)

@@ -22,7 +22,7 @@ LIGHT = 1 << 17
 HEAVY, HEAVY_CALL = 1 << 28, 1 << 22
 #: A plan of a light trace pays if it has so many steps less than there were operations.
 SAVED = 6
-#: See above. With 32 recording in vain takes 2 % of the time.
+#: See above. Recording in vain then takes a few percent of the time at most (small_graphs.py).
 REST = 32
 #: Where results must not depend on what came before, a trace of so many elements, 2 ms in NumPy, is
 #: planned, and others are not.
