@@ -246,7 +246,7 @@ def conformance(session: nox.Session, kind: str, implementation: str) -> None:
 @nox.session(**shared, tags=["fl-tensor"])
 def vectors(session: nox.Session) -> None:
     """The tests of generated kernels at the widths of vectors that are not the processor's own."""
-    codegen = "fl_tensor.backends.jit.codegen"
+    codegen = "fl_tensor.codegen"
     asks = f"from {codegen} import target; print(target.processor().vector_bits)"
     python = os.path.join(workshop_bin, "python")
     most = int(session.run(python, "-c", asks, silent=True, external=True) or 128)

@@ -71,7 +71,7 @@ def their_step(model: Model, size: int) -> Callable[[], object]:
 def timed_compilations() -> list[float]:
     """The seconds of each module that LLVM will compile."""
     try:
-        from fl_tensor.backends.jit.codegen import compile
+        from fl_tensor.codegen import compile
     except ImportError:
         return []
     seconds: list[float] = []

@@ -1,6 +1,6 @@
-"""The polynomials of ``fl_tensor.backends.jit.codegen``: prints its ``coefficients.py``.
+"""The polynomials of ``fl_tensor.codegen``: prints its ``coefficients.py``.
 
-    python tools/minimax.py > packages/fl-tensor/src/fl_tensor/backends/jit/codegen/coefficients.py
+    python tools/minimax.py > packages/fl-tensor/src/fl_tensor/codegen/coefficients.py
 
 Each is the polynomial of its degree with the smallest weighted error on an interval, found by the
 exchange algorithm of Remez (1934) in 50 digits. Needs mpmath.

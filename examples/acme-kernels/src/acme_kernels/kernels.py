@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 
 from fl_tensor import jit
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen.program import Builder
 
 
 def swiglu(b: Builder, x: int, gate: int) -> int:

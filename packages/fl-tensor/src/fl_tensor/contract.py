@@ -83,7 +83,7 @@ class OpSpec:
     @property
     def signature(self) -> str:
         """``(x: A, axis: Axis = 0) -> tuple[A, A]``; a result of type Any goes without saying."""
-        from fl_tensor._codegen import source
+        from fl_tensor._generate import source
 
         result = str(inspect.signature(self.function).return_annotation)
         arrow = "" if result in ("Any", "A") else f" -> {result}"
@@ -201,12 +201,12 @@ PINNED = Contract(
 def generated() -> dict[Path, str]:
     """Every generated file and the text it should have."""
     from fl_memory.contract import dumps
-    from fl_tensor import _codegen
+    from fl_tensor import _generate
 
     operations = (*_primitives(), *DERIVED, *OPTIONAL)
     return {
-        FOLDER / "derived_ops.py": _codegen.derived_ops(DERIVED),
-        FOLDER / "functions" / "generated.py": _codegen.functions(operations),
+        FOLDER / "derived_ops.py": _generate.derived_ops(DERIVED),
+        FOLDER / "functions" / "generated.py": _generate.functions(operations),
         PINNED.path(): dumps(PINNED.generated()),
     }
 
@@ -218,10 +218,10 @@ def main(arguments: list[str] | None = None) -> int:
     if {"--write", "--freeze"} & set(given) and PINNED.refusal():
         return PINNED.main(given)
     if "--write" in given:
-        from fl_tensor import _codegen
+        from fl_tensor import _generate
 
         # First the methods: the backend class inherits them.
-        (FOLDER / "derived_ops.py").write_text(_codegen.derived_ops(DERIVED))
+        (FOLDER / "derived_ops.py").write_text(_generate.derived_ops(DERIVED))
         for path, text in generated().items():
             if path.suffix == ".py":
                 path.write_text(text)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen.instructions import REDUCTIONS
-from fl_tensor.backends.jit.codegen.kernel import Kernel
-from fl_tensor.backends.jit.codegen.program import Program
 from fl_tensor.backends.numpy import elementary, philox
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
+from fl_tensor.codegen.instructions import REDUCTIONS
+from fl_tensor.codegen.kernel import Kernel
+from fl_tensor.codegen.program import Program
 
 Array = np.ndarray
 NUMPY = {

@@ -14,10 +14,10 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 from kernel_programs import run
 
-from fl_tensor.backends.jit.codegen import compile, emit, target
-from fl_tensor.backends.jit.codegen.errors import CompileError
-from fl_tensor.backends.jit.codegen.kernel import Kernel
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen import compile, emit, target
+from fl_tensor.codegen.errors import CompileError
+from fl_tensor.codegen.kernel import Kernel
+from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import float32
 
 
@@ -104,7 +104,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {folder!r})
 from test_codegen_files import program, works
-from fl_tensor.backends.jit.codegen.kernel import Kernel
+from fl_tensor.codegen.kernel import Kernel
 works(Kernel(program()))
 """
 

@@ -9,9 +9,9 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 from kernel_programs import check, numbers, run
 
-from fl_tensor.backends.jit.codegen.errors import ProgramError
-from fl_tensor.backends.jit.codegen.kernel import Kernel
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen.errors import ProgramError
+from fl_tensor.codegen.kernel import Kernel
+from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import bfloat16, float32, float64, int32, int64
 from fl_tensor.dtypes import bool as boolean
 

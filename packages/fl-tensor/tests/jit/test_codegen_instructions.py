@@ -12,10 +12,10 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 from kernel_programs import check, computed, numbers, run
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen import target
-from fl_tensor.backends.jit.codegen.instructions import ELEMENTWISE, REDUCTIONS
-from fl_tensor.backends.jit.codegen.kernel import Kernel
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen import target
+from fl_tensor.codegen.instructions import ELEMENTWISE, REDUCTIONS
+from fl_tensor.codegen.kernel import Kernel
+from fl_tensor.codegen.program import Builder
 
 REAL = [d for d in dtypes.ALL.values() if d.kind != "c"]
 FLOATING = [d for d in REAL if d.is_floating]

@@ -12,9 +12,9 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 from kernel_programs import run
 
-from fl_tensor.backends.jit.codegen import target
-from fl_tensor.backends.jit.codegen.kernel import Kernel
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen import target
+from fl_tensor.codegen.kernel import Kernel
+from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import float32, float64
 
 mpmath.mp.dps = 50

@@ -11,10 +11,10 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 from kernel_programs import check, computed, numbers, run
 
-from fl_tensor.backends.jit.codegen import target
-from fl_tensor.backends.jit.codegen.errors import ProgramError
-from fl_tensor.backends.jit.codegen.kernel import Kernel
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen import target
+from fl_tensor.codegen.errors import ProgramError
+from fl_tensor.codegen.kernel import Kernel
+from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import bool as boolean
 from fl_tensor.dtypes import float16, float32, float64, int8, int64, uint64
 

@@ -10,9 +10,9 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 from kernel_programs import check, run
 
 import fl_tensor as ft
-from fl_tensor.backends.jit.codegen import target
-from fl_tensor.backends.jit.codegen.kernel import Kernel
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen import target
+from fl_tensor.codegen.kernel import Kernel
+from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import float32, float64, int32, int64
 
 

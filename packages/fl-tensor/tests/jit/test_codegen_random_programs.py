@@ -10,8 +10,8 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 from kernel_programs import check, numbers
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen.instructions import ELEMENTWISE
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen.instructions import ELEMENTWISE
+from fl_tensor.codegen.program import Builder
 
 DTYPES = [dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.bool, dtypes.float16]
 #: Of which a small difference between operands makes a small difference.

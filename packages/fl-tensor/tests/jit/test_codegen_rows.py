@@ -9,10 +9,10 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 from kernel_programs import check, computed, run
 
-from fl_tensor.backends.jit.codegen import target
-from fl_tensor.backends.jit.codegen.errors import ProgramError
-from fl_tensor.backends.jit.codegen.kernel import Kernel
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen import target
+from fl_tensor.codegen.errors import ProgramError
+from fl_tensor.codegen.kernel import Kernel
+from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import bfloat16, float32, float64, int64
 
 SIZES = [(1, 1), (3, 5), (5, 16), (4, 64), (7, 100), (2, 1003), (70, 768)]

@@ -16,10 +16,10 @@ from kernel_programs import computed, empty, run
 from test_codegen_rows import cross_entropy, layer_norm_gradient, softmax
 
 import fl_tensor as ft
-from fl_tensor.backends.jit.codegen import threads, workspace
-from fl_tensor.backends.jit.codegen.kernel import Kernel
-from fl_tensor.backends.jit.codegen.pools import Gomp, OwnThreads
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen import threads, workspace
+from fl_tensor.codegen.kernel import Kernel
+from fl_tensor.codegen.pools import Gomp, OwnThreads
+from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import float32, int64
 from fl_tensor.threads import pools
 

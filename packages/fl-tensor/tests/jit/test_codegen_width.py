@@ -15,9 +15,9 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 from kernel_programs import run
 
 import fl_tensor as ft
-from fl_tensor.backends.jit.codegen import target
-from fl_tensor.backends.jit.codegen.kernel import Kernel
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen import target
+from fl_tensor.codegen.kernel import Kernel
+from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import float32
 
 WIDTHS = [str(bits) for bits in (128, 256, 512) if bits <= target.processor().vector_bits]

@@ -11,9 +11,9 @@ from kernel_programs import computed, numbers, run
 
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend, launch
-from fl_tensor.backends.jit.codegen import emit, target
-from fl_tensor.backends.jit.codegen.kernel import ALIGNED, Kernel, may_stream
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen import emit, target
+from fl_tensor.codegen.kernel import ALIGNED, Kernel, may_stream
+from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import bool as boolean
 from fl_tensor.dtypes import float16, float32, float64, int8
 

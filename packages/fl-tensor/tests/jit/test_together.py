@@ -11,10 +11,10 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.codegen.batch import Batch
-from fl_tensor.backends.jit.codegen.errors import ProgramError
-from fl_tensor.backends.jit.codegen.kernel import Kernel
-from fl_tensor.backends.jit.codegen.program import Builder
+from fl_tensor.codegen.batch import Batch
+from fl_tensor.codegen.errors import ProgramError
+from fl_tensor.codegen.kernel import Kernel
+from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import float32, float64
 
 

@@ -94,7 +94,7 @@ def libraries() -> dict[str, Any]:
 def _kernels() -> dict[str, Any] | None:
     if find_spec("llvmlite") is None:
         return None
-    from fl_tensor.backends.jit.codegen import target
+    from fl_tensor.codegen import target
 
     machine = target.host()
     return {"processor": machine.cpu, "vector_bits": machine.vector_bits}

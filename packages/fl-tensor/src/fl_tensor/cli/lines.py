@@ -23,9 +23,10 @@ PARTS = {
     "backend numpy": "backends/numpy/",
     "backend null": "backends/null.py",
     "providers": "backends/providers/",
+    "code generation": "codegen/",
     "other backends": "backends/",
     "conformance kit": "testing/",
-    "command line": "cli/ __main__.py _codegen.py",
+    "command line": "cli/ __main__.py _generate.py",
     "graph and wrappers": "graph/ wrappers/ stack.py",
     "array API": "array_api/",
 }

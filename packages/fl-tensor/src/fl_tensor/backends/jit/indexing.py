@@ -13,13 +13,13 @@ from importlib.util import find_spec
 from typing import Any
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen.program import Builder
 from fl_tensor.backends.jit.donation import Values
 from fl_tensor.backends.jit.lower import join_axes, letters
 from fl_tensor.backends.jit.views import show
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, adapt
 from fl_tensor.backends.numpy.provided import address
+from fl_tensor.codegen.program import Builder
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout, contiguous
 
@@ -71,7 +71,7 @@ class Gather:
     dying: list[Value]
 
     def __init__(self, node: Node, places: Mapping[Value, Layout]) -> None:
-        from fl_tensor.backends.jit.codegen.kernel import Kernel  # takes llvmlite
+        from fl_tensor.codegen.kernel import Kernel  # takes llvmlite
 
         table, indices = node.operands
         (self.output,) = node.outputs
@@ -160,7 +160,7 @@ class AddRows(Scatter):
     kind = "kernel"
 
     def __init__(self, node: Node, found: Mapping[Value, Layout]) -> None:
-        from fl_tensor.backends.jit.codegen.kernel import Kernel  # takes llvmlite
+        from fl_tensor.codegen.kernel import Kernel  # takes llvmlite
 
         super().__init__(node, found, None)
         table, indices, updates = node.operands

@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple, TypeAlias
 
 from fl_tensor import roles, rules
-from fl_tensor.backends.jit.codegen.errors import ProgramError
-from fl_tensor.backends.jit.codegen.program import Builder, Program
 from fl_tensor.backends.providers.layout import Layout
+from fl_tensor.codegen.errors import ProgramError
+from fl_tensor.codegen.program import Builder, Program
 from fl_tensor.graph import layout
 from fl_tensor.graph.ir import Node, Value
 
@@ -91,8 +91,8 @@ class program:
         raise refused
 
     def _bound(self, request: Request, space: Shape, rows: int, form: str, result: Shape) -> Run:
-        from fl_tensor.backends.jit.codegen.kernel import Kernel
         from fl_tensor.backends.jit.lower import join_axes, letters, output_letters
+        from fl_tensor.codegen.kernel import Kernel
 
         strides = [layout.broadcast(x.shape, x.strides or (), space) for x in request.operands]
         sizes, row_axes, strides = join_axes(space, rows, [*strides, result])

@@ -7,13 +7,13 @@ from collections import Counter
 from functools import cached_property
 from typing import Any
 
-from fl_tensor.backends.jit.codegen.batch import Batch
-from fl_tensor.backends.jit.codegen.kernel import ALIGNED, Kernel, may_stream
 from fl_tensor.backends.jit.donation import Values, places
 from fl_tensor.backends.jit.lower import Lowered, Operand
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.backends.numpy.provided import address
+from fl_tensor.codegen.batch import Batch
+from fl_tensor.codegen.kernel import ALIGNED, Kernel, may_stream
 from fl_tensor.graph import cost
 from fl_tensor.graph.horizontal import together
 from fl_tensor.graph.ir import Node, Value

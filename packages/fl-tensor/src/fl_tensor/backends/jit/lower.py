@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from fl_tensor.backends.jit import extensions
-from fl_tensor.backends.jit.codegen import instructions
-from fl_tensor.backends.jit.codegen.program import Builder, Program
+from fl_tensor.codegen import instructions
+from fl_tensor.codegen.program import Builder, Program
 from fl_tensor.graph import layout
 from fl_tensor.graph.fuse import Group, Member
 from fl_tensor.graph.ir import Node, Value

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from fl_tensor import dispatch, frontend, rules
-from fl_tensor.backends.jit.codegen import instructions
 from fl_tensor.backends.null import NullAdapter
+from fl_tensor.codegen import instructions
 from fl_tensor.device import CPU
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, NoDataError

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen import instructions
 from fl_tensor.backends.numpy import memory, provided, provided_conv
 from fl_tensor.backends.providers import choose
+from fl_tensor.codegen import instructions
 from fl_tensor.graph.axis_order import Order, channels_last
 from fl_tensor.graph.ir import Node
 

@@ -16,7 +16,6 @@ from importlib.util import find_spec
 from typing import NamedTuple, TypeAlias
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen.program import Builder
 from fl_tensor.backends.jit.donation import Values
 from fl_tensor.backends.jit.lower import join_axes, letters
 from fl_tensor.backends.jit.windows import Box, Windows
@@ -24,6 +23,7 @@ from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.backends.numpy.provided import address
 from fl_tensor.backends.providers import choose
+from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import DType
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout, Shape, contiguous
@@ -127,7 +127,7 @@ class Pass:
         met: Sequence[int],
         fold: Fold,
     ) -> None:
-        from fl_tensor.backends.jit.codegen.kernel import Kernel  # takes llvmlite
+        from fl_tensor.codegen.kernel import Kernel  # takes llvmlite
 
         self.calls = []
         for box in found:

@@ -276,6 +276,7 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
     real = owned(np.real)
     imag = owned(np.imag)
     conj = unary(np.conjugate)
+
     def sign(self, x: Value) -> Value:
         found: Value = self._sign(x)
         if x.dtype is bfloat16:  # the ufunc leaves -0.0 as it is: the others make 0.0 of it

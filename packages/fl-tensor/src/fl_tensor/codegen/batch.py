@@ -10,10 +10,10 @@ import ctypes
 import functools
 from collections.abc import Callable, Sequence
 
-from fl_tensor.backends.jit.codegen import compile, target, threads
-from fl_tensor.backends.jit.codegen.errors import ProgramError
-from fl_tensor.backends.jit.codegen.kernel import Job, Launch
-from fl_tensor.backends.jit.codegen.pools import HEADER
+from fl_tensor.codegen import compile, target, threads
+from fl_tensor.codegen.errors import ProgramError
+from fl_tensor.codegen.kernel import Job, Launch
+from fl_tensor.codegen.pools import HEADER
 
 #: What one launch is called with: addresses and scalars.
 Call = tuple[Sequence[int], Sequence[complex]]

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fl_tensor.backends.jit.codegen.instructions import EXPENSIVE, REDUCTIONS
-from fl_tensor.backends.jit.codegen.program import Output, Program
+from fl_tensor.codegen.instructions import EXPENSIVE, REDUCTIONS
+from fl_tensor.codegen.program import Output, Program
 
 
 class Pass(NamedTuple):

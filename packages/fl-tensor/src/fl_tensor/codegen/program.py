@@ -35,8 +35,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen import instructions
-from fl_tensor.backends.jit.codegen.errors import ProgramError
+from fl_tensor.codegen import instructions
+from fl_tensor.codegen.errors import ProgramError
 from fl_tensor.dtypes import DType
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen.target import Target
+from fl_tensor.codegen.target import Target
 from fl_tensor.dtypes import DType
 
 IR: TypeAlias = Any  # llvmlite has no type information

@@ -8,8 +8,8 @@ block then find them.
 
 from __future__ import annotations
 
-from fl_tensor.backends.jit.codegen.accumulate import Accumulation
-from fl_tensor.backends.jit.codegen.vectors import IR, i8, i64
+from fl_tensor.codegen.accumulate import Accumulation
+from fl_tensor.codegen.vectors import IR, i8, i64
 
 #: Rows of a block.
 ROWS = 64

@@ -9,7 +9,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen.vectors import IR, Vectors, f32, f64, i16, i32
+from fl_tensor.codegen.vectors import IR, Vectors, f32, f64, i16, i32
 from fl_tensor.dtypes import DType
 
 

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from fl_tensor.backends.jit.codegen import emit_elementwise
-from fl_tensor.backends.jit.codegen.function import Place
-from fl_tensor.backends.jit.codegen.instructions import EXPENSIVE, REDUCTIONS
-from fl_tensor.backends.jit.codegen.program import Program
-from fl_tensor.backends.jit.codegen.schedule import Pass, Schedule
-from fl_tensor.backends.jit.codegen.target import Target
-from fl_tensor.backends.jit.codegen.transpose import ROWS, Transposition
-from fl_tensor.backends.jit.codegen.vectors import IR, element_type, i32, i64, pointer
+from fl_tensor.codegen import emit_elementwise
+from fl_tensor.codegen.function import Place
+from fl_tensor.codegen.instructions import EXPENSIVE, REDUCTIONS
+from fl_tensor.codegen.program import Program
+from fl_tensor.codegen.schedule import Pass, Schedule
+from fl_tensor.codegen.target import Target
+from fl_tensor.codegen.transpose import ROWS, Transposition
+from fl_tensor.codegen.vectors import IR, element_type, i32, i64, pointer
 
 
 class Row(NamedTuple):

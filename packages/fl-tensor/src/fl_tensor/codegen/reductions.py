@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fl_tensor.backends.jit.codegen import emit_elementwise
-from fl_tensor.backends.jit.codegen.vectors import IR, Vectors, element_type
+from fl_tensor.codegen import emit_elementwise
+from fl_tensor.codegen.vectors import IR, Vectors, element_type
 from fl_tensor.dtypes import DType
 
 _COMBINE = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}

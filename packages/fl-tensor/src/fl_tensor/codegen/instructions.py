@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen.errors import ProgramError
+from fl_tensor.codegen.errors import ProgramError
 from fl_tensor.dtypes import DType
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen import half
-from fl_tensor.backends.jit.codegen.function import Function
-from fl_tensor.backends.jit.codegen.vectors import (
+from fl_tensor.codegen import half
+from fl_tensor.codegen.function import Function
+from fl_tensor.codegen.vectors import (
     IR,
     element_bytes,
     i8,

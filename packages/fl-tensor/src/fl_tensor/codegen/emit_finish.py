@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from fl_tensor.backends.jit.codegen.errors import ProgramError
-from fl_tensor.backends.jit.codegen.frame import Frame
-from fl_tensor.backends.jit.codegen.function import Place
-from fl_tensor.backends.jit.codegen.instructions import REDUCTIONS
-from fl_tensor.backends.jit.codegen.program import Output, Program
-from fl_tensor.backends.jit.codegen.schedule import Schedule, needed
-from fl_tensor.backends.jit.codegen.target import Target
-from fl_tensor.backends.jit.codegen.vectors import IR, i64
+from fl_tensor.codegen.errors import ProgramError
+from fl_tensor.codegen.frame import Frame
+from fl_tensor.codegen.function import Place
+from fl_tensor.codegen.instructions import REDUCTIONS
+from fl_tensor.codegen.program import Output, Program
+from fl_tensor.codegen.schedule import Schedule, needed
+from fl_tensor.codegen.target import Target
+from fl_tensor.codegen.vectors import IR, i64
 
 #: Elements of the last axis that are joined at a time.
 PIECE = 256

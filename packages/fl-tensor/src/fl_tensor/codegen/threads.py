@@ -7,7 +7,7 @@ import functools
 import os
 
 from fl_tensor import threads as settings
-from fl_tensor.backends.jit.codegen.pools import Gomp, OwnThreads, Pool
+from fl_tensor.codegen.pools import Gomp, OwnThreads, Pool
 
 #: Nanoseconds of work from which another thread is worth waking.
 WORTH_A_THREAD = 10_000.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fl_tensor.backends.jit.codegen import maths
-from fl_tensor.backends.jit.codegen.powers import power
-from fl_tensor.backends.jit.codegen.vectors import IR, Num, Vectors
+from fl_tensor.codegen import maths
+from fl_tensor.codegen.powers import power
+from fl_tensor.codegen.vectors import IR, Num, Vectors
 
 FUNCTIONS: dict[str, Callable[..., Num]] = {
     "exp": maths.exp,

@@ -21,9 +21,9 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from fl_tensor import cache_files
-from fl_tensor.backends.jit.codegen import target
-from fl_tensor.backends.jit.codegen.errors import CompileError
-from fl_tensor.backends.jit.codegen.target import Target
+from fl_tensor.codegen import target
+from fl_tensor.codegen.errors import CompileError
+from fl_tensor.codegen.target import Target
 
 _MAGIC = b"fl kernel 1\n"
 #: One thread at a time is in LLVM. None but this one is while the process forks, or ends.

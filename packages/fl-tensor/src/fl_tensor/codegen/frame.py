@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen import emit_elementwise, half, reductions
-from fl_tensor.backends.jit.codegen.function import Place
-from fl_tensor.backends.jit.codegen.instructions import ARRAYS
-from fl_tensor.backends.jit.codegen.operands import Operands
-from fl_tensor.backends.jit.codegen.vectors import IR, element_type, f64, i1, i64, pointer
+from fl_tensor.codegen import emit_elementwise, half, reductions
+from fl_tensor.codegen.function import Place
+from fl_tensor.codegen.instructions import ARRAYS
+from fl_tensor.codegen.operands import Operands
+from fl_tensor.codegen.vectors import IR, element_type, f64, i1, i64, pointer
 from fl_tensor.dtypes import DType
 
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from fl_tensor.backends.jit.codegen.layout import Layout
-from fl_tensor.backends.jit.codegen.program import Program
-from fl_tensor.backends.jit.codegen.schedule import Schedule
-from fl_tensor.backends.jit.codegen.target import Target
-from fl_tensor.backends.jit.codegen.vectors import IR, Vectors, i64, pointer
+from fl_tensor.codegen.layout import Layout
+from fl_tensor.codegen.program import Program
+from fl_tensor.codegen.schedule import Schedule
+from fl_tensor.codegen.target import Target
+from fl_tensor.codegen.vectors import IR, Vectors, i64, pointer
 
 #: sweep(arguments, first chunk, last chunk + 1, number of the worker)
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])

@@ -6,7 +6,7 @@ and scalars (floating ones as float64, others as int64). Then what depends on si
 
 from __future__ import annotations
 
-from fl_tensor.backends.jit.codegen.program import Program
+from fl_tensor.codegen.program import Program
 
 #: How the iteration space is cut; see ``grid.py``.
 GRID = ("region", "worker_bytes", "chunks", "row_chunks", "grain", "tile", "tiles", "rows")

@@ -14,14 +14,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_tensor.backends.jit.codegen import compile, emit, target, threads, workspace
-from fl_tensor.backends.jit.codegen.errors import ProgramError
-from fl_tensor.backends.jit.codegen.grid import Grid, cut
-from fl_tensor.backends.jit.codegen.layout import GRID, REST, Layout
-from fl_tensor.backends.jit.codegen.pools import HEADER
-from fl_tensor.backends.jit.codegen.program import Program
-from fl_tensor.backends.jit.codegen.schedule import schedule
-from fl_tensor.backends.jit.codegen.target import Target
+from fl_tensor.codegen import compile, emit, target, threads, workspace
+from fl_tensor.codegen.errors import ProgramError
+from fl_tensor.codegen.grid import Grid, cut
+from fl_tensor.codegen.layout import GRID, REST, Layout
+from fl_tensor.codegen.pools import HEADER
+from fl_tensor.codegen.program import Program
+from fl_tensor.codegen.schedule import schedule
+from fl_tensor.codegen.target import Target
 
 Strides = Sequence[Sequence[int]]
 _WORD = 8

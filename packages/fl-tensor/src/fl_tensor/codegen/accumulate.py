@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen import emit_elementwise
-from fl_tensor.backends.jit.codegen.frame import Frame
-from fl_tensor.backends.jit.codegen.function import Place
-from fl_tensor.backends.jit.codegen.vectors import IR, i32, i64
+from fl_tensor.codegen import emit_elementwise
+from fl_tensor.codegen.frame import Frame
+from fl_tensor.codegen.function import Place
+from fl_tensor.codegen.vectors import IR, i32, i64
 
 
 class Accumulation(Frame):

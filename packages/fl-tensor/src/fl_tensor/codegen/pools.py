@@ -12,7 +12,7 @@ import ctypes
 import threading
 from typing import Any, Protocol
 
-from fl_tensor.backends.jit.codegen import compile, target
+from fl_tensor.codegen import compile, target
 
 #: Words before the arguments: two functions with their counts, and what the pool puts there.
 HEADER = 8

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_tensor.backends.jit.codegen import philox, target
-from fl_tensor.backends.jit.codegen.emit_finish import Finish
-from fl_tensor.backends.jit.codegen.emit_sweep import Sweep
-from fl_tensor.backends.jit.codegen.program import Program
-from fl_tensor.backends.jit.codegen.schedule import Schedule, schedule
-from fl_tensor.backends.jit.codegen.target import Target
-from fl_tensor.backends.jit.codegen.vectors import IR, i64, pointer
+from fl_tensor.codegen import philox, target
+from fl_tensor.codegen.emit_finish import Finish
+from fl_tensor.codegen.emit_sweep import Sweep
+from fl_tensor.codegen.program import Program
+from fl_tensor.codegen.schedule import Schedule, schedule
+from fl_tensor.codegen.target import Target
+from fl_tensor.codegen.vectors import IR, i64, pointer
 
 
 def emit(

@@ -11,12 +11,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fl_tensor.backends.jit.codegen.emit_finish import PIECE
-from fl_tensor.backends.jit.codegen.instructions import EXPENSIVE
-from fl_tensor.backends.jit.codegen.layout import Layout
-from fl_tensor.backends.jit.codegen.program import Program
-from fl_tensor.backends.jit.codegen.schedule import Schedule
-from fl_tensor.backends.jit.codegen.transpose import ROWS
+from fl_tensor.codegen.emit_finish import PIECE
+from fl_tensor.codegen.instructions import EXPENSIVE
+from fl_tensor.codegen.layout import Layout
+from fl_tensor.codegen.program import Program
+from fl_tensor.codegen.schedule import Schedule
+from fl_tensor.codegen.transpose import ROWS
 
 #: Elements of a chunk, about.
 CHUNK = 16384

@@ -7,8 +7,8 @@ of bits or more, and floats out of an integer's range, give some number, and nev
 from __future__ import annotations
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit.codegen import elementary, half
-from fl_tensor.backends.jit.codegen.vectors import (
+from fl_tensor.codegen import elementary, half
+from fl_tensor.codegen.vectors import (
     IR,
     Num,
     Vectors,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_tensor.backends.jit.codegen.target import Target
-from fl_tensor.backends.jit.codegen.vectors import IR, Vectors, i32, i64, pointer
+from fl_tensor.codegen.target import Target
+from fl_tensor.codegen.vectors import IR, Vectors, i32, i64, pointer
 
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _WEYL = 0x9E3779B9, 0xBB67AE85

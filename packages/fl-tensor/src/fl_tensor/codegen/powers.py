@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 
-from fl_tensor.backends.jit.codegen import coefficients as table
-from fl_tensor.backends.jit.codegen.maths import INF, LN2, exp, log, negative, normal, split
-from fl_tensor.backends.jit.codegen.vectors import Num, f32, f64
+from fl_tensor.codegen import coefficients as table
+from fl_tensor.codegen.maths import INF, LN2, exp, log, negative, normal, split
+from fl_tensor.codegen.vectors import Num, f32, f64
 
 
 def power(x: Num, y: Num) -> Num:

@@ -1,0 +1,10 @@
+"""Fused kernels: a program, as machine code of this processor.
+
+What a program is needs no library; ``codegen.kernel``, which compiles it, needs llvmlite.
+"""
+
+from fl_tensor.codegen.program import Builder as Builder
+from fl_tensor.codegen.program import Instruction as Instruction
+from fl_tensor.codegen.program import Output as Output
+from fl_tensor.codegen.program import Program as Program
+from fl_tensor.codegen.program import parse as parse
