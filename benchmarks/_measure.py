@@ -20,10 +20,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 #: A context manager for a case, made anew for each of its turns.
 Around = Callable[[], AbstractContextManager[Any]]
@@ -58,10 +58,15 @@ def _repeats(run: Callable[[], object], moment: float) -> int:
 
 
 def _timed(run: Callable[[], object], count: int) -> float:
-    start = time.perf_counter()
+    return timed(run, count, time.perf_counter)
+
+
+def timed(run: Callable[[], object], count: int, clock: Callable[[], float]) -> float:
+    """Seconds of ``clock`` per call, over ``count`` calls."""
+    start = clock()
     for _ in range(count):
         run()
-    return (time.perf_counter() - start) / count
+    return (clock() - start) / count
 
 
 class Worker:
@@ -73,12 +78,22 @@ class Worker:
     """
 
     def __init__(
-        self, library: str, threads: int = 1, *, tiny: bool = False, **environment: str
+        self,
+        library: str,
+        threads: int = 1,
+        *,
+        tiny: bool = False,
+        arguments: Sequence[str] = (),
+        **environment: str,
     ) -> None:
         self._library = library
         pools = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
         self._process = subprocess.Popen(
-            [sys.executable, sys.argv[0], "--serve", library, *(["--tiny"] if tiny else [])],
+            [
+                *(sys.executable, sys.argv[0], "--serve", library),
+                *(["--tiny"] if tiny else []),
+                *arguments,
+            ],
             env={**os.environ, **pools, **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -111,11 +126,13 @@ class Worker:
         return json.loads(answer)
 
 
-def serve(cases: Mapping[str, Callable[[], object]]) -> None:
+def serve(
+    cases: Mapping[str, Callable[[], object]], clock: Callable[[], float] = time.perf_counter
+) -> None:
     """Answer a ``Worker`` until it ends."""
     for line in sys.stdin:
         case, what = line.split()
-        found = cases[case]() if what == "value" else _timed(cases[case], int(what))
+        found = cases[case]() if what == "value" else timed(cases[case], int(what), clock)
         print(json.dumps(found), flush=True)
 
 
@@ -134,8 +151,15 @@ class OneAtATime(dict[str, Callable[[], object]]):
         return self[case]
 
 
+class TakesTurns(Protocol):
+    """A ``Worker``, or what stands for one in this process."""
+
+    def timed(self, case: str, count: int) -> float:
+        """Seconds per call of a case, over ``count`` calls."""
+
+
 def take_turns(
-    workers: Mapping[str, Worker], case: str, rounds: int = 15, moment: float = 0.05
+    workers: Mapping[str, TakesTurns], case: str, rounds: int = 15, moment: float = 0.05
 ) -> dict[str, float]:
     """Seconds per call of a case in each of the ``workers``: as ``interleave``."""
     repeats = {}

@@ -1,7 +1,8 @@
-"""Products and convolutions of `ops.py`: they run, and their operations are counted."""
+"""Products and convolutions of `ops.py` and `gemm_conv.py`: they run, operations are counted."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from cases import contractions
@@ -31,6 +32,46 @@ def test_operations_are_counted(tiny):
     found = contractions.operations()
     assert found["gemm-tiny"] == 2 * 3 * 4 * 5
     assert found["conv-tiny-forward"] == found["conv-tiny-data"] == 2 * (2 * 5 * 4 * 4) * 4 * 9
+
+
+def test_lists_of_the_claims_are_those_of_the_report():
+    import gemm_conv
+
+    listed = {group: list(gemm_conv.cases_of(group, [])) for group in gemm_conv.GROUPS}
+    assert {group: len(cases) for group, cases in listed.items()} == {
+        "products": 11,
+        "packed": 9,
+        "forward": 17,
+        "data": 16,
+        "weights": 17,
+    }
+    assert list(gemm_conv.cases_of("forward", ["data"])) == []
+    asked = ["conv-Alex-11x11/4-3-64@224-forward"]
+    assert list(gemm_conv.cases_of("forward", asked)) == asked
+
+
+def test_a_summary_has_the_mean_and_the_worst_of_what_was_measured():
+    import gemm_conv
+
+    rows = [{"oneDNN / ours": 0.5, "torch / ours": 3.0}, {"oneDNN / ours": 2.0}]
+    mean, worst = gemm_conv.summary("data", rows)
+    assert mean["oneDNN / ours"] == pytest.approx(1.0) and worst["oneDNN / ours"] == 0.5
+    assert mean["torch / ours"] == pytest.approx(3.0)
+
+
+def test_results_that_differ_end_the_comparison():
+    import gemm_conv
+
+    class Result:
+        def __init__(self, *numbers):
+            self.numbers = numbers
+
+        def result(self):
+            return np.array(self.numbers)
+
+    gemm_conv.compare("case", {"x": Result(1.0, 100.0), "y": Result(1.0, 100.001)}, 2e-5)
+    with pytest.raises(SystemExit, match="case: y and x differ by 1.0e-02"):
+        gemm_conv.compare("case", {"x": Result(1.0, 100.0), "y": Result(2.0, 100.0)}, 2e-5)
 
 
 def test_means_of_ratios_are_geometric():

@@ -13,6 +13,7 @@ FOLDER = Path(__file__).resolve().parents[1]
 #: Those that compare with PyTorch and do nothing else; `tests/oracles` does that in miniature.
 WITH_TORCH = {"check_models"}
 NEEDS = {
+    "gemm_conv": "llvmlite",
     "kernels": "llvmlite",
     "ops": "llvmlite",
     "paper_models": "PIL",

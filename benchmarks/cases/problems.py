@@ -1,0 +1,140 @@
+"""The cases of `contractions.py` as problems for providers, and their operands in NumPy's memory.
+
+Images have channels last, whatever the provider. Weights, and the second factor of a product, are
+in the layout that the provider likes best where it has one and ``packed`` asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cases import contractions
+from fl_tensor.backends.providers import (
+    Convolution,
+    ConvolutionData,
+    ConvolutionWeights,
+    Kernel,
+    Layout,
+    Matmul,
+    Packed,
+    Placement,
+    Problem,
+    Provider,
+    Reorder,
+    channels_last,
+    chosen,
+    row_major,
+)
+from fl_tensor.backends.providers.layout import dense
+from fl_tensor.dtypes import DType
+
+#: Of products that have it, the second factor lies transposed.
+TRANSPOSED = ("bmm-48x197x64x197",)
+_ALIGNMENT = 64
+
+
+def problem_of(case: str, dtype: DType, packed: bool) -> Problem:
+    """A case with operands and a result of ``dtype``."""
+    kept = chosen if packed else row_major
+    if case in contractions.PRODUCTS:
+        x, y = contractions.PRODUCTS[case]
+        factor = kept(dtype, y)
+        if case in TRANSPOSED and not packed:
+            axes = range(len(y))
+            factor = Layout(dtype, y, dense(y, (*axes[:-2], axes[-1], axes[-2])))
+        return Matmul(row_major(dtype, x), factor, row_major(dtype, (*x[:-1], y[-1])))
+    which, x, w, out, stride, padding, _ = contractions.convolutions()[case]
+    rest = (stride,) * 2, ((padding, padding),) * 2, (1, 1)
+    if which == "forward":
+        images = channels_last(dtype, x), kept(dtype, w), channels_last(dtype, out)
+        return Convolution(*images, *rest)
+    if which == "data":
+        images = channels_last(dtype, out), kept(dtype, w), channels_last(dtype, x)
+        return ConvolutionData(*images, *rest)
+    images = channels_last(dtype, x), channels_last(dtype, out), kept(dtype, w)
+    return ConvolutionWeights(*images, *rest)
+
+
+class Prepared(NamedTuple):
+    """A kernel with its operands, the last of which is the result."""
+
+    provider: Provider
+    kernel: Kernel
+    memory: list[np.ndarray]
+    addresses: list[int]
+
+    def __call__(self) -> None:
+        self.kernel(*self.addresses)
+
+    @property
+    def packed(self) -> bool:
+        """Whether an operand is in a layout of the provider's own."""
+        return any(isinstance(operand, Packed) for operand in self.kernel.operands)
+
+    def result(self) -> np.ndarray:
+        """The elements of the result, row-major."""
+        layout = self.kernel.operands[-1]
+        plain = row_major(layout.dtype, layout.shape)
+        return _numbers(plain, _reordered(self.provider, self.memory[-1], layout, plain))
+
+
+def prepare(provider: Provider, case: str, dtype: DType, packed: bool) -> Prepared | str:
+    """A case for a provider, with numbers that are the same for all; else why there is none."""
+    problem = problem_of(case, dtype, packed)
+    kernel = provider.find(problem)
+    if kernel is None and packed:
+        return prepare(provider, case, dtype, packed=False)
+    if kernel is None:
+        return provider.why_not(problem)
+    rng = np.random.default_rng(0)
+    memory = []
+    for layout in kernel.operands[:-1]:
+        plain = row_major(layout.dtype, layout.shape)
+        values = rng.standard_normal(plain.shape, dtype=np.float32)
+        memory.append(_reordered(provider, _bytes_of(values, plain.dtype), plain, layout))
+    memory.append(_room(kernel.operands[-1].nbytes))
+    return Prepared(provider, kernel, memory, [x.ctypes.data for x in memory])
+
+
+def _reordered(
+    provider: Provider, memory: np.ndarray, given: Placement, wanted: Placement
+) -> np.ndarray:
+    # Bytes in another layout.
+    made = _room(wanted.nbytes)
+    if isinstance(given, Layout) and isinstance(wanted, Layout):
+        _view(made, wanted)[...] = _view(memory, given)
+    else:
+        kernel = provider.find(Reorder(given, wanted))
+        if kernel is None:
+            raise SystemExit(f"{provider.name}: {provider.why_not(Reorder(given, wanted))}")
+        kernel(memory.ctypes.data, made.ctypes.data)
+    return made
+
+
+def _room(nbytes: int) -> np.ndarray:
+    room = np.zeros(nbytes + _ALIGNMENT, np.uint8)
+    return room[-room.ctypes.data % _ALIGNMENT :][:nbytes]
+
+
+def _view(memory: np.ndarray, layout: Layout) -> np.ndarray:
+    words = memory.view(f"u{layout.dtype.itemsize}")
+    assert layout.strides is not None
+    strides = [step * layout.dtype.itemsize for step in layout.strides]
+    return np.lib.stride_tricks.as_strided(words, layout.shape, strides)
+
+
+def _bytes_of(values: Any, dtype: DType) -> np.ndarray:
+    if str(dtype) == "bfloat16":  # truncated: NumPy has no such dtype
+        made = (values.view(np.uint32) >> 16).astype(np.uint16)
+    else:
+        made = values.astype(str(dtype))
+    return made.reshape(-1).view(np.uint8)
+
+
+def _numbers(layout: Layout, memory: np.ndarray) -> np.ndarray:
+    if str(layout.dtype) == "bfloat16":
+        wide = memory.view(np.uint16).astype(np.uint32) << 16
+        return wide.view(np.float32).reshape(layout.shape)
+    return memory.view(str(layout.dtype)).reshape(layout.shape)

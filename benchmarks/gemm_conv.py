@@ -1,0 +1,228 @@
+"""Products and convolutions of the generated provider, of oneDNN and of PyTorch, on two threads.
+
+Claims: float32, at least 0.98 times the speed of oneDNN in the geometric mean of products and of
+each of the three passes of convolutions, nowhere less than 0.85 times; at least as fast as
+PyTorch, with channels last where that is faster. Ratios are times of the peer divided by ours.
+
+The lists are those of the report that the provider was written after. Generated and oneDNN's
+kernels are called with addresses, in this process, as they share their threads; PyTorch has a
+process of its own. All take turns, after each has chosen among its own kernels. Weights are packed
+beforehand, ours and oneDNN's (``--given``: they are packed in every call); products are measured
+both ways. Before anything is timed the results of the two are compared.
+
+    python benchmarks/gemm_conv.py [--only products packed forward data weights CASE]
+        [--dtype bfloat16] [--threads 1 --cpu] [--peers onednn torch] [--given] [--rounds 9]
+
+``--cpu`` counts the time that the one thread computes, for a machine that does other work, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from _measure import (
+    OneAtATime,
+    TakesTurns,
+    Worker,
+    environment,
+    parsed,
+    parser_of,
+    report,
+    serve,
+    take_turns,
+    timed,
+)
+
+import fl_tensor as ft
+from cases import contractions, problems
+from fl_tensor.backends.providers import Provider, onednn
+from fl_tensor.backends.providers.tuning import PATIENCE
+
+GROUPS = ("products", "packed", "forward", "data", "weights")
+PEERS = ("onednn", "torch", "numpy")
+#: Cases of other benchmarks that the claims are not about.
+BESIDES = ("gemm-512x768x768", "bmm-96x128x128x64", "conv-Alex-11x11/4-3-64@224-forward")
+BESIDES += ("conv-Alex-11x11/4-3-64@224-weights",)
+#: What the results of two libraries may differ by, as a part of the largest element.
+TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "float16": 1e-2, "bfloat16": 5e-2}
+
+
+def cases_of(group: str, wanted: list[str]) -> Iterator[str]:
+    """The cases of a group that are wanted: all, those of wanted groups, or by name."""
+    passes = {case: about[0] for case, about in contractions.convolutions().items()}
+    for case in contractions.operations():
+        fits = group in (("products", "packed") if case not in passes else (passes[case],))
+        asked = case in wanted or ((not wanted or group in wanted) and case not in BESIDES)
+        if fits and asked and not (group == "packed" and case.startswith("bmm")):
+            yield case
+
+
+class Ours:
+    """A provider of this process, which takes turns with workers."""
+
+    def __init__(self, provider: Provider, given: argparse.Namespace) -> None:
+        self.provider = provider
+        self._given = given
+        self.prepared: problems.Prepared | str = "nothing is prepared"
+
+    def prepare(self, case: str, packed: bool) -> None:
+        """Make the kernel of a case and let it choose what it is."""
+        self.prepared = problems.prepare(self.provider, case, self._given.dtype, packed)
+        if not isinstance(self.prepared, str):
+            for _ in range(1 if self._given.tiny else PATIENCE + 2):
+                self.prepared()
+
+    def timed(self, case: str, count: int) -> float:
+        """Seconds per call of the case that was prepared."""
+        assert not isinstance(self.prepared, str)
+        return timed(self.prepared, count, self._given.clock)
+
+
+def compare(case: str, made: dict[str, problems.Prepared], tolerance: float) -> None:
+    """Leaves the program where results differ."""
+    results = {name: kernel.result() for name, kernel in made.items()}
+    for name, found in results.items():
+        first, expected = next(iter(results.items()))
+        error = np.abs(found - expected).max() / np.abs(expected).max()
+        if not error <= tolerance:
+            raise SystemExit(f"{case}: {name} and {first} differ by {error:.1e} of the maximum")
+
+
+def measured(
+    group: str,
+    case: str,
+    ours: dict[str, Ours],
+    workers: dict[str, Worker],
+    given: argparse.Namespace,
+) -> dict[str, Any]:
+    """The row of a case: our speed, and times of the peers as parts of ours."""
+    row: dict[str, Any] = {"case": case, "group": group}
+    made, turns = {}, dict[str, TakesTurns]()
+    for name, library in ours.items():
+        library.prepare(case, packed=group == "packed" or (group != "products" and not given.given))
+        if isinstance(library.prepared, str):
+            row[f"{name}, GF/s"] = library.prepared
+        else:
+            made[name], turns[name] = library.prepared, library
+    compare(case, made, TOLERANCE[str(given.dtype)])
+    row["packed"] = " ".join(name for name, kernel in made.items() if kernel.packed) or "none"
+    turns |= {
+        name: worker
+        for name, worker in workers.items()
+        if group not in ("products", "packed") or name != "channels last"
+    }
+    seconds = take_turns(turns, case, given.rounds, given.moment)
+    work = contractions.operations()[case]
+    row |= {f"{name}, GF/s": work / seconds[name] / 1e9 for name in seconds}
+    if "generated" in seconds:
+        own = seconds.pop("generated")
+        ratios = {name: s / own for name, s in seconds.items()}
+        torch = [ratio for name, ratio in ratios.items() if name in ("torch", "channels last")]
+        row |= {f"{name} / ours": ratio for name, ratio in ratios.items() if name not in workers}
+        row |= {"torch / ours": min(torch)} if torch else {}
+        row |= {"numpy / ours": ratios["numpy"]} if "numpy" in ratios else {}
+    return row
+
+
+def summary(group: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Geometric means and worst cases of a group's ratios."""
+    columns = dict.fromkeys(c for row in rows for c in row if c.endswith(" / ours"))
+    ratios = {c: [row[c] for row in rows if c in row] for c in columns}
+    means = {c: math.exp(sum(map(math.log, x)) / len(x)) for c, x in ratios.items()}
+    return [
+        {"case": f"{group.upper()}, geometric mean", "group": group} | means,
+        {"case": f"{group.upper()}, worst", "group": group}
+        | {c: min(x) for c, x in ratios.items()},
+    ]
+
+
+def peer_call(library: str, case: str, dtype: str) -> Callable[[], object]:
+    """A case in PyTorch or in NumPy."""
+    if library == "numpy":
+        draws = np.random.default_rng(0)
+        x, y = (draws.random(shape).astype(dtype) for shape in contractions.PRODUCTS[case])
+        return lambda: x @ y
+    import torch
+
+    torch.set_default_dtype(getattr(torch, dtype))
+    return contractions.torch_call(case, library == "channels last")
+
+
+def providers(given: argparse.Namespace) -> dict[str, Ours]:
+    """The provider that this is about, and oneDNN."""
+    found = {}
+    if importlib.util.find_spec("fl_tensor.backends.providers.generated"):
+        from fl_tensor.backends.providers.generated import Generated
+
+        found["generated"] = Ours(Generated(), given)
+    library, passed = onednn.load() if "onednn" in given.peers else (None, [])
+    if library is not None:
+        found["oneDNN"] = Ours(onednn.OneDNN(library), given)
+    elif passed:
+        print("without oneDNN:", "; ".join(passed))
+    return found
+
+
+def options() -> argparse.Namespace:
+    """The command line."""
+    parser = parser_of(__doc__, rounds=9)
+    parser.add_argument("--only", nargs="+", default=[], metavar="CASE")
+    parser.add_argument("--dtype", type=ft.dtypes.dtype, default=ft.float32)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cpu", action="store_true", help="time of the thread, not of the clock")
+    parser.add_argument("--peers", nargs="*", default=["onednn", "torch"], choices=PEERS)
+    parser.add_argument("--given", action="store_true", help="weights are not packed beforehand")
+    parser.add_argument("--serve", metavar="LIBRARY", help=argparse.SUPPRESS)
+    given = parsed(parser)
+    given.clock = time.thread_time if given.cpu else time.perf_counter
+    if given.cpu and given.threads != 1:
+        parser.error("--cpu counts the time of one thread: give --threads 1")
+    return given
+
+
+def main() -> None:
+    given = options()
+    if given.tiny:
+        contractions.make_tiny()
+        given.peers = [name for name in given.peers if name == "onednn"]
+    if given.serve:
+        call = OneAtATime(lambda case: peer_call(given.serve, case, str(given.dtype)))
+        serve(call, given.clock)
+        return
+    ft.set_num_threads(given.threads)
+    ours = providers(given)
+    rows = []
+    with ExitStack() as stack:
+        names = {"torch": ("torch", "channels last"), "numpy": ("numpy",), "onednn": ()}
+        arguments = ["--dtype", str(given.dtype), "--threads", str(given.threads)]
+        arguments += ["--cpu"] if given.cpu else []
+        workers = {
+            name: stack.enter_context(Worker(name, given.threads, arguments=arguments))
+            for peer in given.peers
+            for name in names[peer]
+        }
+        for group in GROUPS:
+            cases = list(cases_of(group, given.only))
+            taking_part = {
+                name: worker
+                for name, worker in workers.items()
+                if name != "numpy" or group == "products"
+            }
+            found = [measured(group, case, ours, taking_part, given) for case in cases]
+            if any(" / ours" in column for row in found for column in row) and len(found) > 1:
+                found += summary(group, found)
+            rows += found
+    about = environment("numpy", "torch", "llvmlite", "onednn-cpu-gomp", "fl-tensor")
+    settings = {"threads": given.threads, "dtype": str(given.dtype), "rounds": given.rounds}
+    report(given, {**about, **settings, "clock": "cpu" if given.cpu else "wall"}, rows)
+
+
+if __name__ == "__main__":
+    main()
