@@ -22,7 +22,7 @@ def emit(
 ) -> str:
     """The module of ``program`` for ``machine``; ``streams``: what it writes passes the caches."""
     plan = plan or schedule(program)
-    lanes = machine.lanes(_narrowest(program))
+    lanes = machine.lanes(narrowest(program))
     module = ir.Module("kernel")
     module.triple = target.triple()
     draw = philox.define(module, machine, lanes) if plan.draws else None
@@ -42,7 +42,8 @@ def _word(b: IR, arguments: IR, number: int) -> IR:
     return b.load(b.gep(arguments, [i64(number)], source_etype=i64), typ=i64, align=8)
 
 
-def _narrowest(program: Program) -> int:
-    # Bytes of the narrowest floating dtype, else of the narrowest one: as many lanes as that has.
+def narrowest(program: Program) -> int:
+    """Bytes of the narrowest floating dtype, else of the narrowest one: a vector has as many lanes
+    as that has in it."""
     floats = [v.dtype.itemsize for v in program.values if v.dtype.is_floating]
     return min(floats or [v.dtype.itemsize for v in program.values])

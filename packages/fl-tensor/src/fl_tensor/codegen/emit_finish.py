@@ -35,12 +35,12 @@ class Finish(Frame):
         single = [o for o in outputs if not o.axes.strip(".")]
         columns = [o for o in outputs if o.axes.strip(".")]
         if single:
-            with self.b.if_then(self.b.icmp_signed("==", self.begin, i64(0))):
+            with self.b.if_then(self.b.icmp_signed("==", self.range[0], i64(0))):
                 for output in single:
                     operand = self.output_number(output)
                     self.store_one(operand, self.address(operand), known[output.value])
         if columns:
-            with self.loop(self.begin, self.end) as piece:
+            with self.loop(*self.range) as piece:
                 low = self.b.mul(piece, i64(PIECE))
                 high = self.minimum(self.b.add(low, i64(PIECE)), self.sizes[-1])
                 self.walk(low, high, 1, lambda place: self._place(place, dict(known), columns))

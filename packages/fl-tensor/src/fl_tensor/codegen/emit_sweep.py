@@ -35,6 +35,8 @@ class Row(NamedTuple):
 class Sweep(Transposition):
     """Emits ``sweep`` into ``module``."""
 
+    name = "sweep"
+
     def __init__(
         self,
         module: IR,
@@ -45,7 +47,7 @@ class Sweep(Transposition):
         draw: IR,
         streams: bool,
     ) -> None:
-        super().__init__(module, "sweep", program, plan, target, lanes)
+        super().__init__(module, self.name, program, plan, target, lanes)
         self.draw = draw
         self.streams = streams
         self.total_rooms = {i: self.variable(self.accumulator_type(i)) for i in self.totals}
@@ -60,13 +62,16 @@ class Sweep(Transposition):
         self.regions = [self._region(scratch, i) for i in range(blocks + len(plan.kept) + draws)]
         self.blocks = {operand: self.regions[i * ROWS] for i, operand in enumerate(transposed)}
         del self.regions[:blocks]
-        with self.loop(self.begin, self.end) as chunk:
-            self._chunk(chunk)
+        self._all()
         if streams and target.has_fences:
             self.of.call("llvm.x86.sse.sfence", ir.VoidType())  # others may read it from here on
         self.b.ret_void()
 
     # chunks and rows
+
+    def _all(self) -> None:
+        with self.loop(*self.range) as chunk:
+            self._chunk(chunk)
 
     def _chunk(self, chunk: IR) -> None:
         b, words = self.b, self.words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from llvmlite import ir
 
@@ -33,7 +33,10 @@ class Place(NamedTuple):
 
 
 class Function:
-    """A function in the making, with the arguments of ``SIGNATURE``."""
+    """A function in the making: its arguments are those of its kernel, ``range``, which part of the
+    work it is to do, and the number of the worker."""
+
+    signature: ClassVar[IR] = SIGNATURE
 
     def __init__(
         self, module: IR, name: str, program: Program, plan: Schedule, target: Target, lanes: int
@@ -44,9 +47,9 @@ class Function:
         self.columns = [i for i in plan.late_reductions if made[i].parameter == "column"]
         self.totals = [i for i in plan.late_reductions if made[i].parameter == "all"]
         self.layout = Layout(program)
-        self.function = ir.Function(module, SIGNATURE, name)
+        self.function = ir.Function(module, self.signature, name)
         self.function.attributes.add("nounwind")
-        self.arguments, self.begin, self.end, self.worker = self.function.args
+        self.arguments, *self.range, self.worker = self.function.args
         self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.of = Vectors(self.b, target, lanes)
         self.words: dict[str, IR] = {}

@@ -16,6 +16,7 @@ from fl_tensor.backends.providers.problems import BatchNormGradient as BatchNorm
 from fl_tensor.backends.providers.problems import Convolution as Convolution
 from fl_tensor.backends.providers.problems import ConvolutionData as ConvolutionData
 from fl_tensor.backends.providers.problems import ConvolutionWeights as ConvolutionWeights
+from fl_tensor.backends.providers.problems import Epilogue as Epilogue
 from fl_tensor.backends.providers.problems import Matmul as Matmul
 from fl_tensor.backends.providers.problems import Pooling as Pooling
 from fl_tensor.backends.providers.problems import PoolingGradient as PoolingGradient

@@ -7,9 +7,12 @@ axis, dilation 1 means none. Dtypes are those of the layouts; sums are float32 a
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from fl_tensor.backends.providers.layout import Placement
+from fl_tensor.backends.providers.layout import Layout, Placement
+
+if TYPE_CHECKING:
+    from fl_tensor.codegen.program import Program
 
 Shape: TypeAlias = tuple[int, ...]
 Padding: TypeAlias = tuple[tuple[int, int], ...]
@@ -18,12 +21,43 @@ Padding: TypeAlias = tuple[tuple[int, int], ...]
 ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh")
 
 
+class Epilogue(NamedTuple):
+    """What is computed of a result, element by element, while it is in cache.
+
+    program   over the rows and columns of the result: its last axis are the columns of a product,
+              or the channels of an image; those before are all others, in C order, of which some
+              may be one. It reduces nothing and has no scalars: single numbers are operands that
+              do not move. Its first input is the result, its first output takes the result's place
+    sizes     of the program's axes
+    strides   of each of its inputs, then outputs, over its axes, in elements
+    """
+
+    program: Program
+    sizes: Shape
+    strides: tuple[Shape, ...]
+
+    @property
+    def reads(self) -> tuple[Layout, ...]:
+        """What it reads beside the result."""
+        made = self.program
+        found = zip(made.inputs[1:], self.strides[1:], strict=False)
+        return tuple([Layout(made.values[i].dtype, self.sizes, strides) for i, strides in found])
+
+    @property
+    def writes(self) -> tuple[Layout, ...]:
+        """What it gives beside what takes the result's place."""
+        made = self.program
+        found = zip(made.outputs[1:], self.strides[len(made.inputs) + 1 :], strict=True)
+        return tuple([Layout(made.values[o.value].dtype, self.sizes, s) for o, s in found])
+
+
 class Matmul(NamedTuple):
-    """x (..., m, k) times y (..., k, n): the addresses of x, y[, bias], out.
+    """x (..., m, k) times y (..., k, n): the addresses of x, y[, bias], out; with an epilogue those
+    of x, y, what it reads, out, what else it gives.
 
     The batch axes of x and y are as many as those of out and may be 1 (then they broadcast);
     transposes are strides. ``bias`` has out's rank and broadcasts to it. ``accumulate`` adds to
-    what out holds already.
+    what out holds already. An epilogue takes the place of bias and activation.
     """
 
     x: Placement
@@ -32,10 +66,12 @@ class Matmul(NamedTuple):
     bias: Placement | None = None
     activation: str = ""
     accumulate: bool = False
+    epilogue: Epilogue | None = None
 
 
 class Convolution(NamedTuple):
-    """Cross-correlation of x with w: the addresses of x, w[, bias], out.
+    """Cross-correlation of x with w: the addresses of x, w[, bias], out, or those that Matmul has
+    with an epilogue.
 
     w is (features, channels / groups, *kernel), or (groups, features / groups, channels / groups,
     *kernel) where strides cannot merge the first two; bias (features,).
@@ -50,10 +86,12 @@ class Convolution(NamedTuple):
     groups: int = 1
     bias: Placement | None = None
     activation: str = ""
+    epilogue: Epilogue | None = None
 
 
 class ConvolutionData(NamedTuple):
-    """The gradient of the x of a Convolution: the addresses of gradient, w, out.
+    """The gradient of the x of a Convolution: the addresses of gradient, w, out, or those that
+    Matmul has with an epilogue.
 
     ``gradient`` is shaped as the convolution's result, ``out`` as its x. This is also what is
     called a transposed convolution.
@@ -66,6 +104,7 @@ class ConvolutionData(NamedTuple):
     padding: Padding
     dilation: Shape
     groups: int = 1
+    epilogue: Epilogue | None = None
 
 
 class ConvolutionWeights(NamedTuple):
