@@ -1,9 +1,9 @@
 """A program on one block of its iteration space at a time, for whoever has that block in cache.
 
-``block(arguments, row, rows, column, columns, worker)`` computes rows ``row`` to ``row + rows - 1``,
-of which columns ``column`` to ``column + columns - 1``. Rows are numbered in C order over the outer
-axes. Nothing is cut into chunks, and nothing is left for later: a program that reduces anything has
-no block.
+``block(arguments, row, rows, column, columns, worker)`` computes ``rows`` rows from ``row`` on, of
+these ``columns`` columns from ``column`` on. Rows are numbered in C order over the outer axes.
+Nothing is cut into chunks, and nothing is left for later: a program that reduces anything has no
+block.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Matrix products and convolutions as machine code of this processor, without a library.
 
 A *micro-kernel* computes a tile of a result in registers; *loop nests* cut problems into tiles and
-blocks that fit the caches. Neither depends on shapes: all sizes are run-time parameters, so what was
-compiled once serves every problem. Needs llvmlite.
+blocks that fit the caches. Neither depends on shapes: all sizes are run-time parameters, so what
+was compiled once serves every problem. Needs llvmlite.
 """

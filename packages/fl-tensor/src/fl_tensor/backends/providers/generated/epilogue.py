@@ -5,10 +5,10 @@ loop nest that has added the last products to some rows and columns calls its ma
 
     void block(ptr words, i64 row, i64 rows, i64 column, i64 columns, i64 worker)
 
-Rows are numbered in C order over all axes but the last one: (..., m) of a product, (batch, *spatial)
-of an image; columns are those of a product, or channels. All of them count from the beginning of
-the result. Each element is to be in exactly one call, after its sum is complete in the result's
-place; workers have numbers, since some programs need memory of their own.
+Rows are numbered in C order over all axes but the last one: (..., m) of a product, (batch,
+*spatial) of an image; columns are those of a product, or channels. All of them count from the
+beginning of the result. Each element is to be in exactly one call, after its sum is complete in the
+result's place; workers have numbers, since some programs need memory of their own.
 
     k blocks of the sum                 epilogue, in L1 or L2
     C[i:i+m, j:j+n] += A B   ...  ->    C[i:i+m, j:j+n] = max(C + bias, 0), and the like
