@@ -17,7 +17,6 @@ from fl_tensor import dispatch
 from fl_tensor.backends.jit import extensions
 from fl_tensor.backends.jit.backend import JitBackend
 from fl_tensor.backends.jit.extensions import ExtensionWarning as ExtensionWarning
-from fl_tensor.backends.jit.extensions import Registration as Registration
 from fl_tensor.backends.jit.kernels import KernelWarning as KernelWarning
 from fl_tensor.backends.jit.kernels import Maker as Maker
 from fl_tensor.backends.jit.kernels import Request as Request
@@ -33,6 +32,7 @@ from fl_tensor.backends.providers.layout import Layout as Layout
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.pipeline import Function
 from fl_tensor.graph.pipeline import PassWarning as PassWarning
+from fl_tensor.registration import Registration as Registration
 
 if TYPE_CHECKING:
     from fl_tensor.backends.jit.plan import Plan

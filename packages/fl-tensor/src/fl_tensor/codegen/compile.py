@@ -16,6 +16,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -68,13 +69,22 @@ def load(about: str, assembly: Callable[[], str], machine: Target) -> Code:
 
 def compiled(assembly: str, machine: Target) -> bytes:
     """An object file of a module in LLVM IR. Raises CompileError."""
+    return bytes(_emitted(assembly, machine, llvm.TargetMachine.emit_object))
+
+
+def listing(assembly: str, machine: Target) -> str:
+    """The machine code of a module in LLVM IR, for people. Raises CompileError."""
+    return str(_emitted(assembly, machine, llvm.TargetMachine.emit_assembly))
+
+
+def _emitted(assembly: str, machine: Target, emit: Callable[..., Any]) -> Any:
     target.initialize()
     try:
         with _lock, llvm.parse_assembly(assembly) as module:
             module.verify()
             builder = _machine(machine)
             _optimize(module, builder)
-            return bytes(builder.emit_object(module))
+            return emit(builder, module)
     except RuntimeError as error:
         raise CompileError(f"LLVM refuses a generated kernel: {error}\n{assembly}") from error
 
@@ -99,6 +109,17 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     passes.run(module, llvm.create_pass_builder(machine, options))
 
 
+@functools.cache
+def sources(folder: Path) -> str:
+    """A digest of the Python files of a folder, for ``about``: another generator makes other code
+    of the same description."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        with contextlib.suppress(OSError):  # sources in an archive: the version must do
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -108,7 +129,7 @@ def _path(about: str, machine: Target) -> Path | None:
         return None
     parts = (
         about,
-        _generator(),
+        sources(Path(__file__).parent),
         llvmlite.__version__,
         str(llvm.llvm_version_info),
         target.triple(),
@@ -118,16 +139,6 @@ def _path(about: str, machine: Target) -> Path | None:
     )
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return folder / "kernels" / name[:2] / f"{name}.o"
-
-
-@functools.cache
-def _generator() -> str:
-    # A digest of this folder: another generator makes other code of the same program.
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        with contextlib.suppress(OSError):  # sources in an archive: the version must do
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def _read(path: Path) -> bytes | None:

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 from llvmlite import ir
 
 from fl_tensor.codegen.layout import Layout
+from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.program import Program
 from fl_tensor.codegen.schedule import Schedule
 from fl_tensor.codegen.target import Target
@@ -32,7 +33,7 @@ class Place(NamedTuple):
     copy: int
 
 
-class Function:
+class Function(Loops):
     """A function in the making: its arguments are those of its kernel, ``range``, which part of the
     work it is to do, and the number of the worker."""
 
@@ -62,23 +63,6 @@ class Function:
     # loops
 
     @contextmanager
-    def loop(self, low: IR, high: IR, step: int = 1) -> Iterator[IR]:
-        """``for index in range(low, high, step)``."""
-        b = self.b
-        before = b.block
-        head, body, after = (b.append_basic_block(n) for n in ("head", "body", "after"))
-        b.branch(head)
-        b.position_at_end(head)
-        index = b.phi(i64)
-        index.add_incoming(low, before)
-        b.cbranch(b.icmp_signed("<", index, high), body, after)
-        b.position_at_end(body)
-        yield index
-        index.add_incoming(b.add(index, i64(step)), b.block)
-        b.branch(head)
-        b.position_at_end(after)
-
-    @contextmanager
     def stretches(self, low: IR, high: IR, most: int, period: IR) -> Iterator[tuple[IR, IR]]:
         """``low`` to ``high`` in stretches of at most ``most``, none across a multiple of
         ``period``: where each begins and ends."""
@@ -97,15 +81,6 @@ class Function:
         begin.add_incoming(end, b.block)
         b.branch(head)
         b.position_at_end(after)
-
-    def minimum(self, x: IR, y: IR) -> IR:
-        """The smaller of two integers."""
-        return self.b.select(self.b.icmp_signed("<", x, y), x, y)
-
-    def variable(self, kind: IR) -> IR:
-        """Room for a value that loops change; LLVM makes a register of it."""
-        with self.b.goto_entry_block():
-            return self.b.alloca(kind)
 
     def walk(
         self,
@@ -146,17 +121,11 @@ class Function:
         step = copies * lanes
         whole = b.add(low, b.and_(b.sub(high, low), i64(-step)))
         with self.loop(low, whole, step) as counter:
-            index = self._plain(counter)
+            index = self.opaque(counter)
             for copy in range(copies):
                 here = b.add(index, i64(copy * lanes))
                 body(Place(middle, here, b.add(linear, here), None, copy))
         with self.loop(whole, high, lanes) as counter:
-            index = self._plain(counter)
+            index = self.opaque(counter)
             mask = self.of.first(b.sub(high, index))
             body(Place(middle, index, b.add(linear, index), mask, 0))
-
-    def _plain(self, counter: IR) -> IR:
-        # The same number, of which LLVM does not know that it counts. It would look for the best
-        # way to step every address, for longer than all else takes; base + index is what there is.
-        kind = ir.FunctionType(i64, [i64])
-        return self.b.asm(kind, "", "=r,0", [counter], side_effect=False)

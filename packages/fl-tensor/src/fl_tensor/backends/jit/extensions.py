@@ -11,7 +11,6 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from types import TracebackType
 from typing import NamedTuple
 
 from fl_tensor.backends.jit import operations
@@ -23,6 +22,7 @@ from fl_tensor.graph.inline import inline
 from fl_tensor.graph.ir import Graph, Node
 from fl_tensor.graph.layout import VIEWS
 from fl_tensor.graph.pipeline import Function, Pass, Pipeline
+from fl_tensor.registration import Registration
 from fl_tensor.stack import operation_names
 
 #: The entry points of packages that register something: functions without arguments.
@@ -76,29 +76,6 @@ def current() -> State:
     if not _loaded:
         load()
     return _state
-
-
-class Registration:
-    """Something registered, for good; or for a block: ``with register(...):``."""
-
-    def __init__(self, undo: Callable[[], None]) -> None:
-        self._undo = undo
-
-    def remove(self) -> None:
-        """Take it back. Twice is once."""
-        undo, self._undo = self._undo, lambda: None
-        undo()
-
-    def __enter__(self) -> Registration:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.remove()
 
 
 def register_pass(

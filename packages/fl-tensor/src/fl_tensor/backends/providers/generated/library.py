@@ -1,0 +1,69 @@
+"""Micro-kernels as machine code, each compiled when it is first needed, or loaded from its file.
+
+``register`` puts micro-kernels of your own before the built-in one, for everything that is built on
+them: products and all three passes of convolutions, in every loop nest. A *maker* is a function
+
+    def maker(kernel: MicroKernel, machine: Target) -> str | None
+
+that gives a module in LLVM IR with a function ``micro`` as ``microkernel.py`` describes it, or None
+for those that it leaves to others.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from fl_tensor.backends.providers.generated import microkernel
+from fl_tensor.backends.providers.generated.microkernel import MicroKernel
+from fl_tensor.codegen import compile, target
+from fl_tensor.codegen.target import Target
+from fl_tensor.errors import ArgumentError
+from fl_tensor.registration import Registration
+
+Maker: TypeAlias = Callable[[MicroKernel, Target], str | None]
+
+_makers: tuple[Maker, ...] = ()
+
+
+def register(maker: Maker) -> Registration:
+    """Ask ``maker`` for every micro-kernel that is needed from now on, the latest one first; it
+    stays until ``remove()`` of what is returned is called, or for a block: ``with register(...):``.
+    """
+    global _makers
+    _makers = (maker, *_makers)
+
+    def undo() -> None:
+        global _makers
+        _makers = tuple(m for m in _makers if m is not maker)
+
+    return Registration(undo)
+
+
+def registered() -> tuple[Maker, ...]:
+    """The makers in the order in which they are asked; what is prepared depends on them."""
+    return _makers
+
+
+def address(kernel: MicroKernel) -> int:
+    """Where the micro-kernel's machine code begins. Raises ArgumentError where a maker's module has
+    no ``micro``, CompileError where LLVM refuses it."""
+    return _code(kernel, target.host(), _makers)[1]
+
+
+@functools.cache
+def _code(kernel: MicroKernel, machine: Target, makers: tuple[Maker, ...]) -> tuple[object, int]:
+    # The code lives as long as this process: kernels keep its address.
+    made = (maker(kernel, machine) for maker in makers)
+    text = next((text for text in made if text is not None), None)
+    if text is not None:
+        code = compile.load(text, functools.partial(str, text), machine)
+    else:
+        about = f"{kernel} {compile.sources(Path(__file__).parent)}"
+        code = compile.load(about, lambda: microkernel.assembly(kernel, machine), machine)
+    found = code.address("micro")
+    if not found:
+        raise ArgumentError(f"[register] the module made for {kernel} has no function 'micro'")
+    return code, found

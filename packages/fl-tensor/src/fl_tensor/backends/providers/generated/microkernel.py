@@ -1,0 +1,185 @@
+"""The micro-kernel: a tile of a matrix product, all of it in registers. Products and convolutions
+spend nine tenths of their time here.
+
+    for t in 0 .. taps - 1:                          taps: 1 in a product, places of the window
+        for kk in 0 .. k - 1:                          in a convolution
+            b[0 .. vectors-1] = row t*k + kk of B    a load each
+            for i in 0 .. rows - 1:
+                a = A_t[i, kk]                       one number, in all lanes
+                for j in 0 .. vectors - 1:
+                    sum[i, j] += a * b[j]            one instruction
+    C[i, j] = sum[i, j], or C[i, j] += sum[i, j]
+
+These are the rank-1 updates of Goto & van de Geijn (``tile.py`` has the drawing). As machine code:
+
+    void micro(i64 taps, ptr tap_offsets, i64 k, ptr A, i64 a_pitch, ptr B, i64 b_pitch,
+               ptr C, i64 c_pitch, i64 flags, i64 columns)
+
+Distances are in bytes. Element (i, kk) of A_t is at ``A + tap_offsets[t]``
+
+    a == "rows"      + i * a_pitch + kk * itemsize    k side by side: a row-major A, an image
+    a == "columns"   + kk * a_pitch + i * itemsize    rows side by side: a transposed A
+
+and row r of B, ``vectors * lanes`` numbers, at
+
+    b == "packed"    B + r * (bytes of a row)         without gaps, padded to whole rows
+    b == "rows"      B + r * b_pitch                  a row-major B as it is
+
+``flags & ADD`` adds to what C holds. A ``masked`` kernel touches the first ``columns`` of a row of
+C (and of B, unless packed), others all of it. Nothing is aligned but to the dtype. No shape is
+known beforehand: one kernel serves every problem.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from fl_tensor.backends.providers.generated.tile import Tile
+from fl_tensor.codegen import target
+from fl_tensor.codegen.loops import Loops
+from fl_tensor.codegen.target import Target
+from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i64, pointer
+from fl_tensor.dtypes import DType
+
+#: The flag that has sums added to what C holds.
+ADD = 1
+#: Steps of k in a turn of the loop.
+UNROLL = 2
+#: Rows of A that one address serves: with p and 3p in registers, a processor reaches a + p, a + 2p
+#: and a + 3p itself, so that 14 rows take 6 registers.
+_REACH = 4
+SIGNATURE = ir.FunctionType(
+    ir.VoidType(), [i64, pointer, i64, pointer, i64, pointer, i64, pointer, i64, i64, i64]
+)
+
+
+class MicroKernel(NamedTuple):
+    """Which one: the dtype of everything (float32 or float64), the tile, how A and B lie, and
+    whether there may be fewer columns than the tile has."""
+
+    dtype: DType
+    tile: Tile
+    a: str = "rows"
+    b: str = "packed"
+    masked: bool = False
+
+
+def assembly(kernel: MicroKernel, machine: Target) -> str:
+    """A module in LLVM IR with the function ``micro``."""
+    module = ir.Module("micro")
+    module.triple = target.triple()
+    _Micro(module, kernel, machine)
+    return str(module)
+
+
+class _Micro(Loops):
+    # Emits the function. Sums and addresses are variables, of which LLVM makes registers.
+
+    def __init__(self, module: IR, kernel: MicroKernel, machine: Target) -> None:
+        function = ir.Function(module, SIGNATURE, "micro")
+        function.attributes.add("nounwind")
+        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.of = Vectors(self.b, machine, machine.lanes(kernel.dtype.itemsize))
+        self.kernel = kernel
+        self.rows, self.vectors = kernel.tile
+        self.itemsize = kernel.dtype.itemsize
+        self.element = element_type(kernel.dtype)
+        self.vector = self.of.of(self.element)
+        self.tiles = [(i, j) for i in range(self.rows) for j in range(self.vectors)]
+        taps, tap_offsets, self.k, a, self.a_pitch, b, b_pitch, c, c_pitch, flags, columns = (
+            function.args
+        )
+        row_bytes = self.vectors * self.of.lanes * self.itemsize
+        self.b_pitch = i64(row_bytes) if kernel.b == "packed" else b_pitch
+        self.masks = [self._mask(columns, j) for j in range(self.vectors)]
+        self.c = [self._at(c, self.b.mul(c_pitch, i64(i))) for i in range(self.rows)]
+        self.sums = {tile: self.variable(self.vector) for tile in self.tiles}
+        self.in_b = self.variable(pointer)
+        groups = range(0, self.rows, _REACH) if kernel.a == "rows" else (0,)
+        multiples = [self.opaque(self.b.mul(self.a_pitch, i64(i))) for i in (1, 3)]
+        self.within = [i64(0), multiples[0], self.b.shl(multiples[0], i64(1)), multiples[1]]
+        self.in_a = {i: self.variable(pointer) for i in groups}
+        for row in self.c:  # C arrives while sums are made
+            for byte in range(0, row_bytes, 64):
+                self._prefetch(self._at(row, i64(byte)))
+        self._add_up(taps, tap_offsets, a, b)
+        self._write(flags)
+        self.b.ret_void()
+
+    def _add_up(self, taps: IR, tap_offsets: IR, a: IR, b: IR) -> None:
+        build = self.b
+        for tile in self.tiles:
+            build.store(self.of.constant(self.element, 0), self.sums[tile])
+        build.store(b, self.in_b)
+        whole = build.and_(self.k, i64(-UNROLL))
+        with self.loop(i64(0), taps) as tap:
+            offset = build.load(build.gep(tap_offsets, [tap], source_etype=i64), typ=i64)
+            for i, variable in self.in_a.items():
+                distance = build.add(offset, build.mul(self.a_pitch, i64(i)))
+                build.store(self._at(a, self.opaque(distance)), variable)
+            with self.loop(i64(0), whole, UNROLL):
+                self._steps(UNROLL)
+            with self.loop(whole, self.k):
+                self._steps(1)
+
+    def _steps(self, count: int) -> None:
+        build, of = self.b, self.of
+        sums = {tile: build.load(self.sums[tile], typ=self.vector) for tile in self.tiles}
+        in_b = build.load(self.in_b, typ=pointer)
+        in_a = {i: build.load(variable, typ=pointer) for i, variable in self.in_a.items()}
+        for step in range(count):
+            masks = self.masks if self.kernel.b == "rows" else [None] * self.vectors
+            row = [
+                of.load(self.element, self._vector(in_b, j), masks[j]) for j in range(self.vectors)
+            ]
+            for i in range(self.rows):
+                number = of.splat(build.load(self._number(in_a, i, step), typ=self.element))
+                for j in range(self.vectors):
+                    sums[i, j] = of.fma(number, row[j], sums[i, j])
+            in_b = self._at(in_b, self.b_pitch)
+            if self.kernel.a == "columns":
+                in_a[0] = self._at(in_a[0], self.a_pitch)
+        for tile in self.tiles:
+            build.store(sums[tile], self.sums[tile])
+        build.store(in_b, self.in_b)
+        for i, variable in self.in_a.items():
+            moved = 0 if self.kernel.a == "columns" else count * self.itemsize
+            build.store(self._at(in_a[i], i64(moved)), variable)
+
+    def _number(self, in_a: dict[int, IR], i: int, step: int) -> IR:
+        """Where A[i, kk + step] is."""
+        if self.kernel.a == "columns":
+            return self._at(in_a[0], i64(i * self.itemsize))
+        within = i % _REACH
+        row = self._at(in_a[i - within], self.within[within])
+        return self._at(row, i64(step * self.itemsize))
+
+    def _write(self, flags: IR) -> None:
+        build = self.b
+        sums = {tile: build.load(self.sums[tile], typ=self.vector) for tile in self.tiles}
+        with build.if_else(build.trunc(flags, ir.IntType(1))) as (adding, setting):
+            with adding:
+                for (i, j), total in sums.items():
+                    place, mask = self._vector(self.c[i], j), self.masks[j]
+                    old = self.of.load(self.element, place, mask)
+                    self.of.store(build.fadd(old, total), place, mask)
+            with setting:
+                for (i, j), total in sums.items():
+                    self.of.store(total, self._vector(self.c[i], j), self.masks[j])
+
+    def _mask(self, columns: IR, j: int) -> IR | None:
+        if not self.kernel.masked:
+            return None
+        return self.of.first(self.b.sub(columns, i64(j * self.of.lanes)))
+
+    def _vector(self, row: IR, j: int) -> IR:
+        return self._at(row, i64(j * self.of.lanes * self.itemsize))
+
+    def _at(self, address: IR, distance: IR) -> IR:
+        return self.b.gep(address, [distance], source_etype=i8)
+
+    def _prefetch(self, address: IR) -> None:
+        to_write, all_levels, data = ir.IntType(32)(1), ir.IntType(32)(3), ir.IntType(32)(1)
+        self.of.call("llvm.prefetch.p0", ir.VoidType(), address, to_write, all_levels, data)

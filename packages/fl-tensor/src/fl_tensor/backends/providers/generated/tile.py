@@ -1,0 +1,65 @@
+"""The tile of the result that a micro-kernel keeps in registers.
+
+                 vectors of columns
+               +------+------+
+        row 0  | acc  | acc  |      rows x vectors accumulators; a step of k loads ``vectors``
+        row 1  | acc  | acc  |      vectors of B, and one number of A per row, which it
+          :    |  :   |  :   |      broadcasts: (rows + vectors) loads for rows * vectors
+        row r  | acc  | acc  |      multiply-adds
+               +------+------+
+
+The method is that of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix
+multiplication" (2008), in the form of F. Van Zee and R. van de Geijn, "BLIS" (2015). Accumulators,
+the vectors of B and the broadcast number must all fit: of 32 registers 14 x 2 + 2 + 1 = 31, of 16
+registers 6 x 2 + 2 + 1 = 15 (6 x 16 float32 on AVX2). With 128 bits a wider tile has fewer loads
+per multiply-add, and the processors that have 32 such registers multiply by one lane of a
+register, so that four numbers of A take one: 6 x 4 + 4 + 2 = 30.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fl_tensor.codegen import target
+from fl_tensor.codegen.target import AVX512, Target
+
+
+class Tile(NamedTuple):
+    """Rows, and vectors of columns."""
+
+    rows: int
+    vectors: int
+
+
+def best(machine: Target) -> Tile:
+    """The largest tile of good proportions that the registers hold."""
+    if registers(machine) < 32:
+        return Tile(6, 2) if machine.has_fma else Tile(4, 2)
+    return Tile(14, 2) if machine.vector_bits > 128 else Tile(6, 4)
+
+
+def fits(tile: Tile, machine: Target) -> bool:
+    """Whether accumulators, a row of B and a number of A have registers of their own."""
+    others = 1 if machine.has_fma else 2  # a product has to be somewhere before it is added
+    return tile.rows * tile.vectors + tile.vectors + others <= registers(machine)
+
+
+def registers(machine: Target) -> int:
+    """How many vector registers there are."""
+    wide = set(machine.features.split(",")).issuperset(AVX512)
+    return 32 if wide or not target.triple().startswith("x86_64") else 16
+
+
+class Cut(NamedTuple):
+    """A length in ``parts``: the first ``longer`` have ``size + 1``, the others ``size``."""
+
+    parts: int
+    size: int
+    longer: int
+
+
+def balanced(length: int, most: int) -> Cut:
+    """As few parts as possible of at most ``most``, as equal as possible: 28 rows by at most 14 are
+    14 + 14, and 30 are 10 + 10 + 10, not 14 + 14 + 2, of which the last would waste a tile."""
+    parts = max(-(-length // most), 1)
+    return Cut(parts, *divmod(length, parts))

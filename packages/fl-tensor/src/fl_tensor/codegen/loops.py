@@ -1,0 +1,49 @@
+"""Loops and variables of a function in the making."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from fl_tensor.codegen.vectors import IR, i64
+
+
+class Loops:
+    """Appends loops where ``b``, an IR builder, stands, and leaves it behind them."""
+
+    b: IR
+
+    @contextmanager
+    def loop(self, low: IR, high: IR, step: int = 1) -> Iterator[IR]:
+        """``for index in range(low, high, step)``."""
+        b = self.b
+        before = b.block
+        head, body, after = (b.append_basic_block(n) for n in ("head", "body", "after"))
+        b.branch(head)
+        b.position_at_end(head)
+        index = b.phi(i64)
+        index.add_incoming(low, before)
+        b.cbranch(b.icmp_signed("<", index, high), body, after)
+        b.position_at_end(body)
+        yield index
+        index.add_incoming(b.add(index, i64(step)), b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
+    def minimum(self, x: IR, y: IR) -> IR:
+        """The smaller of two integers."""
+        return self.b.select(self.b.icmp_signed("<", x, y), x, y)
+
+    def variable(self, kind: IR) -> IR:
+        """Room for a value that loops change; LLVM makes a register of it."""
+        with self.b.goto_entry_block():
+            return self.b.alloca(kind)
+
+    def opaque(self, number: IR) -> IR:
+        """The same int64, of which LLVM does not know where it comes from. It would look for the
+        best way to step every address, for longer than all else takes, and often find a worse one:
+        base + index is what there is."""
+        kind = ir.FunctionType(i64, [i64])
+        return self.b.asm(kind, "", "=r,0", [number], side_effect=False)

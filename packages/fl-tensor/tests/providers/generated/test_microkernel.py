@@ -1,0 +1,166 @@
+"""A tile of a product: any rows and columns, however A and B lie, and nothing else touched."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from fl_tensor import dtypes
+from fl_tensor.backends.providers.generated import library, microkernel, tile
+from fl_tensor.backends.providers.generated.microkernel import ADD, MicroKernel
+from fl_tensor.backends.providers.generated.tile import Tile
+from fl_tensor.codegen import compile, target
+from fl_tensor.errors import ArgumentError
+
+BEST = tile.best(target.host())
+SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 11)
+
+
+def width(kernel):
+    return kernel.tile.vectors * target.host().lanes(kernel.dtype.itemsize)
+
+
+def call(kernel, a, b, c, *, offsets=(0,), k, columns=None, flags=0):
+    """C = or += sum of A_t B, of arrays whose first elements are those of A, B and C."""
+    taps = np.array(offsets, np.int64)
+    SIGNATURE(library.address(kernel))(
+        len(taps), taps.ctypes.data, k, a.ctypes.data, a.strides[0], b.ctypes.data, b.strides[0],
+        c.ctypes.data, c.strides[0], flags, width(kernel) if columns is None else columns,
+    )  # fmt: skip
+
+
+def close(found, expected, k):
+    eps = np.finfo(found.dtype).eps
+    np.testing.assert_allclose(found, expected, rtol=8 * eps, atol=8 * eps * np.sqrt(k))
+
+
+def check(kernel, k, columns, flags=0, taps=1):
+    rng = np.random.default_rng(k * columns)
+    dtype, rows, most = str(kernel.dtype), kernel.tile.rows, width(kernel)
+    x = rng.standard_normal((taps, rows, k)).astype(dtype)
+    y = rng.standard_normal((taps * k, columns)).astype(dtype)
+    # A lies in a larger array, a tap a plane; what surrounds C must stay.
+    planes = np.full((taps, rows + 2, k + 3), np.nan, dtype)
+    if kernel.a == "columns":
+        planes = planes.transpose(0, 2, 1).copy()
+        planes[:, :k, :rows] = x.transpose(0, 2, 1)
+    else:
+        planes[:, :rows, :k] = x
+    packed = np.zeros((taps * k, most if kernel.b == "packed" else columns + 5), dtype)
+    packed[:, :columns] = y
+    whole = rng.standard_normal((rows + 2, most + 7)).astype(dtype)
+    expected = whole.astype(float)
+    place = (slice(1, rows + 1), slice(3, 3 + columns))
+    product = np.concatenate(list(x), axis=1).astype(float) @ y
+    expected[place] = product + (expected[place] if flags & ADD else 0)
+    offsets = [t * planes.strides[0] for t in range(taps)]
+    call(
+        kernel, planes[0], packed, whole[1:, 3:], offsets=offsets, k=k, columns=columns, flags=flags
+    )
+    close(whole, expected, taps * k)
+
+
+@pytest.mark.parametrize("b", ["packed", "rows"])
+@pytest.mark.parametrize("a", ["rows", "columns"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, BEST.rows - 1, BEST.rows])
+def test_whole_tiles(rows, a, b):
+    kernel = MicroKernel(dtypes.float32, Tile(rows, BEST.vectors), a, b)
+    for k in (0, 1, 2, 3, 7, 64, 129):
+        check(kernel, k, width(kernel))
+    check(kernel, 5, width(kernel), flags=ADD)
+
+
+@pytest.mark.parametrize("b", ["packed", "rows"])
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
+def test_some_columns(dtype, b):
+    kernel = MicroKernel(dtype, Tile(3, BEST.vectors), b=b, masked=True)
+    for columns in range(1, width(kernel) + 1):
+        check(kernel, 9, columns)
+        check(kernel, 9, columns, flags=ADD)
+
+
+@pytest.mark.parametrize("a", ["rows", "columns"])
+@pytest.mark.parametrize("shape", [(8, 3), (6, 4), (6, 2), (2, 1), (1, 4), (14, 2)])
+def test_any_tile(shape, a):
+    check(MicroKernel(dtypes.float32, Tile(*shape), a), 30, width_of(shape))
+    check(MicroKernel(dtypes.float64, Tile(*shape), a), 30, width_of(shape, 8), flags=ADD)
+
+
+def width_of(shape, itemsize=4):
+    return shape[1] * target.host().lanes(itemsize)
+
+
+@pytest.mark.parametrize("a", ["rows", "columns"])
+def test_taps(a):
+    kernel = MicroKernel(dtypes.float32, BEST, a)
+    for taps in (0, 2, 9):
+        check(kernel, 6, width(kernel), taps=max(taps, 1))
+    c = np.ones((BEST.rows, width(kernel)), np.float32)
+    call(kernel, c, c, c, offsets=(), k=5)
+    assert not c.any(), "the sum over no taps is 0"
+
+
+#: LLVM keeps a product apart where it is not added at once, which takes a few more registers.
+FUSED = [target.processor(), target.avx2()]
+
+
+@pytest.mark.skipif(not target.triple().startswith("x86_64"), reason="looks at x86-64 code")
+@pytest.mark.parametrize("a", ["rows", "columns"])
+@pytest.mark.parametrize("machine", FUSED, ids=lambda m: m.cpu)
+def test_the_tile_stays_in_registers(machine, a):
+    """A loop that stores a vector keeps sums in memory, at half the speed or less."""
+    shape = tile.best(machine)
+    assert tile.fits(shape, machine)
+    text = microkernel.assembly(MicroKernel(dtypes.float32, shape, a), machine)
+    spills = re.findall(
+        r"mov[au]p\w\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)", compile.listing(text, machine)
+    )
+    assert spills == []
+
+
+def test_parts_are_balanced():
+    assert tile.balanced(28, 14) == (2, 14, 0)
+    assert tile.balanced(30, 14) == (3, 10, 0)
+    assert tile.balanced(27, 14) == (2, 13, 1)
+    assert tile.balanced(1, 14) == (1, 1, 0)
+    assert tile.balanced(0, 14) == (1, 0, 0)
+
+
+# --- micro-kernels of users -----------------------------------------------------------------------
+
+
+def forty_two(kernel, machine):
+    """Sets the first element of C to 42, and does nothing else."""
+    if kernel.tile.rows != 1:
+        return None
+    arguments = "i64, ptr, i64, ptr, i64, ptr, i64, ptr %c, i64, i64, i64"
+    body = "store float 4.200000e+01, ptr %c ret void"
+    return f'target triple = "{target.triple()}" define void @micro({arguments}) {{ {body} }}'
+
+
+def test_a_micro_kernel_can_be_replaced_for_a_while():
+    one, two = (MicroKernel(dtypes.float32, Tile(rows, BEST.vectors)) for rows in (1, 2))
+    c = np.zeros((1, width(one)), np.float32)
+    own = library.address(one)
+    with library.register(forty_two):
+        call(one, c, c, c, k=1)
+        assert c[0, 0] == 42 and not c[0, 1:].any()
+        assert library.registered() == (forty_two,)
+        check(two, 5, width(two))  # one that it leaves to others
+    assert library.registered() == ()
+    assert library.address(one) == own
+
+
+def test_a_module_without_micro_is_refused():
+    text = f'target triple = "{target.triple()}" define void @mine() {{ ret void }}'
+    kernel = MicroKernel(dtypes.float32, Tile(1, 1))
+    with (
+        library.register(lambda kernel, machine: text),
+        pytest.raises(ArgumentError, match="no function 'micro'"),
+    ):
+        library.address(kernel)
