@@ -280,7 +280,11 @@ def onednn(session: nox.Session) -> None:
         *editable(*packages, extras={"fl-tensor": "[onednn,jit]"}),
         *test_requirements(*packages),
     )
-    env = {"FL_ONEDNN": "always", "FL_CACHE_DIR": str(Path(session.create_tmp()) / "choices")}
+    env = {
+        "FL_PROVIDERS": "onednn",
+        "FL_PROVIDERS_EVERYTHING": "1",
+        "FL_CACHE_DIR": str(Path(session.create_tmp()) / "choices"),
+    }
     part = "matmul or conv or linear or pool"
     run = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     session.run(*run, "packages/fl-tensor/tests/providers", env=env)

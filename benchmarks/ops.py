@@ -25,9 +25,9 @@ from cases.contractions import Call
 THREADS = 2
 #: Library -> what is in its environment.
 LIBRARIES = {
-    "jit": {"FL_ONEDNN": "1", "FL_TENSOR_BACKEND": "jit"},
-    "numpy": {"FL_ONEDNN": "1", "FL_TENSOR_BACKEND": "numpy"},
-    "alone": {"FL_ONEDNN": "0", "FL_TENSOR_BACKEND": "numpy"},
+    "jit": {"FL_TENSOR_BACKEND": "jit"},
+    "numpy": {"FL_TENSOR_BACKEND": "numpy"},
+    "alone": {"FL_PROVIDERS": "none", "FL_TENSOR_BACKEND": "numpy"},
     "torch": {},
     "channels last": {},
 }

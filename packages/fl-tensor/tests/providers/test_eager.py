@@ -29,7 +29,7 @@ from fl_tensor.cli import info, main
 @pytest.fixture
 def asked(provider, monkeypatch):
     """The provider serves the backend; the problems that it solved."""
-    monkeypatch.delenv("FL_ONEDNN", raising=False)
+    monkeypatch.delenv("FL_PROVIDERS_EVERYTHING", raising=False)
     solved = []
     find = provider.find
 
@@ -47,7 +47,7 @@ def asked(provider, monkeypatch):
 @pytest.fixture
 def everything(monkeypatch):
     """However little work there is."""
-    monkeypatch.setenv("FL_ONEDNN", "always")
+    monkeypatch.setenv("FL_PROVIDERS_EVERYTHING", "1")
 
 
 def agree(found, expected):
@@ -327,7 +327,7 @@ def test_blas_gets_one_thread_where_numpy_was_there_before(library):
 
 
 def test_blas_is_left_alone_without_a_provider():
-    found = in_a_process("import numpy\n" + WORK + STATES, FL_ONEDNN="0")
+    found = in_a_process("import numpy\n" + WORK + STATES, FL_PROVIDERS="none")
     if "OpenBLAS" not in found:
         pytest.skip("NumPy is built on another BLAS")
     assert found["OpenBLAS"] == "2 threads" and "OpenMP" not in found
@@ -357,33 +357,34 @@ def test_a_forked_child_computes_by_numpy(library):
 
 
 def test_info_says_which_library_computes(provider, monkeypatch):
-    monkeypatch.setattr(choose, "found", lambda: (provider, ("/usr/lib/libdnnl.so.3: is 2.7",)))
-    told = info.libraries()["provider"]
-    assert told["name"] == "oneDNN" and told["passed_over"] == ["/usr/lib/libdnnl.so.3: is 2.7"]
+    monkeypatch.setattr(choose, "found", lambda: ((provider,), ("/usr/lib/libdnnl.so.3: is 2.7",)))
+    assert info.libraries()["passed_over"] == ["/usr/lib/libdnnl.so.3: is 2.7"]
+    (told,) = info.libraries()["providers"]
+    assert told["name"] == "oneDNN"
     assert told["report"]["library"] == provider.binding.library.path
     assert told["report"]["runtime"] == "OpenMP" and told["report"]["version"].startswith("3.")
     assert "OpenMP" in info.libraries()["threads"]["pools"]
 
 
 def test_choices_are_printed(provider, monkeypatch, capsys):
-    monkeypatch.setattr(choose, "found", lambda: (provider, ()))
+    monkeypatch.setattr(choose, "found", lambda: ((provider,), ()))
     monkeypatch.setattr(type(provider.tuner), "table", lambda self: "matmul: sgemm (sgemm 3 us)")
     assert main(["info", "--choices"]) == 0
     assert capsys.readouterr().out == "matmul: sgemm (sgemm 3 us)\n"
-    monkeypatch.setattr(choose, "found", lambda: (None, ()))
+    monkeypatch.setattr(choose, "found", lambda: ((), ()))
     assert main(["info", "--choices"]) == 0
     assert capsys.readouterr().out == "nothing was measured yet\n"
 
 
 def test_info_says_why_none_does(monkeypatch):
-    monkeypatch.setattr(choose, "found", lambda: (None, ("it is turned off",)))
-    told = info.libraries()["provider"]
-    assert told == {"name": None, "report": {}, "passed_over": ["it is turned off"]}
+    monkeypatch.setattr(choose, "found", lambda: ((), ("it is turned off",)))
+    told = info.libraries()
+    assert told["providers"] == [] and told["passed_over"] == ["it is turned off"]
 
 
 def test_a_library_that_was_asked_for_and_is_none_is_an_error_at_the_first_tensor():
     code = "import fl_tensor as ft; ft.ones(2)"
-    env = {**os.environ, "FL_ONEDNN_LIB": "/no/such/libdnnl.so", "FL_ONEDNN": "1"}
+    env = {**os.environ, "FL_ONEDNN_LIB": "/no/such/libdnnl.so", "FL_PROVIDERS": "onednn"}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env
     )

@@ -23,8 +23,10 @@ def nowhere(monkeypatch):
 def fresh():
     """The process's choice, made anew in the test and after it."""
     choose.found.cache_clear()
+    choose.current.cache_clear()
     yield
     choose.found.cache_clear()
+    choose.current.cache_clear()
 
 
 def test_a_path_in_the_environment_goes_first_and_alone(monkeypatch):
@@ -75,16 +77,10 @@ def test_the_library_says_what_it_is(library):
 
 
 def test_where_there_is_none_one_is_told_how_to_get_it(nowhere, fresh, monkeypatch):
-    monkeypatch.setenv("FL_ONEDNN", "1")
+    monkeypatch.setenv("FL_PROVIDERS", "onednn")
     monkeypatch.setattr(libraries, "candidates", lambda: iter([(libraries.NAME, "system")]))
     assert choose.current() is None
     assert "pip install 'fl-tensor[onednn]'" in choose.found()[1][-1]
-
-
-def test_it_can_be_turned_off(monkeypatch, fresh):
-    monkeypatch.setenv("FL_ONEDNN", "0")
-    assert choose.current() is None
-    assert "FL_ONEDNN=0" in choose.found()[1][0]
 
 
 def test_a_process_without_it_works(tmp_path):
@@ -92,7 +88,7 @@ def test_a_process_without_it_works(tmp_path):
         "import fl_tensor as ft; from fl_tensor.backends.providers import choose\n"
         "x = ft.ones((200, 300)); print(float((x @ x.T).sum()), choose.current())"
     )
-    env = {**os.environ, "FL_ONEDNN": "0"}
+    env = {**os.environ, "FL_PROVIDERS": "none"}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["12000000.0", "None"]

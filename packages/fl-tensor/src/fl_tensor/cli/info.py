@@ -49,8 +49,8 @@ def main(arguments: list[str]) -> int:
     )
     given = parser.parse_args(arguments)
     if given.choices:
-        found, _ = choose.found()
-        print((found and found.choices()) or "nothing was measured yet")
+        found = "\n".join(filter(None, (each.choices() for each in choose.found()[0])))
+        print(found or "nothing was measured yet")
         return 0
     figures = collect()
     print(json.dumps(figures, indent=1) if given.json else "\n".join(_page(figures)))
@@ -75,14 +75,14 @@ def collect() -> dict[str, Any]:
 
 
 def libraries() -> dict[str, Any]:
-    """The default backend, who computes contractions (``provider``, and which libraries were passed
-    over and why), what generated kernels are made for (``kernels``), and the pools of threads whose
-    libraries are loaded (``threads``)."""
+    """The default backend, who computes contractions (``providers`` in the order in which they are
+    asked, and which were ``passed_over`` and why), what generated kernels are made for
+    (``kernels``), and the pools of threads whose libraries are loaded (``threads``)."""
     found, passed = choose.found()
-    report = {} if found is None else dict(found.report())
     return {
         "default": dispatch.current_backend().name,
-        "provider": {"name": found and found.name, "report": report, "passed_over": list(passed)},
+        "providers": [{"name": each.name, "report": dict(each.report())} for each in found],
+        "passed_over": list(passed),
         "kernels": _kernels(),
         "threads": {
             "per_operation": threads.get_num_threads(),
@@ -105,11 +105,14 @@ def _page(figures: dict[str, Any]) -> list[str]:
 
 
 def _libraries(figures: dict[str, Any]) -> list[str]:
-    provider, running = figures["provider"], figures["threads"]
+    running = figures["threads"]
     page = [f"Default backend: {figures['default']}"]
-    page += [f"Products and convolutions of float32 by {provider['name'] or 'NumPy'}"]
-    page += [f"  {name:<14} {value}" for name, value in provider["report"].items()]
-    page += [f"  {'passed over':<14} {reason}" for reason in provider["passed_over"]]
+    asked = [each["name"] for each in figures["providers"]] + ["NumPy"]
+    page += [f"Products and convolutions by {', then '.join(asked)}"]
+    for each in figures["providers"]:
+        page += [f"  {each['name']}"]
+        page += [f"    {name:<12} {value}" for name, value in each["report"].items()]
+    page += [f"  {'passed over':<14} {reason}" for reason in figures["passed_over"]]
     made = figures["kernels"]
     page.append(
         f"Generated kernels for {made['processor']}, vectors of {made['vector_bits']} bits"

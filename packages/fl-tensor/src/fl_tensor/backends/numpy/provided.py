@@ -1,4 +1,4 @@
-"""Products and pooling by a provider (oneDNN), where there is one and the work is worth a call.
+"""Products and pooling by a provider, where there is one and the work is worth a call.
 
 Each function gives None where NumPy should do it: no provider, another dtype than float32, little
 work, or a problem that the provider does not support.
@@ -64,7 +64,7 @@ def compute(provider: Provider, problem: Problem, *arrays: Array) -> bool:
         return False
     blas.yield_to_openmp()
     for watch in choose.watchers:
-        watch(provider, kernel)
+        watch(provider.serving(problem), kernel)
     kernel(*[address(a) for a in arrays])
     return True
 

@@ -1,7 +1,8 @@
-"""Which provider serves this process: oneDNN where it is installed, otherwise none.
+"""Which providers serve this process, and who is asked first.
 
-FL_ONEDNN=0 turns it off. FL_ONEDNN=always hands it every problem that it supports, however small;
-that is slower, and how the tests reach it with small operands.
+FL_PROVIDERS names them in their order, with commas between (default: those of ``DEFAULT``); "none"
+turns them off. FL_PROVIDERS_EVERYTHING=1 hands them every problem that they support, however small;
+that is slower, and how the tests reach them with small operands.
 """
 
 from __future__ import annotations
@@ -9,33 +10,67 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
+from typing import TypeAlias
 
-from fl_tensor.backends.providers.provider import Kernel, Provider
+from fl_tensor.backends.providers.chain import Chain
+from fl_tensor.backends.providers.provider import Kernel, Provider, ProviderError
 
-ENVIRONMENT = "FL_ONEDNN"
+ENVIRONMENT = "FL_PROVIDERS"
+EVERYTHING = "FL_PROVIDERS_EVERYTHING"
+NONE = "none"
+#: Who is asked where FL_PROVIDERS does not say.
+DEFAULT = ("onednn",)
+
+#: A provider, or None, and what was passed over on the way to it, for people.
+Opened: TypeAlias = tuple[Provider | None, tuple[str, ...]]
 
 #: Told of every kernel that a backend runs; usually nobody.
 watchers: list[Callable[[Provider, Kernel], None]] = []
 
 
-def is_on() -> bool:
-    """Whether a provider is wanted at all."""
-    return os.environ.get(ENVIRONMENT) != "0"
-
-
 def is_for_everything() -> bool:
     """Whether sizes are to be disregarded."""
-    return os.environ.get(ENVIRONMENT) == "always"
+    return os.environ.get(EVERYTHING, "0") != "0"
+
+
+def wanted() -> tuple[str, ...]:
+    """The names of the providers that are wanted, in order. Raises ProviderError for others."""
+    asked = os.environ.get(ENVIRONMENT)
+    if asked is None:
+        return DEFAULT
+    names = tuple(name for part in asked.split(",") if (name := part.strip()))
+    if unknown := [name for name in names if name not in (*_OPEN, NONE)]:
+        raise ProviderError(
+            f"{ENVIRONMENT}={asked}: there is no provider {unknown[0]!r}; name some of "
+            f"{', '.join(_OPEN)}, or {NONE!r}"
+        )
+    return tuple(name for name in names if name != NONE)
 
 
 @functools.cache
-def found() -> tuple[Provider | None, tuple[str, ...]]:
-    """The provider, and why there is none (or which libraries were passed over), for people.
+def found() -> tuple[tuple[Provider, ...], tuple[str, ...]]:
+    """The providers in their order, and why others are missing (or which libraries were passed
+    over), for people.
 
-    Raises ProviderError when FL_ONEDNN_LIB names a library that cannot be used.
+    Raises ProviderError when FL_PROVIDERS or FL_ONEDNN_LIB names what there is not.
     """
-    if not is_on():
-        return None, (f"oneDNN is turned off by {ENVIRONMENT}=0",)
+    opened = [_OPEN[name]() for name in wanted()]
+    if not opened:
+        return (), (f"providers are turned off by {ENVIRONMENT}={NONE}",)
+    passed = [reason for _, reasons in opened for reason in reasons]
+    return tuple([one for one, _ in opened if one is not None]), tuple(passed)
+
+
+@functools.cache
+def current() -> Provider | None:
+    """The provider that backends ask, which may ask others in its turn; None if there is none."""
+    providers, _ = found()
+    if len(providers) > 1:
+        return Chain(providers)
+    return providers[0] if providers else None
+
+
+def _onednn() -> Opened:
     from fl_tensor.backends.providers import onednn
 
     library, passed = onednn.load()
@@ -44,6 +79,4 @@ def found() -> tuple[Provider | None, tuple[str, ...]]:
     return onednn.OneDNN(library), tuple(passed)
 
 
-def current() -> Provider | None:
-    """The provider that backends ask, None if there is none."""
-    return found()[0]
+_OPEN: dict[str, Callable[[], Opened]] = {"onednn": _onednn}

@@ -87,6 +87,10 @@ class Provider(ABC):
         found = self._found(problem, is_reproducible())
         return found if isinstance(found, str) else ""
 
+    def serving(self, problem: Problem) -> Provider:
+        """Whose kernel ``find`` gives: this provider's, but where it stands for several."""
+        return self
+
     def choices(self) -> str:
         """What was chosen among several kernels for one problem, a line each; "" if there is no
         such thing."""

@@ -28,7 +28,7 @@ def check_process() -> None:
     if _lost:
         raise ProviderError(
             f"a kernel of oneDNN was made in process {_home} and called in a fork of it, where "
-            f"OpenMP has no threads; start processes with 'spawn', or set FL_ONEDNN=0"
+            f"OpenMP has no threads; start processes with 'spawn', or set FL_PROVIDERS=none"
         )
 
 

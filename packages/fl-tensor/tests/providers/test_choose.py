@@ -1,0 +1,135 @@
+"""Which providers serve a process, and in which order they are asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from fl_tensor.backends.providers import (
+    Kernel,
+    Matmul,
+    Problem,
+    Provider,
+    ProviderError,
+    UnsupportedError,
+    choose,
+    row_major,
+)
+from fl_tensor.backends.providers.chain import Chain
+from fl_tensor.dtypes import float32, float64
+
+
+class Solved:
+    """A kernel that says whose it is."""
+
+    workspace = 0
+
+    def __init__(self, problem: Problem, about: str) -> None:
+        self.operands = (problem.x, problem.out)
+        self.about = about
+
+    def __call__(self, *addresses: int) -> None:
+        raise AssertionError("nobody computes here")
+
+
+class Only(Provider):
+    """Supports products of one dtype."""
+
+    def __init__(self, name: str, dtype: object) -> None:
+        super().__init__()
+        self.name, self.dtype, self.asked = name, dtype, 0
+
+    def prepare(self, problem: Problem) -> Kernel:
+        self.asked += 1
+        if problem.out.dtype is not self.dtype:
+            raise UnsupportedError(f"not {problem.out.dtype}")
+        return Solved(problem, self.name)
+
+    def report(self) -> dict[str, str]:
+        return {"version": "1"}
+
+    def choices(self) -> str:
+        return f"{self.name}: 1 us"
+
+
+def square(dtype):
+    return Matmul(*[row_major(dtype, (4, 4))] * 3)
+
+
+@pytest.fixture
+def names(monkeypatch):
+    """What FL_PROVIDERS says is opened anew, and stands in for any library."""
+    opened = {
+        "first": lambda: (Only("first", float32), ()),
+        "second": lambda: (Only("second", float64), ()),
+        "absent": lambda: (None, ("it is not installed",)),
+    }
+    monkeypatch.setattr(choose, "_OPEN", opened)
+    choose.found.cache_clear()
+    choose.current.cache_clear()
+    yield lambda value: monkeypatch.setenv("FL_PROVIDERS", value)
+    choose.found.cache_clear()
+    choose.current.cache_clear()
+
+
+def test_one_provider_is_asked_itself(names):
+    names("first")
+    assert choose.current().name == "first" and not isinstance(choose.current(), Chain)
+
+
+def test_the_first_that_supports_a_problem_solves_it(names):
+    names("second, first")
+    chain = choose.current()
+    assert chain.name == "second, first"
+    assert chain.find(square(float32)).about == chain.serving(square(float32)).name == "first"
+    assert chain.find(square(float64)).about == "second"
+    assert chain.why_not(square(float32)) == ""
+    assert [each.asked for each in chain.providers] == [2, 1]
+
+
+def test_what_nobody_supports_has_every_reason(names):
+    first, second = Only("first", float64), Only("second", float64)
+    chain = Chain([first, second])
+    assert chain.find(square(float32)) is None
+    assert chain.why_not(square(float32)) == "first: not float32; second: not float32"
+    with pytest.raises(UnsupportedError, match="first: not float32"):
+        chain.prepare(square(float32))
+
+
+def test_a_chain_speaks_for_all(names):
+    chain = Chain([Only("first", float32), Only("second", float64)])
+    assert chain.choices() == "first: 1 us\nsecond: 1 us"
+    assert chain.report() == {"first version": "1", "second version": "1"}
+    chain.find(square(float32))
+    assert chain.remembered() == 1
+    chain.forget()
+    assert chain.remembered() == 0
+
+
+def test_providers_can_be_turned_off(names):
+    names("none")
+    assert choose.current() is None
+    assert choose.found() == ((), ("providers are turned off by FL_PROVIDERS=none",))
+
+
+def test_what_is_not_installed_is_passed_over(names):
+    names("absent,first")
+    assert choose.current().name == "first"
+    assert choose.found()[1] == ("it is not installed",)
+
+
+def test_a_name_that_is_none_is_an_error(names):
+    names("first,fastest")
+    with pytest.raises(ProviderError, match="no provider 'fastest'; name some of first, second"):
+        choose.current()
+
+
+def test_those_asked_for_by_default_exist():
+    assert set(choose.DEFAULT) <= set(choose._OPEN)
+
+
+@pytest.mark.parametrize("value,everything", [(None, False), ("0", False), ("1", True)])
+def test_sizes_may_be_disregarded(monkeypatch, value, everything):
+    monkeypatch.delenv("FL_PROVIDERS_EVERYTHING", raising=False)
+    if value is not None:
+        monkeypatch.setenv("FL_PROVIDERS_EVERYTHING", value)
+    assert choose.is_for_everything() is everything
