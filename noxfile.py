@@ -500,6 +500,13 @@ def fuzz(session: nox.Session) -> None:
         in_workshop(session, "python", "packages/fl-tensor/tests/fuzz", *options)
 
 
+@nox.session(default=False, **shared)
+def campaign(session: nox.Session) -> None:
+    """5,000 random products and 5,000 random convolutions of the generated provider, between guard
+    pages, against float64 (`-- --provider onednn --kind gemm --count N --seed S` for others)."""
+    in_workshop(session, "python", "packages/fl-tensor/tests/campaign", *session.posargs)
+
+
 @nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
 def oracles(session: nox.Session) -> None:
     """Compare with PyTorch on the CPU: packages/*/tests/oracles, benchmarks/tests/oracles."""

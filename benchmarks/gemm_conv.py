@@ -158,8 +158,8 @@ def peer_call(library: str, case: str, dtype: str) -> Callable[[], object]:
 def providers(given: argparse.Namespace) -> dict[str, Ours]:
     """The provider that this is about, and oneDNN."""
     found = {}
-    if importlib.util.find_spec("fl_tensor.backends.providers.generated"):
-        from fl_tensor.backends.providers.generated import Generated
+    if importlib.util.find_spec("fl_tensor.backends.providers.generated.provider"):
+        from fl_tensor.backends.providers.generated.provider import Generated
 
         found["generated"] = Ours(Generated(), given)
     library, passed = onednn.load() if "onednn" in given.peers else (None, [])

@@ -166,3 +166,11 @@ def test_sgemm_says_what_it_has_not(provider, layout, normal, unset):
     every_other = layout(normal(6, 8)[::2, ::2])
     with pytest.raises(UnsupportedError, match="contiguous rows or columns"):
         matmul.Sgemm(provider.binding, Matmul(every_other, layout(y), layout(out)))
+
+
+def test_a_bias_with_gaps_is_refused(provider, layout, normal, unset):
+    # The library would read it as if it had none.
+    x, y, bias, out = normal(9, 12), normal(12, 15), normal(1, 30)[:, ::2], unset(9, 15)
+    problem = Matmul(layout(x), layout(y), layout(out), layout(bias))
+    assert provider.find(problem) is None
+    assert "overlooks the strides of a bias" in provider.why_not(problem)

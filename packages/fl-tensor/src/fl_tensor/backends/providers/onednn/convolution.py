@@ -16,7 +16,7 @@ from typing import Any
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape
 from fl_tensor.backends.providers.onednn import primitives
 from fl_tensor.backends.providers.onednn.binding import Binding, Handle, dims
-from fl_tensor.backends.providers.onednn.descriptors import attributes, describe
+from fl_tensor.backends.providers.onednn.descriptors import attributes, describe, describe_dense
 from fl_tensor.backends.providers.onednn.pointwise import Product
 from fl_tensor.backends.providers.onednn.primitives import Operand, Primitive, assemble
 from fl_tensor.backends.providers.problems import (
@@ -120,7 +120,7 @@ def _forward_descriptor(
     return binding.create(
         *("dnnl_convolution_forward_primitive_desc_create", binding.engine, _TRAINING, _DIRECT),
         *(describe(binding, x, free), describe(binding, w, free=True)),
-        *(None if bias is None else describe(binding, bias), describe(binding, out, free)),
+        *(None if bias is None else describe_dense(binding, bias), describe(binding, out, free)),
         *(*_window(problem), attribute),
         destroy="dnnl_primitive_desc_destroy",
     )
@@ -162,7 +162,7 @@ def _weights_gradient(binding: Binding, problem: ConvolutionWeights, free: bool)
     attribute = attributes(binding)
     hint = _forward_descriptor(binding, problem, free, problem.bias, attribute)
     w = _weights(problem.out, len(problem.x.shape), problem.groups)
-    bias = None if problem.bias is None else describe(binding, problem.bias)
+    bias = None if problem.bias is None else describe_dense(binding, problem.bias)
     made = binding.create(
         *("dnnl_convolution_backward_weights_primitive_desc_create", binding.engine, _DIRECT),
         *(describe(binding, problem.x, free), describe(binding, w, free=True)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fl_tensor import dtypes
-from fl_tensor.backends.providers.layout import Packed, Placement, Shape, dense
+from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape, dense
 from fl_tensor.backends.providers.onednn.binding import Binding, Handle, dims
 from fl_tensor.backends.providers.provider import UnsupportedError
 
@@ -72,6 +72,16 @@ def describe(binding: Binding, given: Placement, free: bool = False) -> Descript
         destroy="dnnl_memory_desc_destroy",
     )
     return Descriptor(binding, handle)
+
+
+def describe_dense(binding: Binding, given: Placement) -> Descriptor:
+    """The descriptor of a bias, of which the library's kernels overlook the strides. Raises
+    UnsupportedError where they are not those of row-major elements without gaps."""
+    if isinstance(given, Layout) and given.strides is not None:
+        plain = dense(given.shape, tuple(range(len(given.shape))))
+        if any(s != p and n > 1 for n, s, p in zip(given.shape, given.strides, plain, strict=True)):
+            raise UnsupportedError(f"oneDNN overlooks the strides of a bias: {given}")
+    return describe(binding, given)
 
 
 def copied(binding: Binding, address: int) -> Descriptor:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from fl_tensor.backends.providers.layout import Layout, Placement, Shape, row_major
 from fl_tensor.backends.providers.onednn import primitives
 from fl_tensor.backends.providers.onednn.binding import Binding
-from fl_tensor.backends.providers.onednn.descriptors import attributes, describe
+from fl_tensor.backends.providers.onednn.descriptors import attributes, describe, describe_dense
 from fl_tensor.backends.providers.onednn.forks import check_process
 from fl_tensor.backends.providers.onednn.primitives import Operand, Primitive
 from fl_tensor.backends.providers.problems import Matmul
@@ -103,7 +103,7 @@ def _leading(x: Layout) -> tuple[bytes, int]:
 def _matmul(binding: Binding, problem: Matmul, packed: bool) -> primitives.Plan:
     x, out = describe(binding, problem.x), describe(binding, problem.out)
     y = describe(binding, problem.y, free=packed)
-    bias = None if problem.bias is None else describe(binding, problem.bias)
+    bias = None if problem.bias is None else describe_dense(binding, problem.bias)
     attribute = attributes(binding, problem.activation, problem.accumulate)
     made = binding.create(
         *("dnnl_matmul_primitive_desc_create", binding.engine, x, y, bias, out, attribute),

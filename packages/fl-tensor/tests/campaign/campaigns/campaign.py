@@ -1,0 +1,66 @@
+"""Many problems of a kind, for one provider."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from campaigns import draws
+from campaigns.check import DisagreementError, check
+from campaigns.memory import Regions
+from fl_tensor.backends.providers import Provider
+
+#: Kernels of this many problems are kept in memory at a time.
+_KEPT = 200
+
+
+@dataclass
+class Report:
+    """What came out. ``refused`` and ``failures`` are (number, what was wrong) of problems."""
+
+    computed: int = 0
+    worst: float = 0.0
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    failures: list[tuple[int, str]] = field(default_factory=list)
+    kernels: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.computed} computed, {len(self.refused)} refused, {len(self.failures)} failed; "
+            f"the largest error is {self.worst:.2f} of what is allowed",
+        ]
+        reasons = Counter(reason[:140] for _, reason in self.refused)
+        lines += [f"  refused {n} times: {why}" for why, n in reasons.most_common(12)]
+        lines += [f"  problem {number}: {what}" for number, what in self.failures]
+        return "\n".join(lines)
+
+
+def run(
+    provider: Provider,
+    kind: str,
+    count: int,
+    seed: int = 0,
+    start: int = 0,
+    before: Callable[[int, str], object] = lambda number, problem: None,
+) -> Report:
+    """Problems from ``start`` on; ``before`` is told of each, as it may be the last."""
+    report, regions = Report(), Regions()
+    for number in range(start, start + count):
+        problem = draws.problem(kind, seed, number)
+        before(number, str(problem))
+        try:
+            found = check(provider, problem, number, regions)
+        except DisagreementError as error:
+            report.failures.append((number, f"{error}\n    {problem}"))
+            regions = Regions()
+            continue
+        if found.refused:
+            report.refused.append((number, found.refused))
+            continue
+        report.computed += 1
+        report.worst = max(report.worst, found.error)
+        report.kernels[found.about] += 1
+        if number % _KEPT == 0:
+            provider.forget()
+    return report

@@ -1,0 +1,191 @@
+"""One problem: computed by a provider between guard pages, compared with float64."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from campaigns import exact
+from campaigns.memory import Operand, Regions, Strided
+from fl_tensor.backends.providers import (
+    Convolution,
+    ConvolutionData,
+    ConvolutionWeights,
+    Layout,
+    Matmul,
+    Packed,
+    Placement,
+    Problem,
+    Provider,
+    Reorder,
+    row_major,
+)
+from fl_tensor.dtypes import DType
+
+#: Largest error, as a part of the size of a sum's terms. Half precision: that of float32, and
+#: rounding to the nearest.
+LIMITS = {
+    "float32": 2e-6,
+    "float64": 4e-15,
+    "float16": 2e-6 + 2.0**-11,
+    "bfloat16": 2e-6 + 2.0**-8,
+}
+_ALIGNMENT = 64
+
+
+class DisagreementError(AssertionError):
+    """A provider's result is not what it should be."""
+
+
+class Found(NamedTuple):
+    """A result: its error as a part of what is allowed, "" or why there is no kernel, which one."""
+
+    error: float
+    refused: str
+    about: str
+
+
+def operands_of(problem: Problem) -> tuple[list[Placement], int]:
+    """The operands in the order of the call, and how many of them are outputs, at the end."""
+    if isinstance(problem, Matmul):
+        listed = [problem.x, problem.y, problem.bias, problem.out]
+    elif isinstance(problem, Convolution):
+        listed = [problem.x, problem.w, problem.bias, problem.out]
+    elif isinstance(problem, ConvolutionData):
+        listed = [problem.gradient, problem.w, problem.out]
+    else:
+        assert isinstance(problem, ConvolutionWeights)
+        listed = [problem.x, problem.gradient, problem.bias, problem.out]
+        return [p for p in listed if p is not None], 1 + (problem.bias is not None)
+    return [p for p in listed if p is not None], 1
+
+
+def check(provider: Provider, problem: Problem, seed: int, regions: Regions) -> Found:
+    """Compute and compare. Raises DisagreementError; dies where a guard page is touched."""
+    kernel = provider.find(problem)
+    if kernel is None:
+        return Found(0.0, provider.why_not(problem), "")
+    draw = np.random.default_rng(seed)
+    given, outputs = operands_of(problem)
+    held = isinstance(problem, Matmul) and problem.accumulate
+    placed: list[Operand] = []
+    values: list[np.ndarray] = []
+    layouts = [
+        has if isinstance(has, Packed) else asked
+        for asked, has in zip(given, kernel.operands, strict=True)
+    ]
+    for number, (asked, has) in enumerate(zip(given, layouts)):
+        is_output = number >= len(given) - outputs
+        at_end = bool(draw.random() < 0.7)
+        if isinstance(has, Packed):
+            operand = Operand(regions, has.nbytes, at_end, _ALIGNMENT)
+            if not is_output:
+                plain = row_major(asked.dtype, asked.shape)
+                source = _filled(regions, plain, draw)
+                _reorder(provider, plain, has, source.first, operand.address)
+                values.append(_numbers(source.values, plain.dtype))
+            placed.append(operand)
+            continue
+        assert isinstance(has, Layout)
+        if is_output and not held:
+            strided = Strided(regions, has, at_end)
+        else:
+            strided = _filled(regions, has, draw, at_end)
+            values.append(_numbers(strided.values, has.dtype))
+        placed.append(strided)
+    before = [x.bytes.copy() for x in placed[: len(given) - outputs]]
+    addresses = [x.first if isinstance(x, Strided) else x.address for x in placed]
+    kernel(*addresses)
+    for number, operand in enumerate(placed):
+        name = f"operand {number} ({layouts[number]})"
+        if not operand.surroundings_are_intact():
+            raise DisagreementError(f"{kernel.about} wrote beside {name}")
+        if number < len(before) and not np.array_equal(operand.bytes, before[number]):
+            raise DisagreementError(f"{kernel.about} wrote to its input: {name}")
+    worst = 0.0
+    wanted = _exact(problem, values)
+    for operand, asked, layout, (expected, terms) in zip(
+        placed[-outputs:], given[-outputs:], layouts[-outputs:], wanted, strict=True
+    ):
+        if isinstance(layout, Packed):
+            plain = row_major(asked.dtype, asked.shape)
+            target = Strided(regions, plain, at_end=True)
+            _reorder(provider, layout, plain, operand.address, target.first)
+            operand = target
+        assert isinstance(operand, Strided)
+        if not operand.gaps_are_intact():
+            raise DisagreementError(f"{kernel.about} wrote between the elements of {layout}")
+        found = _numbers(operand.values, layout.dtype)
+        limit = LIMITS[str(layout.dtype)] if _is_simple(problem) else 2 * LIMITS[str(layout.dtype)]
+        worst = max(worst, _error(found, expected, terms, kernel.about) / limit)
+    if not worst <= 1:
+        raise DisagreementError(
+            f"{kernel.about}: an error {worst:.3g} times as large as what is allowed"
+        )
+    regions.reclaim()
+    return Found(worst, "", kernel.about)
+
+
+def _is_simple(problem: Problem) -> bool:
+    return "gelu" not in getattr(problem, "activation", "")
+
+
+def _filled(
+    regions: Regions, layout: Layout, draw: np.random.Generator, at_end: bool = True
+) -> Strided:
+    operand = Strided(regions, layout, at_end)
+    numbers = draw.standard_normal(layout.shape)
+    if str(layout.dtype) == "bfloat16":
+        bits = numbers.astype(np.float32).view(np.uint32)
+        operand.values[...] = ((bits + 0x8000) >> 16).astype(np.uint16)
+    elif str(layout.dtype) == "float16":
+        operand.values[...] = numbers.astype(np.float16).view(np.uint16)
+    else:
+        operand.values[...] = numbers
+    return operand
+
+
+def _numbers(values: np.ndarray, dtype: DType) -> np.ndarray:
+    # In float64; half precision lies in memory as uint16.
+    if str(dtype) == "bfloat16":
+        return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    if str(dtype) == "float16":
+        return values.view(np.float16).astype(np.float64)
+    return values.astype(np.float64)
+
+
+def _reorder(
+    provider: Provider, given: Placement, wanted: Placement, source: int, target: int
+) -> None:
+    kernel = provider.find(Reorder(given, wanted))
+    if kernel is None:
+        why = provider.why_not(Reorder(given, wanted))
+        raise DisagreementError(f"a layout that it chose cannot be reordered: {why}")
+    kernel(source, target)
+
+
+def _exact(problem: Problem, values: list[np.ndarray]) -> list[exact.Exact]:
+    if isinstance(problem, Matmul):
+        rest = list(values[2:])
+        bias = rest.pop(0) if problem.bias is not None else None
+        held = rest.pop(0) if problem.accumulate else None
+        return [exact.matmul(problem, *values[:2], bias, held)]
+    if isinstance(problem, Convolution):
+        return [exact.convolution(problem, *values)]
+    if isinstance(problem, ConvolutionData):
+        return [exact.convolution_data(problem, *values)]
+    assert isinstance(problem, ConvolutionWeights)
+    found = [exact.convolution_weights(problem, *values)]
+    if problem.bias is not None:
+        found.insert(0, exact.convolution_bias(values[1]))
+    return found
+
+
+def _error(found: np.ndarray, expected: np.ndarray, terms: np.ndarray, about: str) -> float:
+    if not found.size:
+        return 0.0
+    if not np.isfinite(found).all():
+        raise DisagreementError(f"{about}: {(~np.isfinite(found)).sum()} elements are no numbers")
+    size = max(float(terms.max()), float(np.abs(expected).max()))
+    return float(np.abs(found - expected).max() / size) if size else float(np.abs(found).max())
