@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fl_memory import Block
+from fl_memory.host import HostMemory
 from fl_memory.managers.caching import CachingManager
 from fl_memory.managers.pool import Chunk, Pool
 from fl_memory.testing import LedgerMemory
@@ -137,3 +138,25 @@ def test_pool_keeps_buffers_with_a_tenant() -> None:
     assert pool.buffers_without_tenant() == []
     pool.give(chunks.pop())
     assert pool.buffers_without_tenant() == [(4096, 4096)]
+
+
+def test_stock_is_one_piece_that_blocks_are_cut_from(
+    mm: CachingManager, memory: LedgerMemory
+) -> None:
+    assert mm.stock(101 * MIB) == 102 * MIB
+    before = mm.stats()
+    assert (before.allocs, before.peak_bytes, before.cached_bytes) == (0, 0, 102 * MIB)
+    for size in (70, 90, 100):  # each would have taken a buffer of its own
+        mm.alloc(size * MIB).free()
+    assert memory.allocations == 1
+    assert mm.stock(50 * MIB) == 0, "as much is cached"
+    held = mm.alloc(80 * MIB)
+    assert mm.stock(50 * MIB) == 50 * MIB
+    held.free()
+    assert mm.release_cached() == 152 * MIB
+
+
+def test_stock_that_the_device_refuses_is_left_alone() -> None:
+    mm = CachingManager(HostMemory(limit=8 * MIB))
+    assert mm.stock(100 * MIB) == 0
+    assert mm.alloc(2 * MIB).nbytes == 2 * MIB

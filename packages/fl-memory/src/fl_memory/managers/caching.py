@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fl_memory.account import Account
 from fl_memory.accounting import AccountingManager
+from fl_memory.errors import OutOfMemoryError
 from fl_memory.manager import DeviceMemory
 from fl_memory.managers.pool import Chunk, Pool
 
@@ -93,6 +94,37 @@ class CachingManager(AccountingManager[CachingAccount]):
             self.surrender(account, address, capacity)
         else:
             lease.pool.give(lease)
+
+    def stock(self, nbytes: int, *, device: str = "cpu", stream: Hashable = None) -> int:
+        """Take ``nbytes`` from the device in one piece, for blocks to be cut from later, unless as
+        much is cached; the bytes taken. Who knows how much a computation needs at once spares it
+        the buffers, each of the size of one block, that would be taken one after another. No block
+        is lent, so that of all figures only those of the device change. A device that refuses is no
+        error: memory is then taken as it is needed.
+        """
+        try:
+            account = self._accounts[device]
+        except KeyError:
+            account = self._account(device)
+        size = (nbytes + LARGE_GRAIN - 1) & -LARGE_GRAIN
+        with self._lock:
+            if self._busy:  # asked by a finaliser in the middle of a step
+                return 0
+            self._busy = True
+            try:
+                self._post()
+                if account.reserved_bytes - account.used_bytes >= size:
+                    return 0
+                address, got = self.obtain(account, size, GRAIN)
+                pool = account.lanes.setdefault(stream, Lane()).large
+                pool.give(pool.add(address, got, got))
+            except OutOfMemoryError:
+                return 0
+            finally:
+                self._busy = False
+            if self._journal:
+                self._deliver()
+        return got
 
     def trim(self, account: CachingAccount) -> int:
         released = 0

@@ -16,6 +16,7 @@ from fl_tensor.backends.jit.external import External
 from fl_tensor.backends.jit.interpret import run_node
 from fl_tensor.backends.jit.lazy import Stream
 from fl_tensor.backends.jit.lower import lower
+from fl_tensor.backends.jit.reserve import needed, reserve
 from fl_tensor.backends.jit.translate import Translation
 from fl_tensor.backends.jit.views import show
 from fl_tensor.backends.numpy import memory
@@ -47,6 +48,8 @@ class Step(Protocol):
 class Plan:
     """See above. ``eager`` is the NumPy backend; operations that it alone can do, and those for
     which ``fusible`` does not hold, are done there."""
+
+    _is_new = True
 
     def __init__(
         self,
@@ -154,6 +157,9 @@ class Plan:
                 values[places[0]] = leaf.array
                 if mine:
                     values.donated.add(places[0])
+        if self._is_new:
+            self._is_new = False
+            reserve(needed(self.steps, values.donated))
         try:
             for step in watch.steps(self):
                 step(values)
