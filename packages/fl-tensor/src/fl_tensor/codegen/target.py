@@ -39,6 +39,11 @@ class Target:
         return self._has("+f16c") or self._has("+avx512f") or "aarch64" in triple()
 
     @property
+    def has_bfloat_products(self) -> bool:
+        """Whether pairs of bfloat16 are multiplied, and added to float32, by one instruction."""
+        return self._has("+avx512bf16") and self._has("+avx512vl")
+
+    @property
     def has_fences(self) -> bool:
         """Whether stores past the caches are ordered by an instruction."""
         return triple().startswith("x86_64")

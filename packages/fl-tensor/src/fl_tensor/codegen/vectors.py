@@ -42,6 +42,19 @@ def memory_type(dtype: DType) -> IR:
     return element_type(dtype)
 
 
+class _BFloat(ir.Type):
+    """LLVM's bfloat, which llvmlite has no type for."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat)
+
+
 class _Splat(ir.Constant):
     """A vector constant of equal elements, in LLVM's short form."""
 
@@ -117,6 +130,14 @@ class Vectors:
     def exact_fma(self, x: IR, y: IR, z: IR) -> IR:
         """``x * y + z`` rounded once, at whatever cost."""
         return self.call(f"llvm.fma.{mangled(x.type)}", x.type, x, y, z)
+
+    def pairwise_multiply_add(self, x: IR, y: IR, z: IR) -> IR:
+        """``x0 * y0 + x1 * y1 + z``, where ``x`` and ``y`` are pairs of bfloat16 in int32 and ``z``
+        is float32. Subnormal numbers count as zero."""
+        pairs = ir.VectorType(_BFloat(), 2 * self.lanes)
+        x, y = (self.b.bitcast(pair, pairs) for pair in (x, y))
+        name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
+        return self.call(name, z.type, z, x, y)
 
     def polynomial(self, coefficients: tuple[float, ...], x: IR) -> IR:
         """Horner's rule; the constant term is first."""

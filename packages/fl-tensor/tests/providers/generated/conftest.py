@@ -1,8 +1,13 @@
-"""Machine code that tests make is kept for one session only."""
+"""Machine code that tests make is kept for one session; ``bfloat_pairs`` is beside the tests."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session", autouse=True)

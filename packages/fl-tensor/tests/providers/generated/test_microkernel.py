@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 
+import bfloat_pairs as pairs
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from fl_tensor.backends.providers.generated import library, microkernel, tile
 from fl_tensor.backends.providers.generated.microkernel import ADD, MicroKernel
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.codegen import compile, target
+from fl_tensor.codegen.errors import CompileError
 from fl_tensor.errors import ArgumentError
 
 BEST = tile.best(target.host())
@@ -121,6 +123,56 @@ def test_the_tile_stays_in_registers(machine, a):
         r"mov[au]p\w\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)", compile.listing(text, machine)
     )
     assert spills == []
+
+
+# --- pairs of bfloat16 ----------------------------------------------------------------------------
+
+needs_pairs = pytest.mark.skipif(
+    not target.host().has_bfloat_products, reason="no instruction multiplies pairs of bfloat16"
+)
+
+
+def check_pairs(kernel, k, columns, flags=0, taps=1):
+    rng = np.random.default_rng(k * columns)
+    rows, most = kernel.tile.rows, width(kernel)
+    x, y = rng.standard_normal((taps, rows, 2 * k)), rng.standard_normal((taps * 2 * k, columns))
+    x, y = pairs.rounded(x), pairs.rounded(y)
+    planes = np.full((taps, rows + 2, k + 3), -1, np.int32)  # pairs, of NaN
+    planes[:, :rows, :k] = pairs.along(x)
+    if kernel.a == "columns":
+        planes = planes.transpose(0, 2, 1).copy()
+    packed = np.zeros((taps * k, most if kernel.b == "packed" else columns + 5), np.int32)
+    packed[:, :columns] = pairs.along(y.T).T
+    whole = rng.standard_normal((rows + 2, most + 7)).astype(np.float32)
+    expected = whole.astype(float)
+    place = (slice(1, rows + 1), slice(3, 3 + columns))
+    product = np.concatenate(list(x), axis=1).astype(float) @ y
+    expected[place] = product + (expected[place] if flags & ADD else 0)
+    offsets = [t * planes.strides[0] for t in range(taps)]
+    call(
+        kernel, planes[0], packed, whole[1:, 3:], offsets=offsets, k=k, columns=columns, flags=flags
+    )
+    close(whole, expected, 2 * taps * k)
+
+
+@needs_pairs
+@pytest.mark.parametrize("b", ["packed", "rows"])
+@pytest.mark.parametrize("a", ["rows", "columns"])
+@pytest.mark.parametrize("rows", [1, 3, BEST.rows])
+def test_pairs_of_bfloat16(rows, a, b):
+    kernel = MicroKernel(dtypes.bfloat16, Tile(rows, BEST.vectors), a, b)
+    for k in (0, 1, 2, 7, 65):
+        check_pairs(kernel, k, width(kernel))
+    check_pairs(kernel, 5, width(kernel), flags=ADD, taps=3)
+    kernel = kernel._replace(masked=True)
+    for columns in (1, 7, width(kernel) - 1):
+        check_pairs(kernel, 9, columns)
+        check_pairs(kernel, 9, columns, flags=ADD)
+
+
+def test_processors_without_pairs_are_refused():
+    with pytest.raises(CompileError, match="haswell has no instruction for products of bfloat16"):
+        microkernel.assembly(MicroKernel(dtypes.bfloat16, Tile(1, 1)), target.avx2())
 
 
 def test_parts_are_balanced():

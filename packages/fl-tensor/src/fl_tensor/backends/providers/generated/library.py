@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from fl_tensor.backends.providers.generated import microkernel
+from fl_tensor.backends.providers.generated import amx, microkernel
 from fl_tensor.backends.providers.generated.microkernel import MicroKernel
 from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.target import Target
@@ -56,7 +56,7 @@ def address(kernel: MicroKernel) -> int:
 @functools.cache
 def _code(kernel: MicroKernel, machine: Target, makers: tuple[Maker, ...]) -> tuple[object, int]:
     # The code lives as long as this process: kernels keep its address.
-    made = (maker(kernel, machine) for maker in makers)
+    made = (maker(kernel, machine) for maker in (*makers, amx.maker))
     text = next((text for text in made if text is not None), None)
     if text is not None:
         code = compile.load(text, functools.partial(str, text), machine)

@@ -28,6 +28,11 @@ and row r of B, ``vectors * lanes`` numbers, at
 ``flags & ADD`` adds to what C holds. A ``masked`` kernel touches the first ``columns`` of a row of
 C (and of B, unless packed), others all of it. Nothing is aligned but to the dtype. No shape is
 known beforehand: one kernel serves every problem.
+
+bfloat16 is multiplied in pairs where the processor does that (``Target.has_bfloat_products``): a
+"number" of A, and of B, are then two neighbours along k in 4 bytes, ``k`` counts pairs, C is
+float32, and an instruction adds two products. In memory A is as it was, if k lies side by side;
+row r of a packed B has B[2r, 0], B[2r + 1, 0], B[2r, 1], B[2r + 1, 1], ...
 """
 
 from __future__ import annotations
@@ -38,10 +43,11 @@ from llvmlite import ir
 
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.codegen import target
+from fl_tensor.codegen.errors import CompileError
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i64, pointer
-from fl_tensor.dtypes import DType
+from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i32, i64, pointer
+from fl_tensor.dtypes import DType, bfloat16
 
 #: The flag that has sums added to what C holds.
 ADD = 1
@@ -56,8 +62,8 @@ SIGNATURE = ir.FunctionType(
 
 
 class MicroKernel(NamedTuple):
-    """Which one: the dtype of everything (float32 or float64), the tile, how A and B lie, and
-    whether there may be fewer columns than the tile has."""
+    """Which one: the dtype of everything (float32, float64; bfloat16: of A and B), the tile, how A
+    and B lie, and whether there may be fewer columns than the tile has."""
 
     dtype: DType
     tile: Tile
@@ -67,7 +73,10 @@ class MicroKernel(NamedTuple):
 
 
 def assembly(kernel: MicroKernel, machine: Target) -> str:
-    """A module in LLVM IR with the function ``micro``."""
+    """A module in LLVM IR with the function ``micro``. Raises CompileError for pairs where the
+    processor does not multiply them: LLVM would end the process."""
+    if kernel.dtype is bfloat16 and not machine.has_bfloat_products:
+        raise CompileError(f"{machine.cpu} has no instruction for products of bfloat16: {kernel}")
     module = ir.Module("micro")
     module.triple = target.triple()
     _Micro(module, kernel, machine)
@@ -84,8 +93,10 @@ class _Micro(Loops):
         self.of = Vectors(self.b, machine, machine.lanes(kernel.dtype.itemsize))
         self.kernel = kernel
         self.rows, self.vectors = kernel.tile
-        self.itemsize = kernel.dtype.itemsize
+        self.pairs = kernel.dtype is bfloat16
+        self.itemsize = max(kernel.dtype.itemsize, 4)
         self.element = element_type(kernel.dtype)
+        self.read = i32 if self.pairs else self.element
         self.vector = self.of.of(self.element)
         self.tiles = [(i, j) for i in range(self.rows) for j in range(self.vectors)]
         taps, tap_offsets, self.k, a, self.a_pitch, b, b_pitch, c, c_pitch, flags, columns = (
@@ -126,18 +137,19 @@ class _Micro(Loops):
 
     def _steps(self, count: int) -> None:
         build, of = self.b, self.of
+        multiply_add = of.pairwise_multiply_add if self.pairs else of.fma
         sums = {tile: build.load(self.sums[tile], typ=self.vector) for tile in self.tiles}
         in_b = build.load(self.in_b, typ=pointer)
         in_a = {i: build.load(variable, typ=pointer) for i, variable in self.in_a.items()}
         for step in range(count):
             masks = self.masks if self.kernel.b == "rows" else [None] * self.vectors
             row = [
-                of.load(self.element, self._vector(in_b, j), masks[j]) for j in range(self.vectors)
+                of.load(self.read, self._vector(in_b, j), masks[j]) for j in range(self.vectors)
             ]
             for i in range(self.rows):
-                number = of.splat(build.load(self._number(in_a, i, step), typ=self.element))
+                number = of.splat(build.load(self._number(in_a, i, step), typ=self.read))
                 for j in range(self.vectors):
-                    sums[i, j] = of.fma(number, row[j], sums[i, j])
+                    sums[i, j] = multiply_add(number, row[j], sums[i, j])
             in_b = self._at(in_b, self.b_pitch)
             if self.kernel.a == "columns":
                 in_a[0] = self._at(in_a[0], self.a_pitch)
