@@ -16,9 +16,10 @@ class Loops:
     b: IR
 
     @contextmanager
-    def loop(self, low: IR, high: IR, step: int = 1) -> Iterator[IR]:
+    def loop(self, low: IR, high: IR, step: IR | int = 1) -> Iterator[IR]:
         """``for index in range(low, high, step)``."""
         b = self.b
+        by = i64(step) if isinstance(step, int) else step
         before = b.block
         head, body, after = (b.append_basic_block(n) for n in ("head", "body", "after"))
         b.branch(head)
@@ -28,7 +29,7 @@ class Loops:
         b.cbranch(b.icmp_signed("<", index, high), body, after)
         b.position_at_end(body)
         yield index
-        index.add_incoming(b.add(index, i64(step)), b.block)
+        index.add_incoming(b.add(index, by), b.block)
         b.branch(head)
         b.position_at_end(after)
 

@@ -1,0 +1,117 @@
+"""Kernels of sums over windows: packing weights, and calling the nest.
+
+What is added up in which order depends on the sizes of the kernel and the channels alone, so that
+results are the same for any number of threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from fl_memory import selection
+from fl_tensor.backends.providers.generated import convolution_nest
+from fl_tensor.backends.providers.generated.convolution_nest import JOB
+from fl_tensor.backends.providers.generated.convolution_pass import Pass
+from fl_tensor.backends.providers.generated.epilogue import Prepared
+from fl_tensor.backends.providers.generated.sums import Panels, Sum
+from fl_tensor.backends.providers.generated.words import WORD, address, array
+from fl_tensor.backends.providers.layout import Placement
+from fl_tensor.codegen import threads
+from fl_tensor.codegen.pools import HEADER
+
+#: Operations per nanosecond of one thread, about.
+_SPEED = 60.0
+_ALIGNMENT = 64
+
+
+class ConvolutionKernel:
+    """Computes a ``Sum``. ``packed``: weights come as panels."""
+
+    workspace = 0
+
+    def __init__(
+        self,
+        task: Sum,
+        operands: Sequence[Placement],
+        packed: bool = False,
+        epilogue: Prepared | None = None,
+    ) -> None:
+        self.operands = tuple(operands)
+        self._epilogue = epilogue
+        self._nest = convolution_nest.nest()
+        self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._nest.run)
+        limit = threads.limit()
+        line = max(axes[2].places for axes in task.windows)
+        self.panels = panels = Panels.of(task.dtype, task.features, line)
+        self._passes: list[Pass] = []
+        start = 0
+        for axes in task.windows:
+            made = Pass(task, axes, panels, start, limit)
+            self._passes.append(made)
+            start += made.panels_bytes
+        self.panels_bytes = start
+        self._pointers = array(address(each.block) for each in self._passes)
+        self._items = sum(each.items for each in self._passes)
+        self._packs = 0 if packed else sum(each.pack_items for each in self._passes)
+        self._worker_bytes = -(-max(p.worker_bytes for p in self._passes) // 64) * 64 + 64
+        self._work = task.operations / _SPEED
+        self._packed = packed
+        self._jobs: deque[Any] = deque()
+        self.about = f"generated, panels of {panels.width}"
+
+    def __call__(self, *addresses: int) -> None:
+        workers = threads.workers(self._work, self._items, threads.limit())
+        pool = threads.pool() if workers > 1 else None
+        workers = workers if pool else 1
+        mine = workers * self._worker_bytes
+        panels = 0 if self._packed else -(-self.panels_bytes // _ALIGNMENT) * _ALIGNMENT
+        more = self._epilogue.scratch(workers) if self._epilogue else 0
+        block = selection.current().alloc(panels + mine + more + _ALIGNMENT)
+        try:
+            start = block.address + -block.address % _ALIGNMENT
+            job = self._job(addresses, start, start + panels, start + panels + mine, workers)
+            begin = address(job)
+            if pool is None:
+                self._run(begin + HEADER * WORD)
+            else:
+                job[: 4 + len(pool.header)] = [
+                    *(self._nest.pack, self._packs, self._nest.work, workers),
+                    *pool.header,
+                ]
+                if not self._packs:
+                    job[:4] = [self._nest.work, workers, 0, 0]
+                pool.run(begin, workers)
+            self._jobs.append(job)
+        finally:
+            block.free()
+
+    def _job(
+        self, addresses: Sequence[int], panels: int, scratch: int, more: int, workers: int
+    ) -> Any:
+        try:
+            job = self._jobs.pop()
+        except IndexError:
+            count = HEADER + len(JOB) + (self._epilogue.words if self._epilogue else 0)
+            job = (ctypes.c_int64 * count)()
+        behind = HEADER + len(JOB)
+        x, w, *reads, out = addresses[: len(self.operands) - self._written]
+        found = self._epilogue
+        if found is not None:
+            writes = addresses[len(self.operands) - self._written :]
+            found.write(job, behind, [out, *reads, out, *writes], more)
+        job[HEADER:behind] = [
+            x,
+            *((0, out, w) if self._packed else (w, out, panels)),
+            *(scratch, self._worker_bytes, 0, self._items, self._packs),
+            address(self._pointers),
+            found.address if found else 0,
+            address(job) + behind * WORD,
+        ]
+        return job
+
+    @property
+    def _written(self) -> int:
+        return len(self._epilogue.writes) if self._epilogue else 0

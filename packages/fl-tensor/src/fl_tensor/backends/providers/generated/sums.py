@@ -1,0 +1,107 @@
+"""What is computed of an image: sums over windows, with operands by strides.
+
+Both a convolution and the gradient of its data are a ``Sum``: of products of an image's channels
+with weights, over windows (``windows.py``), for every feature.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from fl_tensor import dtypes
+from fl_tensor.backends.providers.generated import tile
+from fl_tensor.backends.providers.generated.windows import Axis
+from fl_tensor.backends.providers.layout import Layout
+from fl_tensor.codegen import target
+from fl_tensor.dtypes import DType
+
+
+class Image(NamedTuple):
+    """An image by strides, in elements: the sizes of its spatial axes (three) and how they move."""
+
+    dtype: DType
+    size: tuple[int, int, int]
+    batch: int
+    channel: int
+    plane: int
+    row: int
+    pixel: int
+
+    @classmethod
+    def of(cls, layout: Layout) -> Image:
+        """(batch, channels, *spatial) with up to three spatial axes."""
+        assert layout.strides is not None
+        batch, channel, *moves = layout.strides
+        absent = 3 - len(moves)
+        plane, row, pixel = (*[0] * absent, *moves)
+        depth, height, width = (*[1] * absent, *layout.shape[2:])
+        return cls(layout.dtype, (depth, height, width), batch, channel, plane, row, pixel)
+
+
+class Weights(NamedTuple):
+    """Weights by strides, in elements: groups, the channels that are summed over, the features that
+    result, and the three axes of the kernel."""
+
+    dtype: DType
+    group: int
+    channel: int
+    feature: int
+    kernel: tuple[int, int, int]
+
+
+class Sum(NamedTuple):
+    """What is computed. ``channels`` and ``features`` are those of a group; ``windows``: one sum
+    for each, along depth, height and width."""
+
+    source: Image
+    target: Image
+    weights: Weights
+    batch: int
+    groups: int
+    channels: int
+    features: int
+    windows: tuple[tuple[Axis, Axis, Axis], ...]
+
+    @property
+    def dtype(self) -> DType:
+        """Of the sums, of strips and of panels."""
+        wide = dtypes.float64 in (self.source.dtype, self.weights.dtype, self.target.dtype)
+        return dtypes.float64 if wide else dtypes.float32
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions."""
+        per_place = 2 * self.batch * self.groups * self.channels * self.features
+        return per_place * sum(
+            math.prod(axis.places * len(axis.kernel) for axis in axes) for axes in self.windows
+        )
+
+
+class Panels(NamedTuple):
+    """How weights are packed. Features are cut into ``count`` panels of ``width``, the last one
+    only ``tail`` wide, both whole vectors. For each sum over windows, group, panel, place of the
+    kernel and channel there is a row of so many numbers, zeros where there are no features."""
+
+    dtype: DType
+    width: int
+    tail: int
+    count: int
+    #: Rows of the tiles that are computed with them.
+    most_rows: int
+
+    @classmethod
+    def of(cls, dtype: DType, features: int, line: int) -> Panels:
+        """Panels for lines of so many places."""
+        machine = target.host()
+        lanes = machine.lanes(dtype.itemsize)
+        best = tile.best(machine)
+        vectors = min(best.vectors, -(-features // lanes))
+        rows = best.rows
+        count = -(-features // (vectors * lanes))
+        last = features - (count - 1) * vectors * lanes
+        return cls(dtype, vectors * lanes, -(-last // lanes) * lanes, count, rows)
+
+    def group_bytes(self, rows: int) -> int:
+        """Bytes of all panels of a group, with so many rows each."""
+        return rows * ((self.count - 1) * self.width + self.tail) * self.dtype.itemsize

@@ -1,0 +1,228 @@
+"""Generated convolutions and gradients of data, against sums over windows in float64."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+
+from fl_tensor import threads
+from fl_tensor.backends.providers import Convolution, ConvolutionData
+from fl_tensor.backends.providers.generated import convolution, convolution_data, epilogue
+from fl_tensor.backends.providers.provider import UnsupportedError
+
+
+class Case(NamedTuple):
+    """A convolution: ``size`` is that of the images."""
+
+    batch: int
+    channels: int
+    features: int
+    size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...] = (1, 1)
+    padding: tuple[tuple[int, int], ...] = ((0, 0), (0, 0))
+    dilation: tuple[int, ...] = (1, 1)
+    groups: int = 1
+
+    @property
+    def out(self):
+        parts = zip(self.size, self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, k, s, p, d in parts)
+
+    @property
+    def options(self):
+        return self.stride, self.padding, self.dilation, self.groups
+
+    @property
+    def shapes(self):
+        return (
+            (self.batch, self.channels, *self.size),
+            (self.features, self.channels // self.groups, *self.kernel),
+            (self.batch, self.features, *self.out),
+        )
+
+
+def _places(case, padded):
+    # (place in the kernel, the part of the padded input that it meets)
+    for place in itertools.product(*map(range, case.kernel)):
+        parts = zip(place, case.dilation, case.stride, case.out, strict=True)
+        cut = tuple(slice(p * d, p * d + s * (n - 1) + 1, s) for p, d, s, n in parts)
+        yield place, padded[(slice(None), slice(None), *cut)]
+
+
+def _grouped(case, x):
+    return x.reshape(x.shape[0], case.groups, -1, *x.shape[2:])
+
+
+def exact(case, x, w):
+    w = w.astype(float).reshape(case.groups, -1, *w.shape[1:])
+    padded = np.pad(x.astype(float), ((0, 0), (0, 0), *case.padding))
+    out = 0.0
+    for place, part in _places(case, padded):
+        factors = w[(slice(None), slice(None), slice(None), *place)]
+        out = out + np.einsum("bgc...,gfc->bgf...", _grouped(case, part), factors)
+    return out.reshape(case.shapes[2])
+
+
+def exact_data(case, gradient, w):
+    w = w.astype(float).reshape(case.groups, -1, *w.shape[1:])
+    padded = np.pad(np.zeros(case.shapes[0]), ((0, 0), (0, 0), *case.padding))
+    for place, part in _places(case, padded):
+        factors = w[(slice(None), slice(None), slice(None), *place)]
+        grouped = _grouped(case, gradient.astype(float))
+        part += np.einsum("bgf...,gfc->bgc...", grouped, factors).reshape(part.shape)
+    cut = tuple(slice(low, low + n) for (low, _), n in zip(case.padding, case.size, strict=True))
+    return padded[(slice(None), slice(None), *cut)]
+
+
+CASES = {
+    "plain": Case(2, 8, 16, (10, 11), (3, 3), padding=((1, 1), (1, 1))),
+    "odd sizes": Case(3, 5, 7, (9, 7), (2, 3)),
+    "one by one": Case(2, 17, 33, (6, 5), (1, 1)),
+    "one by one, strided": Case(2, 17, 33, (6, 5), (1, 1), (2, 3)),
+    "strided": Case(2, 3, 16, (15, 14), (5, 3), (2, 3), ((2, 2), (1, 1))),
+    "asymmetric": Case(1, 4, 8, (8, 9), (3, 4), (1, 2), ((0, 2), (3, 1))),
+    "dilated": Case(2, 6, 10, (13, 12), (3, 3), (1, 1), ((2, 2), (4, 4)), (2, 3)),
+    "dilated and strided": Case(2, 6, 10, (23, 22), (3, 3), (4, 3), ((2, 2), (4, 4)), (2, 3)),
+    "remainder": Case(1, 4, 4, (8, 9), (3, 3), (3, 2), ((0, 0), (1, 1))),
+    "steps beyond the kernel": Case(2, 5, 6, (11, 13), (2, 1), (4, 3)),
+    "groups": Case(2, 12, 8, (7, 8), (3, 3), padding=((1, 1), (1, 1)), groups=4),
+    "groups of vectors": Case(2, 32, 80, (9, 8), (3, 3), padding=((1, 1), (1, 1)), groups=2),
+    "depthwise": Case(2, 24, 24, (9, 9), (3, 3), (2, 2), ((1, 1), (1, 1)), groups=24),
+    "line": Case(2, 6, 9, (31,), (5,), (2,), ((2, 2),), (1,)),
+    "long line": Case(1, 64, 8, (5000,), (9,), (1,), ((4, 4),), (1,)),
+    "space": Case(1, 3, 4, (5, 6, 7), (2, 3, 2), (1, 2, 1), ((0, 1), (1, 1), (0, 0)), (1, 1, 2)),
+    "one channel": Case(1, 1, 1, (4, 4), (2, 2)),
+    "blocks of taps": Case(1, 256, 40, (7, 7), (3, 3), padding=((1, 1), (1, 1))),
+    "runs in parts": Case(2, 1024, 16, (3, 3), (1, 1)),
+    "many images": Case(33, 16, 48, (5, 5), (3, 3), padding=((1, 1), (1, 1))),
+}
+ORDERS = ("C", "last")
+
+
+@pytest.fixture
+def run():
+    """``run(problem, *arrays)``: prepare and call."""
+
+    def call(problem, *arrays):
+        made = convolution if isinstance(problem, Convolution) else convolution_data
+        kernel = made.prepare(problem)
+        kernel(*(array.ctypes.data for array in arrays))
+        return kernel
+
+    return call
+
+
+def close(found, expected, tolerance=2e-6):
+    assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("x_order", ORDERS)
+@pytest.mark.parametrize("out_order", ORDERS)
+@pytest.mark.parametrize("name", CASES)
+def test_convolution(run, layout, normal, unset, name, x_order, out_order):
+    case = CASES[name]
+    x_shape, w_shape, out_shape = case.shapes
+    x, w = normal(*x_shape, order=x_order), normal(*w_shape)
+    out = unset(*out_shape, order=out_order)
+    run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
+    close(out, exact(case, x, w))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_of_the_data(run, layout, normal, unset, name, order):
+    case = CASES[name]
+    x_shape, w_shape, out_shape = case.shapes
+    g, w, out = normal(*out_shape, order=order), normal(*w_shape), unset(*x_shape, order=order)
+    run(ConvolutionData(layout(g), layout(w), layout(out), *case.options), g, w, out)
+    close(out, exact_data(case, g, w))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (2, 3, 1, 0), (3, 0, 1, 2)])
+def test_weights_in_any_order(run, layout, normal, unset, order):
+    case = Case(2, 40, 70, (9, 8), (3, 2), padding=((1, 1), (1, 0)))
+    x_shape, w_shape, out_shape = case.shapes
+    x, g = normal(*x_shape, order="last"), normal(*out_shape, order="last")
+    w = normal(*w_shape, order=order)
+    out, data = unset(*out_shape, order="last"), unset(*x_shape, order="last")
+    run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
+    run(ConvolutionData(layout(g), layout(w), layout(data), *case.options), g, w, data)
+    close(out, exact(case, x, w))
+    close(data, exact_data(case, g, w))
+
+
+@pytest.mark.parametrize("name", ["float64", "float16"])
+def test_other_dtypes(run, layout, normal, unset, name):
+    case = CASES["groups of vectors"]
+    x_shape, w_shape, out_shape = case.shapes
+    x, w, g = (normal(*s, order="last", dtype=name) for s in (x_shape, w_shape, out_shape))
+    out, data = unset(*out_shape, dtype=name), unset(*x_shape, order="last", dtype=name)
+    run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
+    run(ConvolutionData(layout(g), layout(w), layout(data), *case.options), g, w, data)
+    tolerance = {"float64": 1e-14, "float16": 1e-3}[name]
+    close(out, exact(case, x, w), tolerance)
+    close(data, exact_data(case, g, w), tolerance)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", ["plain", "one by one", "groups", "line", "space"])
+def test_bias_and_activation(run, layout, normal, unset, name, order):
+    case = CASES[name]
+    x_shape, w_shape, out_shape = case.shapes
+    x, w, bias = normal(*x_shape, order="last"), normal(*w_shape), normal(case.features)
+    out = unset(*out_shape, order=order)
+    layouts = layout(x), layout(w), layout(out)
+    problem = Convolution(*layouts, *case.options, bias=layout(bias), activation="relu")
+    run(problem, x, w, bias, out)
+    beside = bias.reshape(-1, *[1] * len(case.size))
+    close(out, np.maximum(exact(case, x, w) + beside, 0))
+
+
+def test_nothing_beside_the_result_is_touched(run, layout, normal):
+    case = CASES["plain"]
+    x_shape, w_shape, (n, features, height, width) = case.shapes
+    x, w = normal(*x_shape, order="last"), normal(*w_shape)
+    whole = np.full((n, height + 1, width + 1, features + 1), np.nan, np.float32)
+    out = whole[:, :height, :width, :features].transpose(0, 3, 1, 2)
+    run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
+    close(out, exact(case, x, w))
+    assert np.isnan(whole).sum() == whole.size - out.size
+
+
+@pytest.mark.parametrize("name", ["blocks of taps", "strided", "many images", "long line"])
+def test_threads_change_no_bit(run, layout, normal, unset, name):
+    case = CASES[name]
+    x_shape, w_shape, out_shape = case.shapes
+    x, w, g = normal(*x_shape), normal(*w_shape), normal(*out_shape)
+    found = []
+    before = threads.get_num_threads()
+    try:
+        for count in (1, 2, 5):
+            threads.set_num_threads(count)
+            out, data = unset(*out_shape, order="last"), unset(*x_shape, order="last")
+            run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
+            run(ConvolutionData(layout(g), layout(w), layout(data), *case.options), g, w, data)
+            found.append((out, data))
+    finally:
+        threads.set_num_threads(before)
+    for out, data in found[1:]:
+        np.testing.assert_array_equal(out, found[0][0])
+        np.testing.assert_array_equal(data, found[0][1])
+
+
+def test_a_gradient_with_phases_takes_no_epilogue(layout, normal):
+    case = CASES["strided"]
+    g, w, x = (normal(*s, order="last") for s in (case.shapes[2], case.shapes[1], case.shapes[0]))
+    forward = Convolution(layout(x), layout(w), layout(g), *case.options, activation="relu")
+    problem = ConvolutionData(
+        layout(g), layout(w), layout(x), *case.options, epilogue=epilogue.of(forward)
+    )
+    with pytest.raises(UnsupportedError, match="phases"):
+        convolution_data.prepare(problem)
