@@ -35,7 +35,7 @@ def prepare(problem: Convolution) -> Kernel:
         windows=(axes,),
     )
     prepared = epilogue.prepare(problem)
-    reads = prepared.reads if prepared else ()
+    reads: tuple[Placement, ...] = prepared.reads if prepared else ()
     if problem.bias is not None and problem.epilogue is None:
         reads = (problem.bias,)
     writes = prepared.writes if prepared else ()

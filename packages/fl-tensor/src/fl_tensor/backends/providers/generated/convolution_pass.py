@@ -171,14 +171,14 @@ class Pass:
         while count() < wanted and self.segment > 4 * self.most:
             self.segment = -(-self.segment // 2 // self.most) * self.most
             others = self.task.groups * z.places * self.batch * -(-x.places // self.segment)
-        chunks = min(-(-wanted // max(count(), 1)), self.panels.count)
-        self.chunk = -(-self.panels.count // chunks)
+        chunks = min(-(-wanted // max(count(), 1)), self.panels.number)
+        self.chunk = -(-self.panels.number // chunks)
         self.images = -(-self.batch // -(-self.batch // self.images))
 
     def _items(self) -> dict[str, int]:
         z, y, x = self.axes
         counts = {
-            "chunks": -(-self.panels.count // self.chunk),
+            "chunks": -(-self.panels.number // self.chunk),
             "groups": self.task.groups,
             "image_blocks": -(-self.batch // self.images),
             "depth": z.places,
@@ -187,7 +187,7 @@ class Pass:
         }
         sizes = {
             "chunk": self.chunk,
-            "panels_count": self.panels.count,
+            "panels_count": self.panels.number,
             "images": self.images,
             "batch": self.batch,
             "rows": self.rows,
@@ -307,7 +307,7 @@ class Pass:
             "panels_panel": count * channels * panels.width * itemsize,
             "panels_row": panels.width * itemsize,
             "tail_row": panels.tail * itemsize,
-            "pack_items": self.task.groups * panels.count * count * parts,
+            "pack_items": self.task.groups * panels.number * count * parts,
             "places": count,
             "place_offsets": address(self._places),
             "channels": channels,
@@ -331,14 +331,14 @@ class Pass:
         for line in lines:
             cut = balanced(line, self.most)
             rows |= {cut.size + more for more in (0, 1) if not more or cut.longer}
-        last = self.task.features - (panels.count - 1) * panels.width
+        last = self.task.features - (panels.number - 1) * panels.width
         kinds = {
             "full": MicroKernel(dtype, Tile(1, panels.width // lanes)),
             "tail": MicroKernel(dtype, Tile(1, panels.tail // lanes), masked=last < panels.tail),
         }
         if last == panels.width:
             kinds["tail"] = kinds["full"]
-        if panels.count == 1:
+        if panels.number == 1:
             kinds["full"] = kinds["tail"]
         self._tables = {}
         for name, kernel in kinds.items():
@@ -369,7 +369,7 @@ class Pass:
         side_by_side = image.channel == 1 or features == 1
         indirect = image.dtype is not self.task.dtype or not side_by_side
         width = self.panels.width * itemsize
-        pixel = min(self.chunk, self.panels.count) * width
+        pixel = min(self.chunk, self.panels.number) * width
         row = pixel * self.segment
         c = (pixel, row, row * self.rows)
         if not indirect:

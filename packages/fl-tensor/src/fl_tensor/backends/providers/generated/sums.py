@@ -79,14 +79,14 @@ class Sum(NamedTuple):
 
 
 class Panels(NamedTuple):
-    """How weights are packed. Features are cut into ``count`` panels of ``width``, the last one
+    """How weights are packed. Features are cut into ``number`` panels of ``width``, the last one
     only ``tail`` wide, both whole vectors. For each sum over windows, group, panel, place of the
     kernel and channel there is a row of so many numbers, zeros where there are no features."""
 
     dtype: DType
     width: int
     tail: int
-    count: int
+    number: int
     #: Rows of the tiles that are computed with them.
     most_rows: int
 
@@ -104,4 +104,4 @@ class Panels(NamedTuple):
 
     def group_bytes(self, rows: int) -> int:
         """Bytes of all panels of a group, with so many rows each."""
-        return rows * ((self.count - 1) * self.width + self.tail) * self.dtype.itemsize
+        return rows * ((self.number - 1) * self.width + self.tail) * self.dtype.itemsize

@@ -92,5 +92,5 @@ def _phases(
 
 
 def _three(axes: Sequence[Axis]) -> tuple[Axis, Axis, Axis]:
-    depth, height, width = (*[ABSENT] * (3 - len(axes)), *axes)
+    depth, height, width = [ABSENT] * (3 - len(axes)) + list(axes)
     return depth, height, width
