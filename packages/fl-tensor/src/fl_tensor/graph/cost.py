@@ -90,6 +90,19 @@ def of_group(
     )
 
 
+#: A group is attached where what it saves is at least one part in so many of what it moves alone.
+SAVES = 8
+
+
+def pays_attached(
+    product: Node, nodes: Iterable[Node], kept: bool, layouts: Mapping[Value, Layout]
+) -> bool:
+    """Whether ``nodes``, elementwise work on a product, are better done while blocks of that are in
+    cache: it is not read, nor written, unless it is ``kept``, which must be worth the while."""
+    saved = size(product.outputs[0]) * (1 if kept else 2)
+    return saved * SAVES >= of_group(nodes, layouts).bytes
+
+
 def _touched(value: Value, layout: Layout | None) -> int:
     # A value that is broadcast is read once for all.
     if layout is None:

@@ -63,10 +63,12 @@ def lower(
 ) -> Lowered:
     """The kernel of ``group``, which writes its results in ``wanted``. ``numbers`` are inputs of
     the graph that are given as single numbers."""
-    return _Lowering(group, layouts, wanted, numbers).result()
+    return Lowering(group, layouts, wanted, numbers).result()
 
 
-class _Lowering:
+class Lowering:
+    """See ``lower``."""
+
     def __init__(
         self,
         group: Group,
@@ -82,18 +84,15 @@ class _Lowering:
 
     def result(self) -> Lowered:
         reads = self._reads()
-        writes = [Operand(m.result, 0, self._output_strides(m)) for m in self.written]
-        strides = [o.strides for o in (*reads, *writes)]
-        sizes, row_axes, strides = join_axes(self.space, self.group.row_axes, strides)
-        if all(m.node.op != "random_bits" for m in self.group.members):  # which counts the rows
-            sizes, strides = transposed_last(sizes, row_axes, strides)
+        writes = self._writes()
+        sizes, row_axes, strides = self._axes([o.strides for o in (*reads, *writes)])
         inputs = [o._replace(strides=s) for o, s in zip(reads, strides)]
         outputs = [o._replace(strides=s) for o, s in zip(writes, strides[len(reads) :])]
 
         build = Builder(len(sizes), row_axes)
         found: dict[Operand, int] = {}
         for before, after in zip(reads, inputs, strict=True):
-            axes = letters(after.strides, sizes, row_axes)
+            axes = self._letters(after.strides, sizes, row_axes)
             found[before] = build.input(before.root.dtype, axes)
         scalars: dict[Value, int] = {}
         results: dict[Value, int] = {}
@@ -110,10 +109,33 @@ class _Lowering:
                 else:
                     operands.append(found[Operand(root, self.layouts[value].offset, read)])
             results[member.result] = self._instruction(build, member, operands)
-        for member in self.written:
-            axes = output_letters(member.form, len(sizes), row_axes)
-            build.output(results[member.result], axes)
+        self._outputs(build, found, results, len(sizes), row_axes)
         return Lowered(build.program(), sizes, inputs, list(scalars), outputs)
+
+    # What lowering for other callers of a program does otherwise.
+
+    def _axes(self, strides: list[Shape]) -> tuple[Shape, int, list[Shape]]:
+        sizes, row_axes, strides = join_axes(self.space, self.group.row_axes, strides)
+        if all(m.node.op != "random_bits" for m in self.group.members):  # which counts the rows
+            sizes, strides = transposed_last(sizes, row_axes, strides)
+        return sizes, row_axes, strides
+
+    def _letters(self, strides: Shape, sizes: Shape, row_axes: int) -> str:
+        return letters(strides, sizes, row_axes)
+
+    def _writes(self) -> list[Operand]:
+        return [Operand(m.result, 0, self._output_strides(m)) for m in self.written]
+
+    def _outputs(
+        self,
+        build: Builder,
+        read: Mapping[Operand, int],
+        made: Mapping[Value, int],
+        rank: int,
+        row_axes: int,
+    ) -> None:
+        for member in self.written:
+            build.output(made[member.result], output_letters(member.form, rank, row_axes))
 
     def _reads(self) -> list[Operand]:
         found: dict[Operand, None] = {}

@@ -10,9 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from fl_tensor.backends.jit import describe, drawing, extensions, indexing, ordered, pooling, watch
+from fl_tensor.backends.jit import (
+    describe,
+    drawing,
+    extensions,
+    following,
+    indexing,
+    ordered,
+    pooling,
+    watch,
+)
 from fl_tensor.backends.jit.donation import Overwritten, Values, donated
 from fl_tensor.backends.jit.external import External
+from fl_tensor.backends.jit.following import Following
 from fl_tensor.backends.jit.interpret import run_node
 from fl_tensor.backends.jit.lazy import Stream
 from fl_tensor.backends.jit.lower import lower
@@ -23,6 +33,7 @@ from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import Number, adapt
 from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import axis_order
+from fl_tensor.graph.attach import Attached
 from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion, Group
 from fl_tensor.graph.ir import Node, Value
@@ -92,24 +103,42 @@ class Plan:
         self.layouts = layouts(graph, strides)
         made = {node: kernels.make(node, self.layouts) for node in graph.nodes}
         fusion = Fusion(graph, self.layouts, lambda n: made[n] is None and fusible(n))
-        self.wanted = wanted = self._wanted(fusion.groups)
+        self.wanted = self._wanted(fusion.groups)
+        self.numbers, self.eager = numbers, eager
         self.steps: list[Step] = []
+        results = {self.layouts[v].root for v in self.results}
+        attached = following.attached(
+            fusion.groups, self.layouts, results, lambda node: made[node] is None
+        )
+        products = {found.product for found in attached.values()}
+        self.wanted -= {f.product.outputs[0] for f in attached.values() if not f.kept}
         for group in fusion.groups:
-            run = made[group.nodes[0]]
+            node = group.nodes[0]
+            run = made[node]
             if run is not None:
-                self.steps.append(External(group.nodes[0], self.layouts, run))
+                self.steps.append(External(node, self.layouts, run))
+            elif node in products:
+                continue
+            elif group in attached:
+                self.steps.append(self._following(attached[group], group))
             elif group.space is None:
-                node = group.nodes[0]
                 own = indexing.step(node, self.layouts, eager) or pooling.step(node, self.layouts)
                 self.steps.append(own or Operation(node, self.layouts, eager))
             else:
-                from fl_tensor.backends.jit.launch import Launch  # takes llvmlite
-
-                lowered = lower(group, self.layouts, wanted, numbers)
-                self.steps.append(Launch(lowered))
-            self.steps[-1].nodes = group.nodes
+                self.steps.append(self._launch(group))
+            if group not in attached:
+                self.steps[-1].nodes = group.nodes
         self._put_in_order()
         self._let_go()
+
+    def _launch(self, group: Group) -> Step:
+        from fl_tensor.backends.jit.launch import Launch  # takes llvmlite
+
+        return Launch(lower(group, self.layouts, self.wanted, self.numbers))
+
+    def _following(self, found: Attached, group: Group) -> Step:
+        product = Operation(found.product, self.layouts, self.eager)
+        return Following(found, self.layouts, self.wanted, product, lambda: self._launch(group))
 
     def _wanted(self, groups: list[Group]) -> set[Value]:
         # The roots that are read outside the group that makes them.

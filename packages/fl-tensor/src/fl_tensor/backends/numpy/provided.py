@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fl_tensor import dtypes
 from fl_tensor.backends.numpy import blas, memory
+from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.layout import Layout
-from fl_tensor.backends.providers.problems import Matmul, Pooling, PoolingGradient, Problem
+from fl_tensor.backends.providers.problems import (
+    Convolution,
+    ConvolutionData,
+    Epilogue,
+    Matmul,
+    Pooling,
+    PoolingGradient,
+    Problem,
+)
 from fl_tensor.backends.providers.provider import Provider
+from fl_tensor.dtypes import DType
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -27,8 +38,18 @@ LEAST_WORK = 1 << 18
 #: Elements in windows up to which pooling is NumPy's.
 LEAST_WINDOWS = 1 << 14
 
+#: Problems that something may follow.
+FOLLOWED = (Matmul, Convolution, ConvolutionData)
 _FLOAT32 = np.dtype(np.float32)
 _BYTE = ctypes.c_char
+
+
+class Following(NamedTuple):
+    """An epilogue, and a function that gives the addresses of what it reads and writes beside the
+    result; it is called once, right before the kernel is."""
+
+    epilogue: Epilogue
+    addresses: Callable[[], tuple[list[int], list[int]]]
 
 
 def provider_for(work: int, least: int, *operands: Array) -> Provider | None:
@@ -57,16 +78,34 @@ def address(a: Array) -> int:
     return int(a.__array_interface__["data"][0])
 
 
-def compute(provider: Provider, problem: Problem, *arrays: Array) -> bool:
-    """Compute in the arrays' memory; False where the provider does not support the problem."""
+def compute(
+    provider: Provider, problem: Problem, *arrays: Array, follow: Following | None = None
+) -> bool:
+    """Compute in the arrays' memory, the result's being last; False where the provider does not
+    support the problem, or that something is to follow."""
+    if follow is not None:
+        if not isinstance(problem, FOLLOWED):
+            return False
+        problem = problem._replace(epilogue=follow.epilogue)
     kernel = provider.find(problem)
     if kernel is None:
         return False
     blas.yield_to_openmp()
     for watch in choose.watchers:
         watch(provider.serving(problem), kernel)
-    kernel(*[address(a) for a in arrays])
+    places = [address(a) for a in arrays]
+    if follow is not None:
+        reads, writes = follow.addresses()
+        places = [*places[:-1], *reads, places[-1], *writes]
+    kernel(*places)
     return True
+
+
+def one(number: Any, dtype: DType) -> Array:
+    """``number`` where an address can be taken of it; an array stays what it is."""
+    if isinstance(number, np.ndarray):
+        return number
+    return np.array(number, TO_NUMPY[dtype])
 
 
 def empty(shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> Array:
@@ -93,20 +132,28 @@ def forwards(a: Array) -> Array:
     return a if ahead else memory.cast(a, a.dtype)
 
 
-def matmul(x: Array, y: Array, shape: tuple[int, ...]) -> Array | None:
-    """x (..., m, k) times y (..., k, n), of that shape."""
+def matmul(
+    x: Array,
+    y: Array,
+    shape: tuple[int, ...],
+    out: Array | None = None,
+    follow: Following | None = None,
+) -> Array | None:
+    """x (..., m, k) times y (..., k, n), of that shape: in ``out`` if it is given, and what is to
+    follow."""
     provider = provider_for(math.prod(shape) * x.shape[-1], LEAST_WORK, x, y)
     if provider is None:
         return None
-    out = memory.empty(shape, _FLOAT32)
+    out = memory.empty(shape, _FLOAT32) if out is None else out
     result = out
-    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous:  # one product, of more rows
+    whole = x.flags.c_contiguous and out.flags.c_contiguous
+    if x.ndim > 2 and y.ndim == 2 and whole:  # one product, of more rows
         x, result = x.reshape(-1, x.shape[-1]), out.reshape(-1, shape[-1])
     x, y = _matrices(x), _matrices(y)
     if x.ndim != y.ndim:
         x, y = _aligned(x, result.ndim), _aligned(y, result.ndim)
     problem = Matmul(layout(x), layout(y), layout(result))
-    return out if compute(provider, problem, x, y, result) else None
+    return out if compute(provider, problem, x, y, result, follow=follow) else None
 
 
 def _matrices(a: Array) -> Array:

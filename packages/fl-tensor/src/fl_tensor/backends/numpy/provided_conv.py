@@ -62,22 +62,24 @@ def convolve(
     groups: int,
     out_shape: Shape,
     order: Shape | None = None,
+    out: Array | None = None,
+    follow: provided.Following | None = None,
 ) -> Array | None:
     """As ``conv.convolve``; None where NumPy should do it. The axes of the result lie in memory in
-    ``order``, slowest first."""
+    ``order``, slowest first; or it is ``out``, and what is to follow."""
     work = math.prod(out_shape) * math.prod(w.shape[1:])
     if x.size == 0 or not 1 <= len(stride) <= 3:
         return None
     provider = provided.provider_for(work, LEAST_WORK, x, w)
     if provider is None:
         return None
-    out = provided.empty(out_shape, order)
+    out = provided.empty(out_shape, order) if out is None else out
     request = _cropped(Request(x, w, stride, padding, input_dilation, kernel_dilation, groups, out))
     if request is None:
         return None
     poses = (_data, _weights, _forward)
     for posed in filter(None, (pose(request) for pose in poses)):
-        if provided.compute(provider, *posed):
+        if provided.compute(provider, *posed, follow=follow):
             return out
     return None
 

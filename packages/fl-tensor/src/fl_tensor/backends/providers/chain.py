@@ -15,6 +15,7 @@ class Chain(Provider):
         super().__init__(capacity=0)
         self.providers = tuple(providers)
         self.name = ", ".join(each.name for each in providers)
+        self.has_epilogues = any(each.has_epilogues for each in providers)
 
     def prepare(self, problem: Problem) -> Kernel:
         kernel = self.find(problem)

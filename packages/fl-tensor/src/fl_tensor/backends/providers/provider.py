@@ -54,6 +54,8 @@ class Provider(ABC):
 
     #: For people and for ``fl-tensor info``.
     name: str = ""
+    #: Whether it computes epilogues other than a bias or an activation.
+    has_epilogues: bool = False
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         # typed: two problems with the same fields are different problems.
