@@ -64,7 +64,7 @@ class Following:
     """See above. ``operation`` is the step that computes the product alone, ``launch()`` makes the
     one that computes the group alone."""
 
-    kind = "numpy"
+    kind = "product"
     dying: list[Value]
 
     def __init__(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Plans that need less take their memory as it comes.
 LEAST = 64 << 20
+#: Kinds of steps whose results may lie where operands did.
+_IN_PLACE = ("kernel", "product")
 #: What is asked for beyond the need, as a part of it: no cutting is perfect.
 _SPARE = 1 / 32
 
@@ -34,7 +36,7 @@ def needed(steps: Sequence[Step], donated: Collection[Value]) -> int:
         made = {v for node in step.nodes for v in node.outputs}.intersection(step.roots)
         for value in made:
             over = next((v for v in dying if _fits(value, v)), None)
-            if over is None or step.kind != "kernel":
+            if over is None or step.kind not in _IN_PLACE:
                 mine.add(value)
                 held += cost.size(value)
                 continue
