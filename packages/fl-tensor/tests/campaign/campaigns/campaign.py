@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -51,8 +52,10 @@ def run(
         before(number, str(problem))
         try:
             found = check(provider, problem, number, regions)
-        except DisagreementError as error:
-            report.failures.append((number, f"{error}\n    {problem}"))
+        except Exception as error:
+            known = isinstance(error, DisagreementError)
+            what = str(error) if known else "".join(traceback.format_exception(error)[-3:])
+            report.failures.append((number, f"{what}\n    {problem}"))
             regions = Regions()
             continue
         if found.refused:

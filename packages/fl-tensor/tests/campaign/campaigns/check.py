@@ -23,14 +23,12 @@ from fl_tensor.backends.providers import (
 )
 from fl_tensor.dtypes import DType
 
-#: Largest error, as a part of the size of a sum's terms. Half precision: that of float32, and
-#: rounding to the nearest.
-LIMITS = {
-    "float32": 2e-6,
-    "float64": 4e-15,
-    "float16": 2e-6 + 2.0**-11,
-    "bfloat16": 2e-6 + 2.0**-8,
-}
+#: Largest error of a sum, as a part of the size of its terms; half precision is summed in float32.
+LIMITS = {"float32": 2e-6, "float64": 4e-15, "float16": 2e-6, "bfloat16": 2e-6}
+#: What rounding to the nearest adds.
+ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+#: How often an activation may round what it computes, in half precision.
+_ROUNDINGS = {"": 0, "relu": 0, "gelu": 8, "gelu_tanh": 12}
 _ALIGNMENT = 64
 
 
@@ -117,8 +115,8 @@ def check(provider: Provider, problem: Problem, seed: int, regions: Regions) -> 
         if not operand.gaps_are_intact():
             raise DisagreementError(f"{kernel.about} wrote between the elements of {layout}")
         found = _numbers(operand.values, layout.dtype)
-        limit = LIMITS[str(layout.dtype)] if _is_simple(problem) else 2 * LIMITS[str(layout.dtype)]
-        worst = max(worst, _error(found, expected, terms, kernel.about) / limit)
+        error = _error(found, expected, terms, kernel.about)
+        worst = max(worst, error / limit(problem, layout.dtype))
     if not worst <= 1:
         raise DisagreementError(
             f"{kernel.about}: an error {worst:.3g} times as large as what is allowed"
@@ -127,8 +125,12 @@ def check(provider: Provider, problem: Problem, seed: int, regions: Regions) -> 
     return Found(worst, "", kernel.about)
 
 
-def _is_simple(problem: Problem) -> bool:
-    return "gelu" not in getattr(problem, "activation", "")
+def limit(problem: Problem, dtype: DType) -> float:
+    """The largest error of a result of ``dtype``."""
+    activation = getattr(problem, "activation", "")
+    steps = 1 + (getattr(problem, "bias", None) is not None) + _ROUNDINGS[activation]
+    sums = LIMITS[str(dtype)] * (2 if activation.startswith("gelu") else 1)
+    return sums + steps * ROUNDING.get(str(dtype), 0.0)
 
 
 def _filled(

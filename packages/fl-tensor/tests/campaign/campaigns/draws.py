@@ -142,8 +142,9 @@ def _convolution(draw: Draw) -> Problem:
             features = groups * max(1, features // groups * 2 // 3)
             if channels == groups and features == groups:
                 groups = channels = features = max(1, groups // 2)
+    smallest = 0 if draw.chance(0.05) else 1
     size = tuple(
-        max((n - 1) * s + r - low - high + int(draw.rng.integers(s)), 0)
+        max((n - 1) * s + r - low - high + int(draw.rng.integers(s)), smallest)
         for n, s, r, (low, high) in zip(out_size, stride, reach, padding)
     )
     found = tuple(
