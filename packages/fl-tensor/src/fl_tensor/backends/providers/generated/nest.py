@@ -1,0 +1,93 @@
+"""A loop nest in the making: a function of a job (``codegen.pools``), whose words have names.
+
+    nest = Nest(module, "sweep", WORDS, machine, dtype)
+    with nest.loop(nest.begin, nest.end) as item:
+        ... nest.words["rows"] ...
+
+Sizes, distances in bytes and addresses are such words, so that one nest serves every shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from fl_tensor.backends.providers.generated import microkernel
+from fl_tensor.codegen.function import SIGNATURE
+from fl_tensor.codegen.loops import Loops
+from fl_tensor.codegen.target import Target
+from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i64, pointer
+from fl_tensor.dtypes import DType
+
+
+class Emitter(Loops):
+    """A function in the making that works on elements of ``dtype``."""
+
+    def __init__(self, function: IR, machine: Target, dtype: DType) -> None:
+        function.attributes.add("nounwind")
+        self.function = function
+        self.machine = machine
+        self.dtype = dtype
+        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.of = Vectors(self.b, machine, machine.lanes(dtype.itemsize))
+        self.element = element_type(dtype)
+        #: Bytes of an element, and of a vector.
+        self.itemsize = dtype.itemsize
+        self.wide = self.of.lanes * dtype.itemsize
+
+    def at(self, address: IR, distance: IR | int) -> IR:
+        """``distance`` bytes behind ``address``."""
+        if isinstance(distance, int):
+            distance = i64(distance)
+        return self.b.gep(address, [distance], source_etype=i8)
+
+    def address(self, word: IR) -> IR:
+        """A word as an address."""
+        return self.b.inttoptr(word, pointer)
+
+    def entry(self, table: IR, index: IR) -> IR:
+        """A number of a table of int64."""
+        at = self.b.gep(table, [index], source_etype=i64)
+        return self.b.load(at, typ=i64, align=8)
+
+    @contextmanager
+    def when(self, condition: IR) -> Iterator[None]:
+        """What follows, where ``condition`` holds."""
+        with self.b.if_then(condition):
+            yield
+
+    def sum(self, *products: tuple[IR, IR] | IR) -> IR:
+        """x * y + ... of pairs (and of single numbers)."""
+        total: IR = i64(0)
+        for found in products:
+            term = self.b.mul(*found) if isinstance(found, tuple) else found
+            total = self.b.add(total, term)
+        return total
+
+    def maximum(self, x: IR, y: IR) -> IR:
+        """The larger of two integers."""
+        return self.b.select(self.b.icmp_signed(">", x, y), x, y)
+
+    def share(self, number: IR, of: IR, total: IR) -> tuple[IR, IR]:
+        """Where part ``number`` of ``of`` equal parts of ``total`` begins and ends."""
+        b = self.b
+        begin = b.sdiv(b.mul(number, total), of)
+        return begin, b.sdiv(b.mul(b.add(number, i64(1)), total), of)
+
+
+class Nest(Emitter):
+    """``name(words, first item, last item + 1, worker)``; ``words`` says their names."""
+
+    def __init__(
+        self, module: IR, name: str, words: Sequence[str], machine: Target, dtype: DType
+    ) -> None:
+        super().__init__(ir.Function(module, SIGNATURE, name), machine, dtype)
+        self.arguments, self.begin, self.end, self.worker = self.function.args
+        self.words = {name: self.entry(self.arguments, i64(i)) for i, name in enumerate(words)}
+
+    def micro(self, word: IR, *arguments: IR) -> None:
+        """Call the micro-kernel whose address ``word`` is."""
+        kind = microkernel.SIGNATURE.as_pointer()
+        self.b.call(self.b.inttoptr(word, kind), arguments)

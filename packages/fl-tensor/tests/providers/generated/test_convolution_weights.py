@@ -1,0 +1,261 @@
+"""Generated gradients of weights and biases, against sums over pixels in float64."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from fl_tensor import dtypes, threads
+from fl_tensor.backends.providers import ConvolutionWeights, Layout
+from fl_tensor.backends.providers.generated import convolution_weights, weights_plan
+from fl_tensor.backends.providers.layout import Packed
+from fl_tensor.backends.providers.provider import UnsupportedError
+
+#: Orders of axes in memory, slowest first.
+IMAGES = {"last": (0, 2, 3, 1), "first": (0, 1, 2, 3), "mixed": (2, 0, 3, 1), "width": (1, 0, 2, 3)}
+WEIGHTS = {"OIHW": (0, 1, 2, 3), "OHWI": (0, 2, 3, 1), "HWIO": (2, 3, 1, 0), "other": (1, 3, 0, 2)}
+
+
+class Case(NamedTuple):
+    """A convolution: ``size`` is that of the images."""
+
+    batch: int
+    channels: int
+    features: int
+    size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...] = (1, 1)
+    padding: tuple[tuple[int, int], ...] = ((0, 0), (0, 0))
+    dilation: tuple[int, ...] = (1, 1)
+    groups: int = 1
+
+    @property
+    def out(self):
+        parts = zip(self.size, self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, k, s, p, d in parts)
+
+
+def exact(case, x, gradient):
+    """(weights, bias)"""
+    around = [(0, 0), (0, 0), *((max(low, 0), max(high, 0)) for low, high in case.padding)]
+    padded = np.pad(x.astype(float), around)
+    cut = tuple(
+        slice(max(-low, 0), n - max(-high, 0))
+        for n, (low, high) in zip(padded.shape[2:], case.padding, strict=True)
+    )
+    padded = padded[(slice(None), slice(None), *cut)]
+    padded = padded.reshape(case.batch, case.groups, -1, *padded.shape[2:])
+    y = gradient.astype(float).reshape(case.batch, case.groups, -1, *case.out)
+    flat = y.reshape(*y.shape[:3], -1)
+    found = np.zeros((case.groups, y.shape[2], padded.shape[2], *case.kernel))
+    for place in itertools.product(*map(range, case.kernel)):
+        parts = zip(place, case.dilation, case.stride, case.out, strict=True)
+        cut = [slice(p * d, p * d + s * (n - 1) + 1, s) for p, d, s, n in parts]
+        part = padded[(slice(None), slice(None), slice(None), *cut)]
+        part = part.reshape(*part.shape[:3], -1)
+        found[(Ellipsis, *place)] = np.einsum("bgcp,bgfp->gfc", part, flat, optimize=True)
+    return found.reshape(case.features, -1, *case.kernel), y.sum(
+        axis=(0, *range(3, y.ndim))
+    ).reshape(-1)
+
+
+def ordered(array, order):
+    """The same array, whose axes lie in ``order``."""
+    return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
+
+
+class Posed(NamedTuple):
+    problem: ConvolutionWeights
+    x: np.ndarray
+    gradient: np.ndarray
+    bias: np.ndarray
+    out: np.ndarray
+
+    def __call__(self):
+        kernel = convolution_weights.prepare(self.problem)
+        kernel(*(a.ctypes.data for a in (self.x, self.gradient, self.bias, self.out)))
+        return kernel
+
+
+def pose(case, layout, images=None, weights=None, dtype="float32"):
+    rng = np.random.default_rng(len(str(case)))
+    rank = len(case.size) + 2
+    images = images or (0, *range(2, rank), 1)
+    weights = weights or tuple(range(rank))
+    x = rng.standard_normal((case.batch, case.channels, *case.size)).astype(dtype)
+    gradient = rng.standard_normal((case.batch, case.features, *case.out)).astype(dtype)
+    shape = (case.features, case.channels // case.groups, *case.kernel)
+    x, gradient = ordered(x, images), ordered(gradient, images)
+    out, bias = ordered(np.full(shape, np.nan, dtype), weights), np.full(shape[0], np.nan, dtype)
+    options = case.stride, case.padding, case.dilation, case.groups
+    layouts = layout(x), layout(gradient), layout(out)
+    problem = ConvolutionWeights(*layouts, *options, layout(bias))
+    return Posed(problem, x, gradient, bias, out)
+
+
+def check(case, layout, **how):
+    posed = pose(case, layout, **how)
+    kernel = posed()
+    eps = np.finfo(posed.x.dtype).eps
+    for found, expected in zip(
+        (posed.out, posed.bias), exact(case, posed.x, posed.gradient), strict=True
+    ):
+        error = np.abs(found - expected).max() / np.abs(expected).max()
+        assert error <= 16 * eps
+    return kernel
+
+
+SAME = ((1, 1), (1, 1))
+CASES = {
+    "3x3": Case(2, 20, 40, (9, 8), (3, 3), padding=SAME),
+    "few channels, joined": Case(2, 3, 24, (19, 18), (7, 7), (2, 2), ((3, 3), (3, 3))),
+    "1x1": Case(3, 70, 70, (24, 25), (1, 1)),
+    "many tiles and panels": Case(3, 70, 300, (14, 14), (3, 3), padding=SAME),
+}
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("images", IMAGES)
+@pytest.mark.parametrize("case", CASES)
+def test_any_order_of_axes(case, images, weights, layout):
+    check(CASES[case], layout, images=IMAGES[images], weights=WEIGHTS[weights])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(2, 12, 20, (13, 15), (3, 2), (2, 3), ((0, 2), (1, 0)), (2, 3), 2),
+        Case(2, 12, 20, (100,), (5,), (2,), ((2, 2),), (1,)),
+        Case(1, 5, 17, (1300,), (1,), (1,), ((0, 0),), (1,)),
+        Case(2, 12, 20, (9, 10, 11), (3, 2, 3), (1, 2, 1), ((1, 1),) * 3, (1, 1, 2), 2),
+        Case(9, 6, 8, (5, 5, 5), (3, 3, 3), (1, 1, 1), ((1, 1),) * 3, (1, 1, 1)),
+        Case(1, 1, 1, (5, 5), (5, 5)),
+        Case(8, 64, 64, (7, 7), (3, 3), padding=SAME),
+        Case(2, 40, 3, (40, 40), (3, 3), padding=SAME),
+        Case(2, 17, 33, (30, 31), (1, 1), (2, 2), ((0, 1), (0, 0))),
+        Case(2, 16, 16, (6, 6), (3, 3), padding=((4, 4), (4, 4))),
+        Case(2, 2, 6, (8, 8), (3, 3), padding=SAME, dilation=(1, 2)),
+        Case(3, 8, 16, (12, 12), (3, 3), padding=((-2, 1), (-1, -3))),
+        Case(2, 600, 20, (6, 6), (1, 1)),
+    ],
+    ids=str,
+)
+def test_every_option(case, dtype, layout):
+    check(case, layout, dtype=dtype)
+    check(case, layout, images=tuple(range(len(case.size) + 2)), dtype=dtype)
+
+
+def test_groups_as_an_axis_of_the_weights(layout):
+    case = Case(2, 12, 20, (9, 8), (3, 3), padding=SAME, groups=2)
+    posed = pose(case, layout)
+    out = ordered(np.full((10, 2, 6, 3, 3), np.nan, np.float32), (0, 1, 2, 3, 4)).swapaxes(0, 1)
+    posed = posed._replace(problem=posed.problem._replace(out=layout(out)), out=out)
+    posed()
+    expected, _ = exact(case, posed.x, posed.gradient)
+    np.testing.assert_allclose(out.reshape(expected.shape), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_channels_of_images_may_be_a_part_of_others(layout):
+    case = Case(2, 9, 21, (10, 10), (3, 3), padding=SAME)
+    posed = pose(case, layout)
+    wide = np.full((2, 10, 10, 40), np.nan, np.float32)
+    x = wide.transpose(0, 3, 1, 2)[:, 5:14]
+    x[...] = posed.x
+    posed = posed._replace(problem=posed.problem._replace(x=layout(x)), x=x)
+    posed()
+    expected, _ = exact(case, posed.x, posed.gradient)
+    np.testing.assert_allclose(posed.out, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_nothing_but_the_result_is_written(layout):
+    case = Case(2, 9, 21, (10, 10), (3, 3), padding=SAME)
+    posed = pose(case, layout)
+    wide = np.full((25, 12, 3, 3), 7, np.float32)
+    out = wide[2:23, 1:10]
+    posed._replace(problem=posed.problem._replace(out=layout(out)), out=out)()
+    assert (wide == 7).sum() == wide.size - out.size
+
+
+LARGE = {
+    "in parts": Case(8, 24, 40, (40, 40), (3, 3), padding=SAME),
+    "by tiles and panels": Case(4, 200, 300, (12, 12), (3, 3), padding=SAME),
+    "of groups": Case(4, 60, 64, (30, 30), (3, 3), padding=SAME, groups=2),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_results_do_not_depend_on_the_number_of_threads(case, layout):
+    posed = pose(LARGE[case], layout)
+    kernel = convolution_weights.prepare(posed.problem)
+    addresses = [a.ctypes.data for a in (posed.x, posed.gradient, posed.bias, posed.out)]
+    before, found = threads.get_num_threads(), set()
+    try:
+        for count in (1, 2, 3, 5, 8, 13):
+            threads.set_num_threads(count)
+            posed.out[...] = np.nan
+            posed.bias[...] = np.nan
+            kernel(*addresses)
+            found.add(posed.out.tobytes() + posed.bias.tobytes())
+    finally:
+        threads.set_num_threads(before)
+    assert len(found) == 1
+    expected, _ = exact(LARGE[case], posed.x, posed.gradient)
+    np.testing.assert_allclose(posed.out, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_few_weights_are_divided_by_pixels_and_many_are_not(layout):
+    def parts(case):
+        problem = pose(case, layout).problem
+        return weights_plan.plan(problem, weights_plan.axes_of(problem)).parts
+
+    assert parts(LARGE["in parts"]) > 1
+    assert parts(LARGE["by tiles and panels"]) == 1
+
+
+def test_pixels_without_a_neighbourhood_are_one_long_axis(layout):
+    problem = pose(Case(3, 8, 8, (5, 6), (1, 1)), layout).problem
+    assert [axis.size for axis in weights_plan.axes_of(problem)] == [1, 1, 1, 90]
+    problem = pose(Case(3, 8, 8, (5, 6), (1, 1), (2, 2)), layout).problem
+    assert [axis.size for axis in weights_plan.axes_of(problem)] == [1, 3, 3, 3]
+
+
+def test_calls_may_overlap_in_time(layout):
+    posed = pose(LARGE["in parts"], layout)
+    kernel = convolution_weights.prepare(posed.problem)
+    results = [np.empty_like(posed.out) for _ in range(4)]
+
+    def call(out):
+        bias = np.empty_like(posed.bias)
+        for _ in range(5):
+            kernel(
+                posed.x.ctypes.data, posed.gradient.ctypes.data, bias.ctypes.data, out.ctypes.data
+            )
+
+    callers = [threading.Thread(target=call, args=(out,)) for out in results]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert len({out.tobytes() for out in results}) == 1
+
+
+def test_what_is_refused(layout):
+    problem = pose(Case(2, 4, 4, (5, 5), (3, 3)), layout).problem
+    packed = Packed(dtypes.float32, problem.out.shape, 1024, "of another")
+    half = Layout(dtypes.float16, problem.x.shape, problem.x.strides)
+    empty = Layout(dtypes.float32, (0, 4, 5, 5), (100, 1, 20, 4))
+    for refused in (
+        problem._replace(out=packed),
+        problem._replace(x=half),
+        problem._replace(x=empty),
+        problem._replace(out=problem.out._replace(strides=None)),
+    ):
+        with pytest.raises(UnsupportedError):
+            convolution_weights.prepare(refused)
