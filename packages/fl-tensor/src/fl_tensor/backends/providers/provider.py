@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Protocol
 
+from fl_tensor.backends.providers import seen
 from fl_tensor.backends.providers.layout import Placement
 from fl_tensor.backends.providers.problems import Problem
 from fl_tensor.errors import FlError
@@ -109,6 +110,8 @@ class Provider(ABC):
     def _prepared(self, problem: Problem, reproducible: bool) -> Kernel | str:
         # Known by both: what is prepared may differ.
         try:
-            return self.prepare(problem)
+            made = self.prepare(problem)
         except UnsupportedError as error:
             return str(error) or "unsupported"
+        seen.note(problem)
+        return made

@@ -1,0 +1,136 @@
+"""Which problems came up, kept between processes: what ``fl-tensor tune`` measures.
+
+Every problem that a provider was asked for, and that has enough work in it, is noted once, and
+written to ``problems.json`` in the cache directory when the process ends: the newest ``MOST`` of
+all processes. A file that cannot be read counts as empty; one that cannot be written is left alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import math
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from fl_tensor import cache_files, dtypes
+from fl_tensor.backends.providers.layout import Layout, Packed
+from fl_tensor.backends.providers.problems import (
+    Convolution,
+    ConvolutionData,
+    ConvolutionWeights,
+    Epilogue,
+    Matmul,
+    Problem,
+)
+from fl_tensor.dtypes import DType
+
+#: Problems with fewer operations are not worth a measurement.
+LEAST_FLOPS = 6_000_000
+#: How many are kept.
+MOST = 2000
+_FORMAT = 1
+_TUPLES = Layout, Epilogue, Matmul, Convolution, ConvolutionData, ConvolutionWeights
+_BY_NAME: dict[str, Any] = {each.__name__: each for each in _TUPLES}
+
+_noted: dict[Problem, None] = {}
+_lock = threading.Lock()
+_home = os.getpid()
+
+
+def flops(problem: Problem) -> int:
+    """Operations of a product or a convolution, two for each multiplication; 0 for all else."""
+    if isinstance(problem, Matmul):
+        return 2 * math.prod(problem.out.shape) * problem.x.shape[-1]
+    if isinstance(problem, Convolution | ConvolutionData | ConvolutionWeights):
+        w = problem.out if isinstance(problem, ConvolutionWeights) else problem.w
+        y = problem.out if isinstance(problem, Convolution) else problem.gradient
+        return 2 * math.prod(y.shape) * math.prod(w.shape[-(len(y.shape) - 1) :])
+    return 0
+
+
+def note(problem: Problem) -> None:
+    """Remember ``problem``, if it is worth it."""
+    if flops(problem) >= LEAST_FLOPS and not any(isinstance(p, Packed) for p in problem):
+        with _lock:
+            _noted[problem] = None
+
+
+def known(path: Path | None = None) -> list[Problem]:
+    """Those of other processes, oldest first, then this one's."""
+    found = dict.fromkeys(_read(path or _path()))
+    with _lock:
+        for problem in _noted:
+            found.pop(problem, None)
+            found[problem] = None
+    return list(found)[-MOST:]
+
+
+def save(path: Path | None = None) -> None:
+    """Write what is known; a forked child leaves that to its parent."""
+    path = path or _path()
+    if path is None or not _noted or os.getpid() != _home:
+        return
+    content = {"format": _FORMAT, "problems": [_written(problem) for problem in known(path)]}
+    with contextlib.suppress(OSError):
+        cache_files.write(path, json.dumps(content).encode())
+
+
+def forget() -> None:
+    """Forget this process's problems, and those in the file."""
+    path = _path()
+    with _lock:
+        _noted.clear()
+    if path is not None:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+atexit.register(save)
+
+
+def _path() -> Path | None:
+    folder = cache_files.folder()
+    return None if folder is None else folder / "problems.json"
+
+
+# ---- problems as text ----------------------------------------------------------------------------
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, _TUPLES):
+        fields = {name: _written(getattr(value, name)) for name in value._fields}
+        return {"type": type(value).__name__, **fields}
+    if isinstance(value, DType):
+        return {"type": "dtype", "name": value.name}
+    if isinstance(value, tuple):
+        return [_written(each) for each in value]
+    text = getattr(value, "text", None)
+    return value if text is None else {"type": "program", "text": text}
+
+
+def _read(path: Path | None) -> list[Problem]:
+    try:
+        content = json.loads((cache_files.read(path) if path else None) or b"{}")
+        return [_made(each) for each in content["problems"] if content["format"] == _FORMAT]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return []
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple([_made(each) for each in value])
+    if not isinstance(value, dict):
+        return value
+    given = dict(value)
+    kind = given.pop("type")
+    if kind == "dtype":
+        return dtypes.dtype(given["name"])
+    if kind == "program":
+        from fl_tensor.codegen.program import parse
+
+        return parse(given["text"])
+    return _BY_NAME[kind](**{name: _made(each) for name, each in given.items()})
