@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 import fl_tensor as ft
-from fl_tensor.graph import Node
+from fl_tensor.graph import Node, cost
 from fl_tensor.graph.attach import attach
 from fl_tensor.graph.fuse import Fusion
 from fl_tensor.graph.layout import layouts
 from fl_tensor.graph.reductions import REDUCTIONS, reduction_form
 
 ELEMENTWISE = frozenset("add subtract multiply exp maximum cast reshape".split())
+
+
+@pytest.fixture(autouse=True)
+def anything_pays(monkeypatch):
+    monkeypatch.setattr(cost, "pays_attached", lambda *given: True)
 
 
 def fusible(node: Node) -> bool:
@@ -101,12 +108,17 @@ def test_a_copy_says_where_the_product_is_to_lie():
     assert attached(lambda x, w: (y := x @ w, turned(y)), *shapes) == [], "it lies in both"
 
 
-def test_it_has_to_be_worth_the_while():
-    """To read twenty arrays takes so long that one more is no matter."""
-
-    def many(x, w, *others):
-        y = x @ w
-        return (y, sum(others, y))
-
-    assert attached(many, X, W, *[(24, 16)] * 3)
-    assert attached(many, X, W, *[(24, 16)] * 20) == []
+@pytest.mark.parametrize(
+    "function,more,pays",
+    [
+        (lambda x, w, b: ft.maximum(x @ w + b, b), [(16,)], True),
+        (lambda x, w, r: x @ w + r, [(24, 16)], False),
+        (lambda x, w, b: (y := x @ w + b, ft.exp(y)), [(16,)], False),
+        (lambda x, w: (y := x @ w, ft.exp(y)), [], False),
+        (lambda x, w, m: (y := x @ w, m + y), [(24, 16)], False),
+    ],
+    ids=["bias", "residual", "two results", "both", "update"],
+)
+def test_it_has_to_be_worth_the_while(monkeypatch, function, more, pays):
+    monkeypatch.undo()
+    assert bool(attached(function, X, W, *more)) is pays

@@ -23,6 +23,7 @@ from fl_tensor.backends.providers import (
     choose,
 )
 from fl_tensor.backends.providers.generated import epilogue
+from fl_tensor.graph import cost
 
 BLOCK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 5)
 
@@ -108,6 +109,7 @@ class Blocks(Provider):
 def provider(monkeypatch):
     made = Blocks()
     monkeypatch.setattr(choose, "current", lambda: made)
+    monkeypatch.setattr(cost, "pays_attached", lambda *given: True)
     monkeypatch.setenv("FL_JIT_SIGHTINGS", "1")
     monkeypatch.setenv("FL_JIT_SMALLEST", "1")
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")

@@ -50,18 +50,22 @@ def attach(
         for root in roots:
             readers.setdefault(root, []).append(group)
     found: dict[Group, Attached] = {}
-    for group in groups:
-        if group.space is not None or not takes(group.nodes[0]):
+    for alone in groups:
+        if alone.space is not None or not takes(alone.nodes[0]):
             continue
-        (product,) = group.nodes
-        (value,) = product.outputs
-        reading = readers.get(value, [])
+        (product,) = alone.nodes
+        reading = readers.get(product.outputs[0], [])
         if not reading or reading[0] in found:
             continue
-        kept = len(reading) > 1 or value in results
-        made = _attached(product, reading[0], kept, layouts)
-        if made is not None and cost.pays_attached(product, made.group.nodes, kept, layouts):
-            found[reading[0]] = made
+        group, *others = reading
+        kept = bool(others) or product.outputs[0] in results
+        made = _attached(product, group, kept, layouts)
+        if made is None:
+            continue
+        made_here = {member.result for member in group.members}
+        seen = {v for v in made_here if v in results or readers.get(v, [group]) != [group]}
+        if cost.pays_attached(product, group.nodes, kept, layouts, seen):
+            found[group] = made
     return found
 
 
