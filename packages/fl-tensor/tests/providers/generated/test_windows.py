@@ -62,3 +62,14 @@ def test_what_windows_reach():
     assert axis.reach(4) == 11
     assert not axis.is_inside
     assert axis._replace(source=11).is_inside
+
+
+@pytest.mark.parametrize("n, kernel, stride, padding, dilation", CASES)
+def test_what_is_outside_of_the_source_is_known_both_ways(n, kernel, stride, padding, dilation):
+    out = result(n, kernel, stride, padding, dilation)
+    window = ((kernel,), (stride,), (padding,), (dilation,))
+    (*_, forward) = convolution((n,), (out,), *window)
+    for axis in (forward, *(width for *_, width in gradient((out,), (n,), *window))):
+        for j, t in itertools.product(range(axis.places), range(len(axis.kernel))):
+            inside = 0 <= axis.origin + j * axis.step + t * axis.spread < axis.source
+            assert inside == (t in range(*axis.taps(j))) == (j in range(*axis.seen(t)))

@@ -7,6 +7,7 @@ results are the same for any number of threads.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from fl_tensor.backends.providers.generated.convolution_nest import JOB
 from fl_tensor.backends.providers.generated.convolution_pass import Pass
 from fl_tensor.backends.providers.generated.epilogue import Prepared
 from fl_tensor.backends.providers.generated.sums import Panels, Sum
+from fl_tensor.backends.providers.generated.windows import Axis
 from fl_tensor.backends.providers.generated.words import WORD, address, array
 from fl_tensor.backends.providers.layout import Placement
 from fl_tensor.codegen import threads
@@ -44,7 +46,7 @@ class ConvolutionKernel:
         self._nest = convolution_nest.nest()
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._nest.run)
         limit = threads.limit()
-        line = max(axes[2].places for axes in task.windows)
+        line = max(_line(axes) for axes in task.windows)
         self.panels = panels = Panels.of(task.dtype, task.features, line)
         self._passes: list[Pass] = []
         start = 0
@@ -115,3 +117,10 @@ class ConvolutionKernel:
     @property
     def _written(self) -> int:
         return len(self._epilogue.writes) if self._epilogue else 0
+
+
+def _line(axes: tuple[Axis, Axis, Axis]) -> int:
+    # How long lines are, about: where nothing but the place itself is seen, all places are one.
+    if all(axis.is_pointwise for axis in axes):
+        return math.prod(axis.places for axis in axes)
+    return axes[2].places

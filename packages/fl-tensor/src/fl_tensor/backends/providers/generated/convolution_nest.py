@@ -53,8 +53,10 @@ PASS = Words(
     "copied strip strip_image planes "
     "origin_z step_z origin_y step_y reach_y origin_x step_x reach_x "
     "a_image a_row a_pixel "
-    # taps: how many, in what blocks, where, and their channels
-    "taps tap_block tap_offsets k "
+    # taps: how many, in what blocks, where, and their channels; how many in x, in z, and for one
+    # of each in y, of which ``parts`` are one place; which of them meet the source
+    "taps tap_block tap_offsets k taps_x taps_z taps_y parts "
+    "x_from x_to y_from y_to z_from z_to inside_from inside_to "
     # panels of weights
     "features panel_width itemsize panels_start panels_group panels_panel panels_row tail_row "
     "pack_items places place_offsets channels pack_rows pack_parts "
@@ -247,13 +249,14 @@ class _Pack(_OfPass):
 
 
 class _Call(NamedTuple):
-    """What micro-kernels of one block of taps are called with."""
+    """What micro-kernels of one block of taps, from ``tap`` to ``end``, are called with."""
 
-    taps: IR
+    tap: IR
+    end: IR
+    is_first: IR
     offsets: IR
     b_start: IR
     b_pitch: IR
-    flags: IR
     columns: IR
     table: IR
 
@@ -341,17 +344,8 @@ class _Item(_OfPass):
         with self.loop(i64(0), some, self.word("tap_block")) as tap:
             end = self.minimum(b.add(tap, self.word("tap_block")), taps)
             first = b.icmp_signed("==", tap, i64(0))
-            flags = b.select(first, i64(0), i64(microkernel.ADD))
             offsets = PASS.read_address(b, self.words, "tap_offsets")
-            call = _Call(
-                taps=b.sub(end, tap),
-                offsets=b.gep(offsets, [tap], source_etype=i64),
-                b_start=self.shifted(start, b.mul(b.mul(tap, self.word("k")), pitch)),
-                b_pitch=pitch,
-                flags=flags,
-                columns=columns,
-                table=table,
-            )
+            call = _Call(tap, end, first, offsets, start, pitch, columns, table)
             last = b.and_(b.icmp_signed("==", end, taps), direct)
             with (
                 self.loop(i64(0), self.images) as i,
@@ -359,25 +353,76 @@ class _Item(_OfPass):
             ):
                 a_line = self.moved(self.a, (i, "a_image"), (r, "a_row"))
                 c_line = self.moved(c, (i, "c_image"), (r, "c_row"))
-                self._line(a_line, c_line, call)
+                self._line(a_line, c_line, b.add(self.y, r), call)
                 self._epilogue(last, i, r, b.mul(panel, self.word("panel_width")), columns)
 
-    def _line(self, a: IR, c: IR, call: _Call) -> None:
+    def _line(self, a: IR, c: IR, y: IR, call: _Call) -> None:
         """A row of the strip: its tiles, the longer ones first."""
-        b = self.b
-        a_here, c_here = self.variable(pointer), self.variable(pointer)
-        b.store(a, a_here)
-        b.store(c, c_here)
-        with self.loop(i64(0), self.tiles) as tile:
-            rows = b.add(self.size, b.zext(b.icmp_signed("<", tile, self.longer), i64))
-            kernel = b.load(b.gep(call.table, [rows], source_etype=pointer), typ=pointer)
-            here, there = b.load(a_here, typ=pointer), b.load(c_here, typ=pointer)
-            arguments = [call.taps, call.offsets, self.word("k"), here, self.word("a_pixel")]
-            arguments += [call.b_start, call.b_pitch, there, self.word("c_pixel")]
-            arguments += [call.flags, call.columns]
-            call_at(b, kernel, microkernel.SIGNATURE, arguments)
-            b.store(self.moved(here, (rows, "a_pixel")), a_here)
-            b.store(self.moved(there, (rows, "c_pixel")), c_here)
+        b, word = self.b, self.word
+        start = self.variable(i64)
+        b.store(i64(0), start)
+        y_from, y_to = self._met("y", y)
+        z_from, z_to = self._met("z", self.z)
+        taps = b.mul(b.sub(y_to, y_from), b.sub(z_to, z_from))
+        whole = b.icmp_signed("==", b.mul(taps, word("taps_x")), word("taps"))
+        with self.loop(i64(0), self.tiles) as number:
+            rows = b.add(self.size, b.zext(b.icmp_signed("<", number, self.longer), i64))
+            low = b.load(start, typ=i64)
+            high = b.add(low, rows)
+            left = b.icmp_signed(">=", b.add(self.x, low), word("inside_from"))
+            right = b.icmp_signed("<=", b.add(self.x, high), word("inside_to"))
+            with b.if_else(b.and_(whole, b.and_(left, right))) as (inside, outside):
+                with inside:
+                    flags = b.select(call.is_first, i64(0), i64(microkernel.ADD))
+                    self._tile(a, c, low, rows, call.tap, call.end, flags, call)
+                with outside:
+                    with b.if_then(call.is_first):
+                        self._tile(a, c, low, rows, call.tap, call.tap, i64(0), call)
+                    self._border(a, c, low, high, (y_from, y_to, z_from, z_to), call)
+            b.store(high, start)
+
+    def _border(self, a: IR, c: IR, low: IR, high: IR, met: tuple[IR, ...], call: _Call) -> None:
+        """The part of a tile that meets the source, for one place in x and z of the kernel after
+        the other: products with padding are not computed."""
+        b, word = self.b, self.word
+        y_from, y_to, z_from, z_to = met
+        with self.loop(i64(0), word("taps_x")) as x:
+            first, last = (b.sub(self._entry(table, x), self.x) for table in ("x_from", "x_to"))
+            first = b.select(b.icmp_signed("<", first, low), low, first)
+            last = self.minimum(last, high)
+            with (
+                b.if_then(b.icmp_signed("<", first, last)),
+                self.loop(z_from, z_to) as z,
+            ):
+                base = b.mul(b.add(b.mul(x, word("taps_z")), z), word("taps_y"))
+                tap = b.add(base, y_from)
+                tap = b.select(b.icmp_signed("<", tap, call.tap), call.tap, tap)
+                end = self.minimum(b.add(base, y_to), call.end)
+                with b.if_then(b.icmp_signed("<", tap, end)):
+                    rows = b.sub(last, first)
+                    self._tile(a, c, first, rows, tap, end, i64(microkernel.ADD), call)
+
+    def _tile(
+        self, a: IR, c: IR, start: IR, rows: IR, tap: IR, end: IR, flags: IR, call: _Call
+    ) -> None:
+        """Places of a line from ``start`` on, taps from ``tap`` to ``end``."""
+        b, k = self.b, self.word("k")
+        kernel = b.load(b.gep(call.table, [rows], source_etype=pointer), typ=pointer)
+        offsets = b.gep(call.offsets, [tap], source_etype=i64)
+        panel = self.shifted(call.b_start, b.mul(b.mul(tap, k), call.b_pitch))
+        arguments = [b.sub(end, tap), offsets, k]
+        arguments += [self.moved(a, (start, "a_pixel")), self.word("a_pixel")]
+        arguments += [panel, call.b_pitch]
+        arguments += [self.moved(c, (start, "c_pixel")), self.word("c_pixel")]
+        call_at(b, kernel, microkernel.SIGNATURE, [*arguments, flags, call.columns])
+
+    def _met(self, axis: str, place: IR) -> tuple[IR, IR]:
+        """Which taps along an axis meet the source, from a place of the result."""
+        return self._entry(f"{axis}_from", place), self._entry(f"{axis}_to", place)
+
+    def _entry(self, table: str, index: IR) -> IR:
+        start = PASS.read_address(self.b, self.words, table)
+        return self.b.load(self.b.gep(start, [index], source_etype=i64), typ=i64)
 
     def _epilogue(self, last: IR, i: IR, r: IR, start: IR, columns: IR) -> None:
         """What follows, on features from ``start`` on of a row that is complete. Rows of an

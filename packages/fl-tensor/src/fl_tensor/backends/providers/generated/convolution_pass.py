@@ -10,8 +10,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from fl_tensor.backends.providers.generated import (
     caches,
@@ -32,7 +34,9 @@ DEPTH = 640
 #: Rows of a panel of weights that are packed at a time.
 _PACK_ROWS = 256
 #: Rows of A that are a multiple of so many bytes apart compete for places in the first-level cache.
-_ALIAS = 1024
+_ALIAS = 4096
+#: Channels of fewer bytes are too short a run: those of a row of the kernel are one.
+_SHORT = 128
 _LINE = 64
 _PAGE = 4096
 
@@ -59,10 +63,9 @@ class Pass:
         self.task, self.panels = task, panels
         self.source, self.target, self.batch = task.source, task.target, task.batch
         self.axes = axes
+        self._kept: list[Any] = []  # tables, which the words refer to
         self._merge()
-        z, y, x = self.axes
-        self.copied = self._must_copy()
-        self.pixel = self._pixel_pitch()
+        self._choose_a()
         self._shape_items(workers)
         words = {
             **self._items(),
@@ -111,69 +114,66 @@ class Pass:
         self.target = result
         self.axes = z, y, x
 
-    def _must_copy(self) -> bool:
-        if not all(axis.is_inside for axis in self.axes):
-            return True
-        if self.source.dtype is not self.task.dtype:
-            return True
-        return self.task.channels > 1 and self.source.channel != 1
-
-    def _pixel_pitch(self) -> int:
-        """Bytes from a pixel to the next in A. Decides, too, that pixels be copied apart."""
-        itemsize = self.task.dtype.itemsize
-        x = self.axes[2]
-        nbytes = self.task.channels * itemsize
-        apart = nbytes if self.copied else self.source.pixel * itemsize
-        if x.places > 1 and apart * x.step % _ALIAS == 0:
-            self.copied = True
-            return nbytes + _LINE
-        return nbytes if self.copied else apart
+    def _choose_a(self) -> None:
+        """Whether micro-kernels read strips or the source itself (``copied``), how far apart pixels
+        are there, in bytes, and whether a row of the kernel is one run (``dense``)."""
+        task, x = self.task, self.axes[2]
+        itemsize = task.dtype.itemsize
+        nbytes = task.channels * itemsize
+        apart = self.source.pixel * itemsize
+        self.dense = nbytes < _SHORT and x.spread == 1 and len(x.kernel) > 1
+        self.copied = (
+            self.source.dtype is not task.dtype
+            or (task.channels > 1 and self.source.channel != 1)
+            or (self.dense and not (x.is_inside and apart == nbytes))
+            or (x.places > 1 and apart * x.step % _ALIAS == 0)
+        )
+        self.pixel = nbytes if self.copied else apart
+        if self.copied and nbytes * x.step % _ALIAS == 0:
+            self.pixel += _LINE
 
     # items
 
     def _shape_items(self, workers: int) -> None:
-        """How many rows of how many images an item has."""
+        """How many places of how many rows and images an item has: as many as fit the second-level
+        cache, with what they read and all that they write. More than one worker gets at least
+        four items each, so that all end at about the same time."""
         z, y, x = self.axes
         self.most = self.panels.most_rows
-        room = caches.level(2) // 2
-        pixels = x.reach(1) + (self.most - 1) * x.step
-        planes_ = max(len(z.kernel), 1)
-        tall = planes_ * y.reach(1) * self.pixel
-        # A segment of a row: all of it, if a strip of one row of results fits.
-        per_tile = self.most * x.step * tall
-        tiles = max((room - x.reach(1) * tall) // max(per_tile, 1), 1)
-        self.segment = min(x.places, tiles * self.most)
-        pixels = x.reach(self.segment)
+        groups, planes_ = self.task.groups, max(len(z.kernel), 1)
+        features = self.task.features * self.task.dtype.itemsize
+        kernel = math.prod(len(axis.kernel) for axis in self.axes)
+        weights = self.panels.group_bytes(kernel * self.task.channels)
+        part = 8 if weights <= caches.level(2) // 4 else 2
+        room = caches.level(2) // part
 
-        def nbytes(rows: int) -> int:
-            return planes_ * y.reach(rows) * pixels * self.pixel
+        def nbytes(places: int, rows: int) -> int:
+            read = planes_ * y.reach(rows) * x.reach(places) * self.pixel
+            return read + rows * places * features
 
-        rows = y.places
-        others = self.task.groups * z.places * self.batch * -(-x.places // self.segment)
-        while rows > 1 and nbytes(rows) > room:
-            rows -= 1
+        tiles = -(-x.places // self.most)
+        per_tile = max(nbytes(2 * self.most, 1) - nbytes(self.most, 1), 1)
+        fit = 1 + max(room - nbytes(self.most, 1), 0) // per_tile
+        self.segment = min(x.places, self.most * -(-tiles // -(-tiles // min(fit, tiles))))
+        segments = -(-x.places // self.segment)
+        rows = next((r for r in range(y.places, 1, -1) if nbytes(self.segment, r) <= room), 1)
         self.rows = -(-y.places // -(-y.places // rows))
         self.images = 1
-        if self.rows == y.places and self.segment == x.places and z.places == 1:
-            fit = max(room // max(nbytes(self.rows), 1), 1)
-            self.images = min(self.batch, fit)
-        # Enough items that all workers end at about the same time.
-        wanted = 1 if workers == 1 else 4 * workers
+        if self.rows == y.places and segments == 1 and z.places == 1:
+            fit = max(room // nbytes(x.places, self.rows), 1)
+            self.images = -(-self.batch // -(-self.batch // min(fit, self.batch)))
+        wanted = 4 * workers if workers > 1 else 1
 
-        def count() -> int:
+        def items() -> int:
             blocks = -(-self.batch // self.images)
-            return others // self.batch * blocks * -(-y.places // self.rows)
+            return groups * z.places * segments * blocks * -(-y.places // self.rows)
 
-        while count() < wanted and self.images > 1:
+        while items() < wanted and self.images > 1:
             self.images = -(-self.images // 2)
-        while count() < wanted and self.rows > 4 and self.axes[1].places > 1:
+        while items() < wanted and self.rows > 4:
             self.rows = -(-self.rows // 2)
-        while count() < wanted and self.segment > 4 * self.most:
-            self.segment = -(-self.segment // 2 // self.most) * self.most
-            others = self.task.groups * z.places * self.batch * -(-x.places // self.segment)
-        chunks = min(-(-wanted // max(count(), 1)), self.panels.number)
+        chunks = min(-(-wanted // items()), self.panels.number)
         self.chunk = -(-self.panels.number // chunks)
-        self.images = -(-self.batch // -(-self.batch // self.images))
 
     def _items(self) -> dict[str, int]:
         z, y, x = self.axes
@@ -234,6 +234,7 @@ class Pass:
             self.row_pitch = pitches["source_row"]
             self.plane_pitch = pitches["source_plane"] * z.spread
             a = {"a_image": pitches["source_image"], "a_row": y.step * self.row_pitch}
+        self.height_pitch = y.spread * self.row_pitch
         self.strip_bytes = self.images * image if self.copied else 0
         return {
             **pitches,
@@ -250,30 +251,48 @@ class Pass:
 
     def _taps(self) -> dict[str, int]:
         z, y, x = self.axes
-        itemsize = self.task.dtype.itemsize
         k, across = self.task.channels, len(x.kernel)
-        if x.spread == 1 and self.pixel == k * itemsize:  # a row of the kernel in one run
-            k, across = k * across, min(across, 1)
+        if self.dense:
+            k, across = k * across, 1
         parts = _parts(k)
         k //= parts
+        step = k * self.task.dtype.itemsize
         offsets = [
-            i * self.plane_pitch
-            + j * y.spread * self.row_pitch
-            + p * x.spread * self.pixel
-            + part * k * itemsize
+            p * x.spread * self.pixel + i * self.plane_pitch + j * self.height_pitch + part * step
+            for p in range(across)
             for i in range(len(z.kernel))
             for j in range(len(y.kernel))
-            for p in range(across)
             for part in range(parts)
         ]
-        self._offsets = array(offsets)
         blocks = -(-len(offsets) // max(DEPTH // max(k, 1), 1)) or 1
+        met = {
+            "tap_offsets": offsets,
+            **_pair("x", [(0, x.places)] if self.dense else map(x.seen, range(across))),
+            **_pair("y", ((low * parts, high * parts) for low, high in _each(y))),
+            **_pair("z", _each(z)),
+        }
+        tables = {name: array(values) for name, values in met.items()}
+        self._kept += tables.values()
         return {
             "taps": len(offsets),
             "tap_block": max(-(-len(offsets) // blocks), 1),
-            "tap_offsets": address(self._offsets),
             "k": k,
+            "taps_x": across,
+            "taps_z": len(z.kernel),
+            "taps_y": len(y.kernel) * parts,
+            "parts": parts,
+            "inside_from": self.inside[0],
+            "inside_to": self.inside[1],
+            **{name: address(table) for name, table in tables.items()},
         }
+
+    @property
+    def inside(self) -> tuple[int, int]:
+        """Places of a line whose windows are inside of the source, or padded."""
+        x = self.axes[2]
+        if self.dense or not x.kernel:
+            return 0, x.places
+        return x.seen(0)[0], x.seen(len(x.kernel) - 1)[1]
 
     # B
 
@@ -282,12 +301,7 @@ class Pass:
         step, itemsize = weights.dtype.itemsize, panels.dtype.itemsize
         places = [
             sum(n * move for n, move in zip(place, weights.kernel, strict=True)) * step
-            for place in (
-                (i, j, p)
-                for i in self.axes[0].kernel
-                for j in self.axes[1].kernel
-                for p in self.axes[2].kernel
-            )
+            for place in self._kernel_places()
         ]
         self._places = array(places)
         channels = self.task.channels
@@ -319,18 +333,21 @@ class Pass:
             "pack_move": planes.address(which, weights.dtype, panels.dtype),
         }
 
+    def _kernel_places(self) -> Iterator[tuple[int, int, int]]:
+        """In the order of the rows of a panel."""
+        z, y, x = (axis.kernel for axis in self.axes)
+        if self.dense:
+            yield from itertools.product(z, y, x)
+        else:
+            yield from ((i, j, p) for p, i, j in itertools.product(x, z, y))
+
     # tiles and C
 
     def _tiles(self) -> dict[str, int]:
         """Tables of micro-kernels by their rows."""
         dtype, panels = self.task.dtype, self.panels
         lanes = target.host().lanes(dtype.itemsize)
-        x = self.axes[2]
-        lines = {min(self.segment, x.places), x.places % self.segment or self.segment}
-        rows = set()
-        for line in lines:
-            cut = balanced(line, self.most)
-            rows |= {cut.size + more for more in (0, 1) if not more or cut.longer}
+        rows = self._rows()
         last = self.task.features - (panels.number - 1) * panels.width
         kinds = {
             "full": MicroKernel(dtype, Tile(1, panels.width // lanes)),
@@ -352,6 +369,24 @@ class Pass:
             "full_table": address(self._tables["full"]),
             "tail_table": address(self._tables["tail"]),
         }
+
+    def _rows(self) -> set[int]:
+        """How many rows tiles have, and parts of tiles at the ends of lines."""
+        x = self.axes[2]
+        inside = self.inside
+        seen = [] if self.dense else [x.seen(t) for t in range(len(x.kernel))]
+        found = set()
+        for start in range(0, x.places, self.segment):
+            cut = balanced(min(self.segment, x.places - start), self.most)
+            found |= {cut.size + more for more in (0, 1) if not more or cut.longer}
+            if inside[0] <= start and start + self.segment <= inside[1]:
+                continue
+            end = start
+            for number in range(cut.parts):
+                low, end = end, end + cut.size + (number < cut.longer)
+                if low < inside[0] or end > inside[1]:
+                    found |= {min(end, last) - max(low, first) for first, last in seen}
+        return {rows for rows in found if rows > 0}
 
     def _result(self) -> dict[str, int]:
         z, y, x = self.axes
@@ -395,6 +430,15 @@ class Pass:
             "out_move": planes.address(which, self.task.dtype, image.dtype),
             "out_swapped": int(swapped),
         }
+
+
+def _each(axis: Axis) -> Iterator[tuple[int, int]]:
+    return map(axis.taps, range(axis.places))
+
+
+def _pair(name: str, ranges: Iterable[tuple[int, int]]) -> dict[str, list[int]]:
+    found = list(ranges)
+    return {f"{name}_from": [low for low, _ in found], f"{name}_to": [high for _, high in found]}
 
 
 def _parts(k: int) -> int:

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 from fl_tensor import dtypes
 from fl_tensor.backends.providers.generated import tile
+from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.backends.providers.generated.windows import Axis
 from fl_tensor.backends.providers.layout import Layout
 from fl_tensor.codegen import target
+from fl_tensor.codegen.target import Target
 from fl_tensor.dtypes import DType
 
 
@@ -95,13 +97,29 @@ class Panels(NamedTuple):
         """Panels for lines of so many places."""
         machine = target.host()
         lanes = machine.lanes(dtype.itemsize)
-        best = tile.best(machine)
-        vectors = min(best.vectors, -(-features // lanes))
-        rows = best.rows
-        count = -(-features // (vectors * lanes))
-        last = features - (count - 1) * vectors * lanes
-        return cls(dtype, vectors * lanes, -(-last // lanes) * lanes, count, rows)
+        rows, vectors = _best(machine, features / lanes, line)
+        vectors = min(vectors, -(-features // lanes))
+        number = -(-features // (vectors * lanes))
+        last = features - (number - 1) * vectors * lanes
+        return cls(dtype, vectors * lanes, -(-last // lanes) * lanes, number, rows)
 
     def group_bytes(self, rows: int) -> int:
         """Bytes of all panels of a group, with so many rows each."""
         return rows * ((self.number - 1) * self.width + self.tail) * self.dtype.itemsize
+
+
+def _best(machine: Target, vectors: float, line: int) -> Tile:
+    """The tile for lines of so many places, and so many vectors of features. A line that one tall
+    tile holds gets that; longer ones are cut into wide tiles, where these multiply about as much
+    per load: they write, and what is written arrives in the cache, twice as much at a time."""
+    tall = tile.best(machine)
+    wide = next(
+        (
+            t
+            for rows in range(tall.rows, 0, -1)
+            if tile.fits(t := Tile(rows, 2 * tall.vectors), machine)
+        ),
+        tall,
+    )
+    worth = wide.rows * wide.vectors * 5 >= tall.rows * tall.vectors * 4
+    return wide if worth and line > tall.rows and vectors >= wide.vectors else tall

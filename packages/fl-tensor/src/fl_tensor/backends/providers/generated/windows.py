@@ -42,6 +42,20 @@ class Axis(NamedTuple):
         """Source places from the first to the last one that so many results see."""
         return (places - 1) * self.step + max(len(self.kernel) - 1, 0) * self.spread + 1
 
+    def taps(self, place: int) -> tuple[int, int]:
+        """The first t, and the last one + 1, for which a place of the result sees the source."""
+        first = self.origin + place * self.step
+        low = min(max(-(first // self.spread), 0), len(self.kernel))
+        high = min(max(-((first - self.source) // self.spread), low), len(self.kernel))
+        return low, high
+
+    def seen(self, t: int) -> tuple[int, int]:
+        """The first place of the result, and the last one + 1, that sees the source at t."""
+        first = self.origin + t * self.spread
+        low = min(max(-(first // self.step), 0), self.places)
+        high = min(max(-((first - self.source) // self.step), low), self.places)
+        return low, high
+
     @property
     def is_inside(self) -> bool:
         """Whether no result sees anything but the source."""
