@@ -25,6 +25,7 @@ from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.backends.providers.generated.weights_plan import (
     Plan,
     axes_of,
+    axis_words,
     plan,
     strides,
     tallest,
@@ -42,6 +43,12 @@ _SPEED = 50.0
 
 def prepare(problem: ConvolutionWeights) -> WeightsKernel:
     """A kernel for float32 or float64, by strides. Raises UnsupportedError for anything else."""
+    check(problem)
+    return WeightsKernel(problem)
+
+
+def check(problem: ConvolutionWeights) -> None:
+    """Raises UnsupportedError for what is not float32 or float64 by strides."""
     bias = [] if problem.bias is None else [problem.bias]
     for place in (problem.x, problem.gradient, problem.out, *bias):
         if isinstance(place, Packed):
@@ -56,7 +63,6 @@ def prepare(problem: ConvolutionWeights) -> WeightsKernel:
             raise UnsupportedError(f"nothing to sum over: {place}")
     if not 3 <= len(problem.x.shape) <= AXES + 1:
         raise UnsupportedError(f"one to three axes of space, not {len(problem.x.shape) - 2}")
-    return WeightsKernel(problem)
 
 
 class WeightsKernel:
@@ -83,7 +89,7 @@ class WeightsKernel:
     def __call__(self, *addresses: int) -> None:
         """Compute: x, gradient[, bias], out."""
         x, gradient, *bias, out = addresses
-        self._call(x, gradient, bias[0] if bias else 0, out)
+        self._call((x, gradient, bias[0] if bias else 0, out))
 
 
 @functools.cache
@@ -148,18 +154,7 @@ class _Build:
             "x_direct": int(made.x_direct),
             "gradient_direct": int(made.gradient_direct),
         }
-        for a, (axis, step) in enumerate(zip(self.axes, made.steps, strict=True)):
-            self.words |= {
-                f"blocks {a}": -(-axis.size // step),
-                f"step {a}": step,
-                f"size {a}": axis.size,
-                f"stride {a}": axis.stride,
-                f"low {a}": axis.low,
-                f"reach {a}": axis.reach,
-                f"extent {a}": axis.extent,
-                f"x {a}": axis.x,
-                f"gradient {a}": axis.gradient,
-            }
+        self.words |= axis_words(self.axes, made.steps)
 
     def _strip(self) -> None:
         # Of x: pixels, lines, planes, images, then tiles; of the gradient: pixels.

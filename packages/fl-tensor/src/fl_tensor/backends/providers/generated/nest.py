@@ -89,5 +89,8 @@ class Nest(Emitter):
 
     def micro(self, word: IR, *arguments: IR) -> None:
         """Call the micro-kernel whose address ``word`` is."""
-        kind = microkernel.SIGNATURE.as_pointer()
-        self.b.call(self.b.inttoptr(word, kind), arguments)
+        self.call(word, microkernel.SIGNATURE, *arguments)
+
+    def call(self, word: IR, signature: IR, *arguments: IR) -> None:
+        """Call the function whose address ``word`` is."""
+        self.b.call(self.b.inttoptr(word, signature.as_pointer()), arguments)

@@ -25,9 +25,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import lanes
-from fl_tensor.backends.providers.generated.nest import Nest
 from fl_tensor.backends.providers.generated.weights_results import Bias, ColumnSums, Store
-from fl_tensor.backends.providers.generated.weights_words import AXES, WORDS
+from fl_tensor.backends.providers.generated.weights_strips import Strips
+from fl_tensor.backends.providers.generated.weights_words import WORDS
 from fl_tensor.codegen import target
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64
@@ -47,7 +47,7 @@ def assembly(dtype: DType, vectors: int, machine: Target) -> str:
     return str(module)
 
 
-class _Tiles(Nest):
+class _Tiles(Strips):
     # What both functions have in common: where tiles and panels are.
 
     def __init__(
@@ -118,9 +118,9 @@ class _First(_Tiles):
         own = b.add(self.strip, words["sums_at"])
         self.all_sums = b.select(local, own, self.shared)
         with self.loop(self.begin, self.end) as item:
-            rest, tile_split = self._split(item, words["tile_splits"])
-            rest, panel_split = self._split(rest, words["panel_splits"])
-            self.group, self.part = self._split(rest, words["parts"])
+            rest, tile_split = self.split(item, words["tile_splits"])
+            rest, panel_split = self.split(rest, words["panel_splits"])
+            self.group, self.part = self.split(rest, words["parts"])
             self.tiles = self.share(tile_split, words["tile_splits"], words["tiles"])
             self.panels = self.share(panel_split, words["panel_splits"], words["panels"])
             counts_bias = b.icmp_signed("==", tile_split, i64(0))
@@ -135,25 +135,16 @@ class _First(_Tiles):
                 self._strip(strip)
         b.ret_void()
 
-    def _split(self, number: IR, by: IR) -> tuple[IR, IR]:
-        return self.b.sdiv(number, by), self.b.srem(number, by)
-
     def _strip(self, strip: IR) -> None:
         b, words = self.b, self.words
-        starts: list[IR] = []
-        extents: list[IR] = []
-        rest = strip
-        for axis in reversed(range(AXES)):
-            rest, block = self._split(rest, words[f"blocks {axis}"])
-            step = words[f"step {axis}"]
-            starts.insert(0, b.mul(block, step))
-            extents.insert(0, self.minimum(step, b.sub(words[f"size {axis}"], starts[0])))
-        self.starts, self.extents = starts, extents
+        self.locate(strip)
+        extents = self.extents
         x_direct = b.icmp_signed("!=", words["x_direct"], i64(0))
         direct = b.icmp_signed("!=", words["gradient_direct"], i64(0))
         with self.when(b.not_(x_direct)):
-            self._copy_x()
-        self.x_now = b.select(x_direct, self._x_at(starts), self.strip)
+            image = b.add(words["x"], b.mul(self.group, words["x_group"]))
+            self.copy_x(image, self.strip, self._copy_row)
+        self.x_now = b.select(x_direct, self._x_at(self.starts), self.strip)
         rows = b.mul(b.mul(extents[0], extents[1]), extents[2])
         whole = b.icmp_signed("==", b.mul(rows, extents[3]), words["strip_pixels"])
         self.strip_rows = b.select(whole, words["strip_rows"], words["last_strip_rows"])
@@ -190,69 +181,26 @@ class _First(_Tiles):
             *((start, words[f"gradient {axis}"]) for axis, start in enumerate(self.starts)),
         )
 
-    def _copy_x(self) -> None:
-        b, words = self.b, self.words
-        seen, before = [], []
-        for axis in range(AXES):
-            more = b.mul(b.sub(self.extents[axis], i64(1)), words[f"stride {axis}"])
-            seen.append(b.add(more, words[f"reach {axis}"]))
-            start = b.mul(self.starts[axis], words[f"stride {axis}"])
-            before.append(b.sub(start, words[f"low {axis}"]))
-        image = b.add(words["x"], b.mul(self.group, words["x_group"]))
-        # Of a row, what lies before the image, in it, behind it.
-        left = self.minimum(self.maximum(b.neg(before[3]), i64(0)), seen[3])
-        right = self.minimum(b.sub(words["extent 3"], before[3]), seen[3])
-        right = self.maximum(right, left)
-        with (
-            self.loop(i64(0), seen[0]) as n,
-            self.loop(i64(0), seen[1]) as depth,
-            self.loop(i64(0), seen[2]) as row,
-        ):
-            indices = [b.add(before[a], i) for a, i in enumerate((n, depth, row))]
-            inside = ir.Constant(ir.IntType(1), 1)
-            for axis, index in enumerate(indices):
-                valid = b.icmp_unsigned("<", index, words[f"extent {axis}"])
-                inside = b.and_(inside, valid)
-            source = self.sum(
-                image,
-                *((index, words[f"x {axis}"]) for axis, index in enumerate(indices)),
-                (b.add(before[3], left), words["x 3"]),
-            )
-            to = self.sum(
-                self.strip,
-                *((i, words[f"strip {a}"]) for a, i in enumerate((n, depth, row))),
-            )
-            low = b.select(inside, left, seen[3])
-            high = b.select(inside, right, seen[3])
-            with b.if_else(b.icmp_signed("!=", words["joined"], i64(0))) as (joined, by_tiles):
-                with joined:
-                    self._copy_joined(to, source, low, high, seen[3])
-                with by_tiles, self.loop(*self.tiles) as tile:
-                    self._copy_tile(tile, to, source, low, high, seen[3])
+    def _copy_row(self, to: IR, source: IR, low: IR, high: IR, end: IR) -> None:
+        b = self.b
+        joined = b.icmp_signed("!=", self.words["joined"], i64(0))
+        with b.if_else(joined) as (together, by_tiles):
+            with together:
+                self._copy_joined(to, source, low, high, end)
+            with by_tiles, self.loop(*self.tiles) as tile:
+                self._copy_tile(tile, to, source, low, high, end)
 
     def _copy_tile(self, tile: IR, to: IR, source: IR, low: IR, high: IR, end: IR) -> None:
         # A row of pixels, of a tile's channels.
         b, words, lanes = self.b, self.words, self.of.lanes
         first, rows, _ = self.rows_of(tile)
-        pitch, channel = words["strip 3"], words["x_channel"]
         to = b.add(to, b.mul(tile, words["tile_pitch"]))
-        source = b.add(source, b.mul(first, channel))
+        source = b.add(source, b.mul(first, words["x_channel"]))
         with self.loop(i64(0), rows, lanes) as lane:
             here = b.add(to, b.mul(lane, i64(self.itemsize)))
-            there = b.add(source, b.mul(lane, channel))
+            there = b.add(source, b.mul(lane, words["x_channel"]))
             count = self.minimum(b.sub(rows, lane), i64(lanes))
-            for start, stop, wanted in (
-                (i64(0), low, i64(0)),
-                (low, high, count),
-                (high, end, i64(0)),
-            ):
-                self.b.call(
-                    self.copy,
-                    [
-                        *(self.address(b.add(here, b.mul(start, pitch))), pitch),
-                        *(self.address(there), b.sub(stop, start), wanted, words["x 3"], channel),
-                    ],
-                )
+            self.copy_channels(here, there, count, low, high, end)
 
     def _copy_joined(self, to: IR, source: IR, low: IR, high: IR, end: IR) -> None:
         # A row of pixels whose channels lie side by side. What is written too much is written over.

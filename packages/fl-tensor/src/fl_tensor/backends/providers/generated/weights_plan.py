@@ -109,6 +109,25 @@ def axes_of(problem: ConvolutionWeights) -> list[Axis]:
     return [Axis(1, 1)] * (AXES - len(found)) + found
 
 
+def axis_words(axes: Sequence[Axis], steps: Sequence[int]) -> dict[str, int]:
+    """The words of axes along which strips have so many places, but for those of copies."""
+    found: dict[str, int] = {}
+    for a, (axis, step) in enumerate(zip(axes, steps, strict=True)):
+        found |= {
+            f"blocks {a}": -(-axis.size // step),
+            f"step {a}": step,
+            f"size {a}": axis.size,
+            f"stride {a}": axis.stride,
+            f"low {a}": axis.low,
+            f"dilation {a}": axis.dilation,
+            f"reach {a}": axis.reach,
+            f"extent {a}": axis.extent,
+            f"x {a}": axis.x,
+            f"gradient {a}": axis.gradient,
+        }
+    return found
+
+
 class Plan(NamedTuple):
     """How a problem is divided.
 
@@ -141,7 +160,7 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis]) -> Plan:
     joined = axes[-1].kernel > 1 and axes[-1].dilation == 1 and channels <= MOST_JOINED
     rows = channels * axes[-1].kernel if joined else channels
     cut = tile.balanced(rows, tile.best(target.host()).rows)
-    steps = _steps(axes)
+    steps = steps_of(axes, PIXELS)
     strips = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
     pixels = math.prod(axis.size for axis in axes)
     taps = math.prod(axis.kernel for axis in axes)
@@ -171,9 +190,10 @@ def tallest(cut: Cut) -> int:
     return cut.size + (cut.longer > 0)
 
 
-def _steps(axes: Sequence[Axis]) -> tuple[int, ...]:
-    # Whole axes from the last one on while there is room, equal pieces of the next one.
-    steps, room = [], PIXELS
+def steps_of(axes: Sequence[Axis], pixels: int) -> tuple[int, ...]:
+    """How many places along each axis a strip of about so many pixels has: whole axes from the last
+    one on while there is room, then equal pieces of the next one."""
+    steps, room = [], pixels
     for axis in reversed(axes):
         pieces = -(-axis.size // min(axis.size, max(room, 1)))
         steps.append(-(-axis.size // pieces))

@@ -12,12 +12,20 @@ _OF_AXIS = (
     "size",
     "stride",
     "low",  # padding before the first
+    "dilation",
     "reach",  # places of x that a place of the result sees
     "extent",  # places of x
     "x",  # distances: in x,
     "gradient",  # in the gradient,
     "strip",  # in the copy of x
 )
+
+
+def axes() -> list[str]:
+    """The words of all axes."""
+    return [f"{name} {axis}" for axis in range(AXES) for name in _OF_AXIS]
+
+
 WORDS = (
     # addresses
     *("x", "gradient", "bias", "out", "workspace"),
@@ -26,7 +34,7 @@ WORDS = (
     *("parts", "strips", "panels", "tiles", "tile_size", "longer", "taps"),
     *("channels", "features"),
     *("long_kernel", "short_kernel", "long_tail_kernel", "short_tail_kernel"),
-    *(f"{name} {axis}" for axis in range(AXES) for name in _OF_AXIS),
+    *axes(),
     # distances
     *("x_group", "gradient_group", "bias_group", "out_group"),
     *("x_channel", "gradient_feature", "bias_feature", "out_feature"),

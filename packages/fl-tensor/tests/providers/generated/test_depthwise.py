@@ -1,0 +1,238 @@
+"""Generated depthwise convolutions and both of their gradients, against sums in float64."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from fl_tensor import threads
+from fl_tensor.backends.providers import Convolution, ConvolutionData, ConvolutionWeights
+from fl_tensor.backends.providers.generated import depthwise, depthwise_weights
+from fl_tensor.backends.providers.provider import UnsupportedError
+
+
+class Case(NamedTuple):
+    """A convolution: ``size`` is that of the images."""
+
+    batch: int
+    channels: int
+    size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...] = (1, 1)
+    padding: tuple[tuple[int, int], ...] = ((0, 0), (0, 0))
+    dilation: tuple[int, ...] = (1, 1)
+
+    @property
+    def out(self):
+        parts = zip(self.size, self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, k, s, p, d in parts)
+
+    @property
+    def options(self):
+        return self.stride, self.padding, self.dilation, self.channels
+
+
+SAME = ((1, 1), (1, 1))
+CASES = [
+    Case(2, 40, (14, 15), (3, 3), padding=SAME),
+    Case(2, 37, (14, 15), (5, 3), (2, 2), ((2, 2), (1, 1))),
+    Case(2, 20, (13, 12), (3, 3), (2, 2), SAME, (2, 2)),
+    Case(2, 20, (13, 12), (3, 4), (3, 1), ((0, 2), (1, 3)), (1, 2)),
+    Case(3, 20, (17, 16), (7, 7), padding=((3, 3), (3, 3))),
+    Case(2, 33, (50,), (7,), (3,), ((3, 3),), (1,)),
+    Case(2, 18, (6, 7, 8), (3, 3, 3), (1, 2, 1), ((1, 1),) * 3, (1, 1, 1)),
+    Case(2, 8, (4, 4), (1, 1), (3, 3)),
+    Case(1, 5, (40, 3), (31, 1), padding=((15, 15), (0, 0))),
+    Case(3, 16, (3, 3), (3, 3), padding=((3, 4), (2, 5))),
+]
+
+
+def places(case, image):
+    # (place in the kernel, the part of the padded image that it meets)
+    padded = np.pad(image, ((0, 0), (0, 0), *case.padding))
+    for place in itertools.product(*map(range, case.kernel)):
+        parts = zip(place, case.dilation, case.stride, case.out, strict=True)
+        cut = (slice(p * d, p * d + s * (n - 1) + 1, s) for p, d, s, n in parts)
+        yield place, padded, (slice(None), slice(None), *cut)
+
+
+def of_channels(w, place):
+    return w.astype(float)[(slice(None), 0, *place)].reshape(-1, *[1] * len(place))
+
+
+def exact(case, x, w):
+    found = 0.0
+    for place, padded, cut in places(case, x.astype(float)):
+        found = found + padded[cut] * of_channels(w, place)
+    return found
+
+
+def exact_data(case, gradient, w):
+    total = None
+    for place, padded, cut in places(case, np.zeros((*gradient.shape[:2], *case.size))):
+        total = padded if total is None else total
+        total[cut] += gradient.astype(float) * of_channels(w, place)
+    pairs = zip(case.padding, case.size, strict=True)
+    return total[(slice(None), slice(None), *(slice(low, low + n) for (low, _), n in pairs))]
+
+
+def exact_weights(case, x, gradient):
+    found = np.empty((case.channels, 1, *case.kernel))
+    over = (0, *range(2, x.ndim))
+    for place, padded, cut in places(case, x.astype(float)):
+        found[(slice(None), 0, *place)] = (padded[cut] * gradient).sum(axis=over)
+    return found, gradient.astype(float).sum(axis=over)
+
+
+class Operands(NamedTuple):
+    x: np.ndarray
+    w: np.ndarray
+    out: np.ndarray
+    bias: np.ndarray
+
+
+def lying(array, order):
+    return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
+
+
+def draw(case, images="last", weights="first", dtype="float32"):
+    rng = np.random.default_rng(3)
+    rank = len(case.size) + 2
+    orders = {"first": tuple(range(rank)), "last": (0, *range(2, rank), 1)}
+    kernels = {"first": tuple(range(rank)), "last": (*range(2, rank), 1, 0)}
+    shapes = (case.batch, case.channels, *case.size), (case.batch, case.channels, *case.out)
+    x, out = (lying(rng.standard_normal(s).astype(dtype), orders[images]) for s in shapes)
+    w = rng.standard_normal((case.channels, 1, *case.kernel)).astype(dtype)
+    bias = rng.standard_normal(case.channels).astype(dtype)
+    return Operands(x, lying(w, kernels[weights]), out, bias)
+
+
+def run(kernel, *arrays):
+    kernel(*(array.ctypes.data for array in arrays))
+
+
+def close(found, expected, tolerance):
+    assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
+
+
+#: Relative errors: of sums of a kernel's places, and of all pixels.
+TOLERANCE = {"float32": 1e-6, "float64": 1e-14, "float16": 2e-3}
+WEIGHTS = {"float32": 2e-6, "float64": 1e-14}
+WAYS = list(itertools.product(("last", "first"), repeat=2))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_forward(case, dtype, layout):
+    for images, weights in WAYS:
+        x, w, out, bias = draw(case, images, weights, dtype)
+        expected = exact(case, x, w)
+        places = layout(x), layout(w), layout(out)
+        out[...] = np.nan
+        run(depthwise.prepare(Convolution(*places, *case.options)), x, w, out)
+        close(out, expected, TOLERANCE[dtype])
+        problem = Convolution(*places, *case.options, layout(bias), "relu")
+        run(depthwise.prepare(problem), x, w, bias, out)
+        shifted = expected + bias.reshape(-1, *[1] * len(case.size))
+        close(out, np.maximum(shifted, 0), TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradient_of_data(case, dtype, layout):
+    for images, weights in WAYS:
+        x, w, gradient, _ = draw(case, images, weights, dtype)
+        x[...] = np.nan
+        problem = ConvolutionData(layout(gradient), layout(w), layout(x), *case.options)
+        run(depthwise.prepare_data(problem), gradient, w, x)
+        close(x, exact_data(case, gradient, w), TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_of_weights_and_bias(case, dtype, layout):
+    for images, weights in WAYS:
+        x, w, gradient, bias = draw(case, images, weights, dtype)
+        w[...] = bias[...] = np.nan
+        places = layout(x), layout(gradient), layout(w)
+        problem = ConvolutionWeights(*places, *case.options, layout(bias))
+        run(depthwise_weights.prepare(problem), x, gradient, bias, w)
+        for found, expected in zip((w, bias), exact_weights(case, x, gradient), strict=True):
+            close(found, expected, WEIGHTS[dtype])
+        kernel = depthwise_weights.prepare(problem._replace(bias=None))
+        before = w.copy()
+        run(kernel, x, gradient, w)
+        assert np.array_equal(w, before)
+
+
+def test_channels_may_be_a_part_of_others(layout):
+    case = CASES[1]
+    given = draw(case)
+    wide = [np.full((*a.shape[:1], *a.shape[2:], 60), np.nan, np.float32) for a in given[:3:2]]
+    x, out = (np.moveaxis(a, -1, 1)[:, 7 : 7 + case.channels] for a in wide)
+    x[...] = given.x
+    problem = Convolution(layout(x), layout(given.w), layout(out), *case.options)
+    run(depthwise.prepare(problem), x, given.w, out)
+    close(out, exact(case, given.x, given.w), TOLERANCE["float32"])
+    rest = np.delete(wide[1], np.s_[7 : 7 + case.channels], axis=-1)
+    assert np.isnan(rest).all()
+
+
+@pytest.mark.parametrize("images", ["last", "first"])
+def test_results_do_not_depend_on_the_number_of_threads(images, layout):
+    case = Case(4, 40, (50, 50), (3, 3), padding=SAME)
+    x, w, out, bias = draw(case, images)
+    gradient = out.copy()
+    places = layout(x), layout(w), layout(out)
+    kernels = [
+        (depthwise.prepare(Convolution(*places, *case.options)), (x, w, out), out),
+        (
+            depthwise.prepare_data(ConvolutionData(places[2], *places[1::-1], *case.options)),
+            (gradient, w, x.copy()),
+            None,
+        ),
+        (
+            depthwise_weights.prepare(
+                ConvolutionWeights(places[0], *places[:0:-1], *case.options, layout(bias))
+            ),
+            (x, gradient, bias, w.copy()),
+            None,
+        ),
+    ]
+    before = threads.get_num_threads()
+    try:
+        for kernel, arrays, result in kernels:
+            result, found = arrays[-1] if result is None else result, set()
+            for count in (1, 2, 3, 7, 16):
+                threads.set_num_threads(count)
+                result[...] = np.nan
+                run(kernel, *arrays)
+                found.add(result.tobytes())
+            assert len(found) == 1
+            assert not np.isnan(result).any()
+    finally:
+        threads.set_num_threads(before)
+
+
+def test_what_is_depthwise(layout):
+    case = CASES[0]
+    x, w, out, _ = draw(case)
+    places = layout(x), layout(w), layout(out)
+    problem = Convolution(*places, *case.options)
+    assert depthwise.is_depthwise(problem)
+    assert not depthwise.is_depthwise(problem._replace(groups=1))
+    assert depthwise.is_depthwise(ConvolutionData(places[2], *places[1::-1], *case.options))
+    assert depthwise.is_depthwise(ConvolutionWeights(places[0], *places[:0:-1], *case.options))
+
+
+def test_nothing_to_convolve_is_refused(layout):
+    case = CASES[0]
+    x, w, out, _ = draw(case)
+    problem = Convolution(layout(x[:0]), layout(w), layout(out[:0]), *case.options)
+    with pytest.raises(UnsupportedError):
+        depthwise.prepare(problem)
