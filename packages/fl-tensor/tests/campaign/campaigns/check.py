@@ -70,7 +70,7 @@ def check(provider: Provider, problem: Problem, seed: int, regions: Regions) -> 
     placed: list[Operand] = []
     values: list[np.ndarray] = []
     layouts = [
-        has if isinstance(has, Packed) else asked
+        has if isinstance(has, Packed) or asked.strides is None else asked
         for asked, has in zip(given, kernel.operands, strict=True)
     ]
     for number, (asked, has) in enumerate(zip(given, layouts)):

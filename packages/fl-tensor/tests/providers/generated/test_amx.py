@@ -14,8 +14,10 @@ pytest.importorskip("llvmlite")
 
 import llvmlite.binding as llvm
 
+import fl_tensor as ft
 from fl_tensor import dtypes
-from fl_tensor.backends.providers.generated import amx
+from fl_tensor.backends.providers import Convolution, channels_last, row_major
+from fl_tensor.backends.providers.generated import amx, convolution, library
 from fl_tensor.backends.providers.generated.microkernel import ADD, MicroKernel
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.codegen import compile, target
@@ -85,21 +87,17 @@ INSTRUCTIONS = {
 }
 
 
-class Emulated:
-    """A micro-kernel whose tile instructions are calls of ``tiles``."""
+class Emulation:
+    """Micro-kernels whose tile instructions are calls of ``tiles``."""
 
-    def __init__(self, kernel):
-        self.tiles, self.failure, self._kept = Tiles(), None, []
-        text = amx.assembly(kernel)
+    def __init__(self):
+        self.tiles, self.failure, self._symbols, self._kept = Tiles(), None, {}, []
         for name, kind in INSTRUCTIONS.items():
             function = kind(self._guarded(getattr(self.tiles, name)))
             self._kept.append(function)
-            symbol = f"emulated_{id(self)}_{name}"
-            llvm.add_symbol(symbol, ctypes.cast(function, ctypes.c_void_p).value)
-            text = text.replace(f'"llvm.x86.{name}"', f'"{symbol}"')
-        assert "llvm.x86" not in text
-        self._code = compile.Code(compile.compiled(text, target.host()), target.host())
-        self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 11)(self._code.address("micro"))
+            self._symbols[name] = f"emulated_{id(self)}_{name}"
+            address = ctypes.cast(function, ctypes.c_void_p).value
+            llvm.add_symbol(self._symbols[name], address)
 
     def _guarded(self, act):
         def instruction(*operands):
@@ -110,8 +108,18 @@ class Emulated:
 
         return instruction
 
-    def __call__(self, *words):
-        self._call(*words)
+    def maker(self, kernel, machine):
+        """As ``amx.maker``, on any processor."""
+        if not amx.fits(kernel):
+            return None
+        text = amx.assembly(kernel)
+        for name, symbol in self._symbols.items():
+            text = text.replace(f'"llvm.x86.{name}"', f'"{symbol}"')
+        assert "llvm.x86" not in text
+        return text
+
+    def check(self):
+        """Raises what went wrong."""
         if self.failure:
             raise self.failure
         assert self.tiles.shapes is None, "tiles are given back"
@@ -132,13 +140,16 @@ def check(kernel, k, columns, flags=0, taps=1):
     product = np.concatenate(list(x), axis=1).astype(float) @ y
     expected[place] = product + (expected[place] if flags & ADD else 0)
     offsets = np.array([t * planes.strides[0] for t in range(taps)], np.int64)
-    run = Emulated(kernel)
+    emulation = Emulation()
+    with library.register(emulation.maker):
+        run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 11)(library.address(kernel))
     run(
         taps, offsets.ctypes.data, k, planes.ctypes.data, planes.strides[1], packed.ctypes.data, 0,
         whole.ctypes.data, whole.strides[0], flags, columns,
     )  # fmt: skip
     np.testing.assert_allclose(whole, expected, rtol=2e-6, atol=2e-6 * np.sqrt(2 * taps * k + 1))
-    return run.tiles.used
+    emulation.check()
+    return emulation.tiles.used
 
 
 @needs_wide
@@ -162,6 +173,44 @@ def test_some_columns():
 def test_four_products_for_four_loads():
     used = check(MicroKernel(dtypes.bfloat16, amx.BEST), 32, 32)
     assert used == [(0, 4, 6), (1, 4, 7), (2, 5, 6), (3, 5, 7)] * 2
+
+
+@pytest.fixture
+def emulation(monkeypatch):
+    made = Emulation()
+    threads = ft.get_num_threads()
+    ft.set_num_threads(1)  # all instructions have the same tiles
+    monkeypatch.setattr(amx, "is_usable", lambda machine: True)
+    with library.register(made.maker):
+        yield made
+    ft.set_num_threads(threads)
+
+
+def random_bits(shape, seed):
+    return (
+        np.random.default_rng(seed).standard_normal(shape, np.float32).view(np.uint32) >> 16
+    ).astype(np.uint16)
+
+
+@needs_wide
+def test_convolutions_run_on_tiles(emulation):
+    x, w = random_bits((2, 9, 10, 6), 0), random_bits((40, 6, 3, 2), 1)  # channels last
+    out = np.zeros((2, 9, 9, 40), np.float32)
+    problem = Convolution(
+        channels_last(dtypes.bfloat16, (2, 6, 9, 10)),
+        row_major(dtypes.bfloat16, (40, 6, 3, 2)),
+        channels_last(dtypes.float32, (2, 40, 9, 9)),
+        (1, 1), ((1, 1), (0, 0)), (1, 1),
+    )  # fmt: skip
+    kernel = convolution.prepare(problem)
+    kernel(x.ctypes.data, w.ctypes.data, out.ctypes.data)
+    emulation.check()
+    padded = np.pad(wide(x).astype(float), ((0, 0), (1, 1), (0, 0), (0, 0)))
+    expected = sum(
+        padded[:, i : i + 9, j : j + 9] @ wide(w)[:, :, i, j].T for i in range(3) for j in range(2)
+    )
+    np.testing.assert_allclose(out, expected, atol=1e-4)
+    assert emulation.tiles.used
 
 
 @pytest.mark.skipif(not target.triple().startswith("x86_64"), reason="looks at x86-64 code")

@@ -61,10 +61,15 @@ def is_for(machine: Target) -> bool:
     return machine.vector_bits == 8 * _ROW and has.issuperset(("+amx-tile", "+amx-bf16"))
 
 
+def is_usable(machine: Target) -> bool:
+    """Whether ``machine`` has these tiles, and this process may use them."""
+    return is_for(machine) and permitted()
+
+
 def maker(kernel: MicroKernel, machine: Target) -> str | None:
     """The module of ``kernel``, where it is one of pairs, ``machine`` has tiles, and this process
     may use them; else None."""
-    return assembly(kernel) if fits(kernel) and is_for(machine) and permitted() else None
+    return assembly(kernel) if fits(kernel) and is_usable(machine) else None
 
 
 def fits(kernel: MicroKernel) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fl_tensor.backends.providers.generated import epilogue, windows
 from fl_tensor.backends.providers.generated.convolution_kernel import ConvolutionKernel
-from fl_tensor.backends.providers.generated.sums import Image, Sum, Weights
+from fl_tensor.backends.providers.generated.sums import Image, Sum, Weights, paired
 from fl_tensor.backends.providers.layout import Layout, Placement
 from fl_tensor.backends.providers.problems import Convolution
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
@@ -34,6 +34,7 @@ def prepare(problem: Convolution) -> Kernel:
         features=out.shape[1] // groups,
         windows=(axes,),
     )
+    task = paired(task)
     prepared = epilogue.prepare(problem)
     reads: tuple[Placement, ...] = prepared.reads if prepared else ()
     if problem.bias is not None and problem.epilogue is None:

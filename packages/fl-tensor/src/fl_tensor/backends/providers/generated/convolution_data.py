@@ -5,7 +5,7 @@ from __future__ import annotations
 from fl_tensor.backends.providers.generated import epilogue, windows
 from fl_tensor.backends.providers.generated.convolution import kernel_weights, strided
 from fl_tensor.backends.providers.generated.convolution_kernel import ConvolutionKernel
-from fl_tensor.backends.providers.generated.sums import Image, Sum
+from fl_tensor.backends.providers.generated.sums import Image, Sum, paired
 from fl_tensor.backends.providers.problems import ConvolutionData
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 
@@ -32,6 +32,7 @@ def prepare(problem: ConvolutionData) -> Kernel:
         features=out.shape[1] // groups,
         windows=tuple(phases),
     )
+    task = paired(task)
     prepared = epilogue.prepare(problem)
     if prepared is not None and len(task.windows) > 1:
         raise UnsupportedError("an epilogue follows places in their order, not phases of a stride")

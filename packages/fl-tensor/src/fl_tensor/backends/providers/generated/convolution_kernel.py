@@ -47,7 +47,7 @@ class ConvolutionKernel:
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._nest.run)
         limit = threads.limit()
         line = max(_line(axes) for axes in task.windows)
-        self.panels = panels = Panels.of(task.dtype, task.features, line)
+        self.panels = panels = Panels.of(task.dtype, task.features, line, task.pairs)
         self._passes: list[Pass] = []
         start = 0
         for axes in task.windows:

@@ -28,6 +28,7 @@ from fl_tensor.backends.providers.generated.tile import Tile, balanced
 from fl_tensor.backends.providers.generated.windows import Axis
 from fl_tensor.backends.providers.generated.words import address, array
 from fl_tensor.codegen import target
+from fl_tensor.dtypes import bfloat16
 
 #: Rows of B that are multiplied before the next tile: a panel of so many stays in the cache.
 DEPTH = 640
@@ -309,6 +310,8 @@ class Pass:
         parts = -(-channels // rows)
         channel = 1 if channels == 1 else weights.channel
         which = planes.kind(panels.width, 1, channel, weights.feature)
+        if self.task.pairs:
+            channel, which = 2 * weights.channel, "pairs"
         count = len(places)
         group = panels.group_bytes(count * channels)
         self.panels_bytes = self.task.groups * group
@@ -345,7 +348,7 @@ class Pass:
 
     def _tiles(self) -> dict[str, int]:
         """Tables of micro-kernels by their rows."""
-        dtype, panels = self.task.dtype, self.panels
+        dtype, panels = bfloat16 if self.task.pairs else self.task.dtype, self.panels
         lanes = target.host().lanes(dtype.itemsize)
         rows = self._rows()
         last = self.task.features - (panels.number - 1) * panels.width

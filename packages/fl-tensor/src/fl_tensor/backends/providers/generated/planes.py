@@ -12,6 +12,7 @@ holds neighbours:
     transposed   rows are neighbours in the source, columns in the target: squares of as many rows
                  and columns as a vector has lanes are transposed in registers
     single       anything else, element by element
+    pairs        of bfloat16, in int32: an element and the one half a ``source_row`` further
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from llvmlite import ir
 from fl_tensor.codegen import compile, half, target
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, Vectors, i8, i64, memory_type, pointer
+from fl_tensor.codegen.vectors import IR, Vectors, i8, i16, i32, i64, memory_type, pointer
 from fl_tensor.dtypes import HALF, DType
 
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, pointer, i64, i64, i64, i64])
 #: Vectors of one turn of the loop that copies rows.
 _TURN = 4
-KINDS = ("straight", "transposed", "single")
+KINDS = ("straight", "transposed", "single", "pairs")
 
 
 def kind(target_row: int, target_column: int, source_row: int, source_column: int) -> str:
@@ -69,7 +70,8 @@ class _Move(Loops):
         function.attributes.add("nounwind")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self.dtypes = source, result
-        lanes = 1 if which == "single" else machine.lanes(max(source.itemsize, result.itemsize))
+        one = which in ("single", "pairs")
+        lanes = 1 if one else machine.lanes(max(source.itemsize, result.itemsize))
         self.of = Vectors(self.b, machine, lanes)
         self.target, self.target_row, self.target_column = function.args[:3]
         self.source, self.source_row, self.source_column = function.args[3:6]
@@ -144,6 +146,19 @@ class _Move(Loops):
             with self.loop(i64(0), self.columns) as column:
                 found = self._load(self._at(source, column, self.source_column))
                 self._store(found, self._at(target, column, self.target_column))
+
+    def _pairs(self) -> None:
+        b = self.b
+        other = b.sdiv(self.source_row, i64(2))
+        with self.loop(i64(0), self.rows) as row:
+            source = self._at(self.source, row, self.source_row)
+            target = self._at(self.target, row, self.target_row)
+            with self.loop(i64(0), self.columns) as column:
+                low = self._at(source, column, self.source_column)
+                halves = [b.load(at, typ=i16) for at in (low, self._at(low, i64(1), other))]
+                first, second = (b.zext(half, i32) for half in halves)
+                pair = b.or_(first, b.shl(second, i32(16)))
+                b.store(pair, self._at(target, column, self.target_column))
 
     def _at(self, address: IR, index: IR, pitch: IR | int) -> IR:
         pitch = i64(pitch) if isinstance(pitch, int) else pitch

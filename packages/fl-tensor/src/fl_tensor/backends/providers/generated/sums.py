@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from fl_tensor import dtypes
-from fl_tensor.backends.providers.generated import tile
+from fl_tensor.backends.providers.generated import amx, tile
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.backends.providers.generated.windows import Axis
 from fl_tensor.backends.providers.layout import Layout
@@ -54,7 +54,8 @@ class Weights(NamedTuple):
 
 class Sum(NamedTuple):
     """What is computed. ``channels`` and ``features`` are those of a group; ``windows``: one sum
-    for each, along depth, height and width."""
+    for each, along depth, height and width. With ``pairs`` channels are pairs of bfloat16
+    (``microkernel.py``), of which the source is said to be of float32, with as many bytes."""
 
     source: Image
     target: Image
@@ -64,6 +65,7 @@ class Sum(NamedTuple):
     channels: int
     features: int
     windows: tuple[tuple[Axis, Axis, Axis], ...]
+    pairs: bool = False
 
     @property
     def dtype(self) -> DType:
@@ -80,6 +82,21 @@ class Sum(NamedTuple):
         )
 
 
+def paired(task: Sum) -> Sum:
+    """The same sum of pairs of bfloat16, where the processor has an instruction for them and the
+    channels of an image lie side by side, an even number of them."""
+    source, weights = task.source, task.weights
+    moves = source.batch, source.plane, source.row, source.pixel
+    if {source.dtype, weights.dtype} != {dtypes.bfloat16} or source.channel != 1:
+        return task
+    odd = task.channels % 2 or any(move % 2 for move in moves)
+    if odd or not target.host().has_bfloat_products:
+        return task
+    batch, plane, row, pixel = (move // 2 for move in moves)
+    source = Image(dtypes.float32, source.size, batch, 1, plane, row, pixel)
+    return task._replace(source=source, channels=task.channels // 2, pairs=True)
+
+
 class Panels(NamedTuple):
     """How weights are packed. Features are cut into ``number`` panels of ``width``, the last one
     only ``tail`` wide, both whole vectors. For each sum over windows, group, panel, place of the
@@ -93,11 +110,13 @@ class Panels(NamedTuple):
     most_rows: int
 
     @classmethod
-    def of(cls, dtype: DType, features: int, line: int) -> Panels:
+    def of(cls, dtype: DType, features: int, line: int, pairs: bool = False) -> Panels:
         """Panels for lines of so many places."""
         machine = target.host()
         lanes = machine.lanes(dtype.itemsize)
         rows, vectors = _best(machine, features / lanes, line)
+        if pairs and amx.is_usable(machine):
+            rows, vectors = amx.BEST
         vectors = min(vectors, -(-features // lanes))
         number = -(-features // (vectors * lanes))
         last = features - (number - 1) * vectors * lanes
