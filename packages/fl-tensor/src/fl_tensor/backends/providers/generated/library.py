@@ -12,12 +12,14 @@ for those that it leaves to others.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 from fl_tensor.backends.providers.generated import amx, microkernel
 from fl_tensor.backends.providers.generated.microkernel import MicroKernel
+from fl_tensor.backends.providers.provider import Provider
 from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.target import Target
 from fl_tensor.errors import ArgumentError
@@ -26,20 +28,27 @@ from fl_tensor.registration import Registration
 Maker: TypeAlias = Callable[[MicroKernel, Target], str | None]
 
 _makers: tuple[Maker, ...] = ()
+_watching: weakref.WeakSet[Provider] = weakref.WeakSet()
+
+
+def watch(provider: Provider) -> None:
+    """Have ``provider`` forget its kernels whenever makers come or go."""
+    _watching.add(provider)
+
+
+def _set(makers: tuple[Maker, ...]) -> None:
+    global _makers
+    _makers = makers
+    for provider in _watching:
+        provider.forget()
 
 
 def register(maker: Maker) -> Registration:
     """Ask ``maker`` for every micro-kernel that is needed from now on, the latest one first; it
     stays until ``remove()`` of what is returned is called, or for a block: ``with register(...):``.
     """
-    global _makers
-    _makers = (maker, *_makers)
-
-    def undo() -> None:
-        global _makers
-        _makers = tuple(m for m in _makers if m is not maker)
-
-    return Registration(undo)
+    _set((maker, *_makers))
+    return Registration(lambda: _set(tuple(each for each in _makers if each is not maker)))
 
 
 def registered() -> tuple[Maker, ...]:

@@ -1,0 +1,311 @@
+"""Matrix products: how a problem becomes a job of the loop nest in ``gemm.py``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fl_tensor.backends.providers.generated import blocks, gemm, library, packing, tile
+from fl_tensor.backends.providers.generated import epilogue as epilogues
+from fl_tensor.backends.providers.generated.epilogue import Prepared
+from fl_tensor.backends.providers.generated.job import Runner
+from fl_tensor.backends.providers.generated.microkernel import MicroKernel
+from fl_tensor.backends.providers.generated.tile import Cut, Tile
+from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape, row_major
+from fl_tensor.backends.providers.problems import Matmul
+from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
+from fl_tensor.codegen import target, threads
+from fl_tensor.dtypes import DType, float32, float64
+
+#: Floating operations of a thread in a nanosecond, about: what decides how many threads a product
+#: is worth.
+SPEED = 60.0
+#: Panels of a block of B from which on a tile of A is worth copying.
+_COPY_PANELS = 6
+#: Tiles of rows up to which B is read as it is: packing would take longer than it saves.
+_FEW_TILES = 1
+
+
+class Matrix(NamedTuple):
+    """A batch of matrices: bytes from row to row, from column to column, and from one matrix to the
+    next along each axis of the batch."""
+
+    dtype: DType
+    down: int
+    along: int
+    batch: Shape
+
+    @property
+    def transposed(self) -> Matrix:
+        """Rows as columns."""
+        return self._replace(down=self.along, along=self.down)
+
+    @property
+    def is_by_rows(self) -> bool:
+        """Whether the elements of a row are side by side."""
+        return self.along == self.dtype.itemsize
+
+
+class Task(NamedTuple):
+    """out (m x n) = x (m x k) y (k x n), at each place of a batch. ``packed`` is y's layout where
+    it is packed already, or is to be."""
+
+    m: int
+    k: int
+    n: int
+    batch: Shape
+    x: Matrix
+    y: Matrix
+    out: Matrix
+    packed: Packed | None = None
+
+    @property
+    def transposed(self) -> Task:
+        """The same product of transposed matrices: out^T = y^T x^T."""
+        x, y, out = self.y.transposed, self.x.transposed, self.out.transposed
+        return self._replace(m=self.n, n=self.m, x=x, y=y, out=out)
+
+
+class Product:
+    """A kernel for a Matmul."""
+
+    workspace = 0
+
+    def __init__(
+        self, run: Runner, operands: tuple[Placement, ...], about: str, reads: int, swaps: bool
+    ) -> None:
+        self.operands = operands
+        self.about = about
+        self._run = run
+        self._reads = reads
+        self._swaps = swaps
+
+    def __call__(self, *addresses: int) -> None:
+        """The addresses of x, y, what the epilogue reads, out, and what it writes."""
+        x, y, *rest = addresses
+        if self._swaps:
+            x, y = y, x
+        out = rest.pop(self._reads)
+        read, written = rest[: self._reads], rest[self._reads :]
+        self._run((x, y, out), (out, *read, out, *written))
+
+
+def prepare(problem: Matmul) -> Kernel:
+    """A kernel for ``problem``. Raises UnsupportedError for dtypes that it does not compute with."""
+    x, out = _by_strides(problem.x), _by_strides(problem.out)
+    epilogue = epilogues.prepare(problem._replace(out=out))
+    task, y = _task(x, problem.y, out)
+    swaps = task.packed is None and _is_better_transposed(task)
+    if swaps:
+        task = task.transposed
+    # An epilogue counts rows and columns of the result as it is: it follows in a pass of its own.
+    run, about = _planned(task, problem.accumulate, None if swaps else epilogue)
+    reads, writes = (epilogue.reads, epilogue.writes) if epilogue else ((), ())
+    if epilogue and swaps:
+        raise UnsupportedError("an epilogue of a result whose columns are contiguous")
+    return Product(run, (x, y, *reads, out, *writes), about, len(reads), swaps)
+
+
+def packed_layout(dtype: DType, shape: Shape) -> Packed:
+    """The layout that the second factor of a product, (..., k, n), has when it is packed."""
+    *batch, k, n = shape
+    lanes = target.host().lanes(dtype.itemsize)
+    best = tile.best(target.host())
+    depth = blocks.k_block(k, best.rows, dtype.itemsize)
+    columns = -(-n // lanes) * lanes
+    nbytes = math.prod(batch) * k * columns * dtype.itemsize
+    return Packed(dtype, shape, nbytes, ("generated", depth, best.vectors * lanes))
+
+
+def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[Runner, str]:
+    machine, dtype = target.host(), packing.computed(task.out.dtype)
+    item, lanes = dtype.itemsize, target.host().lanes(dtype.itemsize)
+    m, k, n = task.m, task.k, task.n
+    shape = _tile(m, n, lanes, task)
+    width = shape.vectors * lanes
+    rows = tile.balanced(m, shape.rows)
+    panels = max(-(-n // width), 1)
+    last = n - (panels - 1) * width
+    depth = blocks.k_block(k, tile.best(machine).rows, item)
+    most = max(blocks.column_block(min(k, depth), item) // width, 1)
+    counts = threads.limit() if threads.pool() else 1
+    places = math.prod(task.batch)
+    parts = blocks.parts(rows.parts, panels, most, places, counts)
+    block_panels = -(-panels // parts.columns)
+    # What is copied, and how.
+    pack = 0
+    if task.packed is None and not (_is_plain(task.y, dtype) and _reads_in_place(task, rows)):
+        pack = packing.pack(_kind(task.y), task.y.dtype)
+    lies, copy, by_rows = _left(task, dtype, block_panels, min(k, depth))
+    apart = not (task.out.is_by_rows and task.out.dtype is dtype)
+    micro = _micros(dtype, shape, rows, last, lies, pack or task.packed is not None, apart)
+    # A worker's memory.
+    vector = lanes * item
+    block = -(-min(k, depth) * block_panels * width * item // 64) * 64 if pack else 0
+    across, steps = (min(k, depth), rows.size + 1) if by_rows else (rows.size + 1, min(k, depth))
+    tile_bytes = steps * -(-across * item // vector) * vector if copy else 0
+    tallest = -(-rows.parts // parts.rows) * (rows.size + 1)
+    sums = tallest * block_panels * width * item if apart else 0
+    tile_at, sums_at = block + 64, block + 64 + -(-tile_bytes // 64) * 64 + 64
+    worker = sums_at + -(-sums // 64) * 64 if block or tile_bytes or sums else 0
+    words = dict.fromkeys(gemm.WORDS, 0) | {
+        "worker bytes": worker, "tile at": tile_at, "sums at": sums_at,
+        "m": m, "k": k, "itemsize": item, "vector bytes": vector,
+        "x row": task.x.down, "x k": task.x.along, "y k": task.y.down, "y column": task.y.along,
+        "out row": task.out.down, "out column": task.out.along,
+        "row parts": parts.rows, "tiles": rows.parts, "tile rows": rows.size,
+        "longer tiles": rows.longer,
+        "column parts": parts.columns, "panels": panels, "panel columns": width,
+        "last columns": last, "last padded": -(-last // lanes) * lanes, "k block": depth,
+        "pack": pack, "copy": copy, "unpack": packing.unpack(task.out.dtype) if apart else 0,
+        "epilogue": epilogue.address if epilogue else 0,
+        "y packed": task.packed is not None, "copy by rows": by_rows, "accumulate": accumulate,
+        "batch axes": len(task.batch),
+    } | micro  # fmt: skip
+    arguments = [words[name] for name in gemm.WORDS[2:]]
+    for axis, size in enumerate(task.batch):
+        arguments += [size, *(each.batch[axis] for each in (task.x, task.y, task.out))]
+    items = places * parts.rows * parts.columns if m and n else 0
+    work = 2.0 * places * m * n * max(k, 1) / SPEED
+    runner = Runner(gemm.address(), arguments, gemm.CHANGING, items, work, worker, epilogue)
+    how = ["packed" if task.packed else "pack" if pack else "", "copy" if copy else ""]
+    how += [f"{shape.rows}x{width}", f"{parts.rows}x{parts.columns}", f"k {depth}"]
+    return runner, "gemm " + " ".join(filter(None, how))
+
+
+def _micros(
+    dtype: DType, shape: Tile, rows: Cut, last: int, lies: str, packed: bool, apart: bool
+) -> dict[str, int]:
+    """The micro-kernels of all tiles: longer and other ones, whole panels and the last one."""
+    lanes = target.host().lanes(dtype.itemsize)
+    b = "packed" if packed else "rows"
+    vectors = -(-last // lanes)
+    masked = last % lanes != 0 and not (apart and packed)
+    found = {}
+    heights = {"longer": rows.size + 1 if rows.longer else 0, "other": rows.size}
+    for name, height in heights.items():
+        if height:
+            whole = MicroKernel(dtype, Tile(height, shape.vectors), lies, b)
+            end = MicroKernel(dtype, Tile(height, vectors), lies, b, masked)
+            found[f"micro {name} whole"] = library.address(whole)
+            found[f"micro {name} last"] = library.address(end)
+    return found
+
+
+def _tile(m: int, n: int, lanes: int, task: Task) -> Tile:
+    machine = target.host()
+    best = tile.best(machine)
+    if task.packed is not None:
+        return best
+    if n <= lanes:
+        return Tile(best.rows, 1)
+    return best
+
+
+def _reads_in_place(task: Task, rows: Cut) -> bool:
+    return rows.parts <= _FEW_TILES
+
+
+def _is_plain(matrix: Matrix, dtype: DType) -> bool:
+    return matrix.is_by_rows and matrix.dtype is dtype
+
+
+def _kind(matrix: Matrix) -> str:
+    if matrix.is_by_rows:
+        return "rows"
+    return "columns" if matrix.transposed.is_by_rows else "strided"
+
+
+def _left(task: Task, dtype: DType, panels: int, k: int) -> tuple[str, int, bool]:
+    """How the tile of A lies that a micro-kernel gets; the function that copies it, 0 where it is
+    read in place; whether it copies row by row."""
+    x = task.x
+    many = panels >= _COPY_PANELS and k > 16
+    if x.is_by_rows:
+        copies = many or x.dtype is not dtype
+        return "rows", packing.pack("rows", x.dtype) if copies else 0, True
+    if x.transposed.is_by_rows:
+        copies = many or x.dtype is not dtype
+        return "columns", packing.pack("rows", x.dtype) if copies else 0, False
+    return "columns", packing.pack("strided", x.dtype), False
+
+
+def _is_better_transposed(task: Task) -> bool:
+    """Whether rows and columns should change places: a result whose columns are contiguous."""
+    out = task.out
+    return not out.is_by_rows and out.transposed.is_by_rows
+
+
+# ---- problems ------------------------------------------------------------------------------------
+
+
+def _task(x: Layout, y: Placement, out: Layout) -> tuple[Task, Placement]:
+    """The product, and the layout of its second factor."""
+    dtype = packing.computed(out.dtype)
+    if dtype not in (float32, float64) or {packing.computed(x.dtype), packing.computed(y.dtype)} != {dtype}:
+        raise UnsupportedError(f"a product of {x.dtype} and {y.dtype} as {out.dtype}")
+    (*places, m, n), k = out.shape, x.shape[-1]
+    packed = None
+    if isinstance(y, Packed) or y.strides is None:
+        packed = packed_layout(dtype, y.shape)
+        if isinstance(y, Packed) and y != packed:
+            raise UnsupportedError(f"{y!r} was packed for something else")
+        if y.dtype is not dtype:
+            packed = None
+    if packed is not None:
+        y = packed
+        inner = row_major(dtype, (*y.shape[:-2], y.nbytes // max(math.prod(y.shape[:-2]), 1) // dtype.itemsize, 1))
+        right = _matrix(inner, places)._replace(down=0, along=0)
+    else:
+        y = _by_strides(y)
+        right = _matrix(y, places)
+    left, goal = _matrix(x, places), _matrix(out, places)
+    # Axes of length 1 lie as is best.
+    if k == 1:
+        left = left._replace(along=left.dtype.itemsize)
+    if n == 1:
+        goal = goal._replace(along=goal.dtype.itemsize)
+    task = Task(m, k, n, tuple(places), left, right, goal, packed)
+    return _merged(task), y
+
+
+def _matrix(given: Layout, places: Sequence[int]) -> Matrix:
+    item = given.dtype.itemsize
+    assert given.strides is not None
+    *batch, down, along = (stride * item for stride in given.strides)
+    sizes = given.shape[:-2]
+    batch = [0 if size == 1 else stride for size, stride in zip(sizes, batch, strict=True)]
+    if len(batch) != len(places):
+        raise UnsupportedError(f"{given} for a batch of {len(places)} axes")
+    return Matrix(given.dtype, down, along, tuple(batch))
+
+
+def _merged(task: Task) -> Task:
+    """With as few axes of the batch as possible, and as many rows."""
+    sizes: list[int] = []
+    moves: list[tuple[int, ...]] = []
+    for axis, size in enumerate(task.batch):
+        step = tuple(each.batch[axis] for each in (task.x, task.y, task.out))
+        if size == 1:
+            continue
+        if sizes and moves[-1] == tuple(s * size for s in step):
+            sizes[-1], moves[-1] = sizes[-1] * size, step
+        else:
+            sizes.append(size)
+            moves.append(step)
+    m = task.m
+    if sizes and moves[-1] == (m * task.x.down, 0, m * task.out.down):
+        m *= sizes.pop()
+        moves.pop()
+    x, y, out = (
+        each._replace(batch=tuple(step[i] for step in moves))
+        for i, each in enumerate((task.x, task.y, task.out))
+    )
+    return task._replace(m=m, batch=tuple(sizes), x=x, y=y, out=out)
+
+
+def _by_strides(given: Placement) -> Layout:
+    if not isinstance(given, Layout):
+        raise UnsupportedError(f"{given!r} is no factor of a product")
+    return row_major(given.dtype, given.shape) if given.strides is None else given
