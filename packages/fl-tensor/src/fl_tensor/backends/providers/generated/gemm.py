@@ -41,7 +41,7 @@ from fl_tensor.backends.providers.generated.microkernel import SIGNATURE as MICR
 from fl_tensor.backends.providers.generated.shares import Shares
 from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.emit_block import SIGNATURE as EPILOGUE
-from fl_tensor.codegen.vectors import IR, i64, pointer
+from fl_tensor.codegen.vectors import IR, call, i32, i64, pointer
 
 #: What a job says: each a word of 64 bits, distances in bytes.
 WORDS = (
@@ -61,8 +61,9 @@ WORDS = (
     # functions: micro-kernels for longer and other tiles, of whole panels and the last one
     "micro longer whole", "micro longer last", "micro other whole", "micro other last",
     "pack", "copy", "unpack", "epilogue",
-    # whether y is packed already, A is copied row by row, sums are added to what is there
-    "y packed", "copy by rows", "accumulate",
+    # whether y is packed already, A is copied row by row, the next tile of A is asked for ahead,
+    # sums are added to what is there
+    "y packed", "copy by rows", "ahead", "accumulate",
     # the offset of the only tap
     "zero",
     # axes of the batch; their sizes and strides of x, y and out follow, slowest first
@@ -71,6 +72,8 @@ WORDS = (
 NUMBER = {name: i for i, name in enumerate(WORDS)}
 #: Of the arguments behind the first two, how many change from call to call.
 CHANGING = 5
+#: Operands of a prefetch: to read, into the second level, data.
+_TO_L2 = i32(0), i32(2), i32(1)
 #: Words for each axis of the batch.
 AXIS = 4
 
@@ -154,6 +157,7 @@ class _Gemm(Shares):
                     part = b.add(right, b.mul(here, panel_bytes))
                     at = b.mul(b.mul(here, w["panel columns"]), w["itemsize"])
                     c = self.pointer(b.add(sums, at))
+                    self._ask_ahead(block, tile, k0, k, here)
                     self.call(MICRO, micro, *given, self.pointer(part), w["y k"], c, pitch, adds, columns)
                 with b.if_then(b.icmp_signed(">=", b.add(k0, k), w["k"])):
                     self._complete(block, row, rows, sums, pitch, goal)
@@ -243,6 +247,24 @@ class _Gemm(Shares):
             self.call(packing.PACK, w["copy"], *given, self.pointer(self.tile_memory))
         pitch = self._padded(across)
         return self.either(copies, self.tile_memory, plain), self.either(copies, pitch, strides[0])
+
+    def _ask_ahead(self, block: Block, tile: IR, k0: IR, k: IR, here: IR) -> None:
+        """While a micro-kernel works, a part of the next tile of A comes from memory: each panel of
+        the block asks for its share of what is going to be copied."""
+        b, w = self.b, self.word
+        with b.if_then(self.is_set("ahead")):
+            rows, row = self._rows(b.add(tile, i64(1)))
+            start = b.add(block.x, b.add(b.mul(row, w["x row"]), b.mul(k0, w["x k"])))
+            by_rows = self.is_set("copy by rows")
+            steps, across = self.either(by_rows, rows, k), self.either(by_rows, k, rows)
+            stride = self.either(by_rows, w["x row"], w["x k"])
+            begin, end = self._share(here, b.sub(block.last, block.first), steps)
+            with (
+                self.loop(begin, end) as step,
+                self.loop(i64(0), b.mul(across, w["itemsize"]), 64) as byte,
+            ):
+                line = b.add(b.add(start, b.mul(step, stride)), byte)
+                call(b, "llvm.prefetch.p0", ir.VoidType(), self.pointer(line), *_TO_L2)
 
     def _sums(self, block: Block, goal: IR, row: IR) -> tuple[IR, IR]:
         """Where sums are kept, and their pitch: in the result, or apart."""

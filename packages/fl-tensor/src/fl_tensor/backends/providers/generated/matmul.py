@@ -25,6 +25,7 @@ SPEED = 60.0
 _COPY_PANELS = 6
 #: Tiles of rows up to which B is read as it is: packing would take longer than it saves.
 _FEW_TILES = 1
+_AHEAD=1
 
 
 class Matrix(NamedTuple):
@@ -160,7 +161,8 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
         "last columns": last, "last padded": -(-last // lanes) * lanes, "k block": depth,
         "pack": pack, "copy": copy, "unpack": packing.unpack(task.out.dtype) if apart else 0,
         "epilogue": epilogue.address if epilogue else 0,
-        "y packed": task.packed is not None, "copy by rows": by_rows, "accumulate": accumulate,
+        "y packed": task.packed is not None, "copy by rows": by_rows,
+        "ahead": bool(copy) and _AHEAD, "accumulate": accumulate,
         "batch axes": len(task.batch),
     } | micro  # fmt: skip
     arguments = [words[name] for name in gemm.WORDS[2:]]
