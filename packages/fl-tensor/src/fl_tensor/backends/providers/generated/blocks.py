@@ -1,10 +1,11 @@
 """The sizes of blocks, by rule: from the sizes of the problem, of the caches and of the tile.
 
-    k block      a panel of B (k block x panel) goes through L1 once per tile of rows, and a tile of A
-                 (rows x k block) is read again for every panel: both come from L2 at the speed that
-                 is needed, so that k block is as large as keeps the tile of A within most of L1
-    columns      the packed block of B (k block x columns) takes half of L2; the other half is for
-                 A and C on their way through
+    k block      a tile of A (rows x k block) is read once per panel of B, a panel of B once per
+                 tile of A: both stream from L2 at a sixth of what it gives, while C is read and
+                 written once per k block. So a tile of A may be a little larger than L1
+    columns      of a packed block of B (k block x columns). The more there are, the more is done
+                 with a tile of A and the pages of its rows once they are at hand; it may take half
+                 of L2 or, where that is more, a quarter of a core's share of L3
     parts        of rows and columns, for threads: columns first, as each thread then packs what
                  is its own; rows where there are too few columns
 
@@ -19,44 +20,49 @@ from pathlib import Path
 from typing import NamedTuple
 
 #: Where caches cannot be asked for their sizes.
-L1, L2 = 32 << 10, 1 << 20
+L1, L2, L3 = 32 << 10, 1 << 20, 0
+#: Bytes of a number of A times k block, at most: more would not pay.
+_DEEPEST = 1536
 _SYSTEM = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 class Caches(NamedTuple):
-    """Bytes of the first and second level that a core has for data."""
+    """Bytes that a core has for data: of the first and second level, and its share of the third."""
 
     l1: int
     l2: int
+    l3: int
 
 
 @functools.cache
 def caches() -> Caches:
     """Those of this machine."""
-    found = {1: L1, 2: L2}
+    found = {1: L1, 2: L2, 3: L3}
     try:
-        for index in _SYSTEM.glob("index*"):
-            kind, level, size = (
+        for index in sorted(_SYSTEM.glob("index*")):
+            kind, level, size, cores = (
                 (index / name).read_text(encoding="ascii").strip()
-                for name in ("type", "level", "size")
+                for name in ("type", "level", "size", "shared_cpu_map")
             )
             if kind != "Instruction" and int(level) in found and size.endswith("K"):
-                found[int(level)] = int(size[:-1]) << 10
-    except (OSError, ValueError):
-        found = {1: L1, 2: L2}
-    return Caches(found[1], found[2])
+                sharing = sum(int(part, 16).bit_count() for part in cores.split(","))
+                found[int(level)] = (int(size[:-1]) << 10) // (sharing if level == "3" else 1)
+    except (OSError, ValueError, ZeroDivisionError):
+        found = {1: L1, 2: L2, 3: L3}
+    return Caches(found[1], found[2], found[3])
 
 
 def k_block(k: int, rows: int, itemsize: int) -> int:
     """How much of k is done at a time: parts as equal as possible, of even length."""
-    most = max(caches().l1 * 3 // 4 // (rows * itemsize), 64)
-    parts = max(-(-k // most), 1)
+    most = min(caches().l1 * 4 // 3 // rows, _DEEPEST) // itemsize
+    parts = max(-(-k // max(most, 64)), 1)
     return max(-(-k // parts) + 1 & ~1, 2)
 
 
 def column_block(k: int, itemsize: int) -> int:
     """How many columns a block of B has, at most."""
-    return max(caches().l2 // 2 // (max(k, 1) * itemsize), 1)
+    l2, l3 = caches().l2, caches().l3
+    return max(max(l2 // 2, min(l3 // 4, 4 * l2)) // (max(k, 1) * itemsize), 1)
 
 
 class Parts(NamedTuple):

@@ -72,6 +72,8 @@ WORDS = (
 NUMBER = {name: i for i, name in enumerate(WORDS)}
 #: Of the arguments behind the first two, how many change from call to call.
 CHANGING = 5
+#: Bytes between the rows of a copied tile of A.
+GAP = 64
 #: Operands of a prefetch: to read, into the second level, data.
 _TO_L2 = i32(0), i32(2), i32(1)
 #: Words for each axis of the batch.
@@ -158,7 +160,9 @@ class _Gemm(Shares):
                     at = b.mul(b.mul(here, w["panel columns"]), w["itemsize"])
                     c = self.pointer(b.add(sums, at))
                     self._ask_ahead(block, tile, k0, k, here)
-                    self.call(MICRO, micro, *given, self.pointer(part), w["y k"], c, pitch, adds, columns)
+                    self.call(
+                        MICRO, micro, *given, self.pointer(part), w["y k"], c, pitch, adds, columns
+                    )
                 with b.if_then(b.icmp_signed(">=", b.add(k0, k), w["k"])):
                     self._complete(block, row, rows, sums, pitch, goal)
 
@@ -225,7 +229,15 @@ class _Gemm(Shares):
         with b.if_then(packs):
             strides = w["y k"], w["y column"]
             to = self.pointer(self.scratch)
-            given = (self.pointer(plain), *strides, k, block.columns, w["panel columns"], to)
+            given = (
+                self.pointer(plain),
+                *strides,
+                k,
+                block.columns,
+                w["panel columns"],
+                i64(0),
+                to,
+            )
             self.call(packing.PACK, w["pack"], *given)
         ready = self.is_set("y packed")
         start = self.either(packs, self.scratch, self.either(ready, packed, plain))
@@ -243,9 +255,9 @@ class _Gemm(Shares):
             self.either(by_rows, w["x row"], w["x k"]), self.either(by_rows, w["x k"], w["x row"])
         ]  # fmt: skip
         with b.if_then(copies):
-            given = (self.pointer(plain), *strides, steps, across, i64(1 << 40))
+            given = (self.pointer(plain), *strides, steps, across, i64(1 << 40), i64(GAP))
             self.call(packing.PACK, w["copy"], *given, self.pointer(self.tile_memory))
-        pitch = self._padded(across)
+        pitch = b.add(self._padded(across), i64(GAP))
         return self.either(copies, self.tile_memory, plain), self.either(copies, pitch, strides[0])
 
     def _ask_ahead(self, block: Block, tile: IR, k0: IR, k: IR, here: IR) -> None:

@@ -62,9 +62,7 @@ class Runner:
         self._pack = struct.Struct(f"={changing}q").pack_into
         self._free: list[_Words] = []
 
-    def __call__(
-        self, operands: Sequence[int], followed: Sequence[int] = ()
-    ) -> None:
+    def __call__(self, operands: Sequence[int], followed: Sequence[int] = ()) -> None:
         """Run on operands at these addresses; ``followed`` are those of the epilogue's operands."""
         if not self._items:
             return

@@ -25,7 +25,9 @@ SPEED = 60.0
 _COPY_PANELS = 6
 #: Tiles of rows up to which B is read as it is: packing would take longer than it saves.
 _FEW_TILES = 1
-_AHEAD=1
+#: Rows and vectors of columns of a product that is large enough for any tile: packed operands are
+#: the same for all.
+_LARGE = 100, 100
 
 
 class Matrix(NamedTuple):
@@ -112,7 +114,7 @@ def packed_layout(dtype: DType, shape: Shape) -> Packed:
     """The layout that the second factor of a product, (..., k, n), has when it is packed."""
     *batch, k, n = shape
     lanes = target.host().lanes(dtype.itemsize)
-    best = tile.best(target.host())
+    best = tile.of_product(target.host(), *_LARGE)
     depth = blocks.k_block(k, best.rows, dtype.itemsize)
     columns = -(-n // lanes) * lanes
     nbytes = math.prod(batch) * k * columns * dtype.itemsize
@@ -123,12 +125,13 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
     machine, dtype = target.host(), packing.computed(task.out.dtype)
     item, lanes = dtype.itemsize, target.host().lanes(dtype.itemsize)
     m, k, n = task.m, task.k, task.n
-    shape = _tile(m, n, lanes, task)
+    vectors = max(-(-n // lanes), 1)  # of columns
+    shape = tile.of_product(machine, *(_LARGE if task.packed else (max(m, 1), vectors)))
     width = shape.vectors * lanes
     rows = tile.balanced(m, shape.rows)
     panels = max(-(-n // width), 1)
     last = n - (panels - 1) * width
-    depth = blocks.k_block(k, tile.best(machine).rows, item)
+    depth = blocks.k_block(k, tile.of_product(machine, *_LARGE).rows, item)
     most = max(blocks.column_block(min(k, depth), item) // width, 1)
     counts = threads.limit() if threads.pool() else 1
     places = math.prod(task.batch)
@@ -145,7 +148,7 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
     vector = lanes * item
     block = -(-min(k, depth) * block_panels * width * item // 64) * 64 if pack else 0
     across, steps = (min(k, depth), rows.size + 1) if by_rows else (rows.size + 1, min(k, depth))
-    tile_bytes = steps * -(-across * item // vector) * vector if copy else 0
+    tile_bytes = steps * (-(-across * item // vector) * vector + gemm.GAP) if copy else 0
     tallest = -(-rows.parts // parts.rows) * (rows.size + 1)
     sums = tallest * block_panels * width * item if apart else 0
     tile_at, sums_at = block + 64, block + 64 + -(-tile_bytes // 64) * 64 + 64
@@ -162,7 +165,7 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
         "pack": pack, "copy": copy, "unpack": packing.unpack(task.out.dtype) if apart else 0,
         "epilogue": epilogue.address if epilogue else 0,
         "y packed": task.packed is not None, "copy by rows": by_rows,
-        "ahead": bool(copy) and _AHEAD, "accumulate": accumulate,
+        "ahead": bool(copy), "accumulate": accumulate,
         "batch axes": len(task.batch),
     } | micro  # fmt: skip
     arguments = [words[name] for name in gemm.WORDS[2:]]
@@ -195,18 +198,10 @@ def _micros(
     return found
 
 
-def _tile(m: int, n: int, lanes: int, task: Task) -> Tile:
-    machine = target.host()
-    best = tile.best(machine)
-    if task.packed is not None:
-        return best
-    if n <= lanes:
-        return Tile(best.rows, 1)
-    return best
-
-
 def _reads_in_place(task: Task, rows: Cut) -> bool:
-    return rows.parts <= _FEW_TILES
+    """Whether B is read where it is: if it is read for few tiles, or all of it stays in L1 or L2
+    and has few pages."""
+    return rows.parts <= _FEW_TILES or task.k * task.y.down <= blocks.caches().l2 // 8
 
 
 def _is_plain(matrix: Matrix, dtype: DType) -> bool:
@@ -245,7 +240,10 @@ def _is_better_transposed(task: Task) -> bool:
 def _task(x: Layout, y: Placement, out: Layout) -> tuple[Task, Placement]:
     """The product, and the layout of its second factor."""
     dtype = packing.computed(out.dtype)
-    if dtype not in (float32, float64) or {packing.computed(x.dtype), packing.computed(y.dtype)} != {dtype}:
+    if dtype not in (float32, float64) or {
+        packing.computed(x.dtype),
+        packing.computed(y.dtype),
+    } != {dtype}:
         raise UnsupportedError(f"a product of {x.dtype} and {y.dtype} as {out.dtype}")
     (*places, m, n), k = out.shape, x.shape[-1]
     packed = None
@@ -257,7 +255,9 @@ def _task(x: Layout, y: Placement, out: Layout) -> tuple[Task, Placement]:
             packed = None
     if packed is not None:
         y = packed
-        inner = row_major(dtype, (*y.shape[:-2], y.nbytes // max(math.prod(y.shape[:-2]), 1) // dtype.itemsize, 1))
+        inner = row_major(
+            dtype, (*y.shape[:-2], y.nbytes // max(math.prod(y.shape[:-2]), 1) // dtype.itemsize, 1)
+        )
         right = _matrix(inner, places)._replace(down=0, along=0)
     else:
         y = _by_strides(y)

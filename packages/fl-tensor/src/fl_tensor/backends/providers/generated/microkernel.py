@@ -143,9 +143,7 @@ class _Micro(Loops):
         in_a = {i: build.load(variable, typ=pointer) for i, variable in self.in_a.items()}
         for step in range(count):
             masks = self.masks if self.kernel.b == "rows" else [None] * self.vectors
-            row = [
-                of.load(self.read, self._vector(in_b, j), masks[j]) for j in range(self.vectors)
-            ]
+            row = [of.load(self.read, self._vector(in_b, j), masks[j]) for j in range(self.vectors)]
             for i in range(self.rows):
                 number = of.splat(build.load(self._number(in_a, i, step), typ=self.read))
                 for j in range(self.vectors):

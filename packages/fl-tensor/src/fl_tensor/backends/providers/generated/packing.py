@@ -10,12 +10,13 @@ That is the packing of Goto & van de Geijn: a block stays in cache, has no gaps,
 distance of the matrix is a parameter, so packing is where transposes, steps and narrow dtypes end.
 A and B are packed by the same three functions
 
-    void pack(ptr from, i64 row_stride, i64 column_stride, i64 rows, i64 columns, i64 width, ptr to)
+    void pack(ptr from, i64 row_stride, i64 column_stride, i64 rows, i64 columns, i64 width,
+              i64 gap, ptr to)
 
 which differ in what they take for granted of the matrix: "rows" has columns side by side, "columns"
 has rows side by side (squares of it are transposed in registers), "strided" has neither. Strides are
-in bytes; ``width`` counts columns, a multiple of the lanes of a vector. A panel of A or B of many
-rows is ``rows`` times its width apart from the next; the last one is padded with zeros.
+in bytes; ``width`` counts columns, a multiple of the lanes of a vector. Behind each row of a panel
+``gap`` bytes stay as they are: rows that are a power of two apart would fight for a cache's places.
 
 ``unpack`` is the way back, for results that a micro-kernel cannot write itself: rows of sums,
 ``pitch`` bytes apart, go to any place and dtype, or are added to what is there.
@@ -38,12 +39,14 @@ from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i64, memory_type, pointer
 from fl_tensor.dtypes import DType
 
-PACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64, pointer])
+PACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64, i64, pointer])
 UNPACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, pointer, i64, i64, i64])
 KINDS = ("rows", "columns", "strided")
 #: Rows that are read side by side: enough to follow with few streams of loads, and to write
 #: stretches of some cache lines in each panel.
 _TOGETHER = 8
+#: Vectors in a turn of the loops over a row, of which there are three.
+_AT_ONCE = (8, 2, 1)
 
 
 def computed(dtype: DType) -> DType:
@@ -131,7 +134,7 @@ class _Pack(_Mover):
         super().__init__(module, PACK, dtype, machine)
         (
             self.source, self.row_stride, self.column_stride, self.rows, self.columns, self.width,
-            self.to,
+            self.gap, self.to,
         ) = self.function.args  # fmt: skip
         together = self.lanes if kind == "columns" else _TOGETHER
         fill = {"rows": self._rows, "columns": self._squares, "strided": self._gathered}[kind]
@@ -140,10 +143,12 @@ class _Pack(_Mover):
             count = self.minimum(b.sub(self.rows, first), i64(together))
             with self.loop(i64(0), self.columns, self.width) as begin:
                 columns = self.minimum(b.sub(self.columns, begin), self.width)
-                pitch = self.bytes(self.padded(columns))
+                pitch = b.add(self.bytes(self.padded(columns)), self.gap)
                 source = self.at(self.source, b.mul(begin, self.column_stride))
                 source = self.at(source, b.mul(first, self.row_stride))
-                panel = self.at(self.to, self.bytes(b.mul(begin, self.rows)))
+                before = b.sdiv(begin, self.width)
+                panel = b.add(self.bytes(begin), b.mul(before, self.gap))
+                panel = self.at(self.to, b.mul(panel, self.rows))
                 fill(source, count, columns, self.at(panel, b.mul(first, pitch)), pitch)
         b.ret_void()
 
@@ -158,8 +163,14 @@ class _Pack(_Mover):
                 found = self.load(self.at(here, b.mul(column, i64(self.dtype.itemsize))), mask)
                 self.of.store(found, self.at(there, self.bytes(column)))
 
-            with self.loop(i64(0), whole, self.lanes) as column:
-                move(column, None)
+            start: IR = i64(0)
+            for vectors in _AT_ONCE:
+                step = vectors * self.lanes
+                end = b.add(start, b.and_(b.sub(whole, start), i64(-step)))
+                with self.loop(start, end, step) as column:
+                    for i in range(vectors):
+                        move(b.add(column, i64(i * self.lanes)), None)
+                start = end
             with self.loop(whole, columns, self.lanes) as column:
                 move(column, self.of.first(b.sub(columns, column)))
 

@@ -38,6 +38,17 @@ def best(machine: Target) -> Tile:
     return Tile(14, 2) if machine.vector_bits > 128 else Tile(6, 4)
 
 
+def of_product(machine: Target, rows: int, vectors: int) -> Tile:
+    """The tile for a product of so many rows and vectors of columns. Few rows that are long are
+    better for what lies in memory row by row: C is written, and an unpacked B read, in stretches of
+    several cache lines, of fewer pages. 6 x 4 + 4 + 1 = 29 registers, 8 x 3 + 3 + 1 = 28."""
+    if registers(machine) < 32:
+        return Tile(best(machine).rows, min(vectors, 2))
+    if rows <= 2:
+        return Tile(rows, min(vectors, 8))
+    return Tile({1: 14, 2: 14, 3: 8}.get(vectors, 6), min(vectors, 4))
+
+
 def fits(tile: Tile, machine: Target) -> bool:
     """Whether accumulators, a row of B and a number of A have registers of their own."""
     others = 1 if machine.has_fma else 2  # a product has to be somewhere before it is added
