@@ -79,4 +79,12 @@ def _onednn() -> Opened:
     return onednn.OneDNN(library), tuple(passed)
 
 
-_OPEN: dict[str, Callable[[], Opened]] = {"onednn": _onednn}
+def _generated() -> Opened:
+    try:
+        from fl_tensor.backends.providers.generated.provider import Generated
+    except ImportError as error:
+        return None, (f"{error}: pip install 'fl-tensor[jit]' brings what generates kernels",)
+    return Generated(), ()
+
+
+_OPEN: dict[str, Callable[[], Opened]] = {"generated": _generated, "onednn": _onednn}

@@ -15,53 +15,24 @@ threads.
 
 from __future__ import annotations
 
-import functools
-from pathlib import Path
 from typing import NamedTuple
 
-#: Where caches cannot be asked for their sizes.
-L1, L2, L3 = 32 << 10, 1 << 20, 0
+from fl_tensor.backends.providers.generated import caches
+
 #: Bytes of a number of A times k block, at most: more would not pay.
 _DEEPEST = 1536
-_SYSTEM = Path("/sys/devices/system/cpu/cpu0/cache")
-
-
-class Caches(NamedTuple):
-    """Bytes that a core has for data: of the first and second level, and its share of the third."""
-
-    l1: int
-    l2: int
-    l3: int
-
-
-@functools.cache
-def caches() -> Caches:
-    """Those of this machine."""
-    found = {1: L1, 2: L2, 3: L3}
-    try:
-        for index in sorted(_SYSTEM.glob("index*")):
-            kind, level, size, cores = (
-                (index / name).read_text(encoding="ascii").strip()
-                for name in ("type", "level", "size", "shared_cpu_map")
-            )
-            if kind != "Instruction" and int(level) in found and size.endswith("K"):
-                sharing = sum(int(part, 16).bit_count() for part in cores.split(","))
-                found[int(level)] = (int(size[:-1]) << 10) // (sharing if level == "3" else 1)
-    except (OSError, ValueError, ZeroDivisionError):
-        found = {1: L1, 2: L2, 3: L3}
-    return Caches(found[1], found[2], found[3])
 
 
 def k_block(k: int, rows: int, itemsize: int) -> int:
     """How much of k is done at a time: parts as equal as possible, of even length."""
-    most = min(caches().l1 * 4 // 3 // rows, _DEEPEST) // itemsize
+    most = min(caches.level(1) * 4 // 3 // rows, _DEEPEST) // itemsize
     parts = max(-(-k // max(most, 64)), 1)
     return max(-(-k // parts) + 1 & ~1, 2)
 
 
 def column_block(k: int, itemsize: int) -> int:
     """How many columns a block of B has, at most."""
-    l2, l3 = caches().l2, caches().l3
+    l2, l3 = caches.level(2), caches.level(3)
     return max(max(l2 // 2, min(l3 // 4, 4 * l2)) // (max(k, 1) * itemsize), 1)
 
 

@@ -7,19 +7,22 @@ from pathlib import Path
 
 _FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
 #: Where the system does not say: what most processors have at least.
-_DEFAULT = {1: 32 << 10, 2: 512 << 10}
+_DEFAULT = {1: 32 << 10, 2: 512 << 10, 3: 0}
+_TOLD = ("level", "type", "size", "shared_cpu_map")
 
 
 @functools.cache
 def level(number: int) -> int:
-    """Bytes of the data cache of a level (1 or 2) that a core has for itself."""
+    """Bytes of the data cache of a level (1 to 3) that a processor has for itself; of the third its
+    equal share."""
     for index in sorted(_FOLDER.glob("index*")):
         try:
-            told = {name: (index / name).read_text().strip() for name in ("level", "type", "size")}
+            told = {name: (index / name).read_text().strip() for name in _TOLD}
         except OSError:
             continue
         if told["level"] == str(number) and told["type"] in ("Data", "Unified"):
-            return _bytes(told["size"]) or _DEFAULT[number]
+            found = _bytes(told["size"]) or _DEFAULT[number]
+            return found // _sharing(told["shared_cpu_map"]) if number == 3 else found
     return _DEFAULT[number]
 
 
@@ -27,3 +30,9 @@ def _bytes(text: str) -> int:
     units = {"K": 1 << 10, "M": 1 << 20}
     number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "")
     return int(number) * units.get(unit, 1) if number.isdigit() else 0
+
+
+def _sharing(processors: str) -> int:
+    # A mask in hexadecimal, a comma after every 32 processors.
+    digits = processors.replace(",", "")
+    return max(bin(int(digits, 16)).count("1"), 1) if digits else 1

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fl_tensor.backends.providers.generated import blocks, gemm, library, packing, tile
+from fl_tensor.backends.providers.generated import blocks, caches, gemm, library, packing, tile
 from fl_tensor.backends.providers.generated import epilogue as epilogues
 from fl_tensor.backends.providers.generated.epilogue import Prepared
 from fl_tensor.backends.providers.generated.job import Runner
@@ -118,7 +118,7 @@ def packed_layout(dtype: DType, shape: Shape) -> Packed:
     depth = blocks.k_block(k, best.rows, dtype.itemsize)
     columns = -(-n // lanes) * lanes
     nbytes = math.prod(batch) * k * columns * dtype.itemsize
-    return Packed(dtype, shape, nbytes, ("generated", depth, best.vectors * lanes))
+    return Packed(dtype, shape, nbytes, ("factor", depth, best.vectors * lanes))
 
 
 def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[Runner, str]:
@@ -140,7 +140,7 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
     # What is copied, and how.
     pack = 0
     if task.packed is None and not (_is_plain(task.y, dtype) and _reads_in_place(task, rows)):
-        pack = packing.pack(_kind(task.y), task.y.dtype)
+        pack = packing.pack(packing.kind_of(task.y.down, task.y.along, task.y.dtype), task.y.dtype)
     lies, copy, by_rows = _left(task, dtype, block_panels, min(k, depth))
     apart = not (task.out.is_by_rows and task.out.dtype is dtype)
     micro = _micros(dtype, shape, rows, last, lies, pack or task.packed is not None, apart)
@@ -201,17 +201,11 @@ def _micros(
 def _reads_in_place(task: Task, rows: Cut) -> bool:
     """Whether B is read where it is: if it is read for few tiles, or all of it stays in L1 or L2
     and has few pages."""
-    return rows.parts <= _FEW_TILES or task.k * task.y.down <= blocks.caches().l2 // 8
+    return rows.parts <= _FEW_TILES or task.k * task.y.down <= caches.level(2) // 8
 
 
 def _is_plain(matrix: Matrix, dtype: DType) -> bool:
     return matrix.is_by_rows and matrix.dtype is dtype
-
-
-def _kind(matrix: Matrix) -> str:
-    if matrix.is_by_rows:
-        return "rows"
-    return "columns" if matrix.transposed.is_by_rows else "strided"
 
 
 def _left(task: Task, dtype: DType, panels: int, k: int) -> tuple[str, int, bool]:

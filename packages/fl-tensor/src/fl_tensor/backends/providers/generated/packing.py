@@ -54,6 +54,13 @@ def computed(dtype: DType) -> DType:
     return dtypes.float32 if dtype in dtypes.HALF else dtype
 
 
+def kind_of(row_stride: int, column_stride: int, dtype: DType) -> str:
+    """Which packing function a matrix with these strides, in bytes, is for."""
+    if column_stride == dtype.itemsize:
+        return "rows"
+    return "columns" if row_stride == dtype.itemsize else "strided"
+
+
 @functools.cache
 def pack(kind: str, dtype: DType) -> int:
     """The address of a packing function, for a matrix of ``dtype``."""

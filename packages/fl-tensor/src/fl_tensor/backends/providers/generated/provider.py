@@ -6,46 +6,66 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fl_tensor import threads
-from fl_tensor.backends.providers.generated import library, matmul
+from fl_tensor.backends.providers.generated import (
+    convolution,
+    convolution_data,
+    convolution_weights,
+    library,
+    matmul,
+    reorder,
+)
 from fl_tensor.backends.providers.generated import tile as tiles
-from fl_tensor.backends.providers.problems import Matmul, Problem
+from fl_tensor.backends.providers.generated.misuse import Checked
+from fl_tensor.backends.providers.problems import (
+    Convolution,
+    ConvolutionData,
+    ConvolutionWeights,
+    Matmul,
+    Problem,
+    Reorder,
+)
 from fl_tensor.backends.providers.provider import CAPACITY, Kernel, Provider, UnsupportedError
 from fl_tensor.codegen import target
 from fl_tensor.codegen import threads as pools
 
+_PREPARE: dict[type, Callable[[Any], Kernel]] = {
+    Matmul: matmul.prepare,
+    Convolution: convolution.prepare,
+    ConvolutionData: convolution_data.prepare,
+    ConvolutionWeights: convolution_weights.prepare,
+    Reorder: reorder.prepare,
+}
+
 
 class Generated(Provider):
-    """Products and convolutions of this processor."""
+    """Products and convolutions, made for the processor of this process."""
 
     name = "generated"
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         super().__init__(capacity)
         target.initialize()
-        self._prepare: dict[type, Callable[[Any], Kernel]] = {
-            Matmul: matmul.prepare,
-        }
-        # Work is cut for a number of threads, and made of the micro-kernels that are registered.
+        # Work is divided for a number of threads, and done by the micro-kernels there are.
         threads.register(threads.Pool("generated", lambda count: self.forget(), self._state))
         library.watch(self)
 
     def prepare(self, problem: Problem) -> Kernel:
-        found = self._prepare.get(type(problem))
-        if found is None:
+        prepare = _PREPARE.get(type(problem))
+        if prepare is None:
             raise UnsupportedError(f"nothing generates {type(problem).__name__}")
-        return found(problem)
+        return Checked(prepare(problem), problem)
 
     def report(self) -> Mapping[str, str]:
         machine = target.host()
         tile = tiles.best(machine)
-        own = f", {len(library.registered())} micro-kernels of users" * bool(library.registered())
         return {
             "processor": machine.cpu,
             "vectors": f"{machine.vector_bits} bits",
-            "tile": f"{tile.rows} x {tile.vectors} vectors{own}",
+            "tile": f"{tile.rows} x {tile.vectors} vectors",
+            "micro-kernels of users": str(len(library.registered())),
             "threads": str(pools.limit()),
         }
 
     def _state(self) -> str:
         pool = pools.pool()
-        return f"{pools.limit()} of {pool.name if pool else 'none'}"
+        return f"{pools.limit()} of {pool.name if pool else 'none: serially'}"

@@ -1,0 +1,112 @@
+"""The second factor of a product, brought into the layout that products read it in, and back."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fl_tensor.backends.providers.generated import matmul, packing
+from fl_tensor.backends.providers.layout import Layout, Packed, Placement
+from fl_tensor.backends.providers.problems import Reorder
+from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
+
+_PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(packing.PACK.args))
+_UNPACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(packing.UNPACK.args))
+
+
+def prepare(problem: Reorder) -> Kernel:
+    """A kernel between strides and ``matmul.packed_layout``. Raises UnsupportedError for other
+    layouts."""
+    x, out = problem.x, problem.out
+    if isinstance(x, Layout) and isinstance(out, Packed):
+        return _Reorder(problem, x, out, packs=True)
+    if isinstance(x, Packed) and isinstance(out, Layout):
+        return _Reorder(problem, out, x, packs=False)
+    raise UnsupportedError(f"{x!r} as {out!r}")
+
+
+class _Reorder:
+    workspace = 0
+
+    def __init__(self, problem: Reorder, plain: Layout, packed: Packed, packs: bool) -> None:
+        if plain.strides is None or plain.shape != packed.shape:
+            raise UnsupportedError(f"{plain} as {packed!r}")
+        if packed != matmul.packed_layout(packing.computed(plain.dtype), plain.shape):
+            raise UnsupportedError(f"{packed!r} is no factor of a product")
+        self.operands: tuple[Placement, ...] = (problem.x, problem.out)
+        self.about = "pack" if packs else "unpack"
+        # Calls, and which two of their arguments are relative to the addresses of the operands.
+        if packs:
+            item = plain.dtype.itemsize
+            kind = packing.kind_of(*(step * item for step in plain.strides[-2:]), plain.dtype)
+            self._function = _PACK(packing.pack(kind, plain.dtype))
+            self._source, self._to = 0, 7
+            self._calls = [
+                (at, *strides, rows, columns, width, 0, place)
+                for at, place, strides, rows, columns, width, _ in _blocks(plain, packed)
+            ]
+        else:
+            self._function = _UNPACK(packing.unpack(plain.dtype))
+            self._source, self._to = 0, 4
+            self._calls = [
+                (place, pitch, rows, columns, at, *strides, 0)
+                for at, place, strides, rows, columns, _, pitch in _panels(plain, packed)
+            ]
+
+    def __call__(self, *addresses: int) -> None:
+        """The addresses of both."""
+        source, to = addresses
+        for call in self._calls:
+            given = list(call)
+            given[self._source] += source
+            given[self._to] += to
+            self._function(*given)
+
+
+class _Part(NamedTuple):
+    """A part of the matrices: where it is, in bytes, as they lie and packed; strides as they lie;
+    its size, columns of a panel, and bytes from row to row of its (last) panel."""
+
+    at: int
+    place: int
+    strides: tuple[int, int]
+    rows: int
+    columns: int
+    width: int
+    pitch: int
+
+
+def _blocks(plain: Layout, packed: Packed) -> Iterator[_Part]:
+    """Blocks of k, each of them with all columns."""
+    assert plain.strides is not None
+    *batch, k, n = plain.shape
+    _, depth, width = packed.opaque
+    item, wide = plain.dtype.itemsize, packed.dtype.itemsize
+    *steps, down, along = (stride * item for stride in plain.strides)
+    row = packed.nbytes // max(math.prod(plain.shape[:-1]), 1)  # bytes, with padding
+    if 0 in plain.shape:
+        return
+    for number, place in enumerate(itertools.product(*map(range, batch))):
+        at = sum(i * step for i, step in zip(place, steps, strict=True))
+        for k0 in range(0, k, depth):
+            rows = min(depth, k - k0)
+            start = (number * k + k0) * row
+            yield _Part(at + k0 * down, start, (down, along), rows, n, width, row % (width * wide))
+
+
+def _panels(plain: Layout, packed: Packed) -> Iterator[_Part]:
+    """Panels of these blocks."""
+    wide = packed.dtype.itemsize
+    for block in _blocks(plain, packed):
+        for first in range(0, block.columns, block.width):
+            columns = min(block.width, block.columns - first)
+            whole = block.width * wide
+            yield block._replace(
+                at=block.at + first * block.strides[1],
+                place=block.place + first * block.rows * wide,
+                columns=columns,
+                pitch=whole if columns == block.width else block.pitch or whole,
+            )
