@@ -43,7 +43,9 @@ class Kernel(Protocol):
 
     operands: tuple[Placement, ...]
     workspace: int
-    about: str
+
+    @property
+    def about(self) -> str: ...
 
     def __call__(self, *addresses: int) -> None:
         """Compute. Each address is that of an operand's first element, aligned as its dtype is;

@@ -44,16 +44,14 @@ class Parts(NamedTuple):
 
 
 def parts(tiles: int, panels: int, most_panels: int, batch: int, threads: int) -> Parts:
-    """The grid of a product: blocks of at most ``most_panels`` columns, and as many items as keep
-    the threads busy to the end, where there is that much."""
+    """The grid of a product: blocks of at most ``most_panels`` panels of columns, and at least as
+    many items as threads, where there is that much. A block that all threads pack would be packed
+    as often, so that columns are cut first; an item that is left over when others are done would
+    keep one thread busy alone, so that few items are a multiple of the threads."""
     columns = -(-panels // most_panels)
-    if threads == 1:
-        return Parts(1, columns)
-    wanted = threads if batch % threads or batch < 2 * threads else 1
-    wanted = -(-wanted // min(batch, wanted))
+    wanted = -(-threads // max(batch, 1))
     if columns < wanted:
         columns = min(panels, wanted)
-    elif columns % wanted and columns < 4 * wanted:
-        columns = min(-(-columns // wanted) * wanted, panels)
-    rows = min(-(-wanted // columns), tiles)
-    return Parts(rows, columns)
+    elif batch == 1 and columns % threads and columns < 4 * threads:
+        columns = min(-(-columns // threads) * threads, panels)
+    return Parts(min(-(-wanted // columns), tiles), columns)

@@ -176,9 +176,9 @@ class _Gemm(Shares):
         stop = b.mul(last, w["panel columns"])
         missing = b.sub(w["panel columns"], w["last columns"])
         stop = self.either(b.icmp_signed("==", last, w["panels"]), b.sub(stop, missing), stop)
-        operands = self._operands(batch)
+        x, y, out = self._operands(batch)
         row = b.mul(batch, w["m"])
-        return Block(begin, end, first, last, column, b.sub(stop, column), *operands, row)
+        return Block(begin, end, first, last, column, b.sub(stop, column), x, y, out, row)
 
     def _share(self, number: IR, parts: IR, total: IR) -> tuple[IR, IR]:
         b = self.b

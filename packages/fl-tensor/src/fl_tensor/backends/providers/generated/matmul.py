@@ -95,18 +95,14 @@ class Product:
 
 
 def prepare(problem: Matmul) -> Kernel:
-    """A kernel for ``problem``. Raises UnsupportedError for dtypes that it does not compute with."""
+    """A kernel for ``problem``. Raises UnsupportedError for what it does not compute."""
     x, out = _by_strides(problem.x), _by_strides(problem.out)
     epilogue = epilogues.prepare(problem._replace(out=out))
     task, y = _task(x, problem.y, out)
-    swaps = task.packed is None and _is_better_transposed(task)
-    if swaps:
-        task = task.transposed
-    # An epilogue counts rows and columns of the result as it is: it follows in a pass of its own.
-    run, about = _planned(task, problem.accumulate, None if swaps else epilogue)
+    # An epilogue counts rows and columns of the result as it is.
+    swaps = task.packed is None and epilogue is None and _is_better_transposed(task)
+    run, about = _planned(task.transposed if swaps else task, problem.accumulate, epilogue)
     reads, writes = (epilogue.reads, epilogue.writes) if epilogue else ((), ())
-    if epilogue and swaps:
-        raise UnsupportedError("an epilogue of a result whose columns are contiguous")
     return Product(run, (x, y, *reads, out, *writes), about, len(reads), swaps)
 
 
@@ -143,7 +139,7 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
         pack = packing.pack(packing.kind_of(task.y.down, task.y.along, task.y.dtype), task.y.dtype)
     lies, copy, by_rows = _left(task, dtype, block_panels, min(k, depth))
     apart = not (task.out.is_by_rows and task.out.dtype is dtype)
-    micro = _micros(dtype, shape, rows, last, lies, pack or task.packed is not None, apart)
+    micro = _micros(dtype, shape, rows, last, lies, bool(pack or task.packed), apart)
     # A worker's memory.
     vector = lanes * item
     block = -(-min(k, depth) * block_panels * width * item // 64) * 64 if pack else 0
@@ -240,6 +236,8 @@ def _task(x: Layout, y: Placement, out: Layout) -> tuple[Task, Placement]:
     } != {dtype}:
         raise UnsupportedError(f"a product of {x.dtype} and {y.dtype} as {out.dtype}")
     (*places, m, n), k = out.shape, x.shape[-1]
+    if x.shape[-2] != m or y.shape[-2:] != (k, n):
+        raise UnsupportedError(f"no product of {x.shape} and {y.shape} has shape {out.shape}")
     packed = None
     if isinstance(y, Packed) or y.strides is None:
         packed = packed_layout(dtype, y.shape)
@@ -272,8 +270,10 @@ def _matrix(given: Layout, places: Sequence[int]) -> Matrix:
     *batch, down, along = (stride * item for stride in given.strides)
     sizes = given.shape[:-2]
     batch = [0 if size == 1 else stride for size, stride in zip(sizes, batch, strict=True)]
-    if len(batch) != len(places):
-        raise UnsupportedError(f"{given} for a batch of {len(places)} axes")
+    if len(sizes) != len(places) or any(
+        s not in (1, p) for s, p in zip(sizes, places, strict=True)
+    ):
+        raise UnsupportedError(f"{given} for a batch of {tuple(places)}")
     return Matrix(given.dtype, down, along, tuple(batch))
 
 

@@ -6,17 +6,18 @@
     | b c d e | f g h i | j k |    | b c d e | | f g h i | | j k |0 |   as whole vectors need
     +---------+---------+-----+    +---------+ +---------+ +-----+--+
 
-That is the packing of Goto & van de Geijn: a block stays in cache, has no gaps, and few pages. Every
-distance of the matrix is a parameter, so packing is where transposes, steps and narrow dtypes end.
-A and B are packed by the same three functions
+That is the packing of Goto & van de Geijn: a block stays in cache, has no gaps, and few pages.
+Every distance of the matrix is a parameter, so packing is where transposes, steps and narrow dtypes
+end. A and B are packed by the same three functions
 
     void pack(ptr from, i64 row_stride, i64 column_stride, i64 rows, i64 columns, i64 width,
               i64 gap, ptr to)
 
-which differ in what they take for granted of the matrix: "rows" has columns side by side, "columns"
-has rows side by side (squares of it are transposed in registers), "strided" has neither. Strides are
-in bytes; ``width`` counts columns, a multiple of the lanes of a vector. Behind each row of a panel
-``gap`` bytes stay as they are: rows that are a power of two apart would fight for a cache's places.
+which differ in what they take for granted of the matrix: "rows" has columns side by side,
+"columns" has rows side by side (squares of it are transposed in registers), "strided" has neither.
+Strides are in bytes; ``width`` counts columns, a multiple of the lanes of a vector. Behind each row
+of a panel ``gap`` bytes stay as they are: rows that are a power of two apart would fight for a
+cache's places.
 
 ``unpack`` is the way back, for results that a micro-kernel cannot write itself: rows of sums,
 ``pitch`` bytes apart, go to any place and dtype, or are added to what is there.
@@ -96,7 +97,7 @@ def assembly(what: str, dtype: DType, machine: Target) -> str:
 
 
 class _Mover(Loops):
-    # A function that moves elements between a matrix of ``dtype`` and rows of what is computed with.
+    # Moves elements between a matrix of ``dtype`` and rows of what is computed with.
 
     def __init__(self, module: IR, signature: IR, dtype: DType, machine: Target) -> None:
         self.function = ir.Function(module, signature, "move")
@@ -206,8 +207,8 @@ class _Pack(_Mover):
     def _square(
         self, source: IR, rows: IR | None, column: IR, columns: IR | None, to: IR, pitch: IR
     ) -> None:
-        """Columns as vectors, which become rows. ``rows`` and ``columns``: how many there are, where
-        they may be fewer than lanes."""
+        """Columns as vectors, which become rows. ``rows`` and ``columns``: how many there are,
+        where they may be fewer than lanes."""
         b, of, found = self.b, self.of, []
         mask = None if rows is None else of.first(rows)
         here = self.at(source, b.mul(column, self.column_stride))

@@ -41,7 +41,8 @@ class _Reorder:
         # Calls, and which two of their arguments are relative to the addresses of the operands.
         if packs:
             item = plain.dtype.itemsize
-            kind = packing.kind_of(*(step * item for step in plain.strides[-2:]), plain.dtype)
+            down, along = plain.strides[-2:]
+            kind = packing.kind_of(down * item, along * item, plain.dtype)
             self._function = _PACK(packing.pack(kind, plain.dtype))
             self._source, self._to = 0, 7
             self._calls = [

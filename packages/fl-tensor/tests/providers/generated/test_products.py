@@ -1,0 +1,290 @@
+"""Generated matrix products: any sizes, strides, batches and dtypes, on any number of threads."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import fl_tensor as ft
+from fl_tensor.backends.providers import Layout, Matmul, Reorder, chosen, row_major
+from fl_tensor.backends.providers.generated import blocks, library, microkernel
+from fl_tensor.backends.providers.generated.provider import Generated
+from fl_tensor.dtypes import bfloat16, dtype, float32, float64
+
+#: Relative to the largest element, for sums of a few hundred products.
+TOLERANCE = {"float32": 2e-6, "float64": 1e-14, "float16": 2e-3}
+
+
+@pytest.fixture(scope="module")
+def provider():
+    return Generated()
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    before = ft.get_num_threads()
+    yield ft.set_num_threads
+    ft.set_num_threads(before)
+
+
+def lay(array):
+    strides = tuple(step // array.itemsize for step in array.strides)
+    return Layout(dtype(array.dtype.name), array.shape, strides)
+
+
+def run(provider, problem, *arrays):
+    kernel = provider.find(problem)
+    assert kernel is not None, provider.why_not(problem)
+    kernel(*(array.ctypes.data for array in arrays))
+    return kernel
+
+
+def check(provider, x, y, out, accumulate=False, tolerance=None):
+    expected = x.astype(float) @ y.astype(float) + (out.astype(float) if accumulate else 0)
+    run(provider, Matmul(lay(x), lay(y), lay(out), accumulate=accumulate), x, y, out)
+    error = np.abs(out - expected).max(initial=0) / max(np.abs(expected).max(initial=0), 1e-30)
+    assert error <= (tolerance or TOLERANCE[out.dtype.name])
+
+
+def matrix(rng, shape, order, kind="float32"):
+    """Rows or columns side by side, or neither; part of a larger array, whose rest is NaN."""
+    *batch, m, n = shape
+    if order == "columns":
+        return matrix(rng, (*batch, n, m), "rows", kind).swapaxes(-1, -2)
+    step = 2 if order == "steps" else 1
+    whole = np.full((*batch, step * m + 1, step * n + 3), np.nan, kind)
+    part = whole[..., : step * m : step, : step * n : step]
+    part[...] = rng.standard_normal(shape)
+    return part
+
+
+ORDERS = ("rows", "columns", "steps")
+SIZES = [
+    (1, 1, 1),
+    (5, 7, 9),
+    (33, 70, 65),
+    (130, 300, 170),
+    (3, 900, 40),
+    (40, 3, 600),
+    (300, 9, 2),
+]
+
+
+@pytest.mark.parametrize("kind", TOLERANCE)
+@pytest.mark.parametrize("orders", [*itertools.product(ORDERS, repeat=3)], ids=" ".join)
+def test_every_order_of_every_operand(provider, orders, kind):
+    rng = np.random.default_rng(0)
+    for m, k, n in SIZES:
+        for accumulate in (False, True):
+            shapes = (m, k), (k, n), (m, n)
+            x, y, out = (matrix(rng, s, o, kind) for s, o in zip(shapes, orders, strict=True))
+            whole = out
+            while whole.base is not None:
+                whole = whole.base
+            holes = np.isnan(whole).sum()
+            check(provider, x, y, out, accumulate)
+            assert np.isnan(whole).sum() == holes, "nothing but the result was written"
+
+
+@pytest.mark.parametrize("n", range(1, 140, 7))
+@pytest.mark.parametrize("m", [1, 2, 6, 7, 13, 15])
+def test_edges(provider, m, n):
+    rng = np.random.default_rng(m * n)
+    check(provider, *(matrix(rng, s, "rows") for s in ((m, 17), (17, n), (m, n))))
+    check(provider, *(matrix(rng, s, "rows", "float64") for s in ((m, 17), (17, n), (m, n))))
+
+
+def test_batches_broadcast(provider):
+    rng = np.random.default_rng(1)
+    for x_batch, y_batch, batch in (
+        ((6,), (6,), (6,)),
+        ((2, 1), (1, 3), (2, 3)),
+        ((1,), (9,), (9,)),
+        ((9,), (1,), (9,)),
+        ((2, 1, 4), (1, 3, 4), (2, 3, 4)),
+    ):
+        x = rng.standard_normal((*x_batch, 20, 30), dtype=np.float32)
+        y = rng.standard_normal((*y_batch, 30, 40), dtype=np.float32)
+        check(provider, x, y, np.full((*batch, 20, 40), np.nan, np.float32))
+        turned = y.swapaxes(-1, -2).copy().swapaxes(-1, -2)
+        check(provider, x, turned, np.ones((*batch, 20, 40), np.float32), accumulate=True)
+
+
+def test_heads_of_attention_lie_where_they_are(provider):
+    rng = np.random.default_rng(2)
+    qkv = rng.standard_normal((2, 10, 3, 4, 8), dtype=np.float32)  # batch, place, which, head
+    q, k, v = (qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
+    scores = np.zeros((2, 4, 10, 10), np.float32)
+    check(provider, q, k.swapaxes(2, 3), scores)
+    check(provider, scores, v, np.zeros((2, 10, 4, 8), np.float32).transpose(0, 2, 1, 3))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)], ids=str)
+def test_empty_sides(provider, shape):
+    m, k, n = shape
+    out = np.ones((m, n), np.float32)
+    check(provider, np.ones((m, k), np.float32), np.ones((k, n), np.float32), out)
+    check(provider, np.ones((m, k), np.float32), np.ones((k, n), np.float32), out, accumulate=True)
+
+
+def test_rows_backwards_and_repeated(provider):
+    rng = np.random.default_rng(3)
+    x, y = (rng.standard_normal((50, 50), dtype=np.float32) for _ in range(2))
+    out = np.zeros((50, 50), np.float32)
+    check(provider, x[::-1], y[:, ::-1], out)
+    check(provider, x[:, ::-1], y[::-1], out[::-1])
+    check(provider, np.broadcast_to(x[:1], (50, 50)), np.broadcast_to(y[:, :1], (50, 50)), out)
+
+
+def test_bfloat16(provider):
+    rng = np.random.default_rng(4)
+
+    def half(values):  # bits of bfloat16, truncated
+        return (values.view(np.uint32) >> 16).astype(np.uint16)
+
+    def wide(bits):
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+
+    x, y = (half(rng.standard_normal((70, 70), dtype=np.float32)) for _ in range(2))
+    out = np.zeros((70, 70), np.uint16)
+    problem = Matmul(*(row_major(bfloat16, (70, 70)) for _ in range(3)))
+    run(provider, problem, x, y, out)
+    expected = wide(x).astype(float) @ wide(y)
+    np.testing.assert_allclose(wide(out), expected, rtol=2**-8, atol=1e-5)
+    sums = np.zeros((70, 70), np.float32)
+    run(provider, problem._replace(out=lay(sums)), x, y, sums)
+    np.testing.assert_allclose(sums, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(900, 70), (3, 50, 130), (1, 1), (64, 64), (0, 4)], ids=str)
+def test_a_factor_packed_beforehand(provider, shape):
+    rng = np.random.default_rng(5)
+    *batch, k, n = shape
+    x = rng.standard_normal((*batch, 40, k), dtype=np.float32)
+    y = rng.standard_normal(shape, dtype=np.float32)
+    out = np.full((*batch, 40, n), np.nan, np.float32)
+    problem = Matmul(lay(x), chosen(float32, shape), lay(out))
+    kernel = provider.find(problem)
+    packed = np.full(kernel.operands[1].nbytes // 4, np.nan, np.float32)
+    run(provider, Reorder(lay(y), kernel.operands[1]), y, packed)
+    assert not np.isnan(packed).any(), "what pads is zero"
+    run(provider, problem._replace(y=kernel.operands[1]), x, packed, out)
+    np.testing.assert_allclose(out, x.astype(float) @ y, rtol=1e-5, atol=1e-4)
+    back = np.full_like(y.swapaxes(-1, -2).copy(), np.nan).swapaxes(-1, -2)
+    run(provider, Reorder(kernel.operands[1], lay(back)), packed, back)
+    np.testing.assert_array_equal(back, y)
+
+
+def test_shapes_that_do_not_fit_are_refused(provider):
+    def problem(x, y, out):
+        return Matmul(*(row_major(float32, shape) for shape in (x, y, out)))
+
+    for shapes in (
+        ((4, 5), (6, 7), (4, 7)),
+        ((4, 5), (5, 7), (3, 7)),
+        ((4, 5), (5, 7), (4, 8)),
+        ((2, 4, 5), (3, 5, 7), (3, 4, 7)),
+        ((4, 5), (5, 7), (1, 4, 7)),
+    ):
+        assert provider.find(problem(*shapes)) is None
+        assert provider.why_not(problem(*shapes))
+
+
+def test_bias_and_activation(provider):
+    rng = np.random.default_rng(6)
+    x, y, bias = (rng.standard_normal(s, dtype=np.float32) for s in ((70, 500), (500, 90), (1, 90)))
+    product = x.astype(float) @ y + bias
+    erf = np.vectorize(math.erf)
+    expected = {
+        "": product,
+        "relu": np.maximum(product, 0),
+        "gelu": product * 0.5 * (1 + erf(product * math.sqrt(0.5))),
+    }
+    for activation, wanted in expected.items():
+        out = np.full((70, 90), np.nan, np.float32)
+        run(provider, Matmul(lay(x), lay(y), lay(out), lay(bias), activation), x, y, bias, out)
+        np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-4)
+    turned = np.zeros((90, 70), np.float32).T
+    run(provider, Matmul(lay(x), lay(y), lay(turned), lay(bias), "relu"), x, y, bias, turned)
+    np.testing.assert_allclose(turned, expected["relu"], rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 300, 250, 300), (5, 90, 60, 70), (1, 20, 400, 2000)], ids=str
+)
+def test_threads_change_nothing(provider, threads, shape):
+    """Not a bit, whether there are too many of them, or more than items."""
+    batch, m, k, n = shape
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((batch, m, k), dtype=np.float32)
+    y = rng.standard_normal((batch, k, n), dtype=np.float32)
+    results = []
+    for count in (1, 2, 3, 7, 64):
+        threads(count)
+        out = np.full((batch, m, n), np.nan, np.float32)
+        run(provider, Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        results.append(out)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+    np.testing.assert_allclose(results[0], x.astype(float) @ y, rtol=1e-4, atol=1e-4)
+
+
+def test_calls_may_overlap_in_time(provider, threads):
+    threads(2)
+    rng = np.random.default_rng(8)
+    x, y = (rng.standard_normal((200, 200), dtype=np.float32) for _ in range(2))
+    problem = Matmul(lay(x), lay(y), lay(x))
+    kernel = provider.find(problem)
+    outs = [np.zeros((200, 200), np.float32) for _ in range(4)]
+
+    def work(out):
+        for _ in range(20):
+            kernel(x.ctypes.data, y.ctypes.data, out.ctypes.data)
+
+    workers = [threading.Thread(target=work, args=(out,)) for out in outs]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for out in outs:
+        np.testing.assert_allclose(out, x.astype(float) @ y, rtol=1e-4, atol=1e-4)
+
+
+def test_blocks_follow_the_machine():
+    """Shallow for few products, never deeper than the caches are for."""
+    assert blocks.k_block(10, 6, 4) == 10
+    assert blocks.k_block(0, 6, 4) == 2
+    assert all(blocks.k_block(k, 6, 4) % 2 == 0 for k in range(1, 3000, 37))
+    assert blocks.k_block(10_000, 6, 8) <= blocks.k_block(10_000, 6, 4) < 2000
+
+
+def test_a_micro_kernel_of_a_user_computes_products(provider):
+    made = []
+
+    def maker(kernel, machine):
+        made.append(kernel)
+        return microkernel.assembly(kernel, machine)
+
+    rng = np.random.default_rng(9)
+    x, y, out = (rng.standard_normal((40, 40), dtype=np.float32) for _ in range(3))
+    with library.register(maker):
+        check(provider, x, y, out)
+    assert made, "prepared anew, with the maker"
+    before = len(made)
+    check(provider, x, y, out)
+    assert len(made) == before, "and without it once it is gone"
+
+
+@pytest.mark.parametrize("kind", [float32, float64], ids=str)
+def test_other_dtypes_are_refused(provider, kind):
+    problem = Matmul(
+        *(row_major(kind, (4, 4)) for _ in range(2)), row_major(dtype("int32"), (4, 4))
+    )
+    assert provider.find(problem) is None
+    assert "int32" in provider.why_not(problem)
