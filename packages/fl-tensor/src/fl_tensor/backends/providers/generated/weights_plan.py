@@ -159,7 +159,7 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis]) -> Plan:
     features = problem.gradient.shape[1] // problem.groups
     joined = axes[-1].kernel > 1 and axes[-1].dilation == 1 and channels <= MOST_JOINED
     rows = channels * axes[-1].kernel if joined else channels
-    cut = tile.balanced(rows, tile.best(target.host()).rows)
+    cut, vectors = _tile(rows, features, dtype)
     steps = steps_of(axes, PIXELS)
     strips = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
     pixels = math.prod(axis.size for axis in axes)
@@ -179,7 +179,7 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis]) -> Plan:
         joined,
         rows,
         cut,
-        _vectors(tallest(cut), features, dtype),
+        vectors,
         x_side and near and not joined and all(axis.is_inside for axis in axes),
         gradient_side and even and images == planes == 1,
     )
@@ -201,11 +201,13 @@ def steps_of(axes: Sequence[Axis], pixels: int) -> tuple[int, ...]:
     return tuple(reversed(steps))
 
 
-def _vectors(rows: int, features: int, dtype: DType) -> int:
-    # As many vectors as registers hold; panels of equal width.
+def _tile(rows: int, features: int, dtype: DType) -> tuple[Cut, int]:
+    # Rows, in equal tiles, by vectors of features, in equal panels, of which a tile has as many as
+    # registers hold: higher ones where there is but one vector, wider ones where rows are few.
     machine = target.host()
-    most = tile.best(machine).vectors
-    while most < 4 and tile.fits(Tile(rows, most + 1), machine):
-        most += 1
-    needed = -(-features // machine.lanes(dtype.itemsize))
-    return -(-needed // -(-needed // most))
+    best, needed = tile.best(machine), -(-features // machine.lanes(dtype.itemsize))
+    cut = tile.balanced(rows, best.rows * best.vectors if needed == 1 else best.rows)
+    vectors = min(best.vectors, needed)
+    while vectors < 4 and tile.fits(Tile(tallest(cut), vectors + 1), machine):
+        vectors += 1
+    return cut, -(-needed // -(-needed // vectors))
