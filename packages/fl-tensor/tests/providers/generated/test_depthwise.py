@@ -13,6 +13,7 @@ pytest.importorskip("llvmlite")
 from fl_tensor import threads
 from fl_tensor.backends.providers import Convolution, ConvolutionData, ConvolutionWeights
 from fl_tensor.backends.providers.generated import depthwise, depthwise_weights
+from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.backends.providers.provider import UnsupportedError
 
 
@@ -228,6 +229,19 @@ def test_what_is_depthwise(layout):
     assert not depthwise.is_depthwise(problem._replace(groups=1))
     assert depthwise.is_depthwise(ConvolutionData(places[2], *places[1::-1], *case.options))
     assert depthwise.is_depthwise(ConvolutionWeights(places[0], *places[:0:-1], *case.options))
+
+
+def test_the_provider_knows_them(layout):
+    case = CASES[0]
+    x, w, out, _ = draw(case)
+    places = layout(x), layout(w), layout(out)
+    problems = (
+        Convolution(*places, *case.options),
+        ConvolutionData(places[2], *places[1::-1], *case.options),
+        ConvolutionWeights(places[0], *places[:0:-1], *case.options),
+    )
+    for problem in problems:
+        assert "depthwise" in Generated().find(problem).about
 
 
 def test_nothing_to_convolve_is_refused(layout):

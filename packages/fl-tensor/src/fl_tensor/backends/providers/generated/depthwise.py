@@ -28,7 +28,12 @@ from fl_tensor.backends.providers.generated.phases import Division, Phases
 from fl_tensor.backends.providers.generated.sums import Image, Weights
 from fl_tensor.backends.providers.generated.windows import Axis
 from fl_tensor.backends.providers.layout import Layout, Placement, Shape
-from fl_tensor.backends.providers.problems import Convolution, ConvolutionData, ConvolutionWeights
+from fl_tensor.backends.providers.problems import (
+    Convolution,
+    ConvolutionData,
+    ConvolutionWeights,
+    Problem,
+)
 from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.codegen import compile, target
 from fl_tensor.dtypes import DType, float32, float64
@@ -37,15 +42,19 @@ from fl_tensor.dtypes import DType, float32, float64
 _SPEED = 10.0
 
 
-def is_depthwise(problem: Convolution | ConvolutionData | ConvolutionWeights) -> bool:
-    """Whether each of several channels is convolved with one kernel."""
-    if isinstance(problem, ConvolutionData):
-        channels, features = problem.out.shape[1], problem.gradient.shape[1]
+def is_depthwise(problem: Problem) -> bool:
+    """Whether it is a convolution, or a gradient of one, of which each of several channels has one
+    kernel; and there is something to compute."""
+    if isinstance(problem, Convolution):
+        images = problem.x, problem.out
+    elif isinstance(problem, ConvolutionData):
+        images = problem.gradient, problem.out
+    elif isinstance(problem, ConvolutionWeights):
+        images = problem.x, problem.gradient
     else:
-        channels = problem.x.shape[1]
-        other = problem.out if isinstance(problem, Convolution) else problem.gradient
-        features = other.shape[1]
-    return problem.groups == channels == features > 1
+        return False
+    alone = all(image.shape[1] == problem.groups for image in images)
+    return alone and problem.groups > 1 and not any(0 in image.shape for image in images)
 
 
 def prepare(problem: Convolution) -> DepthwiseKernel:

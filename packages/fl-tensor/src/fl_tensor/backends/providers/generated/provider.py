@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from fl_tensor import threads
 from fl_tensor.backends.providers.generated import (
     convolution,
     convolution_data,
     convolution_weights,
+    depthwise,
+    depthwise_weights,
     library,
     matmul,
     reorder,
@@ -28,12 +30,20 @@ from fl_tensor.backends.providers.provider import CAPACITY, Kernel, Provider, Un
 from fl_tensor.codegen import target
 from fl_tensor.codegen import threads as pools
 
-_PREPARE: dict[type, Callable[[Any], Kernel]] = {
+Prepare: TypeAlias = Callable[[Any], Kernel]
+
+_PREPARE: dict[type, Prepare] = {
     Matmul: matmul.prepare,
     Convolution: convolution.prepare,
     ConvolutionData: convolution_data.prepare,
     ConvolutionWeights: convolution_weights.prepare,
     Reorder: reorder.prepare,
+}
+#: Where every channel has a kernel of its own.
+_PREPARE_DEPTHWISE: dict[type, Prepare] = {
+    Convolution: depthwise.prepare,
+    ConvolutionData: depthwise.prepare_data,
+    ConvolutionWeights: depthwise_weights.prepare,
 }
 
 
@@ -50,7 +60,8 @@ class Generated(Provider):
         library.watch(self)
 
     def prepare(self, problem: Problem) -> Kernel:
-        prepare = _PREPARE.get(type(problem))
+        separate = depthwise.is_depthwise(problem)
+        prepare = (_PREPARE_DEPTHWISE if separate else _PREPARE).get(type(problem))
         if prepare is None:
             raise UnsupportedError(f"nothing generates {type(problem).__name__}")
         return Checked(prepare(problem), problem)
