@@ -42,12 +42,14 @@ class ConvolutionKernel:
         epilogue: Prepared | None = None,
     ) -> None:
         self.operands = tuple(operands)
+        if not task.results:
+            task = task._replace(windows=())
         self._epilogue = epilogue
         self._nest = convolution_nest.nest()
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._nest.run)
         limit = threads.limit()
-        line = max(_line(axes) for axes in task.windows)
-        self.panels = panels = Panels.of(task.dtype, task.features, line, task.pairs)
+        line = max((_line(axes) for axes in task.windows), default=1)
+        self.panels = panels = Panels.of(task.dtype, task.features, line)
         self._passes: list[Pass] = []
         start = 0
         for axes in task.windows:
@@ -58,13 +60,17 @@ class ConvolutionKernel:
         self._pointers = array(address(each.block) for each in self._passes)
         self._items = sum(each.items for each in self._passes)
         self._packs = 0 if packed else sum(each.pack_items for each in self._passes)
-        self._worker_bytes = -(-max(p.worker_bytes for p in self._passes) // 64) * 64 + 64
+        self._worker_bytes = 64 + max(
+            [-(-p.worker_bytes // 64) * 64 for p in self._passes], default=0
+        )
         self._work = task.operations / _SPEED
         self._packed = packed
         self._jobs: deque[Any] = deque()
         self.about = f"generated, panels of {panels.width}"
 
     def __call__(self, *addresses: int) -> None:
+        if not self._items:
+            return
         workers = threads.workers(self._work, self._items, threads.limit())
         pool = threads.pool() if workers > 1 else None
         workers = workers if pool else 1

@@ -306,7 +306,7 @@ class Pass:
         ]
         self._places = array(places)
         channels = self.task.channels
-        rows = min(channels, _PACK_ROWS)
+        rows = max(min(channels, _PACK_ROWS), 1)
         parts = -(-channels // rows)
         channel = 1 if channels == 1 else weights.channel
         which = planes.kind(panels.width, 1, channel, weights.feature)

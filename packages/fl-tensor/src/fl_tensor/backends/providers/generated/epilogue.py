@@ -120,7 +120,10 @@ def common(out: Layout, bias: Layout | None, activation: str) -> Epilogue:
     build = Builder(len(sizes))
     value = build.input(out.dtype, _letters(sizes, moves[0]))
     if bias is not None:
-        value = build("add", value, build.input(bias.dtype, _letters(sizes, moves[1])))
+        beside = build.input(bias.dtype, _letters(sizes, moves[1]))
+        if bias.dtype is not out.dtype:
+            beside = build.cast(beside, out.dtype)
+        value = build("add", value, beside)
     value = _activated(build, value, activation, out)
     build.output(value, _all_moving(moves[0]))
     return Epilogue(build.program(), sizes, (*moves, moves[0]))

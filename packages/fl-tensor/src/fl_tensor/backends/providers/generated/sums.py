@@ -74,6 +74,12 @@ class Sum(NamedTuple):
         return dtypes.float64 if wide else dtypes.float32
 
     @property
+    def results(self) -> int:
+        """Elements of the result."""
+        places = sum(math.prod(axis.places for axis in axes) for axes in self.windows)
+        return self.batch * self.groups * self.features * places
+
+    @property
     def operations(self) -> int:
         """Multiplications and additions."""
         per_place = 2 * self.batch * self.groups * self.channels * self.features
