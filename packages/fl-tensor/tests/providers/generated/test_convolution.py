@@ -12,9 +12,21 @@ pytest.importorskip("llvmlite")
 
 
 from fl_tensor import threads
-from fl_tensor.backends.providers import Convolution, ConvolutionData
-from fl_tensor.backends.providers.generated import convolution, convolution_data, epilogue
+from fl_tensor.backends.providers import (
+    Convolution,
+    ConvolutionData,
+    Packed,
+    Reorder,
+    chosen,
+)
+from fl_tensor.backends.providers.generated import (
+    convolution,
+    convolution_data,
+    epilogue,
+    panels,
+)
 from fl_tensor.backends.providers.provider import UnsupportedError
+from fl_tensor.dtypes import float32
 
 
 class Case(NamedTuple):
@@ -226,3 +238,78 @@ def test_a_gradient_with_phases_takes_no_epilogue(layout, normal):
     )
     with pytest.raises(UnsupportedError, match="phases"):
         convolution_data.prepare(problem)
+
+
+@pytest.fixture
+def pack():
+    """``pack(w, packed)``: the memory of weights in a layout."""
+
+    def call(layout, w, packed):
+        memory = np.full(packed.nbytes, 255, np.uint8)
+        panels.reorder(Reorder(layout, packed))(w.ctypes.data, memory.ctypes.data)
+        return memory
+
+    return call
+
+
+PACKED = ["plain", "odd sizes", "one by one", "strided", "groups of vectors", "line", "space"]
+
+
+@pytest.mark.parametrize("order", [None, "last"])
+@pytest.mark.parametrize("name", PACKED)
+def test_weights_are_packed_once(layout, normal, unset, pack, name, order):
+    case = CASES[name]
+    x_shape, w_shape, out_shape = case.shapes
+    w = normal(*w_shape, order=order or "C")
+    x, g = normal(*x_shape, order="last"), normal(*out_shape, order="last")
+    out, data = unset(*out_shape, order="last"), unset(*x_shape, order="last")
+    asked = chosen(float32, w_shape)
+    forward = Convolution(layout(x), asked, layout(out), *case.options)
+    backward = ConvolutionData(layout(g), asked, layout(data), *case.options)
+    for prepare, problem, given, result, expected in (
+        (convolution.prepare, forward, x, out, exact(case, x, w)),
+        (convolution_data.prepare, backward, g, data, exact_data(case, g, w)),
+    ):
+        packed = prepare(problem).operands[1]
+        assert isinstance(packed, Packed)
+        assert packed.shape == w_shape
+        held = pack(layout(w), w, packed)
+        kernel = prepare(problem._replace(w=packed))
+        kernel(given.ctypes.data, held.ctypes.data, result.ctypes.data)
+        close(result, expected)
+        back = unset(*w_shape, order=order or "C")
+        panels.reorder(Reorder(packed, layout(back)))(held.ctypes.data, back.ctypes.data)
+        np.testing.assert_array_equal(back, w)
+
+
+def test_padding_of_packed_weights_is_zero(layout, normal, unset, pack):
+    case = CASES["odd sizes"]
+    x, w, out = (normal(*shape, order="last") for shape in case.shapes)
+    asked = chosen(float32, w.shape)
+    problem = Convolution(layout(x), asked, layout(out), *case.options)
+    packed = convolution.prepare(problem).operands[1]
+    held = pack(layout(w), w, packed).view(np.float32)
+    assert held.size > w.size
+    np.testing.assert_array_equal(np.sort(held[held != 0]), np.sort(w.ravel()))
+
+
+def test_weights_packed_for_something_else_are_refused(layout, normal):
+    case = CASES["plain"]
+    x, w, out = (normal(*shape, order="last") for shape in case.shapes)
+    asked = chosen(float32, w.shape)
+    forward = Convolution(layout(x), asked, layout(out), *case.options)
+    packed = convolution.prepare(forward).operands[1]
+    backward = ConvolutionData(layout(out), packed, layout(x), *case.options)
+    with pytest.raises(UnsupportedError, match="packed for something else"):
+        convolution_data.prepare(backward)
+
+
+@pytest.mark.parametrize("empty", ["batch", "features", "channels"])
+def test_sizes_of_zero(run, layout, normal, unset, empty):
+    case = CASES["plain"]._replace(**{empty: 0})
+    x, w, g = (normal(*shape, order="last") for shape in case.shapes)
+    out, data = unset(*g.shape), unset(*x.shape)
+    run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
+    run(ConvolutionData(layout(g), layout(w), layout(data), *case.options), g, w, data)
+    np.testing.assert_array_equal(out, 0)
+    np.testing.assert_array_equal(data, 0)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from fl_tensor.backends.providers.generated import epilogue, windows
-from fl_tensor.backends.providers.generated.convolution import kernel_weights, strided
+from fl_tensor.backends.providers.generated import depthwise, epilogue, windows
+from fl_tensor.backends.providers.generated.convolution import weights
 from fl_tensor.backends.providers.generated.convolution_kernel import ConvolutionKernel
-from fl_tensor.backends.providers.generated.sums import Image, Sum, paired
+from fl_tensor.backends.providers.generated.sums import Image, Sum, paired, strided
+from fl_tensor.backends.providers.layout import Layout
 from fl_tensor.backends.providers.problems import ConvolutionData
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 
 
 def prepare(problem: ConvolutionData) -> Kernel:
     """A kernel for the gradient. Raises UnsupportedError."""
-    gradient, w, out = (strided(each) for each in (problem.gradient, problem.w, problem.out))
-    groups = problem.groups
+    gradient, w, out = strided(problem.gradient), problem.w, strided(problem.out)
+    if depthwise.is_depthwise(problem) and isinstance(w, Layout) and w.strides is not None:
+        return depthwise.prepare_data(problem)
+    groups, rank = problem.groups, len(out.shape)
     phases = windows.gradient(
         gradient.shape[2:],
         out.shape[2:],
-        w.shape[-len(out.shape) + 2 :],
+        w.shape[2 - rank :],
         problem.stride,
         problem.padding,
         problem.dilation,
@@ -25,7 +28,7 @@ def prepare(problem: ConvolutionData) -> Kernel:
     task = Sum(
         source=Image.of(gradient),
         target=Image.of(out),
-        weights=kernel_weights(w, groups, len(out.shape), transposed=True),
+        weights=weights(w, groups, rank, transposed=True),
         batch=out.shape[0],
         groups=groups,
         channels=gradient.shape[1] // groups,
@@ -37,4 +40,5 @@ def prepare(problem: ConvolutionData) -> Kernel:
     if prepared is not None and len(task.windows) > 1:
         raise UnsupportedError("an epilogue follows places in their order, not phases of a stride")
     more = (prepared.reads, prepared.writes) if prepared else ((), ())
-    return ConvolutionKernel(task, (gradient, w, *more[0], out, *more[1]), epilogue=prepared)
+    operands = (gradient, w, *more[0], out, *more[1])
+    return ConvolutionKernel(task, operands, transposed=True, epilogue=prepared)

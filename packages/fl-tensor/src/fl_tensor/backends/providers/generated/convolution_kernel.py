@@ -17,10 +17,12 @@ from fl_tensor.backends.providers.generated import convolution_nest
 from fl_tensor.backends.providers.generated.convolution_nest import JOB
 from fl_tensor.backends.providers.generated.convolution_pass import Pass
 from fl_tensor.backends.providers.generated.epilogue import Prepared
+from fl_tensor.backends.providers.generated.panels import Folded
 from fl_tensor.backends.providers.generated.sums import Panels, Sum
 from fl_tensor.backends.providers.generated.windows import Axis
 from fl_tensor.backends.providers.generated.words import WORD, address, array
-from fl_tensor.backends.providers.layout import Placement
+from fl_tensor.backends.providers.layout import Layout, Packed, Placement
+from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.codegen import threads
 from fl_tensor.codegen.pools import HEADER
 
@@ -30,7 +32,8 @@ _ALIGNMENT = 64
 
 
 class ConvolutionKernel:
-    """Computes a ``Sum``. ``packed``: weights come as panels."""
+    """Computes a ``Sum``. The second of ``operands`` are the weights: by strides, packed, or as the
+    kernel likes them best. ``transposed``: it is their features that are summed over."""
 
     workspace = 0
 
@@ -38,33 +41,42 @@ class ConvolutionKernel:
         self,
         task: Sum,
         operands: Sequence[Placement],
-        packed: bool = False,
+        transposed: bool = False,
         epilogue: Prepared | None = None,
     ) -> None:
-        self.operands = tuple(operands)
         if not task.results:
             task = task._replace(windows=())
         self._epilogue = epilogue
         self._nest = convolution_nest.nest()
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._nest.run)
-        limit = threads.limit()
+        x, w, *others = operands
         line = max((_line(axes) for axes in task.windows), default=1)
-        self.panels = panels = Panels.of(task.dtype, task.features, line)
-        self._passes: list[Pass] = []
-        start = 0
-        for axes in task.windows:
-            made = Pass(task, axes, panels, start, limit)
-            self._passes.append(made)
-            start += made.panels_bytes
-        self.panels_bytes = start
-        self._pointers = array(address(each.block) for each in self._passes)
-        self._items = sum(each.items for each in self._passes)
-        self._packs = 0 if packed else sum(each.pack_items for each in self._passes)
-        self._worker_bytes = 64 + max(
-            [-(-p.worker_bytes // 64) * 64 for p in self._passes], default=0
+        panels = Panels.of(task.dtype, task.features, line, task.pairs)
+        if isinstance(w, Packed) and isinstance(w.opaque, Folded):
+            panels = w.opaque.panels
+        passes = [Pass(task, axes, panels, threads.limit()) for axes in task.windows]
+        places = tuple(each.kernel_places for each in passes)
+        folded = Folded(
+            transposed, task.groups, task.channels, task.features, panels, places, task.pairs
         )
+        if isinstance(w, Packed) and w.opaque != folded:
+            raise UnsupportedError(f"{w!r} are weights packed for something else")
+        if isinstance(w, Layout) and w.strides is None:
+            dtype = w.dtype if task.pairs else task.dtype
+            w = Packed(dtype, w.shape, folded.nbytes, folded)
+        self.operands = (x, w, *others)
+        self._packed = isinstance(w, Packed)
+        packings = [folded.packing(task.weights, number) for number in range(len(passes))]
+        blocks = [each.block(packing) for each, packing in zip(passes, packings, strict=True)]
+        self._pointers = array(address(block) for block in blocks)
+        self._kept = passes, packings, blocks  # the words refer to what these have
+        self.panels_bytes = folded.nbytes
+        self._items = sum(each.items for each in passes)
+        packs = sum(packing.words["pack_items"] for packing in packings)
+        self._packs = 0 if self._packed else packs
+        each = max((p.worker_bytes for p in passes), default=0)
+        self._worker_bytes = -(-each // _ALIGNMENT) * _ALIGNMENT + _ALIGNMENT
         self._work = task.operations / _SPEED
-        self._packed = packed
         self._jobs: deque[Any] = deque()
         self.about = f"generated, panels of {panels.width}"
 

@@ -59,7 +59,7 @@ PASS = Words(
     "x_from x_to y_from y_to z_from z_to inside_from inside_to "
     # panels of weights
     "features panel_width itemsize panels_start panels_group panels_panel panels_row tail_row "
-    "pack_items places place_offsets channels pack_rows pack_parts "
+    "pack_items places place_offsets channels pack_rows pack_parts unpack "
     "weights_group weights_row weights_column pack_move "
     # tiles
     "most_rows full_table tail_table "
@@ -221,7 +221,7 @@ class _OfPass(_Function):
 
 
 class _Pack(_OfPass):
-    """Packs some rows of one panel at one place of the kernel."""
+    """Packs some rows of one panel at one place of the kernel, or unpacks them."""
 
     def __init__(self, module: IR) -> None:
         super().__init__(module, "pack_one")
@@ -232,19 +232,33 @@ class _Pack(_OfPass):
         partial = b.icmp_signed("<", columns, self.word("panel_width"))
         pitch = b.select(partial, self.word("tail_row"), self.word("panels_row"))
         k = b.add(b.mul(place, self.word("channels")), row)
-        to = self.shifted(self.panel_at(group, panel), b.mul(k, pitch))
+        rows_of_panel = self.shifted(self.panel_at(group, panel), b.mul(k, pitch))
         offsets = PASS.read_address(b, self.words, "place_offsets")
         start = self.shifted(
             self.address("weights"), b.load(b.gep(offsets, [place], source_etype=i64), typ=i64)
         )
-        source = self.moved(
+        weights = self.moved(
             start, (group, "weights_group"), (row, "weights_row"), (column, "weights_column")
         )
-        with b.if_then(partial):
-            zero(b, to, b.mul(rows, pitch))
-        arguments = [to, pitch, self.word("itemsize"), source]
-        arguments += [self.word("weights_row"), self.word("weights_column"), rows, columns]
-        PASS.call(b, self.words, "pack_move", planes.SIGNATURE, arguments)
+        unpack = self.word("unpack")
+        packs = b.icmp_signed("==", unpack, i64(0))
+        with b.if_then(b.and_(packs, partial)):
+            zero(b, rows_of_panel, b.mul(rows, pitch))
+        panel_side = rows_of_panel, pitch, self.word("itemsize")
+        weights_side = weights, self.word("weights_row"), self.word("weights_column")
+        swapped = b.icmp_signed("==", unpack, i64(2))
+        with b.if_else(packs) as (packing, unpacking):
+            with packing:
+                arguments = [*panel_side, *weights_side, rows, columns]
+                PASS.call(b, self.words, "pack_move", planes.SIGNATURE, arguments)
+            with unpacking, b.if_else(swapped) as (turned, straight):
+                with turned:
+                    (to, *to_steps), (source, *steps) = weights_side, panel_side
+                    arguments = [to, *to_steps[::-1], source, *steps[::-1], columns, rows]
+                    PASS.call(b, self.words, "pack_move", planes.SIGNATURE, arguments)
+                with straight:
+                    arguments = [*weights_side, *panel_side, rows, columns]
+                    PASS.call(b, self.words, "pack_move", planes.SIGNATURE, arguments)
         b.ret_void()
 
 

@@ -23,6 +23,7 @@ from fl_tensor.backends.providers.generated import (
 )
 from fl_tensor.backends.providers.generated.convolution_nest import PASS
 from fl_tensor.backends.providers.generated.microkernel import MicroKernel
+from fl_tensor.backends.providers.generated.panels import Packing, Places
 from fl_tensor.backends.providers.generated.sums import Panels, Sum
 from fl_tensor.backends.providers.generated.tile import Tile, balanced
 from fl_tensor.backends.providers.generated.windows import Axis
@@ -32,8 +33,6 @@ from fl_tensor.dtypes import bfloat16
 
 #: Rows of B that are multiplied before the next tile: a panel of so many stays in the cache.
 DEPTH = 640
-#: Rows of a panel of weights that are packed at a time.
-_PACK_ROWS = 256
 #: Rows of A that are a multiple of so many bytes apart compete for places in the first-level cache.
 _ALIAS = 4096
 #: Channels of fewer bytes are too short a run: those of a row of the kernel are one.
@@ -53,13 +52,13 @@ class Taps(NamedTuple):
 class Pass:
     """The words of one sum over windows, and what machine code finds by them.
 
-    items         how many there are
-    pack_items    of the packing of its weights
-    worker_bytes  that each worker needs
+    items          how many there are
+    worker_bytes   that each worker needs
+    kernel_places  places of the kernel, in the order of the rows of a panel
     """
 
     def __init__(
-        self, task: Sum, axes: tuple[Axis, Axis, Axis], panels: Panels, start: int, workers: int
+        self, task: Sum, axes: tuple[Axis, Axis, Axis], panels: Panels, workers: int
     ) -> None:
         self.task, self.panels = task, panels
         self.source, self.target, self.batch = task.source, task.target, task.batch
@@ -68,17 +67,18 @@ class Pass:
         self._merge()
         self._choose_a()
         self._shape_items(workers)
-        words = {
+        self._words = {
             **self._items(),
             **self._source(),
             **self._taps(),
-            **self._weights(start),
             **self._tiles(),
             **self._result(),
         }
-        self.items = words["items"]
-        self.pack_items = words["pack_items"]
-        self.block = PASS.block(**words)
+        self.items = self._words["items"]
+
+    def block(self, packing: Packing) -> Any:
+        """The words, with those about weights."""
+        return PASS.block(**{**self._words, **packing.words})
 
     # what lies together
 
@@ -188,7 +188,6 @@ class Pass:
         }
         sizes = {
             "chunk": self.chunk,
-            "panels_count": self.panels.number,
             "images": self.images,
             "batch": self.batch,
             "rows": self.rows,
@@ -297,52 +296,13 @@ class Pass:
 
     # B
 
-    def _weights(self, start: int) -> dict[str, int]:
-        weights, panels = self.task.weights, self.panels
-        step, itemsize = weights.dtype.itemsize, panels.dtype.itemsize
-        places = [
-            sum(n * move for n, move in zip(place, weights.kernel, strict=True)) * step
-            for place in self._kernel_places()
-        ]
-        self._places = array(places)
-        channels = self.task.channels
-        rows = max(min(channels, _PACK_ROWS), 1)
-        parts = -(-channels // rows)
-        channel = 1 if channels == 1 else weights.channel
-        which = planes.kind(panels.width, 1, channel, weights.feature)
-        if self.task.pairs:
-            channel, which = 2 * weights.channel, "pairs"
-        count = len(places)
-        group = panels.group_bytes(count * channels)
-        self.panels_bytes = self.task.groups * group
-        return {
-            "features": self.task.features,
-            "panel_width": panels.width,
-            "itemsize": itemsize,
-            "panels_start": start,
-            "panels_group": group,
-            "panels_panel": count * channels * panels.width * itemsize,
-            "panels_row": panels.width * itemsize,
-            "tail_row": panels.tail * itemsize,
-            "pack_items": self.task.groups * panels.number * count * parts,
-            "places": count,
-            "place_offsets": address(self._places),
-            "channels": channels,
-            "pack_rows": rows,
-            "pack_parts": parts,
-            "weights_group": weights.group * step,
-            "weights_row": channel * step,
-            "weights_column": weights.feature * step,
-            "pack_move": planes.address(which, weights.dtype, panels.dtype),
-        }
-
-    def _kernel_places(self) -> Iterator[tuple[int, int, int]]:
-        """In the order of the rows of a panel."""
+    @property
+    def kernel_places(self) -> Places:
+        """Places of the kernel, in the order of the rows of a panel."""
         z, y, x = (axis.kernel for axis in self.axes)
         if self.dense:
-            yield from itertools.product(z, y, x)
-        else:
-            yield from ((i, j, p) for p, i, j in itertools.product(x, z, y))
+            return tuple(itertools.product(z, y, x))
+        return tuple((i, j, p) for p, i, j in itertools.product(x, z, y))
 
     # tiles and C
 

@@ -22,10 +22,9 @@ from fl_tensor.backends.providers.generated import (
     tile,
     windows,
 )
-from fl_tensor.backends.providers.generated.convolution import kernel_weights, strided
 from fl_tensor.backends.providers.generated.depthwise_nest import MOST, WORDS
 from fl_tensor.backends.providers.generated.phases import Division, Phases
-from fl_tensor.backends.providers.generated.sums import Image, Weights
+from fl_tensor.backends.providers.generated.sums import Image, Weights, strided
 from fl_tensor.backends.providers.generated.windows import Axis
 from fl_tensor.backends.providers.layout import Layout, Placement, Shape
 from fl_tensor.backends.providers.problems import (
@@ -163,7 +162,7 @@ class _Build:
         self.words: dict[str, int] = {}
         kernel = w.shape[2 - len(out.shape) :]
         self._weights(
-            kernel_weights(w, self.channels, len(out.shape), transposed=False),
+            Weights.of(w, self.channels, len(out.shape)),
             (*[1] * (3 - len(kernel)), *kernel),
         )
         self._images()

@@ -13,6 +13,7 @@ holds neighbours:
                  and columns as a vector has lanes are transposed in registers
     single       anything else, element by element
     pairs        of bfloat16, in int32: an element and the one half a ``source_row`` further
+    apart        the reverse: the second of a pair goes half a ``target_row`` further
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from fl_tensor.dtypes import HALF, DType
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, pointer, i64, i64, i64, i64])
 #: Vectors of one turn of the loop that copies rows.
 _TURN = 4
-KINDS = ("straight", "transposed", "single", "pairs")
+KINDS = ("straight", "transposed", "single", "pairs", "apart")
 
 
 def kind(target_row: int, target_column: int, source_row: int, source_column: int) -> str:
@@ -70,7 +71,7 @@ class _Move(Loops):
         function.attributes.add("nounwind")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self.dtypes = source, result
-        one = which in ("single", "pairs")
+        one = which in ("single", "pairs", "apart")
         lanes = 1 if one else machine.lanes(max(source.itemsize, result.itemsize))
         self.of = Vectors(self.b, machine, lanes)
         self.target, self.target_row, self.target_column = function.args[:3]
@@ -159,6 +160,18 @@ class _Move(Loops):
                 first, second = (b.zext(half, i32) for half in halves)
                 pair = b.or_(first, b.shl(second, i32(16)))
                 b.store(pair, self._at(target, column, self.target_column))
+
+    def _apart(self) -> None:
+        b = self.b
+        other = b.sdiv(self.target_row, i64(2))
+        with self.loop(i64(0), self.rows) as row:
+            source = self._at(self.source, row, self.source_row)
+            target = self._at(self.target, row, self.target_row)
+            with self.loop(i64(0), self.columns) as column:
+                pair = b.load(self._at(source, column, self.source_column), typ=i32)
+                low = self._at(target, column, self.target_column)
+                b.store(b.trunc(pair, i16), low)
+                b.store(b.trunc(b.lshr(pair, i32(16)), i16), self._at(low, i64(1), other))
 
     def _at(self, address: IR, index: IR, pitch: IR | int) -> IR:
         pitch = i64(pitch) if isinstance(pitch, int) else pitch

@@ -13,10 +13,20 @@ from fl_tensor import dtypes
 from fl_tensor.backends.providers.generated import amx, tile
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.backends.providers.generated.windows import Axis
-from fl_tensor.backends.providers.layout import Layout
+from fl_tensor.backends.providers.layout import Layout, Placement
+from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.codegen import target
 from fl_tensor.codegen.target import Target
 from fl_tensor.dtypes import DType
+
+
+def strided(given: Placement) -> Layout:
+    """An operand by strides, of a dtype that is computed with. Raises UnsupportedError."""
+    if not isinstance(given, Layout) or given.strides is None:
+        raise UnsupportedError(f"{given} has no strides")
+    if given.dtype not in (dtypes.float32, dtypes.float64, *dtypes.HALF):
+        raise UnsupportedError(f"{given.dtype}: expected a floating dtype")
+    return given
 
 
 class Image(NamedTuple):
@@ -50,6 +60,20 @@ class Weights(NamedTuple):
     channel: int
     feature: int
     kernel: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, w: Layout, groups: int, rank: int, transposed: bool = False) -> Weights:
+        """Of (features, channels / groups, *kernel), of so many axes, or with an axis of groups
+        before them. ``transposed``: it is the features that are summed over."""
+        assert w.strides is not None
+        strides = w.strides
+        if len(w.shape) == rank:
+            strides = (strides[0] * (w.shape[0] // groups), *strides)
+        group, feature, channel, *kernel = strides
+        depth, height, width = (*[0] * (3 - len(kernel)), *kernel)
+        if transposed:
+            channel, feature = feature, channel
+        return cls(w.dtype, group, channel, feature, (depth, height, width))
 
 
 class Sum(NamedTuple):
@@ -123,8 +147,8 @@ class Panels(NamedTuple):
         rows, vectors = _best(machine, features / lanes, line)
         if pairs and amx.is_usable(machine):
             rows, vectors = amx.BEST
-        vectors = min(vectors, -(-features // lanes))
-        number = -(-features // (vectors * lanes))
+        vectors = max(min(vectors, -(-features // lanes)), 1)
+        number = max(-(-features // (vectors * lanes)), 1)
         last = features - (number - 1) * vectors * lanes
         return cls(dtype, vectors * lanes, -(-last // lanes) * lanes, number, rows)
 
