@@ -6,7 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fl_tensor.backends.providers.generated import blocks, caches, gemm, library, packing, tile
+from fl_tensor.backends.providers.generated import (
+    blocks,
+    caches,
+    dots,
+    gemm,
+    library,
+    packing,
+    tile,
+)
 from fl_tensor.backends.providers.generated import epilogue as epilogues
 from fl_tensor.backends.providers.generated.epilogue import Prepared
 from fl_tensor.backends.providers.generated.job import Runner
@@ -101,9 +109,23 @@ def prepare(problem: Matmul) -> Kernel:
     task, y = _task(x, problem.y, out)
     # An epilogue counts rows and columns of the result as it is.
     swaps = task.packed is None and epilogue is None and _is_better_transposed(task)
-    run, about = _planned(task.transposed if swaps else task, problem.accumulate, epilogue)
+    if _is_dots(task):
+        swaps = False
+        pitches = task.x.down, task.y.along, task.out.down
+        sizes = task.m, task.k, task.n
+        run, about = dots.planned(out.dtype, sizes, pitches, problem.accumulate, epilogue)
+    else:
+        run, about = _planned(task.transposed if swaps else task, problem.accumulate, epilogue)
     reads, writes = (epilogue.reads, epilogue.writes) if epilogue else ((), ())
     return Product(run, (x, y, *reads, out, *writes), about, len(reads), swaps)
+
+
+def _is_dots(task: Task) -> bool:
+    """Whether dot products are best: few rows, k contiguous in both factors, and no batch."""
+    lies = task.x.is_by_rows and task.out.is_by_rows and task.y.transposed.is_by_rows
+    same = task.x.dtype is task.y.dtype is task.out.dtype and task.out.dtype in (float32, float64)
+    few = task.m <= dots.MOST_ROWS <= task.k and not task.batch
+    return task.packed is None and lies and same and few
 
 
 def packed_layout(dtype: DType, shape: Shape) -> Packed:

@@ -51,6 +51,7 @@ class Generated(Provider):
     """Products and convolutions, made for the processor of this process."""
 
     name = "generated"
+    has_epilogues = True
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         super().__init__(capacity)
