@@ -21,6 +21,11 @@ from fl_tensor.codegen.transpose import ROWS, Transposition
 from fl_tensor.codegen.vectors import IR, element_type, i32, i64, pointer
 
 
+#: Rows of up to so many elements may be done several at a time. Of longer ones memory is read twice
+#: to three times as fast in its order, each to its end, than in turns: processors read ahead.
+SHORT = 64
+
+
 class Row(NamedTuple):
     """A row that is being computed: its number, its indices along the outer axes, where each
     operand begins, how many random words to skip, and the values that are the same in all of it."""
@@ -102,6 +107,9 @@ class Sweep(Transposition):
     def _range(self, first: IR, last: IR) -> None:
         b, together = self.b, rows_together(self.program, self.plan)
         whole = b.add(first, b.and_(b.sub(last, first), i64(-together)))
+        if together > 1:
+            is_short = b.icmp_signed("<=", self.words["row_length"], i64(SHORT))
+            whole = b.select(is_short, whole, first)
         with self.loop(first, whole, together) as row:
             self._rows([b.add(row, i64(k)) for k in range(together)])
         if together > 1:
@@ -286,7 +294,7 @@ class Sweep(Transposition):
 
 
 def rows_together(program: Program, plan: Schedule) -> int:
-    """How many rows a column reduction takes at a time, before it adds them to what it has in
+    """How many short rows a column reduction takes at a time, before it adds them to what it has in
     memory. One where a row is more than one pass, or has much to keep in registers."""
     made = program.instructions
     if len(plan.passes) > 1 or plan.row_outputs or plan.draws:
