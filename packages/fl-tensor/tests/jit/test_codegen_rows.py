@@ -189,7 +189,7 @@ def test_rows_without_outer_axes():
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 5, 8, 1023])
 @pytest.mark.parametrize("columns", [1, 3, 64, 5000])
-def test_column_sums_take_several_rows_at_a_time(rows, columns):
+def test_column_sums_of_short_and_long_rows(rows, columns):
     """Of a batch normalisation behind a ReLU: the gradient of one, written where it was read, and
     two sums for the gradient of the other; and a total."""
     b = Builder(2)

@@ -20,7 +20,6 @@ from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.transpose import ROWS, Transposition
 from fl_tensor.codegen.vectors import IR, element_type, i32, i64, pointer
 
-
 #: Rows of up to so many elements may be done several at a time. Of longer ones memory is read twice
 #: to three times as fast in its order, each to its end, than in turns: processors read ahead.
 SHORT = 64
