@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fl_tensor.backends.providers.generated import depthwise, epilogue, windows
+from fl_tensor.backends.providers.generated import epilogue, windows
 from fl_tensor.backends.providers.generated.convolution_kernel import ConvolutionKernel
 from fl_tensor.backends.providers.generated.sums import Image, Sum, Weights, paired, strided
 from fl_tensor.backends.providers.layout import Layout, Placement
@@ -13,8 +13,6 @@ from fl_tensor.backends.providers.provider import Kernel
 def prepare(problem: Convolution) -> Kernel:
     """A kernel for a convolution. Raises UnsupportedError."""
     x, w, out = strided(problem.x), problem.w, strided(problem.out)
-    if depthwise.is_depthwise(problem) and _is_strided(w):
-        return depthwise.prepare(problem)
     groups, rank = problem.groups, len(x.shape)
     axes = windows.convolution(
         x.shape[2:],
@@ -46,10 +44,6 @@ def prepare(problem: Convolution) -> Kernel:
 def weights(w: Placement, groups: int, rank: int, transposed: bool = False) -> Weights:
     """Weights as they lie; where they do not lie by strides, only what their dtype is. Raises
     UnsupportedError."""
-    if _is_strided(w):
+    if isinstance(w, Layout) and w.strides is not None:
         return Weights.of(strided(w), groups, rank, transposed)
     return Weights(w.dtype, 0, 0, 0, (0, 0, 0))
-
-
-def _is_strided(w: Placement) -> bool:
-    return isinstance(w, Layout) and w.strides is not None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fl_tensor.backends.providers.generated import depthwise, epilogue, windows
+from fl_tensor.backends.providers.generated import epilogue, windows
 from fl_tensor.backends.providers.generated.convolution import weights
 from fl_tensor.backends.providers.generated.convolution_kernel import ConvolutionKernel
 from fl_tensor.backends.providers.generated.sums import Image, Sum, paired, strided
-from fl_tensor.backends.providers.layout import Layout
 from fl_tensor.backends.providers.problems import ConvolutionData
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 
@@ -14,8 +13,6 @@ from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 def prepare(problem: ConvolutionData) -> Kernel:
     """A kernel for the gradient. Raises UnsupportedError."""
     gradient, w, out = strided(problem.gradient), problem.w, strided(problem.out)
-    if depthwise.is_depthwise(problem) and isinstance(w, Layout) and w.strides is not None:
-        return depthwise.prepare_data(problem)
     groups, rank = problem.groups, len(out.shape)
     phases = windows.gradient(
         gradient.shape[2:],

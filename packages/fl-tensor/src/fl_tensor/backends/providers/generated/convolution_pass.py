@@ -149,8 +149,8 @@ class Pass:
         room = caches.level(2) // part
 
         def nbytes(places: int, rows: int) -> int:
-            read = planes_ * y.reach(rows) * x.reach(places) * self.pixel
-            return read + rows * places * features
+            read = planes_ * y.reach(rows) * x.reach(places) * abs(self.pixel)
+            return max(read + rows * places * features, 1)
 
         tiles = -(-x.places // self.most)
         per_tile = max(nbytes(2 * self.most, 1) - nbytes(self.most, 1), 1)

@@ -1,4 +1,5 @@
-"""The second factor of a product, brought into the layout that products read it in, and back."""
+"""What is kept packed, brought into its layout and back: the second factor of a product here,
+weights of convolutions in ``panels.py``."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fl_tensor.backends.providers.generated import matmul, packing
+from fl_tensor.backends.providers.generated import matmul, packing, panels
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.problems import Reorder
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
@@ -18,9 +19,11 @@ _UNPACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(packing.UNPACK.args))
 
 
 def prepare(problem: Reorder) -> Kernel:
-    """A kernel between strides and ``matmul.packed_layout``. Raises UnsupportedError for other
-    layouts."""
+    """A kernel between strides and a layout that kernels of this provider chose. Raises
+    UnsupportedError for other layouts."""
     x, out = problem.x, problem.out
+    if any(isinstance(p, Packed) and isinstance(p.opaque, panels.Folded) for p in (x, out)):
+        return panels.reorder(problem)
     if isinstance(x, Layout) and isinstance(out, Packed):
         return _Reorder(problem, x, out, packs=True)
     if isinstance(x, Packed) and isinstance(out, Layout):
