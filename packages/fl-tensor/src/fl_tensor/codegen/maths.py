@@ -168,8 +168,13 @@ def sigmoid(x: Num) -> Num:
 
 def tanh(x: Num) -> Num:
     """The hyperbolic tangent: t / (t + 2) for t = exp(2 |x|) - 1."""
-    end = 10.0 if _bits(x) == 32 else 20.0
-    t = expm1(2.0 * abs(x).clip(0.0, end))
+    bits = _bits(x)
+    far, end = abs(x), 10.0 if bits == 32 else 20.0
+    n, r = _reduced(2.0 * x.new(x.raw(end)).where(far.compare(">", end), far))
+    # As in expm1; but here 2^n is neither small nor large.
+    q = (r * r).fma(r.polynomial(table.EXP[bits]), r)
+    power = _scale(x.new(x.raw(1.0)), n)
+    t = power.fma(q, power - 1.0)
     return (t / (t + 2.0)).copysign(x)
 
 
