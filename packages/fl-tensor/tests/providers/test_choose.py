@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fl_tensor.backends.providers import (
+    Epilogue,
     Kernel,
     Matmul,
     Problem,
@@ -15,7 +16,14 @@ from fl_tensor.backends.providers import (
     row_major,
 )
 from fl_tensor.backends.providers.chain import Chain
+from fl_tensor.codegen import Builder
 from fl_tensor.dtypes import float32, float64
+
+
+def followed(dtype):
+    b = Builder(2)
+    b.output(b("negative", b.input(dtype, "sc")), "sc")
+    return square(dtype)._replace(epilogue=Epilogue(b.program(), (4, 4), ((4, 1), (4, 1))))
 
 
 class Solved:
@@ -103,6 +111,16 @@ def test_a_chain_speaks_for_all(names):
     assert chain.remembered() == 1
     chain.forget()
     assert chain.remembered() == 0
+
+
+def test_epilogues_are_for_those_that_have_them(names):
+    first, second = Only("first", float32), Only("second", float32)
+    assert first.find(followed(float32)) is None and first.asked == 0
+    assert first.why_not(followed(float32)) == "no epilogues"
+    second.has_epilogues = True
+    chain = Chain([first, second])
+    assert chain.has_epilogues and not Chain([first, first]).has_epilogues
+    assert chain.find(followed(float32)).about == "second"
 
 
 def test_providers_can_be_turned_off(names):

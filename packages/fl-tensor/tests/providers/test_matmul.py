@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from fl_tensor.backends.providers import Matmul, UnsupportedError, chosen
+from fl_tensor.backends.providers import Epilogue, Matmul, UnsupportedError, chosen, row_major
 from fl_tensor.backends.providers.onednn import matmul
+from fl_tensor.codegen import Builder
 from fl_tensor.dtypes import float32
 
 KINDS = ("matmul", "sgemm", "packed")
@@ -174,3 +175,12 @@ def test_a_bias_with_gaps_is_refused(provider, layout, normal, unset):
     problem = Matmul(layout(x), layout(y), layout(out), layout(bias))
     assert provider.find(problem) is None
     assert "overlooks the strides of a bias" in provider.why_not(problem)
+
+
+def test_onednn_is_not_asked_for_epilogues(provider):
+    b = Builder(2)
+    b.output(b("negative", b.input(float32, "sc")), "sc")
+    follow = Epilogue(b.program(), (40, 40), ((40, 1), (40, 1)))
+    problem = Matmul(*[row_major(float32, (40, 40))] * 3)
+    assert provider.find(problem) is not None
+    assert provider.find(problem._replace(epilogue=follow)) is None

@@ -23,6 +23,7 @@ from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.backends.numpy.provided import address
 from fl_tensor.backends.providers import choose
+from fl_tensor.backends.providers.problems import Pooling
 from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import DType
 from fl_tensor.graph.ir import Node, Value
@@ -70,7 +71,10 @@ def step(node: Node, places: Mapping[Value, Layout]) -> Pool | None:
 
 def _is_for_a_provider(node: Node, places: Mapping[Value, Layout]) -> bool:
     # Gradients that would be written with gaps between neighbours, and shares, measured slower.
-    if node.outputs[0].dtype is not dtypes.float32 or choose.current() is None:
+    provider = choose.current()
+    if provider is None or node.outputs[0].dtype is not dtypes.float32:
+        return False
+    if not provider.solves(Pooling):
         return False
     if choose.is_for_everything() or node.op == "avg_pool_gradient":
         return True

@@ -41,6 +41,9 @@ class Chain(Provider):
                 return each
         return self
 
+    def solves(self, kind: type) -> bool:
+        return any(each.solves(kind) for each in self.providers)
+
     def report(self) -> Mapping[str, str]:
         return {
             f"{e.name} {name}": value for e in self.providers for name, value in e.report().items()

@@ -57,7 +57,7 @@ class Provider(ABC):
 
     #: For people and for ``fl-tensor info``.
     name: str = ""
-    #: Whether it computes epilogues other than a bias or an activation.
+    #: Whether it is asked for problems with an epilogue.
     has_epilogues: bool = False
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -96,6 +96,10 @@ class Provider(ABC):
         """Whose kernel ``find`` gives: this provider's, but where it stands for several."""
         return self
 
+    def solves(self, kind: type) -> bool:
+        """Whether there are kernels for problems of this kind at all."""
+        return True
+
     def choices(self) -> str:
         """What was chosen among several kernels for one problem, a line each; "" if there is no
         such thing."""
@@ -111,6 +115,8 @@ class Provider(ABC):
 
     def _prepared(self, problem: Problem, reproducible: bool) -> Kernel | str:
         # Known by both: what is prepared may differ.
+        if not self.has_epilogues and getattr(problem, "epilogue", None) is not None:
+            return "no epilogues"
         try:
             made = self.prepare(problem)
         except UnsupportedError as error:

@@ -67,6 +67,9 @@ class Generated(Provider):
             raise UnsupportedError(f"nothing generates {type(problem).__name__}")
         return Checked(prepare(problem), problem)
 
+    def solves(self, kind: type) -> bool:
+        return kind in _PREPARE
+
     def report(self) -> Mapping[str, str]:
         machine = target.host()
         tile = tiles.best(machine)
