@@ -1,25 +1,24 @@
 """The loop nest of a matrix product C (m x n) = A (m x k) B (k x n), for every size and stride.
 
-    for each item: a batch, a block of columns (as many as B's block may have in L2),
-                   a part of the rows (all of them, or what a thread gets)
+    for each item: a batch, a block of columns, a part of the rows (all, or what a thread gets)
       for k0 in blocks of k
-        pack B[k0:k1, columns] into panels                     once per block, stays in L2
-        for each tile of rows (13 or 14 of them)
-          copy A[rows, k0:k1]                                  stays in L1
+        pack B[k0:k1, columns] into panels               once, stays in L2 or L3
+        for each tile of rows
           for each panel of columns
-            micro-kernel: C[rows, panel] = or += A B           sums stay in registers
-          after the last block of k: epilogue of C[rows, columns]
+            micro-kernel: C[tile, panel] = or += A B     sums stay in registers; meanwhile the next
+          after the last block of k:                     tile of A comes into L2
+            epilogue of C[tile, columns]
 
                  n                       k             n
           +---+----+---+             +-------+     +--+----+--+
           |   |####|   |             |  | A  |     |  |    |  |
         m |   +----+   |    +=     m |  +----+     |  +----+  | k   B's block, packed: L2
-          |   |tile|   |             |  |tile|     |  |pnl |  |     tile of A: L1
+          |   |tile|   |             |  |tile|     |  |pnl |  |     tile of A: L1, in place
           +---+----+---+             +--+----+     +--+----+--+     panel of B: streams through L1
 
 The method is that of Goto & van de Geijn (2008), with the roles of A and B exchanged, as results
-are row-major: theirs keeps a block of A in L2. What is already as it should be is not copied: an A
-whose rows are short or few, a B of which few rows are read often, a B that was packed beforehand.
+are row-major: theirs keeps a block of A in L2. What is as it should be is not copied: a B of which
+few rows of A are read, or that was packed beforehand; an A whose rows or columns are contiguous.
 Sums of results that a micro-kernel cannot write (narrow dtypes, elements apart) are kept in memory
 of the worker and unpacked after the last block of k.
 

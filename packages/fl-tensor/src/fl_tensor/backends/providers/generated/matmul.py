@@ -29,10 +29,11 @@ from fl_tensor.dtypes import DType, float32, float64
 #: Floating operations of a thread in a nanosecond, about: what decides how many threads a product
 #: is worth.
 SPEED = 60.0
-#: Panels of a block of B from which on a tile of A is worth copying.
-_COPY_PANELS = 6
-#: Tiles of rows up to which B is read as it is: packing would take longer than it saves.
-_FEW_TILES = 1
+#: Rows of a tile from which on they fight for the places of L1, if they are a multiple of so many
+#: bytes apart.
+_MANY_ROWS, _CONFLICT = 9, 2048
+#: How many rows a product may have whose B is as large as L2, for B to be read as it is.
+_FEW_ROWS = 512
 #: Rows and vectors of columns of a product that is large enough for any tile: packed operands are
 #: the same for all.
 _LARGE = 100, 100
@@ -157,11 +158,13 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
     block_panels = -(-panels // parts.columns)
     # What is copied, and how.
     pack = 0
-    if task.packed is None and not (_is_plain(task.y, dtype) and _reads_in_place(task, rows)):
+    if task.packed is None and not (
+        _is_plain(task.y, dtype) and _reads_in_place(task, rows, width * item)
+    ):
         pack = packing.pack(packing.kind_of(task.y.down, task.y.along, task.y.dtype), task.y.dtype)
-    lies, copy, by_rows = _left(task, dtype, block_panels, min(k, depth))
+    lies, copy, by_rows = _left(task, dtype, rows.size)
     apart = not (task.out.is_by_rows and task.out.dtype is dtype)
-    micro = _micros(dtype, shape, rows, last, lies, bool(pack or task.packed), apart)
+    micro = _micros(dtype, shape, rows, panels, last, lies, bool(pack or task.packed), apart)
     # A worker's memory.
     vector = lanes * item
     block = -(-min(k, depth) * block_panels * width * item // 64) * 64 if pack else 0
@@ -183,7 +186,7 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
         "pack": pack, "copy": copy, "unpack": packing.unpack(task.out.dtype) if apart else 0,
         "epilogue": epilogue.address if epilogue else 0,
         "y packed": task.packed is not None, "copy by rows": by_rows,
-        "ahead": bool(copy), "accumulate": accumulate,
+        "ahead": m * k * item > caches.level(1), "accumulate": accumulate,
         "batch axes": len(task.batch),
     } | micro  # fmt: skip
     arguments = [words[name] for name in gemm.WORDS[2:]]
@@ -198,7 +201,14 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
 
 
 def _micros(
-    dtype: DType, shape: Tile, rows: Cut, last: int, lies: str, packed: bool, apart: bool
+    dtype: DType,
+    shape: Tile,
+    rows: Cut,
+    panels: int,
+    last: int,
+    lies: str,
+    packed: bool,
+    apart: bool,
 ) -> dict[str, int]:
     """The micro-kernels of all tiles: longer and other ones, whole panels and the last one."""
     lanes = target.host().lanes(dtype.itemsize)
@@ -211,31 +221,34 @@ def _micros(
         if height:
             whole = MicroKernel(dtype, Tile(height, shape.vectors), lies, b)
             end = MicroKernel(dtype, Tile(height, vectors), lies, b, masked)
-            found[f"micro {name} whole"] = library.address(whole)
+            if panels > 1:
+                found[f"micro {name} whole"] = library.address(whole)
             found[f"micro {name} last"] = library.address(end)
     return found
 
 
-def _reads_in_place(task: Task, rows: Cut) -> bool:
-    """Whether B is read where it is: if it is read for few tiles, or all of it stays in L1 or L2
-    and has few pages."""
-    return rows.parts <= _FEW_TILES or task.k * task.y.down <= caches.level(2) // 8
+def _reads_in_place(task: Task, rows: Cut, width: int) -> bool:
+    """Whether B is read where it is: where it is read once, or as dense as packed, or lies in cache
+    for the few rows that there are."""
+    if rows.parts <= 1 or task.y.down <= width:
+        return True
+    return task.m * task.k * task.y.down <= _FEW_ROWS * caches.level(2)
 
 
 def _is_plain(matrix: Matrix, dtype: DType) -> bool:
     return matrix.is_by_rows and matrix.dtype is dtype
 
 
-def _left(task: Task, dtype: DType, panels: int, k: int) -> tuple[str, int, bool]:
+def _left(task: Task, dtype: DType, rows: int) -> tuple[str, int, bool]:
     """How the tile of A lies that a micro-kernel gets; the function that copies it, 0 where it is
-    read in place; whether it copies row by row."""
+    read in place, as is best nearly always; whether it copies row by row."""
     x = task.x
-    many = panels >= _COPY_PANELS and k > 16
     if x.is_by_rows:
-        copies = many or x.dtype is not dtype
+        conflict = rows >= _MANY_ROWS and task.k > 16 and x.down % _CONFLICT == 0
+        copies = conflict or x.dtype is not dtype
         return "rows", packing.pack("rows", x.dtype) if copies else 0, True
     if x.transposed.is_by_rows:
-        copies = many or x.dtype is not dtype
+        copies = x.dtype is not dtype
         return "columns", packing.pack("rows", x.dtype) if copies else 0, False
     return "columns", packing.pack("strided", x.dtype), False
 

@@ -44,9 +44,9 @@ def of_product(machine: Target, rows: int, vectors: int) -> Tile:
     several cache lines, of fewer pages. 6 x 4 + 4 + 1 = 29 registers, 8 x 3 + 3 + 1 = 28."""
     if registers(machine) < 32:
         return Tile(best(machine).rows, min(vectors, 2))
-    if rows <= 2:
-        return Tile(rows, min(vectors, 8))
-    return Tile({1: 14, 2: 14, 3: 8}.get(vectors, 6), min(vectors, 4))
+    few = {1: 8, 2: 8, 7: 3, 8: 3}.get(rows, 2 if 8 < rows <= 14 else 4)
+    vectors = min(vectors, few)
+    return Tile({1: 14, 2: 14, 3: 8}.get(vectors, 6), vectors) if rows > 2 else Tile(rows, vectors)
 
 
 def fits(tile: Tile, machine: Target) -> bool:
