@@ -102,12 +102,13 @@ def pose(case, layout, images=None, weights=None, dtype="float32"):
 def check(case, layout, **how):
     posed = pose(case, layout, **how)
     kernel = posed()
+    # Half precision is added in float32, and rounded once.
     eps = np.finfo(posed.x.dtype).eps
     for found, expected in zip(
         (posed.out, posed.bias), exact(case, posed.x, posed.gradient), strict=True
     ):
         error = np.abs(found - expected).max() / np.abs(expected).max()
-        assert error <= 16 * eps
+        assert error <= (1 if posed.x.dtype == np.float16 else 16) * eps
     return kernel
 
 
@@ -127,7 +128,7 @@ def test_any_order_of_axes(case, images, weights, layout):
     check(CASES[case], layout, images=IMAGES[images], weights=WEIGHTS[weights])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize(
     "case",
     [
@@ -246,16 +247,40 @@ def test_calls_may_overlap_in_time(layout):
     assert len({out.tobytes() for out in results}) == 1
 
 
+def test_bfloat16(layout):
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    case = Case(2, 20, 40, (9, 8), (3, 3), padding=SAME)
+    posed = pose(case, layout, dtype=bfloat16)
+    posed()
+    for found, expected in zip(
+        (posed.out, posed.bias), exact(case, posed.x, posed.gradient), strict=True
+    ):
+        error = np.abs(found.astype(float) - expected).max() / np.abs(expected).max()
+        assert error <= 2.0**-8
+
+
+def test_the_layout_that_is_left_open_is_told(layout):
+    case = Case(2, 20, 40, (9, 8), (3, 3), padding=SAME)
+    posed = pose(case, layout)
+    problem = posed.problem._replace(out=posed.problem.out._replace(strides=None))
+    kernel = convolution_weights.prepare(problem)
+    told = kernel.operands[-1]
+    out = ordered(np.full(told.shape, np.nan, np.float32), (2, 3, 1, 0))
+    assert layout(out) == told
+    kernel(*(a.ctypes.data for a in (posed.x, posed.gradient, posed.bias, out)))
+    expected, _ = exact(case, posed.x, posed.gradient)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_what_is_refused(layout):
     problem = pose(Case(2, 4, 4, (5, 5), (3, 3)), layout).problem
     packed = Packed(dtypes.float32, problem.out.shape, 1024, "of another")
-    half = Layout(dtypes.float16, problem.x.shape, problem.x.strides)
+    other = Layout(dtypes.float64, problem.x.shape, problem.x.strides)
     empty = Layout(dtypes.float32, (0, 4, 5, 5), (100, 1, 20, 4))
     for refused in (
         problem._replace(out=packed),
-        problem._replace(x=half),
+        problem._replace(x=other),
         problem._replace(x=empty),
-        problem._replace(out=problem.out._replace(strides=None)),
     ):
         with pytest.raises(UnsupportedError):
             convolution_weights.prepare(refused)

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fl_tensor import dtypes
 from fl_tensor.backends.providers.generated import library, weights_nest
 from fl_tensor.backends.providers.generated.microkernel import MicroKernel
+from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.phases import Division, Phases
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.backends.providers.generated.weights_plan import (
@@ -31,38 +31,52 @@ from fl_tensor.backends.providers.generated.weights_plan import (
     tallest,
 )
 from fl_tensor.backends.providers.generated.weights_words import ANY, AXES, FEATURES, ROWS, WORDS
-from fl_tensor.backends.providers.layout import Packed
+from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape, dense
 from fl_tensor.backends.providers.problems import ConvolutionWeights
 from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.codegen import compile, target
-from fl_tensor.dtypes import DType
+from fl_tensor.dtypes import HALF, DType, float32, float64
 
 #: Floating operations per nanosecond, about.
 _SPEED = 50.0
 
 
 def prepare(problem: ConvolutionWeights) -> WeightsKernel:
-    """A kernel for float32 or float64, by strides. Raises UnsupportedError for anything else."""
-    check(problem)
-    return WeightsKernel(problem)
+    """A kernel for one floating dtype throughout, by strides. Raises UnsupportedError for anything
+    else."""
+    return WeightsKernel(settled(problem))
 
 
-def check(problem: ConvolutionWeights) -> None:
-    """Raises UnsupportedError for what is not float32 or float64 by strides."""
+def settled(problem: ConvolutionWeights) -> ConvolutionWeights:
+    """``problem`` with strides where the choice is left open. Raises UnsupportedError for packed
+    operands, for several dtypes, and for what sums nothing."""
+    dtype, rank = problem.x.dtype, len(problem.x.shape)
     bias = [] if problem.bias is None else [problem.bias]
     for place in (problem.x, problem.gradient, problem.out, *bias):
         if isinstance(place, Packed):
             raise UnsupportedError("gradients of weights are written by strides, not packed")
-        if place.dtype not in (dtypes.float32, dtypes.float64) or place.dtype != problem.x.dtype:
-            raise UnsupportedError(
-                f"gradients of weights are float32 or float64 throughout, not {place.dtype}"
-            )
-        if place.strides is None:
-            raise UnsupportedError("operands of gradients of weights have strides")
+        if place.dtype not in (float32, float64, *HALF) or place.dtype != dtype:
+            raise UnsupportedError(f"gradients of weights are of one dtype, not {place.dtype}, too")
         if 0 in place.shape:
             raise UnsupportedError(f"nothing to sum over: {place}")
-    if not 3 <= len(problem.x.shape) <= AXES + 1:
-        raise UnsupportedError(f"one to three axes of space, not {len(problem.x.shape) - 2}")
+    if not 3 <= rank <= AXES + 1:
+        raise UnsupportedError(f"one to three axes of space, not {rank - 2}")
+    images = (0, *range(2, rank), 1)
+    *groups, feature, channel = range(len(problem.out.shape) - rank + 2)
+    kernel = (*groups, *range(channel + 1, len(problem.out.shape)), channel, feature)
+    return problem._replace(
+        x=_settled(problem.x, images),
+        gradient=_settled(problem.gradient, images),
+        out=_settled(problem.out, kernel),
+        bias=_settled(bias[0], (0,)) if bias else None,
+    )
+
+
+def _settled(place: Placement, order: Shape) -> Layout:
+    assert isinstance(place, Layout)
+    if place.strides is not None:
+        return place
+    return place._replace(strides=dense(place.shape, order))
 
 
 class WeightsKernel:
@@ -93,10 +107,10 @@ class WeightsKernel:
 
 
 @functools.cache
-def _code(dtype: DType, vectors: int) -> compile.Code:
+def _code(given: DType, vectors: int) -> compile.Code:
     machine = target.host()
-    about = f"weights {dtype} {vectors} {compile.sources(Path(__file__).parent)}"
-    return compile.load(about, lambda: weights_nest.assembly(dtype, vectors, machine), machine)
+    about = f"weights {given} {vectors} {compile.sources(Path(__file__).parent)}"
+    return compile.load(about, lambda: weights_nest.assembly(given, vectors, machine), machine)
 
 
 class _Build:
@@ -104,7 +118,9 @@ class _Build:
 
     def __init__(self, problem: ConvolutionWeights, made: Plan) -> None:
         self.problem, self.made, self.axes = problem, made, axes_of(problem)
-        self.item = problem.x.dtype.itemsize
+        self.dtype = computed(problem.x.dtype)
+        #: Bytes of an element that is computed with, and of one of an operand.
+        self.item, self.given = self.dtype.itemsize, problem.x.dtype.itemsize
         self.lanes = target.host().lanes(self.item)
         self.wide = self.lanes * self.item
         self.groups = problem.groups
@@ -131,7 +147,7 @@ class _Build:
         return Division(items, more, shared + self.shared_bytes)
 
     def _sizes(self) -> None:
-        problem, made, item = self.problem, self.made, self.item
+        problem, made, item = self.problem, self.made, self.given
         x, gradient = strides(problem.x), strides(problem.gradient)
         bias = 0 if problem.bias is None else strides(problem.bias)[0] * item
         self.words |= {
@@ -198,7 +214,7 @@ class _Build:
         return [line + image + plane for line in lines for image in images for plane in planes]
 
     def _result(self) -> None:
-        made, item, problem = self.made, self.item, self.problem
+        made, item, given, problem = self.made, self.item, self.given, self.problem
         # Taps of a row are no taps where they are joined.
         along = [*self.axes[:-1], self.axes[-1]._replace(kernel=1)] if made.joined else self.axes
         places = list(itertools.product(*(range(axis.kernel) for axis in along)))
@@ -214,17 +230,17 @@ class _Build:
         seen = [along[2].rows(p[2]) for p in places]
         grouped = len(problem.out.shape) == len(problem.x.shape) + 1
         group, feature, channel = (
-            step * item for step in ((0,) * (not grouped) + strides(problem.out))[:3]
+            step * given for step in ((0,) * (not grouped) + strides(problem.out))[:3]
         )
         kernel = range(self.axes[-1].kernel if made.joined else 1)
         rows = [k * self.axes[-1].out + c * channel for k in kernel for c in range(self.channels)]
         # Sums lie in the order of the result, if that has one: then squares of them are transposed.
-        inside = in_out == list(range(0, taps * item, item)) and rows == list(
-            range(0, len(rows) * taps * item, taps * item)
+        inside = in_out == list(range(0, taps * given, given)) and rows == list(
+            range(0, len(rows) * taps * given, taps * given)
         )
-        side_by_side = rows == list(range(0, len(rows) * item, item))
+        side_by_side = rows == list(range(0, len(rows) * given, given))
         order = ROWS if inside or side_by_side else ANY
-        if self.features == 1 or feature == item:
+        if self.features == 1 or feature == given:
             order = FEATURES
         # One strip: sums are written when they are made, and need no more room than a tile.
         local = made.parts == made.strips == 1
@@ -267,9 +283,7 @@ class _Build:
         for kind, vectors in (("", made.vectors), ("_tail", -(-tail // self.lanes))):
             masked = made.gradient_direct and kind == "_tail" and tail < vectors * self.lanes
             for name, rows in (("long", made.cut.size + 1), ("short", made.cut.size)):
-                kernel = MicroKernel(
-                    self.problem.x.dtype, Tile(rows, vectors), "columns", lies, masked
-                )
+                kernel = MicroKernel(self.dtype, Tile(rows, vectors), "columns", lies, masked)
                 needed = name == "short" or made.cut.longer
                 self.words[f"{name}{kind}_kernel"] = library.address(kernel) if needed else 0
 

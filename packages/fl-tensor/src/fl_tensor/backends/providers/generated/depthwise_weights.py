@@ -18,6 +18,7 @@ from fl_tensor.backends.providers.generated import (
     tile,
 )
 from fl_tensor.backends.providers.generated.depthwise_weights_nest import WORDS
+from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.phases import Division, Phases
 from fl_tensor.backends.providers.generated.weights_plan import (
     MOST_PARTS,
@@ -38,9 +39,9 @@ _LEAST_PIXELS, _MOST_PIXELS = 64, 1024
 
 
 def prepare(problem: ConvolutionWeights) -> DepthwiseWeightsKernel:
-    """A kernel for float32 or float64, by strides. Raises UnsupportedError for anything else."""
-    convolution_weights.check(problem)
-    return DepthwiseWeightsKernel(problem)
+    """A kernel for one floating dtype throughout, by strides. Raises UnsupportedError for anything
+    else."""
+    return DepthwiseWeightsKernel(convolution_weights.settled(problem))
 
 
 class DepthwiseWeightsKernel:
@@ -65,10 +66,10 @@ class DepthwiseWeightsKernel:
 
 
 @functools.cache
-def _code(dtype: DType) -> compile.Code:
+def _code(given: DType) -> compile.Code:
     machine = target.host()
-    about = f"depthwise weights {dtype} {compile.sources(Path(__file__).parent)}"
-    return compile.load(about, lambda: depthwise_weights_nest.assembly(dtype, machine), machine)
+    about = f"depthwise weights {given} {compile.sources(Path(__file__).parent)}"
+    return compile.load(about, lambda: depthwise_weights_nest.assembly(given, machine), machine)
 
 
 class _Build:
@@ -77,8 +78,8 @@ class _Build:
     def __init__(self, problem: ConvolutionWeights) -> None:
         self.problem, self.axes = problem, axes_of(problem)
         self.channels = problem.groups
-        dtype = problem.x.dtype
-        self.item = dtype.itemsize
+        dtype = computed(problem.x.dtype)
+        self.item, given = dtype.itemsize, problem.x.dtype.itemsize
         lanes = target.host().lanes(self.item)
         self.wide = lanes * self.item
         self.vectors = -(-self.channels // lanes)
@@ -97,7 +98,7 @@ class _Build:
             self.pitches.insert(0, self.pitches[0] * axis.seen(step))
         strip = self.pitches[0] * self.axes[0].seen(self.steps[0])
         x, gradient = strides(problem.x), strides(problem.gradient)
-        direct = gradient[1] == 1
+        direct = gradient[1] == 1 and given == self.item
         packed = 0 if direct else self.steps[2] * self.steps[3] * self.wide
         taps = math.prod(axis.kernel for axis in self.axes)
         tap = self.vectors * self.wide
@@ -110,10 +111,10 @@ class _Build:
             "strips": self.strips,
             "vectors": self.vectors,
             "channels": self.channels,
-            "x_channel": x[1] * self.item,
-            "gradient_channel": gradient[1] * self.item,
-            "bias_channel": (bias or 0) * self.item,
-            "out_channel": strides(problem.out)[0] * self.item,
+            "x_channel": x[1] * given,
+            "gradient_channel": gradient[1] * given,
+            "bias_channel": (bias or 0) * given,
+            "out_channel": strides(problem.out)[0] * given,
             "worker_bytes": strip + packed,
             "packed_at": strip,
             "part_sums": (taps + 1) * tap,

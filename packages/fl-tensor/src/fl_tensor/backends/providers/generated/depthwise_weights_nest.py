@@ -19,6 +19,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import depthwise_taps, lanes
+from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.weights_results import ColumnSums
 from fl_tensor.backends.providers.generated.weights_strips import CopyPlane, Strips
 from fl_tensor.backends.providers.generated.weights_words import axes
@@ -44,21 +45,22 @@ WORDS = (
 BLOCK = 3
 
 
-def assembly(dtype: DType, machine: Target) -> str:
+def assembly(given: DType, machine: Target) -> str:
     """The module of ``first`` and ``second``."""
     module = ir.Module("depthwise_weights")
     module.triple = target.triple()
-    copy = lanes.define(module, machine, dtype)
-    _First(module, machine, dtype, copy, ColumnSums(module, machine, dtype).function)
-    _Second(module, machine, dtype)
+    dtype = computed(given)
+    copy = lanes.define(module, machine, dtype, given)
+    _First(module, machine, given, copy, ColumnSums(module, machine, dtype).function)
+    _Second(module, machine, given)
     return str(module)
 
 
 class _First(Strips):
-    def __init__(self, module: IR, machine: Target, dtype: DType, copy: IR, add_up: IR) -> None:
-        super().__init__(module, "first", WORDS, machine, dtype)
+    def __init__(self, module: IR, machine: Target, given: DType, copy: IR, add_up: IR) -> None:
+        super().__init__(module, "first", WORDS, machine, computed(given), given)
         self.copy, self.add_up = copy, add_up
-        self.copy_plane = CopyPlane(module, machine, dtype).function
+        self.copy_plane = CopyPlane(module, machine, given).function
         b, words = self.b, self.words
         shared = b.add(words["workspace"], words["shared_at"])
         self.strip_at = b.add(words["workspace"], b.mul(self.worker, words["worker_bytes"]))
@@ -79,7 +81,7 @@ class _First(Strips):
         channel = b.mul(vector, i64(self.of.lanes))
         count = self.minimum(b.sub(words["channels"], channel), i64(self.of.lanes))
         image = self.sum(words["x"], (channel, words["x_channel"]))
-        near = b.icmp_signed("==", words["x_channel"], i64(self.itemsize))
+        near = b.icmp_signed("==", words["x_channel"], i64(self.given.itemsize))
         with b.if_else(near) as (planes, rows):
             with planes:
                 self.copy_planes(image, self.strip_at, count, self.copy_plane)
@@ -164,8 +166,8 @@ class _First(Strips):
 class _Second(Strips):
     # An item is a vector of channels.
 
-    def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
-        super().__init__(module, "second", WORDS, machine, dtype)
+    def __init__(self, module: IR, machine: Target, given: DType) -> None:
+        super().__init__(module, "second", WORDS, machine, computed(given), given)
         b, words = self.b, self.words
         shared = b.add(words["workspace"], words["shared_at"])
         table = self.address(words["tap_in_out"])
@@ -194,4 +196,4 @@ class _Second(Strips):
         with self.loop(i64(0), self.count) as lane:
             here = self.address(b.add(sums, b.mul(lane, i64(self.itemsize))))
             found = b.load(here, typ=self.element, align=self.itemsize)
-            b.store(found, self.address(b.add(to, b.mul(lane, pitch))), align=self.itemsize)
+            self.write_one(found, self.address(b.add(to, b.mul(lane, pitch))))

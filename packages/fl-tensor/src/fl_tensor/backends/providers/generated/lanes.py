@@ -5,6 +5,7 @@
     to[i * to_pitch + lane * itemsize] = from[i * pitch + lane * lane_pitch]    lane < lanes
                                        = 0                                    other lanes
 
+Numbers of half precision become float32.
 for i < count, all distances in bytes. ``lanes`` is at most those of a vector; with 0 of them zeros
 are written, and nothing is read. Reads are of the elements that are meant alone, writes are whole
 vectors. Images with channels side by side are copied vector by vector; where pixels are side by
@@ -25,22 +26,22 @@ _SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, i64, i64, i6
 _UNROLL = 4
 
 
-def define(module: IR, machine: Target, dtype: DType) -> IR:
-    """The function ``copy_lanes`` in ``module``."""
-    return _CopyLanes(module, machine, dtype).function
+def define(module: IR, machine: Target, dtype: DType, given: DType | None = None) -> IR:
+    """The function ``copy_lanes`` in ``module``, from ``given`` to ``dtype``."""
+    return _CopyLanes(module, machine, dtype, given).function
 
 
 class _CopyLanes(Emitter):
-    def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
+    def __init__(self, module: IR, machine: Target, dtype: DType, given: DType | None) -> None:
         function = ir.Function(module, _SIGNATURE, "copy_lanes")
         function.linkage = "internal"
         function.attributes.add("noinline")
-        super().__init__(function, machine, dtype)
+        super().__init__(function, machine, dtype, given)
         self.to, self.to_pitch, self.source, self.count, self.lanes, pitch, lane_pitch = (
             function.args
         )
         self.pitch, self.lane_pitch = pitch, lane_pitch
-        b, one = self.b, i64(self.itemsize)
+        b, one = self.b, i64(self.given.itemsize)
         side_by_side = b.or_(
             b.icmp_signed("==", lane_pitch, one), b.icmp_signed("<=", self.lanes, i64(1))
         )
@@ -70,8 +71,7 @@ class _CopyLanes(Emitter):
             with self.loop(low, high, step) as i:
                 places = [b.add(i, i64(k)) for k in range(step)]
                 found = [
-                    self.of.load(self.element, self.at(self.source, b.mul(k, self.pitch)), mask)
-                    for k in places
+                    self.read(self.at(self.source, b.mul(k, self.pitch)), mask) for k in places
                 ]
                 for k, vector in zip(places, found, strict=True):
                     self.of.store(vector, self.at(self.to, b.mul(k, self.to_pitch)))
@@ -81,13 +81,13 @@ class _CopyLanes(Emitter):
         last = b.sub(self.lanes, i64(1))
         with self.loop(i64(0), self.count, lanes) as i:
             left = b.sub(self.count, i)
-            here = self.at(self.source, b.mul(i, i64(self.itemsize)))
+            here = self.at(self.source, b.mul(i, i64(self.given.itemsize)))
             mask = self.of.first(left)
             zero = self.of.constant(self.element, 0)
             square = []
             for lane in range(lanes):
                 row = self.minimum(i64(lane), last)
-                found = self.of.load(self.element, self.at(here, b.mul(row, self.lane_pitch)), mask)
+                found = self.read(self.at(here, b.mul(row, self.lane_pitch)), mask)
                 square.append(b.select(b.icmp_signed("<", i64(lane), self.lanes), found, zero))
             for k, vector in enumerate(self.of.transposed(square)):
                 with self.when(b.icmp_signed("<", i64(k), left)):
@@ -101,10 +101,6 @@ class _CopyLanes(Emitter):
             there = self.at(self.source, b.mul(i, self.pitch))
             self.of.store(self.of.constant(self.element, 0), here)
             with self.loop(i64(0), self.lanes) as lane:
-                found = b.load(
-                    self.at(there, b.mul(lane, self.lane_pitch)),
-                    typ=self.element,
-                    align=self.itemsize,
-                )
+                found = self.read_one(self.at(there, b.mul(lane, self.lane_pitch)))
                 target = self.at(here, b.mul(lane, i64(self.itemsize)))
                 b.store(found, target, align=self.itemsize)

@@ -15,17 +15,35 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import microkernel
+from fl_tensor.codegen import half
 from fl_tensor.codegen.function import SIGNATURE
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i64, pointer
-from fl_tensor.dtypes import DType
+from fl_tensor.codegen.vectors import (
+    IR,
+    Vectors,
+    element_type,
+    i8,
+    i32,
+    i64,
+    memory_type,
+    pointer,
+)
+from fl_tensor.dtypes import HALF, DType, float32
+
+
+def computed(given: DType) -> DType:
+    """What operands of ``given`` are computed with."""
+    return float32 if given in HALF else given
 
 
 class Emitter(Loops):
-    """A function in the making that works on elements of ``dtype``."""
+    """A function in the making that works on elements of ``dtype``. Operands are of ``given``, that
+    or half precision, in which case they are converted where they are read and written."""
 
-    def __init__(self, function: IR, machine: Target, dtype: DType) -> None:
+    def __init__(
+        self, function: IR, machine: Target, dtype: DType, given: DType | None = None
+    ) -> None:
         function.attributes.add("nounwind")
         self.function = function
         self.machine = machine
@@ -36,6 +54,8 @@ class Emitter(Loops):
         #: Bytes of an element, and of a vector.
         self.itemsize = dtype.itemsize
         self.wide = self.of.lanes * dtype.itemsize
+        self.given = given or dtype
+        self.one = Vectors(self.b, machine, 1)
 
     def at(self, address: IR, distance: IR | int) -> IR:
         """``distance`` bytes behind ``address``."""
@@ -51,6 +71,31 @@ class Emitter(Loops):
         """A number of a table of int64."""
         at = self.b.gep(table, [index], source_etype=i64)
         return self.b.load(at, typ=i64, align=8)
+
+    def read(self, address: IR, mask: IR | None = None) -> IR:
+        """A vector of an operand's elements."""
+        found = self.of.load(memory_type(self.given), address, mask)
+        return half.widen(self.of, self.given, found) if self.given in HALF else found
+
+    def write(self, vector: IR, address: IR, mask: IR | None = None) -> None:
+        """A vector of an operand's elements."""
+        if self.given in HALF:
+            vector = half.narrow(self.of, self.given, vector)
+        self.of.store(vector, address, mask)
+
+    def read_one(self, address: IR) -> IR:
+        """An element of an operand."""
+        found = self.one.load(memory_type(self.given), address)
+        if self.given in HALF:
+            found = half.widen(self.one, self.given, found)
+        return self.b.extract_element(found, i32(0))
+
+    def write_one(self, number: IR, address: IR) -> None:
+        """An element of an operand."""
+        vector = self.one.splat(number)
+        if self.given in HALF:
+            vector = half.narrow(self.one, self.given, vector)
+        self.one.store(vector, address)
 
     @contextmanager
     def when(self, condition: IR) -> Iterator[None]:
@@ -81,9 +126,15 @@ class Nest(Emitter):
     """``name(words, first item, last item + 1, worker)``; ``words`` says their names."""
 
     def __init__(
-        self, module: IR, name: str, words: Sequence[str], machine: Target, dtype: DType
+        self,
+        module: IR,
+        name: str,
+        words: Sequence[str],
+        machine: Target,
+        dtype: DType,
+        given: DType | None = None,
     ) -> None:
-        super().__init__(ir.Function(module, SIGNATURE, name), machine, dtype)
+        super().__init__(ir.Function(module, SIGNATURE, name), machine, dtype, given)
         self.arguments, self.begin, self.end, self.worker = self.function.args
         self.words = {name: self.entry(self.arguments, i64(i)) for i, name in enumerate(words)}
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import lanes
+from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.weights_results import Bias, ColumnSums, Store
 from fl_tensor.backends.providers.generated.weights_strips import Strips
 from fl_tensor.backends.providers.generated.weights_words import WORDS
@@ -34,13 +35,14 @@ from fl_tensor.codegen.vectors import IR, i64
 from fl_tensor.dtypes import DType
 
 
-def assembly(dtype: DType, vectors: int, machine: Target) -> str:
+def assembly(given: DType, vectors: int, machine: Target) -> str:
     """The module of ``first`` and ``second``, for panels of ``vectors`` vectors."""
     module = ir.Module("weights")
     module.triple = target.triple()
-    copy = lanes.define(module, machine, dtype)
-    store = Store(module, vectors, machine, dtype).function
-    bias = Bias(module, vectors, machine, dtype).function
+    dtype = computed(given)
+    copy = lanes.define(module, machine, dtype, given)
+    store = Store(module, vectors, machine, given).function
+    bias = Bias(module, vectors, machine, given).function
     add_up = ColumnSums(module, machine, dtype).function
     _First(module, vectors, machine, dtype, copy, store, bias, add_up)
     _Second(module, vectors, machine, dtype, store, bias)
@@ -83,7 +85,7 @@ class _Tiles(Strips):
             (row, words["tile_sums"]),
         )
 
-    def write(self, group: IR, panel: IR, sums: IR, columns: IR, row: IR, rows: IR) -> None:
+    def put(self, group: IR, panel: IR, sums: IR, columns: IR, row: IR, rows: IR) -> None:
         """Write a tile's sums as the weights lie."""
         words = self.words
         out = self.sum(
@@ -327,7 +329,7 @@ class _First(_Tiles):
                 *(self.adds, columns),
             )
         with self.when(self.is_last):
-            self.write(self.group, panel, self.address(sums), columns, first, count)
+            self.put(self.group, panel, self.address(sums), columns, first, count)
 
 
 class _Second(_Tiles):
@@ -352,7 +354,7 @@ class _Second(_Tiles):
                 for j in range(vectors):
                     with self.when(b.icmp_signed(">", columns, i64(j * self.of.lanes))):
                         self._add(b.add(place, i64(j * self.wide)))
-            self.write(group, panel, self.address(sums), columns, first, rows)
+            self.put(group, panel, self.address(sums), columns, first, rows)
             is_first = b.icmp_signed("==", tile, i64(0))
             with self.when(b.and_(is_first, b.icmp_signed("!=", words["has_bias"], i64(0)))):
                 b.call(bias, [self.arguments, group, panel])

@@ -15,7 +15,7 @@ from fl_tensor.backends.providers.generated.weights_words import AXES
 from fl_tensor.backends.providers.layout import Layout, Placement, Shape
 from fl_tensor.backends.providers.problems import ConvolutionWeights
 from fl_tensor.codegen import target
-from fl_tensor.dtypes import DType
+from fl_tensor.dtypes import HALF, DType
 
 #: Pixels of a strip where there are so many: the sums of a tile are written and read again after
 #: each, which takes about as long as three pixels.
@@ -155,9 +155,12 @@ class Plan(NamedTuple):
 def plan(problem: ConvolutionWeights, axes: Sequence[Axis]) -> Plan:
     """How to divide ``problem``, whose axes are ``axes``."""
     dtype = problem.x.dtype
+    converts = dtype in HALF
     channels = problem.x.shape[1] // problem.groups
     features = problem.gradient.shape[1] // problem.groups
-    joined = axes[-1].kernel > 1 and axes[-1].dilation == 1 and channels <= MOST_JOINED
+    joined = (
+        axes[-1].kernel > 1 and axes[-1].dilation == 1 and channels <= MOST_JOINED and not converts
+    )
     rows = channels * axes[-1].kernel if joined else channels
     cut, vectors = _tile(rows, features, dtype)
     steps = steps_of(axes, PIXELS)
@@ -180,8 +183,8 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis]) -> Plan:
         rows,
         cut,
         vectors,
-        x_side and near and not joined and all(axis.is_inside for axis in axes),
-        gradient_side and even and images == planes == 1,
+        x_side and near and not joined and not converts and all(axis.is_inside for axis in axes),
+        gradient_side and not converts and even and images == planes == 1,
     )
 
 

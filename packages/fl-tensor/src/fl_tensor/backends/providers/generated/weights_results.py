@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated.nest import Emitter
+from fl_tensor.backends.providers.generated.nest import Emitter, computed
 from fl_tensor.backends.providers.generated.weights_words import WORDS
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64, pointer
@@ -19,13 +19,13 @@ class _Part(Emitter):
     # A function of the module's own, whose first argument is the words.
 
     def __init__(
-        self, module: IR, name: str, arguments: list[IR], machine: Target, dtype: DType
+        self, module: IR, name: str, arguments: list[IR], machine: Target, given: DType
     ) -> None:
         signature = ir.FunctionType(ir.VoidType(), [pointer, *arguments])
         function = ir.Function(module, signature, name)
         function.linkage = "internal"
         function.attributes.add("noinline")
-        super().__init__(function, machine, dtype)
+        super().__init__(function, machine, computed(given), given)
         self.words = {name: self.entry(function.args[0], i64(i)) for i, name in enumerate(WORDS)}
         self.shared = self.b.add(self.words["workspace"], self.words["shared_at"])
 
@@ -62,8 +62,8 @@ class Store(_Part):
     """store(words, out, sums, columns, row, rows): a tile's sums, as the weights lie. ``out`` is
     where the panel's first feature is."""
 
-    def __init__(self, module: IR, vectors: int, machine: Target, dtype: DType) -> None:
-        super().__init__(module, "store", [pointer, pointer, i64, i64, i64], machine, dtype)
+    def __init__(self, module: IR, vectors: int, machine: Target, given: DType) -> None:
+        super().__init__(module, "store", [pointer, pointer, i64, i64, i64], machine, given)
         self.vectors = vectors
         _, self.out, self.sums, self.columns, self.row, self.rows = self.function.args
         order = self.words["order"]
@@ -79,7 +79,9 @@ class Store(_Part):
             for j in range(self.vectors):
                 left = b.sub(self.columns, i64(j * lanes))
                 found = self.of.load(self.element, self.at(sums, j * self.wide))
-                self.of.store(found, self.at(out, j * self.wide), self.of.first(left))
+                self.write(
+                    found, self.at(out, j * lanes * self.given.itemsize), self.of.first(left)
+                )
 
     def _numbers(self) -> None:
         b = self.b
@@ -88,7 +90,7 @@ class Store(_Part):
                 place = self.at(sums, b.mul(column, i64(self.itemsize)))
                 found = b.load(place, typ=self.element, align=self.itemsize)
                 to = self.at(out, b.mul(column, self.words["out_feature"]))
-                b.store(found, to, align=self.itemsize)
+                self.write_one(found, to)
 
     @contextmanager
     def _rows(self) -> Iterator[tuple[IR, IR]]:
@@ -134,16 +136,16 @@ class Store(_Part):
                             column = i64(j * lanes + k)
                             with self.when(b.icmp_signed("<", column, self.columns)):
                                 place = self.sum(
-                                    (column, words["out_feature"]), (row, i64(self.itemsize))
+                                    (column, words["out_feature"]), (row, i64(self.given.itemsize))
                                 )
-                                self.of.store(vector, self.at(out, place), self.of.first(left))
+                                self.write(vector, self.at(out, place), self.of.first(left))
 
 
 class Bias(_Part):
     """bias(words, group, panel): the sums of all parts, as the bias lies."""
 
-    def __init__(self, module: IR, vectors: int, machine: Target, dtype: DType) -> None:
-        super().__init__(module, "bias", [i64, i64], machine, dtype)
+    def __init__(self, module: IR, vectors: int, machine: Target, given: DType) -> None:
+        super().__init__(module, "bias", [i64, i64], machine, given)
         b, words = self.b, self.words
         _, group, panel = self.function.args
         width = vectors * self.of.lanes
@@ -162,5 +164,5 @@ class Bias(_Part):
             place = self.sum(
                 words["bias"], (group, words["bias_group"]), (feature, words["bias_feature"])
             )
-            b.store(b.load(total, typ=self.element), self.address(place), align=self.itemsize)
+            self.write_one(b.load(total, typ=self.element), self.address(place))
         b.ret_void()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated.nest import Emitter, Nest
+from fl_tensor.backends.providers.generated.nest import Emitter, Nest, computed
 from fl_tensor.backends.providers.generated.weights_words import AXES
 from fl_tensor.backends.providers.generated.words import zero
 from fl_tensor.codegen.target import Target
@@ -134,11 +134,11 @@ class CopyPlane(Emitter):
     """copy_plane(to, to_row, from, row, pixel, rows, left, middle, right, lanes): rows of pixels of
     ``lanes`` channels, which lie side by side, each row between zeros; pixels become vectors."""
 
-    def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
+    def __init__(self, module: IR, machine: Target, given: DType) -> None:
         signature = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, *[i64] * 7])
         function = ir.Function(module, signature, "copy_plane")
         function.linkage = "internal"
-        super().__init__(function, machine, dtype)
+        super().__init__(function, machine, computed(given), given)
         b, turn = self.b, 4
         to, to_row, source, row_pitch, pixel_pitch, rows, left, middle, right, lanes = function.args
         mask, zero = self.of.first(lanes), self.of.constant(self.element, 0)
@@ -159,7 +159,7 @@ class CopyPlane(Emitter):
                             self.at(self.at(place, b.mul(pixel_pitch, i64(k))), self.wide)
                         )
                     found = [
-                        self.of.load(self.element, self.at(place, b.mul(pixel_pitch, i64(k))), mask)
+                        self.read(self.at(place, b.mul(pixel_pitch, i64(k))), mask)
                         for k in range(step)
                     ]
                     goal = self.at(here, b.mul(pixel, i64(self.wide)))
