@@ -13,7 +13,11 @@ pytest.importorskip("llvmlite")
 
 from fl_tensor import dtypes, threads
 from fl_tensor.backends.providers import ConvolutionWeights, Layout
-from fl_tensor.backends.providers.generated import convolution_weights, weights_plan
+from fl_tensor.backends.providers.generated import (
+    convolution_weights,
+    depthwise_weights,
+    weights_plan,
+)
 from fl_tensor.backends.providers.layout import Packed
 from fl_tensor.backends.providers.provider import UnsupportedError
 
@@ -257,6 +261,19 @@ def test_bfloat16(layout):
     ):
         error = np.abs(found.astype(float) - expected).max() / np.abs(expected).max()
         assert error <= 2.0**-8
+
+
+@pytest.mark.parametrize("module", [convolution_weights, depthwise_weights])
+def test_half_precision_may_give_float32(module, layout):
+    groups = 1 if module is convolution_weights else 20
+    case = Case(2, 20, 20, (9, 8), (3, 3), padding=SAME, groups=groups)
+    posed = pose(case, layout, dtype="float16")
+    out, bias = posed.out.astype(np.float32), posed.bias.astype(np.float32)
+    problem = posed.problem._replace(out=layout(out), bias=layout(bias))
+    kernel = module.prepare(problem)
+    kernel(*(a.ctypes.data for a in (posed.x, posed.gradient, bias, out)))
+    for found, expected in zip((out, bias), exact(case, posed.x, posed.gradient), strict=True):
+        assert np.abs(found - expected).max() <= 2e-6 * np.abs(expected).max()
 
 
 def test_the_layout_that_is_left_open_is_told(layout):

@@ -49,16 +49,20 @@ def prepare(problem: ConvolutionWeights) -> WeightsKernel:
 
 def settled(problem: ConvolutionWeights) -> ConvolutionWeights:
     """``problem`` with strides where the choice is left open. Raises UnsupportedError for packed
-    operands, for several dtypes, and for what sums nothing."""
+    operands, for several dtypes (half precision may give float32), and for what sums nothing."""
     dtype, rank = problem.x.dtype, len(problem.x.shape)
     bias = [] if problem.bias is None else [problem.bias]
-    for place in (problem.x, problem.gradient, problem.out, *bias):
+    pairs = [(problem.x, dtype), (problem.gradient, dtype)]
+    pairs += [(each, problem.out.dtype) for each in (problem.out, *bias)]
+    for place, wanted in pairs:
         if isinstance(place, Packed):
             raise UnsupportedError("gradients of weights are written by strides, not packed")
-        if place.dtype not in (float32, float64, *HALF) or place.dtype != dtype:
-            raise UnsupportedError(f"gradients of weights are of one dtype, not {place.dtype}, too")
+        if place.dtype not in (float32, float64, *HALF) or place.dtype != wanted:
+            raise UnsupportedError(f"{place}: expected {wanted} as other operands have")
         if 0 in place.shape:
             raise UnsupportedError(f"nothing to sum over: {place}")
+    if problem.out.dtype not in (dtype, computed(dtype)):
+        raise UnsupportedError(f"{problem.out}: expected {dtype} or {computed(dtype)}")
     if not 3 <= rank <= AXES + 1:
         raise UnsupportedError(f"one to three axes of space, not {rank - 2}")
     images = (0, *range(2, rank), 1)
@@ -97,7 +101,7 @@ class WeightsKernel:
         self._tables = build.tables
         work = 2.0 * math.prod(a.size * a.kernel for a in axes) * build.channels
         work *= problem.gradient.shape[1] / _SPEED
-        code = _code(problem.x.dtype, made.vectors)
+        code = _code(problem.x.dtype, problem.out.dtype, made.vectors)
         self._call = Phases(code, WORDS, build.words, build.divide, work)
 
     def __call__(self, *addresses: int) -> None:
@@ -107,10 +111,12 @@ class WeightsKernel:
 
 
 @functools.cache
-def _code(given: DType, vectors: int) -> compile.Code:
+def _code(given: DType, result: DType, vectors: int) -> compile.Code:
     machine = target.host()
-    about = f"weights {given} {vectors} {compile.sources(Path(__file__).parent)}"
-    return compile.load(about, lambda: weights_nest.assembly(given, vectors, machine), machine)
+    about = f"weights {given} {result} {vectors} {compile.sources(Path(__file__).parent)}"
+    return compile.load(
+        about, lambda: weights_nest.assembly(given, result, vectors, machine), machine
+    )
 
 
 class _Build:
@@ -119,8 +125,9 @@ class _Build:
     def __init__(self, problem: ConvolutionWeights, made: Plan) -> None:
         self.problem, self.made, self.axes = problem, made, axes_of(problem)
         self.dtype = computed(problem.x.dtype)
-        #: Bytes of an element that is computed with, and of one of an operand.
+        #: Bytes of an element that is computed with, of one of x, of one of the result.
         self.item, self.given = self.dtype.itemsize, problem.x.dtype.itemsize
+        self.result = problem.out.dtype.itemsize
         self.lanes = target.host().lanes(self.item)
         self.wide = self.lanes * self.item
         self.groups = problem.groups
@@ -149,7 +156,7 @@ class _Build:
     def _sizes(self) -> None:
         problem, made, item = self.problem, self.made, self.given
         x, gradient = strides(problem.x), strides(problem.gradient)
-        bias = 0 if problem.bias is None else strides(problem.bias)[0] * item
+        bias = 0 if problem.bias is None else strides(problem.bias)[0] * self.result
         self.words |= {
             "parts": made.parts,
             "strips": made.strips,
@@ -214,7 +221,7 @@ class _Build:
         return [line + image + plane for line in lines for image in images for plane in planes]
 
     def _result(self) -> None:
-        made, item, given, problem = self.made, self.item, self.given, self.problem
+        made, item, given, problem = self.made, self.item, self.result, self.problem
         # Taps of a row are no taps where they are joined.
         along = [*self.axes[:-1], self.axes[-1]._replace(kernel=1)] if made.joined else self.axes
         places = list(itertools.product(*(range(axis.kernel) for axis in along)))

@@ -56,7 +56,7 @@ class DepthwiseWeightsKernel:
         self._tables = build.tables
         self.about = f"generated: depthwise, {build.strips} strips in {build.parts} parts"
         work = math.prod(a.size * a.kernel for a in build.axes) * build.channels / _SPEED
-        code = _code(problem.x.dtype)
+        code = _code(problem.x.dtype, problem.out.dtype)
         self._call = Phases(code, WORDS, build.words, build.divide, work)
 
     def __call__(self, *addresses: int) -> None:
@@ -66,10 +66,12 @@ class DepthwiseWeightsKernel:
 
 
 @functools.cache
-def _code(given: DType) -> compile.Code:
+def _code(given: DType, result: DType) -> compile.Code:
     machine = target.host()
-    about = f"depthwise weights {given} {compile.sources(Path(__file__).parent)}"
-    return compile.load(about, lambda: depthwise_weights_nest.assembly(given, machine), machine)
+    about = f"depthwise weights {given} {result} {compile.sources(Path(__file__).parent)}"
+    return compile.load(
+        about, lambda: depthwise_weights_nest.assembly(given, result, machine), machine
+    )
 
 
 class _Build:
@@ -80,6 +82,7 @@ class _Build:
         self.channels = problem.groups
         dtype = computed(problem.x.dtype)
         self.item, given = dtype.itemsize, problem.x.dtype.itemsize
+        result = problem.out.dtype.itemsize
         lanes = target.host().lanes(self.item)
         self.wide = lanes * self.item
         self.vectors = -(-self.channels // lanes)
@@ -113,8 +116,8 @@ class _Build:
             "channels": self.channels,
             "x_channel": x[1] * given,
             "gradient_channel": gradient[1] * given,
-            "bias_channel": (bias or 0) * given,
-            "out_channel": strides(problem.out)[0] * given,
+            "bias_channel": (bias or 0) * result,
+            "out_channel": strides(problem.out)[0] * result,
             "worker_bytes": strip + packed,
             "packed_at": strip,
             "part_sums": (taps + 1) * tap,

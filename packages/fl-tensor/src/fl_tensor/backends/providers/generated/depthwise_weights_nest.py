@@ -45,14 +45,14 @@ WORDS = (
 BLOCK = 3
 
 
-def assembly(given: DType, machine: Target) -> str:
-    """The module of ``first`` and ``second``."""
+def assembly(given: DType, result: DType, machine: Target) -> str:
+    """The module of ``first`` and ``second``, for images of ``given``, weights of ``result``."""
     module = ir.Module("depthwise_weights")
     module.triple = target.triple()
     dtype = computed(given)
     copy = lanes.define(module, machine, dtype, given)
     _First(module, machine, given, copy, ColumnSums(module, machine, dtype).function)
-    _Second(module, machine, given)
+    _Second(module, machine, result)
     return str(module)
 
 

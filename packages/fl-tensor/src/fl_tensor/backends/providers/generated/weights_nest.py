@@ -35,14 +35,15 @@ from fl_tensor.codegen.vectors import IR, i64
 from fl_tensor.dtypes import DType
 
 
-def assembly(given: DType, vectors: int, machine: Target) -> str:
-    """The module of ``first`` and ``second``, for panels of ``vectors`` vectors."""
+def assembly(given: DType, result: DType, vectors: int, machine: Target) -> str:
+    """The module of ``first`` and ``second``, for images of ``given``, weights of ``result``
+    and panels of ``vectors`` vectors."""
     module = ir.Module("weights")
     module.triple = target.triple()
     dtype = computed(given)
     copy = lanes.define(module, machine, dtype, given)
-    store = Store(module, vectors, machine, given).function
-    bias = Bias(module, vectors, machine, given).function
+    store = Store(module, vectors, machine, result).function
+    bias = Bias(module, vectors, machine, result).function
     add_up = ColumnSums(module, machine, dtype).function
     _First(module, vectors, machine, dtype, copy, store, bias, add_up)
     _Second(module, vectors, machine, dtype, store, bias)

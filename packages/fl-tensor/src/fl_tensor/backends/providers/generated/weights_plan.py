@@ -94,7 +94,7 @@ def axes_of(problem: ConvolutionWeights) -> list[Axis]:
         axis = Axis(
             *(size, extent, out.shape[first + i], problem.stride[i], problem.dilation[i]),
             *(problem.padding[i][0], along_x * item, along_gradient * item),
-            strides(out)[first + i] * item,
+            strides(out)[first + i] * out.dtype.itemsize,
         )
         if axis.kernel == 1 and axis.is_inside:  # places between are never looked at
             axis = axis._replace(extent=axis.size, x=axis.x * axis.stride, stride=1)
