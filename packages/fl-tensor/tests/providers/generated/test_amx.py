@@ -16,8 +16,8 @@ import llvmlite.binding as llvm
 
 import fl_tensor as ft
 from fl_tensor import dtypes
-from fl_tensor.backends.providers import Convolution, channels_last, row_major
-from fl_tensor.backends.providers.generated import amx, convolution, library
+from fl_tensor.backends.providers import Convolution, Layout, Matmul, channels_last, row_major
+from fl_tensor.backends.providers.generated import amx, convolution, library, matmul
 from fl_tensor.backends.providers.generated.microkernel import ADD, MicroKernel
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.codegen import compile, target
@@ -190,6 +190,22 @@ def random_bits(shape, seed):
     return (
         np.random.default_rng(seed).standard_normal(shape, np.float32).view(np.uint32) >> 16
     ).astype(np.uint16)
+
+
+@needs_wide
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_run_on_tiles(emulation, transposed):
+    m, k, n = 70, 74, 83
+    x, y = random_bits((m, k), 0), random_bits((n, k) if transposed else (k, n), 1)
+    out = np.zeros((m, n), np.float32)
+    y_layout = Layout(dtypes.bfloat16, (k, n), (1, k) if transposed else (n, 1))
+    layouts = row_major(dtypes.bfloat16, (m, k)), y_layout, row_major(dtypes.float32, (m, n))
+    kernel = matmul.prepare(Matmul(*layouts))
+    kernel(x.ctypes.data, y.ctypes.data, out.ctypes.data)
+    emulation.check()
+    expected = wide(x).astype(float) @ wide(y.T if transposed else y)
+    np.testing.assert_allclose(out, expected, atol=1e-4)
+    assert {used[0] for used in emulation.tiles.used} == {0, 1, 2, 3}
 
 
 @needs_wide

@@ -8,8 +8,25 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from fl_tensor import dtypes
-from fl_tensor.backends.providers import Convolution, ConvolutionData, channels_last, row_major
-from fl_tensor.backends.providers.generated import convolution, convolution_data, library
+from fl_tensor.backends.providers import (
+    Convolution,
+    ConvolutionData,
+    Layout,
+    Matmul,
+    Packed,
+    Reorder,
+    UnsupportedError,
+    channels_last,
+    chosen,
+    row_major,
+)
+from fl_tensor.backends.providers.generated import (
+    convolution,
+    convolution_data,
+    library,
+    matmul,
+    reorder,
+)
 from fl_tensor.codegen import target
 
 pytestmark = pytest.mark.skipif(
@@ -73,3 +90,55 @@ def test_gradients_of_data(asked):
             expected[:, i : i + 5, j : j + 5] += wide(gradient) @ wide(w)[:, :, i, j]
     np.testing.assert_allclose(out, expected, atol=1e-4)
     assert asked == {dtypes.bfloat16}
+
+
+def lies(array, by_columns):
+    """The array's bytes, and their layout, row by row or column by column."""
+    strides = (1, array.shape[0]) if by_columns else (array.shape[1], 1)
+    kept = np.ascontiguousarray(array.T if by_columns else array)
+    return kept, Layout(dtypes.bfloat16, array.shape, strides)
+
+
+@pytest.mark.parametrize("x_turned", [False, True])
+@pytest.mark.parametrize("y_turned", [False, True])
+@pytest.mark.parametrize("k", [2, 64, 650, 651])
+def test_products(asked, k, x_turned, y_turned):
+    x, y = random_bits((37, k), 0), random_bits((k, 75), 1)
+    (x_kept, x_layout), (y_kept, y_layout) = lies(x, x_turned), lies(y, y_turned)
+    out = np.zeros((37, 75), np.float32)
+    run(
+        matmul.prepare,
+        Matmul(x_layout, y_layout, row_major(dtypes.float32, out.shape)),
+        *(x_kept, y_kept, out),
+    )
+    np.testing.assert_allclose(out, wide(x) @ wide(y), atol=1e-3)
+    assert asked == {dtypes.float32 if k % 2 else dtypes.bfloat16}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_factors_are_packed_in_pairs(asked, turned):
+    k, n = 1300, 75
+    x, y = random_bits((2, 21, k), 0), random_bits((k, n), 1)
+    kept, layout = lies(y, turned)
+    out = np.zeros((2, 21, n), np.float32)
+    rest = row_major(dtypes.bfloat16, x.shape), row_major(dtypes.float32, out.shape)
+    kernel = matmul.prepare(Matmul(rest[0], chosen(dtypes.bfloat16, (1, k, n)), rest[1]))
+    packed = kernel.operands[1]
+    assert isinstance(packed, Packed) and packed.dtype is dtypes.bfloat16
+    memory = np.zeros(packed.nbytes, np.uint8)
+    one = Layout(layout.dtype, (1, k, n), (0, *layout.strides))
+    reorder.prepare(Reorder(one, packed))(kept.ctypes.data, memory.ctypes.data)
+    kernel(x.ctypes.data, memory.ctypes.data, out.ctypes.data)
+    np.testing.assert_allclose(out, wide(x) @ wide(y), atol=1e-3)
+    assert asked == {dtypes.bfloat16}
+    with pytest.raises(UnsupportedError, match="neither rows nor columns are contiguous"):
+        reorder.prepare(Reorder(Layout(layout.dtype, (1, k, n), (0, 2 * n, 2)), packed))
+
+
+def test_results_of_bfloat16_are_rounded_once():
+    x, y = random_bits((30, 4000), 0), random_bits((4000, 40), 1)
+    out = np.zeros((30, 40), np.uint16)
+    layouts = (row_major(dtypes.bfloat16, array.shape) for array in (x, y, out))
+    run(matmul.prepare, Matmul(*layouts), x, y, out)
+    expected = wide(x) @ wide(y)
+    assert (abs(wide(out) - expected) <= abs(expected) * 2.0**-8 + 1e-3).all()

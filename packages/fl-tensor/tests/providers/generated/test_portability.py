@@ -1,16 +1,32 @@
-"""Other processors: code for NEON is what it should be (compiled here, and looked at, not run)."""
+"""Other processors: code for NEON is what it should be (compiled here, and looked at, not run);
+narrower vectors, other pools and any number of threads compute the same."""
 
 from __future__ import annotations
 
+import functools
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
 import llvmlite.binding as llvm
 
+import fl_tensor as ft
 from fl_tensor import dtypes
+from fl_tensor.backends.providers import (
+    Convolution,
+    ConvolutionData,
+    ConvolutionWeights,
+    Matmul,
+    channels_last,
+    row_major,
+)
 from fl_tensor.backends.providers.generated import (
     convolution_nest,
     microkernel,
@@ -19,10 +35,14 @@ from fl_tensor.backends.providers.generated import (
     weights_nest,
 )
 from fl_tensor.backends.providers.generated.microkernel import MicroKernel
+from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.codegen import compile, target
+from fl_tensor.codegen import threads as kernel_threads
+from fl_tensor.codegen.pools import OwnThreads
 from fl_tensor.codegen.target import Target
 
 NEON = Target("neoverse-n1", "+neon", 128)
+CAMPAIGN = Path(__file__).parents[2] / "campaign"
 
 
 @pytest.fixture
@@ -58,3 +78,100 @@ def test_neon_multiplies_by_lanes_and_keeps_sums_in_registers(arm, dtype, a):
 )
 def test_loop_nests_are_code_for_arm_too(arm, made):
     assert "ret" in compile.listing(made(NEON), NEON)
+
+
+def widths():
+    most = target.processor().vector_bits
+    return ["generic", *(str(bits) for bits in (128, 256) if bits < most)]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="guard pages of Linux")
+@pytest.mark.parametrize("bits", widths())
+def test_narrower_vectors_compute_the_same(bits):
+    command = [sys.executable, str(CAMPAIGN), "--count", "60", "--seed", "5"]
+    env = {**os.environ, "FL_VECTOR_BITS": bits}
+    ended = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.fixture
+def some_problems():
+    """Problems with operands, and where their results are."""
+    f32, f64, rng = dtypes.float32, dtypes.float64, np.random.default_rng(0)
+
+    def operand(layout):
+        return rng.standard_normal(layout.shape).astype(str(layout.dtype)).reshape(-1)
+
+    image, kernel, result = (9, 24, 17, 15), (40, 24, 3, 3), (9, 40, 17, 15)
+    rest = (1, 1), ((1, 1), (1, 1)), (1, 1)
+    last = channels_last(f32, image), row_major(f32, kernel), channels_last(f32, result)
+    problems = [
+        Matmul(row_major(f32, (150, 700)), row_major(f32, (700, 90)), row_major(f32, (150, 90))),
+        Matmul(
+            row_major(f64, (5, 37, 80)), row_major(f64, (1, 80, 41)), row_major(f64, (5, 37, 41))
+        ),
+        Convolution(*last, *rest),
+        ConvolutionData(last[2], last[1], last[0], *rest),
+        ConvolutionWeights(last[0], last[2], last[1], *rest),
+    ]
+    return [(problem, [operand(layout) for layout in operands_of(problem)]) for problem in problems]
+
+
+def operands_of(problem):
+    if isinstance(problem, Matmul):
+        return problem.x, problem.y, problem.out
+    if isinstance(problem, Convolution):
+        return problem.x, problem.w, problem.out
+    if isinstance(problem, ConvolutionData):
+        return problem.gradient, problem.w, problem.out
+    return problem.x, problem.gradient, problem.out
+
+
+def computed(some_problems):
+    provider, found = Generated(), []
+    for problem, arrays in some_problems:
+        arrays[-1][...] = np.nan
+        kernel = provider.find(problem)
+        assert kernel is not None, provider.why_not(problem)
+        kernel(*(array.ctypes.data for array in arrays))
+        assert np.isfinite(arrays[-1]).all()
+        found.append(arrays[-1].tobytes())
+    return found
+
+
+@pytest.fixture
+def threads():
+    before = ft.get_num_threads()
+    yield ft.set_num_threads
+    ft.set_num_threads(before)
+
+
+def test_any_number_of_threads_gives_the_same_bits(some_problems, threads):
+    threads(1)
+    expected = computed(some_problems)
+    for count in (2, 3, 8, 64):
+        threads(count)
+        assert computed(some_problems) == expected, f"{count} threads"
+
+
+@functools.cache
+def own_threads():
+    """For good: they wait in machine code that must not go."""
+    return OwnThreads()
+
+
+def test_threads_of_our_own_do_as_well(some_problems, threads, monkeypatch):
+    threads(1)
+    expected = computed(some_problems)
+    monkeypatch.setattr(kernel_threads, "pool", own_threads)
+    for count in (2, 5):
+        threads(count)
+        assert computed(some_problems) == expected
+
+
+def test_without_any_threads(some_problems, threads, monkeypatch):
+    threads(1)
+    expected = computed(some_problems)
+    monkeypatch.setattr(kernel_threads, "pool", lambda: None)
+    threads(4)
+    assert computed(some_problems) == expected

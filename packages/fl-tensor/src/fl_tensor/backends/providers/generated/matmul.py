@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fl_tensor.backends.providers.generated import (
+    amx,
     blocks,
     caches,
     dots,
@@ -24,7 +25,7 @@ from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape
 from fl_tensor.backends.providers.problems import Matmul
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 from fl_tensor.codegen import target, threads
-from fl_tensor.dtypes import DType, float32, float64
+from fl_tensor.dtypes import DType, bfloat16, float32, float64
 
 #: Floating operations of a thread in a nanosecond, about: what decides how many threads a product
 #: is worth.
@@ -61,7 +62,9 @@ class Matrix(NamedTuple):
 
 class Task(NamedTuple):
     """out (m x n) = x (m x k) y (k x n), at each place of a batch. ``packed`` is y's layout where
-    it is packed already, or is to be."""
+    it is packed already, or is to be. With ``pairs`` k and its distances are of pairs of bfloat16
+    (``microkernel.py``); matrices of pairs that lie as they should are said to be of float32, which
+    has as many bytes, others of bfloat16."""
 
     m: int
     k: int
@@ -71,6 +74,7 @@ class Task(NamedTuple):
     y: Matrix
     out: Matrix
     packed: Packed | None = None
+    pairs: bool = False
 
     @property
     def transposed(self) -> Task:
@@ -116,7 +120,8 @@ def prepare(problem: Matmul) -> Kernel:
         sizes = task.m, task.k, task.n
         run, about = dots.planned(out.dtype, sizes, pitches, problem.accumulate, epilogue)
     else:
-        run, about = _planned(task.transposed if swaps else task, problem.accumulate, epilogue)
+        task = _paired(task.transposed if swaps else task)
+        run, about = _planned(task, problem.accumulate, epilogue)
     reads, writes = (epilogue.reads, epilogue.writes) if epilogue else ((), ())
     return Product(run, (x, y, *reads, out, *writes), about, len(reads), swaps)
 
@@ -130,14 +135,19 @@ def _is_dots(task: Task) -> bool:
 
 
 def packed_layout(dtype: DType, shape: Shape) -> Packed:
-    """The layout that the second factor of a product, (..., k, n), has when it is packed."""
+    """The layout that the second factor of a product, (..., k, n), has when it is packed: of
+    float32, float64, or, where that is computed with, pairs of bfloat16."""
     *batch, k, n = shape
-    lanes = target.host().lanes(dtype.itemsize)
-    best = tile.of_product(target.host(), *_LARGE)
-    depth = blocks.k_block(k, best.rows, dtype.itemsize)
+    machine, item = target.host(), max(dtype.itemsize, 4)
+    pairs = dtype is bfloat16
+    k = k // 2 if pairs else k
+    lanes = machine.lanes(item)
+    best = tile.of_product(machine, *_LARGE)
+    vectors = amx.BEST.vectors if pairs and amx.is_usable(machine) else best.vectors
+    depth = blocks.k_block(k, best.rows, item)
     columns = -(-n // lanes) * lanes
-    nbytes = math.prod(batch) * k * columns * dtype.itemsize
-    return Packed(dtype, shape, nbytes, ("factor", depth, best.vectors * lanes))
+    nbytes = math.prod(batch) * k * columns * item
+    return Packed(dtype, shape, nbytes, ("factor", depth, vectors * lanes))
 
 
 def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[Runner, str]:
@@ -146,6 +156,10 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
     m, k, n = task.m, task.k, task.n
     vectors = max(-(-n // lanes), 1)  # of columns
     shape = tile.of_product(machine, *(_LARGE if task.packed else (max(m, 1), vectors)))
+    if task.pairs and amx.is_usable(machine):
+        tall = tile.best(machine) if _mixes(task, task.x) else amx.BEST
+        wide = amx.BEST.vectors
+        shape = Tile(tall.rows, wide if task.packed else min(wide, vectors))
     width = shape.vectors * lanes
     rows = tile.balanced(m, shape.rows)
     panels = max(-(-n // width), 1)
@@ -161,10 +175,11 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
     if task.packed is None and not (
         _is_plain(task.y, dtype) and _reads_in_place(task, rows, width * item)
     ):
-        pack = packing.pack(packing.kind_of(task.y.down, task.y.along, task.y.dtype), task.y.dtype)
+        pack = packing.pack(*_packing(task))
     lies, copy, by_rows = _left(task, dtype, rows.size)
     apart = not (task.out.is_by_rows and task.out.dtype is dtype)
-    micro = _micros(dtype, shape, rows, panels, last, lies, bool(pack or task.packed), apart)
+    factors = bfloat16 if task.pairs else dtype
+    micro = _micros(factors, shape, rows, panels, last, lies, bool(pack or task.packed), apart)
     # A worker's memory.
     vector = lanes * item
     block = -(-min(k, depth) * block_panels * width * item // 64) * 64 if pack else 0
@@ -197,6 +212,7 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
     runner = Runner(gemm.address(), arguments, gemm.CHANGING, items, work, worker, epilogue)
     how = ["packed" if task.packed else "pack" if pack else "", "copy" if copy else ""]
     how += [f"{shape.rows}x{width}", f"{parts.rows}x{parts.columns}", f"k {depth}"]
+    how += ["pairs"] if task.pairs else []
     return runner, "gemm " + " ".join(filter(None, how))
 
 
@@ -247,10 +263,51 @@ def _left(task: Task, dtype: DType, rows: int) -> tuple[str, int, bool]:
         conflict = rows >= _MANY_ROWS and task.k > 16 and x.down % _CONFLICT == 0
         copies = conflict or x.dtype is not dtype
         return "rows", packing.pack("rows", x.dtype) if copies else 0, True
+    if _mixes(task, x):
+        return "columns", packing.pack("pairs", x.dtype), False
     if x.transposed.is_by_rows:
         copies = x.dtype is not dtype
         return "columns", packing.pack("rows", x.dtype) if copies else 0, False
     return "columns", packing.pack("strided", x.dtype), False
+
+
+def _paired(task: Task) -> Task:
+    """The same product of pairs of bfloat16, where the processor has an instruction for them, and
+    both matrices lie so that pairs can be made quickly."""
+    x, y = task.x, task.y
+    packed = task.packed is not None and task.packed.dtype is bfloat16
+    if not packed and not _makes_pairs(x, y.dtype, task.k):
+        return task
+    if not packed and y.transposed.is_by_rows:
+        y = y._replace(dtype=float32, down=4)
+    elif not packed and y.is_by_rows:
+        y = y._replace(down=2 * y.down)
+    elif not packed:
+        return task
+    if x.is_by_rows:
+        x = x._replace(dtype=float32, along=4)
+    else:
+        x = x._replace(along=2 * x.along)
+    return task._replace(k=task.k // 2, x=x, y=y, pairs=True)
+
+
+def _makes_pairs(x: Matrix, other: DType, k: int) -> bool:
+    """Whether ``x`` times a matrix of dtype ``other`` can be of pairs."""
+    fits = {x.dtype, other} == {bfloat16} and k % 2 == 0 and target.host().has_bfloat_products
+    return fits and (x.is_by_rows or x.transposed.is_by_rows)
+
+
+def _packing(task: Task) -> tuple[str, DType]:
+    """Which function packs the second factor."""
+    y = task.y
+    if _mixes(task, y):
+        return "pairs", y.dtype
+    return packing.kind_of(y.down, y.along, y.dtype), y.dtype
+
+
+def _mixes(task: Task, matrix: Matrix) -> bool:
+    """Whether two rows of a matrix become one of pairs."""
+    return task.pairs and matrix.dtype is bfloat16
 
 
 def _is_better_transposed(task: Task) -> bool:
@@ -275,11 +332,11 @@ def _task(x: Layout, y: Placement, out: Layout) -> tuple[Task, Placement]:
         raise UnsupportedError(f"no product of {x.shape} and {y.shape} has shape {out.shape}")
     packed = None
     if isinstance(y, Packed) or y.strides is None:
-        packed = packed_layout(dtype, y.shape)
+        pairs = y.dtype is bfloat16 and _makes_pairs(_matrix(x, places), y.dtype, k)
+        if pairs or y.dtype is dtype:
+            packed = packed_layout(y.dtype, y.shape)
         if isinstance(y, Packed) and y != packed:
             raise UnsupportedError(f"{y!r} was packed for something else")
-        if y.dtype is not dtype:
-            packed = None
     if packed is not None:
         y = packed
         inner = row_major(

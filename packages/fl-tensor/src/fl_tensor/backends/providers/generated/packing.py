@@ -15,6 +15,8 @@ end. A and B are packed by the same three functions
 
 which differ in what they take for granted of the matrix: "rows" has columns side by side,
 "columns" has rows side by side (squares of it are transposed in registers), "strided" has neither.
+"pairs" is "rows" of bfloat16 of which two at a time become one of pairs (``microkernel.py``):
+``rows`` counts pairs, ``row_stride`` is from one to the next, and half of it within them.
 Strides are in bytes; ``width`` counts columns, a multiple of the lanes of a vector. Behind each row
 of a panel ``gap`` bytes stay as they are: rows that are a power of two apart would fight for a
 cache's places.
@@ -37,12 +39,12 @@ from fl_tensor import dtypes
 from fl_tensor.codegen import compile, half, target
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i64, memory_type, pointer
+from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i32, i64, memory_type, pointer
 from fl_tensor.dtypes import DType
 
 PACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64, i64, pointer])
 UNPACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, pointer, i64, i64, i64])
-KINDS = ("rows", "columns", "strided")
+KINDS = ("rows", "columns", "strided", "pairs")
 #: Rows that are read side by side: enough to follow with few streams of loads, and to write
 #: stretches of some cache lines in each panel.
 _TOGETHER = 8
@@ -145,7 +147,8 @@ class _Pack(_Mover):
             self.gap, self.to,
         ) = self.function.args  # fmt: skip
         together = self.lanes if kind == "columns" else _TOGETHER
-        fill = {"rows": self._rows, "columns": self._squares, "strided": self._gathered}[kind]
+        fill = {"columns": self._squares, "strided": self._gathered}.get(kind, self._rows)
+        self.read = self._pairs if kind == "pairs" else self.load
         b = self.b
         with self.loop(i64(0), self.rows, together) as first:
             count = self.minimum(b.sub(self.rows, first), i64(together))
@@ -168,7 +171,7 @@ class _Pack(_Mover):
             )  # fmt: skip
 
             def move(column: IR, mask: IR | None) -> None:
-                found = self.load(self.at(here, b.mul(column, i64(self.dtype.itemsize))), mask)
+                found = self.read(self.at(here, b.mul(column, i64(self.dtype.itemsize))), mask)
                 self.of.store(found, self.at(there, self.bytes(column)))
 
             start: IR = i64(0)
@@ -181,6 +184,14 @@ class _Pack(_Mover):
                 start = end
             with self.loop(whole, columns, self.lanes) as column:
                 move(column, self.of.first(b.sub(columns, column)))
+
+    def _pairs(self, address: IR, mask: IR | None) -> IR:
+        """Neighbours of two rows, as pairs."""
+        b, of = self.b, self.of
+        below = self.at(address, b.sdiv(self.row_stride, i64(2)))
+        low, high = (of.load(memory_type(self.dtype), at, mask) for at in (address, below))
+        low, high = (b.zext(half, of.of(i32)) for half in (low, high))
+        return b.or_(low, b.shl(high, of.constant(i32, 16)))
 
     def _gathered(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
         b, apart = self.b, self.of.apart(self.elements(self.column_stride))

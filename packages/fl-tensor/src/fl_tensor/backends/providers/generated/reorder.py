@@ -13,6 +13,7 @@ from fl_tensor.backends.providers.generated import matmul, packing, panels
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.problems import Reorder
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
+from fl_tensor.dtypes import bfloat16, float32
 
 _PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(packing.PACK.args))
 _UNPACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(packing.UNPACK.args))
@@ -37,16 +38,23 @@ class _Reorder:
     def __init__(self, problem: Reorder, plain: Layout, packed: Packed, packs: bool) -> None:
         if plain.strides is None or plain.shape != packed.shape:
             raise UnsupportedError(f"{plain} as {packed!r}")
-        if packed != matmul.packed_layout(packing.computed(plain.dtype), plain.shape):
+        if packed != matmul.packed_layout(packed.dtype, plain.shape):
             raise UnsupportedError(f"{packed!r} is no factor of a product")
+        pairs = packed.dtype is bfloat16
+        if packed.dtype is not (bfloat16 if pairs and packs else packing.computed(plain.dtype)):
+            raise UnsupportedError(f"{plain} as {packed!r}")
         self.operands: tuple[Placement, ...] = (problem.x, problem.out)
         self.about = "pack" if packs else "unpack"
         # Calls, and which two of their arguments are relative to the addresses of the operands.
         if packs:
             item = plain.dtype.itemsize
             down, along = plain.strides[-2:]
-            kind = packing.kind_of(down * item, along * item, plain.dtype)
-            self._function = _PACK(packing.pack(kind, plain.dtype))
+            kind, dtype = packing.kind_of(down * item, along * item, plain.dtype), plain.dtype
+            if pairs and plain.dtype is bfloat16 and kind != "strided":
+                kind, dtype = ("pairs", dtype) if kind == "rows" else ("columns", float32)
+            elif pairs:
+                raise UnsupportedError(f"{plain} as pairs: neither rows nor columns are contiguous")
+            self._function = _PACK(packing.pack(kind, dtype))
             self._source, self._to = 0, 7
             self._calls = [
                 (at, *strides, rows, columns, width, 0, place)
@@ -88,9 +96,11 @@ def _blocks(plain: Layout, packed: Packed) -> Iterator[_Part]:
     assert plain.strides is not None
     *batch, k, n = plain.shape
     _, depth, width = packed.opaque
-    item, wide = plain.dtype.itemsize, packed.dtype.itemsize
+    item, wide = plain.dtype.itemsize, max(packed.dtype.itemsize, 4)
     *steps, down, along = (stride * item for stride in plain.strides)
-    row = packed.nbytes // max(math.prod(plain.shape[:-1]), 1)  # bytes, with padding
+    if packed.dtype is bfloat16:
+        k, down = k // 2, 2 * down
+    row = packed.nbytes // max(math.prod(batch) * k, 1)  # bytes, with padding
     if 0 in plain.shape:
         return
     for number, place in enumerate(itertools.product(*map(range, batch))):
@@ -103,7 +113,7 @@ def _blocks(plain: Layout, packed: Packed) -> Iterator[_Part]:
 
 def _panels(plain: Layout, packed: Packed) -> Iterator[_Part]:
     """Panels of these blocks."""
-    wide = packed.dtype.itemsize
+    wide = max(packed.dtype.itemsize, 4)
     for block in _blocks(plain, packed):
         for first in range(0, block.columns, block.width):
             columns = min(block.width, block.columns - first)
