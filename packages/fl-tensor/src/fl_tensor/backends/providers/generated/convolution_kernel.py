@@ -74,7 +74,7 @@ class ConvolutionKernel:
         self._items = sum(each.items for each in passes)
         packs = sum(packing.words["pack_items"] for packing in packings)
         self._packs = 0 if self._packed else packs
-        each = max((p.worker_bytes for p in passes), default=0)
+        each = max([p.worker_bytes for p in passes] + [p.scratch for p in packings], default=0)
         self._worker_bytes = -(-each // _ALIGNMENT) * _ALIGNMENT + _ALIGNMENT
         self._work = task.operations / _SPEED
         self._jobs: deque[Any] = deque()

@@ -16,6 +16,7 @@ import ctypes
 import math
 from typing import Any, NamedTuple
 
+from fl_memory import selection
 from fl_tensor.backends.providers.generated import convolution_nest, planes
 from fl_tensor.backends.providers.generated.convolution_nest import JOB, PASS
 from fl_tensor.backends.providers.generated.sums import Panels, Weights
@@ -26,6 +27,8 @@ from fl_tensor.backends.providers.provider import UnsupportedError
 
 #: Rows of a panel that are packed at a time.
 _ROWS = 256
+#: Bytes of weights that are brought together before their places are told apart.
+_SCRATCH = 1 << 16
 
 #: Places of a kernel in depth, height and width, in the order of the rows of a panel.
 Places = tuple[tuple[int, int, int], ...]
@@ -71,8 +74,17 @@ class Packing:
             sum(n * move for n, move in zip(place, weights.kernel, strict=True)) * step
             for place in places
         ]
-        self._table = array(offsets)
+        woven = 0 if unpack or to.pairs else _woven(weights, [at // step for at in offsets])
         rows = max(min(to.channels, _ROWS), 1)
+        if woven:
+            at_once = _SCRATCH // (len(places) * panels.width * itemsize)
+            rows = min(rows, max(at_once // 16 * 16, 16))
+        pitch = (panels.width if woven == 1 else rows) * itemsize
+        if woven:
+            offsets = [at // step * pitch for at in offsets]
+        self._table = array(offsets)
+        #: Bytes that each worker needs.
+        self.scratch = rows * len(places) * panels.width * itemsize if woven else 0
         parts = -(-to.channels // rows)
         row = 1 if to.channels == 1 else weights.channel
         column = 1 if to.features == 1 else weights.feature
@@ -88,7 +100,11 @@ class Packing:
             which = planes.kind(column, row, 1, panels.width)
         else:
             which = planes.kind(row, column, panels.width, 1)
+        if woven:
+            which = "straight" if woven == 1 else "transposed"
         dtypes = (panels.dtype, weights.dtype) if unpack else (weights.dtype, panels.dtype)
+        move = planes.address(which, *((panels.dtype,) * 2 if woven else dtypes))
+        bring = planes.address("transposed", *dtypes) if woven else 0
         self.words = {
             "features": to.features,
             "panel_width": panels.width,
@@ -99,7 +115,12 @@ class Packing:
             "panels_panel": len(places) * to.channels * panels.width * itemsize,
             "panels_row": panels.width * itemsize,
             "tail_row": panels.tail * itemsize,
-            "pack_items": to.groups * panels.number * len(places) * parts,
+            "pack_items": to.groups * panels.number * parts * (1 if woven else len(places)),
+            "pack_places": 1 if woven else len(places),
+            "woven": woven,
+            "woven_row": pitch,
+            "woven_move": bring,
+            "weights_step": step,
             "places": len(places),
             "place_offsets": address(self._table),
             "channels": to.channels,
@@ -108,9 +129,20 @@ class Packing:
             "weights_group": weights.group * step,
             "weights_row": row * step,
             "weights_column": column * step,
-            "pack_move": planes.address(which, *dtypes),
+            "pack_move": move,
             "unpack": int(unpack) + int(swapped),
         }
+
+
+def _woven(weights: Weights, places: list[int]) -> int:
+    """Whether places of the kernel, at these distances, are next to one another, and channels (1)
+    or features (2) as far apart as there are places; 0 where neither is."""
+    count = len(places)
+    if count < 2 or sorted(places) != list(range(count)):
+        return 0
+    if weights.channel == count and weights.feature > 1:
+        return 1
+    return 2 if weights.feature == count and weights.channel > 1 else 0
 
 
 class _Reordered:
@@ -122,7 +154,6 @@ class _Reordered:
         self.operands: tuple[Placement, ...] = (problem.x, problem.out)
         self.about = "unpack weights" if unpack else "pack weights"
         self._unpack = unpack
-        self._nbytes = folded.nbytes
         self._packings = [
             folded.packing(weights, number, unpack) for number in range(len(folded.sums))
         ]
@@ -137,8 +168,10 @@ class _Reordered:
         weights, panels = (out, x) if self._unpack else (x, out)
         given = dict.fromkeys(JOB.names, 0)
         given |= {"weights": weights, "panels": panels, "passes": address(self._pointers)}
-        job: Any = JOB.block(**given)
+        block = selection.current().alloc(max(each.scratch for each in self._packings) + 64)
+        job: Any = JOB.block(**{**given, "scratch": block.address})
         self._pack(address(job), 0, self._items, 0)
+        block.free()
 
 
 def reorder(problem: Reorder) -> _Reordered:
