@@ -313,3 +313,13 @@ def test_sizes_of_zero(run, layout, normal, unset, empty):
     run(ConvolutionData(layout(g), layout(w), layout(data), *case.options), g, w, data)
     np.testing.assert_array_equal(out, 0)
     np.testing.assert_array_equal(data, 0)
+
+
+def test_nothing_is_packed_for_no_images(layout, normal, pack):
+    case = CASES["plain"]._replace(batch=0)
+    x, w, out = (normal(*shape, order="last") for shape in case.shapes)
+    problem = Convolution(layout(x), chosen(float32, w.shape), layout(out), *case.options)
+    kernel = convolution.prepare(problem)
+    held = pack(layout(w), w, kernel.operands[1])
+    kernel(x.ctypes.data, held.ctypes.data, out.ctypes.data)
+    assert held.size == 0

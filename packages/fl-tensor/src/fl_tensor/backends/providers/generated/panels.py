@@ -160,6 +160,7 @@ class _Reordered:
         rest = dict.fromkeys(PASS.names, 0)
         self._blocks = [PASS.block(**{**rest, **packing.words}) for packing in self._packings]
         self._pointers = array(address(block) for block in self._blocks)
+        self._scratch = 64 + max((each.scratch for each in self._packings), default=0)
         self._items = sum(packing.words["pack_items"] for packing in self._packings)
         self._pack = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(convolution_nest.nest().pack)
 
@@ -168,7 +169,7 @@ class _Reordered:
         weights, panels = (out, x) if self._unpack else (x, out)
         given = dict.fromkeys(JOB.names, 0)
         given |= {"weights": weights, "panels": panels, "passes": address(self._pointers)}
-        block = selection.current().alloc(max(each.scratch for each in self._packings) + 64)
+        block = selection.current().alloc(self._scratch)
         job: Any = JOB.block(**{**given, "scratch": block.address})
         self._pack(address(job), 0, self._items, 0)
         block.free()
