@@ -101,7 +101,7 @@ class WeightsKernel:
         self._tables = build.tables
         work = 2.0 * math.prod(a.size * a.kernel for a in axes) * build.channels
         work *= problem.gradient.shape[1] / _SPEED
-        code = _code(problem.x.dtype, problem.out.dtype, made.vectors)
+        code = _code(problem.x.dtype, problem.out.dtype)
         self._call = Phases(code, WORDS, build.words, build.divide, work)
 
     def __call__(self, *addresses: int) -> None:
@@ -111,12 +111,10 @@ class WeightsKernel:
 
 
 @functools.cache
-def _code(given: DType, result: DType, vectors: int) -> compile.Code:
+def _code(given: DType, result: DType) -> compile.Code:
     machine = target.host()
-    about = f"weights {given} {result} {vectors} {compile.sources(Path(__file__).parent)}"
-    return compile.load(
-        about, lambda: weights_nest.assembly(given, result, vectors, machine), machine
-    )
+    about = f"weights {given} {result} {compile.sources(Path(__file__).parent)}"
+    return compile.load(about, lambda: weights_nest.assembly(given, result, machine), machine)
 
 
 class _Build:
@@ -166,6 +164,8 @@ class _Build:
             "longer": made.cut.longer,
             "channels": self.channels,
             "features": self.features,
+            "width": self.width,
+            "panel_pitch": self.width * self.item,
             "x_group": x[1] * self.channels * item,
             "gradient_group": gradient[1] * self.features * item,
             "bias_group": bias * self.features,

@@ -35,31 +35,28 @@ from fl_tensor.codegen.vectors import IR, i64
 from fl_tensor.dtypes import DType
 
 
-def assembly(given: DType, result: DType, vectors: int, machine: Target) -> str:
-    """The module of ``first`` and ``second``, for images of ``given``, weights of ``result``
-    and panels of ``vectors`` vectors."""
+def assembly(given: DType, result: DType, machine: Target) -> str:
+    """The module of ``first`` and ``second``, for images of ``given``, weights of ``result``."""
     module = ir.Module("weights")
     module.triple = target.triple()
     dtype = computed(given)
     copy = lanes.define(module, machine, dtype, given)
-    store = Store(module, vectors, machine, result).function
-    bias = Bias(module, vectors, machine, result).function
+    store = Store(module, machine, result).function
+    bias = Bias(module, machine, result).function
     add_up = ColumnSums(module, machine, dtype).function
-    _First(module, vectors, machine, dtype, copy, store, bias, add_up)
-    _Second(module, vectors, machine, dtype, store, bias)
+    _First(module, machine, dtype, copy, store, bias, add_up)
+    _Second(module, machine, dtype, store, bias)
     return str(module)
 
 
 class _Tiles(Strips):
     # What both functions have in common: where tiles and panels are.
 
-    def __init__(
-        self, module: IR, name: str, vectors: int, machine: Target, dtype: DType, store: IR
-    ) -> None:
+    def __init__(self, module: IR, name: str, machine: Target, dtype: DType, store: IR) -> None:
         super().__init__(module, name, WORDS, machine, dtype)
         self.shared = self.b.add(self.words["workspace"], self.words["shared_at"])
         self.store = store
-        self.width = vectors * self.of.lanes
+        self.width = self.words["width"]
 
     def rows_of(self, tile: IR) -> tuple[IR, IR, IR]:
         """The first row of a tile, how many it has, and whether it is a longer one."""
@@ -72,9 +69,7 @@ class _Tiles(Strips):
     def columns_of(self, panel: IR) -> IR:
         """How many features a panel has."""
         b = self.b
-        return self.minimum(
-            b.sub(self.words["features"], b.mul(panel, i64(self.width))), i64(self.width)
-        )
+        return self.minimum(b.sub(self.words["features"], b.mul(panel, self.width)), self.width)
 
     def sums_of(self, group: IR, part: IR, panel: IR, row: IR) -> IR:
         """Where a tile's sums are, as a number."""
@@ -92,7 +87,7 @@ class _Tiles(Strips):
         out = self.sum(
             words["out"],
             (group, words["out_group"]),
-            (self.b.mul(panel, i64(self.width)), words["out_feature"]),
+            (self.b.mul(panel, self.width), words["out_feature"]),
         )
         self.b.call(self.store, [self.arguments, self.address(out), sums, columns, row, rows])
 
@@ -103,7 +98,6 @@ class _First(_Tiles):
     def __init__(
         self,
         module: IR,
-        vectors: int,
         machine: Target,
         dtype: DType,
         copy: IR,
@@ -111,7 +105,7 @@ class _First(_Tiles):
         bias: IR,
         add_up: IR,
     ) -> None:
-        super().__init__(module, "first", vectors, machine, dtype, store)
+        super().__init__(module, "first", machine, dtype, store)
         self.copy, self.bias, self.add_up = copy, bias, add_up
         b, words = self.b, self.words
         mine = b.mul(self.worker, words["worker_bytes"])
@@ -180,7 +174,7 @@ class _First(_Tiles):
         return self.sum(
             words["gradient"],
             (self.group, words["gradient_group"]),
-            (self.b.mul(panel, i64(self.width)), words["gradient_feature"]),
+            (self.b.mul(panel, self.width), words["gradient_feature"]),
             *((start, words[f"gradient {axis}"]) for axis, start in enumerate(self.starts)),
         )
 
@@ -281,7 +275,7 @@ class _First(_Tiles):
             *(self.shared, words["bias_sums_at"]),
             (self.group, words["bias_group_sums"]),
             (self.part, words["bias_part_sums"]),
-            (panel, i64(self.width * self.itemsize)),
+            (panel, words["panel_pitch"]),
         )
         with self.loop(i64(0), vectors) as j:
             within = b.mul(j, i64(self.wide))
@@ -299,7 +293,7 @@ class _First(_Tiles):
     def _tile(self, panel: IR, tile: IR, columns: IR, pitch: IR) -> None:
         b, words = self.b, self.words
         first, count, longer = self.rows_of(tile)
-        whole = b.icmp_signed("==", columns, i64(self.width))
+        whole = b.icmp_signed("==", columns, self.width)
         kernels = [
             b.select(longer, words[f"long{kind}_kernel"], words[f"short{kind}_kernel"])
             for kind in ("", "_tail")
@@ -336,10 +330,8 @@ class _First(_Tiles):
 class _Second(_Tiles):
     # Adds the parts of a tile, in their order.
 
-    def __init__(
-        self, module: IR, vectors: int, machine: Target, dtype: DType, store: IR, bias: IR
-    ) -> None:
-        super().__init__(module, "second", vectors, machine, dtype, store)
+    def __init__(self, module: IR, machine: Target, dtype: DType, store: IR, bias: IR) -> None:
+        super().__init__(module, "second", machine, dtype, store)
         b, words = self.b, self.words
         with self.loop(self.begin, self.end) as item:
             rest, tile = b.sdiv(item, words["tiles"]), b.srem(item, words["tiles"])
@@ -352,9 +344,9 @@ class _Second(_Tiles):
                 self.loop(i64(0), rows) as row,
             ):
                 place = self.sum(sums, (tap, words["tap_sums"]), (row, words["row_sums"]))
-                for j in range(vectors):
-                    with self.when(b.icmp_signed(">", columns, i64(j * self.of.lanes))):
-                        self._add(b.add(place, i64(j * self.wide)))
+                nbytes = b.mul(columns, i64(self.itemsize))
+                with self.loop(i64(0), nbytes, self.wide) as within:
+                    self._add(b.add(place, within))
             self.put(group, panel, self.address(sums), columns, first, rows)
             is_first = b.icmp_signed("==", tile, i64(0))
             with self.when(b.and_(is_first, b.icmp_signed("!=", words["has_bias"], i64(0)))):

@@ -62,9 +62,8 @@ class Store(_Part):
     """store(words, out, sums, columns, row, rows): a tile's sums, as the weights lie. ``out`` is
     where the panel's first feature is."""
 
-    def __init__(self, module: IR, vectors: int, machine: Target, given: DType) -> None:
+    def __init__(self, module: IR, machine: Target, given: DType) -> None:
         super().__init__(module, "store", [pointer, pointer, i64, i64, i64], machine, given)
-        self.vectors = vectors
         _, self.out, self.sums, self.columns, self.row, self.rows = self.function.args
         order = self.words["order"]
         writers = (self._features, self._by_rows, self._numbers)
@@ -76,12 +75,11 @@ class Store(_Part):
     def _features(self) -> None:
         b, lanes = self.b, self.of.lanes
         with self._rows() as (sums, out):
-            for j in range(self.vectors):
-                left = b.sub(self.columns, i64(j * lanes))
-                found = self.of.load(self.element, self.at(sums, j * self.wide))
-                self.write(
-                    found, self.at(out, j * lanes * self.given.itemsize), self.of.first(left)
-                )
+            with self.loop(i64(0), self.columns, lanes) as column:
+                left = b.sub(self.columns, column)
+                found = self.of.load(self.element, self.at(sums, b.mul(column, i64(self.itemsize))))
+                place = self.at(out, b.mul(column, i64(self.given.itemsize)))
+                self.write(found, place, self.of.first(left))
 
     def _numbers(self) -> None:
         b = self.b
@@ -110,7 +108,7 @@ class Store(_Part):
     def _by_rows(self) -> None:
         # Runs of rows of sums go side by side: squares are transposed.
         b, words, lanes = self.b, self.words, self.of.lanes
-        pitch = self.vectors * self.wide
+        pitch = words["panel_pitch"]
         single = b.icmp_signed("==", words["runs"], i64(1))
         length = b.select(single, b.mul(self.rows, words["taps"]), self.rows)
         start = self.entry(self.address(words["row_in_out"]), self.row)
@@ -123,34 +121,30 @@ class Store(_Part):
                 rows = [
                     self.minimum(b.add(row, i64(k)), b.sub(length, i64(1))) for k in range(lanes)
                 ]
-                for j in range(self.vectors):
-                    with self.when(b.icmp_signed(">", self.columns, i64(j * lanes))):
-                        square = [
-                            self.of.load(
-                                self.element,
-                                self.at(sums, b.add(b.mul(r, i64(pitch)), i64(j * self.wide))),
+                with self.loop(i64(0), self.columns, lanes) as first:
+                    begin = self.at(sums, b.mul(first, i64(self.itemsize)))
+                    square = [
+                        self.of.load(self.element, self.at(begin, b.mul(r, pitch))) for r in rows
+                    ]
+                    for k, vector in enumerate(self.of.transposed(square)):
+                        column = b.add(first, i64(k))
+                        with self.when(b.icmp_signed("<", column, self.columns)):
+                            place = self.sum(
+                                (column, words["out_feature"]), (row, i64(self.given.itemsize))
                             )
-                            for r in rows
-                        ]
-                        for k, vector in enumerate(self.of.transposed(square)):
-                            column = i64(j * lanes + k)
-                            with self.when(b.icmp_signed("<", column, self.columns)):
-                                place = self.sum(
-                                    (column, words["out_feature"]), (row, i64(self.given.itemsize))
-                                )
-                                self.write(vector, self.at(out, place), self.of.first(left))
+                            self.write(vector, self.at(out, place), self.of.first(left))
 
 
 class Bias(_Part):
     """bias(words, group, panel): the sums of all parts, as the bias lies."""
 
-    def __init__(self, module: IR, vectors: int, machine: Target, given: DType) -> None:
+    def __init__(self, module: IR, machine: Target, given: DType) -> None:
         super().__init__(module, "bias", [i64, i64], machine, given)
         b, words = self.b, self.words
         _, group, panel = self.function.args
-        width = vectors * self.of.lanes
-        first = b.mul(panel, i64(width))
-        columns = self.minimum(b.sub(words["features"], first), i64(width))
+        width = words["width"]
+        first = b.mul(panel, width)
+        columns = self.minimum(b.sub(words["features"], first), width)
         begin = self.sum(self.shared, words["bias_sums_at"], (group, words["bias_group_sums"]))
         total = self.variable(self.element)
         with self.loop(first, b.add(first, columns)) as feature:

@@ -32,7 +32,7 @@ WORDS = (
     # how work is divided
     *("panel_splits", "tile_splits", "shared_at"),
     *("parts", "strips", "panels", "tiles", "tile_size", "longer", "taps"),
-    *("channels", "features"),
+    *("channels", "features", "width", "panel_pitch"),
     *("long_kernel", "short_kernel", "long_tail_kernel", "short_tail_kernel"),
     *axes(),
     # distances
