@@ -14,8 +14,8 @@ from typing import Any
 
 from fl_memory import selection
 from fl_tensor.backends.providers.generated import convolution_nest
-from fl_tensor.backends.providers.generated.convolution_nest import JOB
 from fl_tensor.backends.providers.generated.convolution_pass import Pass
+from fl_tensor.backends.providers.generated.convolution_words import JOB
 from fl_tensor.backends.providers.generated.epilogue import Prepared
 from fl_tensor.backends.providers.generated.panels import Folded
 from fl_tensor.backends.providers.generated.sums import Panels, Sum

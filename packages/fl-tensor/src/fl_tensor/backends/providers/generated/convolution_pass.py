@@ -1,4 +1,4 @@
-"""One sum over windows, cut into items, strips and tiles: the words of ``convolution_nest.PASS``.
+"""One sum over windows, cut into items, strips and tiles: the words of ``convolution_words.PASS``.
 
            +--------------- strip: rows of the source that ``rows`` rows of the result need
 +----------|---------+
@@ -21,7 +21,7 @@ from fl_tensor.backends.providers.generated import (
     planes,
     strips,
 )
-from fl_tensor.backends.providers.generated.convolution_nest import PASS
+from fl_tensor.backends.providers.generated.convolution_words import PASS
 from fl_tensor.backends.providers.generated.microkernel import MicroKernel
 from fl_tensor.backends.providers.generated.panels import Packing, Places
 from fl_tensor.backends.providers.generated.sums import Panels, Sum

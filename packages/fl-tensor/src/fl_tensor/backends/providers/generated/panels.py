@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from fl_memory import selection
 from fl_tensor.backends.providers.generated import convolution_nest, planes
-from fl_tensor.backends.providers.generated.convolution_nest import JOB, PASS
+from fl_tensor.backends.providers.generated.convolution_words import JOB, PASS
 from fl_tensor.backends.providers.generated.sums import Panels, Weights
 from fl_tensor.backends.providers.generated.words import address, array
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
@@ -65,7 +65,7 @@ class Folded(NamedTuple):
 
 
 class Packing:
-    """Words of ``convolution_nest.PASS``, and the table that one of them refers to."""
+    """Words of ``convolution_words.PASS``, and the table that one of them refers to."""
 
     def __init__(self, to: Folded, weights: Weights, number: int, unpack: bool = False) -> None:
         places, panels = to.sums[number], to.panels
