@@ -19,7 +19,6 @@ both ways. Before anything is timed the results of the two are compared.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -43,6 +42,7 @@ from _measure import (
 import fl_tensor as ft
 from cases import contractions, problems
 from fl_tensor.backends.providers import Provider, onednn
+from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.backends.providers.tuning import PATIENCE
 
 GROUPS = ("products", "packed", "forward", "data", "weights")
@@ -157,11 +157,7 @@ def peer_call(library: str, case: str, dtype: str) -> Callable[[], object]:
 
 def providers(given: argparse.Namespace) -> dict[str, Ours]:
     """The provider that this is about, and oneDNN."""
-    found = {}
-    if importlib.util.find_spec("fl_tensor.backends.providers.generated.provider"):
-        from fl_tensor.backends.providers.generated.provider import Generated
-
-        found["generated"] = Ours(Generated(), given)
+    found = {"generated": Ours(Generated(), given)}
     library, passed = onednn.load() if "onednn" in given.peers else (None, [])
     if library is not None:
         found["oneDNN"] = Ours(onednn.OneDNN(library), given)
