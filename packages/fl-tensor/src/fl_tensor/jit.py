@@ -36,6 +36,7 @@ from fl_tensor.registration import Registration as Registration
 
 if TYPE_CHECKING:
     from fl_tensor.backends.jit.plan import Plan
+    from fl_tensor.backends.providers.generated.library import Maker as MicroKernelMaker
     from fl_tensor.dispatch import BackendLike
 
 
@@ -85,6 +86,26 @@ def register_kernel(op: str, kernel: Maker | elementwise) -> Registration:
     or one that moves no data.
     """
     return extensions.register_kernel(op, kernel)
+
+
+def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
+    """Have generated products and convolutions, all three passes of them, use micro-kernels of
+    yours: the innermost loops, which compute a tile of the result in registers. It stays as a pass
+    does; kernels that were made before are made anew.
+
+    maker    a function ``maker(kernel, machine)`` that gives a module in LLVM IR, as text, with a
+             function ``micro``, or None for those that it leaves to others. ``kernel`` says which
+             (dtype, tile, how A and B lie, masked), ``machine`` what the processor has;
+             ``fl_tensor.backends.providers.generated.microkernel`` has the signature, and the
+             built-in one, to begin with. Of several makers the latest is asked first
+
+    Needs llvmlite (``fl-tensor[jit]``), and that the provider ``generated`` is asked
+    (``FL_PROVIDERS``). A module that LLVM refuses is a CompileError, one without ``micro`` an
+    ArgumentError, where a product needs it first.
+    """
+    from fl_tensor.backends.providers.generated import library
+
+    return library.register(maker)
 
 
 def _deferred(op: str, backend: BackendLike) -> JitBackend:

@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 
 import fl_tensor as ft
 from fl_tensor.backends.providers import Layout, Matmul, Reorder, chosen, row_major
-from fl_tensor.backends.providers.generated import blocks, library, microkernel
+from fl_tensor.backends.providers.generated import blocks, microkernel
 from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.dtypes import bfloat16, dtype, float32, float64
 
@@ -273,7 +273,7 @@ def test_a_micro_kernel_of_a_user_computes_products(provider):
 
     rng = np.random.default_rng(9)
     x, y, out = (rng.standard_normal((40, 40), dtype=np.float32) for _ in range(3))
-    with library.register(maker):
+    with ft.jit.register_micro_kernel(maker):
         check(provider, x, y, out)
     assert made, "prepared anew, with the maker"
     before = len(made)

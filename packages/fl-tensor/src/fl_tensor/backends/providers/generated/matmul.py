@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -30,6 +31,9 @@ from fl_tensor.dtypes import DType, bfloat16, float32, float64
 #: Floating operations of a thread in a nanosecond, about: what decides how many threads a product
 #: is worth.
 SPEED = 60.0
+#: A product of so few rows reads B once: in few rows of it at a time, which are streams that the
+#: processor follows, from one end to the other.
+_STREAMED_ROWS, _STREAMED_DEPTH = 2, 8
 #: Rows of a tile from which on they fight for the places of L1, if they are a multiple of so many
 #: bytes apart.
 _MANY_ROWS, _CONFLICT = 9, 2048
@@ -114,14 +118,13 @@ def prepare(problem: Matmul) -> Kernel:
     task, y = _task(x, problem.y, out)
     # An epilogue counts rows and columns of the result as it is.
     swaps = task.packed is None and epilogue is None and _is_better_transposed(task)
+    task = task.transposed if swaps else task
     if _is_dots(task):
-        swaps = False
         pitches = task.x.down, task.y.along, task.out.down
         sizes = task.m, task.k, task.n
         run, about = dots.planned(out.dtype, sizes, pitches, problem.accumulate, epilogue)
     else:
-        task = _paired(task.transposed if swaps else task)
-        run, about = _planned(task, problem.accumulate, epilogue)
+        run, about = _planned(_paired(task), problem.accumulate, epilogue)
     reads, writes = (epilogue.reads, epilogue.writes) if epilogue else ((), ())
     return Product(run, (x, y, *reads, out, *writes), about, len(reads), swaps)
 
@@ -164,31 +167,30 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
     rows = tile.balanced(m, shape.rows)
     panels = max(-(-n // width), 1)
     last = n - (panels - 1) * width
+    y = task.y
+    in_place = y.is_by_rows and y.dtype is dtype and _reads_in_place(task, rows, width * item)
+    pack = 0 if task.packed or in_place else packing.pack(*_packing(task))
     depth = blocks.k_block(k, tile.of_product(machine, *_LARGE).rows, item)
+    if task.packed is None and in_place and m <= _STREAMED_ROWS:
+        depth = min(depth, _STREAMED_DEPTH)
     most = max(blocks.column_block(min(k, depth), item) // width, 1)
     counts = threads.limit() if threads.pool() else 1
     places = math.prod(task.batch)
     parts = blocks.parts(rows.parts, panels, most, places, counts)
-    block_panels = -(-panels // parts.columns)
-    # What is copied, and how.
-    pack = 0
-    if task.packed is None and not (
-        _is_plain(task.y, dtype) and _reads_in_place(task, rows, width * item)
-    ):
-        pack = packing.pack(*_packing(task))
     lies, copy, by_rows = _left(task, dtype, rows.size)
     apart = not (task.out.is_by_rows and task.out.dtype is dtype)
     factors = bfloat16 if task.pairs else dtype
     micro = _micros(factors, shape, rows, panels, last, lies, bool(pack or task.packed), apart)
-    # A worker's memory.
-    vector = lanes * item
-    block = -(-min(k, depth) * block_panels * width * item // 64) * 64 if pack else 0
-    across, steps = (min(k, depth), rows.size + 1) if by_rows else (rows.size + 1, min(k, depth))
-    tile_bytes = steps * (-(-across * item // vector) * vector + gemm.GAP) if copy else 0
-    tallest = -(-rows.parts // parts.rows) * (rows.size + 1)
-    sums = tallest * block_panels * width * item if apart else 0
-    tile_at, sums_at = block + 64, block + 64 + -(-tile_bytes // 64) * 64 + 64
-    worker = sums_at + -(-sums // 64) * 64 if block or tile_bytes or sums else 0
+    # A worker's memory: a block of B, a tile of A, sums.
+    vector, kept, columns = lanes * item, min(k, depth), -(-panels // parts.columns) * width
+    tallest = rows.size + 1
+    steps, across = (tallest, kept) if by_rows else (kept, tallest)
+    sizes = (
+        kept * columns * item if pack else 0,
+        steps * (-(-across * item // vector) * vector + gemm.GAP) if copy else 0,
+        -(-rows.parts // parts.rows) * tallest * columns * item if apart else 0,
+    )
+    _, tile_at, sums_at, worker = itertools.accumulate((-(-s // 64) * 64 for s in sizes), initial=0)
     words = dict.fromkeys(gemm.WORDS, 0) | {
         "worker bytes": worker, "tile at": tile_at, "sums at": sums_at,
         "m": m, "k": k, "itemsize": item, "vector bytes": vector,
@@ -251,10 +253,6 @@ def _reads_in_place(task: Task, rows: Cut, width: int) -> bool:
     return task.m * task.k * task.y.down <= _FEW_ROWS * caches.level(2)
 
 
-def _is_plain(matrix: Matrix, dtype: DType) -> bool:
-    return matrix.is_by_rows and matrix.dtype is dtype
-
-
 def _left(task: Task, dtype: DType, rows: int) -> tuple[str, int, bool]:
     """How the tile of A lies that a micro-kernel gets; the function that copies it, 0 where it is
     read in place, as is best nearly always; whether it copies row by row."""
@@ -313,7 +311,8 @@ def _mixes(task: Task, matrix: Matrix) -> bool:
 def _is_better_transposed(task: Task) -> bool:
     """Whether rows and columns should change places: a result whose columns are contiguous."""
     out = task.out
-    return not out.is_by_rows and out.transposed.is_by_rows
+    narrow = task.n == 1 < task.m and not _is_dots(task)
+    return out.transposed.is_by_rows and (narrow or not out.is_by_rows)
 
 
 # ---- problems ------------------------------------------------------------------------------------
