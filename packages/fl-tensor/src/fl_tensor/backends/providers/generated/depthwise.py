@@ -39,6 +39,12 @@ from fl_tensor.dtypes import DType, float32, float64
 
 #: Multiply-adds per nanosecond, about.
 _SPEED = 10.0
+#: Places of the kernel at least, and places of a line at most, for a copy to pay: pixels of a large
+#: neighbourhood fall into the same few sets of a cache where channels are many, but lie next to
+#: each other in a copy, where no pixel of a short line is at its border.
+_LARGE, _SHORT = 36, 28
+#: Vectors of channels that are copied at a time where no copy would be needed.
+_FEW = 4
 
 
 def is_depthwise(problem: Problem) -> bool:
@@ -161,6 +167,7 @@ class _Build:
         self.tables: list[Any] = []
         self.words: dict[str, int] = {}
         kernel = w.shape[2 - len(out.shape) :]
+        self.taps = math.prod(kernel)
         self._weights(
             Weights.of(w, self.channels, len(out.shape)),
             (*[1] * (3 - len(kernel)), *kernel),
@@ -205,33 +212,39 @@ class _Build:
         }
 
     def _images(self) -> None:
-        # Images that cannot be read or written by vectors of channels are copied, some channels at
-        # a time; then an item is all rows of these.
+        # Images that cannot (well) be read or written by vectors of channels are copied, some
+        # channels at a time; then an item is all rows of these.
         source, target_ = self.source, self.target
         lanes = target.host().lanes(self.item)
         rows = sum(a.places for a in self.axes[0]) * sum(a.places for a in self.axes[1])
         line = sum(a.places for a in self.axes[2])
-        copies = source.channel != 1 or source.dtype is not self.dtype
+        needed = source.channel != 1 or source.dtype is not self.dtype
+        copies = needed or (self.taps >= _LARGE and line <= _SHORT)
         buffers = target_.channel != 1 or target_.dtype is not self.dtype
         self.copies = copies or buffers
-        per_channel = self.item * (copies * math.prod(source.size) + buffers * rows * line)
+        # In a copy there is room for padding of lines, so that all pixels see the whole kernel.
+        before, behind = _padding(self.axes[2]) if copies else (0, 0)
+        self.axes = [*self.axes[:2], [_padded(axis, before, behind) for axis in self.axes[2]]]
+        depth, height, width = source.size
+        copied = (depth, height, before + width + behind)
+        per_channel = self.item * (copies * math.prod(copied) + buffers * rows * line)
         step = self.channels
         if self.copies:
             step = max(caches.level(2) // 2 // per_channel // lanes, 1) * lanes
-            step = min(step, self.channels)
+            step = min(step, self.channels, step if needed or buffers else _FEW * lanes)
         pixel = step * self.item
         moves = (source.plane, source.row, source.pixel)
         self.pitches = [move * self.item for move in moves]
         self.places = [m * self.item for m in (target_.plane, target_.row, target_.pixel)]
         self.true_places = [m * target_.dtype.itemsize for m in (target_.plane, target_.row)]
         if copies:
-            self.pitches = [source.size[1] * source.size[2] * pixel, source.size[2] * pixel, pixel]
+            self.pitches = [height * copied[2] * pixel, copied[2] * pixel, pixel]
         if buffers:
-            height = sum(a.places for a in self.axes[1])
-            self.places = [height * line * pixel, line * pixel, pixel]
-        strip = _rounded(math.prod(source.size) * pixel) if copies else 0
+            result = sum(a.places for a in self.axes[1])
+            self.places = [result * line * pixel, line * pixel, pixel]
+        strip = _rounded(math.prod(copied) * pixel) if copies else 0
         taps = [a[0].spread * p for a, p in zip(self.axes, self.pitches, strict=True)]
-        width = self.axes[2][0]
+        inner = self.axes[2][0]
         given, wanted = source.dtype.itemsize, target_.dtype.itemsize
         self.words |= {
             "row_groups": 1 if self.copies else rows,
@@ -243,8 +256,8 @@ class _Build:
             "channel_groups": -(-self.channels // step),
             "source_image": source.batch * given,
             "target_image": target_.batch * wanted,
-            "source_pixel": width.step * self.pitches[2],
-            "target_pixel": width.every * self.places[2],
+            "source_pixel": inner.step * self.pitches[2],
+            "target_pixel": inner.every * self.places[2],
             "source_plane_tap": taps[0],
             "source_row_tap": taps[1],
             "source_tap": taps[2],
@@ -259,6 +272,9 @@ class _Build:
             "source_column": source.pixel * given,
             "source_channel": source.channel * given,
             "copied_pixel": pixel,
+            "copied_line": copied[2] * pixel,
+            "copied_before": before * pixel,
+            "copied_behind": behind * pixel,
             "target_move": _move(target_, self.dtype, target_.dtype, False) if buffers else 0,
             "target_column": target_.pixel * wanted,
             "target_channel": target_.channel * wanted,
@@ -303,6 +319,17 @@ class _Build:
         table = (ctypes.c_int64 * len(numbers))(*numbers)
         self.tables.append(table)
         return ctypes.addressof(table)
+
+
+def _padding(phases: Sequence[Axis]) -> tuple[int, int]:
+    # Places before and behind the source that are seen.
+    before = max(-axis.origin for axis in phases)
+    behind = max(axis.origin + axis.reach(axis.places) - axis.source for axis in phases)
+    return max(before, 0), max(behind, 0)
+
+
+def _padded(axis: Axis, before: int, behind: int) -> Axis:
+    return axis._replace(source=before + axis.source + behind, origin=axis.origin + before)
 
 
 def _move(image: Image, source: DType, result: DType, reads: bool) -> int:

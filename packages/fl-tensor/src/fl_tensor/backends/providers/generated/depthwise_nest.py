@@ -25,6 +25,7 @@ from llvmlite import ir
 from fl_tensor.backends.providers.generated import planes
 from fl_tensor.backends.providers.generated.nest import Emitter, Nest
 from fl_tensor.backends.providers.generated.tile import registers
+from fl_tensor.backends.providers.generated.words import zero
 from fl_tensor.codegen import target
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64, pointer
@@ -53,6 +54,7 @@ WORDS = (
     *("worker_bytes", "workers_at", "buffer_at"),
     *("source_move", "source_planes", "source_rows", "source_columns"),
     *("source_plane", "source_row", "source_column", "source_channel", "copied_pixel"),
+    *("copied_line", "copied_before", "copied_behind"),
     *("target_move", "target_rows", "target_column", "target_channel", "buffer_pixel"),
 )
 #: Numbers of an entry of the tables. Rows: where the row is in the target, where what it sees
@@ -223,15 +225,20 @@ class _Second(_First):
 
     def _copy(self, to: IR, source: IR) -> None:
         b, words = self.b, self.words
-        line = b.mul(words["source_columns"], words["copied_pixel"])
+        line = words["copied_line"]
         with (
             self.loop(i64(0), words["source_planes"]) as plane,
             self.loop(i64(0), words["source_rows"]) as row,
         ):
             number = b.add(b.mul(plane, words["source_rows"]), row)
+            start = b.add(to, b.mul(number, line))
+            image = b.add(start, words["copied_before"])
+            behind = b.sub(line, words["copied_behind"])
+            zero(b, self.address(start), words["copied_before"])
+            zero(b, self.address(b.add(start, behind)), words["copied_behind"])
             self.move(
                 "source_move",
-                (b.add(to, b.mul(number, line)), words["copied_pixel"], i64(self.itemsize)),
+                (image, words["copied_pixel"], i64(self.itemsize)),
                 (
                     self.sum(source, (plane, words["source_plane"]), (row, words["source_row"])),
                     words["source_column"],
