@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import itertools
 from typing import NamedTuple
 
@@ -216,7 +217,7 @@ def test_threads_change_no_bit(run, layout, normal, unset, name):
     found = []
     before = threads.get_num_threads()
     try:
-        for count in (1, 2, 5):
+        for count in (1, 2, 5, 64):
             threads.set_num_threads(count)
             out, data = unset(*out_shape, order="last"), unset(*x_shape, order="last")
             run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
@@ -323,3 +324,19 @@ def test_nothing_is_packed_for_no_images(layout, normal, pack):
     held = pack(layout(w), w, kernel.operands[1])
     kernel(x.ctypes.data, held.ctypes.data, out.ctypes.data)
     assert held.size == 0
+
+
+def test_calls_may_overlap_in_time(layout, normal, unset):
+    case = CASES["many images"]
+    x_shape, w_shape, out_shape = case.shapes
+    w = normal(*w_shape)
+    problem = Convolution(
+        *(layout(a) for a in (normal(*x_shape), w, unset(*out_shape))), *case.options
+    )
+    kernel = convolution.prepare(problem)
+    calls = [(normal(*x_shape), unset(*out_shape)) for _ in range(8)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for x, out in calls * 5:
+            pool.submit(kernel, x.ctypes.data, w.ctypes.data, out.ctypes.data)
+    for x, out in calls:
+        close(out, exact(case, x, w))
