@@ -10,7 +10,8 @@ out, must be the same in all. A step ends with the number of its loss. Memory is
 process had, less what it had with its imports and the batch, before there was a model. "tuned" is
 PyTorch with channels last for images, one kernel for all updates, denormals flushed, and memory
 that is kept and in large pages (environment of malloc); "tuned compile" is both. JAX takes part
-where it can be imported and the model has a twin (`models/jax_twins.py`).
+where it can be imported and the model has a twin (`models/jax_twins.py`). "ours by oneDNN" is ours
+with products and convolutions of that library, in place of generated ones.
 
     python benchmarks/paper_models.py [--only bert vit] [--rounds 7] [--peers eager tuned compile]
         [--backend jit] [--threads 2] [--json FILE [--add]] [--markdown]
@@ -51,7 +52,7 @@ from cases import settle
 from models import MODELS
 from models.training import Training, batch_of
 
-PEERS = ("eager", "tuned", "compile", "tuned compile", "jax")
+PEERS = ("eager", "tuned", "compile", "tuned compile", "jax", "ours by oneDNN")
 JAX_MODELS = ("alexnet", "bert")
 #: Memory that is freed stays with the process: PyTorch loses much to page faults otherwise.
 MALLOC = {
@@ -68,13 +69,14 @@ OURS = "ours"
 
 def cases(peer: str, backend: str, name: str, weights: Path, tiny: bool) -> dict[str, Any]:
     """What a worker answers: for us (on a backend, if there is one named), or one of ``PEERS``."""
-    if peer == OURS and backend:
+    ours = peer.startswith(OURS)
+    if ours and backend:
         ft.use(backend)
     model = MODELS[name]
     settings = model.small if tiny else {}
     batch = batch_of(model, settings, 2 if tiny else model.size)
     make: Callable[..., Any]
-    if peer == OURS:
+    if ours:
         make = partial(Training, model, settings)
     elif peer == "jax":
         from models import jax_twins
@@ -91,7 +93,7 @@ def cases(peer: str, backend: str, name: str, weights: Path, tiny: bool) -> dict
     return {
         "loss": trained.loss,
         "step": trained.step,
-        "settle": settle if peer == OURS else lambda: None,
+        "settle": settle if ours else lambda: None,
         "memory": lambda: most_resident() - before,
     }
 
@@ -109,7 +111,7 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
                 json.dumps([peer, given.backend, name, str(weights)]),
                 given.threads,
                 tiny=given.tiny,
-                **(MALLOC if peer.startswith("tuned") else {}),
+                **surroundings(peer),
             )
             workers[peer] = stack.enter_context(worker)
         losses = {peer: worker.value("loss") for peer, worker in workers.items()}
@@ -125,6 +127,13 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
                 times[peer].append(worker.timed("step", 1))
         memory = {peer: worker.value("memory") for peer, worker in workers.items()}
     return {"model": name, **row_of(times, memory)}
+
+
+def surroundings(peer: str) -> dict[str, str]:
+    """The environment of a worker."""
+    if peer.startswith("tuned"):
+        return MALLOC
+    return {"FL_PROVIDERS": "onednn"} if peer.endswith("oneDNN") else {}
 
 
 def peers_of(name: str, given: argparse.Namespace) -> list[str]:
