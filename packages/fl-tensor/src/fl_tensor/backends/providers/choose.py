@@ -19,7 +19,7 @@ ENVIRONMENT = "FL_PROVIDERS"
 EVERYTHING = "FL_PROVIDERS_EVERYTHING"
 NONE = "none"
 #: Who is asked where FL_PROVIDERS does not say.
-DEFAULT = ("onednn",)
+DEFAULT = ("generated", "onednn")
 
 #: A provider, or None, and what was passed over on the way to it, for people.
 Opened: TypeAlias = tuple[Provider | None, tuple[str, ...]]
