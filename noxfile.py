@@ -268,8 +268,9 @@ def deferred(session: nox.Session, package: str) -> None:
 
 
 @nox.session(reuse_venv=True, tags=["fl-tensor", "fl-nn"])
-def onednn(session: nox.Session) -> None:
-    """With oneDNN installed, however small the operands: its tests, the kit's contractions, the
+@nox.parametrize("provider", [nox.param(p, id=p) for p in ("generated", "onednn")])
+def providers(session: nox.Session, provider: str) -> None:
+    """With one provider alone, however small the operands: its tests, the kit's contractions, the
     layers made of them and their gradients, on `numpy` and on `jit`."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         session.skip("the wheel is for Linux on x86-64")
@@ -281,7 +282,7 @@ def onednn(session: nox.Session) -> None:
         *test_requirements(*packages),
     )
     env = {
-        "FL_PROVIDERS": "onednn",
+        "FL_PROVIDERS": provider,
         "FL_PROVIDERS_EVERYTHING": "1",
         "FL_CACHE_DIR": str(Path(session.create_tmp()) / "choices"),
     }

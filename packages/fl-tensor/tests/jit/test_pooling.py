@@ -31,7 +31,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def no_provider(monkeypatch):
-    monkeypatch.setattr(choose, "found", lambda: ((), ()))
+    monkeypatch.setattr(choose, "current", lambda: None)
 
 
 @pytest.fixture

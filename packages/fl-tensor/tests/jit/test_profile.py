@@ -51,7 +51,7 @@ def test_steps_of_plans_are_timed(backend):
     (plan,) = report.plans
     rows = works(report)
     assert rows["matmul"].calls == rows["tanh"].calls == 3
-    assert rows["matmul"].kind in ("numpy", "oneDNN")
+    assert rows["matmul"].kind in ("numpy", "oneDNN", "generated")
     assert rows["matmul"].gflop_per_s == pytest.approx(
         3 * 2 * 64 * 256 * 128 / rows["matmul"].ms / 1e6
     )
@@ -60,8 +60,9 @@ def test_steps_of_plans_are_timed(backend):
     assert [n.op for s in plan.steps for n in s.nodes] == ["matmul", "tanh", "multiply"]
 
 
-def test_operations_that_share_a_kernel_are_one_row():
+def test_operations_that_share_a_kernel_are_one_row(monkeypatch):
     pytest.importorskip("llvmlite", reason="generated kernels take llvmlite")
+    monkeypatch.setattr(choose, "current", lambda: None)  # who would take them with the product
     backend = JitBackend()
     step(backend)
     with ft.jit.profile() as report:

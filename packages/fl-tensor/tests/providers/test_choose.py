@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from fl_tensor.backends.providers import (
@@ -16,6 +20,7 @@ from fl_tensor.backends.providers import (
     row_major,
 )
 from fl_tensor.backends.providers.chain import Chain
+from fl_tensor.backends.providers.later import Later
 from fl_tensor.codegen import Builder
 from fl_tensor.dtypes import float32, float64
 
@@ -139,6 +144,34 @@ def test_a_name_that_is_none_is_an_error(names):
     names("first,fastest")
     with pytest.raises(ProviderError, match="no provider 'fastest'; name some of first, second"):
         choose.current()
+
+
+def test_a_provider_may_be_made_when_it_is_needed():
+    made = []
+    later = Later("first", False, lambda: made.append(Only("first", float32)) or made[-1])
+    chain = Chain([later, Only("second", float64)])
+    assert chain.name == "first, second" and not chain.has_epilogues and made == []
+    assert chain.find(square(float32)).about == "first"
+    assert chain.serving(square(float32)) is made[0]
+    assert chain.find(square(float64)).about == "second"
+    assert later.why_not(square(float64)) == "not float64" and later.remembered() == 2
+    assert later.choices() == "first: 1 us" and later.report() == {"version": "1"}
+    later.forget()
+    assert later.remembered() == 0 and len(made) == 1
+
+
+def test_small_work_imports_no_compiler():
+    pytest.importorskip("llvmlite")
+    code = (
+        "import sys, fl_tensor as ft; x = ft.ones((8, 8)); (x @ x).numpy();"
+        "print('llvmlite' in sys.modules); y = ft.ones((300, 300)); (y @ y).numpy();"
+        "print('llvmlite' in sys.modules)"
+    )
+    env = {**os.environ, "FL_PROVIDERS": "generated", "FL_TENSOR_BACKEND": "numpy"}
+    env.pop("FL_PROVIDERS_EVERYTHING", None)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
 
 
 def test_those_asked_for_by_default_exist():

@@ -38,7 +38,7 @@ class Chain(Provider):
     def serving(self, problem: Problem) -> Provider:
         for each in self.providers:
             if each.find(problem) is not None:
-                return each
+                return each.serving(problem)
         return self
 
     def solves(self, kind: type) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from fl_tensor.backends.providers.chain import Chain
+from fl_tensor.backends.providers.later import Later
 from fl_tensor.backends.providers.provider import Kernel, Provider, ProviderError
 
 ENVIRONMENT = "FL_PROVIDERS"
@@ -80,11 +81,17 @@ def _onednn() -> Opened:
 
 
 def _generated() -> Opened:
-    try:
-        from fl_tensor.backends.providers.generated.provider import Generated
-    except ImportError as error:
-        return None, (f"{error}: pip install 'fl-tensor[jit]' brings what generates kernels",)
-    return Generated(), ()
+    from importlib.util import find_spec
+
+    if find_spec("llvmlite") is None:
+        return None, ("generated: pip install 'fl-tensor[jit]' brings llvmlite, which it takes",)
+    return Later("generated", True, _make_generated), ()
+
+
+def _make_generated() -> Provider:
+    from fl_tensor.backends.providers.generated.provider import Generated
+
+    return Generated()
 
 
 _OPEN: dict[str, Callable[[], Opened]] = {"generated": _generated, "onednn": _onednn}

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 import struct
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -152,17 +151,15 @@ def _activated(build: Builder, x: int, activation: str, out: Layout) -> int:
 # ---- code ----------------------------------------------------------------------------------------
 
 _codes: dict[str, compile.Code] = {}
-_making = threading.Lock()
 
 
 def _loaded(program: Program) -> compile.Code:
-    with _making:
-        found = _codes.get(program.text)
-        if found is None:
-            machine = target.host()
-            about = f"block {machine.vector_bits}\n{program.text}"
-            found = compile.load(about, lambda: emit_block.emit(program, machine), machine)
-            _codes[program.text] = found
+    found = _codes.get(program.text)
+    if found is None:
+        machine = target.host()
+        about = f"block {machine.vector_bits}\n{program.text}"
+        found = compile.load(about, lambda: emit_block.emit(program, machine), machine)
+        found = _codes.setdefault(program.text, found)  # another thread may have been faster
     return found
 
 

@@ -1,0 +1,51 @@
+"""A provider that is made when it is needed: a process that asks for no product of some size should
+not wait for a compiler to be imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+from fl_tensor.backends.providers.problems import Problem
+from fl_tensor.backends.providers.provider import Kernel, Provider
+
+
+class Later(Provider):
+    """What ``make()`` gives; ``name`` and ``has_epilogues`` are known before."""
+
+    def __init__(self, name: str, has_epilogues: bool, make: Callable[[], Provider]) -> None:
+        super().__init__(capacity=0)
+        self.name, self.has_epilogues = name, has_epilogues
+        self._make = make
+
+    @cached_property
+    def made(self) -> Provider:
+        """The provider."""
+        return self._make()
+
+    def prepare(self, problem: Problem) -> Kernel:
+        return self.made.prepare(problem)
+
+    def find(self, problem: Problem) -> Kernel | None:
+        return self.made.find(problem)
+
+    def why_not(self, problem: Problem) -> str:
+        return self.made.why_not(problem)
+
+    def solves(self, kind: type) -> bool:
+        return self.made.solves(kind)
+
+    def serving(self, problem: Problem) -> Provider:
+        return self.made
+
+    def report(self) -> Mapping[str, str]:
+        return self.made.report()
+
+    def choices(self) -> str:
+        return self.made.choices()
+
+    def forget(self) -> None:
+        self.made.forget()
+
+    def remembered(self) -> int:
+        return self.made.remembered()
