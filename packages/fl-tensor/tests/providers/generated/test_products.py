@@ -235,6 +235,24 @@ def test_threads_change_nothing(provider, threads, shape):
     np.testing.assert_allclose(results[0], x.astype(float) @ y, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("shape", [(700, 900, 130), (3, 400, 300, 40)], ids=str)
+def test_threads_pack_together(provider, threads, shape, order):
+    """More threads than there are columns for: a factor that several need is packed once."""
+    *batch, m, k, n = shape
+    rng = np.random.default_rng(10)
+    x, y = rng.standard_normal((*batch, m, k), dtype=np.float32), matrix(rng, (k, n), order)
+    out = np.full((*batch, m, n), np.nan, np.float32)
+    y = y if not batch else np.broadcast_to(y, (1, k, n))
+    threads(1)
+    check(provider, x, y, out)
+    alone = out.copy()
+    for count in (2, 16, 64):
+        threads(count)
+        check(provider, x, y, out)
+        np.testing.assert_array_equal(out, alone)
+
+
 def test_calls_may_overlap_in_time(provider, threads):
     threads(2)
     rng = np.random.default_rng(8)

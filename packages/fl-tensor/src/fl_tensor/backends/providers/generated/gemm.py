@@ -2,8 +2,8 @@
 
     for each item: a batch, a block of columns, a part of the rows (all, or what a thread gets)
       for k0 in blocks of k
-        pack B[k0:k1, columns] into panels               once, stays in L2 or L3
-        for each tile of rows
+        pack B[k0:k1, columns] into panels               stays in L2 or L3; where several threads
+        for each tile of rows                              need it, they pack it before, together
           for each panel of columns
             micro-kernel: C[tile, panel] = or += A B     sums stay in registers; meanwhile the next
           after the last block of k:                     tile of A comes into L2
@@ -60,6 +60,8 @@ WORDS = (
     # functions: micro-kernels for longer and other tiles, of whole panels and the last one
     "micro longer whole", "micro longer last", "micro other whole", "micro other last",
     "pack", "copy", "unpack", "epilogue",
+    # a function that packs y before all else, for all threads; how much memory, before the workers'
+    "pack shared", "shared bytes",
     # whether y is packed already, A is copied row by row, the next tile of A is asked for ahead,
     # sums are added to what is there
     "y packed", "copy by rows", "ahead", "accumulate",
@@ -91,11 +93,18 @@ def _code() -> compile.Code:
     return compile.load(about, assembly, target.host())
 
 
+def packing_address() -> int:
+    """Where the function begins that packs a B which several threads read, before ``gemm``: a
+    function of a pool's jobs, too, whose items are panels of blocks of k."""
+    return _code().address("pack_shared")
+
+
 def assembly() -> str:
-    """A module in LLVM IR with the function ``gemm``."""
+    """A module in LLVM IR with the functions ``gemm`` and ``pack_shared``."""
     module = ir.Module("gemm")
     module.triple = target.triple()
     _Gemm(module)
+    _PackShared(module)
     return str(module)
 
 
@@ -115,10 +124,60 @@ class Block(NamedTuple):
     row: IR  # of the first row of this product, among all of the batch
 
 
-class _Gemm(Shares):
+class _Words(Shares):
+    # A function whose arguments are ``WORDS``.
+
+    def __init__(self, module: IR, name: str) -> None:
+        super().__init__(module, name)
+        self.word = {name: self.argument(i) for name, i in NUMBER.items()}
+
+    def packed(self, k0: IR, k: IR, column: IR) -> IR:
+        """Where, in a packed B, a block of k has its columns from a panel's first one on."""
+        b, w = self.b, self.word
+        before = b.mul(b.sub(w["panels"], i64(1)), w["panel columns"])
+        padded = b.add(before, w["last padded"])
+        return b.mul(b.add(b.mul(k0, padded), b.mul(k, column)), w["itemsize"])
+
+    def shared(self) -> IR:
+        """Where a B is that was packed for all threads."""
+        return self.b.sub(self.word["scratch"], self.word["shared bytes"])
+
+    def is_set(self, name: str) -> IR:
+        return self.b.icmp_signed("!=", self.word[name], i64(0))
+
+    def either(self, condition: IR, yes: IR, no: IR) -> IR:
+        return self.b.select(condition, yes, no)
+
+    def pointer(self, address: IR) -> IR:
+        return self.b.inttoptr(address, pointer)
+
+    def call(self, signature: IR, address: IR, *given: IR) -> None:
+        """Call the function at ``address``."""
+        self.b.call(self.b.inttoptr(address, signature.as_pointer()), given)
+
+
+class _PackShared(_Words):
+    def __init__(self, module: IR) -> None:
+        super().__init__(module, "pack_shared")
+        b, w = self.b, self.word
+        with self.loop(self.begin, self.end) as item:
+            panel = b.srem(item, w["panels"])
+            k0 = b.mul(b.sdiv(item, w["panels"]), w["k block"])
+            k = self.minimum(b.sub(w["k"], k0), w["k block"])
+            is_last = b.icmp_signed("==", panel, b.sub(w["panels"], i64(1)))
+            columns = self.either(is_last, w["last columns"], w["panel columns"])
+            column = b.mul(panel, w["panel columns"])
+            source = b.add(w["y"], b.mul(k0, w["y k"]))
+            source = self.pointer(b.add(source, b.mul(column, w["y column"])))
+            to = self.pointer(b.add(self.shared(), self.packed(k0, k, column)))
+            given = source, w["y k"], w["y column"], k, columns, w["panel columns"], i64(0), to
+            self.call(packing.PACK, w["pack shared"], *given)
+        b.ret_void()
+
+
+class _Gemm(_Words):
     def __init__(self, module: IR) -> None:
         super().__init__(module, "gemm")
-        self.word = {name: self.argument(i) for name, i in NUMBER.items()}
         w, b = self.word, self.b
         self.no_offset = b.gep(self.arguments, [i64(NUMBER["zero"])], source_etype=i64)
         self.scratch = b.add(w["scratch"], b.mul(w["worker bytes"], self.worker))
@@ -218,10 +277,8 @@ class _Gemm(Shares):
         """Where B's block is, and how far apart its panels are: packed now, before, or as it is."""
         b, w = self.b, self.word
         panel = b.mul(w["panel columns"], w["itemsize"])
-        before = b.mul(b.sub(w["panels"], i64(1)), w["panel columns"])
-        padded = b.add(before, w["last padded"])
-        packed = b.add(b.mul(k0, padded), b.mul(k, block.column))
-        packed = b.add(block.y, b.mul(packed, w["itemsize"]))
+        packed = self.either(self.is_set("pack shared"), self.shared(), block.y)
+        packed = b.add(packed, self.packed(k0, k, block.column))
         plain = b.add(block.y, b.mul(k0, w["y k"]))
         plain = b.add(plain, b.mul(block.column, w["y column"]))
         packs = self.is_set("pack")
@@ -305,18 +362,5 @@ class _Gemm(Shares):
         nbytes = b.add(b.mul(count, self.word["itemsize"]), b.sub(vector, i64(1)))
         return b.and_(nbytes, b.sub(i64(0), vector))
 
-    def is_set(self, name: str) -> IR:
-        return self.b.icmp_signed("!=", self.word[name], i64(0))
-
-    def either(self, condition: IR, yes: IR, no: IR) -> IR:
-        return self.b.select(condition, yes, no)
-
     def maximum(self, x: IR, y: IR) -> IR:
         return self.b.select(self.b.icmp_signed("<", x, y), y, x)
-
-    def pointer(self, address: IR) -> IR:
-        return self.b.inttoptr(address, pointer)
-
-    def call(self, signature: IR, address: IR, *given: IR) -> None:
-        """Call the function at ``address``."""
-        self.b.call(self.b.inttoptr(address, signature.as_pointer()), given)

@@ -37,6 +37,8 @@ class Runner:
     items         how many there are, for so many threads at most
     work          nanoseconds of one thread, about
     worker_bytes  of memory that a worker needs, a multiple of 64
+    first         a function that does items of its own before, and how many there are
+    shared_bytes  of memory before that of the workers, a multiple of 64
     """
 
     def __init__(
@@ -48,16 +50,20 @@ class Runner:
         work: float,
         worker_bytes: int,
         epilogue: Prepared | None = None,
+        first: tuple[int, int] | None = None,
+        shared_bytes: int = 0,
     ) -> None:
         count = threads.workers(work, items, threads.limit()) if threads.pool() else 1
         self.workers = count
         self._items = items
         self._call = (_SHORT if work < threads.WORTH_A_THREAD else _FUNCTION)(function)
-        self._function = function
+        self._functions = (*first, function) if first else (function,)
+        self._first = (_FUNCTION(first[0]), first[1]) if first else None
         self._words = list(words)
         self._epilogue = epilogue
         self._own = worker_bytes * count
-        self._scratch = self._own + (epilogue.scratch(count) if epilogue else 0)
+        self._shared = shared_bytes
+        self._scratch = shared_bytes + self._own + (epilogue.scratch(count) if epilogue else 0)
         self._shares = shares.cut(items, count)
         self._pack = struct.Struct(f"={changing}q").pack_into
         self._free: list[_Words] = []
@@ -69,9 +75,9 @@ class Runner:
         try:
             job = self._free.pop()
         except IndexError:
-            job = _Words(self._function, self._words, self._shares, self._epilogue)
+            job = _Words(self._functions, self._words, self._shares, self._epilogue)
         block = selection.current().alloc(self._scratch) if self._scratch else None
-        scratch = block.address if block else 0
+        scratch = block.address + self._shared if block else 0
         self._pack(job.words, _CHANGING, *operands, scratch, job.epilogue)
         if self._epilogue:
             self._epilogue.write(job.words, job.epilogue_at, followed, scratch + self._own)
@@ -81,6 +87,8 @@ class Runner:
         if pool:
             pool.run(job.address, workers)
         else:
+            if self._first:
+                self._first[0](job.arguments, 0, self._first[1], 0)
             self._call(job.arguments, 0, self.workers, 0)
         if block:
             block.free()
@@ -94,11 +102,17 @@ class _Words:
     # The words of one call. One call at a time has them.
 
     def __init__(
-        self, function: int, arguments: Sequence[int], cut: Sequence[int], epilogue: Prepared | None
+        self,
+        functions: Sequence[int],
+        arguments: Sequence[int],
+        cut: Sequence[int],
+        epilogue: Prepared | None,
     ) -> None:
+        # ``functions``: the first one and how many items it has, if there is one; the last one.
         pool = threads.pool()
         count = len(cut) // shares.SHARE
-        header = [function, count, 0, 0, *(pool.header if pool else ())]
+        phases = [*functions, count, 0, 0][:4]
+        header = [*phases, *(pool.header if pool else ())]
         header += [0] * (HEADER - len(header))
         size = HEADER + 2 + len(arguments)
         more = epilogue.words if epilogue else 0

@@ -177,6 +177,10 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
     counts = threads.limit() if threads.pool() else 1
     places = math.prod(task.batch)
     parts = blocks.parts(rows.parts, panels, most, places, counts)
+    # Threads that would all pack the same do it together, where there is one B.
+    shares = bool(pack) and parts.rows > 1 and not any(y.batch)
+    shared = k * ((panels - 1) * width + -(-last // lanes) * lanes) * item if shares else 0
+    shared = -(-shared // 64) * 64
     lies, copy, by_rows = _left(task, dtype, rows.size)
     apart = not (task.out.is_by_rows and task.out.dtype is dtype)
     factors = bfloat16 if task.pairs else dtype
@@ -186,7 +190,7 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
     tallest = rows.size + 1
     steps, across = (tallest, kept) if by_rows else (kept, tallest)
     sizes = (
-        kept * columns * item if pack else 0,
+        kept * columns * item if pack and not shares else 0,
         steps * (-(-across * item // vector) * vector + gemm.GAP) if copy else 0,
         -(-rows.parts // parts.rows) * tallest * columns * item if apart else 0,
     )
@@ -200,9 +204,11 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
         "longer tiles": rows.longer,
         "column parts": parts.columns, "panels": panels, "panel columns": width,
         "last columns": last, "last padded": -(-last // lanes) * lanes, "k block": depth,
-        "pack": pack, "copy": copy, "unpack": packing.unpack(task.out.dtype) if apart else 0,
+        "pack": 0 if shares else pack, "pack shared": pack if shares else 0,
+        "shared bytes": shared, "copy": copy,
+        "unpack": packing.unpack(task.out.dtype) if apart else 0,
         "epilogue": epilogue.address if epilogue else 0,
-        "y packed": task.packed is not None, "copy by rows": by_rows,
+        "y packed": shares or task.packed is not None, "copy by rows": by_rows,
         "ahead": m * k * item > caches.level(1), "accumulate": accumulate,
         "batch axes": len(task.batch),
     } | micro  # fmt: skip
@@ -211,8 +217,13 @@ def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[R
         arguments += [size, *(each.batch[axis] for each in (task.x, task.y, task.out))]
     items = places * parts.rows * parts.columns if m and n else 0
     work = 2.0 * places * m * n * max(k, 1) / SPEED
-    runner = Runner(gemm.address(), arguments, gemm.CHANGING, items, work, worker, epilogue)
-    how = ["packed" if task.packed else "pack" if pack else "", "copy" if copy else ""]
+    first = (gemm.packing_address(), panels * -(-k // depth)) if shares else None
+    given = arguments, gemm.CHANGING, items, work, worker, epilogue, first, shared
+    runner = Runner(gemm.address(), *given)
+    how = [
+        "packed" if task.packed else "pack together" if shares else "pack" if pack else "",
+        "copy" if copy else "",
+    ]
     how += [f"{shape.rows}x{width}", f"{parts.rows}x{parts.columns}", f"k {depth}"]
     how += ["pairs"] if task.pairs else []
     return runner, "gemm " + " ".join(filter(None, how))

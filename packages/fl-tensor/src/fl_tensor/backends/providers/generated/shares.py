@@ -40,7 +40,7 @@ class Shares(Loops):
     def __init__(self, module: IR, name: str) -> None:
         function = ir.Function(module, SIGNATURE, name)
         function.attributes.add("nounwind")
-        self.arguments, self.begin, _, self.worker = function.args
+        self.arguments, self.begin, self.end, self.worker = function.args
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
 
     def argument(self, number: int | IR) -> IR:
