@@ -71,6 +71,9 @@ class Cut:
                     result = result._replace(pixel=result.plane)
                 n *= z.source
                 z, x = ABSENT, Axis(n, n, (0,))
+                if n == 1:
+                    source = source._replace(pixel=source.batch)
+                    result = result._replace(pixel=result.batch)
                 if self.batch > 1 and all(i.batch == n * i.pixel for i in (source, result)):
                     x = Axis(n * self.batch, n * self.batch, (0,))
                     self.batch = 1
