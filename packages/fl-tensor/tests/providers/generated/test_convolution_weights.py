@@ -149,6 +149,7 @@ def test_any_order_of_axes(case, images, weights, layout):
         Case(2, 2, 6, (8, 8), (3, 3), padding=SAME, dilation=(1, 2)),
         Case(3, 8, 16, (12, 12), (3, 3), padding=((-2, 1), (-1, -3))),
         Case(2, 600, 20, (6, 6), (1, 1)),
+        Case(2, 9, 16, (12, 12), (3, 3), padding=((1, -1), (2, -2))),
     ],
     ids=str,
 )
