@@ -9,6 +9,7 @@ pytest.importorskip("llvmlite")
 
 from fl_tensor.backends.providers import Layout, Matmul, Packed, UnsupportedError, row_major
 from fl_tensor.backends.providers.generated.misuse import Checked, reach, share
+from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.backends.providers.problems import Epilogue
 from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import float16, float32, float64
@@ -138,3 +139,17 @@ def test_sharing_is_exact():
         assert share(x_at, x, y_at, y) == expected, operands
         shared += expected
     assert 200 < shared < 1800
+
+
+def test_kernels_of_the_provider_are_checked():
+    kernel = Generated().find(Matmul(SQUARE, SQUARE, SQUARE))
+    memory = np.zeros((4, 8, 8), np.float32)
+    x, y, out, _ = (part.ctypes.data for part in memory)
+    memory[:2] = 1
+    kernel(x, y, out)
+    assert (memory[2] == 8).all()
+    for addresses in ((x, y, x), (x, y, y + 4), (x + 1, y, out), (x, 0, out), (x, y)):
+        with pytest.raises(ArgumentError):
+            kernel(*addresses)
+    absurd = Layout(float32, (8, 8), (1 << 60, 1))
+    assert Generated().find(Matmul(absurd, SQUARE, SQUARE)) is None
