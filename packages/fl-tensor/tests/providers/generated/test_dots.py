@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import fl_tensor as ft
-from fl_tensor.backends.providers import Layout, Matmul, row_major
+from fl_tensor.backends.providers import Epilogue, Layout, Matmul, row_major
 from fl_tensor.backends.providers.generated import dots
 from fl_tensor.backends.providers.generated.provider import Generated
-from fl_tensor.codegen import target
+from fl_tensor.codegen import Builder, target
 from fl_tensor.dtypes import dtype, float32
 
 TOLERANCE = {"float32": 2e-6, "float64": 1e-14}
@@ -105,6 +105,20 @@ def test_others_are_products_of_tiles(provider, m, k, batch):
     steps = (9 * k, 1, k) if batch else (1, k)
     kernel = provider.find(Matmul(x, Layout(float32, (*batch, k, 9), steps), out))
     assert not kernel.about.startswith("dots")
+
+
+@pytest.mark.parametrize("m", [33, 100, 128, 129])
+def test_long_columns_of_a_second_factor_are_read_as_rows(provider, rng, m):
+    x, w = (rng.standard_normal(s, dtype=np.float32) for s in ((m, 2100), (150, 2100)))
+    out = np.full((m, 150), np.nan, np.float32)
+    problem = Matmul(lay(x), lay(w.T), lay(out))
+    kernel = provider.find(problem)
+    kernel(x.ctypes.data, w.ctypes.data, out.ctypes.data)
+    agree(out, x.astype(float) @ w.T.astype(float))
+    b = Builder(2)
+    b.output(b("negative", b.input(float32, "sc")), "sc")
+    follow = Epilogue(b.program(), (m, 150), ((150, 1), (150, 1)))
+    assert (provider.find(problem._replace(epilogue=follow)) is None) == (m <= 128)
 
 
 @pytest.mark.parametrize("machine", [target.generic(), target.avx2(), target.processor()])

@@ -44,6 +44,10 @@ _FEW_ROWS = 512
 _LARGE = 100, 100
 
 
+#: Up to so many rows columns of y from so long on are read as rows: 1.1 to 1.6 times as fast.
+_FEW_ROWS, _LONG = 128, 2048
+
+
 class Matrix(NamedTuple):
     """A batch of matrices: bytes from row to row, from column to column, and from one matrix to the
     next along each axis of the batch."""
@@ -116,6 +120,8 @@ def prepare(problem: Matmul) -> Kernel:
     x, out = _by_strides(problem.x), _by_strides(problem.out)
     epilogue = epilogues.prepare(problem._replace(out=out))
     task, y = _task(x, problem.y, out)
+    if problem.epilogue and task.packed is None and _has_long_columns(task) and not _is_dots(task):
+        raise UnsupportedError("faster apart: rows and columns of the product change places")
     # An epilogue counts rows and columns of the result as it is.
     swaps = task.packed is None and epilogue is None and _is_better_transposed(task)
     task = task.transposed if swaps else task
@@ -323,7 +329,15 @@ def _is_better_transposed(task: Task) -> bool:
     """Whether rows and columns should change places: a result whose columns are contiguous."""
     out = task.out
     narrow = task.n == 1 < task.m and not _is_dots(task)
-    return out.transposed.is_by_rows and (narrow or not out.is_by_rows)
+    turned = out.transposed.is_by_rows and (narrow or not out.is_by_rows)
+    return turned or (_has_long_columns(task) and not _is_dots(task))
+
+
+def _has_long_columns(task: Task) -> bool:
+    """Whether y has long columns, for few rows of x: then packing y takes longer than to read it
+    as rows of the first factor, and to put the sums of the others in their places at the end."""
+    lies = task.y.transposed.is_by_rows and not task.y.is_by_rows
+    return lies and task.m <= _FEW_ROWS <= task.n and task.k >= _LONG
 
 
 # ---- problems ------------------------------------------------------------------------------------
