@@ -111,10 +111,10 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 @functools.cache
 def sources(folder: Path) -> str:
-    """A digest of the Python files of a folder, for ``about``: another generator makes other code
-    of the same description."""
+    """A digest of the Python files in and below a folder, for ``about``: another generator makes
+    other code of the same description."""
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         with contextlib.suppress(OSError):  # sources in an archive: the version must do
             digest.update(path.read_bytes())
     return digest.hexdigest()

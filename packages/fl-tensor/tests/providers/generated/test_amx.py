@@ -17,8 +17,10 @@ import llvmlite.binding as llvm
 import fl_tensor as ft
 from fl_tensor import dtypes
 from fl_tensor.backends.providers import Convolution, Layout, Matmul, channels_last, row_major
-from fl_tensor.backends.providers.generated import amx, convolution, library, matmul
+from fl_tensor.backends.providers.generated import amx, library
+from fl_tensor.backends.providers.generated.convolution import forward as convolution
 from fl_tensor.backends.providers.generated.microkernel import ADD, MicroKernel
+from fl_tensor.backends.providers.generated.products import matmul
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.target import Target

@@ -20,12 +20,10 @@ from fl_tensor.backends.providers import (
     Reorder,
     chosen,
 )
-from fl_tensor.backends.providers.generated import (
-    convolution,
-    convolution_data,
-    epilogue,
-    panels,
-)
+from fl_tensor.backends.providers.generated import epilogue
+from fl_tensor.backends.providers.generated.convolution import data as convolution_data
+from fl_tensor.backends.providers.generated.convolution import forward as convolution
+from fl_tensor.backends.providers.generated.convolution import panels
 from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.dtypes import float32
 

@@ -13,11 +13,9 @@ pytest.importorskip("llvmlite")
 
 from fl_tensor import dtypes, threads
 from fl_tensor.backends.providers import ConvolutionWeights, Layout
-from fl_tensor.backends.providers.generated import (
-    convolution_weights,
-    depthwise_weights,
-    weights_plan,
-)
+from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
+from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
+from fl_tensor.backends.providers.generated.weights import plan as weights_plan
 from fl_tensor.backends.providers.layout import Packed
 from fl_tensor.backends.providers.provider import UnsupportedError
 

@@ -12,7 +12,8 @@ pytest.importorskip("llvmlite")
 
 from fl_tensor import threads
 from fl_tensor.backends.providers import Convolution, ConvolutionData, ConvolutionWeights
-from fl_tensor.backends.providers.generated import depthwise, depthwise_weights
+from fl_tensor.backends.providers.generated.depthwise import forward as depthwise
+from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
 from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.backends.providers.provider import UnsupportedError
 

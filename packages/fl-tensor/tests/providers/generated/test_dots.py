@@ -9,7 +9,7 @@ pytest.importorskip("llvmlite")
 
 import fl_tensor as ft
 from fl_tensor.backends.providers import Epilogue, Layout, Matmul, row_major
-from fl_tensor.backends.providers.generated import dots
+from fl_tensor.backends.providers.generated.products import dots
 from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.codegen import Builder, target
 from fl_tensor.dtypes import dtype, float32

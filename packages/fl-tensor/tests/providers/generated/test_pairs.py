@@ -20,13 +20,10 @@ from fl_tensor.backends.providers import (
     chosen,
     row_major,
 )
-from fl_tensor.backends.providers.generated import (
-    convolution,
-    convolution_data,
-    library,
-    matmul,
-    reorder,
-)
+from fl_tensor.backends.providers.generated import library, reorder
+from fl_tensor.backends.providers.generated.convolution import data as convolution_data
+from fl_tensor.backends.providers.generated.convolution import forward as convolution
+from fl_tensor.backends.providers.generated.products import matmul
 from fl_tensor.codegen import target
 
 pytestmark = pytest.mark.skipif(

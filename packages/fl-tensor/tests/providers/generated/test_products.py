@@ -13,7 +13,8 @@ pytest.importorskip("llvmlite")
 
 import fl_tensor as ft
 from fl_tensor.backends.providers import Layout, Matmul, Reorder, chosen, row_major
-from fl_tensor.backends.providers.generated import blocks, microkernel
+from fl_tensor.backends.providers.generated import microkernel
+from fl_tensor.backends.providers.generated.products import blocks
 from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.dtypes import bfloat16, dtype, float32, float64
 

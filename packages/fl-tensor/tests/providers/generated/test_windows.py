@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from fl_tensor.backends.providers.generated.windows import Axis, convolution, gradient
+from fl_tensor.backends.providers.generated.convolution.windows import Axis, convolution, gradient
 
 CASES = [  # data, kernel, stride, padding, dilation
     (7, 3, 1, (1, 1), 1),

@@ -3,4 +3,11 @@
 A *micro-kernel* computes a tile of a result in registers; *loop nests* cut problems into tiles and
 blocks that fit the caches. Neither depends on shapes: all sizes are run-time parameters, so what
 was compiled once serves every problem. Needs llvmlite.
+
+A reader begins with ``tile.py`` and ``microkernel.py``, then ``products/gemm.py``.
 """
+
+from pathlib import Path
+
+#: Of these sources, on which all machine code that is kept in files depends.
+FOLDER = Path(__file__).parent

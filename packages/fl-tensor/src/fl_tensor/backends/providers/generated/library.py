@@ -14,10 +14,9 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeAlias
 
-from fl_tensor.backends.providers.generated import amx, microkernel
+from fl_tensor.backends.providers.generated import FOLDER, amx, microkernel
 from fl_tensor.backends.providers.generated.microkernel import MicroKernel
 from fl_tensor.backends.providers.provider import Provider
 from fl_tensor.codegen import compile, target
@@ -70,7 +69,7 @@ def _code(kernel: MicroKernel, machine: Target, makers: tuple[Maker, ...]) -> tu
     if text is not None:
         code = compile.load(text, functools.partial(str, text), machine)
     else:
-        about = f"{kernel} {compile.sources(Path(__file__).parent)}"
+        about = f"{kernel} {compile.sources(FOLDER)}"
         code = compile.load(about, lambda: microkernel.assembly(kernel, machine), machine)
     found = code.address("micro")
     if not found:

@@ -6,18 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from fl_tensor import threads
-from fl_tensor.backends.providers.generated import (
-    convolution,
-    convolution_data,
-    convolution_weights,
-    depthwise,
-    depthwise_weights,
-    library,
-    matmul,
-    reorder,
-)
+from fl_tensor.backends.providers.generated import library, reorder
 from fl_tensor.backends.providers.generated import tile as tiles
+from fl_tensor.backends.providers.generated.convolution import data as convolution_data
+from fl_tensor.backends.providers.generated.convolution import forward as convolution
+from fl_tensor.backends.providers.generated.depthwise import forward as depthwise
+from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
 from fl_tensor.backends.providers.generated.misuse import Checked
+from fl_tensor.backends.providers.generated.products import matmul
+from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
 from fl_tensor.backends.providers.problems import (
     Convolution,
     ConvolutionData,

@@ -1,5 +1,5 @@
 """What is kept packed, brought into its layout and back: the second factor of a product here,
-weights of convolutions in ``panels.py``."""
+weights of convolutions in ``convolution/panels.py``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fl_tensor.backends.providers.generated import matmul, packing, panels
+from fl_tensor.backends.providers.generated.convolution import panels
+from fl_tensor.backends.providers.generated.products import matmul, packing
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.problems import Reorder
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError

@@ -1,0 +1,140 @@
+"""A sum over windows, cut into items, strips and tiles that fit the caches.
+
+           +--------------- strip: rows of the source that ``rows`` rows of the result need
++----------|---------+
+| . . . . . . . . . .|     a *line* is (a segment of) a row of the result; its places are the
+| +--tile--+--tile--+|     rows of tiles. Lines of all rows and images of an item use the same
+| . . . . . . . . . .|     block of weights, which stays in the second-level cache beside the
++--------------------+     strip
+"""
+
+from __future__ import annotations
+
+import math
+
+from fl_tensor.backends.providers.generated import caches
+from fl_tensor.backends.providers.generated.convolution.sums import Panels, Sum
+from fl_tensor.backends.providers.generated.convolution.windows import ABSENT, Axis
+
+#: Rows of A that are a multiple of so many bytes apart compete for places in the first-level cache.
+_ALIAS = 4096
+#: Channels of fewer bytes are too short a run: those of a row of the kernel are one.
+_SHORT = 128
+_LINE = 64
+
+
+class Cut:
+    """How one sum over windows is computed.
+
+    axes     depth, height and width; places that may be treated as one line are
+    copied   whether micro-kernels read strips, or the source itself
+    pixel    bytes from one pixel to the next of what they read
+    dense    whether a row of the kernel is one run of it
+    segment, rows, images, chunk
+             how much of a line, and how many rows, images and panels an item has
+    most     rows of the largest tile
+    """
+
+    def __init__(
+        self, task: Sum, axes: tuple[Axis, Axis, Axis], panels: Panels, workers: int
+    ) -> None:
+        self.task, self.panels = task, panels
+        self.source, self.target, self.batch = task.source, task.target, task.batch
+        self.axes = axes
+        self.most = panels.most_rows
+        self._merge()
+        self._choose_a()
+        self._shape_items(workers)
+
+    def _merge(self) -> None:
+        """Axes along which nothing but the place itself is seen become one, as far as places lie
+        equally far apart: then lines are longer, and there are no strips."""
+        z, y, x = self.axes
+        source, result = self.source, self.target
+        if not (x.is_pointwise and y.is_pointwise):
+            return
+
+        def follow(outer: str, inner: str, count: int) -> bool:
+            return all(
+                getattr(image, outer) == count * getattr(image, inner) for image in (source, result)
+            )
+
+        if y.source == 1 or x.source == 1 or follow("row", "pixel", x.source):
+            if x.source == 1 and y.source > 1:
+                source = source._replace(pixel=source.row)
+                result = result._replace(pixel=result.row)
+            n = y.source * x.source
+            y, x = ABSENT, Axis(n, n, (0,))
+            if z.is_pointwise and (z.source == 1 or follow("plane", "pixel", n)):
+                if n == 1 and z.source > 1:
+                    source = source._replace(pixel=source.plane)
+                    result = result._replace(pixel=result.plane)
+                n *= z.source
+                z, x = ABSENT, Axis(n, n, (0,))
+                if n == 1:
+                    source = source._replace(pixel=source.batch)
+                    result = result._replace(pixel=result.batch)
+                if self.batch > 1 and all(i.batch == n * i.pixel for i in (source, result)):
+                    x = Axis(n * self.batch, n * self.batch, (0,))
+                    self.batch = 1
+        self.source = source._replace(size=(z.source, y.source, x.source))
+        self.target = result
+        self.axes = z, y, x
+
+    def _choose_a(self) -> None:
+        """Whether micro-kernels read strips or the source itself (``copied``), how far apart pixels
+        are there, in bytes, and whether a row of the kernel is one run (``dense``)."""
+        task, x = self.task, self.axes[2]
+        itemsize = task.dtype.itemsize
+        nbytes = task.channels * itemsize
+        apart = self.source.pixel * itemsize
+        self.dense = nbytes < _SHORT and x.spread == 1 and len(x.kernel) > 1
+        self.copied = (
+            self.source.dtype is not task.dtype
+            or (task.channels > 1 and self.source.channel != 1)
+            or (self.dense and not (x.is_inside and apart == nbytes))
+            or (x.places > 1 and apart * x.step % _ALIAS == 0)
+        )
+        self.pixel = nbytes if self.copied else apart
+        if self.copied and nbytes * x.step % _ALIAS == 0:
+            self.pixel += _LINE
+
+    def _shape_items(self, workers: int) -> None:
+        """How many places of how many rows and images an item has: as many as fit the second-level
+        cache, with what they read and all that they write. More than one worker gets at least
+        four items each, so that all end at about the same time."""
+        z, y, x = self.axes
+        groups, planes_ = self.task.groups, max(len(z.kernel), 1)
+        features = self.task.features * self.task.dtype.itemsize
+        kernel = math.prod(len(axis.kernel) for axis in self.axes)
+        weights = self.panels.group_bytes(kernel * self.task.channels)
+        part = 8 if weights <= caches.level(2) // 4 else 2
+        room = caches.level(2) // part
+
+        def nbytes(places: int, rows: int) -> int:
+            read = planes_ * y.reach(rows) * x.reach(places) * abs(self.pixel)
+            return max(read + rows * places * features, 1)
+
+        tiles = -(-x.places // self.most)
+        per_tile = max(nbytes(2 * self.most, 1) - nbytes(self.most, 1), 1)
+        fit = 1 + max(room - nbytes(self.most, 1), 0) // per_tile
+        self.segment = min(x.places, self.most * -(-tiles // -(-tiles // min(fit, tiles))))
+        segments = -(-x.places // self.segment)
+        rows = next((r for r in range(y.places, 1, -1) if nbytes(self.segment, r) <= room), 1)
+        self.rows = -(-y.places // -(-y.places // rows))
+        self.images = 1
+        if self.rows == y.places and segments == 1 and z.places == 1:
+            fit = max(room // nbytes(x.places, self.rows), 1)
+            self.images = -(-self.batch // -(-self.batch // min(fit, self.batch)))
+        wanted = 4 * workers if workers > 1 else 1
+
+        def items() -> int:
+            blocks = -(-self.batch // self.images)
+            return groups * z.places * segments * blocks * -(-y.places // self.rows)
+
+        while items() < wanted and self.images > 1:
+            self.images = -(-self.images // 2)
+        while items() < wanted and self.rows > 4:
+            self.rows = -(-self.rows // 2)
+        chunks = min(-(-wanted // items()), self.panels.number)
+        self.chunk = -(-self.panels.number // chunks)

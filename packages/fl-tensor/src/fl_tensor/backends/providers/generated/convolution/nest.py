@@ -1,0 +1,105 @@
+"""The loop nest of convolutions: forward, gradients of data, any number of axes up to three.
+
+    pack:  for group, panel of features, place of the kernel:          in parallel, then a barrier
+               a panel of weights, W features wide, into panels
+
+    work:  for chunk of panels, group, images, plane, strip, segment:  an item, by whoever is free
+               copy the strip of the source, padded by zeros           -> second-level cache
+               for panel:                                              (W features)
+                   for block of taps:                                  -> B stays in the cache
+                       for image, row of the strip:
+                           for tile: micro-kernel                      (<= 14 places) x W
+
+Item by item and tile by tile a convolution is a product of matrices (implicit GEMM: S. Chetlur et
+al., "cuDNN", 2014) whose A is the image: rows of A are places of the result, a constant distance
+apart in the strip, and k runs over channels at each *tap*, a place of the kernel. Where pixels lie
+side by side, a tap is a whole row of the kernel. Nothing is unrolled into columns, and tiles whose
+windows reach beyond the source leave out what is padding there (``convolution_item``).
+
+There is one such nest for all shapes and dtypes. What it works on are blocks of words: ``JOB`` for
+the call, ``PASS`` for each sum over windows (a convolution is one; see ``windows``).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from fl_tensor.backends.providers.generated import FOLDER
+from fl_tensor.backends.providers.generated.convolution import strips
+from fl_tensor.backends.providers.generated.convolution.item import Item
+from fl_tensor.backends.providers.generated.convolution.packing import Pack
+from fl_tensor.backends.providers.generated.convolution.words import JOB, Function
+from fl_tensor.codegen import compile, target
+from fl_tensor.codegen.target import Target
+from fl_tensor.codegen.vectors import IR, i64, pointer
+
+#: pack(arguments, first, last + 1, worker), and work alike.
+SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
+
+
+class Nest(NamedTuple):
+    """Addresses of the functions: ``run(arguments)`` does both, one after the other."""
+
+    pack: int
+    work: int
+    run: int
+
+
+def nest() -> Nest:
+    """The loop nest as machine code."""
+    return _code(target.host())[1]
+
+
+@functools.cache
+def _code(machine: Target) -> tuple[object, Nest]:
+    about = f"convolutions {compile.sources(FOLDER)}"
+    code = compile.load(about, assembly, machine)
+    return code, Nest(*map(code.address, Nest._fields))
+
+
+def assembly() -> str:
+    """A module in LLVM IR with the functions of ``Nest``."""
+    module = ir.Module("convolutions")
+    module.triple = target.triple()
+    pack = _pack(module, Pack(module).function)
+    work = _work(module, Item(module, strips.define(module)).function)
+    run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
+    b = ir.IRBuilder(run.append_basic_block("entry"))
+    job = run.args[0]
+    b.call(pack, [job, i64(0), JOB.read(b, job, "packs"), i64(0)])
+    b.call(work, [job, i64(0), i64(1), i64(0)])
+    b.ret_void()
+    return str(module)
+
+
+def _pack(module: IR, one: IR) -> IR:
+    """Packs first .. last of all passes."""
+    function = ir.Function(module, SIGNATURE, "pack")
+    job, first, last, worker = function.args
+    nest = Function(function)
+    with nest.loop(first, last) as number:
+        nest.dispatch(one, "pack_items", job, number, worker)
+    nest.b.ret_void()
+    return function
+
+
+def _work(module: IR, one: IR) -> IR:
+    """Items of all passes, one after the other, until all are taken."""
+    function = ir.Function(module, SIGNATURE, "work")
+    job, _, _, worker = function.args
+    nest = Function(function)
+    b = nest.b
+    again, take, done = (function.append_basic_block(name) for name in ("again", "take", "done"))
+    b.branch(again)
+    b.position_at_end(again)
+    number = b.atomic_rmw("add", JOB.at(b, job, "next"), i64(1), "monotonic")
+    b.cbranch(b.icmp_signed("<", number, JOB.read(b, job, "items")), take, done)
+    b.position_at_end(take)
+    nest.dispatch(one, "items", job, number, worker)
+    b.branch(again)
+    b.position_at_end(done)
+    b.ret_void()
+    return function

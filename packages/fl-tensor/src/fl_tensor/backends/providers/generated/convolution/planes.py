@@ -1,0 +1,188 @@
+"""Copies of planes, from one order of axes into another. All packing is made of them.
+
+    void move(ptr target, i64 target_row, i64 target_column,
+              ptr source, i64 source_row, i64 source_column, i64 rows, i64 columns)
+
+copies element (r, c) of ``rows x columns`` from ``source + r * source_row + c * source_column`` to
+``target + r * target_row + c * target_column``, in bytes, and converts between half precision and
+float32 on the way. There is one function for each way in which neighbours lie, because a vector
+holds neighbours:
+
+    straight     columns are neighbours on both sides: rows are copied
+    transposed   rows are neighbours in the source, columns in the target: squares of as many rows
+                 and columns as a vector has lanes are transposed in registers
+    single       anything else, element by element
+    pairs        of bfloat16, in int32: an element and the one half a ``source_row`` further
+    apart        the reverse: the second of a pair goes half a ``target_row`` further
+"""
+
+from __future__ import annotations
+
+import functools
+
+from llvmlite import ir
+
+from fl_tensor.backends.providers.generated import FOLDER
+from fl_tensor.codegen import compile, half, target
+from fl_tensor.codegen.loops import Loops
+from fl_tensor.codegen.target import Target
+from fl_tensor.codegen.vectors import IR, Vectors, i8, i16, i32, i64, memory_type, pointer
+from fl_tensor.dtypes import HALF, DType
+
+SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, pointer, i64, i64, i64, i64])
+#: Vectors of one turn of the loop that copies rows.
+_TURN = 4
+KINDS = ("straight", "transposed", "single", "pairs", "apart")
+
+
+def kind(target_row: int, target_column: int, source_row: int, source_column: int) -> str:
+    """Which function copies so, all distances in elements."""
+    if target_column != 1:
+        return "single"
+    return {1: "straight"}.get(source_column, "transposed" if source_row == 1 else "single")
+
+
+def address(which: str, source: DType, result: DType) -> int:
+    """Where the function ``move`` of a kind begins, from one dtype to another."""
+    return _code(which, source, result, target.host())[1]
+
+
+@functools.cache
+def _code(which: str, source: DType, result: DType, machine: Target) -> tuple[object, int]:
+    # The code lives as long as this process: kernels keep its address.
+    about = f"move {which} {source} {result} {compile.sources(FOLDER)}"
+    code = compile.load(about, lambda: assembly(which, source, result, machine), machine)
+    return code, code.address("move")
+
+
+def assembly(which: str, source: DType, result: DType, machine: Target) -> str:
+    """A module in LLVM IR with the function ``move``."""
+    module = ir.Module("planes")
+    module.triple = target.triple()
+    _Move(module, which, source, result, machine)
+    return str(module)
+
+
+class _Move(Loops):
+    def __init__(
+        self, module: IR, which: str, source: DType, result: DType, machine: Target
+    ) -> None:
+        function = ir.Function(module, SIGNATURE, "move")
+        function.attributes.add("nounwind")
+        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.dtypes = source, result
+        one = which in ("single", "pairs", "apart")
+        lanes = 1 if one else machine.lanes(max(source.itemsize, result.itemsize))
+        self.of = Vectors(self.b, machine, lanes)
+        self.target, self.target_row, self.target_column = function.args[:3]
+        self.source, self.source_row, self.source_column = function.args[3:6]
+        self.rows, self.columns = function.args[6:]
+        getattr(self, f"_{which}")()
+        self.b.ret_void()
+
+    def _straight(self) -> None:
+        b, lanes = self.b, self.of.lanes
+        sizes = [dtype.itemsize for dtype in self.dtypes]
+        whole = b.and_(self.columns, i64(-lanes))
+        many = b.and_(self.columns, i64(-lanes * _TURN))
+
+        def copy(column: IR, count: int, mask: IR | None = None) -> None:
+            places = [b.add(column, i64(lanes * v)) for v in range(count)]
+            found = [self._load(self._at(from_row, at, sizes[0]), mask) for at in places]
+            for at, vector in zip(places, found, strict=True):
+                self._store(vector, self._at(to_row, at, sizes[1]), mask)
+
+        with self.loop(i64(0), self.rows) as row:
+            from_row = self._at(self.source, row, self.source_row)
+            to_row = self._at(self.target, row, self.target_row)
+            with self.loop(i64(0), many, lanes * _TURN) as column:
+                copy(column, _TURN)
+            with self.loop(many, whole, lanes) as column:
+                copy(column, 1)
+            with b.if_then(b.icmp_signed("<", whole, self.columns)):
+                copy(whole, 1, self.of.first(b.sub(self.columns, whole)))
+
+    def _transposed(self) -> None:
+        b, lanes = self.b, self.of.lanes
+        inner = b.and_(self.rows, i64(-lanes))
+        with self.loop(i64(0), self.columns, lanes) as column:
+            left = b.sub(self.columns, column)
+            with b.if_else(b.icmp_signed(">=", left, i64(lanes))) as (full, partial):
+                with full, self.loop(i64(0), inner, lanes) as row:
+                    self._square(row, column, None)
+                with partial, self.loop(i64(0), inner, lanes) as row:
+                    self._square(row, column, (i64(lanes), left))
+            with b.if_then(b.icmp_signed("<", inner, self.rows)):
+                self._square(inner, column, (b.sub(self.rows, inner), left))
+
+    def _square(self, row: IR, column: IR, limits: tuple[IR, IR] | None) -> None:
+        # ``limits``: how many rows and columns of the square there are.
+        b, of, lanes = self.b, self.of, self.of.lanes
+        rows, columns = limits or (None, None)
+        from_, to = (dtype.itemsize for dtype in self.dtypes)
+        source = self._at(self._at(self.source, row, from_), column, self.source_column)
+        target = self._at(self._at(self.target, row, self.target_row), column, to)
+        there = None if rows is None else of.first(rows)
+        square = [
+            self._load(self._at(source, self._inside(c, columns), self.source_column), there)
+            for c in range(lanes)
+        ]
+        kept = None if columns is None else of.first(columns)
+        for r, vector in enumerate(of.transposed(square)):
+            if rows is None:
+                self._store(vector, self._at(target, i64(r), self.target_row))
+            else:
+                with b.if_then(b.icmp_signed("<", i64(r), rows)):
+                    self._store(vector, self._at(target, i64(r), self.target_row), kept)
+
+    def _inside(self, number: int, count: IR | None) -> IR:
+        if count is None:
+            return i64(number)
+        return self.minimum(i64(number), self.b.sub(count, i64(1)))
+
+    def _single(self) -> None:
+        with self.loop(i64(0), self.rows) as row:
+            source = self._at(self.source, row, self.source_row)
+            target = self._at(self.target, row, self.target_row)
+            with self.loop(i64(0), self.columns) as column:
+                found = self._load(self._at(source, column, self.source_column))
+                self._store(found, self._at(target, column, self.target_column))
+
+    def _pairs(self) -> None:
+        b = self.b
+        other = b.sdiv(self.source_row, i64(2))
+        with self.loop(i64(0), self.rows) as row:
+            source = self._at(self.source, row, self.source_row)
+            target = self._at(self.target, row, self.target_row)
+            with self.loop(i64(0), self.columns) as column:
+                low = self._at(source, column, self.source_column)
+                halves = [b.load(at, typ=i16) for at in (low, self._at(low, i64(1), other))]
+                first, second = (b.zext(half, i32) for half in halves)
+                pair = b.or_(first, b.shl(second, i32(16)))
+                b.store(pair, self._at(target, column, self.target_column))
+
+    def _apart(self) -> None:
+        b = self.b
+        other = b.sdiv(self.target_row, i64(2))
+        with self.loop(i64(0), self.rows) as row:
+            source = self._at(self.source, row, self.source_row)
+            target = self._at(self.target, row, self.target_row)
+            with self.loop(i64(0), self.columns) as column:
+                pair = b.load(self._at(source, column, self.source_column), typ=i32)
+                low = self._at(target, column, self.target_column)
+                b.store(b.trunc(pair, i16), low)
+                b.store(b.trunc(b.lshr(pair, i32(16)), i16), self._at(low, i64(1), other))
+
+    def _at(self, address: IR, index: IR, pitch: IR | int) -> IR:
+        pitch = i64(pitch) if isinstance(pitch, int) else pitch
+        return self.b.gep(address, [self.b.mul(index, pitch)], source_etype=i8)
+
+    def _load(self, address: IR, mask: IR | None = None) -> IR:
+        dtype = self.dtypes[0]
+        found = self.of.load(memory_type(dtype), address, mask)
+        return half.widen(self.of, dtype, found) if dtype in HALF else found
+
+    def _store(self, vector: IR, address: IR, mask: IR | None = None) -> None:
+        dtype = self.dtypes[1]
+        found = half.narrow(self.of, dtype, vector) if dtype in HALF else vector
+        self.of.store(found, address, mask)

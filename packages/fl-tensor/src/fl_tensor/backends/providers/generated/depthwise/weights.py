@@ -1,0 +1,168 @@
+"""The gradient of depthwise weights, and of their bias: see ``depthwise_weights_nest`` for how."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from fl_tensor.backends.providers.generated import FOLDER, caches, tile
+from fl_tensor.backends.providers.generated.depthwise import taps as depthwise_taps
+from fl_tensor.backends.providers.generated.depthwise import weights_nest as depthwise_weights_nest
+from fl_tensor.backends.providers.generated.depthwise.weights_nest import WORDS
+from fl_tensor.backends.providers.generated.nest import computed
+from fl_tensor.backends.providers.generated.phases import Division, Phases
+from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
+from fl_tensor.backends.providers.generated.weights.plan import (
+    MOST_PARTS,
+    PART_PIXELS,
+    axes_of,
+    axis_words,
+    steps_of,
+    strides,
+)
+from fl_tensor.backends.providers.problems import ConvolutionWeights
+from fl_tensor.codegen import compile, target
+from fl_tensor.dtypes import DType
+
+#: Multiply-adds per nanosecond, about.
+_SPEED = 10.0
+#: Pixels of a strip at least, where there are so many; and at most: what is added one by one.
+_LEAST_PIXELS, _MOST_PIXELS = 64, 1024
+
+
+def prepare(problem: ConvolutionWeights) -> DepthwiseWeightsKernel:
+    """A kernel for one floating dtype throughout, by strides. Raises UnsupportedError for anything
+    else."""
+    return DepthwiseWeightsKernel(convolution_weights.settled(problem))
+
+
+class DepthwiseWeightsKernel:
+    """A gradient of depthwise weights that is ready to be computed."""
+
+    workspace = 0
+
+    def __init__(self, problem: ConvolutionWeights) -> None:
+        bias = () if problem.bias is None else (problem.bias,)
+        self.operands = (problem.x, problem.gradient, *bias, problem.out)
+        build = _Build(problem)
+        self._tables = build.tables
+        self.about = f"generated: depthwise, {build.strips} strips in {build.parts} parts"
+        work = math.prod(a.size * a.kernel for a in build.axes) * build.channels / _SPEED
+        code = _code(problem.x.dtype, problem.out.dtype)
+        self._call = Phases(code, WORDS, build.words, build.divide, work)
+
+    def __call__(self, *addresses: int) -> None:
+        """Compute: x, gradient[, bias], out."""
+        x, gradient, *bias, out = addresses
+        self._call((x, gradient, bias[0] if bias else 0, out))
+
+
+@functools.cache
+def _code(given: DType, result: DType) -> compile.Code:
+    machine = target.host()
+    about = f"depthwise weights {given} {result} {compile.sources(FOLDER)}"
+    return compile.load(
+        about, lambda: depthwise_weights_nest.assembly(given, result, machine), machine
+    )
+
+
+class _Build:
+    # The words of a problem. ``tables`` are what some of them point to.
+
+    def __init__(self, problem: ConvolutionWeights) -> None:
+        self.problem, self.axes = problem, axes_of(problem)
+        self.channels = problem.groups
+        dtype = computed(problem.x.dtype)
+        self.item, given = dtype.itemsize, problem.x.dtype.itemsize
+        result = problem.out.dtype.itemsize
+        lanes = target.host().lanes(self.item)
+        self.wide = lanes * self.item
+        self.vectors = -(-self.channels // lanes)
+        # Strips of all channels stay in the second-level cache: their lines are used once per
+        # vector of channels.
+        pixels = caches.level(2) // (4 * self.channels * self.item)
+        pixels = min(max(pixels, _LEAST_PIXELS), _MOST_PIXELS)
+        self.steps = steps_of(self.axes, pixels)
+        pairs = list(zip(self.axes, self.steps, strict=True))
+        self.strips = math.prod(-(-axis.size // step) for axis, step in pairs)
+        all_pixels = math.prod(axis.size for axis in self.axes)
+        self.parts = max(1, min(all_pixels // PART_PIXELS, MOST_PARTS, self.strips))
+        self.tables: list[Any] = []
+        self.pitches = [self.wide]
+        for axis, step in pairs[:0:-1]:
+            self.pitches.insert(0, self.pitches[0] * axis.seen(step))
+        strip = self.pitches[0] * self.axes[0].seen(self.steps[0])
+        x, gradient = strides(problem.x), strides(problem.gradient)
+        direct = gradient[1] == 1 and given == self.item
+        packed = 0 if direct else self.steps[2] * self.steps[3] * self.wide
+        taps = math.prod(axis.kernel for axis in self.axes)
+        tap = self.vectors * self.wide
+        bias = None if problem.bias is None else strides(problem.bias)[0]
+        self.words = axis_words(self.axes, self.steps) | {
+            f"strip {a}": pitch for a, pitch in enumerate(self.pitches)
+        }
+        self.words |= {
+            "parts": self.parts,
+            "strips": self.strips,
+            "vectors": self.vectors,
+            "channels": self.channels,
+            "x_channel": x[1] * given,
+            "gradient_channel": gradient[1] * given,
+            "bias_channel": (bias or 0) * result,
+            "out_channel": strides(problem.out)[0] * result,
+            "worker_bytes": strip + packed,
+            "packed_at": strip,
+            "part_sums": (taps + 1) * tap,
+            "tap_sums": tap,
+            "tap_row_sums": self.axes[3].kernel * tap,
+            "bias_sums": taps * tap,
+            "has_bias": int(bias is not None),
+            "gradient_direct": int(direct),
+            "taps": taps,
+        }
+        self._taps(dtype, tap)
+
+    def divide(self, workers: int) -> Division:
+        """Vectors of channels are divided among threads where parts are too few."""
+        splits = min(-(-workers // self.parts), self.vectors)
+        shared = workers * self.words["worker_bytes"]
+        items = self.parts * splits, self.vectors
+        nbytes = shared + self.parts * self.words["part_sums"]
+        return Division(items, {"splits": splits, "shared_at": shared}, nbytes)
+
+    def _taps(self, dtype: DType, tap: int) -> None:
+        # Blocks of places of the kernel whose sums fit the registers, and where each place goes.
+        images, deep, high, wide = self.axes
+        most = depthwise_taps.most(target.host())
+        columns = tile.balanced(wide.kernel, most)
+        columns_most = columns.size + (columns.longer > 0)
+        rows = tile.balanced(high.kernel, max(most // columns_most, 1))
+        table = []
+        for plane, row, column in itertools.product(
+            ((k, 1) for k in range(deep.kernel)), list(_cut(rows)), list(_cut(columns))
+        ):
+            starts = (0, plane[0], row[0], column[0])
+            parts = zip(starts, self.axes, self.pitches, strict=True)
+            in_strip = sum(k * axis.dilation * pitch for k, axis, pitch in parts)
+            place = (plane[0] * high.kernel + row[0]) * wide.kernel + column[0]
+            table += [depthwise_taps.address(dtype, row[1], column[1]), in_strip, place * tap]
+        places = itertools.product(*(range(axis.kernel) for axis in self.axes))
+        in_out = [sum(k * a.out for k, a in zip(p, self.axes, strict=True)) for p in places]
+        self.words["blocks"] = len(table) // depthwise_weights_nest.BLOCK
+        self.words["block_table"] = self._table(table)
+        self.words["tap_in_out"] = self._table(in_out)
+
+    def _table(self, numbers: Sequence[int]) -> int:
+        table = (ctypes.c_int64 * len(numbers))(*numbers)
+        self.tables.append(table)
+        return ctypes.addressof(table)
+
+
+def _cut(cut: tile.Cut) -> list[tuple[int, int]]:
+    # (first, how many) of each part.
+    sizes = [cut.size + (part < cut.longer) for part in range(cut.parts)]
+    return list(zip(itertools.accumulate([0, *sizes[:-1]]), sizes, strict=True))

@@ -1,0 +1,168 @@
+"""Strips of the pixels that gradients of weights are summed over: which ones, and copies of what
+they see of x, with zeros around the image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from fl_tensor.backends.providers.generated.nest import Emitter, Nest, computed
+from fl_tensor.backends.providers.generated.weights.words import AXES
+from fl_tensor.backends.providers.generated.words import zero
+from fl_tensor.codegen.target import Target
+from fl_tensor.codegen.vectors import IR, i64, pointer
+from fl_tensor.dtypes import DType
+
+
+class Strips(Nest):
+    """A nest that goes through strips; its words are those of ``weights_words.axes`` at least."""
+
+    #: The function ``copy_lanes``.
+    copy: IR
+    #: Of the present strip, along each axis: the first place of the gradient, and how many.
+    starts: list[IR]
+    extents: list[IR]
+
+    def split(self, number: IR, by: IR) -> tuple[IR, IR]:
+        """``divmod``."""
+        return self.b.sdiv(number, by), self.b.srem(number, by)
+
+    def locate(self, strip: IR) -> None:
+        """``starts`` and ``extents`` of the strip of this number."""
+        b, words = self.b, self.words
+        self.starts, self.extents = [], []
+        for axis in reversed(range(AXES)):
+            strip, block = self.split(strip, words[f"blocks {axis}"])
+            step = words[f"step {axis}"]
+            start = b.mul(block, step)
+            self.starts.insert(0, start)
+            self.extents.insert(0, self.minimum(step, b.sub(words[f"size {axis}"], start)))
+
+    def copy_x(self, image: IR, to: IR, copy_row: Callable[[IR, IR, IR, IR, IR], None]) -> None:
+        """Copy what the strip sees of an image: ``copy_row(to, source, low, high, end)`` for each
+        row, of whose places ``low`` to ``high`` are the image's, from ``source`` on, and others up
+        to ``end`` are zero."""
+        b, words = self.b, self.words
+        seen, before = [], []
+        for axis in range(AXES):
+            stride = words[f"stride {axis}"]
+            more = b.mul(b.sub(self.extents[axis], i64(1)), stride)
+            seen.append(b.add(more, words[f"reach {axis}"]))
+            before.append(b.sub(b.mul(self.starts[axis], stride), words[f"low {axis}"]))
+        end = seen[3]
+        left = self.minimum(self.maximum(b.neg(before[3]), i64(0)), end)
+        right = self.maximum(self.minimum(b.sub(words["extent 3"], before[3]), end), left)
+        with (
+            self.loop(i64(0), seen[0]) as n,
+            self.loop(i64(0), seen[1]) as depth,
+            self.loop(i64(0), seen[2]) as row,
+        ):
+            places = list(enumerate((n, depth, row)))
+            indices = [b.add(before[axis], i) for axis, i in places]
+            inside = ir.Constant(ir.IntType(1), 1)
+            for axis, index in enumerate(indices):
+                valid = b.icmp_unsigned("<", index, words[f"extent {axis}"])
+                inside = b.and_(inside, valid)
+            source = self.sum(
+                image,
+                *((index, words[f"x {axis}"]) for axis, index in enumerate(indices)),
+                (b.add(before[3], left), words["x 3"]),
+            )
+            line = self.sum(to, *((i, words[f"strip {axis}"]) for axis, i in places))
+            low, high = (b.select(inside, place, end) for place in (left, right))
+            copy_row(line, source, low, high, end)
+
+    def copy_planes(self, image: IR, to: IR, count: IR, copy: IR) -> None:
+        """As ``copy_x``, of ``count`` channels that lie side by side, by the function ``copy``."""
+        b, words = self.b, self.words
+        seen, low, high, first = [], [], [], []
+        for axis in range(AXES):
+            stride = words[f"stride {axis}"]
+            more = b.mul(b.sub(self.extents[axis], i64(1)), stride)
+            size = b.add(more, words[f"reach {axis}"])
+            before = b.sub(b.mul(self.starts[axis], stride), words[f"low {axis}"])
+            start = self.minimum(self.maximum(b.neg(before), i64(0)), size)
+            end = self.minimum(b.sub(words[f"extent {axis}"], before), size)
+            seen.append(size)
+            first.append(b.add(before, start))
+            low.append(start)
+            high.append(self.maximum(end, start))
+        line = words["strip 2"]
+        lines = b.sub(high[2], low[2])
+        with self.loop(i64(0), seen[0]) as n, self.loop(i64(0), seen[1]) as depth:
+            plane = self.sum(to, (n, words["strip 0"]), (depth, words["strip 1"]))
+            inside = b.and_(b.icmp_signed(">=", depth, low[1]), b.icmp_signed("<", depth, high[1]))
+            above, inner = (
+                b.select(inside, each, other)
+                for each, other in ((low[2], seen[2]), (lines, i64(0)))
+            )
+            below = b.sub(b.sub(seen[2], above), inner)
+            zero(b, self.address(plane), b.mul(above, line))
+            source = self.sum(
+                image,
+                (b.add(self.starts[0], n), words["x 0"]),
+                (b.add(first[1], b.sub(depth, low[1])), words["x 1"]),
+                (first[2], words["x 2"]),
+                (first[3], words["x 3"]),
+            )
+            here = b.add(plane, b.mul(above, line))
+            middle = b.sub(high[3], low[3])
+            b.call(
+                copy,
+                [
+                    *(self.address(here), line, self.address(source), words["x 2"], words["x 3"]),
+                    *(inner, low[3], middle, b.sub(seen[3], high[3]), count),
+                ],
+            )
+            zero(b, self.address(b.add(here, b.mul(inner, line))), b.mul(below, line))
+
+    def copy_channels(self, to: IR, source: IR, count: IR, low: IR, high: IR, end: IR) -> None:
+        """A row of pixels, of ``count`` channels, at most as many as a vector has lanes."""
+        b, words = self.b, self.words
+        pitch = words["strip 3"]
+        for start, stop, wanted in ((i64(0), low, i64(0)), (low, high, count), (high, end, i64(0))):
+            here = self.address(b.add(to, b.mul(start, pitch)))
+            of_x = (words["x 3"], words["x_channel"])
+            b.call(
+                self.copy,
+                [here, pitch, self.address(source), b.sub(stop, start), wanted, *of_x],
+            )
+
+
+class CopyPlane(Emitter):
+    """copy_plane(to, to_row, from, row, pixel, rows, left, middle, right, lanes): rows of pixels of
+    ``lanes`` channels, which lie side by side, each row between zeros; pixels become vectors."""
+
+    def __init__(self, module: IR, machine: Target, given: DType) -> None:
+        signature = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, *[i64] * 7])
+        function = ir.Function(module, signature, "copy_plane")
+        function.linkage = "internal"
+        super().__init__(function, machine, computed(given), given)
+        b, turn = self.b, 4
+        to, to_row, source, row_pitch, pixel_pitch, rows, left, middle, right, lanes = function.args
+        mask, zero = self.of.first(lanes), self.of.constant(self.element, 0)
+        end = b.add(b.add(left, middle), right)
+        turns = b.and_(middle, i64(-turn))
+        with self.loop(i64(0), rows) as row:
+            line = self.at(to, b.mul(row, to_row))
+            there = self.at(source, b.mul(row, row_pitch))
+            here = self.at(line, b.mul(left, i64(self.wide)))
+            for low, high in ((i64(0), left), (b.add(left, middle), end)):
+                with self.loop(low, high) as pixel:
+                    self.of.store(zero, self.at(line, b.mul(pixel, i64(self.wide))))
+            for low, high, step in ((i64(0), turns, turn), (turns, middle, 1)):
+                with self.loop(low, high, step) as pixel:
+                    place = self.at(there, b.mul(pixel, pixel_pitch))
+                    for k in range(step):  # the next vector's
+                        self.of.prefetch(
+                            self.at(self.at(place, b.mul(pixel_pitch, i64(k))), self.wide)
+                        )
+                    found = [
+                        self.read(self.at(place, b.mul(pixel_pitch, i64(k))), mask)
+                        for k in range(step)
+                    ]
+                    goal = self.at(here, b.mul(pixel, i64(self.wide)))
+                    for k, vector in enumerate(found):
+                        self.of.store(vector, self.at(goal, k * self.wide))
+        b.ret_void()
