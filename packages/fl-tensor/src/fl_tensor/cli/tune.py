@@ -15,7 +15,7 @@ from typing import TextIO
 
 from fl_memory import selection
 from fl_tensor import threads
-from fl_tensor.backends.providers import choose, seen
+from fl_tensor.backends.providers import choose, seen, tuning
 from fl_tensor.backends.providers.layout import Layout, Placement
 from fl_tensor.backends.providers.problems import Problem
 from fl_tensor.backends.providers.provider import Kernel
@@ -46,12 +46,14 @@ def main(arguments: list[str]) -> int:
         print("nothing to measure: run a program with large products or convolutions first")
         return 0
     chosen = 0
-    for problem in bar(found, sys.stderr):
-        kernel = provider.find(problem)
-        before = kernel and kernel.about
-        if kernel is not None:
-            call(kernel)
-            chosen += kernel.about != before
+    provider.forget()
+    with tuning.thoroughly():
+        for problem in bar(found, sys.stderr):
+            kernel = provider.find(problem)
+            before = kernel and kernel.about
+            if kernel is not None:
+                call(kernel)
+                chosen += kernel.about != before
     print(f"{len(found)} problems, {chosen} with another kernel than by rule:")
     print("  fl-tensor info --choices shows them")
     return 0

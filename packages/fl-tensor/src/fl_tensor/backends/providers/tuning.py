@@ -17,11 +17,12 @@ import json
 import platform
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from fl_tensor import cache_files
+from fl_tensor import cache_files, threads
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 from fl_tensor.reproducible import is_reproducible
 
@@ -37,6 +38,43 @@ _FORMAT = 2
 _NOISE = 1.05
 #: A candidate this much slower than the best in its first call is not measured further.
 _HOPELESS = 2.0
+
+
+#: Whether ``fl-tensor tune`` is at work.
+_thorough: ContextVar[bool] = ContextVar("thorough", default=False)
+
+
+@contextlib.contextmanager
+def thoroughly() -> Iterator[None]:
+    """Meanwhile providers measure what they leave to a rule, or to a remembered choice, while a
+    program waits."""
+    token = _thorough.set(True)
+    try:
+        yield
+    finally:
+        _thorough.reset(token)
+
+
+def is_thorough() -> bool:
+    """Whether there is time to measure whatever can be measured."""
+    return _thorough.get()
+
+
+class Tuners:
+    """A tuner for each number of threads, made when it is first asked for; ``about`` says what else
+    choices depend on."""
+
+    def __init__(self, about: Callable[[], Mapping[str, str]]) -> None:
+        self._about = about
+        self._made: dict[int, Tuner] = {}
+
+    def current(self) -> Tuner:
+        """The choices for the present number of threads."""
+        count = threads.get_num_threads()
+        if count not in self._made:
+            about = {**self._about(), "processor": processor(), "threads": str(count)}
+            self._made[count] = Tuner(about, cache_files.folder())
+        return self._made[count]
 
 
 class Tuner:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from fl_tensor import threads
-from fl_tensor.backends.providers.generated import library, reorder
+from fl_tensor.backends.providers.generated import choices, library, reorder
 from fl_tensor.backends.providers.generated import tile as tiles
 from fl_tensor.backends.providers.generated.convolution import data as convolution_data
 from fl_tensor.backends.providers.generated.convolution import forward as convolution
@@ -24,15 +24,19 @@ from fl_tensor.backends.providers.problems import (
     Reorder,
 )
 from fl_tensor.backends.providers.provider import CAPACITY, Kernel, Provider, UnsupportedError
+from fl_tensor.backends.providers.tuning import Tuners
 from fl_tensor.codegen import target
 from fl_tensor.codegen import threads as pools
 
 Prepare: TypeAlias = Callable[[Any], Kernel]
 
-_PREPARE: dict[type, Prepare] = {
+#: Those that may be computed in one tile or another.
+_PREPARE_TILED: dict[type, choices.Prepare] = {
     Matmul: matmul.prepare,
     Convolution: convolution.prepare,
     ConvolutionData: convolution_data.prepare,
+}
+_PREPARE: dict[type, Prepare] = {
     ConvolutionWeights: convolution_weights.prepare,
     Reorder: reorder.prepare,
 }
@@ -56,16 +60,25 @@ class Generated(Provider):
         # Work is divided for a number of threads, and done by the micro-kernels there are.
         threads.register(threads.Pool("generated", lambda count: self.forget(), self._state))
         library.watch(self)
+        self._tuners = Tuners(choices.about)
 
     def prepare(self, problem: Problem) -> Kernel:
-        separate = depthwise.is_depthwise(problem)
-        prepare = (_PREPARE_DEPTHWISE if separate else _PREPARE).get(type(problem))
-        if prepare is None:
-            raise UnsupportedError(f"nothing generates {type(problem).__name__}")
-        return Checked(prepare(problem), problem)
+        kind = type(problem)
+        if not self.solves(kind):
+            raise UnsupportedError(f"nothing generates {kind.__name__}")
+        if depthwise.is_depthwise(problem):
+            kernel = _PREPARE_DEPTHWISE[kind](problem)
+        elif isinstance(problem, Matmul | Convolution | ConvolutionData):
+            kernel = choices.choose(problem, _PREPARE_TILED[kind], self._tuners.current())
+        else:
+            kernel = _PREPARE[kind](problem)
+        return Checked(kernel, problem)
 
     def solves(self, kind: type) -> bool:
-        return kind in _PREPARE
+        return kind in _PREPARE or kind in _PREPARE_TILED
+
+    def choices(self) -> str:
+        return self._tuners.current().table()
 
     def report(self) -> Mapping[str, str]:
         machine = target.host()

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fl_tensor import cache_files, threads
+from fl_tensor import threads
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.onednn import convolution, forks, matmul, normalization, pooling
 from fl_tensor.backends.providers.onednn.binding import Binding
@@ -26,7 +26,7 @@ from fl_tensor.backends.providers.problems import (
     Reorder,
 )
 from fl_tensor.backends.providers.provider import CAPACITY, Kernel, Provider, UnsupportedError
-from fl_tensor.backends.providers.tuning import Tuner, processor
+from fl_tensor.backends.providers.tuning import Tuner, Tuners
 
 
 class OneDNN(Provider):
@@ -37,7 +37,7 @@ class OneDNN(Provider):
     def __init__(self, library: Library, capacity: int = CAPACITY) -> None:
         super().__init__(capacity)
         self.binding = Binding(library)
-        self._tuners: dict[int, Tuner] = {}
+        self._tuners = Tuners(self._about)
         self._prepare: dict[type, Callable[[Any], Kernel]] = {
             Matmul: self._tuned(matmul.prepare),
             Convolution: self._tuned(convolution.prepare),
@@ -76,16 +76,13 @@ class OneDNN(Provider):
     @property
     def tuner(self) -> Tuner:
         """The choices for the present number of threads."""
-        count = threads.get_num_threads()
-        if count not in self._tuners:
-            about = {
-                "library": f"oneDNN {self.binding.library.version}",
-                "instructions": hex(self.binding.c.dnnl_get_effective_cpu_isa()),
-                "processor": processor(),
-                "threads": str(count),
-            }
-            self._tuners[count] = Tuner(about, cache_files.folder())
-        return self._tuners[count]
+        return self._tuners.current()
+
+    def _about(self) -> dict[str, str]:
+        return {
+            "library": f"oneDNN {self.binding.library.version}",
+            "instructions": hex(self.binding.c.dnnl_get_effective_cpu_isa()),
+        }
 
     def _tuned(self, prepare: Callable[[Binding, Any, Tuner], Kernel]) -> Callable[[Any], Kernel]:
         return lambda problem: prepare(self.binding, problem, self.tuner)

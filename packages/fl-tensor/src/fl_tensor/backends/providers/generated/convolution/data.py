@@ -7,12 +7,14 @@ from fl_tensor.backends.providers.generated.convolution import windows
 from fl_tensor.backends.providers.generated.convolution.forward import weights
 from fl_tensor.backends.providers.generated.convolution.kernel import ConvolutionKernel
 from fl_tensor.backends.providers.generated.convolution.sums import Image, Sum, paired, strided
+from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.backends.providers.problems import ConvolutionData
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 
 
-def prepare(problem: ConvolutionData) -> Kernel:
-    """A kernel for the gradient. Raises UnsupportedError."""
+def prepare(problem: ConvolutionData, tiles: Tile | None = None) -> Kernel:
+    """A kernel for the gradient, in ``tiles`` where they are not left to the rule. Raises
+    UnsupportedError."""
     gradient, w, out = strided(problem.gradient), problem.w, strided(problem.out)
     groups, rank = problem.groups, len(out.shape)
     phases = windows.gradient(
@@ -39,4 +41,4 @@ def prepare(problem: ConvolutionData) -> Kernel:
         raise UnsupportedError("an epilogue follows places in their order, not phases of a stride")
     more = (prepared.reads, prepared.writes) if prepared else ((), ())
     operands = (gradient, w, *more[0], out, *more[1])
-    return ConvolutionKernel(task, operands, transposed=True, epilogue=prepared)
+    return ConvolutionKernel(task, operands, transposed=True, epilogue=prepared, tiles=tiles)

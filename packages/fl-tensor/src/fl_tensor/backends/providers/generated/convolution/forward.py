@@ -12,13 +12,15 @@ from fl_tensor.backends.providers.generated.convolution.sums import (
     paired,
     strided,
 )
+from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.backends.providers.layout import Layout, Placement
 from fl_tensor.backends.providers.problems import Convolution
 from fl_tensor.backends.providers.provider import Kernel
 
 
-def prepare(problem: Convolution) -> Kernel:
-    """A kernel for a convolution. Raises UnsupportedError."""
+def prepare(problem: Convolution, tiles: Tile | None = None) -> Kernel:
+    """A kernel for a convolution, in ``tiles`` where they are not left to the rule. Raises
+    UnsupportedError."""
     x, w, out = strided(problem.x), problem.w, strided(problem.out)
     groups, rank = problem.groups, len(x.shape)
     axes = windows.convolution(
@@ -45,7 +47,8 @@ def prepare(problem: Convolution) -> Kernel:
     if problem.bias is not None and problem.epilogue is None:
         reads = (problem.bias,)
     writes = prepared.writes if prepared else ()
-    return ConvolutionKernel(task, (x, w, *reads, out, *writes), epilogue=prepared)
+    operands = (x, w, *reads, out, *writes)
+    return ConvolutionKernel(task, operands, epilogue=prepared, tiles=tiles)
 
 
 def weights(w: Placement, groups: int, rank: int, transposed: bool = False) -> Weights:

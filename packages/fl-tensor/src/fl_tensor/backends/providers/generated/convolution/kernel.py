@@ -20,6 +20,7 @@ from fl_tensor.backends.providers.generated.convolution.sums import Panels, Sum
 from fl_tensor.backends.providers.generated.convolution.windows import Axis
 from fl_tensor.backends.providers.generated.convolution.words import JOB
 from fl_tensor.backends.providers.generated.epilogue import Prepared
+from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.backends.providers.generated.words import WORD, address, array
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.provider import UnsupportedError
@@ -33,7 +34,8 @@ _ALIGNMENT = 64
 
 class ConvolutionKernel:
     """Computes a ``Sum``. The second of ``operands`` are the weights: by strides, packed, or as the
-    kernel likes them best. ``transposed``: it is their features that are summed over."""
+    kernel likes them best. ``transposed``: it is their features that are summed over. ``tiles``
+    are those to compute in, where that is not left to the rule."""
 
     workspace = 0
 
@@ -43,15 +45,18 @@ class ConvolutionKernel:
         operands: Sequence[Placement],
         transposed: bool = False,
         epilogue: Prepared | None = None,
+        tiles: Tile | None = None,
     ) -> None:
         if not task.results:
             task = task._replace(windows=())
+        if tiles is not None and task.pairs:
+            raise UnsupportedError("products of pairs have tiles of their own")
         self._epilogue = epilogue
         self._nest = convolution_nest.nest()
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._nest.run)
         x, w, *others = operands
         line = max((_line(axes) for axes in task.windows), default=1)
-        panels = Panels.of(task.dtype, task.features, line, task.pairs)
+        panels = Panels.of(task.dtype, task.features, line, task.pairs, tiles)
         if isinstance(w, Packed) and isinstance(w.opaque, Folded):
             panels = w.opaque.panels
         passes = [Pass(task, axes, panels, threads.limit()) for axes in task.windows]
@@ -78,7 +83,7 @@ class ConvolutionKernel:
         self._worker_bytes = -(-each // _ALIGNMENT) * _ALIGNMENT + _ALIGNMENT
         self._work = task.operations / _SPEED
         self._jobs: deque[Any] = deque()
-        self.about = f"generated, panels of {panels.width}"
+        self.about = f"generated, {panels.most_rows} x {panels.width}"
 
     def __call__(self, *addresses: int) -> None:
         if not self._items:

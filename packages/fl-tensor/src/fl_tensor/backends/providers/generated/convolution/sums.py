@@ -140,12 +140,19 @@ class Panels(NamedTuple):
     most_rows: int
 
     @classmethod
-    def of(cls, dtype: DType, features: int, line: int, pairs: bool = False) -> Panels:
-        """Panels for lines of so many places."""
+    def of(
+        cls,
+        dtype: DType,
+        features: int,
+        line: int,
+        pairs: bool = False,
+        tiles: Tile | None = None,
+    ) -> Panels:
+        """Panels for lines of so many places, computed in ``tiles``, or by rule."""
         machine = target.host()
         lanes = machine.lanes(dtype.itemsize)
-        rows, vectors = _best(machine, features / lanes, line)
-        if pairs and amx.is_usable(machine):
+        rows, vectors = tiles or _best(machine, features / lanes, line)
+        if pairs and amx.is_usable(machine) and not tiles:
             rows, vectors = amx.BEST
         vectors = max(min(vectors, -(-features // lanes)), 1)
         number = max(-(-features // (vectors * lanes)), 1)

@@ -34,10 +34,8 @@ _FEW_ROWS = 512
 #: Rows and vectors of columns of a product that is large enough for any tile: packed operands are
 #: the same for all.
 _LARGE = 100, 100
-
-
 #: Up to so many rows columns of y from so long on are read as rows: 1.1 to 1.6 times as fast.
-_FEW_ROWS, _LONG = 128, 2048
+_ROWS_OF_LONG, _LONG = 128, 2048
 
 
 class Matrix(NamedTuple):
@@ -107,8 +105,9 @@ class Product:
         self._run((x, y, out), (out, *read, out, *written))
 
 
-def prepare(problem: Matmul) -> Kernel:
-    """A kernel for ``problem``. Raises UnsupportedError for what it does not compute."""
+def prepare(problem: Matmul, tiles: Tile | None = None) -> Kernel:
+    """A kernel for ``problem``, in ``tiles`` where they are not left to the rule. Raises
+    UnsupportedError for what it does not compute."""
     x, out = _by_strides(problem.x), _by_strides(problem.out)
     epilogue = epilogues.prepare(problem._replace(out=out))
     task, y = _task(x, problem.y, out)
@@ -118,11 +117,16 @@ def prepare(problem: Matmul) -> Kernel:
     swaps = task.packed is None and epilogue is None and _is_better_transposed(task)
     task = task.transposed if swaps else task
     if _is_dots(task):
+        if tiles is not None:
+            raise UnsupportedError("dot products have no tiles")
         pitches = task.x.down, task.y.along, task.out.down
         sizes = task.m, task.k, task.n
         run, about = dots.planned(out.dtype, sizes, pitches, problem.accumulate, epilogue)
     else:
-        run, about = _planned(_paired(task), problem.accumulate, epilogue)
+        task = _paired(task)
+        if tiles is not None and task.pairs:
+            raise UnsupportedError("products of pairs have tiles of their own")
+        run, about = _planned(task, problem.accumulate, epilogue, tiles)
     reads, writes = (epilogue.reads, epilogue.writes) if epilogue else ((), ())
     return Product(run, (x, y, *reads, out, *writes), about, len(reads), swaps)
 
@@ -151,13 +155,17 @@ def packed_layout(dtype: DType, shape: Shape) -> Packed:
     return Packed(dtype, shape, nbytes, ("factor", depth, vectors * lanes))
 
 
-def _planned(task: Task, accumulate: bool, epilogue: Prepared | None) -> tuple[Runner, str]:
+def _planned(
+    task: Task, accumulate: bool, epilogue: Prepared | None, tiles: Tile | None
+) -> tuple[Runner, str]:
     machine, dtype = target.host(), packing.computed(task.out.dtype)
     item, lanes = dtype.itemsize, target.host().lanes(dtype.itemsize)
     m, k, n = task.m, task.k, task.n
     vectors = max(-(-n // lanes), 1)  # of columns
     shape = tile.of_product(machine, *(_LARGE if task.packed else (max(m, 1), vectors)))
-    if task.pairs and amx.is_usable(machine):
+    if tiles is not None:
+        shape = Tile(tiles.rows, min(tiles.vectors, vectors))
+    elif task.pairs and amx.is_usable(machine):
         tall = tile.best(machine) if _mixes(task, task.x) else amx.BEST
         wide = amx.BEST.vectors
         shape = Tile(tall.rows, wide if task.packed else min(wide, vectors))
@@ -329,7 +337,7 @@ def _has_long_columns(task: Task) -> bool:
     """Whether y has long columns, for few rows of x: then packing y takes longer than to read it
     as rows of the first factor, and to put the sums of the others in their places at the end."""
     lies = task.y.transposed.is_by_rows and not task.y.is_by_rows
-    return lies and task.m <= _FEW_ROWS <= task.n and task.k >= _LONG
+    return lies and task.m <= _ROWS_OF_LONG <= task.n and task.k >= _LONG
 
 
 # ---- problems ------------------------------------------------------------------------------------
