@@ -51,60 +51,65 @@ class Code:
         return int(self._engine.get_function_address(name))
 
 
-def load(about: str, assembly: Callable[[], str], machine: Target) -> Code:
+def load(about: str, assembly: Callable[[], str], machine: Target, is_tidy: bool = False) -> Code:
     """The code of what ``about`` describes, which ``assembly`` gives as LLVM IR where no file has
-    it compiled. Raises CompileError."""
+    it compiled. ``is_tidy``: nothing is computed twice in it and no branch is idle, so that
+    LLVM need not look for such. Raises CompileError."""
     target.initialize()
     path = _path(about, machine)
     found = _read(path) if path else None
     if found is not None:
         with contextlib.suppress(RuntimeError):  # of a linker that does not like it
             return Code(found, machine)
-    made = compiled(assembly(), machine)
+    made = compiled(assembly(), machine, is_tidy)
     if path is not None:
         with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
             cache_files.write(path, _MAGIC + hashlib.sha256(made).digest() + made)
     return Code(made, machine)
 
 
-def compiled(assembly: str, machine: Target) -> bytes:
+def compiled(assembly: str, machine: Target, is_tidy: bool = False) -> bytes:
     """An object file of a module in LLVM IR. Raises CompileError."""
-    return bytes(_emitted(assembly, machine, llvm.TargetMachine.emit_object))
+    return bytes(_emitted(assembly, machine, is_tidy, llvm.TargetMachine.emit_object))
 
 
-def listing(assembly: str, machine: Target) -> str:
+def listing(assembly: str, machine: Target, is_tidy: bool = False) -> str:
     """The machine code of a module in LLVM IR, for people. Raises CompileError."""
-    return str(_emitted(assembly, machine, llvm.TargetMachine.emit_assembly))
+    return str(_emitted(assembly, machine, is_tidy, llvm.TargetMachine.emit_assembly))
 
 
-def _emitted(assembly: str, machine: Target, emit: Callable[..., Any]) -> Any:
+def _emitted(assembly: str, machine: Target, is_tidy: bool, emit: Callable[..., Any]) -> Any:
     target.initialize()
     try:
         with _lock, llvm.parse_assembly(assembly) as module:
             module.verify()
-            builder = _machine(machine)
-            _optimize(module, builder)
+            builder = _machine(machine, 1 if is_tidy else 2)
+            _optimize(module, builder, is_tidy)
             return emit(builder, module)
     except RuntimeError as error:
         raise CompileError(f"LLVM refuses a generated kernel: {error}\n{assembly}") from error
 
 
-def _machine(machine: Target) -> llvm.TargetMachine:
+def _machine(machine: Target, level: int = 2) -> llvm.TargetMachine:
     found = llvm.Target.from_triple(target.triple())
-    return found.create_target_machine(cpu=machine.cpu, features=machine.features, opt=2, jit=True)
+    return found.create_target_machine(
+        cpu=machine.cpu, features=machine.features, opt=level, jit=True
+    )
 
 
-def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, is_tidy: bool) -> None:
     # The loops are vectors already, and what does not change in them stands outside: what is left
     # is to make registers of variables and to tidy up. LLVM's own list takes three times as long.
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
-    passes.add_loop_simplify_pass()
+    if not is_tidy:
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_new_gvn_pass()
+        passes.add_loop_simplify_pass()
     passes.add_loop_rotate_pass()
-    passes.add_simplify_cfg_pass()
+    if not is_tidy:
+        passes.add_simplify_cfg_pass()
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     passes.run(module, llvm.create_pass_builder(machine, options))
 

@@ -43,8 +43,8 @@ class Loops:
             return self.b.alloca(kind)
 
     def opaque(self, number: IR) -> IR:
-        """The same int64, of which LLVM does not know where it comes from. It would look for the
-        best way to step every address, for longer than all else takes, and often find a worse one:
-        base + index is what there is."""
-        kind = ir.FunctionType(i64, [i64])
+        """The same int64 or address, of which LLVM does not know where it comes from. It would look
+        for the best way to step every address, for longer than all else takes, and often find a
+        worse one: base + index is what there is."""
+        kind = ir.FunctionType(number.type, [number.type])
         return self.b.asm(kind, "", "=r,0", [number], side_effect=False)

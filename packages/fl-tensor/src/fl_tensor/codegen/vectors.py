@@ -7,6 +7,7 @@ dtype has. ``Num`` gives floating vectors Python's operators, so that formulas r
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -56,7 +57,8 @@ class _BFloat(ir.Type):
 
 
 class _Splat(ir.Constant):
-    """A vector constant of equal elements, in LLVM's short form."""
+    """A vector constant of equal elements, in LLVM's short form: llvmlite's has an object for every
+    lane."""
 
     def __init__(self, vector: IR, text: str) -> None:
         self.type = vector
@@ -64,6 +66,12 @@ class _Splat(ir.Constant):
 
     def _get_reference(self) -> str:
         return str(self.constant)
+
+
+@functools.cache
+def _first_lane(lanes: int) -> IR:
+    """Lane 0 for each lane, written once for all instructions."""
+    return ir.Constant(ir.VectorType(i32, lanes), [0] * lanes)
 
 
 class Vectors:
@@ -106,10 +114,9 @@ class Vectors:
 
     def splat(self, scalar: IR) -> IR:
         """``scalar`` in every lane."""
-        undefined = ir.Constant(self.of(scalar.type), ir.Undefined)
-        first = self.b.insert_element(undefined, scalar, i32(0))
-        zeros = ir.Constant(self.of(i32), [0] * self.lanes)
-        return self.b.shuffle_vector(first, undefined, zeros)
+        unset = _Splat(self.of(scalar.type), "poison")
+        first = self.b.insert_element(unset, scalar, i32(0))
+        return self.b.shuffle_vector(first, unset, _first_lane(self.lanes))
 
     # functions of LLVM
 

@@ -120,7 +120,7 @@ def test_the_tile_stays_in_registers(machine, a):
     assert tile.fits(shape, machine)
     text = microkernel.assembly(MicroKernel(dtypes.float32, shape, a), machine)
     spills = re.findall(
-        r"mov[au]p\w\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)", compile.listing(text, machine)
+        r"mov[au]p\w\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)", compile.listing(text, machine, is_tidy=True)
     )
     assert spills == []
 

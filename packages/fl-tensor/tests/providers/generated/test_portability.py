@@ -51,7 +51,7 @@ def arm(monkeypatch):
 def test_neon_multiplies_by_lanes_and_keeps_sums_in_registers(arm, dtype, a):
     shape = tile.best(NEON)
     text = microkernel.assembly(MicroKernel(dtype, shape, a), NEON)
-    listing = compile.listing(text, NEON)
+    listing = compile.listing(text, NEON, is_tidy=True)
     loops = [part for part in re.split(r"\n\.LBB\w+:", listing) if "fmla" in part]
     multiplied = re.findall(r"\tfmla\t(.*)", "".join(loops))
     steps = microkernel.UNROLL + 1  # the loop, and what is left of k
@@ -81,7 +81,10 @@ class Compiled:
 
 target.triple = lambda: "aarch64-unknown-linux-gnu"
 target.host = lambda: neon
-compile.load = lambda about, assembly, machine: Compiled(compile.listing(assembly(), neon))
+def listed(about, assembly, machine, is_tidy=False):
+    return Compiled(compile.listing(assembly(), neon, is_tidy))
+
+compile.load = listed
 from fl_tensor.backends.providers.generated.provider import Generated
 
 rest = (2, 1), ((1, 1), (0, 1)), (1, 1)

@@ -70,7 +70,9 @@ def _code(kernel: MicroKernel, machine: Target, makers: tuple[Maker, ...]) -> tu
         code = compile.load(text, functools.partial(str, text), machine)
     else:
         about = f"{kernel} {compile.sources(FOLDER)}"
-        code = compile.load(about, lambda: microkernel.assembly(kernel, machine), machine)
+        code = compile.load(
+            about, lambda: microkernel.assembly(kernel, machine), machine, is_tidy=True
+        )
     found = code.address("micro")
     if not found:
         raise ArgumentError(f"[register] the module made for {kernel} has no function 'micro'")

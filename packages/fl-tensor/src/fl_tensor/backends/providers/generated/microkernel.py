@@ -139,8 +139,8 @@ class _Micro(Loops):
         build, of = self.b, self.of
         multiply_add = of.pairwise_multiply_add if self.pairs else of.fma
         sums = {tile: build.load(self.sums[tile], typ=self.vector) for tile in self.tiles}
-        in_b = build.load(self.in_b, typ=pointer)
-        in_a = {i: build.load(variable, typ=pointer) for i, variable in self.in_a.items()}
+        in_b = self._stepped(self.in_b)
+        in_a = {i: self._stepped(variable) for i, variable in self.in_a.items()}
         for step in range(count):
             masks = self.masks if self.kernel.b == "rows" else [None] * self.vectors
             row = [of.load(self.read, self._vector(in_b, j), masks[j]) for j in range(self.vectors)]
@@ -158,6 +158,10 @@ class _Micro(Loops):
             moved = 0 if self.kernel.a == "columns" else count * self.itemsize
             build.store(self._at(in_a[i], i64(moved)), variable)
 
+    def _stepped(self, variable: IR) -> IR:
+        """The address in a variable, of which LLVM does not know that the loop steps it."""
+        return self.opaque(self.b.load(variable, typ=pointer))
+
     def _number(self, in_a: dict[int, IR], i: int, step: int) -> IR:
         """Where A[i, kk + step] is."""
         if self.kernel.a == "columns":
@@ -169,15 +173,16 @@ class _Micro(Loops):
     def _write(self, flags: IR) -> None:
         build = self.b
         sums = {tile: build.load(self.sums[tile], typ=self.vector) for tile in self.tiles}
+        places = {(i, j): self._vector(self.c[i], j) for i, j in self.tiles}
         with build.if_else(build.trunc(flags, ir.IntType(1))) as (adding, setting):
             with adding:
                 for (i, j), total in sums.items():
-                    place, mask = self._vector(self.c[i], j), self.masks[j]
+                    place, mask = places[i, j], self.masks[j]
                     old = self.of.load(self.element, place, mask)
                     self.of.store(build.fadd(old, total), place, mask)
             with setting:
                 for (i, j), total in sums.items():
-                    self.of.store(total, self._vector(self.c[i], j), self.masks[j])
+                    self.of.store(total, places[i, j], self.masks[j])
 
     def _mask(self, columns: IR, j: int) -> IR | None:
         if not self.kernel.masked:
@@ -188,6 +193,8 @@ class _Micro(Loops):
         return self._at(row, i64(j * self.of.lanes * self.itemsize))
 
     def _at(self, address: IR, distance: IR) -> IR:
+        if isinstance(distance, ir.Constant) and distance.constant == 0:
+            return address
         return self.b.gep(address, [distance], source_etype=i8)
 
     def _prefetch(self, address: IR) -> None:
