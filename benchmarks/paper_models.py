@@ -1,7 +1,7 @@
 """Training steps of the six models of the paper (forward, backward, SGD with momentum; data in
 memory), against PyTorch: eager as users write it, eager as well tuned as it can be, compiled.
 
-Claim (with `fl-tensor[jit,onednn]`): at least 1.15 to 1.20 times as fast as PyTorch eager on every
+Claim (with `fl-tensor[jit]`): at least 1.15 to 1.20 times as fast as PyTorch eager on every
 model, not slower than the best PyTorch of the run, and no more memory. README.md says where we are.
 
 Each library runs in a process of its own with the same threads; steps take turns, and a ratio is
