@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from kernel_programs import computed, empty, run
 from test_codegen_rows import cross_entropy, layer_norm_gradient, softmax
 
 import fl_tensor as ft
-from fl_tensor.codegen import threads, workspace
+from fl_tensor.codegen import compile, threads, workspace
 from fl_tensor.codegen.kernel import Kernel
 from fl_tensor.codegen.pools import Gomp, OwnThreads
 from fl_tensor.codegen.program import Builder
@@ -198,3 +200,22 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_forked_process_computes_alone():
     script = FORK.format(folder=os.path.dirname(__file__))
     assert subprocess.run([sys.executable, "-c", script], timeout=120).returncode == 0
+
+
+def test_machine_code_is_made_once_however_many_threads_ask():
+    made, ready = [], threading.Barrier(8)
+
+    @compile.once
+    def code(name: str) -> object:
+        made.append(name)
+        time.sleep(0.01)
+        return object()
+
+    def ask(_: int) -> object:
+        ready.wait()
+        return code("kernel")
+
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(ask, range(8)))
+    assert made == ["kernel"] and len(found) == 1
+    assert code("another") not in found

@@ -7,7 +7,6 @@ threads share them out.
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 
 from fl_tensor.codegen import compile, target, threads
@@ -48,13 +47,13 @@ define void @all(ptr %table) {
 """
 
 
-@functools.cache
+@compile.once
 def _code() -> compile.Code:
     module = f'target triple = "{target.triple()}"\n{_CODE}'
     return compile.load(module, lambda: module, target.host())
 
 
-@functools.cache
+@compile.once
 def _all() -> Callable[[int], None]:
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_code().address("all"))
 

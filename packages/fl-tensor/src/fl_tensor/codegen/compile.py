@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -26,6 +26,8 @@ from fl_tensor.codegen import target
 from fl_tensor.codegen.errors import CompileError
 from fl_tensor.codegen.target import Target
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _MAGIC = b"fl kernel 1\n"
 #: One thread at a time is in LLVM. None but this one is while the process forks, or ends.
 _lock = threading.RLock()
@@ -49,6 +51,20 @@ class Code:
     def address(self, name: str) -> int:
         """Where the function ``name`` begins; 0 where there is none."""
         return int(self._engine.get_function_address(name))
+
+
+def once(make: Callable[P, T]) -> Callable[P, T]:
+    """``functools.cache`` for functions that give machine code, or its address: what is made is
+    kept as long as the process, and made once, however many threads ask. (Of two that the bare
+    cache would make it drops one, and code that is dropped is no longer there.)"""
+    found = cast("Callable[P, T]", functools.cache(make))
+
+    @functools.wraps(make)
+    def one(*args: P.args, **kwargs: P.kwargs) -> T:
+        with _lock:
+            return found(*args, **kwargs)
+
+    return one
 
 
 def load(about: str, assembly: Callable[[], str], machine: Target, is_tidy: bool = False) -> Code:

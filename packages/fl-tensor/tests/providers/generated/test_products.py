@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -307,3 +310,37 @@ def test_other_dtypes_are_refused(provider, kind):
     )
     assert provider.find(problem) is None
     assert "int32" in provider.why_not(problem)
+
+
+TOGETHER = """
+import threading
+import numpy as np
+from fl_tensor.backends.providers import Matmul, row_major
+from fl_tensor.backends.providers.generated.provider import Generated
+from fl_tensor.dtypes import float32
+
+provider, ready, wrong = Generated(), threading.Barrier(4), []
+rng = np.random.default_rng(0)
+x, y = (rng.standard_normal(s, dtype=np.float32) for s in ((45, 300), (300, 90)))
+
+def compute():
+    problem = Matmul(*(row_major(float32, s) for s in ((45, 300), (300, 90), (45, 90))))
+    ready.wait()
+    for _ in range(200):
+        out = np.empty((45, 90), np.float32)
+        provider.find(problem)(*(a.ctypes.data for a in (x, y, out)))
+        wrong.append(not np.allclose(out, x @ y, atol=1e-4))
+
+threads = [threading.Thread(target=compute) for _ in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(len(wrong), any(wrong))
+"""
+
+
+def test_the_first_calls_of_all_may_come_at_once(tmp_path):
+    env = {**os.environ, "FL_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):  # compiled, then loaded from files
+        command = [sys.executable, "-c", TOGETHER]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+        assert done.stdout.split() == ["800", "False"], (done.returncode, done.stderr)

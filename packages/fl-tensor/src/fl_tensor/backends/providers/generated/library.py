@@ -61,7 +61,7 @@ def address(kernel: MicroKernel) -> int:
     return _code(kernel, target.host(), _makers)[1]
 
 
-@functools.cache
+@compile.once
 def _code(kernel: MicroKernel, machine: Target, makers: tuple[Maker, ...]) -> tuple[object, int]:
     # The code lives as long as this process: kernels keep its address.
     made = (maker(kernel, machine) for maker in (*makers, amx.maker))

@@ -22,7 +22,6 @@ the call, ``PASS`` for each sum over windows (a convolution is one; see ``window
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -53,7 +52,7 @@ def nest() -> Nest:
     return _code(target.host())[1]
 
 
-@functools.cache
+@compile.once
 def _code(machine: Target) -> tuple[object, Nest]:
     about = f"convolutions {compile.sources(FOLDER)}"
     code = compile.load(about, assembly, machine)

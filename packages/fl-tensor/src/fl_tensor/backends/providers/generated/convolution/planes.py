@@ -18,8 +18,6 @@ holds neighbours:
 
 from __future__ import annotations
 
-import functools
-
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER
@@ -47,7 +45,7 @@ def address(which: str, source: DType, result: DType) -> int:
     return _code(which, source, result, target.host())[1]
 
 
-@functools.cache
+@compile.once
 def _code(which: str, source: DType, result: DType, machine: Target) -> tuple[object, int]:
     # The code lives as long as this process: kernels keep its address.
     about = f"move {which} {source} {result} {compile.sources(FOLDER)}"

@@ -7,7 +7,6 @@ pixels lie, and which places of the kernel they see.
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -139,7 +138,7 @@ class DepthwiseKernel:
         self._call((source, w, out), followed)
 
 
-@functools.cache
+@compile.once
 def _code(dtype: DType) -> compile.Code:
     machine = target.host()
     about = f"depthwise {dtype} {compile.sources(FOLDER)}"

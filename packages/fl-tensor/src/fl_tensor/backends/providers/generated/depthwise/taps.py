@@ -18,8 +18,6 @@ x and sums have whole vectors, the gradient has ``lanes`` channels.
 
 from __future__ import annotations
 
-import functools
-
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER
@@ -46,7 +44,7 @@ def address(dtype: DType, rows: int, columns: int) -> int:
     return _code(dtype, rows, columns, target.host())[1]
 
 
-@functools.cache
+@compile.once
 def _code(dtype: DType, rows: int, columns: int, machine: Target) -> tuple[object, int]:
     # The code lives as long as this process: kernels keep its address.
     about = f"taps {dtype} {rows} {columns} {compile.sources(FOLDER)}"

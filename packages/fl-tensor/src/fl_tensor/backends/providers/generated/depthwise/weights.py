@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -61,7 +60,7 @@ class DepthwiseWeightsKernel:
         self._call((x, gradient, bias[0] if bias else 0, out))
 
 
-@functools.cache
+@compile.once
 def _code(given: DType, result: DType) -> compile.Code:
     machine = target.host()
     about = f"depthwise weights {given} {result} {compile.sources(FOLDER)}"

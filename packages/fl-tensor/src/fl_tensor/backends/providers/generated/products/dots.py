@@ -20,8 +20,6 @@ one element of the result, and added up across lanes at the end::
 
 from __future__ import annotations
 
-import functools
-
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER, caches, tile
@@ -94,14 +92,14 @@ def planned(
     return run, f"dots {tile.rows}x{tile.vectors} k {block}"
 
 
-@functools.cache
+@compile.once
 def address(dtype: DType) -> int:
     """Where the machine code for ``dtype`` (float32 or float64) begins: a function of a pool's
     jobs."""
     return _code(dtype).address("dots")
 
 
-@functools.cache
+@compile.once
 def _code(dtype: DType) -> compile.Code:
     about = f"dots {dtype} {compile.sources(FOLDER)}"
     return compile.load(about, lambda: assembly(dtype, target.host()), target.host())

@@ -28,7 +28,6 @@ many threads there are. Items are shared out as ``shares.py`` says.
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -81,13 +80,13 @@ _TO_L2 = i32(0), i32(2), i32(1)
 AXIS = 4
 
 
-@functools.cache
+@compile.once
 def address() -> int:
     """Where the machine code begins: a function of a pool's jobs."""
     return _code().address("gemm")
 
 
-@functools.cache
+@compile.once
 def _code() -> compile.Code:
     about = f"gemm {compile.sources(FOLDER)}"
     return compile.load(about, assembly, target.host())

@@ -30,8 +30,6 @@ cache's places.
 
 from __future__ import annotations
 
-import functools
-
 from llvmlite import ir
 
 from fl_tensor import dtypes
@@ -64,19 +62,19 @@ def kind_of(row_stride: int, column_stride: int, dtype: DType) -> str:
     return "columns" if row_stride == dtype.itemsize else "strided"
 
 
-@functools.cache
+@compile.once
 def pack(kind: str, dtype: DType) -> int:
     """The address of a packing function, for a matrix of ``dtype``."""
     return _address(f"pack {kind}", dtype)
 
 
-@functools.cache
+@compile.once
 def unpack(dtype: DType) -> int:
     """The address of ``unpack``, to ``dtype``."""
     return _address("unpack", dtype)
 
 
-@functools.cache
+@compile.once
 def _code(what: str, dtype: DType) -> compile.Code:
     about = f"{what} {dtype} {compile.sources(FOLDER)}"
     machine = target.host()

@@ -10,7 +10,6 @@ images with channels last are fastest, others are transposed while they are copi
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -110,7 +109,7 @@ class WeightsKernel:
         self._call((x, gradient, bias[0] if bias else 0, out))
 
 
-@functools.cache
+@compile.once
 def _code(given: DType, result: DType) -> compile.Code:
     machine = target.host()
     about = f"weights {given} {result} {compile.sources(FOLDER)}"
