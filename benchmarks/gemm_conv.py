@@ -162,7 +162,7 @@ def providers(given: argparse.Namespace) -> dict[str, Ours]:
     if library is not None:
         found["oneDNN"] = Ours(onednn.OneDNN(library), given)
     elif passed:
-        print("without oneDNN:", "; ".join(passed))
+        print("without oneDNN:", "; ".join(passed), file=sys.stderr)
     return found
 
 
