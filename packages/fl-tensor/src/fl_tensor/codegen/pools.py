@@ -113,13 +113,19 @@ class Gomp:
 
 # A helper's words: job, phase, its number, number of threads, and addresses: the semaphores that it
 # waits for and posts, sem_wait, sem_post. It ends when it is given no job.
+# The handler of a signal may interrupt a wait, which is tried again.
 _OWN = """
 define internal void @call_with(ptr %words, i64 %function, i64 %operand) {
   %function_at = getelementptr ptr, ptr %words, i64 %function
   %operand_at = getelementptr ptr, ptr %words, i64 %operand
   %callee = load ptr, ptr %function_at
   %semaphore = load ptr, ptr %operand_at
-  %ignored = call i32 %callee(ptr %semaphore)
+  br label %try
+try:
+  %failed = call i32 %callee(ptr %semaphore)
+  %interrupted = icmp ne i32 %failed, 0
+  br i1 %interrupted, label %try, label %done
+done:
   ret void
 }
 define internal i64 @word(ptr %words, i64 %index) {
@@ -176,6 +182,10 @@ done:
 """
 
 
+#: Pools with threads: these never end, and need their code and semaphores.
+_alive: list[OwnThreads] = []
+
+
 class OwnThreads:
     """Threads of ours, for where libgomp is missing. Each sleeps on a semaphore of the C library
     inside one call that never returns, and so holds nothing of Python."""
@@ -223,6 +233,8 @@ class OwnThreads:
     def _grow(self, threads: int) -> None:
         if len(self._helpers) >= threads:
             return
+        if self not in _alive:
+            _alive.append(self)
         while len(self._helpers) < threads:
             pair = self._semaphore(), self._semaphore()
             helper = (ctypes.c_int64 * 8)(0, 0, 0, 0, *pair, *self._semaphore_functions)
