@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -18,9 +22,9 @@ from kernel_programs import computed, empty, run
 from test_codegen_rows import cross_entropy, layer_norm_gradient, softmax
 
 import fl_tensor as ft
-from fl_tensor.codegen import compile, threads, workspace
+from fl_tensor.codegen import compile, target, threads, workspace
 from fl_tensor.codegen.kernel import Kernel
-from fl_tensor.codegen.pools import Gomp, OwnThreads
+from fl_tensor.codegen.pools import HEADER, Gomp, OwnThreads
 from fl_tensor.codegen.program import Builder
 from fl_tensor.dtypes import float32, int64
 from fl_tensor.threads import pools
@@ -219,3 +223,57 @@ def test_machine_code_is_made_once_however_many_threads_ask():
         found = set(pool.map(ask, range(8)))
     assert made == ["kernel"] and len(found) == 1
     assert code("another") not in found
+
+
+#: A function that adds the number of its items to its first word.
+COUNT = f"""
+target triple = "{target.triple()}"
+define void @count(ptr %words, i64 %begin, i64 %end, i64 %number) {{
+  %items = sub i64 %end, %begin
+  %old = atomicrmw add ptr %words, i64 %items seq_cst
+  ret void
+}}
+"""
+
+
+def test_threads_outlive_whoever_made_them():
+    code = compile.load(COUNT, lambda: COUNT, target.host())
+    job = (ctypes.c_int64 * (HEADER + 1))(code.address("count"), 12, 0, 0)
+    pool = OwnThreads()
+    pool.run(ctypes.addressof(job), 3)
+    assert job[HEADER] == 12
+    kept = weakref.ref(pool)
+    del pool
+    gc.collect()
+    assert kept() is not None  # they sleep in its code, on its semaphores
+
+
+INTERRUPTED = """
+import ctypes, signal, sys, threading, time
+from fl_tensor.codegen import compile, target
+from fl_tensor.codegen.pools import HEADER, OwnThreads
+
+COUNT = '''{count}'''
+code = compile.load(COUNT, lambda: COUNT, target.host())
+job = (ctypes.c_int64 * (HEADER + 1))(code.address("count"), 12, 0, 0)
+pool = OwnThreads()
+pool.run(ctypes.addressof(job), 3)
+signal.signal(signal.SIGUSR1, lambda *_: None)
+for _ in range(5):
+    for thread in threading.enumerate():
+        if thread.name == "fl kernel":
+            signal.pthread_kill(thread.ident, signal.SIGUSR1)
+    time.sleep(0.02)
+print(job[HEADER])
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system has no such signals")
+def test_a_signal_wakes_no_thread_for_a_job_that_is_done():
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(count=COUNT)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "12\n"), done.stderr

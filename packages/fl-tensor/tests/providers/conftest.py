@@ -5,11 +5,16 @@ Decisions of the tuner go to a folder of the session's own, so that neither side
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from fl_tensor.backends.providers import Layout, onednn, tuning
 from fl_tensor.dtypes import DType, dtype
+
+sys.path.insert(0, str(Path(__file__).parent))  # cases are beside the tests
 
 
 @pytest.fixture(scope="session")

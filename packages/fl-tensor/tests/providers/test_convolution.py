@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from convolution_cases import Case
 
 from fl_tensor.backends.providers import (
     Convolution,
@@ -17,36 +17,6 @@ from fl_tensor.backends.providers import (
     chosen,
 )
 from fl_tensor.dtypes import float32
-
-
-class Case(NamedTuple):
-    batch: int
-    channels: int
-    features: int
-    size: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...] = (1, 1)
-    padding: tuple[tuple[int, int], ...] = ((0, 0), (0, 0))
-    dilation: tuple[int, ...] = (1, 1)
-    groups: int = 1
-
-    @property
-    def out(self):
-        parts = zip(self.size, self.kernel, self.stride, self.padding, self.dilation)
-        return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, k, s, p, d in parts)
-
-    @property
-    def options(self):
-        return self.stride, self.padding, self.dilation, self.groups
-
-    @property
-    def shapes(self):
-        return (
-            (self.batch, self.channels, *self.size),
-            (self.features, self.channels // self.groups, *self.kernel),
-            (self.batch, self.features, *self.out),
-        )
-
 
 CASES = {
     "plain": Case(2, 8, 16, (10, 11), (3, 3), padding=((1, 1), (1, 1))),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import itertools
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
+
+from convolution_cases import Case
 
 from fl_tensor import threads
 from fl_tensor.backends.providers import (
@@ -26,37 +27,6 @@ from fl_tensor.backends.providers.generated.convolution import forward as convol
 from fl_tensor.backends.providers.generated.convolution import panels
 from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.dtypes import float32
-
-
-class Case(NamedTuple):
-    """A convolution: ``size`` is that of the images."""
-
-    batch: int
-    channels: int
-    features: int
-    size: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...] = (1, 1)
-    padding: tuple[tuple[int, int], ...] = ((0, 0), (0, 0))
-    dilation: tuple[int, ...] = (1, 1)
-    groups: int = 1
-
-    @property
-    def out(self):
-        parts = zip(self.size, self.kernel, self.stride, self.padding, self.dilation, strict=True)
-        return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, k, s, p, d in parts)
-
-    @property
-    def options(self):
-        return self.stride, self.padding, self.dilation, self.groups
-
-    @property
-    def shapes(self):
-        return (
-            (self.batch, self.channels, *self.size),
-            (self.features, self.channels // self.groups, *self.kernel),
-            (self.batch, self.features, *self.out),
-        )
 
 
 def _places(case, padded):

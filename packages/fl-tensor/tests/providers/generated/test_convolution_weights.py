@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+from convolution_cases import Case
+
 from fl_tensor import dtypes, threads
 from fl_tensor.backends.providers import ConvolutionWeights, Layout
 from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
@@ -22,25 +24,6 @@ from fl_tensor.backends.providers.provider import UnsupportedError
 #: Orders of axes in memory, slowest first.
 IMAGES = {"last": (0, 2, 3, 1), "first": (0, 1, 2, 3), "mixed": (2, 0, 3, 1), "width": (1, 0, 2, 3)}
 WEIGHTS = {"OIHW": (0, 1, 2, 3), "OHWI": (0, 2, 3, 1), "HWIO": (2, 3, 1, 0), "other": (1, 3, 0, 2)}
-
-
-class Case(NamedTuple):
-    """A convolution: ``size`` is that of the images."""
-
-    batch: int
-    channels: int
-    features: int
-    size: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...] = (1, 1)
-    padding: tuple[tuple[int, int], ...] = ((0, 0), (0, 0))
-    dilation: tuple[int, ...] = (1, 1)
-    groups: int = 1
-
-    @property
-    def out(self):
-        parts = zip(self.size, self.kernel, self.stride, self.padding, self.dilation, strict=True)
-        return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, k, s, p, d in parts)
 
 
 def exact(case, x, gradient):

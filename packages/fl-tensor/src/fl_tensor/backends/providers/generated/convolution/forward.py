@@ -1,4 +1,4 @@
-"""Convolutions: see ``convolution_nest`` for how."""
+"""Convolutions: see ``nest.py`` for how."""
 
 from __future__ import annotations
 

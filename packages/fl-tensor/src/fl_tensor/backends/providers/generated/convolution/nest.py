@@ -14,7 +14,7 @@ Item by item and tile by tile a convolution is a product of matrices (implicit G
 al., "cuDNN", 2014) whose A is the image: rows of A are places of the result, a constant distance
 apart in the strip, and k runs over channels at each *tap*, a place of the kernel. Where pixels lie
 side by side, a tap is a whole row of the kernel. Nothing is unrolled into columns, and tiles whose
-windows reach beyond the source leave out what is padding there (``convolution_item``).
+windows reach beyond the source leave out what is padding there (``item.py``).
 
 There is one such nest for all shapes and dtypes. What it works on are blocks of words: ``JOB`` for
 the call, ``PASS`` for each sum over windows (a convolution is one; see ``windows``).

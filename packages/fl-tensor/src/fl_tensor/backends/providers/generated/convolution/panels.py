@@ -66,7 +66,7 @@ class Folded(NamedTuple):
 
 
 class Packing:
-    """Words of ``convolution_words.PASS``, and the table that one of them refers to."""
+    """Words of ``words.PASS``, and the table that one of them refers to."""
 
     def __init__(self, to: Folded, weights: Weights, number: int, unpack: bool = False) -> None:
         places, panels = to.sums[number], to.panels

@@ -1,4 +1,4 @@
-"""One sum over windows as words: ``convolution_words.PASS``."""
+"""One sum over windows as words: ``words.PASS``."""
 
 from __future__ import annotations
 

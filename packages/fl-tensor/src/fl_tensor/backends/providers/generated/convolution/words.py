@@ -1,8 +1,8 @@
 """What machine code of convolutions is told, and how its functions read it.
 
 ``JOB`` are the words of a call, ``PASS`` those of a sum over windows. A function of such a pass
-does one of its items: it packs some weights (``convolution_packing``), or computes some of the
-result (``convolution_item``).
+does one of its items: it packs some weights (``packing.py``), or computes some of the
+result (``item.py``).
 """
 
 from __future__ import annotations

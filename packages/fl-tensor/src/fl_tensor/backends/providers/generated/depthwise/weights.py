@@ -1,4 +1,4 @@
-"""The gradient of depthwise weights, and of their bias: see ``depthwise_weights_nest`` for how."""
+"""The gradient of depthwise weights, and of their bias: see ``weights_nest.py`` for how."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from fl_tensor.dtypes import DType
 
 
 class Strips(Nest):
-    """A nest that goes through strips; its words are those of ``weights_words.axes`` at least."""
+    """A nest that goes through strips; its words are those of ``words.axes`` at least."""
 
     #: The function ``copy_lanes``.
     copy: IR
