@@ -8,6 +8,7 @@ import random
 import struct
 
 import pytest
+from disk import inside
 
 import fl_nn as nn
 import fl_tensor as ft
@@ -302,8 +303,10 @@ def test_the_previous_file_survives_a_write_that_fails(saved, monkeypatch, momen
 
     if moment == "write":
         monkeypatch.setattr("struct.pack", fail)
+    elif moment == "fsync":
+        monkeypatch.setattr(os, "fsync", fail)
     else:
-        monkeypatch.setattr(os, moment, fail)
+        monkeypatch.setattr(os, "replace", inside(saved.parent, fail, os.replace))
     with pytest.raises(OSError, match="No space"):
         nn.save_checkpoint(saved, nn.Linear(9, 9))
     monkeypatch.undo()

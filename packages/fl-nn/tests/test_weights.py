@@ -10,6 +10,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from disk import inside
 
 import fl_memory
 import fl_nn as nn
@@ -209,7 +210,7 @@ def test_a_save_that_fails_leaves_the_one_before_it(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         return replace(*arguments)
 
-    monkeypatch.setattr(os, "replace", fail)
+    monkeypatch.setattr(os, "replace", inside(tmp_path, fail, replace))
     with pytest.raises(OSError, match="No space"):
         nn.save_weights(path, deep(seed=1), shard_size=600)
     monkeypatch.undo()
@@ -241,9 +242,11 @@ def test_at_every_moment_of_a_save_what_is_there_loads(tmp_path, monkeypatch, si
 
         return wrapped
 
-    monkeypatch.setattr(os, "replace", watched(os.replace, lambda a: targets.append(a[1].name)))
+    replace = watched(os.replace, lambda a: targets.append(a[1].name))
+    monkeypatch.setattr(os, "replace", inside(tmp_path, replace, os.replace))
     monkeypatch.setattr(os, "fsync", watched(os.fsync, lambda a: None))
-    monkeypatch.setattr(Path, "unlink", watched(Path.unlink, lambda a: None))
+    unlink = watched(Path.unlink, lambda a: None)
+    monkeypatch.setattr(Path, "unlink", inside(tmp_path, unlink, Path.unlink))
     nn.save_weights(path, new, shard_size=sizes[1])
     assert seen == sorted(seen) and set(seen) == {0, 1}
     assert targets[-1] == path.name + (".index.json" if sizes[1] else "")
