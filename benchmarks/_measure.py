@@ -210,7 +210,9 @@ def parser_of(about: str | None, rounds: int | None = 15) -> argparse.ArgumentPa
     if rounds is not None:
         parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result there")
-    parser.add_argument("--add", action="store_true", help="keep other rows that FILE has already")
+    parser.add_argument(
+        "--add", action="store_true", help="keep what FILE has and this run has not"
+    )
     parser.add_argument("--markdown", action="store_true", help="the table as README.md has it")
     parser.add_argument(
         "--tiny", action="store_true", help="miniatures of our own cases, once: only that they run"
@@ -239,10 +241,11 @@ def options(about: str | None, rounds: int = 15) -> argparse.Namespace:
 def report(
     given: argparse.Namespace, about: Mapping[str, Any], rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Print ``rows`` as a table and write them, with ``about``, where ``--json`` says; after
-    ``--add``, behind the rows of that file whose first cell is another. Returns all of them."""
+    """Print ``rows`` as a table and write them, with ``about``, where ``--json`` says. After
+    ``--add`` they go into the rows of that file: one whose first cell is there already keeps the
+    columns that the new one lacks. Returns all of them."""
     if given.add and given.json and given.json.exists():
-        rows = _others(json.loads(given.json.read_text()), about, rows) + rows
+        rows = _merged(json.loads(given.json.read_text()), about, rows)
     columns = list(dict.fromkeys(column for row in rows for column in row))
     lines = [[_text(row.get(column, "")) for column in columns] for row in rows]
     print(", ".join(f"{key} {value}" for key, value in about.items()))
@@ -254,7 +257,7 @@ def report(
     return rows
 
 
-def _others(
+def _merged(
     before: dict[str, Any], about: Mapping[str, Any], rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     changed = {
@@ -263,8 +266,10 @@ def _others(
     if changed - {"date"}:
         raise SystemExit(f"--add: that file was measured with another {', '.join(sorted(changed))}")
     first = next(iter(rows[0]))
-    new = {row[first] for row in rows}
-    return [row for row in before["rows"] if row[first] not in new]
+    found = {row[first]: row for row in before["rows"]}
+    for row in rows:
+        found[row[first]] = {**found.get(row[first], {}), **row}
+    return list(found.values())
 
 
 def _aligned(columns: list[str], lines: list[list[str]]) -> str:

@@ -16,8 +16,9 @@ with products and convolutions of that library, in place of generated ones.
     python benchmarks/paper_models.py [--only bert vit] [--rounds 7] [--peers eager tuned compile]
         [--backend jit] [--threads 2] [--json FILE [--add]] [--markdown]
 
-With `--json FILE` the ratios are also drawn, into a PNG beside it; `--add` keeps the models that
-are in FILE, so that they can be measured one by one.
+With `--json FILE` the ratios are also drawn, into a PNG beside it; `--add` keeps the models
+and peers that are in FILE, so that they can be measured one by one: four of the largest model
+want 30 GB.
 """
 
 from __future__ import annotations
