@@ -12,6 +12,7 @@ from fl_tensor.errors import AxisError, DTypeError, ShapeError
 
 #: The Python numbers: weak beside an array (``fl_tensor.dtypes.result_for_scalar``).
 SCALARS = (bool, int, float, complex)
+_INTS = frozenset((int,))
 #: One int for all, one per axis, or a (low, high) pair per axis.
 Pairs = int | Sequence[int] | Sequence[tuple[int, int]]
 
@@ -58,6 +59,10 @@ def is_single(value: Any) -> bool:
 
 def ints_of(op: str, value: Any, name: str) -> tuple[int, ...]:
     """An argument that is one int or several, as a tuple. Raises DTypeError."""
+    if type(value) is tuple and _INTS.issuperset(map(type, value)):
+        return value
+    if type(value) is int:
+        return (value,)
     try:
         if isinstance(value, (dict, set, frozenset)):
             raise TypeError
@@ -89,6 +94,8 @@ def axes(op: str, axis: int | Sequence[int] | None, shape: Sequence[int]) -> tup
     """Axes counted from the front, in increasing order; None means all. Duplicates are refused."""
     if axis is None:
         return tuple(range(len(shape)))
+    if type(axis) is int and 0 <= axis < len(shape):
+        return (axis,)
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     found = [axis_of(op, a, shape) for a in given]
     if len(set(found)) != len(found):
@@ -99,7 +106,7 @@ def axes(op: str, axis: int | Sequence[int] | None, shape: Sequence[int]) -> tup
 def shape_of(op: str, shape: int | Sequence[int]) -> tuple[int, ...]:
     """A shape as a tuple of non-negative ints. Raises ShapeError or DTypeError."""
     found = ints_of(op, shape, "shape")
-    if any(n < 0 for n in found):
+    if found and min(found) < 0:
         raise ShapeError(f"[{op}] shape {found}: sizes may not be negative")
     return found
 

@@ -214,13 +214,14 @@ def selection(op: str, x: Any, axis: Axes, keepdims: bool, dtype: DType) -> Spec
 
 
 def matmul(x: Any, y: Any) -> Spec:
-    if len(x.shape) < 2 or len(y.shape) < 2:
-        fail("matmul", x=x.shape, y=y.shape, why="both need at least two axes")
-    if x.shape[-1] != y.shape[-2]:
-        why = f"inner dimensions differ ({x.shape[-1]} != {y.shape[-2]})"
-        fail("matmul", x=x.shape, y=y.shape, why=why)
-    lead = broadcast("matmul", x.shape[:-2], y.shape[:-2])
-    return Spec((*lead, x.shape[-2], y.shape[-1]), x.dtype, x.device)
+    left, right = x.shape, y.shape
+    if len(left) < 2 or len(right) < 2:
+        fail("matmul", x=left, y=right, why="both need at least two axes")
+    if left[-1] != right[-2]:
+        why = f"inner dimensions differ ({left[-1]} != {right[-2]})"
+        fail("matmul", x=left, y=right, why=why)
+    lead = broadcast("matmul", left[:-2], right[:-2])
+    return Spec((*lead, left[-2], right[-1]), x.dtype, x.device)
 
 
 def conv(

@@ -77,19 +77,20 @@ def positive(x: ArrayLike) -> Any:
 def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
     """The same elements in C order in another shape; one size may be -1 (what is left over)."""
     (x,) = operands_of("reshape", "A", x)
-    sizes = list(arguments.ints_of("reshape", shape, "shape"))
-    if sizes.count(-1) == 1:
-        known = math.prod(n for n in sizes if n != -1)
-        if known == 0 or x.size % known:
-            raise ShapeError(f"[reshape] x {x.shape}: {x.size} elements do not fill {tuple(sizes)}")
-        sizes[sizes.index(-1)] = x.size // known
-    wanted = shape_of("reshape", sizes)
-    if math.prod(wanted) != x.size:
+    wanted, held = arguments.ints_of("reshape", shape, "shape"), x.shape
+    size = math.prod(held)
+    if wanted.count(-1) == 1:
+        known, at = -math.prod(wanted), wanted.index(-1)
+        if known == 0 or size % known:
+            raise ShapeError(f"[reshape] x {held}: {size} elements do not fill {wanted}")
+        wanted = (*wanted[:at], size // known, *wanted[at + 1 :])
+    wanted = shape_of("reshape", wanted)
+    if math.prod(wanted) != size:
         raise ShapeError(
-            f"[reshape] x {x.shape}: {x.size} elements do not fit {wanted}, "
+            f"[reshape] x {held}: {size} elements do not fit {wanted}, "
             f"which has {math.prod(wanted)}"
         )
-    return frontend.same_value(x) if wanted == x.shape else run("reshape", x, x._raw, wanted)
+    return frontend.same_value(x) if wanted == held else run("reshape", x, x._raw, wanted)
 
 
 def permute(x: ArrayLike, axes: Sequence[int]) -> Any:
@@ -275,14 +276,14 @@ def matmul(x: ArrayLike, y: ArrayLike) -> Any:
     """Matrix product: (..., m, k) times (..., k, n), leading axes broadcast. A 1-d operand is a row
     on the left, a column on the right, and its axis is dropped from the result."""
     x, y = operands_of("matmul", "NN", x, y)
-    if not x.shape or not y.shape:
-        raise ShapeError(f"[matmul] x {x.shape} and y {y.shape}: both need at least one axis")
-    row, column = x.ndim == 1, y.ndim == 1
-    if x.shape[-1] != y.shape[0 if column else -2]:
-        inner = y.shape[0 if column else -2]
+    left, right = x.shape, y.shape
+    if not left or not right:
+        raise ShapeError(f"[matmul] x {left} and y {right}: both need at least one axis")
+    row, column = len(left) == 1, len(right) == 1
+    inner = right[0 if column else -2]
+    if left[-1] != inner:
         raise ShapeError(
-            f"[matmul] x {x.shape} and y {y.shape}: inner dimensions differ "
-            f"({x.shape[-1]} != {inner})"
+            f"[matmul] x {left} and y {right}: inner dimensions differ ({left[-1]} != {inner})"
         )
     x = reshape(x, (1, *x.shape)) if row else x
     y = reshape(y, (*y.shape, 1)) if column else y
