@@ -170,6 +170,52 @@ def _norm(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool, ord: 
     return ops.multiply(g, ops.where(flat, zero, slope))
 
 
+def _mean(ops: Any, g: Any, x_shape: Shape, axis: Shape, keepdims: bool) -> Any:
+    count = float(math.prod(x_shape[a] for a in axis))
+    share = ops.divide(g, ops.constant(count, g))
+    return ops.broadcast_to(kept(ops, share, x_shape, axis, keepdims), x_shape)
+
+
+def _batch_norm(
+    ops: Any,
+    g: Any,
+    needs: tuple[bool, ...],
+    x: Any,
+    mean: Any,
+    variance: Any,
+    weight: Any,
+    axis: int,
+    eps: float,
+) -> tuple[Any, ...]:
+    # Of all but x by two sums over the samples: of g, and of g (x - mean).
+    given = x.dtype
+    if given in dtypes.HALF:
+        g, x, mean, variance, weight = (
+            v if v is None else ops.cast(v, dtypes.float32) for v in (g, x, mean, variance, weight)
+        )
+    others = tuple(i for i in range(len(x.shape)) if i != axis)
+    along = tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
+    scale = ops.rsqrt(ops.add(variance, ops.constant(eps, x)))
+    factor = scale if weight is None else ops.multiply(scale, weight)
+    made: list[Any] = [None] * 5
+    if needs[0]:
+        made[0] = ops.multiply(g, ops.reshape(factor, along))
+    if needs[1] or needs[4]:
+        total = ops.sum(g, others, False)
+        made[1] = ops.negative(ops.multiply(total, factor)) if needs[1] else None
+        made[4] = total if needs[4] else None
+    if needs[2] or needs[3]:
+        centred = ops.subtract(x, ops.reshape(mean, along))
+        moved = ops.multiply(ops.sum(ops.multiply(g, centred), others, False), scale)
+        made[3] = moved if needs[3] else None
+        if needs[2]:
+            slope = ops.multiply(ops.multiply(scale, factor), ops.constant(-0.5, x))
+            made[2] = ops.multiply(moved, slope)
+    if given in dtypes.HALF:
+        made = [v if v is None else ops.cast(v, given) for v in made]
+    return tuple(made)
+
+
 def _layer_norm(
     ops: Any,
     g: Any,
@@ -202,9 +248,11 @@ def _layer_norm(
     return to_x, to_weight, to_bias
 
 
+rule("mean", x=_mean)
 rule("var", x=_var)
 rule("std", x=_std)
 rule("norm", x=_norm)
+rule("batch_norm", joint=_batch_norm, operands=("x", "mean", "variance", "weight", "bias"))
 rule("layer_norm", joint=_layer_norm, operands=("x", "weight", "bias"))
 
 # ---- products and updates ------------------------------------------------------------------------

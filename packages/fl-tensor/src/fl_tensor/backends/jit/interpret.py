@@ -9,7 +9,8 @@ from fl_tensor.backends.jit import operations, watch
 from fl_tensor.device import CPU
 
 if TYPE_CHECKING:
-    from fl_tensor.backends.jit.lazy import Call, Trace
+    from fl_tensor.backends.jit.lazy import Trace
+    from fl_tensor.backends.jit.recording import Call
     from fl_tensor.graph.ir import Node
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from fl_memory import selection
 from fl_memory.selection import current as current_manager
+from fl_tensor.backends.jit.recording import Call, Recording, Recordings
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
 from fl_tensor.dtypes import DType
 from fl_tensor.reproducible import is_reproducible, reproducible
@@ -30,17 +31,6 @@ class Stream(NamedTuple):
 
     seed: int
     offset: int
-
-
-class Call(NamedTuple):
-    """One operation that was put off: ``op(*operands, *parameters)``. An operand is the number of
-    an earlier call, or ``~i`` for leaf i."""
-
-    op: str
-    operands: tuple[int, ...]
-    parameters: tuple[Any, ...]
-    shape: tuple[int, ...]
-    dtype: DType
 
 
 class Lazy(NumpyAdapter):
@@ -106,10 +96,12 @@ class Trace:
         self.lock = threading.RLock()
         self.manager: Any = None
         self.reproducible = False
+        self._recordings = Recordings()
         self._clear()
 
     def _clear(self) -> None:
         self.calls: list[Call] = []
+        self._before: tuple[Call, ...] = ()  # those of a recording that is the same so far
         self.results: list[Lazy] = []
         self.leaves: list[Any] = []
         self._places: dict[int, int] = {}
@@ -126,9 +118,6 @@ class Trace:
         dtype: DType,
     ) -> Lazy:
         """Put a call off. Its operands are values, or streams of random bits."""
-        for x in operands:
-            if x.__class__ is Lazy and x.trace is not self and x.trace is not None:
-                x.array  # noqa: B018 - of another thread, whose lock is not asked for under ours
         with self.lock:
             calls = self.calls
             if (
@@ -141,24 +130,41 @@ class Trace:
                 calls = self.calls
             numbers = []
             for x in operands:
-                mine = x.__class__ is Lazy and x.trace is self
-                numbers.append(x.number if mine else self._leaf(x))
-            made = _new(Lazy)
-            made.trace, made.number = self, len(calls)
-            made.shape, made.dtype = shape, dtype
-            calls.append(_tuple(Call, (op, tuple(numbers), parameters, shape, dtype)))
-            self.results.append(made)
-            if self._bytes > self._most or len(calls) >= self._enough:
-                self._look()
-            return made
+                if x.__class__ is Lazy and x.trace is not None:
+                    if x.trace is not self:
+                        break
+                    numbers.append(x.number)
+                else:
+                    place = self._places.get(id(x))
+                    numbers.append(self._leaf(x) if place is None else place)
+            else:
+                made = _new(Lazy)
+                number = len(calls)
+                made.trace, made.number = self, number
+                made.shape, made.dtype = shape, dtype
+                call: Any = (op, tuple(numbers), parameters, shape, dtype)
+                if not number:
+                    self._before = self._recordings.beginning(call)
+                before = self._before
+                if number < len(before) and before[number] == call:
+                    calls.append(before[number])
+                else:
+                    self._before = ()
+                    calls.append(_tuple(Call, call))
+                self.results.append(made)
+                if self._bytes > self._most or len(calls) >= self._enough:
+                    self._look()
+                return made
+        for x in operands:  # of another thread, whose lock is not asked for under ours
+            if x.__class__ is Lazy and x.trace is not self:
+                x.array  # noqa: B018
+        return self.record(op, operands, parameters, shape, dtype)
 
     def _leaf(self, x: Any) -> int:
-        place = self._places.get(id(x))
-        if place is None:
-            if x.__class__ is not Stream and x.__class__ is not Number:
-                self._bytes += x.array.nbytes
-            place = self._places[id(x)] = ~len(self.leaves)
-            self.leaves.append(x)
+        if x.__class__ is not Stream and x.__class__ is not Number:
+            self._bytes += x.array.nbytes
+        place = self._places[id(x)] = ~len(self.leaves)
+        self.leaves.append(x)
         return place
 
     def _look(self) -> None:
@@ -179,6 +185,10 @@ class Trace:
     def reads(self, x: Any) -> bool:
         """Whether what was put off needs this value, which is there."""
         return id(x) in self._places
+
+    def recording(self) -> Recording:
+        """What was put off, one object for the same calls again."""
+        return self._recordings.of(self.calls)
 
     def seen(self) -> list[bool]:
         """Which results somebody else holds."""

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 
 from fl_tensor.backends.jit import extensions, lower
 from fl_tensor.backends.jit.interpret import interpret
-from fl_tensor.backends.jit.lazy import Call, Stream, Trace
+from fl_tensor.backends.jit.lazy import Stream, Trace
 from fl_tensor.backends.jit.making import JitWarning, Making
 from fl_tensor.backends.jit.plan import Plan
+from fl_tensor.backends.jit.recording import Recording
 from fl_tensor.backends.jit.translate import Translation
 from fl_tensor.backends.jit.worth import Worth, is_heavy, is_planned_by_rule
 from fl_tensor.backends.numpy import memory
@@ -42,7 +43,7 @@ class Structure(NamedTuple):
     """What a plan depends on: the calls, which results are seen, how the leaves lie, and what is
     registered from outside (``extensions``)."""
 
-    calls: tuple[Call, ...]
+    recording: Recording
     seen: tuple[bool, ...]
     leaves: tuple[Any, ...]
     version: int
@@ -133,7 +134,7 @@ class Plans:
         self, key: Structure, trace: Trace, seen: list[bool], at_once: bool
     ) -> Making | None:
         # What is known of a structure that has no plan yet: soon it will have one, or not.
-        sighted = hash((key.calls, key.seen, key.version))
+        sighted = hash((key.recording, key.seen, key.version))
         with self._lock:
             count = self._sighted[sighted] = self._sighted.get(sighted, 0) + 1
             self._sighted.move_to_end(sighted)
@@ -192,7 +193,7 @@ def structure(trace: Trace, seen: list[bool]) -> Structure:
     """The structure of ``trace`` at this moment."""
     kinds = tuple([_kind(leaf) for leaf in trace.leaves])
     version = extensions.current().version
-    return Structure(tuple(trace.calls), tuple(seen), kinds, version)
+    return Structure(trace.recording(), tuple(seen), kinds, version)
 
 
 def _in_order(leaf: Any) -> Any:

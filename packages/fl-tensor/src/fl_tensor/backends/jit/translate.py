@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from fl_tensor import calls, dtypes
-from fl_tensor.backends.jit.lazy import Call, Stream
+from fl_tensor.backends.jit.lazy import Stream
+from fl_tensor.backends.jit.recording import Call
 from fl_tensor.device import CPU
 from fl_tensor.graph.ir import Graph, Node, Value
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fl_tensor.backends.jit.lazy import Call
+from fl_tensor.backends.jit.recording import Call
 from fl_tensor.reproducible import is_reproducible
 
 #: A trace is light if its operations have fewer elements than this on average: 20 us in NumPy.

@@ -1,0 +1,72 @@
+"""What a trace says, as it was recorded: calls in order.
+
+A program that trains records the same calls in every step. So a trace begins by comparing: as long
+as its calls are those of a recording that began likewise, it takes that one's calls, and makes none
+of its own. At the end it *is* that recording: its structure is neither hashed nor compared again,
+and Python's garbage collector has a few thousand objects less to look at.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fl_tensor.dtypes import DType
+
+
+class Call(NamedTuple):
+    """One operation that was put off: ``op(*operands, *parameters)``. An operand is the number of
+    an earlier call, or ``~i`` for leaf i."""
+
+    op: str
+    operands: tuple[int, ...]
+    parameters: tuple[Any, ...]
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+class Recording:
+    """All calls of a trace. Equal to others of equal calls, and hashed once."""
+
+    __slots__ = ("_hash", "calls")
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = tuple(calls)
+        self._hash = hash(self.calls)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Recording) and self.calls == other.calls
+
+
+#: Recordings that a trace remembers, least recently used first forgotten.
+MOST = 16
+
+
+class Recordings:
+    """The latest recording for each call that one began with."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Any, Recording] = OrderedDict()
+
+    def beginning(self, call: Any) -> tuple[Call, ...]:
+        """The calls of the recording that began so; none where none did."""
+        found = self._found.get(call)
+        return found.calls if found is not None else ()
+
+    def of(self, calls: list[Call]) -> Recording:
+        """The recording of these calls, from now on the latest that begins so."""
+        first = calls[0]
+        found = self._found.get(first)
+        # Those that were taken from it are the very same, up to the last if that one is.
+        if found is None or len(found.calls) != len(calls) or found.calls[-1] is not calls[-1]:
+            found = self._found[first] = Recording(calls)
+        self._found.move_to_end(first)
+        if len(self._found) > MOST:
+            self._found.popitem(last=False)
+        return found
