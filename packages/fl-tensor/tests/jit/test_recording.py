@@ -1,4 +1,4 @@
-"""A program that does the same again records nothing new; one that does otherwise is another one."""
+"""A program that does the same again records nothing new; another one does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit import JitBackend, recording
 
 
 @pytest.fixture
@@ -92,9 +92,7 @@ def test_an_operand_of_another_place_makes_a_difference(jit):
 
 
 def test_only_the_latest_are_remembered(jit):
-    from fl_tensor.backends.jit import recording
-
     first = recorded(jit, chain(0.5))
     for count in range(recording.MOST):
-        recorded(jit, lambda: ft.exp(ft.asarray(np.ones(2 + count))) * 2.0)
+        recorded(jit, lambda size=2 + count: ft.exp(ft.asarray(np.ones(size))) * 2.0)
     assert recorded(jit, chain(0.5)) is not first
