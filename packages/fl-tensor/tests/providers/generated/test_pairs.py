@@ -11,6 +11,7 @@ from fl_tensor import dtypes
 from fl_tensor.backends.providers import (
     Convolution,
     ConvolutionData,
+    ConvolutionWeights,
     Layout,
     Matmul,
     Packed,
@@ -24,6 +25,7 @@ from fl_tensor.backends.providers.generated import library, reorder
 from fl_tensor.backends.providers.generated.convolution import data as convolution_data
 from fl_tensor.backends.providers.generated.convolution import forward as convolution
 from fl_tensor.backends.providers.generated.products import matmul
+from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
 from fl_tensor.codegen import target
 
 pytestmark = pytest.mark.skipif(
@@ -86,6 +88,39 @@ def test_gradients_of_data(asked):
         for j in range(2):
             expected[:, i : i + 5, j : j + 5] += wide(gradient) @ wide(w)[:, :, i, j]
     np.testing.assert_allclose(out, expected, atol=1e-4)
+    assert asked == {dtypes.bfloat16}
+
+
+@pytest.mark.parametrize("lies", [channels_last, row_major], ids=["channels last", "row-major"])
+@pytest.mark.parametrize("channels", [3, 18], ids=["joined", "tiles"])
+@pytest.mark.parametrize("width", [11, 12, 1])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_gradients_of_weights_and_bias(asked, step, width, channels, lies):
+    features, groups, padding = 34, 2, ((1, 0), (2, 1))
+    extents = 1 + 5 * step, (width - 1) * step + 1
+    x_shape, dy_shape = (2, 2 * channels, *extents), (2, 2 * features, 6, width)
+    x, dy = random_bits(x_shape, 0), random_bits(dy_shape, 1)
+    padded = np.pad(wide(x), ((0, 0), (0, 0), *padding))
+    expected = np.zeros((2 * features, channels, 2, 3))
+    for group in range(groups):
+        theirs = slice(group * channels, (group + 1) * channels)
+        own = slice(group * features, (group + 1) * features)
+        for i, j in np.ndindex(2, 3):
+            seen = padded[:, theirs, i : i + 5 * step + 1 : step, j:][..., : (width - 1) * step + 1]
+            products = np.einsum("ncyx,nfyx->fc", seen[..., ::step], wide(dy)[:, own])
+            expected[own, :, i, j] = products
+    layouts = lies(dtypes.bfloat16, x_shape), lies(dtypes.bfloat16, dy_shape)
+    problem = ConvolutionWeights(
+        *layouts, row_major(dtypes.float32, expected.shape),
+        (step, step), padding, (1, 1), groups, row_major(dtypes.float32, (2 * features,)),
+    )  # fmt: skip
+    if lies is channels_last:
+        x, dy = (np.ascontiguousarray(array.transpose(0, 2, 3, 1)) for array in (x, dy))
+    out, bias = np.zeros(expected.shape, np.float32), np.zeros(2 * features, np.float32)
+    run(convolution_weights.prepare, problem, x, dy, bias, out)
+    np.testing.assert_allclose(out, expected, atol=1e-4)
+    sums = wide(dy).sum((0, 1, 2) if lies is channels_last else (0, 2, 3))
+    np.testing.assert_allclose(bias, sums, atol=1e-4)
     assert asked == {dtypes.bfloat16}
 
 

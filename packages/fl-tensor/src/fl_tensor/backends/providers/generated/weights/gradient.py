@@ -10,6 +10,7 @@ images with channels last are fastest, others are transposed while they are copi
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape
 from fl_tensor.backends.providers.problems import ConvolutionWeights
 from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.codegen import compile, target
-from fl_tensor.dtypes import HALF, DType, float32, float64
+from fl_tensor.dtypes import HALF, DType, bfloat16, float32, float64
 
 #: Floating operations per nanosecond, about.
 _SPEED = 50.0
@@ -100,7 +101,7 @@ class WeightsKernel:
         self._tables = build.tables
         work = 2.0 * math.prod(a.size * a.kernel for a in axes) * build.channels
         work *= problem.gradient.shape[1] / _SPEED
-        code = _code(problem.x.dtype, problem.out.dtype)
+        code = _code(problem.x.dtype, problem.out.dtype, made.pairs)
         self._call = Phases(code, WORDS, build.words, build.divide, work)
 
     def __call__(self, *addresses: int) -> None:
@@ -110,10 +111,11 @@ class WeightsKernel:
 
 
 @compile.once
-def _code(given: DType, result: DType) -> compile.Code:
+def _code(given: DType, result: DType, pairs: bool) -> compile.Code:
     machine = target.host()
-    about = f"weights {given} {result} {compile.sources(FOLDER)}"
-    return compile.load(about, lambda: weights_nest.assembly(given, result, machine), machine)
+    about = f"weights {given} {result} {pairs} {compile.sources(FOLDER)}"
+    make = functools.partial(weights_nest.assembly, given, result, machine, pairs)
+    return compile.load(about, make, machine)
 
 
 class _Build:
@@ -194,13 +196,15 @@ class _Build:
             pitches, nbytes = [axis.x for axis in axes], 0
         by_rows = made.joined or made.x_direct
         pixels = math.prod(made.steps)
-        gradient = 0 if made.gradient_direct else pixels * made.vectors * self.wide
+        *lines, line = made.steps
+        rows = math.prod(lines) * (-(-line // 2) if made.pairs else line)
+        gradient = 0 if made.gradient_direct else rows * made.vectors * self.wide
         self.strip_pitches = pitches
         rest = [axis.size % step or step for axis, step in zip(axes, made.steps, strict=True)]
         side_by_side = self.channels == 1 or strides(self.problem.x)[1] == 1
         self.words |= {f"strip {a}": pitch for a, pitch in enumerate(pitches)}
         self.words |= {
-            "dense": int(side_by_side and axes[-1].x == dense),
+            "dense": int(side_by_side and axes[-1].x == self.channels * self.given),
             "tile_pitch": 0 if by_rows else tile_bytes,
             "row_pitch": self.item if by_rows else 0,
             "strip_pixels": pixels,
@@ -289,7 +293,8 @@ class _Build:
         for kind, vectors in (("", made.vectors), ("_tail", -(-tail // self.lanes))):
             masked = made.gradient_direct and kind == "_tail" and tail < vectors * self.lanes
             for name, rows in (("long", made.cut.size + 1), ("short", made.cut.size)):
-                kernel = MicroKernel(self.dtype, Tile(rows, vectors), "columns", lies, masked)
+                dtype = bfloat16 if made.pairs else self.dtype
+                kernel = MicroKernel(dtype, Tile(rows, vectors), "columns", lies, masked)
                 needed = name == "short" or made.cut.longer
                 self.words[f"{name}{kind}_kernel"] = library.address(kernel) if needed else 0
 

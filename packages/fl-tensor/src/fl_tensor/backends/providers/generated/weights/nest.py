@@ -18,6 +18,11 @@ Where there are few channels, those of all neighbouring taps of a row lie side b
 with channels last, and count as channels.
 
 Parts are as many as the problem asks for, not as there are threads, and are added in their order.
+
+In pairs of bfloat16 the k of the micro-kernel are pairs of neighbouring pixels. Those of the
+gradient are brought together while it is copied, a last one that is alone with zero. In the strip
+of x there is a pair for every pixel, of that and of the one that the next place of the gradient
+sees, because a tap may begin at an odd pixel: the micro-kernel reads every second one.
 """
 
 from __future__ import annotations
@@ -32,19 +37,20 @@ from fl_tensor.backends.providers.generated.weights.words import WORDS
 from fl_tensor.codegen import target
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64
-from fl_tensor.dtypes import DType
+from fl_tensor.dtypes import DType, int32
 
 
-def assembly(given: DType, result: DType, machine: Target) -> str:
+def assembly(given: DType, result: DType, machine: Target, pairs: bool = False) -> str:
     """The module of ``first`` and ``second``, for images of ``given``, weights of ``result``."""
     module = ir.Module("weights")
     module.triple = target.triple()
     dtype = computed(given)
-    copy = lanes.define(module, machine, dtype, given)
+    copy = lanes.define(module, machine, int32 if pairs else dtype, given)
+    in_pairs = lanes.define_pairs(module, machine) if pairs else None
     store = Store(module, machine, result).function
     bias = Bias(module, machine, result).function
-    add_up = ColumnSums(module, machine, dtype).function
-    _First(module, machine, dtype, copy, store, bias, add_up)
+    add_up = ColumnSums(module, machine, dtype, pairs).function
+    _First(module, machine, (dtype, given), copy, in_pairs, store, bias, add_up)
     _Second(module, machine, dtype, store, bias)
     return str(module)
 
@@ -52,8 +58,16 @@ def assembly(given: DType, result: DType, machine: Target) -> str:
 class _Tiles(Strips):
     # What both functions have in common: where tiles and panels are.
 
-    def __init__(self, module: IR, name: str, machine: Target, dtype: DType, store: IR) -> None:
-        super().__init__(module, name, WORDS, machine, dtype)
+    def __init__(
+        self,
+        module: IR,
+        name: str,
+        machine: Target,
+        dtype: DType,
+        store: IR,
+        given: DType | None = None,
+    ) -> None:
+        super().__init__(module, name, WORDS, machine, dtype, given)
         self.shared = self.b.add(self.words["workspace"], self.words["shared_at"])
         self.store = store
         self.width = self.words["width"]
@@ -99,14 +113,17 @@ class _First(_Tiles):
         self,
         module: IR,
         machine: Target,
-        dtype: DType,
+        dtypes: tuple[DType, DType],
         copy: IR,
+        in_pairs: tuple[IR, IR] | None,
         store: IR,
         bias: IR,
         add_up: IR,
     ) -> None:
-        super().__init__(module, "first", machine, dtype, store)
+        super().__init__(module, "first", machine, dtypes[0], store, dtypes[1])
         self.copy, self.bias, self.add_up = copy, bias, add_up
+        #: The functions ``copy_pairs`` and ``pair_up``, where pixels are multiplied in pairs.
+        self.in_pairs = in_pairs
         b, words = self.b, self.words
         mine = b.mul(self.worker, words["worker_bytes"])
         self.strip = b.add(words["workspace"], mine)
@@ -144,6 +161,10 @@ class _First(_Tiles):
         self.x_now = b.select(x_direct, self._x_at(self.starts), self.strip)
         rows = b.mul(b.mul(extents[0], extents[1]), extents[2])
         whole = b.icmp_signed("==", b.mul(rows, extents[3]), words["strip_pixels"])
+        #: Steps of a micro-kernel along a line.
+        self.steps = extents[3]
+        if self.in_pairs:
+            self.steps = b.ashr(b.add(extents[3], i64(1)), i64(1))
         self.strip_rows = b.select(whole, words["strip_rows"], words["last_strip_rows"])
         self.planes = b.mul(extents[0], extents[1])
         with self.loop(*self.panels) as panel:
@@ -156,7 +177,7 @@ class _First(_Tiles):
             pitch = b.select(direct, words["gradient 3"], pitch)
             self.gradient_now = b.select(direct, there, self.packed)
             with self.when(self.counts_bias):
-                self._sum_bias(panel, columns, vectors, pitch, b.mul(rows, extents[3]))
+                self._sum_bias(panel, columns, vectors, pitch, b.mul(rows, self.steps))
             with self.loop(*self.tiles) as tile:
                 self._tile(panel, tile, columns, pitch)
 
@@ -184,8 +205,17 @@ class _First(_Tiles):
         with b.if_else(joined) as (together, by_tiles):
             with together:
                 self._copy_joined(to, source, low, high, end)
+                self._pair_up(to, end)
             with by_tiles, self.loop(*self.tiles) as tile:
                 self._copy_tile(tile, to, source, low, high, end)
+                self._pair_up(b.add(to, b.mul(tile, self.words["tile_pitch"])), end)
+
+    def _pair_up(self, to: IR, end: IR) -> None:
+        # Each pixel of a row with the one that the next place of the gradient sees.
+        if self.in_pairs:
+            pitch = self.words["strip 3"]
+            nbytes, distance = (self.b.mul(pitch, n) for n in (end, self.words["stride 3"]))
+            self.b.call(self.in_pairs[1], [self.address(to), nbytes, distance])
 
     def _copy_tile(self, tile: IR, to: IR, source: IR, low: IR, high: IR, end: IR) -> None:
         # A row of pixels, of a tile's channels.
@@ -209,15 +239,10 @@ class _First(_Tiles):
         with b.if_else(b.icmp_signed("!=", words["dense"], i64(0))) as (dense, strided):
             with dense:
                 self._copy_dense(middle, source, b.mul(count, words["channels"]), 1)
-            with (
-                strided,
-                self.loop(i64(0), words["channels"]) as channel,
-                self.loop(i64(0), count) as place,
-            ):
-                there = self.sum(source, (channel, words["x_channel"]), (place, words["x 3"]))
-                here = self.sum(middle, (channel, i64(self.itemsize)), (place, pitch))
-                found = b.load(self.address(there), typ=self.element, align=self.itemsize)
-                b.store(found, self.address(here), align=self.itemsize)
+            with strided:
+                of_x = words["x 3"], words["x_channel"]
+                given = self.address(middle), pitch, self.address(source), count
+                b.call(self.copy, [*given, words["channels"], *of_x])
         behind = b.mul(b.sub(end, high), words["channels"])
         self._copy_dense(b.add(to, b.mul(high, pitch)), source, behind, 0)
 
@@ -227,24 +252,21 @@ class _First(_Tiles):
         rest = b.srem(count, i64(lanes))
         any_rest = b.zext(b.icmp_signed(">", rest, i64(0)), i64)
         done = b.mul(whole, i64(self.wide))
-        wide, item = i64(self.wide), i64(self.itemsize)
-        for place, many, wanted in (
-            (i64(0), whole, i64(lanes * reads)),
-            (done, any_rest, b.mul(rest, i64(reads))),
+        item = self.given.itemsize
+        read = i64(lanes * item)
+        last = b.add(source, b.mul(whole, read))
+        for here, there, many, wanted in (
+            (to, source, whole, i64(lanes * reads)),
+            (b.add(to, done), last, any_rest, b.mul(rest, i64(reads))),
         ):
-            self.b.call(
-                self.copy,
-                [
-                    *(self.address(b.add(to, place)), wide, self.address(b.add(source, place))),
-                    *(many, wanted, wide, item),
-                ],
-            )
+            given = self.address(here), i64(self.wide), self.address(there), many
+            b.call(self.copy, [*given, wanted, read, i64(item)])
 
     def _copy_gradient(self, source: IR, columns: IR, vectors: IR, pitch: IR) -> None:
         # Rows in the order of ``strip_rows``: rows of a place in all images lie side by side.
         b, words = self.b, self.words
         feature = words["gradient_feature"]
-        row_bytes = b.mul(self.extents[3], pitch)
+        row_bytes = b.mul(self.steps, pitch)
         to = self.packed
         with (
             self.loop(i64(0), self.extents[0]) as n,
@@ -260,16 +282,26 @@ class _First(_Tiles):
             with self.loop(i64(0), vectors) as j:
                 lane = b.mul(j, i64(self.of.lanes))
                 count = self.minimum(b.sub(columns, lane), i64(self.of.lanes))
-                self.b.call(
-                    self.copy,
-                    [
-                        *(self.address(b.add(here, b.mul(j, i64(self.wide)))), pitch),
-                        *(self.address(b.add(there, b.mul(lane, feature))), self.extents[3]),
-                        *(count, words["gradient 3"], feature),
-                    ],
-                )
+                goal = b.add(here, b.mul(j, i64(self.wide)))
+                begin = b.add(there, b.mul(lane, feature))
+                self._copy_pixels(goal, pitch, begin, (count, words["gradient 3"], feature))
 
-    def _sum_bias(self, panel: IR, columns: IR, vectors: IR, pitch: IR, pixels: IR) -> None:
+    def _copy_pixels(self, to: IR, pitch: IR, source: IR, lanes: tuple[IR, IR, IR]) -> None:
+        # ``lanes``: how many, from pixel to pixel, from lane to lane.
+        b, pixels = self.b, self.extents[3]
+        if self.in_pairs is None:
+            b.call(self.copy, [self.address(to), pitch, self.address(source), pixels, *lanes])
+            return
+        count, pixel, lane = lanes
+        pairs = b.ashr(pixels, i64(1))
+        given = self.address(to), pitch, self.address(source), pairs
+        twice = b.shl(pixel, i64(1))
+        b.call(self.in_pairs[0], [*given, count, twice, lane])
+        last = b.add(to, b.mul(pairs, pitch)), b.add(source, b.mul(pairs, twice))
+        given = self.address(last[0]), pitch, self.address(last[1]), b.and_(pixels, i64(1))
+        b.call(self.copy, [*given, count, pixel, lane])
+
+    def _sum_bias(self, panel: IR, columns: IR, vectors: IR, pitch: IR, steps: IR) -> None:
         b, words = self.b, self.words
         to = self.sum(
             *(self.shared, words["bias_sums_at"]),
@@ -284,7 +316,7 @@ class _First(_Tiles):
                 [
                     self.address(b.add(to, within)),
                     self.address(b.add(self.gradient_now, within)),
-                    *(pitch, pixels, b.sub(columns, b.mul(j, i64(self.of.lanes))), self.adds),
+                    *(pitch, steps, b.sub(columns, b.mul(j, i64(self.of.lanes))), self.adds),
                 ],
             )
         with self.when(self.is_last):
@@ -305,7 +337,8 @@ class _First(_Tiles):
             self.address(words[name]) for name in ("tap_in_strip", "first_row", "end_row")
         )
         x_pitch = b.mul(words["strip 3"], words["stride 3"])
-        row_bytes = b.mul(self.extents[3], pitch)
+        x_pitch = b.shl(x_pitch, i64(1)) if self.in_pairs else x_pitch
+        row_bytes = b.mul(self.steps, pitch)
         with self.loop(i64(0), words["taps"]) as tap:
             # Rows that see nothing but padding are left out.
             low, high = (
@@ -317,7 +350,7 @@ class _First(_Tiles):
             rows = b.sub(b.mul(high, self.planes), low)
             self.micro(
                 kernel,
-                *(rows, self.address(b.add(self.strip_rows, b.mul(low, i64(8)))), self.extents[3]),
+                *(rows, self.address(b.add(self.strip_rows, b.mul(low, i64(8)))), self.steps),
                 *(self.address(b.add(x, self.entry(in_strip, tap))), x_pitch),
                 *(self.address(b.add(self.gradient_now, b.mul(low, row_bytes))), pitch),
                 *(self.address(b.add(sums, b.mul(tap, words["tap_sums"]))), words["row_sums"]),

@@ -15,11 +15,13 @@ from fl_tensor.backends.providers.generated.weights.words import AXES
 from fl_tensor.backends.providers.layout import Layout, Placement, Shape
 from fl_tensor.backends.providers.problems import ConvolutionWeights
 from fl_tensor.codegen import target
-from fl_tensor.dtypes import HALF, DType
+from fl_tensor.dtypes import HALF, DType, bfloat16
 
 #: Pixels of a strip where there are so many: the sums of a tile are written and read again after
 #: each, which takes about as long as three pixels.
 PIXELS = 512
+#: The same where a step is a pair of pixels.
+PIXELS_OF_PAIRS = 1024
 #: Weights up to which pixels are divided among threads: sums of every part are written and added.
 MOST_DIVIDED = 1 << 18
 #: Pixels of a part at least, and parts at most.
@@ -139,6 +141,7 @@ class Plan(NamedTuple):
     vectors          of features in a panel
     x_direct         whether x is read where it lies
     gradient_direct  whether the gradient is
+    pairs            whether two pixels at a time are multiplied, as pairs of bfloat16
     """
 
     steps: tuple[int, ...]
@@ -150,6 +153,7 @@ class Plan(NamedTuple):
     vectors: int
     x_direct: bool
     gradient_direct: bool
+    pairs: bool
 
 
 def plan(problem: ConvolutionWeights, axes: Sequence[Axis]) -> Plan:
@@ -158,12 +162,11 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis]) -> Plan:
     converts = dtype in HALF
     channels = problem.x.shape[1] // problem.groups
     features = problem.gradient.shape[1] // problem.groups
-    joined = (
-        axes[-1].kernel > 1 and axes[-1].dilation == 1 and channels <= MOST_JOINED and not converts
-    )
+    pairs = in_pairs(problem)
+    joined = axes[-1].kernel > 1 and axes[-1].dilation == 1 and channels <= MOST_JOINED
     rows = channels * axes[-1].kernel if joined else channels
     cut, vectors = _tile(rows, features, dtype)
-    steps = steps_of(axes, PIXELS)
+    steps = steps_of(axes, PIXELS_OF_PAIRS if pairs else PIXELS)
     strips = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
     pixels = math.prod(axis.size for axis in axes)
     taps = math.prod(axis.kernel for axis in axes)
@@ -185,7 +188,14 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis]) -> Plan:
         vectors,
         x_side and near and not joined and not converts and all(axis.is_inside for axis in axes),
         gradient_side and not converts and even and images == planes == 1,
+        pairs,
     )
+
+
+def in_pairs(problem: ConvolutionWeights) -> bool:
+    """Whether pairs of pixels are multiplied: of bfloat16, where the processor does that."""
+    is_bfloat = problem.x.dtype is bfloat16 and problem.gradient.dtype is bfloat16
+    return is_bfloat and target.host().has_bfloat_products
 
 
 def tallest(cut: Cut) -> int:

@@ -11,7 +11,7 @@ from llvmlite import ir
 from fl_tensor.backends.providers.generated.nest import Emitter, computed
 from fl_tensor.backends.providers.generated.weights.words import WORDS
 from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, i64, pointer
+from fl_tensor.codegen.vectors import IR, i32, i64, pointer
 from fl_tensor.dtypes import DType
 
 
@@ -31,9 +31,10 @@ class _Part(Emitter):
 
 
 class ColumnSums(Emitter):
-    """column_sums(to, from, pitch, count, lanes, add): a vector, the sum of ``count``."""
+    """column_sums(to, from, pitch, count, lanes, add): a vector, the sum of ``count``, or of both
+    numbers of so many ``pairs``."""
 
-    def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
+    def __init__(self, module: IR, machine: Target, dtype: DType, pairs: bool = False) -> None:
         signature = ir.FunctionType(ir.VoidType(), [pointer, pointer, i64, i64, i64, i64])
         function = ir.Function(module, signature, "column_sums")
         function.linkage = "internal"
@@ -49,13 +50,19 @@ class ColumnSums(Emitter):
             with self.loop(low, high, step) as i:
                 for k in range(step):
                     place = self.at(source, b.mul(b.add(i, i64(k)), pitch))
-                    found = self.of.load(self.element, place, mask)
+                    found = self._pair(place, mask) if pairs else self.read(place, mask)
                     b.store(b.fadd(b.load(sums[k], typ=zero.type), found), sums[k])
         first, second, third, fourth = (b.load(total, typ=zero.type) for total in sums)
         total = b.fadd(b.fadd(first, second), b.fadd(third, fourth))
         old = b.select(b.icmp_signed("!=", add, i64(0)), self.of.load(self.element, to), zero)
         self.of.store(b.fadd(old, total), to)
         b.ret_void()
+
+    def _pair(self, place: IR, mask: IR) -> IR:
+        b, of = self.b, self.of
+        found = of.load(i32, place, mask)
+        halves = b.shl(found, of.constant(i32, 16)), b.and_(found, of.constant(i32, -1 << 16))
+        return b.fadd(*(b.bitcast(half, of.of(self.element)) for half in halves))
 
 
 class Store(_Part):
