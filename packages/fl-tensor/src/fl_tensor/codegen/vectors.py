@@ -56,6 +56,9 @@ class _BFloat(ir.Type):
         return hash(_BFloat)
 
 
+bfloat = _BFloat()
+
+
 class _Splat(ir.Constant):
     """A vector constant of equal elements, in LLVM's short form: llvmlite's has an object for every
     lane."""
@@ -141,7 +144,7 @@ class Vectors:
     def pairwise_multiply_add(self, x: IR, y: IR, z: IR) -> IR:
         """``x0 * y0 + x1 * y1 + z``, where ``x`` and ``y`` are pairs of bfloat16 in int32 and ``z``
         is float32. Subnormal numbers count as zero."""
-        pairs = ir.VectorType(_BFloat(), 2 * self.lanes)
+        pairs = ir.VectorType(bfloat, 2 * self.lanes)
         x, y = (self.b.bitcast(pair, pairs) for pair in (x, y))
         name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
         return self.call(name, z.type, z, x, y)

@@ -26,6 +26,7 @@ from fl_tensor.backends.providers.generated.convolution import data as convoluti
 from fl_tensor.backends.providers.generated.convolution import forward as convolution
 from fl_tensor.backends.providers.generated.products import matmul
 from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
+from fl_tensor.backends.providers.layout import dense
 from fl_tensor.codegen import target
 
 pytestmark = pytest.mark.skipif(
@@ -38,6 +39,14 @@ def asked():
     """The dtypes of the micro-kernels that are asked for."""
     found = set()
     with library.register(lambda kernel, machine: found.add(kernel.dtype)):
+        yield found
+
+
+@pytest.fixture
+def narrow():
+    """Whether the micro-kernels that are asked for write bfloat16."""
+    found = set()
+    with library.register(lambda kernel, machine: found.add(kernel.narrow)):
         yield found
 
 
@@ -54,35 +63,52 @@ def run(prepare, problem, *arrays):
     prepare(problem)(*(array.ctypes.data for array in arrays))
 
 
-@pytest.mark.parametrize("channels,in_pairs", [(6, True), (7, False)])
-def test_convolutions(asked, channels, in_pairs):
-    x, w = random_bits((2, 9, 10, channels), 0), random_bits((33, channels, 3, 2), 1)
-    out = np.zeros((2, 9, 9, 33), np.float32)
+LIES = pytest.mark.parametrize(
+    "lies", [channels_last, row_major], ids=["channels last", "row-major"]
+)
+
+
+def image(bits, lies):
+    """An image (batch, *space, channels) as it is to lie."""
+    return bits if lies is channels_last else np.ascontiguousarray(np.moveaxis(bits, -1, 1))
+
+
+@LIES
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("channels", [1, 3, 6, 7, 67])
+def test_convolutions(asked, channels, step, lies):
+    x, w = random_bits((2, 9, 10, 2 * channels), 0), random_bits((66, channels, 3, 2), 1)
+    height, width = 8 // step + 1, 8 // step + 1
+    out = np.zeros((2, height, width, 66), np.float32)
     problem = Convolution(
-        channels_last(dtypes.bfloat16, (2, channels, 9, 10)),
+        lies(dtypes.bfloat16, (2, 2 * channels, 9, 10)),
         row_major(dtypes.bfloat16, w.shape),
-        channels_last(dtypes.float32, (2, 33, 9, 9)),
-        (1, 1), ((1, 1), (0, 0)), (1, 1),
+        channels_last(dtypes.float32, (2, 66, height, width)),
+        (step, step), ((1, 1), (0, 0)), (1, 1), groups=2,
     )  # fmt: skip
-    run(convolution.prepare, problem, x, w, out)
+    run(convolution.prepare, problem, image(x, lies), w, out)
     padded = np.pad(wide(x), ((0, 0), (1, 1), (0, 0), (0, 0)))
-    expected = sum(
-        padded[:, i : i + 9, j : j + 9] @ wide(w)[:, :, i, j].T for i in range(3) for j in range(2)
-    )
+    expected = np.zeros(out.shape)
+    for group, i, j in np.ndindex(2, 3, 2):
+        theirs, own = (slice(group * n, (group + 1) * n) for n in (channels, 33))
+        seen = padded[:, i : i + 9 : step, j : j + 9 : step, theirs]
+        expected[..., own] += seen @ wide(w)[own, :, i, j].T
     np.testing.assert_allclose(out, expected, atol=1e-4)
-    assert asked == {dtypes.bfloat16 if in_pairs else dtypes.float32}
+    assert asked == {dtypes.bfloat16}
 
 
-def test_gradients_of_data(asked):
-    gradient, w = random_bits((3, 5, 5, 8), 0), random_bits((8, 13, 2, 2), 1)
+@LIES
+@pytest.mark.parametrize("features", [8, 9])
+def test_gradients_of_data(asked, features, lies):
+    gradient, w = random_bits((3, 5, 5, features), 0), random_bits((features, 13, 2, 2), 1)
     out = np.zeros((3, 6, 6, 13), np.float32)
     problem = ConvolutionData(
-        channels_last(dtypes.bfloat16, (3, 8, 5, 5)),
+        lies(dtypes.bfloat16, (3, features, 5, 5)),
         row_major(dtypes.bfloat16, w.shape),
         channels_last(dtypes.float32, (3, 13, 6, 6)),
         (1, 1), ((0, 0), (0, 0)), (1, 1),
     )  # fmt: skip
-    run(convolution_data.prepare, problem, gradient, w, out)
+    run(convolution_data.prepare, problem, image(gradient, lies), w, out)
     expected = np.zeros(out.shape)
     for i in range(2):
         for j in range(2):
@@ -91,7 +117,34 @@ def test_gradients_of_data(asked):
     assert asked == {dtypes.bfloat16}
 
 
-@pytest.mark.parametrize("lies", [channels_last, row_major], ids=["channels last", "row-major"])
+@pytest.mark.parametrize("channels", [5, 6])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (2, 3, 1, 0)])
+def test_weights_are_packed_in_pairs(asked, channels, order):
+    x, w = random_bits((2, 4, 4, channels), 0), random_bits((35, channels, 2, 2), 1)
+    out = np.zeros((2, 3, 3, 35), np.float32)
+    kernel = convolution.prepare(
+        Convolution(
+            channels_last(dtypes.bfloat16, (2, channels, 4, 4)),
+            chosen(dtypes.bfloat16, w.shape),
+            channels_last(dtypes.float32, (2, 35, 3, 3)),
+            (1, 1), ((0, 0), (0, 0)), (1, 1),
+        )
+    )  # fmt: skip
+    packed, plain = kernel.operands[1], Layout(dtypes.bfloat16, w.shape, dense(w.shape, order))
+    memory = np.full(packed.nbytes, 0x7F, np.uint8)
+    kept = w.transpose(order).copy()
+    reorder.prepare(Reorder(plain, packed))(kept.ctypes.data, memory.ctypes.data)
+    kernel(x.ctypes.data, memory.ctypes.data, out.ctypes.data)
+    windows = np.lib.stride_tricks.sliding_window_view(wide(x), (2, 2), (1, 2))
+    np.testing.assert_allclose(out, np.einsum("nyxcij,fcij->nyxf", windows, wide(w)), atol=1e-4)
+    back = np.zeros_like(w)
+    plain = row_major(dtypes.bfloat16, w.shape)
+    reorder.prepare(Reorder(packed, plain))(memory.ctypes.data, back.ctypes.data)
+    np.testing.assert_array_equal(back, w)
+    assert asked == {dtypes.bfloat16}
+
+
+@LIES
 @pytest.mark.parametrize("channels", [3, 18], ids=["joined", "tiles"])
 @pytest.mark.parametrize("width", [11, 12, 1])
 @pytest.mark.parametrize("step", [1, 2, 3])
@@ -167,10 +220,38 @@ def test_factors_are_packed_in_pairs(asked, turned):
         reorder.prepare(Reorder(Layout(layout.dtype, (1, k, n), (0, 2 * n, 2)), packed))
 
 
-def test_results_of_bfloat16_are_rounded_once():
-    x, y = random_bits((30, 4000), 0), random_bits((4000, 40), 1)
-    out = np.zeros((30, 40), np.uint16)
-    layouts = (row_major(dtypes.bfloat16, array.shape) for array in (x, y, out))
-    run(matmul.prepare, Matmul(*layouts), x, y, out)
-    expected = wide(x) @ wide(y)
-    assert (abs(wide(out) - expected) <= abs(expected) * 2.0**-8 + 1e-3).all()
+def is_rounded_once(found, expected):
+    # At most half of the last place, and what sums in float32 are off by.
+    return (abs(wide(found) - expected) <= abs(expected) * 2.0**-8 + 1e-3).all()
+
+
+@pytest.mark.parametrize("k,directly", [(4000, False), (62, True)])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_results_of_bfloat16_are_rounded_once(narrow, k, directly, accumulate):
+    x, y = random_bits((30, k), 0), random_bits((k, 75), 1)
+    out = random_bits((30, 80), 2)
+    expected = wide(out)
+    expected[:, :75] = wide(x) @ wide(y) + accumulate * expected[:, :75]
+    layouts = [row_major(dtypes.bfloat16, array.shape) for array in (x, y)]
+    to = Layout(dtypes.bfloat16, (30, 75), (80, 1))
+    run(matmul.prepare, Matmul(*layouts, to, accumulate=accumulate), x, y, out)
+    assert is_rounded_once(out, expected)
+    assert narrow == {directly and not accumulate}
+
+
+@pytest.mark.parametrize("kernel,padding,directly", [(1, 0, True), (3, 0, True), (3, 1, False)])
+def test_convolutions_to_bfloat16(narrow, kernel, padding, directly):
+    x, w = random_bits((2, 7, 8, 6), 0), random_bits((75, 6, kernel, kernel), 1)
+    low = kernel - 1 - 2 * padding
+    out = random_bits((2, 7 - low, 8 - low, 75), 2)
+    problem = Convolution(
+        channels_last(dtypes.bfloat16, (2, 6, 7, 8)),
+        row_major(dtypes.bfloat16, w.shape),
+        channels_last(dtypes.bfloat16, (2, 75, 7 - low, 8 - low)),
+        (1, 1), ((padding, padding),) * 2, (1, 1),
+    )  # fmt: skip
+    run(convolution.prepare, problem, x, w, out)
+    padded = np.pad(wide(x), ((0, 0), (padding,) * 2, (padding,) * 2, (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (1, 2))
+    assert is_rounded_once(out, np.einsum("nyxcij,fcij->nyxf", windows, wide(w)))
+    assert narrow == {directly}

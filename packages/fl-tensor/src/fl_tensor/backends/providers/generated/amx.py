@@ -75,7 +75,8 @@ def maker(kernel: MicroKernel, machine: Target) -> str | None:
 def fits(kernel: MicroKernel) -> bool:
     """Whether the tiles can compute this micro-kernel."""
     small = kernel.tile.rows <= BEST.rows and kernel.tile.vectors <= BEST.vectors
-    return kernel.dtype is bfloat16 and (kernel.a, kernel.b) == ("rows", "packed") and small
+    lies = (kernel.a, kernel.b, kernel.narrow) == ("rows", "packed", False)
+    return kernel.dtype is bfloat16 and lies and small
 
 
 def assembly(kernel: MicroKernel) -> str:

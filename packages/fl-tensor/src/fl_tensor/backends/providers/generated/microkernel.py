@@ -32,7 +32,8 @@ known beforehand: one kernel serves every problem.
 bfloat16 is multiplied in pairs where the processor does that (``Target.has_bfloat_products``): a
 "number" of A, and of B, are then two neighbours along k in 4 bytes, ``k`` counts pairs, C is
 float32, and an instruction adds two products. In memory A is as it was, if k lies side by side;
-row r of a packed B has B[2r, 0], B[2r + 1, 0], B[2r, 1], B[2r + 1, 1], ...
+row r of a packed B has B[2r, 0], B[2r + 1, 0], B[2r, 1], B[2r + 1, 1], ... A ``narrow`` kernel
+writes a C of bfloat16, each sum rounded once, and adds to nothing.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from llvmlite import ir
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.codegen import target
 from fl_tensor.codegen.errors import CompileError
+from fl_tensor.codegen.half import narrow_sums
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i32, i64, pointer
@@ -63,13 +65,14 @@ SIGNATURE = ir.FunctionType(
 
 class MicroKernel(NamedTuple):
     """Which one: the dtype of everything (float32, float64; bfloat16: of A and B), the tile, how A
-    and B lie, and whether there may be fewer columns than the tile has."""
+    and B lie, whether there may be fewer columns than the tile has, whether C is bfloat16, too."""
 
     dtype: DType
     tile: Tile
     a: str = "rows"
     b: str = "packed"
     masked: bool = False
+    narrow: bool = False
 
 
 def assembly(kernel: MicroKernel, machine: Target) -> str:
@@ -113,7 +116,7 @@ class _Micro(Loops):
         self.within = [i64(0), multiples[0], self.b.shl(multiples[0], i64(1)), multiples[1]]
         self.in_a = {i: self.variable(pointer) for i in groups}
         for row in self.c:  # C arrives while sums are made
-            for byte in range(0, row_bytes, 64):
+            for byte in range(0, row_bytes // (2 if kernel.narrow else 1), 64):
                 self._prefetch(self._at(row, i64(byte)))
         self._add_up(taps, tap_offsets, a, b)
         self._write(flags)
@@ -173,6 +176,11 @@ class _Micro(Loops):
     def _write(self, flags: IR) -> None:
         build = self.b
         sums = {tile: build.load(self.sums[tile], typ=self.vector) for tile in self.tiles}
+        if self.kernel.narrow:
+            for (i, j), total in sums.items():
+                place = self._at(self.c[i], i64(j * self.of.lanes * bfloat16.itemsize))
+                self.of.store(narrow_sums(self.of, bfloat16, total), place, self.masks[j])
+            return
         places = {(i, j): self._vector(self.c[i], j) for i, j in self.tiles}
         with build.if_else(build.trunc(flags, ir.IntType(1))) as (adding, setting):
             with adding:

@@ -80,7 +80,7 @@ class Emitter(Loops):
     def write(self, vector: IR, address: IR, mask: IR | None = None) -> None:
         """A vector of an operand's elements."""
         if self.given in HALF:
-            vector = half.narrow(self.of, self.given, vector)
+            vector = half.narrow_sums(self.of, self.given, vector)
         self.of.store(vector, address, mask)
 
     def read_one(self, address: IR) -> IR:

@@ -61,9 +61,8 @@ class ConvolutionKernel:
             panels = w.opaque.panels
         passes = [Pass(task, axes, panels, threads.limit()) for axes in task.windows]
         places = tuple(each.kernel_places for each in passes)
-        folded = Folded(
-            transposed, task.groups, task.channels, task.features, panels, places, task.pairs
-        )
+        sizes = task.groups, task.channels, task.features
+        folded = Folded(transposed, *sizes, panels, places, task.pairs, task.odd)
         if isinstance(w, Packed) and w.opaque != folded:
             raise UnsupportedError(f"{w!r} are weights packed for something else")
         if isinstance(w, Layout) and w.strides is None:

@@ -60,20 +60,37 @@ class Pack(OfPass):
         b = self.b
         to = self._to(place)
         unpack = self.word("unpack")
+        end = b.icmp_signed("==", b.add(self.row, self.rows), self.word("channels"))
+        alone = b.and_(end, b.icmp_signed("!=", self.word("odd"), i64(0)))
+        whole = b.sub(self.rows, b.zext(alone, i64))
         panel_side = to, self.pitch, self.word("itemsize")
         weights_side = weights, self.word("weights_row"), self.word("weights_column")
         swapped = b.icmp_signed("==", unpack, i64(2))
         with b.if_else(b.icmp_signed("==", unpack, i64(0))) as (packing, unpacking):
             with packing:
                 self._fill(to)
-                self._move("pack_move", *panel_side, *weights_side, self.rows, self.columns)
+                self._move("pack_move", *panel_side, *weights_side, whole, self.columns)
+                with b.if_then(alone):
+                    last = self._last(whole, panel_side, weights_side)
+                    zero(b, last[0], self.pitch)
+                    self._move("lone_move", *last, i64(1), self.columns)
             with unpacking, b.if_else(swapped) as (turned, straight):
                 with turned:
                     (out, *out_steps), (source, *steps) = weights_side, panel_side
                     steps = [*out_steps[::-1], source, *steps[::-1]]
                     self._move("pack_move", out, *steps, self.columns, self.rows)
                 with straight:
-                    self._move("pack_move", *weights_side, *panel_side, self.rows, self.columns)
+                    self._move("pack_move", *weights_side, *panel_side, whole, self.columns)
+                    with b.if_then(alone):
+                        last = self._last(whole, weights_side, panel_side)
+                        self._move("lone_move", *last, i64(1), self.columns)
+
+    def _last(self, row: IR, *sides: tuple[IR, IR, IR]) -> list[IR]:
+        # Both sides of a pair that is a channel and a zero, from this row on.
+        found: list[IR] = []
+        for start, pitch, column in sides:
+            found += [self.shifted(start, self.b.mul(row, pitch)), pitch, column]
+        return found
 
     def _woven(self, start: IR) -> None:
         """All places at once, where these are next to one another and channels (1) or features (2)

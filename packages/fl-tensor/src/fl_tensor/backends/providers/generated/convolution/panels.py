@@ -25,6 +25,7 @@ from fl_tensor.backends.providers.generated.words import address, array
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.problems import Reorder
 from fl_tensor.backends.providers.provider import UnsupportedError
+from fl_tensor.dtypes import int16, int32
 
 #: Rows of a panel that are packed at a time.
 _ROWS = 256
@@ -38,7 +39,8 @@ Places = tuple[tuple[int, int, int], ...]
 class Folded(NamedTuple):
     """How kept weights lie: what ``Packed.opaque`` is. ``transposed``: channels and features have
     changed places, as in gradients of data. ``sums``: the places of the kernel in each sum.
-    ``pairs``: each number is two of bfloat16, of neighbouring channels."""
+    ``pairs``: each number is two of bfloat16, of neighbouring channels; ``odd``: the last channel
+    has a zero for a neighbour."""
 
     transposed: bool
     groups: int
@@ -47,6 +49,7 @@ class Folded(NamedTuple):
     panels: Panels
     sums: tuple[Places, ...]
     pairs: bool = False
+    odd: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -93,8 +96,12 @@ class Packing:
             row = 2 * weights.channel
         # Unpacked rows may be neighbours where columns are not: then they change places.
         swapped = unpack and row == 1 != column
+        move_dtypes = (panels.dtype, weights.dtype) if unpack else (weights.dtype, panels.dtype)
         if to.pairs:
-            which, swapped = "apart" if unpack else "pairs", False
+            swapped = False
+            which = "apart" if unpack else "abreast" if column == 1 else "pairs"
+            if row == 2 and not unpack:  # neighbours are pairs already
+                which, move_dtypes = "transposed", (int32, int32)
         elif not unpack:
             which = planes.kind(panels.width, 1, row, column)
         elif swapped:
@@ -103,9 +110,8 @@ class Packing:
             which = planes.kind(row, column, panels.width, 1)
         if woven:
             which = "straight" if woven == 1 else "transposed"
-        dtypes = (panels.dtype, weights.dtype) if unpack else (weights.dtype, panels.dtype)
-        move = planes.address(which, *((panels.dtype,) * 2 if woven else dtypes))
-        bring = planes.address("transposed", *dtypes) if woven else 0
+        move = planes.address(which, *((panels.dtype,) * 2 if woven else move_dtypes))
+        bring = planes.address("transposed", *move_dtypes) if woven else 0
         self.words = {
             "features": to.features,
             "panel_width": panels.width,
@@ -131,6 +137,8 @@ class Packing:
             "weights_row": row * step,
             "weights_column": column * step,
             "pack_move": move,
+            "odd": int(to.odd),
+            "lone_move": planes.address("single", int16, int16) if to.odd else 0,
             "unpack": int(unpack) + int(swapped),
         }
 
@@ -197,5 +205,5 @@ def reorder(problem: Reorder) -> _Reordered:
 
 def _has_groups(folded: Folded, plain: Layout) -> bool:
     # Whether the first axis of the weights are groups, not features.
-    channels = (folded.channels * (1 + folded.pairs), folded.features)
+    channels = (folded.channels * (1 + folded.pairs) - folded.odd, folded.features)
     return tuple(plain.shape[1:3]) == (channels if folded.transposed else channels[::-1])

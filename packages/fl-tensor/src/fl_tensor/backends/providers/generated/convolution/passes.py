@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fl_tensor.backends.providers.generated import library
+from fl_tensor.backends.providers.generated import amx, library
 from fl_tensor.backends.providers.generated.convolution import planes, strips
 from fl_tensor.backends.providers.generated.convolution.cut import Cut
 from fl_tensor.backends.providers.generated.convolution.panels import Packing, Places
@@ -18,7 +18,7 @@ from fl_tensor.backends.providers.generated.microkernel import MicroKernel
 from fl_tensor.backends.providers.generated.tile import Tile, balanced
 from fl_tensor.backends.providers.generated.words import address, array
 from fl_tensor.codegen import target
-from fl_tensor.dtypes import bfloat16
+from fl_tensor.dtypes import bfloat16, int16
 
 #: Rows of B that are multiplied before the next tile: a panel of so many stays in the cache.
 DEPTH = 640
@@ -78,7 +78,7 @@ class Pass(Cut):
         z, y, x = self.axes
         source, step = self.source, self.source.dtype.itemsize
         pitches = {
-            "source_group": self.task.channels * source.channel * step,
+            "source_group": self.task.source_channels * source.channel * step,
             "source_image": source.batch * step,
             "source_plane": source.plane * step,
             "source_row": source.row * step,
@@ -96,13 +96,16 @@ class Pass(Cut):
         if self.copied:
             # A strip begins one line further than the last: images do not compete for places.
             image += _LINE if self.images > 1 else 0
+            # Numbers of pairs are copied as they are.
+            raw = self.task.pairs and source.dtype is bfloat16
             self._strip = strips.block(
                 self.source.size,
-                self.task.channels,
+                self.task.source_channels,
                 (source.plane, source.row, source.pixel, source.channel),
-                (source.dtype, self.task.dtype),
+                (int16, int16) if raw else (source.dtype, self.task.dtype),
                 (self.plane_pitch, self.row_pitch, self.pixel),
                 z.spread,
+                self.task.odd,
             )
             a = {"a_image": image, "a_row": y.step * self.row_pitch}
         else:
@@ -140,6 +143,7 @@ class Pass(Cut):
             for part in range(parts)
         ]
         blocks = -(-len(offsets) // max(DEPTH // max(k, 1), 1)) or 1
+        self.whole = blocks == 1 and offsets and self._is_inside
         met = {
             "tap_offsets": offsets,
             **_pair("x", [(0, x.places)] if self.dense else map(x.seen, range(across))),
@@ -169,6 +173,21 @@ class Pass(Cut):
             return 0, x.places
         return x.seen(0)[0], x.seen(len(x.kernel) - 1)[1]
 
+    @property
+    def _is_inside(self) -> bool:
+        """Whether no window meets padding that micro-kernels leave out."""
+        *outer, x = self.axes
+        whole = all(pair == (0, len(axis.kernel)) for axis in outer for pair in _each(axis))
+        return whole and self.inside == (0, x.places)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether micro-kernels write a result of bfloat16: all of a sum is one call of theirs."""
+        image = self.target
+        narrow = self.task.pairs and image.dtype is bfloat16
+        side_by_side = image.channel == 1 or self.task.features == 1
+        return bool(narrow and side_by_side and self.whole) and not amx.is_usable(target.host())
+
     # B
 
     @property
@@ -187,10 +206,9 @@ class Pass(Cut):
         lanes = target.host().lanes(dtype.itemsize)
         rows = self._rows()
         last = self.task.features - (panels.number - 1) * panels.width
-        kinds = {
-            "full": MicroKernel(dtype, Tile(1, panels.width // lanes)),
-            "tail": MicroKernel(dtype, Tile(1, panels.tail // lanes), masked=last < panels.tail),
-        }
+        full = MicroKernel(dtype, Tile(1, panels.width // lanes), narrow=self.narrow)
+        tail = full._replace(tile=Tile(1, panels.tail // lanes), masked=last < panels.tail)
+        kinds = {"full": full, "tail": tail}
         if last == panels.width:
             kinds["tail"] = kinds["full"]
         if panels.number == 1:
@@ -240,8 +258,8 @@ class Pass(Cut):
         }
         start = z.first * image.plane + y.first * image.row + x.first * image.pixel
         side_by_side = image.channel == 1 or features == 1
-        indirect = image.dtype is not self.task.dtype or not side_by_side
-        width = self.panels.width * itemsize
+        indirect = not self.narrow and (image.dtype is not self.task.dtype or not side_by_side)
+        width = self.panels.width * (step if self.narrow else itemsize)
         pixel = min(self.chunk, self.panels.number) * width
         row = pixel * self.segment
         c = (pixel, row, row * self.rows)

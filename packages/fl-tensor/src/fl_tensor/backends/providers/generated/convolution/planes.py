@@ -13,7 +13,8 @@ holds neighbours:
                  and columns as a vector has lanes are transposed in registers
     single       anything else, element by element
     pairs        of bfloat16, in int32: an element and the one half a ``source_row`` further
-    apart        the reverse: the second of a pair goes half a ``target_row`` further
+    abreast      the same, where columns are neighbours on both sides
+    apart        the reverse of pairs: the second one goes half a ``target_row`` further
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fl_tensor.dtypes import HALF, DType
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, pointer, i64, i64, i64, i64])
 #: Vectors of one turn of the loop that copies rows.
 _TURN = 4
-KINDS = ("straight", "transposed", "single", "pairs", "apart")
+KINDS = ("straight", "transposed", "single", "pairs", "abreast", "apart")
 
 
 def kind(target_row: int, target_column: int, source_row: int, source_column: int) -> str:
@@ -159,6 +160,21 @@ class _Move(Loops):
                 pair = b.or_(first, b.shl(second, i32(16)))
                 b.store(pair, self._at(target, column, self.target_column))
 
+    def _abreast(self) -> None:
+        b, of = self.b, self.of
+        other = b.sdiv(self.source_row, i64(2))
+        with (
+            self.loop(i64(0), self.rows) as row,
+            self.loop(i64(0), self.columns, of.lanes) as column,
+        ):
+            mask = of.first(b.sub(self.columns, column))
+            low = self._at(self._at(self.source, row, self.source_row), column, 2)
+            halves = [of.load(i16, at, mask) for at in (low, self._at(low, i64(1), other))]
+            first, second = (b.zext(half, of.of(i32)) for half in halves)
+            pair = b.or_(first, b.shl(second, of.constant(i32, 16)))
+            to = self._at(self._at(self.target, row, self.target_row), column, 4)
+            of.store(pair, to, mask)
+
     def _apart(self) -> None:
         b = self.b
         other = b.sdiv(self.target_row, i64(2))
@@ -182,5 +198,5 @@ class _Move(Loops):
 
     def _store(self, vector: IR, address: IR, mask: IR | None = None) -> None:
         dtype = self.dtypes[1]
-        found = half.narrow(self.of, dtype, vector) if dtype in HALF else vector
+        found = half.narrow_sums(self.of, dtype, vector) if dtype in HALF else vector
         self.of.store(found, address, mask)

@@ -29,10 +29,10 @@ from fl_tensor.dtypes import DType
 
 #: Sizes of the source and of the strip, pitches in bytes. ``plane_step``: planes of a strip are so
 #: many planes of the source apart. ``whole``: pixels follow one another without a gap on both
-#: sides, so that a row is copied in one piece.
+#: sides, so that a row is copied in one piece. ``clear``: zeros follow the channels of each pixel.
 STRIP = Words(
     "depth height width channels source_plane source_row source_pixel source_channel "
-    "plane_step plane_pitch row_pitch pixel_pitch itemsize whole move"
+    "plane_step plane_pitch row_pitch pixel_pitch itemsize whole clear move"
 )
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer] * 3 + [i64] * 6)
 
@@ -44,10 +44,11 @@ def block(
     dtypes: tuple[DType, DType],
     pitches: tuple[int, int, int],
     plane_step: int = 1,
+    clear: bool = False,
 ) -> object:
     """A block of ``STRIP``. ``size``: depth, height and width of the source; ``strides`` of its
     planes, rows, pixels and channels, in elements; ``dtypes`` of source and strip; ``pitches`` of
-    the planes, rows and pixels of the strip, in bytes."""
+    the planes, rows and pixels of the strip, in bytes; ``clear``: zeros follow the channels."""
     source, result = dtypes
     *outer, pixel, channel = strides
     channel = 1 if channels == 1 else channel
@@ -70,6 +71,7 @@ def block(
         pixel_pitch=pitches[2],
         itemsize=result.itemsize,
         whole=int(whole),
+        clear=int(clear),
         move=planes.address(which, source, result),
     )
 
@@ -123,7 +125,8 @@ class _Strip(Loops):
         b, word = self.b, self.word
         count = b.sub(self.stop, self.before)
         first = b.add(self.pixel, self.before)
-        zero(b, strip, b.mul(self.before, word["pixel_pitch"]))
+        clears = b.trunc(word["clear"], i1)
+        zero(b, strip, b.mul(b.select(clears, self.stop, self.before), word["pixel_pitch"]))
         whole = b.trunc(word["whole"], i1)
         rows = b.select(whole, i64(1), count)
         columns = b.select(whole, b.mul(count, word["channels"]), word["channels"])

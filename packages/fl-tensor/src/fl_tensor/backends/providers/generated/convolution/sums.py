@@ -79,7 +79,8 @@ class Weights(NamedTuple):
 class Sum(NamedTuple):
     """What is computed. ``channels`` and ``features`` are those of a group; ``windows``: one sum
     for each, along depth, height and width. With ``pairs`` channels are pairs of bfloat16
-    (``microkernel.py``), of which the source is said to be of float32, with as many bytes."""
+    (``microkernel.py``); a source that has them as they should lie is said to be of float32, with
+    as many bytes. ``odd``: the last pair is of one channel and a zero."""
 
     source: Image
     target: Image
@@ -90,6 +91,13 @@ class Sum(NamedTuple):
     features: int
     windows: tuple[tuple[Axis, Axis, Axis], ...]
     pairs: bool = False
+    odd: bool = False
+
+    @property
+    def source_channels(self) -> int:
+        """Channels of the source as it lies."""
+        in_pairs = self.pairs and self.source.dtype is dtypes.float32
+        return 2 * self.channels - self.odd if self.pairs and not in_pairs else self.channels
 
     @property
     def dtype(self) -> DType:
@@ -113,18 +121,19 @@ class Sum(NamedTuple):
 
 
 def paired(task: Sum) -> Sum:
-    """The same sum of pairs of bfloat16, where the processor has an instruction for them and the
-    channels of an image lie side by side, an even number of them."""
+    """The same sum of pairs of bfloat16, where the processor has an instruction for them. Pairs are
+    made in strips where channels do not lie side by side, an even number of them."""
     source, weights = task.source, task.weights
+    is_bfloat = {source.dtype, weights.dtype} == {dtypes.bfloat16}
+    if not is_bfloat or not target.host().has_bfloat_products:
+        return task
     moves = source.batch, source.plane, source.row, source.pixel
-    if {source.dtype, weights.dtype} != {dtypes.bfloat16} or source.channel != 1:
-        return task
-    odd = task.channels % 2 or any(move % 2 for move in moves)
-    if odd or not target.host().has_bfloat_products:
-        return task
-    batch, plane, row, pixel = (move // 2 for move in moves)
-    source = Image(dtypes.float32, source.size, batch, 1, plane, row, pixel)
-    return task._replace(source=source, channels=task.channels // 2, pairs=True)
+    odd = task.channels % 2 == 1
+    if not odd and source.channel == 1 and not any(move % 2 for move in moves):
+        batch, plane, row, pixel = (move // 2 for move in moves)
+        source = Image(dtypes.float32, source.size, batch, 1, plane, row, pixel)
+    channels = -(-task.channels // 2)
+    return task._replace(source=source, channels=channels, pairs=True, odd=odd)
 
 
 class Panels(NamedTuple):

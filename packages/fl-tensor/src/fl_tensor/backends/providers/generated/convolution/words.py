@@ -40,7 +40,7 @@ PASS = Words(
     "features panel_width itemsize panels_start panels_group panels_panel panels_row tail_row "
     "pack_items places place_offsets channels pack_rows pack_parts unpack "
     "pack_places woven woven_row woven_move weights_step "
-    "weights_group weights_row weights_column pack_move "
+    "weights_group weights_row weights_column pack_move odd lone_move "
     # tiles
     "most_rows full_table tail_table "
     # the result

@@ -49,7 +49,7 @@ WORDS = (
     # a worker's memory: how much, and where in it are a tile of A and sums (packed B is at 0)
     "worker bytes", "tile at", "sums at",
     # sizes and strides
-    "m", "k", "itemsize", "vector bytes",
+    "m", "k", "itemsize", "out itemsize", "vector bytes",
     "x row", "x k", "y k", "y column", "out row", "out column",
     # the cut: parts of the rows, tiles of rows, of which the first ones have one more
     "row parts", "tiles", "tile rows", "longer tiles",
@@ -214,7 +214,7 @@ class _Gemm(_Words):
                     micro = self.either(is_longer, longer, other)
                     columns = self.either(is_last, w["last columns"], w["panel columns"])
                     part = b.add(right, b.mul(here, panel_bytes))
-                    at = b.mul(b.mul(here, w["panel columns"]), w["itemsize"])
+                    at = b.mul(b.mul(here, w["panel columns"]), w["out itemsize"])
                     c = self.pointer(b.add(sums, at))
                     self._ask_ahead(block, tile, k0, k, here)
                     self.call(

@@ -188,9 +188,16 @@ def _planned(
     shared = k * ((panels - 1) * width + -(-last // lanes) * lanes) * item if shares else 0
     shared = -(-shared // 64) * 64
     lies, copy, by_rows = _left(task, dtype, rows.size)
-    apart = not (task.out.is_by_rows and task.out.dtype is dtype)
-    factors = bfloat16 if task.pairs else dtype
-    micro = _micros(factors, shape, rows, panels, last, lies, bool(pack or task.packed), apart)
+    narrow = _is_narrow(task, depth, accumulate)
+    apart = not (task.out.is_by_rows and (task.out.dtype is dtype or narrow))
+    first = MicroKernel(
+        bfloat16 if task.pairs else dtype,
+        shape,
+        lies,
+        "packed" if pack or task.packed else "rows",
+        narrow=narrow,
+    )
+    micro = _micros(first, rows, panels, last, apart)
     # A worker's memory: a block of B, a tile of A, sums.
     vector, kept, columns = lanes * item, min(k, depth), -(-panels // parts.columns) * width
     tallest = rows.size + 1
@@ -203,7 +210,8 @@ def _planned(
     _, tile_at, sums_at, worker = itertools.accumulate((-(-s // 64) * 64 for s in sizes), initial=0)
     words = dict.fromkeys(gemm.WORDS, 0) | {
         "worker bytes": worker, "tile at": tile_at, "sums at": sums_at,
-        "m": m, "k": k, "itemsize": item, "vector bytes": vector,
+        "m": m, "k": k, "itemsize": item, "out itemsize": 2 if narrow else item,
+        "vector bytes": vector,
         "x row": task.x.down, "x k": task.x.along, "y k": task.y.down, "y column": task.y.along,
         "out row": task.out.down, "out column": task.out.along,
         "row parts": parts.rows, "tiles": rows.parts, "tile rows": rows.size,
@@ -223,8 +231,8 @@ def _planned(
         arguments += [size, *(each.batch[axis] for each in (task.x, task.y, task.out))]
     items = places * parts.rows * parts.columns if m and n else 0
     work = 2.0 * places * m * n * max(k, 1) / SPEED
-    first = (gemm.packing_address(), panels * -(-k // depth)) if shares else None
-    given = arguments, gemm.CHANGING, items, work, worker, epilogue, first, shared
+    before = (gemm.packing_address(), panels * -(-k // depth)) if shares else None
+    given = arguments, gemm.CHANGING, items, work, worker, epilogue, before, shared
     runner = Runner(gemm.address(), *given)
     how = [
         "packed" if task.packed else "pack together" if shares else "pack" if pack else "",
@@ -235,31 +243,27 @@ def _planned(
     return runner, "gemm " + " ".join(filter(None, how))
 
 
-def _micros(
-    dtype: DType,
-    shape: Tile,
-    rows: Cut,
-    panels: int,
-    last: int,
-    lies: str,
-    packed: bool,
-    apart: bool,
-) -> dict[str, int]:
+def _micros(like: MicroKernel, rows: Cut, panels: int, last: int, apart: bool) -> dict[str, int]:
     """The micro-kernels of all tiles: longer and other ones, whole panels and the last one."""
-    lanes = target.host().lanes(dtype.itemsize)
-    b = "packed" if packed else "rows"
+    lanes = target.host().lanes(like.dtype.itemsize)
     vectors = -(-last // lanes)
-    masked = last % lanes != 0 and not (apart and packed)
+    masked = last % lanes != 0 and not (apart and like.b == "packed")
     found = {}
     heights = {"longer": rows.size + 1 if rows.longer else 0, "other": rows.size}
     for name, height in heights.items():
         if height:
-            whole = MicroKernel(dtype, Tile(height, shape.vectors), lies, b)
-            end = MicroKernel(dtype, Tile(height, vectors), lies, b, masked)
+            whole = like._replace(tile=Tile(height, like.tile.vectors))
+            end = like._replace(tile=Tile(height, vectors), masked=masked)
             if panels > 1:
                 found[f"micro {name} whole"] = library.address(whole)
             found[f"micro {name} last"] = library.address(end)
     return found
+
+
+def _is_narrow(task: Task, depth: int, accumulate: bool) -> bool:
+    """Whether micro-kernels write a result of bfloat16: all of a sum is one call of theirs."""
+    once = task.k <= depth and not accumulate and not amx.is_usable(target.host())
+    return task.pairs and task.out.dtype is bfloat16 and task.out.is_by_rows and once
 
 
 def _reads_in_place(task: Task, rows: Cut, width: int) -> bool:

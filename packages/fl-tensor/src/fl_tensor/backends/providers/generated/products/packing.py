@@ -120,7 +120,7 @@ class _Mover(Loops):
         return half.widen(self.of, self.dtype, found) if self.dtype in dtypes.HALF else found
 
     def narrow(self, value: IR) -> IR:
-        return half.narrow(self.of, self.dtype, value) if self.dtype in dtypes.HALF else value
+        return half.narrow_sums(self.of, self.dtype, value) if self.dtype in dtypes.HALF else value
 
     def elements(self, stride: IR) -> IR:
         """Bytes as elements of the matrix."""

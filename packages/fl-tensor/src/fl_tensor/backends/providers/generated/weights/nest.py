@@ -240,11 +240,21 @@ class _First(_Tiles):
             with dense:
                 self._copy_dense(middle, source, b.mul(count, words["channels"]), 1)
             with strided:
-                of_x = words["x 3"], words["x_channel"]
-                given = self.address(middle), pitch, self.address(source), count
-                b.call(self.copy, [*given, words["channels"], *of_x])
+                self._copy_strided(middle, source, count)
         behind = b.mul(b.sub(end, high), words["channels"])
         self._copy_dense(b.add(to, b.mul(high, pitch)), source, behind, 0)
+
+    def _copy_strided(self, to: IR, source: IR, count: IR) -> None:
+        # Pixel by pixel where their channels are more than a vector.
+        b, words, pitch = self.b, self.words, self.words["strip 3"]
+        channels, lanes = words["channels"], i64(self.of.lanes)
+        many = b.select(b.icmp_signed("<=", channels, lanes), count, i64(1))
+        with self.loop(i64(0), count, many) as place, self.loop(i64(0), channels, lanes) as lane:
+            here = self.sum(to, (place, pitch), (lane, i64(self.itemsize)))
+            there = self.sum(source, (place, words["x 3"]), (lane, words["x_channel"]))
+            given = self.address(here), pitch, self.address(there), many
+            wanted = self.minimum(b.sub(channels, lane), lanes)
+            b.call(self.copy, [*given, wanted, words["x 3"], words["x_channel"]])
 
     def _copy_dense(self, to: IR, source: IR, count: IR, reads: int) -> None:
         b, lanes = self.b, self.of.lanes
