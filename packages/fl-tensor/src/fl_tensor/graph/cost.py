@@ -94,6 +94,12 @@ def of_group(
 BESIDE = 1 / 2
 
 
+#: At which run with the same weight it is packed for good. To pack it in a step of its own, and to
+#: get it back if somebody asks for it, takes as long as a product saves in 4 runs (512 rows) to 12
+#: (8 rows): until this run about as much was lost as it costs.
+RUNS_UNTIL_KEPT = 8
+
+
 def pays_attached(
     product: Node,
     nodes: Iterable[Node],

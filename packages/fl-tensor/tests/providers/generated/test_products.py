@@ -185,6 +185,13 @@ def test_a_factor_packed_beforehand(provider, shape):
     np.testing.assert_array_equal(back, y)
 
 
+def test_a_factor_is_packed_in_one_way_whatever_it_is_multiplied_with(provider):
+    layout = provider.factor(float32, (300, 70))
+    for rows in (1, 5, 100, 1000):
+        x, out = row_major(float32, (rows, 300)), row_major(float32, (rows, 70))
+        assert provider.find(Matmul(x, chosen(float32, (300, 70)), out)).operands[1] == layout
+
+
 def test_shapes_that_do_not_fit_are_refused(provider):
     def problem(x, y, out):
         return Matmul(*(row_major(float32, shape) for shape in (x, y, out)))

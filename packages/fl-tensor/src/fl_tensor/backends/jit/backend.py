@@ -20,6 +20,7 @@ from fl_tensor.backends.jit.plans import Plans
 from fl_tensor.backends.jit.worth import Worth
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter, is_sole_owner
+from fl_tensor.backends.numpy.kept import held
 from fl_tensor.derived import pooling, pooling_gradient, sequence
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
@@ -27,6 +28,8 @@ from fl_tensor.roles import Scalar, Shape
 
 Value = NumpyAdapter
 Padding: TypeAlias = tuple[tuple[int, int], ...]
+#: Adapters whose array is no further away than a look.
+_PLAIN = frozenset((NumpyAdapter, Lazy))
 
 
 def _unary(name: str) -> Any:
@@ -141,7 +144,7 @@ class JitBackend(NumpyBackend):
                 continue
             if kind is Lazy and x.trace is not None:
                 return True
-            size = x.array.size
+            size = (x.array if kind in _PLAIN else held(x)).size
             if size > largest:
                 largest = size
         return largest >= self.smallest and self.worth.records(largest)

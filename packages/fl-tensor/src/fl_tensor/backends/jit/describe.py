@@ -69,9 +69,16 @@ def _times(value: Value) -> str:
 
 
 def listing(plan: Plan) -> str:
-    """A line for each step in the order in which they run."""
+    """A line for each step in the order in which they run, and what is kept between runs."""
     rows = []
     for number, step in enumerate(plan.steps):
         kind, what, shapes, nbytes, flops = of_step(step, plan)
         rows.append((str(number), kind, nbytes, flops, shapes, what))
-    return table.render(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
+    told = table.render(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
+    if plan.keeps:
+        told += f"\nkept packed from run {cost.RUNS_UNTIL_KEPT} with the same values on:"
+    for value, keep in plan.keeps.items():
+        told += (
+            f"\n  {value} {_times(value)}{', turned' * keep.turned}: {keep.layout.nbytes:,} bytes"
+        )
+    return told

@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 from fl_memory import selection
 from fl_memory.selection import current as current_manager
 from fl_tensor.backends.jit.recording import Call, Recording, Recordings
+from fl_tensor.backends.numpy import kept as keeping
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
+from fl_tensor.backends.numpy.kept import held
 from fl_tensor.dtypes import DType
 from fl_tensor.reproducible import is_reproducible, reproducible
 
@@ -51,6 +53,14 @@ class Lazy(NumpyAdapter):
             trace.run()
         return _array_of(self)
 
+
+class KeptLazy(keeping.OnDemand, Lazy):
+    """One that has run, and is kept packed."""
+
+    __slots__ = ()
+
+
+keeping.register(Lazy, KeptLazy)
 
 #: The array as it is, without a search for one that is missing.
 _array_of: Callable[[Lazy], Any] = NumpyAdapter.__dict__["array"].__get__
@@ -162,7 +172,7 @@ class Trace:
 
     def _leaf(self, x: Any) -> int:
         if x.__class__ is not Stream and x.__class__ is not Number:
-            self._bytes += x.array.nbytes
+            self._bytes += held(x).nbytes
         place = self._places[id(x)] = ~len(self.leaves)
         self.leaves.append(x)
         return place
@@ -172,7 +182,7 @@ class Trace:
         kept = 0
         for count, x in zip(_references(self.leaves), self.leaves, strict=True):
             if count == _ALONE and x.__class__ is not Stream:
-                kept += x.array.nbytes
+                kept += held(x).nbytes
         for call, is_seen in zip(self.calls, self.seen(), strict=True):
             if is_seen:
                 kept += math.prod(call.shape) * call.dtype.itemsize

@@ -12,6 +12,7 @@ from fl_tensor.backends.jit.lazy import Stream
 from fl_tensor.backends.jit.translate import Translation
 from fl_tensor.backends.jit.worth import SAVED
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.backends.numpy.kept import held
 from fl_tensor.backends.numpy.views import outline
 
 if TYPE_CHECKING:
@@ -83,4 +84,4 @@ class Making:
 def _outlined(leaf: Any) -> Any:
     if leaf.__class__ is Stream or not leaf.shape:
         return leaf
-    return NumpyAdapter(outline(leaf.array), leaf.dtype)
+    return NumpyAdapter(outline(held(leaf)), leaf.dtype)

@@ -16,6 +16,7 @@ from fl_tensor.backends.jit import (
     extensions,
     following,
     indexing,
+    keeping,
     ordered,
     pooling,
     watch,
@@ -29,8 +30,9 @@ from fl_tensor.backends.jit.lower import lower
 from fl_tensor.backends.jit.reserve import needed, reserve
 from fl_tensor.backends.jit.translate import Translation
 from fl_tensor.backends.jit.views import show
-from fl_tensor.backends.numpy import memory
+from fl_tensor.backends.numpy import memory, provided
 from fl_tensor.backends.numpy.adapter import Number, adapt
+from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import axis_order
 from fl_tensor.graph.attach import Attached
@@ -110,6 +112,7 @@ class Plan:
         attached = following.attached(
             fusion.groups, self.layouts, results, lambda node: made[node] is None
         )
+        self.keeps = keeping.keeps(graph, self.layouts, results, lambda node: made[node] is None)
         products = {found.product for found in attached.values()}
         self.wanted -= {f.product.outputs[0] for f in attached.values() if not f.kept}
         for group in fusion.groups:
@@ -182,6 +185,8 @@ class Plan:
                 values[places[0]] = leaf.number
             elif not leaf.shape:
                 values[places[0]] = leaf.array[()]
+            elif keep := self.keeps.get(places[0]):
+                values[places[0]] = keep(leaf)
             else:
                 values[places[0]] = leaf.array
                 if mine:
@@ -200,6 +205,11 @@ class Plan:
                     leaves[i] = Overwritten(leaves[i])
             raise
         return [show(values, v, self.layouts[v]) for v in self.results]
+
+    @property
+    def is_keeping(self) -> bool:
+        """Whether the last run read weights that are kept packed."""
+        return any(keep.is_on for keep in self.keeps.values())
 
     def to_dot(self, operations: bool = False) -> str:
         """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""
@@ -222,7 +232,16 @@ class Operation:
         self.roots = [layout.root for _, layout in self.operands] + list(node.outputs)
 
     def __call__(self, values: dict[Value, Any]) -> None:
-        operands = [adapt(show(values, v, layout), v.dtype) for v, layout in self.operands]
+        shown = [show(values, v, layout) for v, layout in self.operands]
+        if shown[-1].__class__ is Kept:
+            x, factor = shown
+            made = provided.matmul(x, factor, self.node.outputs[0].shape)
+            if made is not None:
+                values[self.node.outputs[0]] = made
+                return
+            shown[-1] = factor.factor()
+        operands = [adapt(a, v.dtype) for a, (v, _) in zip(shown, self.operands, strict=True)]
+        del shown
         if "order" in self.node.parameters:
             made = ordered.run(self.eager, self.node, operands)
         else:

@@ -27,6 +27,7 @@ from fl_tensor.backends.jit.translate import Translation
 from fl_tensor.backends.jit.worth import Worth, is_heavy, is_planned_by_rule
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.backends.numpy.kept import held
 from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import axis_order
 from fl_tensor.graph.ir import Node
@@ -106,7 +107,7 @@ class Plans:
             return
         for number, array in zip(plan.outputs, plan.run(trace.leaves), strict=True):
             trace.results[number].array = array
-        if making.pays:
+        if making.pays or plan.is_keeping:
             self.worth.paid()
         else:
             self.worth.in_vain(trace.calls, trace.leaves)
@@ -209,4 +210,4 @@ def _in_order(leaf: Any) -> Any:
 def _kind(leaf: Any) -> Any:
     if leaf.__class__ is Stream:
         return None
-    return leaf.dtype.name, leaf.shape, leaf.array.strides if leaf.shape else ()
+    return leaf.dtype.name, leaf.shape, held(leaf).strides if leaf.shape else ()

@@ -16,6 +16,7 @@ import numpy as np
 from fl_tensor import dtypes
 from fl_tensor.backends.numpy import blas, memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
+from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.layout import Layout
 from fl_tensor.backends.providers.problems import (
@@ -52,7 +53,7 @@ class Following(NamedTuple):
     addresses: Callable[[], tuple[list[int], list[int]]]
 
 
-def provider_for(work: int, least: int, *operands: Array) -> Provider | None:
+def provider_for(work: int, least: int, *operands: Array | Kept) -> Provider | None:
     """The provider, if the operands are float32 and have enough work in them."""
     for a in operands:
         if a.dtype is not _FLOAT32 and a.dtype != _FLOAT32:
@@ -134,7 +135,7 @@ def forwards(a: Array) -> Array:
 
 def matmul(
     x: Array,
-    y: Array,
+    y: Array | Kept,
     shape: tuple[int, ...],
     out: Array | None = None,
     follow: Following | None = None,
@@ -147,9 +148,15 @@ def matmul(
     out = memory.empty(shape, _FLOAT32) if out is None else out
     result = out
     whole = x.flags.c_contiguous and out.flags.c_contiguous
-    if x.ndim > 2 and y.ndim == 2 and whole:  # one product, of more rows
+    if x.ndim > 2 and len(y.shape) == 2 and whole:  # one product, of more rows
         x, result = x.reshape(-1, x.shape[-1]), out.reshape(-1, shape[-1])
-    x, y = _matrices(x), _matrices(y)
+    x = _matrices(x)
+    if isinstance(y, Kept):
+        problem = Matmul(layout(x), y.layout, layout(result))
+        if x.ndim > 2 or not compute(provider, problem, x, y.memory, result, follow=follow):
+            return None
+        return out
+    y = _matrices(y)
     if x.ndim != y.ndim:
         x, y = _aligned(x, result.ndim), _aligned(y, result.ndim)
     problem = Matmul(layout(x), layout(y), layout(result))

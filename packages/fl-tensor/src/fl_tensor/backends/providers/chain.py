@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fl_tensor.backends.providers.layout import Packed, Shape
 from fl_tensor.backends.providers.problems import Problem
 from fl_tensor.backends.providers.provider import Kernel, Provider, UnsupportedError
+from fl_tensor.dtypes import DType
 
 
 class Chain(Provider):
@@ -43,6 +45,9 @@ class Chain(Provider):
 
     def solves(self, kind: type) -> bool:
         return any(each.solves(kind) for each in self.providers)
+
+    def factor(self, dtype: DType, shape: Shape) -> Packed | None:
+        return self.providers[0].factor(dtype, shape)  # who is asked for products first
 
     def report(self) -> Mapping[str, str]:
         return {

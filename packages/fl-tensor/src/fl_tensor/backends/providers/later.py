@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
+from fl_tensor.backends.providers.layout import Packed, Shape
 from fl_tensor.backends.providers.problems import Problem
 from fl_tensor.backends.providers.provider import Kernel, Provider
+from fl_tensor.dtypes import DType
 
 
 class Later(Provider):
@@ -37,6 +39,9 @@ class Later(Provider):
 
     def serving(self, problem: Problem) -> Provider:
         return self.made
+
+    def factor(self, dtype: DType, shape: Shape) -> Packed | None:
+        return self.made.factor(dtype, shape)
 
     def report(self) -> Mapping[str, str]:
         return self.made.report()

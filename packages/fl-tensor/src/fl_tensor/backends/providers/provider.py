@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from fl_tensor.backends.providers import seen
-from fl_tensor.backends.providers.layout import Placement
+from fl_tensor.backends.providers.layout import Packed, Placement, Shape
 from fl_tensor.backends.providers.problems import Problem
+from fl_tensor.dtypes import DType
 from fl_tensor.errors import FlError
 from fl_tensor.reproducible import is_reproducible
 
@@ -99,6 +100,11 @@ class Provider(ABC):
     def solves(self, kind: type) -> bool:
         """Whether there are kernels for problems of this kind at all."""
         return True
+
+    def factor(self, dtype: DType, shape: Shape) -> Packed | None:
+        """How the second factor of a product, (k, n), is packed whatever it is multiplied with;
+        None where there is no such layout. Kernels for ``Reorder`` lead to it and back."""
+        return None
 
     def choices(self) -> str:
         """What was chosen among several kernels for one problem, a line each; "" if there is no

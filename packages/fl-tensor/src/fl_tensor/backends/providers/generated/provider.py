@@ -15,6 +15,7 @@ from fl_tensor.backends.providers.generated.depthwise import weights as depthwis
 from fl_tensor.backends.providers.generated.misuse import Checked
 from fl_tensor.backends.providers.generated.products import matmul
 from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
+from fl_tensor.backends.providers.layout import Packed, Shape
 from fl_tensor.backends.providers.problems import (
     Convolution,
     ConvolutionData,
@@ -27,6 +28,7 @@ from fl_tensor.backends.providers.provider import CAPACITY, Kernel, Provider, Un
 from fl_tensor.backends.providers.tuning import Tuners
 from fl_tensor.codegen import target
 from fl_tensor.codegen import threads as pools
+from fl_tensor.dtypes import DType, float32, float64
 
 Prepare: TypeAlias = Callable[[Any], Kernel]
 
@@ -76,6 +78,9 @@ class Generated(Provider):
 
     def solves(self, kind: type) -> bool:
         return kind in _PREPARE or kind in _PREPARE_TILED
+
+    def factor(self, dtype: DType, shape: Shape) -> Packed | None:
+        return matmul.packed_layout(dtype, shape) if dtype in (float32, float64) else None
 
     def choices(self) -> str:
         return self._tuners.current().table()

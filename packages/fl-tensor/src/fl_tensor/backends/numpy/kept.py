@@ -1,0 +1,145 @@
+"""Matrices that are kept as a provider packs the second factor of a product, and nowhere else.
+
+A weight that products read again and again, and nobody else, need not be packed by each of them.
+``keep`` packs it once, in the place of its array: the adapter is the same value as before, and has
+its array again, bit for bit, as soon as somebody asks for it. So there is one copy at any time, and
+nothing that could be out of date.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from fl_tensor.backends.numpy import memory
+from fl_tensor.backends.numpy.adapter import NumpyAdapter
+
+if TYPE_CHECKING:
+    from fl_tensor.backends.providers.layout import Packed
+    from fl_tensor.backends.providers.provider import Kernel
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+#: The array of an adapter as it is, or what is kept in its place.
+_content = NumpyAdapter.__dict__["array"]
+#: Held while an adapter changes its class and content, which others must not see apart.
+_lock = threading.Lock()
+
+
+def _forked() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread, which does not come along, may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+class Kept:
+    """The packed elements of a matrix.
+
+    layout           of the factor, which is the matrix, or ``turned`` its transpose
+    memory           where they are
+    shape, strides   of the array that they came from, in bytes; it lay in C or in Fortran order
+    """
+
+    __slots__ = ("_unpack", "dtype", "layout", "memory", "shape", "strides", "turned")
+
+    def __init__(
+        self, array: Array, layout: Packed, turned: bool, pack: Kernel, unpack: Kernel
+    ) -> None:
+        self.layout, self.turned = layout, turned
+        self.shape, self.strides, self.dtype = array.shape, array.strides, array.dtype
+        self._unpack = unpack
+        self.memory = memory.empty((layout.nbytes // array.itemsize,), array.dtype)
+        pack(_address(array), _address(self.memory))
+
+    @property
+    def size(self) -> int:
+        """Elements, without padding."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes."""
+        return self.layout.nbytes
+
+    def array(self) -> Array:
+        """The matrix as it lay."""
+        if self.strides[1] == self.dtype.itemsize:
+            made = memory.empty(self.shape, self.dtype)
+        else:
+            made = memory.empty(self.shape[::-1], self.dtype).T
+        self._unpack(_address(self.memory), _address(made))
+        return made
+
+    def factor(self) -> Array:
+        """The factor, by strides."""
+        return self.array().T if self.turned else self.array()
+
+
+class OnDemand:
+    """Mixed into a class of adapters: those whose array may be missing, because it is kept."""
+
+    __slots__ = ()
+
+    @property
+    def array(self) -> Array:
+        found = _content.__get__(self)
+        return _exported(self) if found.__class__ is Kept else found
+
+
+class KeptAdapter(OnDemand, NumpyAdapter):
+    """A ``NumpyAdapter`` that is kept."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        found: tuple[int, ...] = _content.__get__(self).shape
+        return found
+
+
+_keeping: dict[type, type] = {NumpyAdapter: KeptAdapter}
+_plain: dict[type, type] = {KeptAdapter: NumpyAdapter}
+
+
+def register(plain: type, keeping: type) -> None:
+    """Adapters of class ``plain`` are of class ``keeping``, which adds ``OnDemand`` and no slots,
+    while they are kept."""
+    _keeping[plain], _plain[keeping] = keeping, plain
+
+
+def held(x: Any) -> Any:
+    """The array of an adapter, or the ``Kept`` in its place: both know shape, strides, sizes."""
+    return _content.__get__(x) if x.__class__ in _plain else x.array
+
+
+def keep(x: Any, array: Array, layout: Packed, turned: bool, pack: Kernel, unpack: Kernel) -> Kept:
+    """Have the adapter ``x``, whose array this is, keep that packed."""
+    made = Kept(array, layout, turned, pack, unpack)
+    with _lock:
+        if held(x) is array:  # else another thread was faster, and this is one copy more
+            x.__class__ = _keeping[x.__class__]
+            _content.__set__(x, made)
+    return made
+
+
+def _exported(x: Any) -> Array:
+    found = _content.__get__(x)
+    array = found.array() if found.__class__ is Kept else found
+    with _lock:
+        now = _content.__get__(x)
+        if now is found:
+            _content.__set__(x, array)
+            x.__class__ = _plain.get(x.__class__, x.__class__)
+        elif now.__class__ is not Kept:
+            return now
+    return array
+
+
+def _address(a: Array) -> int:
+    return int(a.__array_interface__["data"][0])

@@ -1,0 +1,50 @@
+"""Operands that are factors of products, and nothing else: they may be kept as products like them.
+
+    y = matmul(x, permute(w, (1, 0)))        w is the second factor, turned
+
+It may if its values are the same in many runs, as weights are when nobody trains them. Then it is
+brought into another layout once (``cost.RUNS_UNTIL_KEPT``), instead of in every product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+
+from fl_tensor.graph.ir import Graph, Node, Value
+from fl_tensor.graph.layout import VIEWS, Layout
+
+
+def factors(
+    graph: Graph,
+    layouts: Mapping[Value, Layout],
+    results: Collection[Value],
+    takes: Callable[[Node], bool],
+) -> dict[Value, bool]:
+    """The inputs that only products for which ``takes(node)`` holds read, all as their second
+    factor and in the same way: whether as the transpose of what they are. ``results`` are the roots
+    that are seen outside."""
+    inputs = set(graph.inputs)
+    found: dict[Value, bool] = {}
+    spoiled = set(results)
+    for node in graph.nodes:
+        if node.op in VIEWS and layouts[node.outputs[0]].root is not node.outputs[0]:
+            continue
+        for place, value in enumerate(node.operands):
+            root = layouts[value].root
+            if root not in inputs:
+                continue
+            shows = len(value.shape) == 2 and math.prod(value.shape) == math.prod(root.shape)
+            turned = _turned(layouts[value], layouts[root]) if shows and place == 1 else None
+            if turned is None or not takes(node) or found.setdefault(root, turned) is not turned:
+                spoiled.add(root)
+    return {root: turned for root, turned in found.items() if root not in spoiled}
+
+
+def _turned(shown: Layout, whole: Layout) -> bool | None:
+    # Whether a value shows the transpose of its root, a matrix; None: neither that nor the root.
+    if len(whole.strides) != 2 or shown.offset or 1 in whole.root.shape:
+        return None
+    if shown.strides == whole.strides:
+        return False
+    return True if shown.strides == whole.strides[::-1] else None
