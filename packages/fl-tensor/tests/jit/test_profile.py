@@ -126,7 +126,7 @@ def test_the_plans_of_a_backend(backend):
         step(backend)
     (plan,) = ft.jit.plans(backend)
     lines = str(plan).splitlines()
-    assert [line.split()[-1] for line in lines[2:]] == ["matmul", "tanh", "multiply"]
+    assert [line.split()[-1] for line in lines[2:5]] == ["matmul", "tanh", "multiply"]
     assert "matmul" in plan.to_dot()
 
 
