@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fl_tensor.backends.providers.generated.convolution import panels
-from fl_tensor.backends.providers.generated.products import matmul, packing
+from fl_tensor.backends.providers.generated.products import packing, task
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.problems import Reorder
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
@@ -39,7 +39,7 @@ class _Reorder:
     def __init__(self, problem: Reorder, plain: Layout, packed: Packed, packs: bool) -> None:
         if plain.strides is None or plain.shape != packed.shape:
             raise UnsupportedError(f"{plain} as {packed!r}")
-        if packed != matmul.packed_layout(packed.dtype, plain.shape):
+        if packed != task.packed_layout(packed.dtype, plain.shape):
             raise UnsupportedError(f"{packed!r} is no factor of a product")
         pairs = packed.dtype is bfloat16
         if packed.dtype is not (bfloat16 if pairs and packs else packing.computed(plain.dtype)):

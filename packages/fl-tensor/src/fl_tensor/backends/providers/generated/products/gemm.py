@@ -36,48 +36,15 @@ from fl_tensor.backends.providers.generated import FOLDER
 from fl_tensor.backends.providers.generated.microkernel import ADD
 from fl_tensor.backends.providers.generated.microkernel import SIGNATURE as MICRO
 from fl_tensor.backends.providers.generated.products import packing
-from fl_tensor.backends.providers.generated.products.shares import Shares
+from fl_tensor.backends.providers.generated.products.words import AXIS, NUMBER, WORDS, Job
 from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.emit_block import SIGNATURE as EPILOGUE
-from fl_tensor.codegen.vectors import IR, call, i32, i64, pointer
+from fl_tensor.codegen.vectors import IR, call, i32, i64
 
-#: What a job says: each a word of 64 bits, distances in bytes.
-WORDS = (
-    "shares", "share count",
-    # what changes from call to call: operands, memory of the workers, words of the epilogue
-    "x", "y", "out", "scratch", "epilogue words",
-    # a worker's memory: how much, and where in it are a tile of A and sums (packed B is at 0)
-    "worker bytes", "tile at", "sums at",
-    # sizes and strides
-    "m", "k", "itemsize", "out itemsize", "vector bytes",
-    "x row", "x k", "y k", "y column", "out row", "out column",
-    # the cut: parts of the rows, tiles of rows, of which the first ones have one more
-    "row parts", "tiles", "tile rows", "longer tiles",
-    # parts of the columns, panels, columns of a panel and of the last one, without and with padding
-    "column parts", "panels", "panel columns", "last columns", "last padded",
-    "k block",
-    # functions: micro-kernels for longer and other tiles, of whole panels and the last one
-    "micro longer whole", "micro longer last", "micro other whole", "micro other last",
-    "pack", "copy", "unpack", "epilogue",
-    # a function that packs y before all else, for all threads; how much memory, before the workers'
-    "pack shared", "shared bytes",
-    # whether y is packed already, A is copied row by row, the next tile of A is asked for ahead,
-    # sums are added to what is there
-    "y packed", "copy by rows", "ahead", "accumulate",
-    # the offset of the only tap
-    "zero",
-    # axes of the batch; their sizes and strides of x, y and out follow, slowest first
-    "batch axes",
-)  # fmt: skip
-NUMBER = {name: i for i, name in enumerate(WORDS)}
-#: Of the arguments behind the first two, how many change from call to call.
-CHANGING = 5
 #: Bytes between the rows of a copied tile of A.
 GAP = 64
 #: Operands of a prefetch: to read, into the second level, data.
 _TO_L2 = i32(0), i32(2), i32(1)
-#: Words for each axis of the batch.
-AXIS = 4
 
 
 @compile.once
@@ -92,18 +59,11 @@ def _code() -> compile.Code:
     return compile.load(about, assembly, target.host())
 
 
-def packing_address() -> int:
-    """Where the function begins that packs a B which several threads read, before ``gemm``: a
-    function of a pool's jobs, too, whose items are panels of blocks of k."""
-    return _code().address("pack_shared")
-
-
 def assembly() -> str:
-    """A module in LLVM IR with the functions ``gemm`` and ``pack_shared``."""
+    """A module in LLVM IR with the function ``gemm``."""
     module = ir.Module("gemm")
     module.triple = target.triple()
     _Gemm(module)
-    _PackShared(module)
     return str(module)
 
 
@@ -123,58 +83,7 @@ class Block(NamedTuple):
     row: IR  # of the first row of this product, among all of the batch
 
 
-class _Words(Shares):
-    # A function whose arguments are ``WORDS``.
-
-    def __init__(self, module: IR, name: str) -> None:
-        super().__init__(module, name)
-        self.word = {name: self.argument(i) for name, i in NUMBER.items()}
-
-    def packed(self, k0: IR, k: IR, column: IR) -> IR:
-        """Where, in a packed B, a block of k has its columns from a panel's first one on."""
-        b, w = self.b, self.word
-        before = b.mul(b.sub(w["panels"], i64(1)), w["panel columns"])
-        padded = b.add(before, w["last padded"])
-        return b.mul(b.add(b.mul(k0, padded), b.mul(k, column)), w["itemsize"])
-
-    def shared(self) -> IR:
-        """Where a B is that was packed for all threads."""
-        return self.b.sub(self.word["scratch"], self.word["shared bytes"])
-
-    def is_set(self, name: str) -> IR:
-        return self.b.icmp_signed("!=", self.word[name], i64(0))
-
-    def either(self, condition: IR, yes: IR, no: IR) -> IR:
-        return self.b.select(condition, yes, no)
-
-    def pointer(self, address: IR) -> IR:
-        return self.b.inttoptr(address, pointer)
-
-    def call(self, signature: IR, address: IR, *given: IR) -> None:
-        """Call the function at ``address``."""
-        self.b.call(self.b.inttoptr(address, signature.as_pointer()), given)
-
-
-class _PackShared(_Words):
-    def __init__(self, module: IR) -> None:
-        super().__init__(module, "pack_shared")
-        b, w = self.b, self.word
-        with self.loop(self.begin, self.end) as item:
-            panel = b.srem(item, w["panels"])
-            k0 = b.mul(b.sdiv(item, w["panels"]), w["k block"])
-            k = self.minimum(b.sub(w["k"], k0), w["k block"])
-            is_last = b.icmp_signed("==", panel, b.sub(w["panels"], i64(1)))
-            columns = self.either(is_last, w["last columns"], w["panel columns"])
-            column = b.mul(panel, w["panel columns"])
-            source = b.add(w["y"], b.mul(k0, w["y k"]))
-            source = self.pointer(b.add(source, b.mul(column, w["y column"])))
-            to = self.pointer(b.add(self.shared(), self.packed(k0, k, column)))
-            given = source, w["y k"], w["y column"], k, columns, w["panel columns"], i64(0), to
-            self.call(packing.PACK, w["pack shared"], *given)
-        b.ret_void()
-
-
-class _Gemm(_Words):
+class _Gemm(Job):
     def __init__(self, module: IR) -> None:
         super().__init__(module, "gemm")
         w, b = self.word, self.b

@@ -30,6 +30,9 @@ cache's places.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from llvmlite import ir
 
 from fl_tensor import dtypes
@@ -144,22 +147,33 @@ class _Pack(_Mover):
             self.source, self.row_stride, self.column_stride, self.rows, self.columns, self.width,
             self.gap, self.to,
         ) = self.function.args  # fmt: skip
-        together = self.lanes if kind == "columns" else _TOGETHER
-        fill = {"columns": self._squares, "strided": self._gathered}.get(kind, self._rows)
         self.read = self._pairs if kind == "pairs" else self.load
+        if kind == "columns":
+            with self._panels() as panel:
+                self._squares(*panel)
+        else:
+            self._by_rows(self._gathered if kind == "strided" else self._rows)
+        self.b.ret_void()
+
+    @contextmanager
+    def _panels(self) -> Iterator[tuple[IR, IR, IR, IR]]:
+        """Each panel: where its columns are, how many, where it goes, bytes between its rows."""
         b = self.b
-        with self.loop(i64(0), self.rows, together) as first:
-            count = self.minimum(b.sub(self.rows, first), i64(together))
-            with self.loop(i64(0), self.columns, self.width) as begin:
-                columns = self.minimum(b.sub(self.columns, begin), self.width)
-                pitch = b.add(self.bytes(self.padded(columns)), self.gap)
-                source = self.at(self.source, b.mul(begin, self.column_stride))
+        with self.loop(i64(0), self.columns, self.width) as begin:
+            columns = self.minimum(b.sub(self.columns, begin), self.width)
+            pitch = b.add(self.bytes(self.padded(columns)), self.gap)
+            before = b.mul(b.sdiv(begin, self.width), self.gap)
+            place = b.mul(b.add(self.bytes(begin), before), self.rows)
+            source = self.at(self.source, b.mul(begin, self.column_stride))
+            yield source, columns, self.at(self.to, place), pitch
+
+    def _by_rows(self, fill: Callable[[IR, IR, IR, IR, IR], None]) -> None:
+        b = self.b
+        with self.loop(i64(0), self.rows, _TOGETHER) as first:
+            count = self.minimum(b.sub(self.rows, first), i64(_TOGETHER))
+            with self._panels() as (source, columns, to, pitch):
                 source = self.at(source, b.mul(first, self.row_stride))
-                before = b.sdiv(begin, self.width)
-                panel = b.add(self.bytes(begin), b.mul(before, self.gap))
-                panel = self.at(self.to, b.mul(panel, self.rows))
-                fill(source, count, columns, self.at(panel, b.mul(first, pitch)), pitch)
-        b.ret_void()
+                fill(source, count, columns, self.at(to, b.mul(first, pitch)), pitch)
 
     def _rows(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
         b, whole = self.b, self.whole(columns)
@@ -201,35 +215,37 @@ class _Pack(_Mover):
             there = self.at(to, b.add(b.mul(row, pitch), self.bytes(column)))
             self.of.store(self.wide(found), there)
 
-    def _squares(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
-        b, whole = self.b, self.whole(columns)
-        full = b.icmp_signed("==", rows, i64(self.lanes))
-        with b.if_else(full) as (quick, careful):
-            with quick:
-                with self.loop(i64(0), whole, self.lanes) as column:
-                    self._square(source, None, column, None, to, pitch)
-                with self.loop(whole, columns, self.lanes) as column:
-                    self._square(source, None, column, b.sub(columns, column), to, pitch)
-            with careful, self.loop(i64(0), columns, self.lanes) as column:
-                self._square(source, rows, column, b.sub(columns, column), to, pitch)
+    def _squares(self, source: IR, columns: IR, to: IR, pitch: IR) -> None:
+        """Few columns at a time from one end to the other, while the next ones are asked for."""
+        b, lanes = self.b, self.lanes
+        with self.loop(i64(0), columns, lanes) as column:
+            left = b.sub(columns, column)
+            here = self.at(source, b.mul(column, self.column_stride))
+            there = self.at(to, self.bytes(column))
+            is_full = b.icmp_signed(">=", left, i64(lanes))
+            whole = b.select(is_full, self.whole(self.rows), i64(0))
+            with self.loop(i64(0), whole, lanes) as row:
+                start = self.at(here, b.mul(row, i64(self.dtype.itemsize)))
+                for i in range(lanes, 2 * lanes):
+                    self.of.prefetch(self.at(start, b.mul(self.column_stride, i64(i))))
+                self._square(start, None, None, self.at(there, b.mul(row, pitch)), pitch)
+            with self.loop(whole, self.rows, lanes) as row:
+                start = self.at(here, b.mul(row, i64(self.dtype.itemsize)))
+                rows = b.sub(self.rows, row)
+                self._square(start, rows, left, self.at(there, b.mul(row, pitch)), pitch)
 
-    def _square(
-        self, source: IR, rows: IR | None, column: IR, columns: IR | None, to: IR, pitch: IR
-    ) -> None:
+    def _square(self, source: IR, rows: IR | None, columns: IR | None, to: IR, pitch: IR) -> None:
         """Columns as vectors, which become rows. ``rows`` and ``columns``: how many there are,
         where they may be fewer than lanes."""
         b, of, found = self.b, self.of, []
         mask = None if rows is None else of.first(rows)
-        here = self.at(source, b.mul(column, self.column_stride))
         for i in range(self.lanes):
             wanted = mask
-            if columns is not None:
-                there_is = of.splat(b.icmp_signed("<", i64(i), columns))
-                wanted = there_is if mask is None else b.and_(mask, there_is)
-            found.append(self.load(self.at(here, b.mul(self.column_stride, i64(i))), wanted))
-        there = self.at(to, self.bytes(column))
+            if mask is not None:
+                wanted = b.and_(mask, of.splat(b.icmp_signed("<", i64(i), columns)))
+            found.append(self.load(self.at(source, b.mul(self.column_stride, i64(i))), wanted))
         for i, row in enumerate(of.transposed(found)):
-            address = self.at(there, b.mul(pitch, i64(i)))
+            address = self.at(to, b.mul(pitch, i64(i)))
             if rows is None:
                 of.store(row, address)
             else:

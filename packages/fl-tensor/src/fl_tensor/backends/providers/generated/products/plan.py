@@ -1,0 +1,228 @@
+"""How a product is cut and what its job says: from a ``Task`` to the words of ``gemm.py``."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+from fl_tensor.backends.providers.generated import amx, caches, library, tile
+from fl_tensor.backends.providers.generated.epilogue import Prepared
+from fl_tensor.backends.providers.generated.microkernel import MicroKernel
+from fl_tensor.backends.providers.generated.products import blocks, gemm, packing, sharing
+from fl_tensor.backends.providers.generated.products.job import Runner
+from fl_tensor.backends.providers.generated.products.task import LARGE, Task
+from fl_tensor.backends.providers.generated.products.words import CHANGING, WORDS
+from fl_tensor.backends.providers.generated.tile import Cut, Tile
+from fl_tensor.codegen import target, threads
+from fl_tensor.dtypes import DType, bfloat16
+
+#: Floating operations of a thread in a nanosecond, about: what decides how many threads a product
+#: is worth.
+SPEED = 60.0
+#: A product of so few rows reads B once: in few rows of it at a time, which are streams that the
+#: processor follows, from one end to the other.
+_STREAMED_ROWS, _STREAMED_DEPTH = 2, 8
+#: Rows of a tile from which on they fight for the places of L1, if they are a multiple of so many
+#: bytes apart.
+_MANY_ROWS, _CONFLICT = 9, 2048
+#: How many rows a product may have whose B is as large as L2, for B to be read as it is.
+_FEW_ROWS = 512
+
+
+def planned(
+    task: Task, accumulate: bool, epilogue: Prepared | None, tiles: Tile | None
+) -> tuple[Runner, str]:
+    """What computes ``task``, in ``tiles`` if they are given, and in words how."""
+    cut = _cut(task, accumulate, tiles)
+    left, right = _left(task, cut), _right(task, cut)
+    memory = _memory(task, cut, left, right)
+    words = dict.fromkeys(WORDS, 0) | {
+        "m": task.m, "k": task.k, "itemsize": cut.dtype.itemsize,
+        "out itemsize": 2 if cut.narrow else cut.dtype.itemsize,
+        "vector bytes": cut.lanes * cut.dtype.itemsize,
+        "x row": task.x.down, "x k": task.x.along, "y k": task.y.down, "y column": task.y.along,
+        "out row": task.out.down, "out column": task.out.along,
+        "row parts": cut.parts.rows, "tiles": cut.rows.parts, "tile rows": cut.rows.size,
+        "longer tiles": cut.rows.longer,
+        "column parts": cut.parts.columns, "panels": cut.panels, "panel columns": cut.width,
+        "last columns": cut.last, "last padded": cut.padded, "k block": cut.depth,
+        "unpack": packing.unpack(task.out.dtype) if cut.apart else 0,
+        "epilogue": epilogue.address if epilogue else 0,
+        "ahead": task.m * task.k * cut.dtype.itemsize > caches.level(1),
+        "accumulate": accumulate, "batch axes": len(task.batch),
+    } | left.words | right.words | memory | _micros(task, cut, left, right)  # fmt: skip
+    arguments = [words[name] for name in WORDS[2:]]
+    for axis, size in enumerate(task.batch):
+        arguments += [size, *(each.batch[axis] for each in (task.x, task.y, task.out))]
+    places = math.prod(task.batch)
+    items = places * cut.parts.rows * cut.parts.columns if task.m and task.n else 0
+    work = 2.0 * places * task.m * task.n * max(task.k, 1) / SPEED
+    first = (sharing.address(), cut.panels * -(-task.k // cut.depth)) if right.shared else None
+    sizes = words["worker bytes"], epilogue, first, words["shared bytes"]
+    runner = Runner(gemm.address(), arguments, CHANGING, items, work, *sizes)
+    how = [right.how, "copy" if left.copies else "", f"{cut.tile.rows}x{cut.width}"]
+    how += [f"{cut.parts.rows}x{cut.parts.columns}", f"k {cut.depth}"]
+    how += ["pairs"] if task.pairs else []
+    return runner, "gemm " + " ".join(filter(None, how))
+
+
+class _Cut(NamedTuple):
+    # Tiles of rows, panels of columns, blocks of k, parts for threads.
+    dtype: DType  # that sums are computed in
+    lanes: int
+    tile: Tile
+    rows: Cut
+    width: int  # of a panel, in columns
+    panels: int
+    last: int  # columns of the last panel
+    in_place: bool  # whether y is read where it is
+    depth: int  # of a block of k
+    parts: blocks.Parts
+    narrow: bool  # whether micro-kernels write bfloat16
+    apart: bool  # whether sums are kept apart from the result
+
+    @property
+    def padded(self) -> int:
+        return -(-self.last // self.lanes) * self.lanes
+
+
+def _cut(task: Task, accumulate: bool, tiles: Tile | None) -> _Cut:
+    machine, dtype, y = target.host(), packing.computed(task.out.dtype), task.y
+    item, lanes = dtype.itemsize, machine.lanes(dtype.itemsize)
+    shape = _tile(task, lanes, tiles)
+    width = shape.vectors * lanes
+    rows = tile.balanced(task.m, shape.rows)
+    panels = max(-(-task.n // width), 1)
+    last = task.n - (panels - 1) * width
+    in_place = task.packed is None and y.is_by_rows and y.dtype is dtype
+    in_place = in_place and _reads_in_place(task, rows, width * item)
+    depth = blocks.k_block(task.k, tile.of_product(machine, *LARGE).rows, item)
+    if in_place and task.m <= _STREAMED_ROWS:
+        depth = min(depth, _STREAMED_DEPTH)
+    most = max(blocks.column_block(min(task.k, depth), item) // width, 1)
+    counts = threads.limit() if threads.pool() else 1
+    parts = blocks.parts(rows.parts, panels, most, math.prod(task.batch), counts)
+    narrow = _is_narrow(task, depth, accumulate)
+    apart = not (task.out.is_by_rows and (task.out.dtype is dtype or narrow))
+    panel = shape, rows, width, panels, last
+    return _Cut(dtype, lanes, *panel, in_place, depth, parts, narrow, apart)
+
+
+def _is_narrow(task: Task, depth: int, accumulate: bool) -> bool:
+    """Whether micro-kernels write a result of bfloat16: all of a sum is one call of theirs."""
+    once = task.k <= depth and not accumulate and not amx.is_usable(target.host())
+    return task.pairs and task.out.dtype is bfloat16 and task.out.is_by_rows and once
+
+
+def _tile(task: Task, lanes: int, tiles: Tile | None) -> Tile:
+    machine, vectors = target.host(), max(-(-task.n // lanes), 1)
+    if tiles is not None:
+        return Tile(tiles.rows, min(tiles.vectors, vectors))
+    if task.pairs and amx.is_usable(machine):
+        rows = (tile.best(machine) if task.mixes(task.x) else amx.BEST).rows
+        wide = amx.BEST.vectors
+        return Tile(rows, wide if task.packed else min(wide, vectors))
+    if task.packed:
+        return tile.of_product(machine, *LARGE)
+    by_columns = task.x.transposed.is_by_rows and not task.x.is_by_rows
+    return tile.of_product(machine, max(task.m, 1), vectors, by_columns)
+
+
+def _reads_in_place(task: Task, rows: Cut, width: int) -> bool:
+    """Whether B is read where it is: where it is read once, or as dense as packed, or lies in cache
+    for the few rows that there are."""
+    if rows.parts <= 1 or task.y.down <= width:
+        return True
+    return task.m * task.k * task.y.down <= _FEW_ROWS * caches.level(2)
+
+
+class _Left(NamedTuple):
+    # How the tile of A lies that a micro-kernel gets.
+    lies: str
+    words: dict[str, int]
+
+    @property
+    def copies(self) -> bool:
+        return self.words["copy"] != 0
+
+
+def _left(task: Task, cut: _Cut) -> _Left:
+    """A is read in place, as is best nearly always, or copied tile by tile."""
+    x, item = task.x, cut.dtype
+    by_rows = x.is_by_rows
+    kind = "rows" if by_rows or x.transposed.is_by_rows else "strided"
+    copies = kind == "strided" or x.dtype is not item
+    if by_rows:
+        conflict = cut.rows.size >= _MANY_ROWS and task.k > 16 and x.down % _CONFLICT == 0
+        copies = copies or conflict
+    elif task.mixes(x):
+        kind, copies = "pairs", True
+    copy = packing.pack(kind, x.dtype) if copies else 0
+    return _Left("rows" if by_rows else "columns", {"copy": copy, "copy by rows": by_rows})
+
+
+class _Right(NamedTuple):
+    # How B comes to the micro-kernels.
+    how: str
+    is_packed: bool
+    words: dict[str, int]
+
+    @property
+    def shared(self) -> bool:
+        return self.words["pack shared"] != 0
+
+
+def _right(task: Task, cut: _Cut) -> _Right:
+    """B is packed beforehand, read in place, or packed: by each thread what it needs or, where
+    threads would all pack the same, together."""
+    y = task.y
+    if task.packed or cut.in_place:
+        how, packed = ("packed", True) if task.packed else ("", False)
+        return _Right(how, packed, {"y packed": packed, "pack shared": 0})
+    kind = packing.kind_of(y.down, y.along, y.dtype)
+    pack = packing.pack("pairs" if task.mixes(y) else kind, y.dtype)
+    if cut.parts.rows > 1 and not any(y.batch):
+        return _Right("pack together", True, {"y packed": True, "pack shared": pack})
+    return _Right("pack", True, {"pack": pack, "pack shared": 0})
+
+
+def _memory(task: Task, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]:
+    """What a worker needs: a block of B, a tile of A, sums; and a B that is packed for all."""
+    item, vector = cut.dtype.itemsize, cut.lanes * cut.dtype.itemsize
+    tallest, kept = cut.rows.size + 1, min(task.k, cut.depth)
+    columns = -(-cut.panels // cut.parts.columns) * cut.width
+    steps, across = (tallest, kept) if left.words["copy by rows"] else (kept, tallest)
+    sizes = (
+        kept * columns * item if right.words.get("pack") else 0,
+        steps * (_rounded(across * item, vector) + gemm.GAP) if left.copies else 0,
+        -(-cut.rows.parts // cut.parts.rows) * tallest * columns * item if cut.apart else 0,
+    )
+    _, tile_at, sums_at, worker = itertools.accumulate(map(_rounded, sizes), initial=0)
+    padded = (cut.panels - 1) * cut.width + cut.padded
+    shared = _rounded(task.k * padded * item) if right.shared else 0
+    return {
+        "worker bytes": worker, "tile at": tile_at, "sums at": sums_at, "shared bytes": shared
+    }  # fmt: skip
+
+
+def _micros(task: Task, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]:
+    """The micro-kernels of all tiles: longer and other ones, whole panels and the last one."""
+    factors, b = bfloat16 if task.pairs else cut.dtype, "packed" if right.is_packed else "rows"
+    like = MicroKernel(factors, cut.tile, left.lies, b, narrow=cut.narrow)
+    vectors = cut.padded // cut.lanes
+    masked = cut.last % cut.lanes != 0 and not (cut.apart and right.is_packed)
+    found = {}
+    heights = {"longer": cut.rows.size + 1 if cut.rows.longer else 0, "other": cut.rows.size}
+    for name, height in heights.items():
+        if height:
+            whole = like._replace(tile=Tile(height, cut.tile.vectors))
+            end = like._replace(tile=Tile(height, vectors), masked=masked)
+            if cut.panels > 1:
+                found[f"micro {name} whole"] = library.address(whole)
+            found[f"micro {name} last"] = library.address(end)
+    return found
+
+
+def _rounded(nbytes: int, to: int = 64) -> int:
+    return -(-nbytes // to) * to
