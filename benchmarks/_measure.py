@@ -159,9 +159,15 @@ class TakesTurns(Protocol):
 
 
 def take_turns(
-    workers: Mapping[str, TakesTurns], case: str, rounds: int = 15, moment: float = 0.05
+    workers: Mapping[str, TakesTurns],
+    case: str,
+    rounds: int = 15,
+    moment: float = 0.05,
+    pause: float = 0.0,
 ) -> dict[str, float]:
-    """Seconds per call of a case in each of the ``workers``: as ``interleave``."""
+    """Seconds per call of a case in each of the ``workers``: as ``interleave``. In a ``pause`` of
+    some seconds before each turn the threads of whoever had the last one stop looking for work; a
+    call that is not timed then brings caches back, where there are several in a turn."""
     repeats = {}
     for name, worker in workers.items():
         worker.timed(case, 1)  # what happens once
@@ -169,6 +175,10 @@ def take_turns(
     times: dict[str, list[float]] = {name: [] for name in workers}
     for _ in range(rounds):
         for name, worker in workers.items():
+            if pause:
+                time.sleep(pause)
+                if repeats[name] > 1:
+                    worker.timed(case, 1)
             times[name].append(worker.timed(case, repeats[name]))
     return {name: statistics.median(found) for name, found in times.items()}
 

@@ -5,10 +5,12 @@ each of the three passes of convolutions, nowhere less than 0.85 times; at least
 PyTorch, with channels last where that is faster. Ratios are times of the peer divided by ours.
 
 The lists are those of the report that the provider was written after. Generated and oneDNN's
-kernels are called with addresses, in this process, as they share their threads; PyTorch has a
-process of its own. All take turns, after each has chosen among its own kernels. Weights are packed
-beforehand, ours and oneDNN's (``--given``: they are packed in every call); products are measured
-both ways. Before anything is timed the results of the two are compared.
+kernels are called with addresses, in this process, as they share their threads; PyTorch has two
+processes of its own, of which the faster one counts: with channels last, and without. All take
+turns, after each has chosen among its own kernels; before a turn threads of the last one get the
+time to go to sleep. Weights are packed beforehand, ours and oneDNN's (``--given``: they are packed
+in every call); products are measured both ways, PyTorch's never packed. Before anything is timed
+the results of the two are compared.
 
     python benchmarks/gemm_conv.py [--only products packed forward data weights CASE]
         [--dtype bfloat16] [--threads 1 --cpu] [--peers onednn torch] [--given] [--rounds 9]
@@ -51,6 +53,8 @@ PEERS = ("onednn", "torch", "numpy")
 #: Cases of other benchmarks that the claims are not about.
 BESIDES = ("gemm-512x768x768", "bmm-96x128x128x64", "conv-Alex-11x11/4-3-64@224-forward")
 BESIDES += ("conv-Alex-11x11/4-3-64@224-weights",)
+#: Seconds before each turn: libgomp's threads look for work for some milliseconds.
+PAUSE = 0.01
 #: What the results of two libraries may differ by, as a part of the largest element.
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "float16": 1e-2, "bfloat16": 5e-2}
 
@@ -119,7 +123,8 @@ def measured(
         for name, worker in workers.items()
         if group not in ("products", "packed") or name != "channels last"
     }
-    seconds = take_turns(turns, case, given.rounds, given.moment)
+    pause = 0.0 if given.tiny else PAUSE
+    seconds = take_turns(turns, case, given.rounds, given.moment, pause)
     work = contractions.operations()[case]
     row |= {f"{name}, GF/s": work / seconds[name] / 1e9 for name in seconds}
     if "generated" in seconds:
@@ -212,7 +217,10 @@ def main() -> None:
                 for name, worker in workers.items()
                 if name != "numpy" or group == "products"
             }
-            found = [measured(group, case, ours, taking_part, given) for case in cases]
+            found = []
+            for number, case in enumerate(cases):
+                print(f"{group} {number + 1} of {len(cases)}: {case}", file=sys.stderr)
+                found.append(measured(group, case, ours, taking_part, given))
             if any(" / ours" in column for row in found for column in row) and len(found) > 1:
                 found += summary(group, found)
             rows += found
