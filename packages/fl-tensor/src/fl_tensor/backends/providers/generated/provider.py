@@ -13,7 +13,7 @@ from fl_tensor.backends.providers.generated.convolution import forward as convol
 from fl_tensor.backends.providers.generated.depthwise import forward as depthwise
 from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
 from fl_tensor.backends.providers.generated.misuse import Checked
-from fl_tensor.backends.providers.generated.products import matmul
+from fl_tensor.backends.providers.generated.products import matmul, task
 from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
 from fl_tensor.backends.providers.layout import Packed, Shape
 from fl_tensor.backends.providers.problems import (
@@ -80,7 +80,7 @@ class Generated(Provider):
         return kind in _PREPARE or kind in _PREPARE_TILED
 
     def factor(self, dtype: DType, shape: Shape) -> Packed | None:
-        return matmul.packed_layout(dtype, shape) if dtype in (float32, float64) else None
+        return task.packed_layout(dtype, shape) if dtype in (float32, float64) else None
 
     def choices(self) -> str:
         return self._tuners.current().table()
