@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,14 @@ def test_other_programs_and_processors_have_other_files(folder):
     Kernel(program(2.0))
     Kernel(program(), target.Target(target.generic().cpu, "+sse3", 128))
     assert len(files(folder)) == 3
+
+
+def test_other_widths_of_vectors_have_other_files(folder):
+    text = f'target triple = "{target.triple()}"\ndefine void @nothing() {{ ret void }}'
+    machine = target.processor()
+    for bits in (128, machine.vector_bits, 128):
+        compile.load("nothing", lambda: text, replace(machine, vector_bits=bits))
+    assert len(files(folder)) == len({128, machine.vector_bits})
 
 
 FAULTS = {

@@ -174,3 +174,16 @@ def test_reductions_of_special_numbers():
     for op in REDUCTIONS:
         b.output(b.reduce(op, x), "s.")
     check(b.program(), [np.array(rows, np.float32)], (4, 3))
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=str)
+def test_no_number_is_no_number_in_half_precision(dtype):
+    """Also where what says so is in the bits that are cut off, and where rounding would carry."""
+    b = Builder(1)
+    b.output(b.cast(b.input(dtypes.float32, "c"), dtype), "c")
+    bits = np.array([0x7F800001, 0x7FFFFFFF, 0xFF800001, 0xFFFFFFFF, 0x7FC00000] * 8, np.uint32)
+    out = np.zeros(bits.size, np.uint16)
+    address = [array.__array_interface__["data"][0] for array in (bits, out)]
+    Kernel.of(b.program())(address, (bits.size,), [(1,), (1,)])
+    infinity = 0x7C00 if dtype is dtypes.float16 else 0x7F80
+    assert ((out & 0x7FFF) > infinity).all()

@@ -11,10 +11,14 @@ from kernel_programs import check, computed, run
 
 from fl_tensor.codegen import target
 from fl_tensor.codegen.errors import ProgramError
+from fl_tensor.codegen.grid import cut
 from fl_tensor.codegen.kernel import Kernel
 from fl_tensor.codegen.program import Builder
+from fl_tensor.codegen.schedule import schedule
 from fl_tensor.dtypes import bfloat16, float32, float64, int64
 
+#: Bytes of a partial result.
+PARTIAL = 8
 SIZES = [(1, 1), (3, 5), (5, 16), (4, 64), (7, 100), (2, 1003), (70, 768)]
 
 
@@ -293,3 +297,14 @@ def test_nothing(sizes):
     b.output(b.reduce("sum", x, "column"), ".c")
     b.output(b.reduce("prod", x, "all"), "..")
     check(b.program(), [np.empty(sizes, np.float32)], sizes)
+
+
+@pytest.mark.parametrize("extent", ["column", "all"])
+def test_there_is_room_for_what_every_chunk_leaves_behind(extent):
+    b = Builder(2)
+    b.output(b.reduce("sum", b.input(float32, "sc"), extent), ".c" if extent == "column" else "..")
+    plan = schedule(b.program())
+    for sizes in ((1, 1), (1 << 20, 3), (1 << 14, 1 << 12)):
+        grid = cut(b.program(), plan, sizes)
+        left = grid.chunks if extent == "all" else grid.row_chunks * sizes[1]
+        assert grid.partial_bytes >= PARTIAL * left

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
+from fl_memory import selection
 from fl_tensor import dtypes
 from fl_tensor.backends.providers import (
     Convolution,
@@ -61,6 +64,20 @@ def wide(bits):
 
 def run(prepare, problem, *arrays):
     prepare(problem)(*(array.ctypes.data for array in arrays))
+
+
+@pytest.fixture(autouse=True)
+def no_number_is_in_memory(monkeypatch):
+    """Memory to work in begins as NaN: what is multiplied by zero has to be a number."""
+    true = selection.current
+
+    class Manager:
+        def alloc(self, nbytes):
+            block = true().alloc(nbytes)
+            ctypes.memset(block.address, 0xFF, nbytes)
+            return block
+
+    monkeypatch.setattr(selection, "current", Manager)
 
 
 LIES = pytest.mark.parametrize(
@@ -131,7 +148,7 @@ def test_weights_are_packed_in_pairs(asked, channels, order):
         )
     )  # fmt: skip
     packed, plain = kernel.operands[1], Layout(dtypes.bfloat16, w.shape, dense(w.shape, order))
-    memory = np.full(packed.nbytes, 0x7F, np.uint8)
+    memory = np.full(packed.nbytes, 0xFF, np.uint8)
     kept = w.transpose(order).copy()
     reorder.prepare(Reorder(plain, packed))(kept.ctypes.data, memory.ctypes.data)
     kernel(x.ctypes.data, memory.ctypes.data, out.ctypes.data)
@@ -239,19 +256,22 @@ def test_results_of_bfloat16_are_rounded_once(narrow, k, directly, accumulate):
     assert narrow == {directly and not accumulate}
 
 
-@pytest.mark.parametrize("kernel,padding,directly", [(1, 0, True), (3, 0, True), (3, 1, False)])
-def test_convolutions_to_bfloat16(narrow, kernel, padding, directly):
-    x, w = random_bits((2, 7, 8, 6), 0), random_bits((75, 6, kernel, kernel), 1)
-    low = kernel - 1 - 2 * padding
-    out = random_bits((2, 7 - low, 8 - low, 75), 2)
+@pytest.mark.parametrize("kernel,channels", [(1, 70), (3, 70), (3, 6), (3, 300)])
+@pytest.mark.parametrize("padding", [(0, 0), (1, 0), (0, 1)], ids=str)
+def test_convolutions_to_bfloat16(narrow, kernel, channels, padding):
+    x, w = random_bits((2, 7, 8, channels), 0), random_bits((75, channels, kernel, kernel), 1)
+    height, width = (n + 2 * pad - kernel + 1 for n, pad in zip((7, 8), padding))
+    out = random_bits((2, height, width, 75), 2)
     problem = Convolution(
-        channels_last(dtypes.bfloat16, (2, 6, 7, 8)),
+        channels_last(dtypes.bfloat16, (2, channels, 7, 8)),
         row_major(dtypes.bfloat16, w.shape),
-        channels_last(dtypes.bfloat16, (2, 75, 7 - low, 8 - low)),
-        (1, 1), ((padding, padding),) * 2, (1, 1),
+        channels_last(dtypes.bfloat16, (2, 75, height, width)),
+        (1, 1), tuple((pad, pad) for pad in padding), (1, 1),
     )  # fmt: skip
     run(convolution.prepare, problem, x, w, out)
-    padded = np.pad(wide(x), ((0, 0), (padding,) * 2, (padding,) * 2, (0, 0)))
+    padded = np.pad(wide(x), ((0, 0), *((pad, pad) for pad in padding), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (1, 2))
     assert is_rounded_once(out, np.einsum("nyxcij,fcij->nyxf", windows, wide(w)))
-    assert narrow == {directly}
+    # Dense rows of few channels have their zeros in the strip.
+    directly = padding == (0, 0) or (channels == 6 and padding == (0, 1))
+    assert narrow == {directly and channels < 300}

@@ -264,6 +264,63 @@ def test_threads_pack_together(provider, threads, shape, order):
         np.testing.assert_array_equal(out, alone)
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_factors_of_a_batch_are_packed_each(provider, threads, order):
+    """There are more threads than matrices, so that several have to do with one."""
+    rng = np.random.default_rng(11)
+    threads(16)
+    x, y = rng.standard_normal((2, 300, 200), dtype=np.float32), matrix(rng, (2, 200, 40), order)
+    check(provider, x, y, np.full((2, 300, 40), np.nan, np.float32))
+
+
+def test_a_kernel_may_be_called_with_fewer_threads_than_it_was_made_for(provider, threads):
+    rng = np.random.default_rng(12)
+    x, y = (rng.standard_normal((400, 400), dtype=np.float32) for _ in range(2))
+    threads(8)
+    kernel = provider.find(Matmul(lay(x), lay(y), lay(x)))
+    for count in (8, 3, 1):
+        threads(count)
+        out = np.full((400, 400), np.nan, np.float32)
+        kernel(*(array.ctypes.data for array in (x, y, out)))
+        np.testing.assert_allclose(out, x.astype(float) @ y, rtol=1e-4, atol=1e-4)
+
+
+FORKED = """
+import os, sys
+import numpy as np
+import fl_tensor as ft
+from fl_tensor.backends.providers import ConvolutionWeights, Matmul, channels_last, row_major
+from fl_tensor.backends.providers.generated.provider import Generated
+
+ft.set_num_threads(2)
+matrix, image = row_major(ft.float32, (256, 256)), channels_last(ft.float32, (1, 256, 16, 16))
+rest = row_major(ft.float32, (256, 256, 1, 1)), (1, 1), ((0, 0), (0, 0)), (1, 1)
+problems = Matmul(matrix, matrix, matrix), ConvolutionWeights(image, image, *rest)
+kernels = [Generated().find(problem) for problem in problems]
+x, out = np.ones(1 << 16, np.float32), np.zeros((2, 1 << 16), np.float32)
+
+def compute():
+    out[...] = 0
+    for kernel, result in zip(kernels, out):
+        kernel(x.ctypes.data, x.ctypes.data, result.ctypes.data)
+
+compute()  # threads have begun
+child = os.fork()
+compute()
+right = bool((out == 256).all())
+if not child:
+    os._exit(not right)
+print(right, os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_child_computes_alone():
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["True", "0"], done.stderr
+
+
 def test_calls_may_overlap_in_time(provider, threads):
     threads(2)
     rng = np.random.default_rng(8)
