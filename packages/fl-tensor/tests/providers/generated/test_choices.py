@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -97,3 +98,10 @@ def test_problems_that_differ_have_keys_that_differ():
     problems = [*PREPARE, PRODUCT._replace(accumulate=True), CONVOLUTION._replace(stride=(2, 2))]
     problems += [PRODUCT._replace(activation="relu")]
     assert len({choices.key(each) for each in problems}) == len(problems)
+
+
+def test_other_instructions_are_other_choices(monkeypatch):
+    before = choices.about()
+    narrow = replace(target.host(), vector_bits=target.host().vector_bits // 2)
+    monkeypatch.setattr(target, "host", lambda: narrow)
+    assert choices.about() != before

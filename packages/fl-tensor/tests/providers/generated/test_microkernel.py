@@ -216,3 +216,13 @@ def test_a_module_without_micro_is_refused():
         pytest.raises(ArgumentError, match="no function 'micro'"),
     ):
         library.address(kernel)
+
+
+def test_tiles_that_fit_the_registers():
+    wide = target.Target("", "+fma," + ",".join(target.AVX512), 512)
+    for shape, fits in (((14, 2), True), ((15, 2), False), ((6, 4), True), ((7, 4), False)):
+        assert tile.fits(Tile(*shape), wide) == fits
+    if target.triple().startswith("x86_64"):  # 16 registers, one more for products without FMA
+        for machine, most in ((target.avx2(), 14), (target.generic(), 13)):
+            assert tile.fits(Tile(6, 2), machine)
+            assert tile.fits(Tile(most, 1), machine) and not tile.fits(Tile(most + 1, 1), machine)

@@ -359,6 +359,7 @@ def test_a_micro_kernel_of_a_user_computes_products(provider):
 
     rng = np.random.default_rng(9)
     x, y, out = (rng.standard_normal((40, 40), dtype=np.float32) for _ in range(3))
+    check(provider, x, y, out)
     with ft.jit.register_micro_kernel(maker):
         check(provider, x, y, out)
     assert made, "prepared anew, with the maker"
