@@ -235,3 +235,28 @@ def test_eval_of_what_is_no_array_is_refused():
         ft.eval(3)
     with pytest.raises(ft.DTypeError, match=r"\[eval\] a list: .*one by one, ft.eval\(\*x\)"):
         ft.eval([ft.ones(2)])
+
+
+@pytest.mark.parametrize(
+    ("operation", "apply", "expected"),
+    [
+        ("add", lambda x: 3.0 + x, [5.0, 7.0]),
+        ("subtract", lambda x: 3.0 - x, [1.0, -1.0]),
+        ("multiply", lambda x: 3.0 * x, [6.0, 12.0]),
+        ("divide", lambda x: 8.0 / x, [4.0, 2.0]),
+        ("power", lambda x: 2.0**x, [4.0, 16.0]),
+    ],
+)
+def test_a_number_before_an_operator_is_the_first_operand(operation, apply, expected):
+    x = ft.asarray([2.0, 4.0])
+    assert apply(x).tolist() == pytest.approx(expected)
+    assert apply(x).dtype is x.dtype
+    seen = []
+
+    def replaced(inner, a, b):
+        seen.append((a.shape, b.shape))
+        return getattr(inner, operation)(a, b)
+
+    with ft.override(**{operation: replaced}):
+        assert apply(x).tolist() == pytest.approx(expected)
+    assert seen == [((), (2,))]

@@ -39,6 +39,13 @@ BINARY = {
     "__gt__": ("greater", "Q"),
     "__ge__": ("greater_equal", "Q"),
 }
+REFLECTED = {
+    "__radd__": ("add", "N"),
+    "__rsub__": ("subtract", "N"),
+    "__rmul__": ("multiply", "N"),
+    "__rtruediv__": ("divide", "F"),
+    "__rpow__": ("power", "N"),
+}
 UNARY = {
     "__neg__": ("negative", "N"),
     "__abs__": ("absolute", "N"),
@@ -69,6 +76,29 @@ def {method}(self, other):
                     made._adapter = y
                     made._backend = backend
                     return made
+    except Exception:
+        return general(self, other)
+    return general(self, other)
+"""
+_REFLECTED = """\
+def {method}(self, other):
+    try:
+        y = self._adapter
+        dtype = y.dtype
+        backend = self._backend
+        if (
+            type(other) is float
+            and dtype.is_floating
+            and dtype.kind in {kinds!r}
+            and backend.checks_shapes
+            and overrides() is None
+        ):
+            y = backend.{operation}(backend.scalar(other, dtype, y.device), y)
+            if y is not None:
+                made = new(type(self))
+                made._adapter = y
+                made._backend = backend
+                return made
     except Exception:
         return general(self, other)
     return general(self, other)
@@ -110,7 +140,7 @@ class Operators:
     __slots__ = ()
 
 
-for _template, _table in ((_BINARY, BINARY), (_UNARY, UNARY)):
+for _template, _table in ((_BINARY, BINARY), (_REFLECTED, REFLECTED), (_UNARY, UNARY)):
     for _method, (_operation, _role) in _table.items():
         setattr(Operators, _method, _make(_template, _method, _operation, _role))
 # Defining __eq__ takes the hash away, as in Array: equality is elementwise.

@@ -61,9 +61,13 @@ def _conv_x(
         return ops.full(x_shape, 0, g.dtype, g.device)
     features, channels, *kernel = w.shape
     spatial = tuple(range(2, 2 + len(kernel)))
-    flipped = ops.reshape(ops.flip(w, spatial), (groups, features // groups, channels, *kernel))
-    flipped = ops.permute(flipped, (0, 2, 1, *(i + 1 for i in spatial)))
-    flipped = ops.reshape(flipped, (groups * channels, features // groups, *kernel))
+    flipped = ops.flip(w, spatial)
+    if groups == 1:
+        flipped = ops.permute(flipped, (1, 0, *spatial))
+    else:
+        flipped = ops.reshape(flipped, (groups, features // groups, channels, *kernel))
+        flipped = ops.permute(flipped, (0, 2, 1, *(i + 1 for i in spatial)))
+        flipped = ops.reshape(flipped, (groups * channels, features // groups, *kernel))
     back = []
     for i, k in enumerate(kernel):
         reach = _extent(k, kernel_dilation[i])
@@ -91,9 +95,12 @@ def _conv_w(
     batch, _, *size = x.shape
     features, channels, *kernel = w_shape
     rest = tuple(range(2, 2 + len(kernel)))
-    image = ops.reshape(x, (batch, groups, channels, *size))
-    image = ops.permute(image, (2, 1, 0, *(i + 1 for i in rest)))
-    image = ops.reshape(image, (channels, groups * batch, *size))
+    if groups == 1:
+        image = ops.permute(x, (1, 0, *rest))
+    else:
+        image = ops.reshape(x, (batch, groups, channels, *size))
+        image = ops.permute(image, (2, 1, 0, *(i + 1 for i in rest)))
+        image = ops.reshape(image, (channels, groups * batch, *size))
     filters = ops.permute(g, (1, 0, *rest))
     around = []
     for i, k in enumerate(kernel):

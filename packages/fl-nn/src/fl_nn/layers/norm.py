@@ -242,7 +242,8 @@ class ScalarLayerNorm(Module):
 def _followed(running: ft.Tensor | None, found: ft.Tensor, rate: float) -> ft.Tensor:
     assert running is not None  # the caller tracks
     # Under autocast what was found may have another dtype; a buffer keeps its own.
-    return ft.add(ft.multiply(running, 1.0 - rate), found * rate).astype(running.dtype)
+    made = running * (1.0 - rate) + found * rate
+    return made if made.dtype is running.dtype else made.astype(running.dtype)
 
 
 # What a layer computes from its input and parameters: one operation to precision policies.

@@ -7,6 +7,7 @@ are known, and wrong ones refused, when an operation is called.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import threading
@@ -30,6 +31,9 @@ Value = NumpyAdapter
 Padding: TypeAlias = tuple[tuple[int, int], ...]
 #: Adapters whose array is no further away than a look.
 _PLAIN = frozenset((NumpyAdapter, Lazy))
+
+
+_broadcast = functools.lru_cache(maxsize=4096)(rules.broadcast)
 
 
 def _unary(name: str) -> Any:
@@ -68,7 +72,7 @@ def _binary(name: str, result: DType | None = None) -> Any:
         ) or not self._waits(x, y):
             return eager(self, x, y)
         left, right = x.shape, y.shape
-        shape = left if left == right or not right else rules.broadcast(name, left, right)
+        shape = left if left == right or not right else _broadcast(name, left, right)
         return self.pending.record(name, (x, y), (), shape, result or x.dtype)
 
     return operation
@@ -105,9 +109,8 @@ class JitBackend(NumpyBackend):
     smallest: int = 8192
 
     def __init__(self) -> None:
-        given = os.environ.get("FL_JIT_SMALLEST")
-        if given:
-            self.smallest = int(given)
+        # Of the instance, where the interpreter finds it sooner.
+        self.smallest = int(os.environ.get("FL_JIT_SMALLEST") or type(self).smallest)
         self.eager = NumpyBackend()
         self.worth = Worth()
         self.plans = Plans(self.eager, worth=self.worth)
@@ -140,10 +143,10 @@ class JitBackend(NumpyBackend):
         largest = 0
         for x in operands:
             kind = x.__class__
-            if kind is Number:
-                continue
             if kind is Lazy and x.trace is not None:
                 return True
+            if kind is Number:
+                continue
             size = (x.array if kind in _PLAIN else held(x)).size
             if size > largest:
                 largest = size

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from fl_tensor.backends.jit.lower import Lowered
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.backends.numpy.provided import address
 from fl_tensor.errors import BackendError
 from fl_tensor.graph.ir import Value
 from fl_tensor.graph.layout import contiguous
@@ -25,8 +26,16 @@ class Values(dict[Value, Any]):
 
     def __init__(self, constants: Mapping[Value, Any]) -> None:
         super().__init__(constants)
+        self._places: dict[Value, int] = {}
         self.donated: set[Value] = set()
         self.overwritten: set[Value] = set()
+
+    def place(self, root: Value) -> int:
+        """The address of an array, looked up once: what a root lies in stays the same."""
+        found = self._places.get(root)
+        if found is None:
+            found = self._places[root] = address(self[root])
+        return found
 
     def take(self, roots: list[Value], result: Value) -> Any:
         """The array of one of ``roots`` for ``result`` to be written to; None if others see them

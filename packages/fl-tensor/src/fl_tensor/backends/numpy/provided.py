@@ -129,6 +129,8 @@ def laid(a: Array, order: tuple[int, ...] | None) -> Array:
 
 def forwards(a: Array) -> Array:
     """``a``, as a copy if it has axes that run backwards or repeat elements."""
+    if min(a.strides, default=1) > 0:
+        return a
     ahead = all(step > 0 or n == 1 for step, n in zip(a.strides, a.shape))
     return a if ahead else memory.cast(a, a.dtype)
 

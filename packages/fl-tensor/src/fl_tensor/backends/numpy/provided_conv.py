@@ -92,6 +92,8 @@ def is_weights(out_shape: Shape, w_shape: Shape) -> bool:
 def _cropped(request: Request) -> Request | None:
     # Negative padding takes elements away, which a view does. Between elements that lie apart it
     # can take less than one, so those are left. None where nothing but padding would remain.
+    if min(map(min, request.padding)) >= 0:
+        return request
     cut, rest = [slice(None)] * 2, []
     for n, (low, high), d in zip(request.x.shape[2:], request.padding, request.input_dilation):
         if d > 1:
