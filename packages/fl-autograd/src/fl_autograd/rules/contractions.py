@@ -61,7 +61,7 @@ def _conv_x(
         return ops.full(x_shape, 0, g.dtype, g.device)
     features, channels, *kernel = w.shape
     spatial = tuple(range(2, 2 + len(kernel)))
-    flipped = ops.flip(w, spatial)
+    flipped = ops.flip(w, spatial) if any(k > 1 for k in kernel) else w
     if groups == 1:
         flipped = ops.permute(flipped, (1, 0, *spatial))
     else:
