@@ -14,7 +14,7 @@ import functools
 import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -29,12 +29,13 @@ from fl_tensor.codegen.target import Target
 P = ParamSpec("P")
 T = TypeVar("T")
 _MAGIC = b"fl kernel 1\n"
-#: One thread at a time is in LLVM. None but this one is while the process forks, or ends.
-_lock = threading.RLock()
-atexit.register(_lock.acquire)
+#: Held by the thread that is in LLVM, or makes code that others wait for; by this one while the
+#: process forks, or ends.
+lock = threading.RLock()
+atexit.register(lock.acquire)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+        before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
     )
 
 
@@ -42,7 +43,7 @@ class Code:
     """Machine code in memory, for as long as this object lives."""
 
     def __init__(self, machine_code: bytes, machine: Target) -> None:
-        with _lock:
+        with lock:
             empty = llvm.parse_assembly(f'target triple = "{target.triple()}"')
             self._engine = llvm.create_mcjit_compiler(empty, _machine(machine))
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
@@ -61,7 +62,7 @@ def once(make: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(make)
     def one(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _lock:
+        with lock:
             return found(*args, **kwargs)
 
     return one
@@ -71,17 +72,36 @@ def load(about: str, assembly: Callable[[], str], machine: Target, is_tidy: bool
     """The code of what ``about`` describes, which ``assembly`` gives as LLVM IR where no file has
     it compiled. ``is_tidy``: nothing is computed twice in it and no branch is idle, so that
     LLVM need not look for such. Raises CompileError."""
-    target.initialize()
-    path = _path(about, machine)
-    found = _read(path) if path else None
-    if found is not None:
-        with contextlib.suppress(RuntimeError):  # of a linker that does not like it
-            return Code(found, machine)
-    made = compiled(assembly(), machine, is_tidy)
-    if path is not None:
-        with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
-            cache_files.write(path, _MAGIC + hashlib.sha256(made).digest() + made)
-    return Code(made, machine)
+    found = _kept(about, machine)
+    if found is None:
+        made = compiled(assembly(), machine, is_tidy)
+        _keep(about, machine, made)
+        found = Code(made, machine)
+    return found
+
+
+def load_functions(
+    wanted: Mapping[str, str],
+    assembly: Callable[[Sequence[str]], str],
+    machine: Target,
+    is_tidy: bool = False,
+) -> dict[str, Code]:
+    """As ``load``, the code of each function in ``wanted``, of what is said about it there. Those
+    that no file has are compiled as one module, which ``assembly`` gives for their names: half of
+    the time that LLVM takes for a small one is spent before and after its function."""
+    found: dict[str, Code] = {}
+    for name, about in wanted.items():
+        others = (code for code in found.values() if code.address(name))
+        code = next(others, None) or _kept(about, machine)
+        if code is not None and code.address(name):
+            found[name] = code
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        made = compiled(assembly(missing), machine, is_tidy)
+        for name in missing:
+            _keep(wanted[name], machine, made)
+        found |= dict.fromkeys(missing, Code(made, machine))
+    return found
 
 
 def compiled(assembly: str, machine: Target, is_tidy: bool = False) -> bytes:
@@ -97,13 +117,19 @@ def listing(assembly: str, machine: Target, is_tidy: bool = False) -> str:
 def _emitted(assembly: str, machine: Target, is_tidy: bool, emit: Callable[..., Any]) -> Any:
     target.initialize()
     try:
-        with _lock, llvm.parse_assembly(assembly) as module:
+        with lock, llvm.parse_assembly(assembly) as module:
             module.verify()
-            builder = _machine(machine, 1 if is_tidy else 2)
+            builder = _emitter(machine, 1 if is_tidy else 2)
             _optimize(module, builder, is_tidy)
             return emit(builder, module)
     except RuntimeError as error:
         raise CompileError(f"LLVM refuses a generated kernel: {error}\n{assembly}") from error
+
+
+#: Emits one module after the other: what it knows about the processor is computed once.
+@functools.cache
+def _emitter(machine: Target, level: int) -> llvm.TargetMachine:
+    return _machine(machine, level)
 
 
 def _machine(machine: Target, level: int = 2) -> llvm.TargetMachine:
@@ -142,6 +168,23 @@ def sources(folder: Path) -> str:
 
 
 # --- files ----------------------------------------------------------------------------------------
+
+
+def _kept(about: str, machine: Target) -> Code | None:
+    target.initialize()
+    path = _path(about, machine)
+    content = _read(path) if path else None
+    if content is not None:
+        with contextlib.suppress(RuntimeError):  # of a linker that does not like it
+            return Code(content, machine)
+    return None
+
+
+def _keep(about: str, machine: Target, made: bytes) -> None:
+    path = _path(about, machine)
+    if path is not None:
+        with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
+            cache_files.write(path, _MAGIC + hashlib.sha256(made).digest() + made)
 
 
 def _path(about: str, machine: Target) -> Path | None:

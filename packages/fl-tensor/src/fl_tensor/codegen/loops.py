@@ -48,3 +48,13 @@ class Loops:
         worse one: base + index is what there is."""
         kind = ir.FunctionType(number.type, [number.type])
         return self.b.asm(kind, "", "=r,0", [number], side_effect=False)
+
+
+class OuterLoops(Loops):
+    """Loops around calls of other functions. LLVM does not know where their indices come from, so
+    it does not look for ways to step all the addresses that are computed from them."""
+
+    @contextmanager
+    def loop(self, low: IR, high: IR, step: IR | int = 1) -> Iterator[IR]:
+        with super().loop(low, high, step) as index:
+            yield self.opaque(index)

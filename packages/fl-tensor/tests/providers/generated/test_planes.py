@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from fl_tensor.backends.providers.generated.convolution import planes
+from fl_tensor.backends.providers.generated import planes
 from fl_tensor.dtypes import bfloat16, dtype, float16, float32, float64
 
 MOVE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 8)

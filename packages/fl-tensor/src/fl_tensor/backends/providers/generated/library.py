@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from fl_tensor.backends.providers.generated import FOLDER, amx, microkernel
@@ -56,24 +56,60 @@ def registered() -> tuple[Maker, ...]:
 
 
 def address(kernel: MicroKernel) -> int:
-    """Where the micro-kernel's machine code begins. Raises ArgumentError where a maker's module has
-    no ``micro``, CompileError where LLVM refuses it."""
-    return _code(kernel, target.host(), _makers)[1]
+    """Where the machine code of a micro-kernel begins. Raises as ``addresses``."""
+    return addresses([kernel])[kernel]
 
 
-@compile.once
-def _code(kernel: MicroKernel, machine: Target, makers: tuple[Maker, ...]) -> tuple[object, int]:
-    # The code lives as long as this process: kernels keep its address.
+def addresses(kernels: Iterable[MicroKernel]) -> dict[MicroKernel, int]:
+    """Where the machine code of each begins; those that nobody asked for before are compiled
+    together. Raises ArgumentError where a maker's module has no ``micro``, CompileError where LLVM
+    refuses it."""
+    wanted, machine, makers = list(dict.fromkeys(kernels)), target.host(), _makers
+    with compile.lock:
+        new = [each for each in wanted if (each, machine, makers) not in _known]
+        ours = []
+        for kernel in new:
+            code = _made(kernel, machine, makers)
+            if code is None:
+                ours.append(kernel)
+            else:
+                _known[kernel, machine, makers] = code, code.address("micro")
+        for kernel, code in _load(ours, machine).items():
+            _known[kernel, machine, makers] = code, code.address(_name(kernel))
+        return {each: _known[each, machine, makers][1] for each in wanted}
+
+
+#: The code lives as long as this process: kernels keep its address.
+_known: dict[tuple[MicroKernel, Target, tuple[Maker, ...]], tuple[compile.Code, int]] = {}
+
+
+def _made(kernel: MicroKernel, machine: Target, makers: tuple[Maker, ...]) -> compile.Code | None:
+    # By a maker.
     made = (maker(kernel, machine) for maker in (*makers, amx.maker))
     text = next((text for text in made if text is not None), None)
-    if text is not None:
-        code = compile.load(text, functools.partial(str, text), machine)
-    else:
-        about = f"{kernel} {compile.sources(FOLDER)}"
-        code = compile.load(
-            about, lambda: microkernel.assembly(kernel, machine), machine, is_tidy=True
-        )
-    found = code.address("micro")
-    if not found:
+    if text is None:
+        return None
+    code = compile.load(text, functools.partial(str, text), machine)
+    if not code.address("micro"):
         raise ArgumentError(f"[register] the module made for {kernel} has no function 'micro'")
-    return code, found
+    return code
+
+
+def _load(kernels: Sequence[MicroKernel], machine: Target) -> dict[MicroKernel, compile.Code]:
+    named = {_name(kernel): kernel for kernel in kernels}
+    found = compile.load_functions(
+        {name: f"{kernel} {compile.sources(FOLDER)}" for name, kernel in named.items()},
+        lambda names: microkernel.assemblies({name: named[name] for name in names}, machine),
+        machine,
+        is_tidy=True,
+    )
+    return {kernel: found[name] for name, kernel in named.items()}
+
+
+def _name(kernel: MicroKernel) -> str:
+    (rows, vectors), flags = kernel.tile, [name for name in _FLAGS if getattr(kernel, name)]
+    lies = kernel.a, kernel.b
+    return "_".join(["micro", str(kernel.dtype), f"{rows}x{vectors}", *lies, *flags])
+
+
+_FLAGS = "masked", "narrow"

@@ -38,6 +38,7 @@ writes a C of bfloat16, each sum rounded once, and adds to nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -53,8 +54,8 @@ from fl_tensor.dtypes import DType, bfloat16
 
 #: The flag that has sums added to what C holds.
 ADD = 1
-#: Steps of k in a turn of the loop.
-UNROLL = 2
+#: Sums up to which a turn of the loop is two steps of k: they take less time than to count.
+_FEW = 4
 #: Rows of A that one address serves: with p and 3p in registers, a processor reaches a + p, a + 2p
 #: and a + 3p itself, so that 14 rows take 6 registers.
 _REACH = 4
@@ -76,21 +77,27 @@ class MicroKernel(NamedTuple):
 
 
 def assembly(kernel: MicroKernel, machine: Target) -> str:
-    """A module in LLVM IR with the function ``micro``. Raises CompileError for pairs where the
+    """A module in LLVM IR with the function ``micro``. Raises as ``assemblies``."""
+    return assemblies({"micro": kernel}, machine)
+
+
+def assemblies(kernels: Mapping[str, MicroKernel], machine: Target) -> str:
+    """A module in LLVM IR with a function for each. Raises CompileError for pairs where the
     processor does not multiply them: LLVM would end the process."""
-    if kernel.dtype is bfloat16 and not machine.has_bfloat_products:
-        raise CompileError(f"{machine.cpu} has no instruction for products of bfloat16: {kernel}")
     module = ir.Module("micro")
     module.triple = target.triple()
-    _Micro(module, kernel, machine)
+    for name, kernel in kernels.items():
+        if kernel.dtype is bfloat16 and not machine.has_bfloat_products:
+            missing = "instruction for products of bfloat16"
+            raise CompileError(f"{machine.cpu} has no {missing}: {kernel}")
+        _Micro(ir.Function(module, SIGNATURE, name), kernel, machine)
     return str(module)
 
 
 class _Micro(Loops):
     # Emits the function. Sums and addresses are variables, of which LLVM makes registers.
 
-    def __init__(self, module: IR, kernel: MicroKernel, machine: Target) -> None:
-        function = ir.Function(module, SIGNATURE, "micro")
+    def __init__(self, function: IR, kernel: MicroKernel, machine: Target) -> None:
         function.attributes.add("nounwind")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self.of = Vectors(self.b, machine, machine.lanes(kernel.dtype.itemsize))
@@ -127,16 +134,18 @@ class _Micro(Loops):
         for tile in self.tiles:
             build.store(self.of.constant(self.element, 0), self.sums[tile])
         build.store(b, self.in_b)
-        whole = build.and_(self.k, i64(-UNROLL))
+        turn = 2 if len(self.tiles) <= _FEW else 1
+        whole = build.and_(self.k, i64(-turn))
         with self.loop(i64(0), taps) as tap:
             offset = build.load(build.gep(tap_offsets, [tap], source_etype=i64), typ=i64)
             for i, variable in self.in_a.items():
                 distance = build.add(offset, build.mul(self.a_pitch, i64(i)))
                 build.store(self._at(a, self.opaque(distance)), variable)
-            with self.loop(i64(0), whole, UNROLL):
-                self._steps(UNROLL)
-            with self.loop(whole, self.k):
-                self._steps(1)
+            with self.loop(i64(0), whole, turn):
+                self._steps(turn)
+            if turn > 1:
+                with self.loop(whole, self.k):
+                    self._steps(1)
 
     def _steps(self, count: int) -> None:
         build, of = self.b, self.of

@@ -9,15 +9,15 @@ Sizes, distances in bytes and addresses are such words, so that one nest serves 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated import microkernel
+from fl_tensor.backends.providers.generated import microkernel, planes
 from fl_tensor.codegen import half
 from fl_tensor.codegen.function import SIGNATURE
-from fl_tensor.codegen.loops import Loops
+from fl_tensor.codegen.loops import Loops, OuterLoops
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import (
     IR,
@@ -72,6 +72,11 @@ class Emitter(Loops):
         at = self.b.gep(table, [index], source_etype=i64)
         return self.b.load(at, typ=i64, align=8)
 
+    def named(self, block: IR, names: Sequence[str]) -> Mapping[str, IR]:
+        """The words of a block by their names, each read once, at the beginning of the function, if
+        it is read at all."""
+        return _Named(self, block, names)
+
     def read(self, address: IR, mask: IR | None = None) -> IR:
         """A vector of an operand's elements."""
         found = self.of.load(memory_type(self.given), address, mask)
@@ -122,7 +127,19 @@ class Emitter(Loops):
         return begin, b.sdiv(b.mul(b.add(number, i64(1)), total), of)
 
 
-class Nest(Emitter):
+class _Named(dict[str, IR]):
+    def __init__(self, function: Emitter, block: IR, names: Sequence[str]) -> None:
+        super().__init__()
+        self._function, self._block = function, block
+        self._index = {name: i for i, name in enumerate(names)}
+
+    def __missing__(self, name: str) -> IR:
+        with self._function.b.goto_entry_block():
+            self[name] = self._function.entry(self._block, i64(self._index[name]))
+        return self[name]
+
+
+class Nest(OuterLoops, Emitter):
     """``name(words, first item, last item + 1, worker)``; ``words`` says their names."""
 
     def __init__(
@@ -136,7 +153,7 @@ class Nest(Emitter):
     ) -> None:
         super().__init__(ir.Function(module, SIGNATURE, name), machine, dtype, given)
         self.arguments, self.begin, self.end, self.worker = self.function.args
-        self.words = {name: self.entry(self.arguments, i64(i)) for i, name in enumerate(words)}
+        self.words = self.named(self.arguments, words)
 
     def micro(self, word: IR, *arguments: IR) -> None:
         """Call the micro-kernel whose address ``word`` is."""
@@ -145,3 +162,11 @@ class Nest(Emitter):
     def call(self, word: IR, signature: IR, *arguments: IR) -> None:
         """Call the function whose address ``word`` is."""
         self.b.call(self.b.inttoptr(word, signature.as_pointer()), arguments)
+
+    def move(
+        self, word: str, to: Sequence[IR], source: Sequence[IR], rows: IR, columns: IR
+    ) -> None:
+        """Copy rows and columns by a function of ``planes.py``: a place, the distances of rows and
+        of columns on either side."""
+        arguments = (self.address(to[0]), *to[1:], self.address(source[0]), *source[1:])
+        self.call(self.words[word], planes.SIGNATURE, *arguments, rows, columns)

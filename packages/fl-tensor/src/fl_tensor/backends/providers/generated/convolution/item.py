@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated import microkernel
-from fl_tensor.backends.providers.generated.convolution import planes
+from fl_tensor.backends.providers.generated import microkernel, planes
 from fl_tensor.backends.providers.generated.convolution.words import JOB, PASS, OfPass
 from fl_tensor.backends.providers.generated.words import call_at
 from fl_tensor.codegen.vectors import IR, i64, pointer

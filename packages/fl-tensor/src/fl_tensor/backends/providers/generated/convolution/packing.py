@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fl_tensor.backends.providers.generated.convolution import planes
+from fl_tensor.backends.providers.generated import planes
 from fl_tensor.backends.providers.generated.convolution.words import JOB, PASS, OfPass
 from fl_tensor.backends.providers.generated.words import zero
 from fl_tensor.codegen.vectors import IR, i64

@@ -17,8 +17,8 @@ import math
 from typing import Any, NamedTuple
 
 from fl_memory import selection
+from fl_tensor.backends.providers.generated import planes
 from fl_tensor.backends.providers.generated.convolution import nest as convolution_nest
-from fl_tensor.backends.providers.generated.convolution import planes
 from fl_tensor.backends.providers.generated.convolution.sums import Panels, Weights
 from fl_tensor.backends.providers.generated.convolution.words import JOB, PASS
 from fl_tensor.backends.providers.generated.words import address, array

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fl_tensor.backends.providers.generated import amx, library
-from fl_tensor.backends.providers.generated.convolution import planes, strips
+from fl_tensor.backends.providers.generated import amx, library, planes
+from fl_tensor.backends.providers.generated.convolution import strips
 from fl_tensor.backends.providers.generated.convolution.cut import Cut
 from fl_tensor.backends.providers.generated.convolution.panels import Packing, Places
 from fl_tensor.backends.providers.generated.convolution.sums import Panels, Sum
@@ -213,13 +213,16 @@ class Pass(Cut):
             kinds["tail"] = kinds["full"]
         if panels.number == 1:
             kinds["full"] = kinds["tail"]
-        self._tables = {}
-        for name, kernel in kinds.items():
-            table = [0] * (self.most + 1)
-            for count in rows:
-                each = kernel._replace(tile=Tile(count, kernel.tile.vectors))
-                table[count] = library.address(each)
-            self._tables[name] = array(table)
+        tiles = {
+            (name, count): kernel._replace(tile=Tile(count, kernel.tile.vectors))
+            for name, kernel in kinds.items()
+            for count in rows
+        }
+        found = library.addresses(tiles.values())
+        places = range(self.most + 1)
+        self._tables = {
+            name: array(found[tiles[name, n]] if n in rows else 0 for n in places) for name in kinds
+        }
         return {
             "most_rows": self.most,
             "full_table": address(self._tables["full"]),

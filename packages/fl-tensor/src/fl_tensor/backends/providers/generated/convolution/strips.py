@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated.convolution import planes
+from fl_tensor.backends.providers.generated import planes
 from fl_tensor.backends.providers.generated.words import Words, call_at, zero
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.vectors import IR, i1, i8, i64, pointer

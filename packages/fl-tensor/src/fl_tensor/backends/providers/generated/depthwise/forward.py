@@ -7,17 +7,19 @@ pixels lie, and which places of the kernel they see.
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from fl_tensor.backends.providers.generated import FOLDER, caches, epilogue, tile
-from fl_tensor.backends.providers.generated.convolution import planes, windows
+from fl_tensor.backends.providers.generated import FOLDER, caches, epilogue, planes, tile
+from fl_tensor.backends.providers.generated.convolution import windows
 from fl_tensor.backends.providers.generated.convolution.sums import Image, Weights, strided
 from fl_tensor.backends.providers.generated.convolution.windows import Axis
+from fl_tensor.backends.providers.generated.depthwise import block
 from fl_tensor.backends.providers.generated.depthwise import nest as depthwise_nest
-from fl_tensor.backends.providers.generated.depthwise.nest import MOST, WORDS
+from fl_tensor.backends.providers.generated.depthwise.words import WORDS
 from fl_tensor.backends.providers.generated.phases import Division, Phases
 from fl_tensor.backends.providers.layout import Layout, Placement, Shape
 from fl_tensor.backends.providers.problems import (
@@ -142,7 +144,8 @@ class DepthwiseKernel:
 def _code(dtype: DType) -> compile.Code:
     machine = target.host()
     about = f"depthwise {dtype} {compile.sources(FOLDER)}"
-    return compile.load(about, lambda: depthwise_nest.assembly(dtype, machine), machine)
+    assembly = functools.partial(depthwise_nest.assembly, dtype, machine)
+    return compile.load(about, assembly, machine, is_tidy=True)
 
 
 class _Build:
@@ -297,7 +300,7 @@ class _Build:
             # Neighbours that see the same places of the kernel.
             for _, run in itertools.groupby(_seen(axis), lambda seen: (seen.kernel, seen.places)):
                 left = list(run)
-                parts, size, longer = tile.balanced(len(left), MOST)
+                parts, size, longer = tile.balanced(len(left), block.MOST)
                 for part in range(parts):
                     count = size + (part < longer)
                     first, left = left[0], left[count:]
@@ -305,6 +308,8 @@ class _Build:
                     entry += [first.kernel * self.panels[2], first.place * self.places[2]]
                     table.append([*entry, first.places])
         table.sort(key=lambda entry: entry[3])
+        codes = block.addresses(self.dtype, (entry[0] for entry in table))
+        table = [[codes[entry[0]], *entry[1:]] for entry in table]
         self.words["columns"] = len(table)
         self.words["column_table"] = self._table([number for entry in table for number in entry])
 

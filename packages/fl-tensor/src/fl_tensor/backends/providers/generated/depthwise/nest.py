@@ -11,59 +11,31 @@
 
 Vectors run over channels, which do not mix, so there is no micro-kernel of a product: a number of
 the source is used once per place of the kernel, and loads are what it takes. Places that would meet
-padding are not looked at; tables say which these are, for every row and every block of pixels. Both
+padding are not looked at; tables say which these are, for every row and every block of pixels
+(``block.py``). Both
 computations are the sum that ``convolution/windows.py`` describes: there is one nest for them.
 
 Images whose channels are not side by side, or of half precision, are copied for some channels at a
-time (``convolution/planes.py``).
+time (``planes.py``).
 """
 
 from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated.convolution import planes
-from fl_tensor.backends.providers.generated.nest import Emitter, Nest
-from fl_tensor.backends.providers.generated.tile import registers
+from fl_tensor.backends.providers.generated.depthwise import block
+from fl_tensor.backends.providers.generated.depthwise.words import WORDS
+from fl_tensor.backends.providers.generated.nest import Nest
 from fl_tensor.backends.providers.generated.words import zero
 from fl_tensor.codegen import target
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64, pointer
 from fl_tensor.dtypes import DType
 
-WORDS = (
-    *("source", "weights", "target", "workspace", "epilogue_words", "epilogue"),
-    *("row_groups", "row_step", "rows", "channel_groups", "channel_step", "channels"),
-    *("row_table", "column_table", "columns", "line"),
-    # distances
-    *("source_image", "target_image", "source_pixel", "target_pixel"),
-    *("source_plane_tap", "source_row_tap", "source_tap"),
-    *("panels_plane_tap", "panels_row_tap", "panels_tap"),
-    # copies: of the weights, of the source, of the target
-    *(
-        "packed_plane",
-        "packed_row",
-        "packed_column",
-        "panels_direct",
-        "kernel_planes",
-        "kernel_rows",
-        "kernel_columns",
-        "weights_move",
-    ),
-    *("weights_plane", "weights_row", "weights_column", "weights_channel"),
-    *("worker_bytes", "workers_at", "buffer_at"),
-    *("source_move", "source_planes", "source_rows", "source_columns"),
-    *("source_plane", "source_row", "source_column", "source_channel", "copied_pixel"),
-    *("copied_line", "copied_before", "copied_behind"),
-    *("target_move", "target_rows", "target_column", "target_channel", "buffer_pixel"),
-)
 #: Numbers of an entry of the tables. Rows: where the row is in the target, where what it sees
-#: begins in source and panels, planes and rows of the kernel that it sees. Columns: pixels, the
-#: same three distances, columns of the kernel.
+#: begins in source and panels, planes and rows of the kernel that it sees. Columns: the code of a
+#: block of so many pixels, the same three distances, columns of the kernel.
 ROW, COLUMN = 5, 5
-#: Pixels of a block at most.
-MOST = 8
-_REACH = 4
 _EPILOGUE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64])
 
 
@@ -71,73 +43,9 @@ def assembly(dtype: DType, machine: Target) -> str:
     """The module of ``first`` and ``second``."""
     module = ir.Module("depthwise")
     module.triple = target.triple()
-    blocks = [_Block(module, pixels, machine, dtype).function for pixels in range(1, MOST + 1)]
     _First(module, machine, dtype)
-    _Second(module, machine, dtype, blocks)
+    _Second(module, machine, dtype)
     return str(module)
-
-
-class _Block(Emitter):
-    """block(words, source, panels, target, planes, rows, columns, channels): some neighbouring
-    pixels of the result, at the places of the kernel that all of them see."""
-
-    def __init__(self, module: IR, pixels: int, machine: Target, dtype: DType) -> None:
-        signature = ir.FunctionType(ir.VoidType(), [pointer] * 4 + [i64] * 4)
-        function = ir.Function(module, signature, f"block{pixels}")
-        function.linkage = "internal"
-        function.attributes.add("noinline")
-        super().__init__(function, machine, dtype)
-        words, self.source, self.panels, self.target, *counts = function.args
-        self.counts, channels = counts[:3], counts[3]
-        self.pixels = pixels
-        self.words = {name: self.entry(words, i64(i)) for i, name in enumerate(WORDS)}
-        # As many sums as hide the time that an addition takes, and leave registers for weights.
-        vectors = max(min(16 // pixels, 4), 1) if registers(machine) >= 32 else max(8 // pixels, 1)
-        step = 1 << (vectors * self.of.lanes).bit_length() - 1
-        vectors = step // self.of.lanes
-        whole = self.b.and_(channels, i64(-step))
-        with self.loop(i64(0), whole, step) as channel:
-            self._sums(channel, vectors, None)
-        with self.loop(whole, channels, self.of.lanes) as channel:
-            self._sums(channel, 1, self.of.first(self.b.sub(channels, channel)))
-        self.b.ret_void()
-
-    def _sums(self, channel: IR, vectors: int, mask: IR | None) -> None:
-        b, words = self.b, self.words
-        kind = self.of.of(self.element)
-        sums = {(u, v): self.variable(kind) for u in range(self.pixels) for v in range(vectors)}
-        for total in sums.values():
-            b.store(self.of.constant(self.element, 0), total)
-        here = b.mul(channel, i64(self.itemsize))
-        source, panels, to = (self.at(p, here) for p in (self.source, self.panels, self.target))
-        sides = (("source", source), ("panels", panels))
-        with self.loop(i64(0), self.counts[0]) as plane:
-            planes_at = [self.at(p, b.mul(plane, words[f"{n}_plane_tap"])) for n, p in sides]
-            pairs = list(zip(("source", "panels"), planes_at, strict=True))
-            with self.loop(i64(0), self.counts[1]) as row:
-                rows_at = [self.at(p, b.mul(row, words[f"{n}_row_tap"])) for n, p in pairs]
-                pairs = list(zip(("source", "panels"), rows_at, strict=True))
-                with self.loop(i64(0), self.counts[2]) as column:
-                    x, w = (self.at(p, b.mul(column, words[f"{n}_tap"])) for n, p in pairs)
-                    self._add(x, w, sums, vectors, mask)
-        for (u, v), total in sums.items():
-            pixel = self.at(to, b.mul(words["target_pixel"], i64(u)))
-            self.of.store(b.load(total, typ=kind), self.at(pixel, v * self.wide), mask)
-
-    def _add(self, x: IR, w: IR, sums: dict[tuple[int, int], IR], vectors: int, mask: IR) -> None:
-        # What a place of the kernel adds to the sums of all pixels.
-        b, kind = self.b, self.of.of(self.element)
-        weights = [
-            self.of.load(self.element, self.at(w, v * self.wide), mask) for v in range(vectors)
-        ]
-        pitch = self.words["source_pixel"]
-        # Of an address a processor reaches a, a + p, a + 2p and a + 3p itself, with p and 3p.
-        groups = {u: self.at(x, b.mul(pitch, i64(u))) for u in range(0, self.pixels, _REACH)}
-        for (u, v), variable in sums.items():
-            pixel = self.at(groups[u - u % _REACH], b.mul(pitch, i64(u % _REACH)))
-            found = self.of.load(self.element, self.at(pixel, v * self.wide), mask)
-            total = b.load(variable, typ=kind)
-            b.store(self.of.fma(found, weights[v], total), variable)
 
 
 class _First(Nest):
@@ -162,26 +70,13 @@ class _First(Nest):
             )
         b.ret_void()
 
-    def move(
-        self,
-        word: str,
-        to: tuple[IR, IR, IR],
-        source: tuple[IR, IR, IR],
-        rows: IR,
-        columns: IR,
-    ) -> None:
-        """Copy rows and columns: a place, the distances of rows and of columns on either side."""
-        arguments = (self.address(to[0]), *to[1:], self.address(source[0]), *source[1:])
-        self.call(self.words[word], planes.SIGNATURE, *arguments, rows, columns)
-
 
 class _Second(_First):
     # An item is an image, or some of its rows, or some of its channels.
 
-    def __init__(self, module: IR, machine: Target, dtype: DType, blocks: list[IR]) -> None:
+    def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
         Nest.__init__(self, module, "second", WORDS, machine, dtype)
         b, words = self.b, self.words
-        self.blocks = blocks
         direct = b.icmp_signed("!=", words["panels_direct"], i64(0))
         panels = b.select(direct, words["weights"], words["workspace"])
         mine = self.sum(
@@ -265,15 +160,13 @@ class _Second(_First):
             )
         )
         with self.loop(i64(0), words["columns"]) as column:
-            pixels, *places, columns_seen = self._entries("column_table", column, COLUMN)
+            code, *places, columns_seen = self._entries("column_table", column, COLUMN)
             found = [
                 self.address(b.add(base, place))
                 for base, place in zip((source, panels, to), places, strict=True)
             ]
-            for count, block in enumerate(self.blocks, 1):
-                with self.when(b.icmp_signed("==", pixels, i64(count))):
-                    seen = (planes_seen, rows_seen, columns_seen)
-                    b.call(block, [self.arguments, *found, *seen, self.count])
+            seen = planes_seen, rows_seen, columns_seen
+            self.call(code, block.SIGNATURE, self.arguments, *found, *seen, self.count)
         with self.when(b.and_(self.follows, b.not_(self.buffers))):
             self._follow(row)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor.backends.providers.generated import FOLDER, caches, tile
+from fl_tensor.backends.providers.generated import FOLDER, caches, planes, tile
 from fl_tensor.backends.providers.generated.depthwise import taps as depthwise_taps
 from fl_tensor.backends.providers.generated.depthwise import weights_nest as depthwise_weights_nest
 from fl_tensor.backends.providers.generated.depthwise.weights_nest import WORDS
@@ -64,9 +65,8 @@ class DepthwiseWeightsKernel:
 def _code(given: DType, result: DType) -> compile.Code:
     machine = target.host()
     about = f"depthwise weights {given} {result} {compile.sources(FOLDER)}"
-    return compile.load(
-        about, lambda: depthwise_weights_nest.assembly(given, result, machine), machine
-    )
+    assembly = functools.partial(depthwise_weights_nest.assembly, given, result, machine)
+    return compile.load(about, assembly, machine, is_tidy=True)
 
 
 class _Build:
@@ -121,7 +121,10 @@ class _Build:
             "bias_sums": taps * tap,
             "has_bias": int(bias is not None),
             "gradient_direct": int(direct),
+            "dense": 0,
             "taps": taps,
+            "x_move": self._move(x[1], self.axes[3].x),
+            "gradient_move": 0 if direct else self._move(gradient[1], self.axes[3].gradient),
         }
         self._taps(dtype, tap)
 
@@ -132,6 +135,12 @@ class _Build:
         items = self.parts * splits, self.vectors
         nbytes = shared + self.parts * self.words["part_sums"]
         return Division(items, {"splits": splits, "shared_at": shared}, nbytes)
+
+    def _move(self, channel: int, pixel: int) -> int:
+        # From where channels are so many elements apart, pixels so many bytes.
+        given = self.problem.x.dtype
+        kind = planes.kind(0, 1, pixel // given.itemsize, channel)
+        return planes.address(kind, given, computed(given))
 
     def _taps(self, dtype: DType, tap: int) -> None:
         # Blocks of places of the kernel whose sums fit the registers, and where each place goes.

@@ -20,10 +20,10 @@ from llvmlite import ir
 
 from fl_tensor.backends.providers.generated.depthwise import taps as depthwise_taps
 from fl_tensor.backends.providers.generated.nest import computed
-from fl_tensor.backends.providers.generated.weights import lanes
 from fl_tensor.backends.providers.generated.weights.results import ColumnSums
 from fl_tensor.backends.providers.generated.weights.strips import CopyPlane, Strips
 from fl_tensor.backends.providers.generated.weights.words import axes
+from fl_tensor.backends.providers.generated.words import zero
 from fl_tensor.codegen import target
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64
@@ -39,7 +39,9 @@ WORDS = (
     # blocks of places of the kernel, and all places
     *("blocks", "block_table", "taps", "tap_in_out"),
     # flags
-    *("has_bias", "gradient_direct"),
+    *("has_bias", "gradient_direct", "dense"),
+    # functions of ``planes.py``
+    *("x_move", "gradient_move"),
 )
 #: Numbers of an entry of the table of blocks: the code, where its places begin in the strip of x
 #: and among the sums.
@@ -51,16 +53,15 @@ def assembly(given: DType, result: DType, machine: Target) -> str:
     module = ir.Module("depthwise_weights")
     module.triple = target.triple()
     dtype = computed(given)
-    copy = lanes.define(module, machine, dtype, given)
-    _First(module, machine, given, copy, ColumnSums(module, machine, dtype).function)
+    _First(module, machine, given, ColumnSums(module, machine, dtype).function)
     _Second(module, machine, result)
     return str(module)
 
 
 class _First(Strips):
-    def __init__(self, module: IR, machine: Target, given: DType, copy: IR, add_up: IR) -> None:
+    def __init__(self, module: IR, machine: Target, given: DType, add_up: IR) -> None:
         super().__init__(module, "first", WORDS, machine, computed(given), given)
-        self.copy, self.add_up = copy, add_up
+        self.add_up = add_up
         self.copy_plane = CopyPlane(module, machine, given).function
         b, words = self.b, self.words
         shared = b.add(words["workspace"], words["shared_at"])
@@ -87,6 +88,9 @@ class _First(Strips):
             with planes:
                 self.copy_planes(image, self.strip_at, count, self.copy_plane)
             with rows:
+                partial = b.icmp_signed("<", count, i64(self.of.lanes))
+                with self.when(partial):
+                    zero(b, self.address(self.strip_at), words["packed_at"])
                 self.copy_x(
                     image,
                     self.strip_at,
@@ -127,13 +131,9 @@ class _First(Strips):
         with self.loop(i64(0), self.extents[2]) as row:
             here = b.add(to, b.mul(b.mul(row, self.extents[3]), i64(self.wide)))
             there = b.add(source, b.mul(row, words["gradient 2"]))
-            b.call(
-                self.copy,
-                [
-                    *(self.address(here), i64(self.wide), self.address(there), self.extents[3]),
-                    *(count, words["gradient 3"], words["gradient_channel"]),
-                ],
-            )
+            packed = here, i64(self.wide), i64(self.itemsize)
+            pixels = there, words["gradient 3"], words["gradient_channel"]
+            self.move("gradient_move", packed, pixels, self.extents[3], count)
 
     def _blocks(self, x: IR, gradient: tuple[IR, IR, IR], sums: IR, count: IR, add: IR) -> None:
         b, words = self.b, self.words

@@ -212,16 +212,17 @@ def _micros(task: Task, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]
     like = MicroKernel(factors, cut.tile, left.lies, b, narrow=cut.narrow)
     vectors = cut.padded // cut.lanes
     masked = cut.last % cut.lanes != 0 and not (cut.apart and right.is_packed)
-    found = {}
+    wanted: dict[str, MicroKernel] = {}
     heights = {"longer": cut.rows.size + 1 if cut.rows.longer else 0, "other": cut.rows.size}
     for name, height in heights.items():
         if height:
             whole = like._replace(tile=Tile(height, cut.tile.vectors))
             end = like._replace(tile=Tile(height, vectors), masked=masked)
             if cut.panels > 1:
-                found[f"micro {name} whole"] = library.address(whole)
-            found[f"micro {name} last"] = library.address(end)
-    return found
+                wanted[f"micro {name} whole"] = whole
+            wanted[f"micro {name} last"] = end
+    found = library.addresses(wanted.values())
+    return {word: found[kernel] for word, kernel in wanted.items()}
 
 
 def _rounded(nbytes: int, to: int = 64) -> int:

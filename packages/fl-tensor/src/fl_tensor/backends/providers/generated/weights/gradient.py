@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor.backends.providers.generated import FOLDER, library
+from fl_tensor.backends.providers.generated import FOLDER, library, planes
 from fl_tensor.backends.providers.generated.microkernel import MicroKernel
 from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.phases import Division, Phases
@@ -30,21 +30,21 @@ from fl_tensor.backends.providers.generated.weights.plan import (
     strides,
     tallest,
 )
-from fl_tensor.backends.providers.generated.weights.words import ANY, AXES, FEATURES, ROWS, WORDS
+from fl_tensor.backends.providers.generated.weights.words import AXES, WORDS
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape, dense
 from fl_tensor.backends.providers.problems import ConvolutionWeights
 from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.codegen import compile, target
-from fl_tensor.dtypes import HALF, DType, bfloat16, float32, float64
+from fl_tensor.dtypes import HALF, DType, bfloat16, float32, float64, int16, int32
 
 #: Floating operations per nanosecond, about.
 _SPEED = 50.0
 
 
-def prepare(problem: ConvolutionWeights) -> WeightsKernel:
-    """A kernel for one floating dtype throughout, by strides. Raises UnsupportedError for anything
-    else."""
-    return WeightsKernel(settled(problem))
+def prepare(problem: ConvolutionWeights, tiles: Tile | None = None) -> WeightsKernel:
+    """A kernel for one floating dtype throughout, by strides, in ``tiles`` if they are given.
+    Raises UnsupportedError for anything else."""
+    return WeightsKernel(settled(problem), tiles)
 
 
 def settled(problem: ConvolutionWeights) -> ConvolutionWeights:
@@ -88,11 +88,11 @@ class WeightsKernel:
 
     workspace = 0
 
-    def __init__(self, problem: ConvolutionWeights) -> None:
+    def __init__(self, problem: ConvolutionWeights, tiles: Tile | None) -> None:
         bias = () if problem.bias is None else (problem.bias,)
         self.operands = (problem.x, problem.gradient, *bias, problem.out)
         axes = axes_of(problem)
-        made = plan(problem, axes)
+        made = plan(problem, axes, tiles)
         self.about = (
             f"generated: tiles of {tallest(made.cut)} x {made.vectors} vectors, {made.strips} "
             f"strips in {made.parts} parts"
@@ -101,7 +101,7 @@ class WeightsKernel:
         self._tables = build.tables
         work = 2.0 * math.prod(a.size * a.kernel for a in axes) * build.channels
         work *= problem.gradient.shape[1] / _SPEED
-        code = _code(problem.x.dtype, problem.out.dtype, made.pairs)
+        code = _code(build.dtype, problem.out.dtype, made.pairs)
         self._call = Phases(code, WORDS, build.words, build.divide, work)
 
     def __call__(self, *addresses: int) -> None:
@@ -111,11 +111,11 @@ class WeightsKernel:
 
 
 @compile.once
-def _code(given: DType, result: DType, pairs: bool) -> compile.Code:
+def _code(dtype: DType, result: DType, pairs: bool) -> compile.Code:
     machine = target.host()
-    about = f"weights {given} {result} {pairs} {compile.sources(FOLDER)}"
-    make = functools.partial(weights_nest.assembly, given, result, machine, pairs)
-    return compile.load(about, make, machine)
+    about = f"weights {dtype} {result} {pairs} {compile.sources(FOLDER)}"
+    assembly = functools.partial(weights_nest.assembly, dtype, result, machine, pairs)
+    return compile.load(about, assembly, machine, is_tidy=True)
 
 
 class _Build:
@@ -139,6 +139,7 @@ class _Build:
         self._sizes()
         self._strip()
         self._result()
+        self._moves()
         self._kernels()
 
     def divide(self, workers: int) -> Division:
@@ -204,7 +205,7 @@ class _Build:
         side_by_side = self.channels == 1 or strides(self.problem.x)[1] == 1
         self.words |= {f"strip {a}": pitch for a, pitch in enumerate(pitches)}
         self.words |= {
-            "dense": int(side_by_side and axes[-1].x == self.channels * self.given),
+            "dense": int(made.joined and side_by_side and axes[-1].x == self.channels * self.given),
             "tile_pitch": 0 if by_rows else tile_bytes,
             "row_pitch": self.item if by_rows else 0,
             "strip_pixels": pixels,
@@ -249,9 +250,8 @@ class _Build:
             range(0, len(rows) * taps * given, taps * given)
         )
         side_by_side = rows == list(range(0, len(rows) * given, given))
-        order = ROWS if inside or side_by_side else ANY
-        if self.features == 1 or feature == given:
-            order = FEATURES
+        by_features = self.features == 1 or feature == given
+        by_rows = (inside or side_by_side) and not by_features
         # One strip: sums are written when they are made, and need no more room than a tile.
         local = made.parts == made.strips == 1
         pitch = self.width * item
@@ -271,7 +271,8 @@ class _Build:
             "end_row": self._table([end for _, end in seen]),
             "out_group": group if grouped else feature * self.features,
             "out_feature": feature,
-            "order": order,
+            "out_item": given,
+            "by_rows": int(by_rows),
             "runs": 1 if inside else taps,
             "local": int(local),
             "row_sums": row,
@@ -286,17 +287,46 @@ class _Build:
             "worker_bytes": self.words["sums_at"] + own,
         }
 
+    def _moves(self) -> None:
+        # How neighbours lie, of x, of the gradient and of the result.
+        problem, x, gradient = self.problem, strides(self.problem.x), strides(self.problem.gradient)
+        channel = 1 if self.channels == 1 else x[1]
+        feature = 1 if self.features == 1 else gradient[1]
+        along = self.axes[-1].x // self.given, self.axes[-1].gradient // self.given
+        given, own, result = problem.x.dtype, self.dtype, problem.out.dtype
+        out = 1 if self.features == 1 else self.words["out_feature"] // self.result
+        outwards = (out, 1, 1, 0) if self.words["by_rows"] else (0, out, 0, 1)
+        if self.made.pairs:
+            given, own = int16, int32
+        kinds = [planes.kind(0, 1, *lies) for lies in ((along[0], channel), (along[1], feature))]
+        moves = {
+            "x_move": (kinds[0], given, own),
+            "gradient_move": (kinds[1], given, own),
+            "pairs_move": ("abreast" if feature == 1 else "pairs", bfloat16, float32),
+            "out_move": (planes.kind(*outwards), self.dtype, result),
+        }
+        if kinds[1] == "transposed":  # neighbours are pairs already
+            moves["pairs_move"] = "transposed", int32, int32
+        if not self.made.pairs:
+            moves.pop("pairs_move")
+            self.words["pairs_move"] = 0
+        self.words |= {word: planes.address(*move) for word, move in moves.items()}
+
     def _kernels(self) -> None:
         made = self.made
         tail = self.features - (self.panels - 1) * self.width
         lies = "rows" if made.gradient_direct else "packed"
+        kernels: dict[str, MicroKernel] = {}
         for kind, vectors in (("", made.vectors), ("_tail", -(-tail // self.lanes))):
             masked = made.gradient_direct and kind == "_tail" and tail < vectors * self.lanes
             for name, rows in (("long", made.cut.size + 1), ("short", made.cut.size)):
                 dtype = bfloat16 if made.pairs else self.dtype
                 kernel = MicroKernel(dtype, Tile(rows, vectors), "columns", lies, masked)
-                needed = name == "short" or made.cut.longer
-                self.words[f"{name}{kind}_kernel"] = library.address(kernel) if needed else 0
+                if name == "short" or made.cut.longer:
+                    kernels[f"{name}{kind}_kernel"] = kernel
+        found = library.addresses(kernels.values())
+        rest = {f"{name}{kind}_kernel": 0 for name in ("long", "short") for kind in ("", "_tail")}
+        self.words |= rest | {word: found[kernel] for word, kernel in kernels.items()}
 
     def _table(self, numbers: Sequence[int]) -> int:
         table = (ctypes.c_int64 * len(numbers))(*numbers)

@@ -29,47 +29,34 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated.nest import computed
-from fl_tensor.backends.providers.generated.weights import lanes
-from fl_tensor.backends.providers.generated.weights.results import Bias, ColumnSums, Store
-from fl_tensor.backends.providers.generated.weights.strips import Strips
+from fl_tensor.backends.providers.generated.weights.results import Bias, ColumnSums
+from fl_tensor.backends.providers.generated.weights.strips import PairUp, Strips
 from fl_tensor.backends.providers.generated.weights.words import WORDS
+from fl_tensor.backends.providers.generated.words import zero
 from fl_tensor.codegen import target
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64
-from fl_tensor.dtypes import DType, int32
+from fl_tensor.dtypes import DType
 
 
-def assembly(given: DType, result: DType, machine: Target, pairs: bool = False) -> str:
-    """The module of ``first`` and ``second``, for images of ``given``, weights of ``result``."""
+def assembly(dtype: DType, result: DType, machine: Target, pairs: bool = False) -> str:
+    """The module of ``first`` and ``second``, for sums of ``dtype``, weights of ``result``."""
     module = ir.Module("weights")
     module.triple = target.triple()
-    dtype = computed(given)
-    copy = lanes.define(module, machine, int32 if pairs else dtype, given)
-    in_pairs = lanes.define_pairs(module, machine) if pairs else None
-    store = Store(module, machine, result).function
     bias = Bias(module, machine, result).function
     add_up = ColumnSums(module, machine, dtype, pairs).function
-    _First(module, machine, (dtype, given), copy, in_pairs, store, bias, add_up)
-    _Second(module, machine, dtype, store, bias)
+    pair_up = PairUp(module, machine).function if pairs else None
+    _First(module, machine, dtype, pair_up, bias, add_up)
+    _Second(module, machine, dtype, bias)
     return str(module)
 
 
 class _Tiles(Strips):
     # What both functions have in common: where tiles and panels are.
 
-    def __init__(
-        self,
-        module: IR,
-        name: str,
-        machine: Target,
-        dtype: DType,
-        store: IR,
-        given: DType | None = None,
-    ) -> None:
-        super().__init__(module, name, WORDS, machine, dtype, given)
+    def __init__(self, module: IR, name: str, machine: Target, dtype: DType) -> None:
+        super().__init__(module, name, WORDS, machine, dtype)
         self.shared = self.b.add(self.words["workspace"], self.words["shared_at"])
-        self.store = store
         self.width = self.words["width"]
 
     def rows_of(self, tile: IR) -> tuple[IR, IR, IR]:
@@ -97,13 +84,41 @@ class _Tiles(Strips):
 
     def put(self, group: IR, panel: IR, sums: IR, columns: IR, row: IR, rows: IR) -> None:
         """Write a tile's sums as the weights lie."""
-        words = self.words
+        b, words = self.b, self.words
         out = self.sum(
             words["out"],
             (group, words["out_group"]),
-            (self.b.mul(panel, self.width), words["out_feature"]),
+            (b.mul(panel, self.width), words["out_feature"]),
         )
-        self.b.call(self.store, [self.arguments, self.address(out), sums, columns, row, rows])
+        by_rows = b.icmp_signed("!=", words["by_rows"], i64(0))
+        with b.if_else(by_rows) as (together, one_by_one):
+            with together:
+                self._put_runs(out, sums, columns, row, rows)
+            with one_by_one:
+                self._put_rows(out, sums, columns, row, rows)
+
+    def _put_runs(self, out: IR, sums: IR, columns: IR, row: IR, rows: IR) -> None:
+        # Runs of rows of sums go side by side.
+        b, words = self.b, self.words
+        single = b.icmp_signed("==", words["runs"], i64(1))
+        length = b.select(single, b.mul(rows, words["taps"]), rows)
+        start = b.add(out, self.entry(self.address(words["row_in_out"]), row))
+        in_out = self.address(words["tap_in_out"])
+        with self.loop(i64(0), words["runs"]) as run:
+            to = b.add(start, self.entry(in_out, run)), words["out_feature"], words["out_item"]
+            source = b.add(sums, b.mul(run, words["tap_sums"]))
+            self.move(
+                "out_move", to, (source, i64(self.itemsize), words["panel_pitch"]), columns, length
+            )
+
+    def _put_rows(self, out: IR, sums: IR, columns: IR, row: IR, rows: IR) -> None:
+        b, words = self.b, self.words
+        tap_in_out, row_in_out = (self.address(words[n]) for n in ("tap_in_out", "row_in_out"))
+        with self.loop(i64(0), words["taps"]) as tap, self.loop(i64(0), rows) as i:
+            source = self.sum(sums, (tap, words["tap_sums"]), (i, words["row_sums"]))
+            within = b.add(self.entry(tap_in_out, tap), self.entry(row_in_out, b.add(row, i)))
+            sides = (b.add(out, within), i64(0), words["out_feature"])
+            self.move("out_move", sides, (source, i64(0), i64(self.itemsize)), i64(1), columns)
 
 
 class _First(_Tiles):
@@ -113,17 +128,15 @@ class _First(_Tiles):
         self,
         module: IR,
         machine: Target,
-        dtypes: tuple[DType, DType],
-        copy: IR,
-        in_pairs: tuple[IR, IR] | None,
-        store: IR,
+        dtype: DType,
+        pair_up: IR | None,
         bias: IR,
         add_up: IR,
     ) -> None:
-        super().__init__(module, "first", machine, dtypes[0], store, dtypes[1])
-        self.copy, self.bias, self.add_up = copy, bias, add_up
-        #: The functions ``copy_pairs`` and ``pair_up``, where pixels are multiplied in pairs.
-        self.in_pairs = in_pairs
+        super().__init__(module, "first", machine, dtype)
+        self.bias, self.add_up = bias, add_up
+        #: Where pixels are multiplied in pairs.
+        self.pair_up = pair_up
         b, words = self.b, self.words
         mine = b.mul(self.worker, words["worker_bytes"])
         self.strip = b.add(words["workspace"], mine)
@@ -163,7 +176,7 @@ class _First(_Tiles):
         whole = b.icmp_signed("==", b.mul(rows, extents[3]), words["strip_pixels"])
         #: Steps of a micro-kernel along a line.
         self.steps = extents[3]
-        if self.in_pairs:
+        if self.pair_up:
             self.steps = b.ashr(b.add(extents[3], i64(1)), i64(1))
         self.strip_rows = b.select(whole, words["strip_rows"], words["last_strip_rows"])
         self.planes = b.mul(extents[0], extents[1])
@@ -173,7 +186,7 @@ class _First(_Tiles):
             pitch = b.mul(vectors, i64(self.wide))
             there = self._gradient_at(panel)
             with self.when(b.not_(direct)):
-                self._copy_gradient(there, columns, vectors, pitch)
+                self._copy_gradient(there, columns, pitch)
             pitch = b.select(direct, words["gradient 3"], pitch)
             self.gradient_now = b.select(direct, there, self.packed)
             with self.when(self.counts_bias):
@@ -200,84 +213,27 @@ class _First(_Tiles):
         )
 
     def _copy_row(self, to: IR, source: IR, low: IR, high: IR, end: IR) -> None:
-        b = self.b
-        joined = b.icmp_signed("!=", self.words["joined"], i64(0))
-        with b.if_else(joined) as (together, by_tiles):
-            with together:
-                self._copy_joined(to, source, low, high, end)
-                self._pair_up(to, end)
-            with by_tiles, self.loop(*self.tiles) as tile:
-                self._copy_tile(tile, to, source, low, high, end)
-                self._pair_up(b.add(to, b.mul(tile, self.words["tile_pitch"])), end)
-
-    def _pair_up(self, to: IR, end: IR) -> None:
-        # Each pixel of a row with the one that the next place of the gradient sees.
-        if self.in_pairs:
-            pitch = self.words["strip 3"]
-            nbytes, distance = (self.b.mul(pitch, n) for n in (end, self.words["stride 3"]))
-            self.b.call(self.in_pairs[1], [self.address(to), nbytes, distance])
-
-    def _copy_tile(self, tile: IR, to: IR, source: IR, low: IR, high: IR, end: IR) -> None:
-        # A row of pixels, of a tile's channels.
-        b, words, lanes = self.b, self.words, self.of.lanes
-        first, rows, _ = self.rows_of(tile)
-        to = b.add(to, b.mul(tile, words["tile_pitch"]))
-        source = b.add(source, b.mul(first, words["x_channel"]))
-        with self.loop(i64(0), rows, lanes) as lane:
-            here = b.add(to, b.mul(lane, i64(self.itemsize)))
-            there = b.add(source, b.mul(lane, words["x_channel"]))
-            count = self.minimum(b.sub(rows, lane), i64(lanes))
-            self.copy_channels(here, there, count, low, high, end)
-
-    def _copy_joined(self, to: IR, source: IR, low: IR, high: IR, end: IR) -> None:
-        # A row of pixels whose channels lie side by side. What is written too much is written over.
         b, words = self.b, self.words
-        pitch = words["strip 3"]
-        self._copy_dense(to, source, b.mul(low, words["channels"]), 0)
-        middle = b.add(to, b.mul(low, pitch))
-        count = b.sub(high, low)
-        with b.if_else(b.icmp_signed("!=", words["dense"], i64(0))) as (dense, strided):
-            with dense:
-                self._copy_dense(middle, source, b.mul(count, words["channels"]), 1)
-            with strided:
-                self._copy_strided(middle, source, count)
-        behind = b.mul(b.sub(end, high), words["channels"])
-        self._copy_dense(b.add(to, b.mul(high, pitch)), source, behind, 0)
+        joined = b.icmp_signed("!=", words["joined"], i64(0))
+        # Joined, all channels are copied at once.
+        tiles = [b.select(joined, i64(bound), of) for bound, of in enumerate(self.tiles)]
+        with self.loop(*tiles) as tile:
+            first, rows, _ = self.rows_of(tile)
+            count = b.select(joined, words["channels"], rows)
+            here = b.add(to, b.mul(tile, words["tile_pitch"]))
+            there = b.add(source, b.mul(first, words["x_channel"]))
+            self.copy_channels(here, there, count, low, high, end)
+            if self.pair_up:
+                # Each pixel with the one that the next place of the gradient sees.
+                nbytes, distance = (b.mul(words["strip 3"], n) for n in (end, words["stride 3"]))
+                b.call(self.pair_up, [self.address(here), nbytes, distance])
 
-    def _copy_strided(self, to: IR, source: IR, count: IR) -> None:
-        # Pixel by pixel where their channels are more than a vector.
-        b, words, pitch = self.b, self.words, self.words["strip 3"]
-        channels, lanes = words["channels"], i64(self.of.lanes)
-        many = b.select(b.icmp_signed("<=", channels, lanes), count, i64(1))
-        with self.loop(i64(0), count, many) as place, self.loop(i64(0), channels, lanes) as lane:
-            here = self.sum(to, (place, pitch), (lane, i64(self.itemsize)))
-            there = self.sum(source, (place, words["x 3"]), (lane, words["x_channel"]))
-            given = self.address(here), pitch, self.address(there), many
-            wanted = self.minimum(b.sub(channels, lane), lanes)
-            b.call(self.copy, [*given, wanted, words["x 3"], words["x_channel"]])
-
-    def _copy_dense(self, to: IR, source: IR, count: IR, reads: int) -> None:
-        b, lanes = self.b, self.of.lanes
-        whole = b.sdiv(count, i64(lanes))
-        rest = b.srem(count, i64(lanes))
-        any_rest = b.zext(b.icmp_signed(">", rest, i64(0)), i64)
-        done = b.mul(whole, i64(self.wide))
-        item = self.given.itemsize
-        read = i64(lanes * item)
-        last = b.add(source, b.mul(whole, read))
-        for here, there, many, wanted in (
-            (to, source, whole, i64(lanes * reads)),
-            (b.add(to, done), last, any_rest, b.mul(rest, i64(reads))),
-        ):
-            given = self.address(here), i64(self.wide), self.address(there), many
-            b.call(self.copy, [*given, wanted, read, i64(item)])
-
-    def _copy_gradient(self, source: IR, columns: IR, vectors: IR, pitch: IR) -> None:
+    def _copy_gradient(self, source: IR, columns: IR, pitch: IR) -> None:
         # Rows in the order of ``strip_rows``: rows of a place in all images lie side by side.
         b, words = self.b, self.words
-        feature = words["gradient_feature"]
         row_bytes = b.mul(self.steps, pitch)
         to = self.packed
+        partial = b.icmp_signed("<", b.mul(columns, i64(self.itemsize)), pitch)
         with (
             self.loop(i64(0), self.extents[0]) as n,
             self.loop(i64(0), self.extents[1]) as depth,
@@ -289,27 +245,22 @@ class _First(_Tiles):
             there = self.sum(
                 source, *((i, words[f"gradient {a}"]) for a, i in enumerate((n, depth, row)))
             )
-            with self.loop(i64(0), vectors) as j:
-                lane = b.mul(j, i64(self.of.lanes))
-                count = self.minimum(b.sub(columns, lane), i64(self.of.lanes))
-                goal = b.add(here, b.mul(j, i64(self.wide)))
-                begin = b.add(there, b.mul(lane, feature))
-                self._copy_pixels(goal, pitch, begin, (count, words["gradient 3"], feature))
+            with self.when(partial):
+                zero(b, self.address(here), row_bytes)
+            self._copy_pixels((here, pitch), (there, words["gradient 3"]), columns)
 
-    def _copy_pixels(self, to: IR, pitch: IR, source: IR, lanes: tuple[IR, IR, IR]) -> None:
-        # ``lanes``: how many, from pixel to pixel, from lane to lane.
-        b, pixels = self.b, self.extents[3]
-        if self.in_pairs is None:
-            b.call(self.copy, [self.address(to), pitch, self.address(source), pixels, *lanes])
+    def _copy_pixels(self, to: tuple[IR, IR], source: tuple[IR, IR], columns: IR) -> None:
+        # A row of the gradient: where it is, from pixel to pixel.
+        b, pixels, between = self.b, self.extents[3], self.words["gradient_feature"]
+        (here, pitch), (there, pixel), item = to, source, i64(self.itemsize)
+        if not self.pair_up:
+            self.move("gradient_move", (*to, item), (*source, between), pixels, columns)
             return
-        count, pixel, lane = lanes
-        pairs = b.ashr(pixels, i64(1))
-        given = self.address(to), pitch, self.address(source), pairs
-        twice = b.shl(pixel, i64(1))
-        b.call(self.in_pairs[0], [*given, count, twice, lane])
-        last = b.add(to, b.mul(pairs, pitch)), b.add(source, b.mul(pairs, twice))
-        given = self.address(last[0]), pitch, self.address(last[1]), b.and_(pixels, i64(1))
-        b.call(self.copy, [*given, count, pixel, lane])
+        pairs, twice = b.ashr(pixels, i64(1)), b.shl(pixel, i64(1))
+        self.move("pairs_move", (*to, item), (there, twice, between), pairs, columns)
+        last = b.add(here, b.mul(pairs, pitch)), pitch, item
+        alone = b.add(there, b.mul(pairs, twice)), pixel, between
+        self.move("gradient_move", last, alone, b.and_(pixels, i64(1)), columns)
 
     def _sum_bias(self, panel: IR, columns: IR, vectors: IR, pitch: IR, steps: IR) -> None:
         b, words = self.b, self.words
@@ -347,7 +298,7 @@ class _First(_Tiles):
             self.address(words[name]) for name in ("tap_in_strip", "first_row", "end_row")
         )
         x_pitch = b.mul(words["strip 3"], words["stride 3"])
-        x_pitch = b.shl(x_pitch, i64(1)) if self.in_pairs else x_pitch
+        x_pitch = b.shl(x_pitch, i64(1)) if self.pair_up else x_pitch
         row_bytes = b.mul(self.steps, pitch)
         with self.loop(i64(0), words["taps"]) as tap:
             # Rows that see nothing but padding are left out.
@@ -367,14 +318,14 @@ class _First(_Tiles):
                 *(self.adds, columns),
             )
         with self.when(self.is_last):
-            self.put(self.group, panel, self.address(sums), columns, first, count)
+            self.put(self.group, panel, sums, columns, first, count)
 
 
 class _Second(_Tiles):
     # Adds the parts of a tile, in their order.
 
-    def __init__(self, module: IR, machine: Target, dtype: DType, store: IR, bias: IR) -> None:
-        super().__init__(module, "second", machine, dtype, store)
+    def __init__(self, module: IR, machine: Target, dtype: DType, bias: IR) -> None:
+        super().__init__(module, "second", machine, dtype)
         b, words = self.b, self.words
         with self.loop(self.begin, self.end) as item:
             rest, tile = b.sdiv(item, words["tiles"]), b.srem(item, words["tiles"])
@@ -390,7 +341,7 @@ class _Second(_Tiles):
                 nbytes = b.mul(columns, i64(self.itemsize))
                 with self.loop(i64(0), nbytes, self.wide) as within:
                     self._add(b.add(place, within))
-            self.put(group, panel, self.address(sums), columns, first, rows)
+            self.put(group, panel, sums, columns, first, rows)
             is_first = b.icmp_signed("==", tile, i64(0))
             with self.when(b.and_(is_first, b.icmp_signed("!=", words["has_bias"], i64(0)))):
                 b.call(bias, [self.arguments, group, panel])

@@ -156,8 +156,8 @@ class Plan(NamedTuple):
     pairs: bool
 
 
-def plan(problem: ConvolutionWeights, axes: Sequence[Axis]) -> Plan:
-    """How to divide ``problem``, whose axes are ``axes``."""
+def plan(problem: ConvolutionWeights, axes: Sequence[Axis], tiles: Tile | None = None) -> Plan:
+    """How to divide ``problem``, whose axes are ``axes``, in ``tiles`` if they are given."""
     dtype = problem.x.dtype
     converts = dtype in HALF
     channels = problem.x.shape[1] // problem.groups
@@ -165,7 +165,7 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis]) -> Plan:
     pairs = in_pairs(problem)
     joined = axes[-1].kernel > 1 and axes[-1].dilation == 1 and channels <= MOST_JOINED
     rows = channels * axes[-1].kernel if joined else channels
-    cut, vectors = _tile(rows, features, dtype)
+    cut, vectors = _tile(rows, features, dtype, tiles)
     steps = steps_of(axes, PIXELS_OF_PAIRS if pairs else PIXELS)
     strips = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
     pixels = math.prod(axis.size for axis in axes)
@@ -214,11 +214,13 @@ def steps_of(axes: Sequence[Axis], pixels: int) -> tuple[int, ...]:
     return tuple(reversed(steps))
 
 
-def _tile(rows: int, features: int, dtype: DType) -> tuple[Cut, int]:
+def _tile(rows: int, features: int, dtype: DType, tiles: Tile | None) -> tuple[Cut, int]:
     # Rows, in equal tiles, by vectors of features, in equal panels, of which a tile has as many as
     # registers hold: higher ones where there is but one vector, wider ones where rows are few.
     machine = target.host()
     best, needed = tile.best(machine), -(-features // machine.lanes(dtype.itemsize))
+    if tiles is not None and needed > 1:
+        return tile.balanced(rows, tiles.rows), min(tiles.vectors, needed)
     cut = tile.balanced(rows, best.rows * best.vectors if needed == 1 else best.rows)
     vectors = min(best.vectors, needed)
     while vectors < 4 and tile.fits(Tile(tallest(cut), vectors + 1), machine):

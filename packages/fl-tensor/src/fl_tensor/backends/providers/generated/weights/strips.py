@@ -11,15 +11,13 @@ from fl_tensor.backends.providers.generated.nest import Emitter, Nest, computed
 from fl_tensor.backends.providers.generated.weights.words import AXES
 from fl_tensor.backends.providers.generated.words import zero
 from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, i64, pointer
-from fl_tensor.dtypes import DType
+from fl_tensor.codegen.vectors import IR, i32, i64, pointer
+from fl_tensor.dtypes import DType, int32
 
 
 class Strips(Nest):
     """A nest that goes through strips; its words are those of ``words.axes`` at least."""
 
-    #: The function ``copy_lanes``.
-    copy: IR
     #: Of the present strip, along each axis: the first place of the gradient, and how many.
     starts: list[IR]
     extents: list[IR]
@@ -118,16 +116,19 @@ class Strips(Nest):
             zero(b, self.address(b.add(here, b.mul(inner, line))), b.mul(below, line))
 
     def copy_channels(self, to: IR, source: IR, count: IR, low: IR, high: IR, end: IR) -> None:
-        """A row of pixels, of ``count`` channels, at most as many as a vector has lanes."""
+        """A row of pixels of ``count`` channels each, between zeros."""
         b, words = self.b, self.words
-        pitch = words["strip 3"]
-        for start, stop, wanted in ((i64(0), low, i64(0)), (low, high, count), (high, end, i64(0))):
-            here = self.address(b.add(to, b.mul(start, pitch)))
-            of_x = (words["x 3"], words["x_channel"])
-            b.call(
-                self.copy,
-                [here, pitch, self.address(source), b.sub(stop, start), wanted, *of_x],
-            )
+        pitch, item = words["strip 3"], i64(self.itemsize)
+        middle = b.add(to, b.mul(low, pitch))
+        behind = b.add(to, b.mul(high, pitch))
+        zero(b, self.address(to), b.mul(low, pitch))
+        zero(b, self.address(behind), b.mul(b.sub(end, high), pitch))
+        pixels = b.sub(high, low)
+        # Where nothing lies between pixels on both sides, a row of them is one of numbers.
+        dense = b.icmp_signed("!=", words["dense"], i64(0))
+        columns = b.select(dense, b.mul(pixels, count), count)
+        sides = (middle, pitch, item), (source, words["x 3"], words["x_channel"])
+        self.move("x_move", *sides, b.select(dense, i64(1), pixels), columns)
 
 
 class CopyPlane(Emitter):
@@ -165,4 +166,29 @@ class CopyPlane(Emitter):
                     goal = self.at(here, b.mul(pixel, i64(self.wide)))
                     for k, vector in enumerate(found):
                         self.of.store(vector, self.at(goal, k * self.wide))
+        b.ret_void()
+
+
+class PairUp(Emitter):
+    """pair_up(line, nbytes, distance): numbers of bfloat16, a zero behind each, become pairs
+    (``microkernel.py``) with the one ``distance`` bytes further; what lies behind the line counts
+    as zero."""
+
+    def __init__(self, module: IR, machine: Target) -> None:
+        signature = ir.FunctionType(ir.VoidType(), [pointer, i64, i64])
+        function = ir.Function(module, signature, "pair_up")
+        function.linkage = "internal"
+        super().__init__(function, machine, int32)
+        line, nbytes, distance = function.args
+        b = self.b
+        end = b.sub(nbytes, distance)
+        whole = self.maximum(b.and_(end, i64(-self.wide)), i64(0))
+        sixteen = self.of.constant(i32, 16)
+        for low, high, is_whole in ((i64(0), whole, True), (whole, end, False)):
+            with self.loop(low, high, self.wide) as i:
+                place = self.at(line, i)
+                left = b.sdiv(b.sub(end, i), i64(self.itemsize))
+                mask = None if is_whole else self.of.first(left)
+                second = b.shl(self.of.load(i32, self.at(place, distance), mask), sixteen)
+                self.of.store(b.or_(self.of.load(i32, place, mask), second), place, mask)
         b.ret_void()

@@ -37,7 +37,7 @@ WORDS = (
     *axes(),
     # distances
     *("x_group", "gradient_group", "bias_group", "out_group"),
-    *("x_channel", "gradient_feature", "bias_feature", "out_feature"),
+    *("x_channel", "gradient_feature", "bias_feature", "out_feature", "out_item"),
     *("worker_bytes", "gradient_at", "sums_at", "strip_pixels"),
     *("tile_pitch", "row_pitch"),  # from tile to tile, or from row to row, of the strip
     *("group_sums", "part_sums", "panel_sums", "tile_sums", "row_sums", "tap_sums"),
@@ -47,7 +47,7 @@ WORDS = (
     # rows of the result that see the image through a tap, and how many rows of each are in a strip
     *("first_row", "end_row"),
     # flags
-    *("joined", "dense", "local", "has_bias", "order", "runs", "x_direct", "gradient_direct"),
+    *("joined", "dense", "local", "has_bias", "by_rows", "runs", "x_direct", "gradient_direct"),
+    # functions of ``planes.py``
+    *("x_move", "gradient_move", "pairs_move", "out_move"),
 )
-#: What is side by side where a tile's sums are written: features, rows, neither.
-FEATURES, ROWS, ANY = range(3)

@@ -5,8 +5,8 @@
 
 copies element (r, c) of ``rows x columns`` from ``source + r * source_row + c * source_column`` to
 ``target + r * target_row + c * target_column``, in bytes, and converts between half precision and
-float32 on the way. There is one function for each way in which neighbours lie, because a vector
-holds neighbours:
+float32, or int16 to int32 without signs, on the way. There is one function for each way in which
+neighbours lie, because a vector holds neighbours:
 
     straight     columns are neighbours on both sides: rows are copied
     transposed   rows are neighbours in the source, columns in the target: squares of as many rows
@@ -25,11 +25,11 @@ from fl_tensor.backends.providers.generated import FOLDER
 from fl_tensor.codegen import compile, half, target
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, Vectors, i8, i16, i32, i64, memory_type, pointer
-from fl_tensor.dtypes import HALF, DType
+from fl_tensor.codegen.vectors import IR, Vectors, f32, i8, i16, i32, i64, memory_type, pointer
+from fl_tensor.dtypes import HALF, DType, int16, int32
 
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, pointer, i64, i64, i64, i64])
-#: Vectors of one turn of the loop that copies rows.
+#: Vectors of one turn of the loops that copy rows.
 _TURN = 4
 KINDS = ("straight", "transposed", "single", "pairs", "abreast", "apart")
 
@@ -91,7 +91,11 @@ class _Move(Loops):
             for at, vector in zip(places, found, strict=True):
                 self._store(vector, self._at(to_row, at, sizes[1]), mask)
 
-        with self.loop(i64(0), self.rows) as row:
+        narrow = b.icmp_signed("<=", self.columns, i64(lanes))
+        with b.if_then(narrow):
+            self._vectors()
+        rows = b.select(narrow, i64(0), self.rows)
+        with self.loop(i64(0), rows) as row:
             from_row = self._at(self.source, row, self.source_row)
             to_row = self._at(self.target, row, self.target_row)
             with self.loop(i64(0), many, lanes * _TURN) as column:
@@ -101,43 +105,60 @@ class _Move(Loops):
             with b.if_then(b.icmp_signed("<", whole, self.columns)):
                 copy(whole, 1, self.of.first(b.sub(self.columns, whole)))
 
-    def _transposed(self) -> None:
-        b, lanes = self.b, self.of.lanes
-        inner = b.and_(self.rows, i64(-lanes))
-        with self.loop(i64(0), self.columns, lanes) as column:
-            left = b.sub(self.columns, column)
-            with b.if_else(b.icmp_signed(">=", left, i64(lanes))) as (full, partial):
-                with full, self.loop(i64(0), inner, lanes) as row:
-                    self._square(row, column, None)
-                with partial, self.loop(i64(0), inner, lanes) as row:
-                    self._square(row, column, (i64(lanes), left))
-            with b.if_then(b.icmp_signed("<", inner, self.rows)):
-                self._square(inner, column, (b.sub(self.rows, inner), left))
+    def _vectors(self) -> None:
+        # Rows of one vector.
+        b, mask = self.b, self.of.first(self.columns)
+        turns = b.and_(self.rows, i64(-_TURN))
+        for low, high, step in ((i64(0), turns, _TURN), (turns, self.rows, 1)):
+            with self.loop(low, high, step) as row:
+                rows = [b.add(row, i64(k)) for k in range(step)]
+                found = [self._load(self._at(self.source, r, self.source_row), mask) for r in rows]
+                for r, vector in zip(rows, found, strict=True):
+                    self._store(vector, self._at(self.target, r, self.target_row), mask)
 
-    def _square(self, row: IR, column: IR, limits: tuple[IR, IR] | None) -> None:
-        # ``limits``: how many rows and columns of the square there are.
-        b, of, lanes = self.b, self.of, self.of.lanes
-        rows, columns = limits or (None, None)
+    def _transposed(self) -> None:
+        lanes = self.of.lanes
+        with (
+            self.loop(i64(0), self.columns, lanes) as column,
+            self.loop(i64(0), self.rows, lanes) as row,
+        ):
+            self._square(row, column)
+
+    def _square(self, row: IR, column: IR) -> None:
+        b, lanes = self.b, self.of.lanes
+        rows, columns = b.sub(self.rows, row), b.sub(self.columns, column)
+        full = [b.icmp_signed(">=", left, i64(lanes)) for left in (rows, columns)]
+        is_whole = b.and_(*full)
         from_, to = (dtype.itemsize for dtype in self.dtypes)
         source = self._at(self._at(self.source, row, from_), column, self.source_column)
         target = self._at(self._at(self.target, row, self.target_row), column, to)
-        there = None if rows is None else of.first(rows)
-        square = [
-            self._load(self._at(source, self._inside(c, columns), self.source_column), there)
-            for c in range(lanes)
-        ]
-        kept = None if columns is None else of.first(columns)
-        for r, vector in enumerate(of.transposed(square)):
-            if rows is None:
-                self._store(vector, self._at(target, i64(r), self.target_row))
-            else:
-                with b.if_then(b.icmp_signed("<", i64(r), rows)):
-                    self._store(vector, self._at(target, i64(r), self.target_row), kept)
+        vectors = [self.variable(self._kind) for _ in range(lanes)]
+        with b.if_else(is_whole) as (whole, partial):
+            with whole:
+                for c, vector in enumerate(vectors):
+                    b.store(self._load(self._at(source, i64(c), self.source_column)), vector)
+            with partial:
+                there, last = self.of.first(rows), b.sub(columns, i64(1))
+                for c, vector in enumerate(vectors):
+                    place = self._at(source, self.minimum(i64(c), last), self.source_column)
+                    b.store(self._load(place, there), vector)
+        turned = self.of.transposed([b.load(vector, typ=self._kind) for vector in vectors])
+        with b.if_else(is_whole) as (whole, partial):
+            with whole:
+                for r, found in enumerate(turned):
+                    self._store(found, self._at(target, i64(r), self.target_row))
+            with partial:
+                kept = self.of.first(columns)
+                for r, found in enumerate(turned):
+                    with b.if_then(b.icmp_signed("<", i64(r), rows)):
+                        self._store(found, self._at(target, i64(r), self.target_row), kept)
 
-    def _inside(self, number: int, count: IR | None) -> IR:
-        if count is None:
-            return i64(number)
-        return self.minimum(i64(number), self.b.sub(count, i64(1)))
+    @property
+    def _kind(self) -> IR:
+        # A vector between reading and writing.
+        source, _ = self.dtypes
+        of_half = f32 if source in HALF else memory_type(source)
+        return self.of.of(i32 if self.dtypes == (int16, int32) else of_half)
 
     def _single(self) -> None:
         with self.loop(i64(0), self.rows) as row:
@@ -194,6 +215,8 @@ class _Move(Loops):
     def _load(self, address: IR, mask: IR | None = None) -> IR:
         dtype = self.dtypes[0]
         found = self.of.load(memory_type(dtype), address, mask)
+        if self.dtypes == (int16, int32):
+            return self.b.zext(found, self.of.of(i32))
         return half.widen(self.of, dtype, found) if dtype in HALF else found
 
     def _store(self, vector: IR, address: IR, mask: IR | None = None) -> None:
