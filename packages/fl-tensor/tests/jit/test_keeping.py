@@ -92,6 +92,49 @@ def test_a_factor_that_is_not_turned_is_kept_too(backend):
     np.testing.assert_array_equal(found[0], found[-1])
 
 
+IMAGES = {  # x, w, options
+    "3 x 3": ((2, 24, 12, 12), (40, 24, 3, 3), {"padding": 1}),
+    "1 x 1": ((1, 96, 14, 14), (70, 96, 1, 1), {}),
+    "strided": ((2, 24, 21, 20), (32, 24, 3, 3), {"stride": 2, "padding": ((1, 0), (2, 1))}),
+    "groups": ((2, 32, 12, 12), (64, 16, 3, 3), {"groups": 2, "padding": 1}),
+    "dilated": ((2, 32, 14, 14), (48, 32, 3, 3), {"kernel_dilation": 2}),
+    "sequences": ((2, 48, 200), (64, 48, 5), {"padding": 2}),
+}
+
+
+@pytest.mark.parametrize("case", IMAGES.values(), ids=IMAGES)
+@pytest.mark.parametrize("followed", [False, True], ids=["alone", "followed"])
+def test_weights_of_convolutions_are_kept_too(backend, case, followed):
+    image, shape, options = case
+    x, w = ft.asarray(values(*image)), ft.asarray(values(*shape))
+
+    def run():
+        y = ft.conv(x, w, **options)
+        return np.asarray(ft.relu(y) * 0.5 if followed else y)
+
+    found = [run() for _ in range(RUNS + 2)]
+    assert is_kept(w) and w.shape == shape
+    np.testing.assert_allclose(found[-1], found[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(found[-1], found[-2])
+    assert np.asarray(w).tobytes() == values(*shape).tobytes()
+
+
+@pytest.mark.parametrize(
+    "image, shape, options",
+    [
+        ((2, 24, 64, 64), (40, 24, 3, 3), {"padding": 1}),
+        ((2, 24, 8, 8), (40, 24, 3, 3), {"input_dilation": 2, "padding": 1}),
+        ((4, 32, 12, 12), (32, 32, 11, 11), {}),
+    ],
+    ids=["many places", "a gradient of data", "a gradient of weights"],
+)
+def test_weights_of_other_convolutions_are_not(backend, image, shape, options):
+    x, w = ft.asarray(values(*image)), ft.asarray(values(*shape))
+    for _ in range(3 * RUNS):
+        ft.eval(ft.conv(x, w, **options))
+        assert not is_kept(w)
+
+
 def test_there_is_one_copy(backend):
     manager = CachingManager()
     with mem.use(manager):

@@ -1,4 +1,4 @@
-"""Operands that are factors of products, and nothing else: they may be kept as products like them.
+"""Operands that are weights of products or convolutions, and nothing else: these may keep them.
 
     y = matmul(x, permute(w, (1, 0)))        w is the second factor, turned
 
@@ -8,7 +8,6 @@ brought into another layout once (``cost.RUNS_UNTIL_KEPT``), instead of in every
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 
 from fl_tensor.graph.ir import Graph, Node, Value
@@ -21,9 +20,9 @@ def factors(
     results: Collection[Value],
     takes: Callable[[Node], bool],
 ) -> dict[Value, bool]:
-    """The inputs that only products for which ``takes(node)`` holds read, all as their second
-    factor and in the same way: whether as the transpose of what they are. ``results`` are the roots
-    that are seen outside."""
+    """The inputs that only nodes read for which ``takes(node)`` holds, all as their second operand
+    and in the same way: whether as the transpose of what they are. ``results`` are the roots that
+    are seen outside."""
     inputs = set(graph.inputs)
     found: dict[Value, bool] = {}
     spoiled = set(results)
@@ -34,17 +33,18 @@ def factors(
             root = layouts[value].root
             if root not in inputs:
                 continue
-            shows = len(value.shape) == 2 and math.prod(value.shape) == math.prod(root.shape)
-            turned = _turned(layouts[value], layouts[root]) if shows and place == 1 else None
+            turned = _turned(value, layouts[value], layouts[root]) if place == 1 else None
             if turned is None or not takes(node) or found.setdefault(root, turned) is not turned:
                 spoiled.add(root)
     return {root: turned for root, turned in found.items() if root not in spoiled}
 
 
-def _turned(shown: Layout, whole: Layout) -> bool | None:
-    # Whether a value shows the transpose of its root, a matrix; None: neither that nor the root.
-    if len(whole.strides) != 2 or shown.offset or 1 in whole.root.shape:
+def _turned(value: Value, shown: Layout, whole: Layout) -> bool | None:
+    # Whether a value shows the transpose of its root; None: neither that nor the root.
+    shape = whole.root.shape
+    if shown.offset or (len(shape) == 2 and 1 in shape):
         return None
-    if shown.strides == whole.strides:
+    if (value.shape, shown.strides) == (shape, whole.strides):
         return False
-    return True if shown.strides == whole.strides[::-1] else None
+    turns = (value.shape[::-1], shown.strides[::-1]) == (shape, whole.strides)
+    return True if turns and len(shape) == 2 else None

@@ -30,7 +30,7 @@ from fl_tensor.backends.jit.lower import lower
 from fl_tensor.backends.jit.reserve import needed, reserve
 from fl_tensor.backends.jit.translate import Translation
 from fl_tensor.backends.jit.views import show
-from fl_tensor.backends.numpy import memory, provided
+from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import Number, adapt
 from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.numpy.views import strides_of
@@ -234,12 +234,11 @@ class Operation:
     def __call__(self, values: dict[Value, Any]) -> None:
         shown = [show(values, v, layout) for v, layout in self.operands]
         if shown[-1].__class__ is Kept:
-            x, factor = shown
-            made = provided.matmul(x, factor, self.node.outputs[0].shape)
+            made = keeping.computed(self.node, *shown)
             if made is not None:
                 values[self.node.outputs[0]] = made
                 return
-            shown[-1] = factor.factor()
+            shown[-1] = shown[-1].factor()
         operands = [adapt(a, v.dtype) for a, (v, _) in zip(shown, self.operands, strict=True)]
         del shown
         if "order" in self.node.parameters:

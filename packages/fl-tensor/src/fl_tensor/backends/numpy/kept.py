@@ -1,4 +1,4 @@
-"""Matrices that are kept as a provider packs the second factor of a product, and nowhere else.
+"""Weights that are kept as a provider packs them for products and convolutions, and nowhere else.
 
 A weight that products read again and again, and nobody else, need not be packed by each of them.
 ``keep`` packs it once, in the place of its array: the adapter is the same value as before, and has
@@ -8,6 +8,7 @@ nothing that could be out of date.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,6 +17,7 @@ import numpy as np
 
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.backends.numpy.views import strided
 
 if TYPE_CHECKING:
     from fl_tensor.backends.providers.layout import Packed
@@ -39,11 +41,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class Kept:
-    """The packed elements of a matrix.
+    """The packed elements of an array.
 
-    layout           of the factor, which is the matrix, or ``turned`` its transpose
+    layout           of the array, or, if ``turned``, of its transpose
     memory           where they are
-    shape, strides   of the array that they came from, in bytes; it lay in C or in Fortran order
+    shape, strides   of the array that they came from, in bytes; it had no gaps
     """
 
     __slots__ = ("_unpack", "dtype", "layout", "memory", "shape", "strides", "turned")
@@ -60,7 +62,7 @@ class Kept:
     @property
     def size(self) -> int:
         """Elements, without padding."""
-        return self.shape[0] * self.shape[1]
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -68,16 +70,16 @@ class Kept:
         return self.layout.nbytes
 
     def array(self) -> Array:
-        """The matrix as it lay."""
-        if self.strides[1] == self.dtype.itemsize:
-            made = memory.empty(self.shape, self.dtype)
-        else:
-            made = memory.empty(self.shape[::-1], self.dtype).T
+        """The array as it lay."""
+        made = memory.empty(self.shape, self.dtype)
+        if made.strides != self.strides:
+            steps = tuple([step // self.dtype.itemsize for step in self.strides])
+            made = strided(made, self.dtype, 0, self.shape, steps)
         self._unpack(_address(self.memory), _address(made))
         return made
 
     def factor(self) -> Array:
-        """The factor, by strides."""
+        """What was packed, by strides."""
         return self.array().T if self.turned else self.array()
 
 

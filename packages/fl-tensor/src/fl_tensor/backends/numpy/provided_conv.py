@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fl_tensor.backends.numpy import provided
+from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.providers.problems import (
     Convolution,
     ConvolutionData,
@@ -39,7 +40,7 @@ class Request(NamedTuple):
     """A convolution in the words of the contract, and where its result goes."""
 
     x: Array
-    w: Array
+    w: Any
     stride: Shape
     padding: Padding
     input_dilation: Shape
@@ -54,7 +55,7 @@ Posed: TypeAlias = tuple[Problem, Array, Array, Array] | None
 
 def convolve(
     x: Array,
-    w: Array,
+    w: Array | Kept,
     stride: Shape,
     padding: Padding,
     input_dilation: Shape,
@@ -77,7 +78,7 @@ def convolve(
     request = _cropped(Request(x, w, stride, padding, input_dilation, kernel_dilation, groups, out))
     if request is None:
         return None
-    poses = (_data, _weights, _forward)
+    poses = (_kept,) if isinstance(w, Kept) else (_data, _weights, _forward)
     for posed in filter(None, (pose(request) for pose in poses)):
         if provided.compute(provider, *posed, follow=follow):
             return out
@@ -115,6 +116,16 @@ def _forward(request: Request) -> Posed:
     x, w = provided.forwards(x), provided.forwards(w)
     layouts = provided.layout(x), provided.layout(w), provided.layout(out)
     return Convolution(*layouts, stride, padding, dilation, groups), x, w, out
+
+
+def _kept(request: Request) -> Posed:
+    # Weights that were packed for a convolution, and for nothing else.
+    x, w, stride, padding, _, dilation, groups, out = request
+    x = provided.forwards(x)
+    problem = Convolution(
+        provided.layout(x), w.layout, provided.layout(out), stride, padding, dilation, groups
+    )
+    return problem, x, w.memory, out
 
 
 def _data(request: Request) -> Posed:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fl_tensor.backends.providers.layout import Packed, Shape
-from fl_tensor.backends.providers.problems import Problem
+from fl_tensor.backends.providers.layout import Packed
+from fl_tensor.backends.providers.problems import Convolution, Matmul, Problem
 from fl_tensor.backends.providers.provider import Kernel, Provider, UnsupportedError
-from fl_tensor.dtypes import DType
 
 
 class Chain(Provider):
@@ -46,8 +45,8 @@ class Chain(Provider):
     def solves(self, kind: type) -> bool:
         return any(each.solves(kind) for each in self.providers)
 
-    def factor(self, dtype: DType, shape: Shape) -> Packed | None:
-        return self.providers[0].factor(dtype, shape)  # who is asked for products first
+    def kept(self, problem: Matmul | Convolution) -> Packed | None:
+        return self.providers[0].kept(problem)  # who is asked for products first
 
     def report(self) -> Mapping[str, str]:
         return {

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from fl_tensor.backends.providers.layout import Packed, Shape
-from fl_tensor.backends.providers.problems import Problem
+from fl_tensor.backends.providers.layout import Packed
+from fl_tensor.backends.providers.problems import Convolution, Matmul, Problem
 from fl_tensor.backends.providers.provider import Kernel, Provider
-from fl_tensor.dtypes import DType
 
 
 class Later(Provider):
@@ -40,8 +39,8 @@ class Later(Provider):
     def serving(self, problem: Problem) -> Provider:
         return self.made
 
-    def factor(self, dtype: DType, shape: Shape) -> Packed | None:
-        return self.made.factor(dtype, shape)
+    def kept(self, problem: Matmul | Convolution) -> Packed | None:
+        return self.made.kept(problem)
 
     def report(self) -> Mapping[str, str]:
         return self.made.report()

@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from fl_tensor.backends.providers import seen
-from fl_tensor.backends.providers.layout import Packed, Placement, Shape
-from fl_tensor.backends.providers.problems import Problem
-from fl_tensor.dtypes import DType
+from fl_tensor.backends.providers.layout import Packed, Placement
+from fl_tensor.backends.providers.problems import Convolution, Matmul, Problem
 from fl_tensor.errors import FlError
 from fl_tensor.reproducible import is_reproducible
 
@@ -101,9 +100,10 @@ class Provider(ABC):
         """Whether there are kernels for problems of this kind at all."""
         return True
 
-    def factor(self, dtype: DType, shape: Shape) -> Packed | None:
-        """How the second factor of a product, (k, n), is packed whatever it is multiplied with;
-        None where there is no such layout. Kernels for ``Reorder`` lead to it and back."""
+    def kept(self, problem: Matmul | Convolution) -> Packed | None:
+        """How the second operand is best packed where it serves many calls; None where there is no
+        layout that serves products with others as well. Kernels for ``Reorder`` lead to it and
+        back."""
         return None
 
     def choices(self) -> str:

@@ -15,7 +15,7 @@ from fl_tensor.backends.providers.generated.depthwise import weights as depthwis
 from fl_tensor.backends.providers.generated.misuse import Checked
 from fl_tensor.backends.providers.generated.products import matmul, task
 from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
-from fl_tensor.backends.providers.layout import Packed, Shape
+from fl_tensor.backends.providers.layout import Packed, chosen
 from fl_tensor.backends.providers.problems import (
     Convolution,
     ConvolutionData,
@@ -28,7 +28,7 @@ from fl_tensor.backends.providers.provider import CAPACITY, Kernel, Provider, Un
 from fl_tensor.backends.providers.tuning import Tuners
 from fl_tensor.codegen import target
 from fl_tensor.codegen import threads as pools
-from fl_tensor.dtypes import DType, float32, float64
+from fl_tensor.dtypes import float32, float64
 
 Prepare: TypeAlias = Callable[[Any], Kernel]
 
@@ -79,8 +79,13 @@ class Generated(Provider):
     def solves(self, kind: type) -> bool:
         return kind in _PREPARE or kind in _PREPARE_TILED
 
-    def factor(self, dtype: DType, shape: Shape) -> Packed | None:
-        return task.packed_layout(dtype, shape) if dtype in (float32, float64) else None
+    def kept(self, problem: Matmul | Convolution) -> Packed | None:
+        if isinstance(problem, Matmul):
+            y = problem.y
+            return task.packed_layout(y.dtype, y.shape) if y.dtype in (float32, float64) else None
+        kernel = self.find(problem._replace(w=chosen(problem.w.dtype, problem.w.shape)))
+        found = None if kernel is None else kernel.operands[1]
+        return found if isinstance(found, Packed) else None
 
     def choices(self) -> str:
         return self._tuners.current().table()
