@@ -22,6 +22,7 @@ from fl_tensor.backends.jit.worth import Worth
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter, is_sole_owner
 from fl_tensor.backends.numpy.kept import held
+from fl_tensor.backends.numpy.ufuncs import unless_small
 from fl_tensor.derived import pooling, pooling_gradient, sequence
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
@@ -40,12 +41,12 @@ def _unary(name: str) -> Any:
     eager = getattr(NumpyBackend, name)
 
     def operation(self: JitBackend, x: Value) -> Value:
-        if x.__class__ is NumpyAdapter and x.array.size < self.smallest or not self._waits(x):
+        if not self._waits(x):
             return eager(self, x)
         dtype = dtypes.real_of(x.dtype) if name == "absolute" else x.dtype
         return self.pending.record(name, (x,), (), x.shape, dtype)
 
-    return operation
+    return unless_small(eager, operation)
 
 
 def _rounding(name: str) -> Any:
@@ -61,21 +62,13 @@ def _binary(name: str, result: DType | None = None) -> Any:
     eager = getattr(NumpyBackend, name)
 
     def operation(self: JitBackend, x: Value, y: Value) -> Value:
-        if (  # the common case of small arrays, without a call
-            x.__class__ is NumpyAdapter
-            and x.array.size < self.smallest
-            and (
-                y.__class__ is Number
-                or y.__class__ is NumpyAdapter
-                and y.array.size < self.smallest
-            )
-        ) or not self._waits(x, y):
+        if not self._waits(x, y):
             return eager(self, x, y)
         left, right = x.shape, y.shape
         shape = left if left == right or not right else _broadcast(name, left, right)
         return self.pending.record(name, (x, y), (), shape, result or x.dtype)
 
-    return operation
+    return unless_small(eager, operation)
 
 
 def _reduction(name: str, accumulate: bool) -> Any:

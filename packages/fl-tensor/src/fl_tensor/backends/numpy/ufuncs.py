@@ -23,10 +23,26 @@ _new, _ndarray, _quietly = object.__new__, np.ndarray, quiet.run
 # twice, and names that are found at once: a call more would be a tenth of ``x + y``.
 
 
-def unary(ufunc: Callable[..., Array]) -> Any:
-    """The method of an elementwise function with one operand."""
+_leaving: dict[Any, Callable[[Any], Any]] = {}
+
+
+def unless_small(method: Any, otherwise: Callable[..., Value]) -> Any:
+    """A method that does what ``method`` does where operands are values of this backend, and small
+    and fewer elements than ``self.smallest``; what ``otherwise(self, ...)`` does elsewhere. As one
+    function: a call between two would be a tenth of ``x + y``."""
+    make = _leaving.get(method)
+    return otherwise if make is None else make(otherwise)
+
+
+def unary(ufunc: Callable[..., Array], otherwise: Any = None) -> Any:
+    """The method of an elementwise function with one operand; ``otherwise`` as ``unless_small``
+    has it."""
 
     def operation(self: Any, x: Value) -> Value:
+        if otherwise and (
+            (type(x) is not NumpyAdapter and type(x) is not Number) or x.array.size >= self.smallest
+        ):
+            return otherwise(self, x)
         a = x.array
         if a.nbytes >= selection.always_small:
             out = memory.empty(a.shape, a.dtype)
@@ -42,6 +58,7 @@ def unary(ufunc: Callable[..., Array]) -> Any:
         made.dtype = x.dtype
         return made
 
+    _leaving[operation] = lambda given: unary(ufunc, given)
     return operation
 
 
@@ -69,12 +86,15 @@ def binary(
     ufunc: Callable[..., Array],
     result: DType | None = None,
     scalar: Callable[[Any, Any], Any] | None = None,
+    otherwise: Any = None,
 ) -> Any:
     """The method of an elementwise function with two operands, whose results are of dtype
-    ``result`` or that of the operands; ``scalar`` is the same function for two numbers."""
+    ``result`` or that of the operands; ``scalar`` is the same function for two numbers,
+    ``otherwise`` as ``unless_small`` has it."""
 
     def operation(self: Any, x: Value, y: Value) -> Value:
-        if scalar and x.__class__ is Number is y.__class__ and selection.always_small > 8:
+        kind, other = type(x), type(y)
+        if scalar and kind is Number is other and selection.always_small > 8:
             try:
                 found: Any = _quietly(scalar, x.number, y.number)
             except RuntimeError:
@@ -83,9 +103,17 @@ def binary(
             number.number = found
             number.dtype = x.dtype
             return number
+        if otherwise and (
+            (kind is not NumpyAdapter and kind is not Number)
+            or (other is not NumpyAdapter and other is not Number)
+        ):
+            return otherwise(self, x, y)
         a, b = x.array, y.array
         dtype = result or x.dtype
-        if a.nbytes * b.size >= selection.always_small:  # below, no broadcasting makes more of it
+        nbytes = a.nbytes * b.size
+        if otherwise and nbytes >= self.smallest <= max(a.size, b.size):
+            return otherwise(self, x, y)
+        if nbytes >= selection.always_small:  # below, no broadcasting makes more of it
             shape = a.shape if a.shape == b.shape else np.broadcast(a, b).shape
             out = memory.empty(shape, TO_NUMPY[dtype])
             return NumpyAdapter(quiet.waiting(ufunc, a, b, out=out), dtype)
@@ -100,6 +128,7 @@ def binary(
         made.dtype = dtype
         return made
 
+    _leaving[operation] = lambda given: binary(ufunc, result, scalar, given)
     return operation
 
 
