@@ -92,7 +92,7 @@ def binary(
     ``result`` or that of the operands; ``scalar`` is the same function for two numbers,
     ``otherwise`` as ``unless_small`` has it."""
 
-    def operation(self: Any, x: Value, y: Value) -> Value:
+    def operation(self: Any, x: Any, y: Any) -> Value:
         kind, other = type(x), type(y)
         if scalar and kind is Number is other and selection.always_small > 8:
             try:
