@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
 from collections import Counter
 
@@ -182,3 +183,45 @@ def test_an_override_changes_what_is_computed(jit):
     for _ in range(3):
         np.testing.assert_allclose(one(doubled), wanted, rtol=1e-4, atol=1e-5)
     assert not np.allclose(wanted, plain)
+
+
+def test_inference_between_training_steps_changes_no_bit(tmp_path, monkeypatch):
+    """Weights that are kept packed for inference are trained, and saved, as they were."""
+    pytest.importorskip("llvmlite", reason="generated products take llvmlite")
+    monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
+    monkeypatch.delenv("FL_PROVIDERS", raising=False)
+    jit = importlib.import_module("fl_tensor.backends.jit")
+    rng = np.random.default_rng(0)
+    batch = rng.standard_normal((96, 128)).astype(np.float32)
+
+    def trained(inferences, path):
+        kept = []
+        with ft.use(jit.JitBackend()) as backend:
+            backend.worth.patience = 0
+            ft.seed(3)
+            model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 128))
+            optimizer = nn.AdamW(model.parameters(), lr=1e-2)
+            x, outputs = ft.asarray(batch), []
+            for _ in range(4):
+                difference = model(x) - x
+                ft.mean(difference * difference).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                for _ in range(inferences):
+                    with ag.no_grad():
+                        outputs.append(np.asarray(model(x).tensor))
+                kept.append(any(plan.is_keeping for plan in backend.plans.kept()))
+            nn.save_weights(path, model)
+            again = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 128))
+            nn.load_weights(path, again)
+            for one, other in zip(model.parameters(), again.parameters(), strict=True):
+                np.testing.assert_array_equal(np.asarray(one.tensor), np.asarray(other.tensor))
+            return path.read_bytes(), outputs, kept
+
+    plain, _, _ = trained(0, tmp_path / "plain.safetensors")
+    found, outputs, kept = trained(12, tmp_path / "found.safetensors")
+    assert found == plain
+    assert kept[0], "nothing was packed"
+    for step in range(4):
+        for output in outputs[12 * step : 12 * step + 12]:
+            np.testing.assert_allclose(output, outputs[12 * step], rtol=1e-5, atol=1e-5)
