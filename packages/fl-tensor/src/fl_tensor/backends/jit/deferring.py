@@ -1,0 +1,91 @@
+"""What a deferred backend is about: whether to put an operation off, and where to."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from fl_tensor.backends.jit.lazy import Lazy, Trace
+from fl_tensor.backends.jit.operations import Operation, Parameters
+from fl_tensor.backends.jit.plans import Plans
+from fl_tensor.backends.jit.worth import Worth
+from fl_tensor.backends.numpy import NumpyBackend
+from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
+from fl_tensor.backends.numpy.kept import held
+from fl_tensor.device import Device
+from fl_tensor.roles import Shape
+
+Value = NumpyAdapter
+#: Adapters whose array is no further away than a look.
+_PLAIN = frozenset((NumpyAdapter, Lazy))
+
+
+class Deferring(NumpyBackend):
+    """The NumPy backend with a trace for each thread, and plans. Operations are put off by classes
+    derived from it: ``self.pending.record`` where ``self._waits(operands)``."""
+
+    #: Operations on at least so many elements are put off.
+    smallest: int = 8192
+
+    def __init__(self) -> None:
+        # Of the instance, where the interpreter finds it sooner.
+        self.smallest = int(os.environ.get("FL_JIT_SMALLEST") or type(self).smallest)
+        self.eager = NumpyBackend()
+        self.worth = Worth()
+        self.plans = Plans(self.eager, worth=self.worth)
+        self._threads = threading.local()
+
+    def synchronize(self, device: Device) -> None:
+        """Run what this thread has put off."""
+        self.pending.run()
+
+    def evaluate(self, values: Sequence[Value]) -> None:
+        """Run what this thread has put off, and whatever else these values need."""
+        self.pending.run()
+        for x in values:
+            x.array  # noqa: B018 - of another thread: now it is there
+
+    @property
+    def pending(self) -> Trace:
+        """What this thread has put off."""
+        try:
+            return self._threads.trace
+        except AttributeError:
+            self._threads.trace = Trace(self._execute)
+            return self._threads.trace
+
+    def _execute(self, trace: Trace, seen: list[bool]) -> None:
+        self.plans.execute(trace, seen)
+
+    def _waits(self, *operands: Any) -> bool:
+        # Whether an operation is to be put off: an operand is not there yet, or it is large.
+        largest = 0
+        for x in operands:
+            kind = x.__class__
+            if kind is Lazy and x.trace is not None:
+                return True
+            if kind is Number:
+                continue
+            size = (x.array if kind in _PLAIN else held(x)).size
+            if size > largest:
+                largest = size
+        return largest >= self.smallest and self.worth.records(largest)
+
+    def _makes(self, shape: Shape) -> bool:
+        # Whether to put off what has no operands.
+        size = math.prod(shape)
+        return bool(shape) and size >= self.smallest and self.worth.records(size)
+
+    def keep_whole(
+        self, operation: Operation, operands: Sequence[Value], parameters: Parameters
+    ) -> Value | None:
+        """Put an operation from outside off as one call; None where its composition is to run."""
+        if not self._waits(*operands):
+            return None
+        found = operation.result(operands, parameters)
+        if found is None:
+            return None
+        return self.pending.record(operation.name, tuple(operands), parameters, *found)
