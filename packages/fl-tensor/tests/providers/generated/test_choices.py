@@ -14,6 +14,7 @@ import fl_tensor as ft
 from fl_tensor.backends.providers import (
     Convolution,
     ConvolutionData,
+    ConvolutionWeights,
     Matmul,
     channels_last,
     row_major,
@@ -25,6 +26,7 @@ from fl_tensor.backends.providers.generated import choices, tile
 from fl_tensor.backends.providers.generated.convolution import data, forward
 from fl_tensor.backends.providers.generated.products import matmul
 from fl_tensor.backends.providers.generated.provider import Generated
+from fl_tensor.backends.providers.generated.weights import gradient
 from fl_tensor.cli import main
 from fl_tensor.codegen import target
 from fl_tensor.dtypes import float32
@@ -38,7 +40,15 @@ AROUND = (1, 1), ((1, 1), (1, 1)), (1, 1)
 X, W, Y = channels_last(float32, IMAGE), row_major(float32, WEIGHTS), channels_last(float32, RESULT)
 CONVOLUTION = Convolution(X, W, Y, *AROUND)
 GRADIENT = ConvolutionData(Y, W, X, *AROUND)
-PREPARE = {PRODUCT: matmul.prepare, CONVOLUTION: forward.prepare, GRADIENT: data.prepare}
+WEIGHTS_GRADIENT = ConvolutionWeights(X, Y, W, *AROUND)
+PREPARE = {
+    PRODUCT: matmul.prepare,
+    CONVOLUTION: forward.prepare,
+    GRADIENT: data.prepare,
+    WEIGHTS_GRADIENT: gradient.prepare,
+}
+#: Whose sums do not depend on tiles, to the last bit.
+SAME_BITS = PRODUCT, WEIGHTS_GRADIENT
 
 
 @pytest.fixture
@@ -55,7 +65,9 @@ def computed(kernel, rng_seed=3):
     return arrays[-1]
 
 
-@pytest.mark.parametrize("problem", PREPARE, ids=["product", "convolution", "gradient of data"])
+@pytest.mark.parametrize(
+    "problem", PREPARE, ids=["product", "convolution", "gradient of data", "of weights"]
+)
 def test_every_tile_gives_the_same(problem):
     prepare = PREPARE[problem]
     expected = computed(prepare(problem, None))
@@ -63,9 +75,10 @@ def test_every_tile_gives_the_same(problem):
     assert tried
     for each in tried:
         kernel = prepare(problem, each)
-        assert f"{each.rows}" in kernel.about
+        rows = tile.balanced(IMAGE[1], each.rows).size if problem is WEIGHTS_GRADIENT else each.rows
+        assert f"{rows}" in kernel.about
         np.testing.assert_allclose(computed(kernel), expected, atol=2e-4)
-        if problem is PRODUCT:  # bit for bit
+        if problem in SAME_BITS:
             np.testing.assert_array_equal(computed(kernel), expected)
 
 

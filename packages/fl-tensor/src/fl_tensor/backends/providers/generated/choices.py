@@ -1,8 +1,9 @@
 """Which tile a problem is computed in: by rule, or the fastest that ``fl-tensor tune`` measured.
 
 Nothing waits for a measurement: a program takes what was remembered, and the rule for the rest.
-Products add up in the same order in all tiles; convolutions do inside of images, while at the edges
-the last bits depend on the tile: under ``ft.reproducible`` the rule decides.
+Products and gradients of weights add up in the same order in all tiles; convolutions do inside of
+images, while at the edges the last bits depend on the tile: under ``ft.reproducible`` the rule
+decides.
 """
 
 from __future__ import annotations
@@ -16,13 +17,19 @@ from fl_tensor.backends.providers import seen, tuning
 from fl_tensor.backends.providers.generated import FOLDER, tile
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.backends.providers.layout import Packed
-from fl_tensor.backends.providers.problems import Convolution, ConvolutionData, Epilogue, Matmul
+from fl_tensor.backends.providers.problems import (
+    Convolution,
+    ConvolutionData,
+    ConvolutionWeights,
+    Epilogue,
+    Matmul,
+)
 from fl_tensor.backends.providers.provider import Kernel
 from fl_tensor.backends.providers.tuning import Tuner
 from fl_tensor.codegen import compile, target
 
 #: What is computed in tiles of which there are several.
-Tiled: TypeAlias = Matmul | Convolution | ConvolutionData
+Tiled: TypeAlias = Matmul | Convolution | ConvolutionData | ConvolutionWeights
 #: Makes the kernel of a problem in a certain tile, or in the one that the rule says.
 Prepare: TypeAlias = Callable[[Any, Tile | None], Kernel]
 

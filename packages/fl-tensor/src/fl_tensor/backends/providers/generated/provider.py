@@ -37,11 +37,9 @@ _PREPARE_TILED: dict[type, choices.Prepare] = {
     Matmul: matmul.prepare,
     Convolution: convolution.prepare,
     ConvolutionData: convolution_data.prepare,
-}
-_PREPARE: dict[type, Prepare] = {
     ConvolutionWeights: convolution_weights.prepare,
-    Reorder: reorder.prepare,
 }
+_PREPARE: dict[type, Prepare] = {Reorder: reorder.prepare}
 #: Where every channel has a kernel of its own.
 _PREPARE_DEPTHWISE: dict[type, Prepare] = {
     Convolution: depthwise.prepare,
@@ -70,7 +68,7 @@ class Generated(Provider):
             raise UnsupportedError(f"nothing generates {kind.__name__}")
         if depthwise.is_depthwise(problem):
             kernel = _PREPARE_DEPTHWISE[kind](problem)
-        elif isinstance(problem, Matmul | Convolution | ConvolutionData):
+        elif isinstance(problem, Matmul | Convolution | ConvolutionData | ConvolutionWeights):
             kernel = choices.choose(problem, _PREPARE_TILED[kind], self._tuners.current())
         else:
             kernel = _PREPARE[kind](problem)

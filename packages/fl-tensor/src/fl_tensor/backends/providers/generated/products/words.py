@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fl_tensor.backends.providers.generated.products.shares import Shares
+from fl_tensor.codegen.loops import OuterLoops
 from fl_tensor.codegen.vectors import IR, i64, pointer
 
 #: Each a word of 64 bits, distances in bytes.
@@ -40,7 +41,7 @@ CHANGING = 5
 AXIS = 4
 
 
-class Job(Shares):
+class Job(OuterLoops, Shares):
     """A function in the making whose arguments are ``WORDS``."""
 
     def __init__(self, module: IR, name: str) -> None:
