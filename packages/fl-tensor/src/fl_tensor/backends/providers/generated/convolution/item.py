@@ -138,14 +138,14 @@ class Item(OfPass):
             high = b.add(low, rows)
             left = b.icmp_signed(">=", b.add(self.x, low), word("inside_from"))
             right = b.icmp_signed("<=", b.add(self.x, high), word("inside_to"))
-            with b.if_else(b.and_(whole, b.and_(left, right))) as (inside, outside):
-                with inside:
-                    flags = b.select(call.is_first, i64(0), i64(microkernel.ADD))
-                    self._tile(a, c, low, rows, call.tap, call.end, flags, call)
-                with outside:
-                    with b.if_then(call.is_first):
-                        self._tile(a, c, low, rows, call.tap, call.tap, i64(0), call)
-                    self._border(a, c, low, high, (y_from, y_to, z_from, z_to), call)
+            inside = b.and_(whole, b.and_(left, right))
+            flags = b.select(call.is_first, i64(0), i64(microkernel.ADD))
+            # At the border nothing is added up here, but a sum begins with zeros.
+            end = b.select(inside, call.end, call.tap)
+            with b.if_then(b.or_(inside, call.is_first)):
+                self._tile(a, c, low, rows, call.tap, end, flags, call)
+            with b.if_then(b.not_(inside)):
+                self._border(a, c, low, high, (y_from, y_to, z_from, z_to), call)
             b.store(high, start)
 
     def _border(self, a: IR, c: IR, low: IR, high: IR, met: tuple[IR, ...], call: _Call) -> None:
