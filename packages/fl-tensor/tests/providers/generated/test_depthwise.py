@@ -173,6 +173,46 @@ def test_gradients_of_weights_and_bias(case, dtype, layout):
         assert np.array_equal(w, before)
 
 
+def of_groups(w, place, size):
+    # The weights of a place as a matrix (features, channels), zeros between groups.
+    found = np.zeros((len(w), len(w)))
+    for first in range(0, len(w), size):
+        part = slice(first, first + size)
+        found[part, part] = w[(part, slice(None), *place)]
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [2, 4, 8])
+@pytest.mark.parametrize("case", CASES[:4], ids=str)
+def test_small_groups(case, size, dtype, layout):
+    case = case._replace(channels=7 * size)
+    options = *case.options[:3], case.channels // size
+    rng = np.random.default_rng(5)
+    for images, weights in WAYS:
+        x, w, out, bias = draw(case, images, weights, dtype)
+        shape = (len(w), size, *w.shape[2:])
+        order = (0, 1, 2, 3) if weights == "first" else (2, 3, 1, 0)
+        w = lying(rng.standard_normal(shape).astype(dtype), order)
+        gradient = lying(rng.standard_normal(out.shape).astype(dtype), (0, 2, 3, 1))
+        expected, data = 0.0, None
+        for place, padded, cut in places(case, x.astype(float)):
+            matrix = of_groups(w, place, size)
+            expected = expected + np.einsum("fc,nchw->nfhw", matrix, padded[cut])
+            data = np.zeros_like(padded) if data is None else data
+            data[cut] += np.einsum("fc,nfhw->nchw", matrix, gradient.astype(float))
+        problem = Convolution(layout(x), layout(w), layout(out), *options, layout(bias), "relu")
+        assert depthwise.is_depthwise(problem)
+        run(depthwise.prepare(problem), x, w, bias, out)
+        close(out, np.maximum(expected + bias.reshape(-1, 1, 1), 0), TOLERANCE[dtype])
+        pairs = zip(case.padding, case.size, strict=True)
+        data = data[(..., *(slice(low, low + n) for (low, _), n in pairs))]
+        problem = ConvolutionData(layout(gradient), layout(w), layout(x), *options)
+        assert depthwise.is_depthwise(problem)
+        run(depthwise.prepare_data(problem), gradient, w, x)
+        close(x, data, TOLERANCE[dtype])
+
+
 def test_channels_may_be_a_part_of_others(layout):
     case = CASES[1]
     given = draw(case)

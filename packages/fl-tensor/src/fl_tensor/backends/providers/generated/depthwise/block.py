@@ -7,6 +7,10 @@
           sums[u] += source[u + column, ...] * w          stay in registers
       target[u] = sums[u]
 
+Channels may be in groups of 2, 4 or 8, each a sum over the channels of its group: then there are as
+many rows of weights at every place, and for each of them a vector of the source has one channel of
+every group in the lanes of all.
+
 As machine code, for each number of pixels up to ``MOST``:
 
     void block(ptr words, ptr source, ptr panels, ptr target,
@@ -36,17 +40,20 @@ MOST = 8
 _REACH = 4
 
 
-def addresses(dtype: DType, pixels: Iterable[int]) -> dict[int, int]:
-    """Where the code of blocks of so many pixels begins."""
-    return dict(_addresses(dtype, tuple(sorted(set(pixels))), target.host()))
+def addresses(dtype: DType, group: int, pixels: Iterable[int]) -> dict[int, int]:
+    """Where the code of blocks of so many pixels begins, for groups of so many channels."""
+    return dict(_addresses(dtype, group, tuple(sorted(set(pixels))), target.host()))
 
 
 @compile.once
-def _addresses(dtype: DType, pixels: tuple[int, ...], machine: Target) -> dict[int, int]:
+def _addresses(
+    dtype: DType, group: int, pixels: tuple[int, ...], machine: Target
+) -> dict[int, int]:
     # The code lives as long as this process: kernels keep its address.
+    about = f"{group} {dtype} {compile.sources(FOLDER)}"
     made = compile.load_functions(
-        {f"block{count}": f"block{count} {dtype} {compile.sources(FOLDER)}" for count in pixels},
-        lambda names: assembly(dtype, [n for n in pixels if f"block{n}" in names], machine),
+        {f"block{count}": f"block{count} {about}" for count in pixels},
+        lambda names: assembly(dtype, group, [n for n in pixels if f"block{n}" in names], machine),
         machine,
     )
     _alive.append(made)
@@ -56,24 +63,28 @@ def _addresses(dtype: DType, pixels: tuple[int, ...], machine: Target) -> dict[i
 _alive: list[object] = []
 
 
-def assembly(dtype: DType, pixels: Sequence[int], machine: Target) -> str:
+def assembly(dtype: DType, group: int, pixels: Sequence[int], machine: Target) -> str:
     """A module in LLVM IR with a function ``block`` for each number of pixels."""
     module = ir.Module("blocks")
     module.triple = target.triple()
     for count in pixels:
-        _Block(ir.Function(module, SIGNATURE, f"block{count}"), count, machine, dtype)
+        function = ir.Function(module, SIGNATURE, f"block{count}")
+        _Block(function, count, group, machine, dtype)
     return str(module)
 
 
 class _Block(Emitter):
-    def __init__(self, function: IR, pixels: int, machine: Target, dtype: DType) -> None:
+    def __init__(
+        self, function: IR, pixels: int, group: int, machine: Target, dtype: DType
+    ) -> None:
         super().__init__(function, machine, dtype)
         words, self.source, self.panels, self.target, *counts = function.args
         self.counts, channels = counts[:3], counts[3]
-        self.pixels = pixels
+        self.pixels, self.group = pixels, group
         self.words = self.named(words, WORDS)
         # As many sums as hide the time that an addition takes, and leave registers for weights.
-        vectors = max(min(16 // pixels, 4), 1) if registers(machine) >= 32 else max(8 // pixels, 1)
+        most = 16 if registers(machine) >= 32 and group == 1 else 8
+        vectors = max(min(most // pixels, 4), 1)
         step = 1 << (vectors * self.of.lanes).bit_length() - 1
         vectors = step // self.of.lanes
         whole = self.b.and_(channels, i64(-step))
@@ -107,15 +118,21 @@ class _Block(Emitter):
 
     def _add(self, x: IR, w: IR, sums: dict[tuple[int, int], IR], vectors: int, mask: IR) -> None:
         # What a place of the kernel adds to the sums of all pixels.
-        b, kind = self.b, self.of.of(self.element)
-        weights = [
-            self.of.load(self.element, self.at(w, v * self.wide), mask) for v in range(vectors)
-        ]
+        b, kind, size = self.b, self.of.of(self.element), self.group
         pitch = self.words["source_pixel"]
         # Of an address a processor reaches a, a + p, a + 2p and a + 3p itself, with p and 3p.
-        groups = {u: self.at(x, b.mul(pitch, i64(u))) for u in range(0, self.pixels, _REACH)}
-        for (u, v), variable in sums.items():
-            pixel = self.at(groups[u - u % _REACH], b.mul(pitch, i64(u % _REACH)))
-            found = self.of.load(self.element, self.at(pixel, v * self.wide), mask)
-            total = b.load(variable, typ=kind)
-            b.store(self.of.fma(found, weights[v], total), variable)
+        reached = {u: self.at(x, b.mul(pitch, i64(u))) for u in range(0, self.pixels, _REACH)}
+        for k in range(size):
+            row = self.at(w, b.mul(self.words["packed_inner"], i64(k))) if size > 1 else w
+            weights = [
+                self.of.load(self.element, self.at(row, v * self.wide), mask)
+                for v in range(vectors)
+            ]
+            lanes = [lane // size * size + k for lane in range(self.of.lanes)]
+            for (u, v), variable in sums.items():
+                pixel = self.at(reached[u - u % _REACH], b.mul(pitch, i64(u % _REACH)))
+                found = self.of.load(self.element, self.at(pixel, v * self.wide), mask)
+                if size > 1:
+                    found = self.of.shuffle(found, found, lanes)
+                total = b.load(variable, typ=kind)
+                b.store(self.of.fma(found, weights[v], total), variable)

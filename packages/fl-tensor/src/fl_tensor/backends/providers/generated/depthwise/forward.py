@@ -38,13 +38,15 @@ _SPEED = 10.0
 #: neighbourhood fall into the same few sets of a cache where channels are many, but lie next to
 #: each other in a copy, where no pixel of a short line is at its border.
 _LARGE, _SHORT = 36, 28
+#: Channels of a group, of which vectors have several.
+_GROUPS = 2, 4, 8
 #: Vectors of channels that are copied at a time where no copy would be needed.
 _FEW = 4
 
 
 def is_depthwise(problem: Problem) -> bool:
     """Whether it is a convolution, or a gradient of one, of which each of several channels has one
-    kernel; and there is something to compute."""
+    kernel, or channels are in small groups; and there is something to compute."""
     if isinstance(problem, Convolution):
         images = problem.x, problem.out
     elif isinstance(problem, ConvolutionData):
@@ -53,8 +55,23 @@ def is_depthwise(problem: Problem) -> bool:
         images = problem.x, problem.gradient
     else:
         return False
-    alone = all(image.shape[1] == problem.groups for image in images)
-    return alone and problem.groups > 1 and not any(0 in image.shape for image in images)
+    if problem.groups < 2 or any(0 in image.shape for image in images):
+        return False
+    if all(image.shape[1] == problem.groups for image in images):
+        return True
+    return not isinstance(problem, ConvolutionWeights) and _has_small_groups(problem)
+
+
+def _has_small_groups(problem: Convolution | ConvolutionData) -> bool:
+    # A product of matrices has no use for most lanes of a vector there.
+    image, w, out = problem[:3]
+    sizes = {each.shape[1] / problem.groups for each in (image, out)}
+    strides = isinstance(w, Layout) and w.strides is not None
+    same = {image.dtype, w.dtype, out.dtype} in ({float32}, {float64})
+    fits = all(
+        size in _GROUPS and target.host().lanes(w.dtype.itemsize) % size == 0 for size in sizes
+    )
+    return strides and same and fits and len(sizes) == 1
 
 
 def prepare(problem: Convolution) -> DepthwiseKernel:
@@ -124,11 +141,11 @@ class DepthwiseKernel:
         self._written = following.writes if following else ()
         self.operands = (source, w, *reads, out, *self._written)
         self._follows = following is not None
-        build = _Build(source, w, out, axes)
+        build = _Build(problem, source, w, out, axes)
         self._tables = build.tables
         self.about = f"generated: depthwise{', copied' * build.copies}"
         build.words["epilogue"] = following.address if following else 0
-        work = out.elements * math.prod(w.shape[2:]) / _SPEED
+        work = out.elements * build.taps * build.group / _SPEED
         code = _code(build.dtype)
         self._call = Phases(code, WORDS, build.words, build.divide, work, following)
 
@@ -152,9 +169,15 @@ class _Build:
     # The words of a problem. ``tables`` are what some of them point to.
 
     def __init__(
-        self, source: Layout, w: Layout, out: Layout, axes: Sequence[Sequence[Axis]]
+        self,
+        problem: Convolution | ConvolutionData,
+        source: Layout,
+        w: Layout,
+        out: Layout,
+        axes: Sequence[Sequence[Axis]],
     ) -> None:
         self.batch, self.channels = out.shape[:2]
+        self.group = self.channels // problem.groups
         self.source, self.target = Image.of(source), Image.of(out)
         wide = float64 in (source.dtype, w.dtype, out.dtype)
         self.dtype = float64 if wide else float32
@@ -165,7 +188,7 @@ class _Build:
         kernel = w.shape[2 - len(out.shape) :]
         self.taps = math.prod(kernel)
         self._weights(
-            Weights.of(w, self.channels, len(out.shape)),
+            Weights.of(w, problem.groups, len(out.shape), isinstance(problem, ConvolutionData)),
             (*[1] * (3 - len(kernel)), *kernel),
         )
         self._images()
@@ -181,12 +204,13 @@ class _Build:
 
     def _weights(self, w: Weights, kernel: Shape) -> None:
         item, given = self.item, w.dtype.itemsize
-        direct = w.group == 1 and w.dtype is self.dtype
+        direct = self.group == w.group == 1 and w.dtype is self.dtype
         row = self.channels * item
-        packed = [kernel[1] * kernel[2] * row, kernel[2] * row, row]
+        column = self.group * row
+        packed = [kernel[1] * kernel[2] * column, kernel[2] * column, column]
         self.panels = [step * item for step in w.kernel] if direct else packed
         self.panels_bytes = 0 if direct else _rounded(kernel[0] * packed[0])
-        which = planes.kind(self.channels, 1, w.kernel[2] if kernel[2] > 1 else 1, w.group)
+        which = planes.kind(0, self.group, w.kernel[2] if kernel[2] > 1 else 1, w.group)
         steps = [_step(phases) * p for phases, p in zip(self.axes, self.panels, strict=True)]
         self.words |= {
             "panels_direct": int(direct),
@@ -203,7 +227,13 @@ class _Build:
             "weights_plane": w.kernel[0] * given,
             "weights_row": w.kernel[1] * given,
             "weights_column": w.kernel[2] * given,
-            "weights_channel": w.group * given,
+            "weights_group": w.group * given,
+            "groups": self.channels // self.group,
+            "group": self.group,
+            "weights_feature": w.feature * given,
+            "weights_channel": w.channel * given,
+            "packed_group": self.group * item,
+            "packed_inner": row,
             "workers_at": self.panels_bytes,
         }
 
@@ -308,7 +338,7 @@ class _Build:
                     entry += [first.kernel * self.panels[2], first.place * self.places[2]]
                     table.append([*entry, first.places])
         table.sort(key=lambda entry: entry[3])
-        codes = block.addresses(self.dtype, (entry[0] for entry in table))
+        codes = block.addresses(self.dtype, self.group, (entry[0] for entry in table))
         table = [[codes[entry[0]], *entry[1:]] for entry in table]
         self.words["columns"] = len(table)
         self.words["column_table"] = self._table([number for entry in table for number in entry])

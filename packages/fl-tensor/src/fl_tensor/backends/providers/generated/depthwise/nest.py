@@ -1,6 +1,7 @@
 """The loop nest of depthwise convolutions and of gradients of their data, as machine code.
 
     first:   weights -> panels[place of the kernel, channel]         unless they lie so
+                                                    (for each channel of a group, if there are such)
 
     second:  for image, for some rows of the result (or for some channels)
                for row of the result
@@ -61,13 +62,17 @@ class _First(Nest):
                 self.sum(words[base], (plane, words[f"{name}_plane"]), (row, words[f"{name}_row"]))
                 for base, name in (("weights", "weights"), ("workspace", "packed"))
             )
-            self.move(
-                "weights_move",
-                (to, words["packed_column"], i64(self.itemsize)),
-                (source, words["weights_column"], words["weights_channel"]),
-                words["kernel_columns"],
-                words["channels"],
-            )
+            group = words["group"]
+            with self.loop(i64(0), group) as feature, self.loop(i64(0), group) as channel:
+                inner = (feature, words["weights_feature"]), (channel, words["weights_channel"])
+                here = (feature, i64(self.itemsize)), (channel, words["packed_inner"])
+                self.move(
+                    "weights_move",
+                    (self.sum(to, *here), words["packed_column"], words["packed_group"]),
+                    (self.sum(source, *inner), words["weights_column"], words["weights_group"]),
+                    words["kernel_columns"],
+                    words["groups"],
+                )
         b.ret_void()
 
 

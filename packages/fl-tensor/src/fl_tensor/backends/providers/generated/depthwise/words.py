@@ -21,7 +21,9 @@ WORDS = (
         "kernel_columns",
         "weights_move",
     ),
-    *("weights_plane", "weights_row", "weights_column", "weights_channel"),
+    *("weights_plane", "weights_row", "weights_column", "weights_group"),
+    # groups of channels: how many, of so many; within one
+    *("groups", "group", "weights_feature", "weights_channel", "packed_group", "packed_inner"),
     *("worker_bytes", "workers_at", "buffer_at"),
     *("source_move", "source_planes", "source_rows", "source_columns"),
     *("source_plane", "source_row", "source_column", "source_channel", "copied_pixel"),
