@@ -3,10 +3,10 @@
 Claims: at most 100 ms where machine code has to be made, the first shape of a kind with an empty
 cache included, and at most 10 ms where its micro-kernels are there.
 
-What is timed is `prepare`, by the clock, of four shapes. The first three are in a process that begins
-with an empty cache: the first one of its kind; one with micro-kernels of other sizes; one that needs
-none. The last is the first one again, in a new process that finds files. `compiled` are the modules
-that LLVM was given for each. Medians over processes; LLVM was loaded, and in use, before.
+What is timed is `prepare`, by the clock, of four shapes. The first three are in a process that
+begins with an empty cache: the first one of its kind; one with micro-kernels of other sizes; one
+that needs none. The last is the first one again, in a new process that finds files. `compiled` are
+the modules that LLVM was given for each. Medians over processes; LLVM was in use before.
 
     python benchmarks/shape_latency.py [--only product forward] [--rounds 5] [--json FILE]
 """
