@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from fl_tensor.graph import cost, layout
-from fl_tensor.graph.fuse import Group, Member
+from fl_tensor.graph.group import Group, Member
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout, Shape
 
@@ -95,7 +95,7 @@ def _attached(
     if None in members:
         return None
     over = [member for member in members if member is not None]
-    return Attached(product, Group(group.number, value.shape, 1, over, group.before), kept)
+    return Attached(product, Group(group.number, value.shape, 1, over), kept)
 
 
 def _moving(shape: Shape) -> Shape:

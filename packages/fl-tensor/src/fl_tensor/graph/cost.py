@@ -78,7 +78,7 @@ def of_group(
         for value in node.operands:
             if root(value) not in made:
                 layout = places.get(value)
-                found = min(_touched(value, layout), _taken(node, value))
+                found = min(touched(value, layout), _taken(node, value))
                 read.setdefault(root(value), {})[layout or value] = found
     if written is None:
         written = made - {root(v) for node in nodes for v in node.operands}
@@ -128,8 +128,8 @@ def pays_attached(
     return beside <= BESIDE * own
 
 
-def _touched(value: Value, layout: Layout | None) -> int:
-    # A value that is broadcast is read once for all.
+def touched(value: Value, layout: Layout | None) -> int:
+    """Bytes that are read of a value with this layout: what is broadcast is read once for all."""
     if layout is None:
         return size(value)
     moves = (n for n, s in zip(value.shape, layout.strides, strict=True) if s)

@@ -23,7 +23,7 @@ from fl_tensor.backends.providers.problems import Epilogue
 from fl_tensor.codegen.program import Builder
 from fl_tensor.graph.attach import Attached, attach
 from fl_tensor.graph.axis_order import channels_last, inverse
-from fl_tensor.graph.fuse import Group
+from fl_tensor.graph.group import Group
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout, Shape, contiguous
 

@@ -13,7 +13,7 @@ from fl_tensor.backends.jit import extensions
 from fl_tensor.codegen import instructions
 from fl_tensor.codegen.program import Builder, Program
 from fl_tensor.graph import layout
-from fl_tensor.graph.fuse import Group, Member
+from fl_tensor.graph.group import Group, Member
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout, Shape
 from fl_tensor.graph.reductions import REDUCTIONS, reduction_form

@@ -37,11 +37,11 @@ from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import axis_order
 from fl_tensor.graph.attach import Attached
 from fl_tensor.graph.common import common
-from fl_tensor.graph.fuse import Fusion, Group
+from fl_tensor.graph.fuse import Fusion
+from fl_tensor.graph.group import Group
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout, layouts
 from fl_tensor.graph.reductions import split, without_kept_axes
-from fl_tensor.graph.rematerialize import rematerialize
 from fl_tensor.graph.schedule import Task, schedule
 
 
@@ -89,12 +89,8 @@ class Plan:
         def wish(node: Node) -> axis_order.Order | None:
             return ordered.wish(node) if kernels.make(node) is None else None
 
-        def joins(node: Node) -> bool:
-            return kernels.make(node) is None and fusible(node)
-
         graph = common(without_kept_axes(graph))
         graph = split(axis_order.reorder(graph, ordered.elementwise, wish, orders)).prune()
-        graph = rematerialize(graph, joins)
         self.graph = graph
         self.results = graph.outputs
         self.constants: dict[Value, Any] = {}
@@ -105,19 +101,20 @@ class Plan:
         self.layouts = layouts(graph, strides)
         made = {node: kernels.make(node, self.layouts) for node in graph.nodes}
         fusion = Fusion(graph, self.layouts, lambda n: made[n] is None and fusible(n))
+        self.fusion = fusion
         self.wanted = self._wanted(fusion.groups)
         self.numbers, self.eager = numbers, eager
         self.steps: list[Step] = []
         results = {self.layouts[v].root for v in self.results}
         attached = following.attached(
-            fusion.groups, self.layouts, results, lambda node: made[node] is None
+            fusion.groups, self.layouts, results, lambda node: made.get(node) is None
         )
         self.keeps = keeping.keeps(graph, self.layouts, results, lambda node: made[node] is None)
         products = {found.product for found in attached.values()}
         self.wanted -= {f.product.outputs[0] for f in attached.values() if not f.kept}
         for group in fusion.groups:
             node = group.nodes[0]
-            run = made[node]
+            run = made.get(node)
             if run is not None:
                 self.steps.append(External(node, self.layouts, run))
             elif node in products:

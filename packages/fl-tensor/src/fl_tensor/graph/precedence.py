@@ -1,0 +1,89 @@
+"""Which groups must have run before others, while groups grow and merge.
+
+Of each group there is a set of those before it, as the bits of an int: whether one needs another
+is one shift, and a set is joined to another in a few words per thousand groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Precedence:
+    """Groups go by numbers, which are given in an order in which they can run."""
+
+    def __init__(self) -> None:
+        self.before: dict[int, int] = {}
+
+    def add(self, number: int, after: Iterable[int]) -> None:
+        """A new group, which runs after those."""
+        self.before[number] = self._closed(after)
+
+    def needs(self, later: int, earlier: int) -> bool:
+        """Whether ``later`` can run only when ``earlier`` has."""
+        return bool(self.before[later] >> earlier & 1)
+
+    def extend(self, number: int, after: Iterable[int]) -> None:
+        """The group, and all that comes after it, also run after those."""
+        more = self._closed(after) & ~self.before[number]
+        if not more:
+            return
+        self.before[number] |= more
+        bit = 1 << number
+        for other, before in self.before.items():
+            if before & bit:
+                self.before[other] = before | more
+
+    def can_merge(self, one: int, other: int) -> bool:
+        """Whether no path leads from one to the other through a third, which could run neither
+        before nor after both."""
+        if self.needs(one, other):
+            one, other = other, one
+        if not self.needs(other, one):
+            return True
+        # A third group between the two is before the later, and has the earlier before it.
+        between = self.before[other] & ~self.before[one] & ~(1 << one)
+        while between:
+            third = between.bit_length() - 1
+            if self.before[third] >> one & 1:
+                return False
+            between &= ~(1 << third)
+        return True
+
+    def merge(self, other: int, into: int) -> None:
+        """``into`` is both groups now, which can merge."""
+        gone, bit = 1 << other, 1 << into
+        before = (self.before.pop(other) | self.before[into]) & ~(gone | bit)
+        self.before[into] = before
+        for number, found in self.before.items():
+            if found & (gone | bit):
+                self.before[number] = found & ~gone | bit | before
+
+    def order(self) -> list[int]:
+        """All groups in an order in which they can run: depth first, so that what one makes is used
+        soon after."""
+        order: list[int] = []
+        done = 0
+        for number, before in self.before.items():
+            if done >> number & 1:
+                continue
+            ready = _numbers(before & ~done)
+            ready.sort(key=lambda n: (self.before[n].bit_count(), n))
+            order += [*ready, number]
+            done |= before | 1 << number
+        return order
+
+    def _closed(self, numbers: Iterable[int]) -> int:
+        found = 0
+        for number in numbers:
+            found |= self.before[number] | 1 << number
+        return found
+
+
+def _numbers(bits: int) -> list[int]:
+    found = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found
