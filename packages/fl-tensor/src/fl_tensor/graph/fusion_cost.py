@@ -106,12 +106,18 @@ def together(
 
 
 def computed_again(
-    value: Value, readers: int, nodes: Collection[Node], read: float, written: Iterable[Value]
+    value: Value,
+    readers: int,
+    nodes: Iterable[Node],
+    times: Iterable[int],
+    read: float,
+    written: Iterable[Value],
 ) -> Verdict:
     """Whether each of the ``readers`` should compute ``value`` by ``nodes`` instead of reading it.
-    They ``read`` so many bytes for it in all; ``written``: what has to be for that."""
+    Each node is computed so many ``times`` more than now; they ``read`` so many bytes for it in
+    all; ``written``: what has to be for that."""
     saved = cost.size(value) * (1 + readers) if cost.size(value) >= CACHED else 0
-    again = readers * arithmetic(nodes, HIDDEN)
+    again = sum(n * arithmetic([node], HIDDEN) for node, n in zip(nodes, times, strict=True))
     return Verdict(saved, read + sum(map(cost.size, written)) + again, "it is computed again")
 
 

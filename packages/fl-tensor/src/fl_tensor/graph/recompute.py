@@ -92,7 +92,9 @@ class _Recomputation:
             if root not in reader.reads
         )
         nodes = [member.node for member in chain]
-        verdict = fusion_cost.computed_again(value, len(readers), nodes, read, written)
+        stay = self.needed_without(value, maker)
+        times = [len(readers) - (member not in stay) for member in chain]
+        verdict = fusion_cost.computed_again(value, len(readers), nodes, times, read, written)
         if not verdict.pays:
             return
         for reader in readers:
@@ -196,15 +198,21 @@ class _Recomputation:
 
         return Node(node.op, tuple(map(fed, node.inputs)), node.parameters, outputs)
 
-    def drop_unread(self, group: Group) -> None:
-        # Leave out members whose results nobody needs any more, last ones first.
+    def needed_without(self, value: Value | None, group: Group) -> list[Member]:
+        # The members whose results somebody needs, if nobody outside read ``value``; last ones
+        # first.
         read: set[Value] = set()
-        kept = []
+        found = []
         for member in reversed(group.members):
-            if member.result in read or member.result in self.readers:
-                kept.append(member)
+            out = member.result
+            if out in read or out in self.readers and out is not value:
+                found.append(member)
                 read.update(self.layouts[v].root for v in member.node.operands)
-        group.members = kept[::-1]
+        return found
+
+    def drop_unread(self, group: Group) -> None:
+        # Leave out members whose results nobody needs any more.
+        group.members = self.needed_without(None, group)[::-1]
         before = group.reads
         self.read_anew(group)
         for root in before.keys() - group.reads.keys():

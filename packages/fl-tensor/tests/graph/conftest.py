@@ -1,0 +1,19 @@
+"""Helpers of this folder are imported by name; compiled kernels are kept for one session only,
+and plans are made in the foreground."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernel_files(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FL_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        patch.setenv("FL_JIT_BACKGROUND", "0")
+        yield
