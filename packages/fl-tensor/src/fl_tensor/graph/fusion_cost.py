@@ -20,7 +20,7 @@ same ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -77,22 +77,19 @@ def arithmetic(nodes: Iterable[Node], hidden: float = 1.0) -> float:
     )
 
 
-def together(
-    shared: Iterable[Value],
+def losses(
     one: Collection[Value],
     other: Collection[Value],
+    joining: Collection[Node],
     space: Shape,
     row_axes: int,
-    joining: Collection[Node] = (),
-    whole_rows: bool = False,
-) -> Verdict:
-    """Whether what reads ``one`` and what reads ``other`` should run together over ``space``, where
-    ``shared`` is what one of them reads, and the other reads or makes. ``joining``: nodes that
-    would not run row by row otherwise; ``whole_rows``: something is known only when all of a row
-    was read."""
-    saved = LAUNCH + sum(map(cost.size, shared))
+    whole_rows: bool,
+) -> dict[str, float]:
+    """What is lost where what reads ``one`` runs together with what reads ``other``, over
+    ``space``. ``joining``: nodes that would not run row by row otherwise; ``whole_rows``: something
+    is known only when all of a row was read."""
     short = few = many = 0.0
-    if joining:
+    if joining and row_axes:
         work = arithmetic(joining)
         length = prod(space[len(space) - row_axes :])
         lanes = VECTOR // max(v.dtype.itemsize for node in joining for v in node.outputs)
@@ -101,24 +98,31 @@ def together(
             few = work * max(1 - prod(space[: len(space) - row_axes]) / ROWS, 0)
     if len(one) + len(other) > ARRAYS:
         many = max(_slower({*one, *other}) - _slower(one) - _slower(other), 0)
-    lost = {"rows are short": short, "there are few rows": few, "it reads many arrays": many}
-    return Verdict(saved, short + few + many, max(lost, key=lambda by: lost[by]))
+    return {"rows are short": short, "there are few rows": few, "it reads many arrays": many}
+
+
+def together(shared: Iterable[Value], lost: Mapping[str, float]) -> Verdict:
+    """Whether two should run together, where ``shared`` is what one of them reads, and the other
+    reads or makes, and so much is ``lost``."""
+    saved = LAUNCH + sum(map(cost.size, shared))
+    return Verdict(saved, sum(lost.values()), max(lost, key=lambda by: lost[by]))
 
 
 def computed_again(
     value: Value,
-    readers: int,
-    nodes: Iterable[Node],
-    times: Iterable[int],
+    nodes: Mapping[Node, int],
     read: float,
     written: Iterable[Value],
+    lost: Collection[Mapping[str, float]],
 ) -> Verdict:
-    """Whether each of the ``readers`` should compute ``value`` by ``nodes`` instead of reading it.
-    Each node is computed so many ``times`` more than now; they ``read`` so many bytes for it in
-    all; ``written``: what has to be for that."""
-    saved = cost.size(value) * (1 + readers) if cost.size(value) >= CACHED else 0
-    again = sum(n * arithmetic([node], HIDDEN) for node, n in zip(nodes, times, strict=True))
-    return Verdict(saved, read + sum(map(cost.size, written)) + again, "it is computed again")
+    """Whether readers should compute ``value`` by ``nodes``, each so many times more than now,
+    instead of reading it. They ``read`` so many bytes for it in all, and lose so much, each of
+    them; ``written``: what has to be for that."""
+    saved = cost.size(value) * (1 + len(lost)) if cost.size(value) >= CACHED else 0
+    again = sum(times * arithmetic([node], HIDDEN) for node, times in nodes.items())
+    again += read + sum(map(cost.size, written))
+    slower = sum(sum(each.values()) for each in lost)
+    return Verdict(saved, again + slower, "its rows, or arrays" if slower > again else "computing")
 
 
 def _slower(values: Iterable[Value]) -> float:

@@ -91,10 +91,10 @@ class _Recomputation:
             for root, v in beside.items()
             if root not in reader.reads
         )
-        nodes = [member.node for member in chain]
         stay = self.needed_without(value, maker)
-        times = [len(readers) - (member not in stay) for member in chain]
-        verdict = fusion_cost.computed_again(value, len(readers), nodes, times, read, written)
+        nodes = {m.node: len(readers) - (m not in stay) for m in chain}
+        lost = [self.lost(reader, beside, list(nodes), maker) for reader in readers]
+        verdict = fusion_cost.computed_again(value, nodes, read, written, lost)
         if not verdict.pays:
             return
         for reader in readers:
@@ -109,7 +109,18 @@ class _Recomputation:
                 known = self.readers.setdefault(root, [])
                 known += [g for g in readers if g not in known and self.home[root] is not g]
         self.drop_unread(maker)
-        self.done.append(Again(value, nodes, verdict))
+        self.done.append(Again(value, list(nodes), verdict))
+
+    def lost(
+        self, reader: Group, beside: Collection[Value], nodes: list[Node], maker: Group
+    ) -> dict[str, float]:
+        # What a reader loses where it runs these nodes, too.
+        assert reader.space is not None
+        more = [root for root in beside if root not in reader.reads]
+        joining = nodes if reader.row_axes and not maker.row_axes else []
+        space, rows = reader.space, reader.row_axes
+        whole = reader.has_whole_rows
+        return fusion_cost.losses(reader.reads, more, joining, space, rows, whole)
 
     def can_read(self, value: Value, reader: Group) -> bool:
         # Whether a group reads the value element by element, as it would make it.

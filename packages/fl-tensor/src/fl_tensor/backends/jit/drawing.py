@@ -1,4 +1,5 @@
-"""Plans as Graphviz text: a box for each step, or a cluster of its operations."""
+"""Plans as Graphviz text: a box for each step, or a cluster of its operations. What one kernel
+writes for another is a dashed line, whose tooltip says why they are two."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ class _Drawing:
 
     def _edge(self, value: Value, target: str) -> None:
         source = self.source.get(self.plan.layouts[value].root, target)
-        line = f"    {source} -> {target} [label={quoted(value.type)}]"
+        why = self.plan.fusion.apart.get(self.plan.layouts[value].root)
+        more = f", tooltip={quoted(why)}, style=dashed" if why else ""
+        line = f"    {source} -> {target} [label={quoted(value.type)}{more}]"
         if source != target and line not in self.lines[-32:]:  # read twice by one step
             self.lines.append(line)
 

@@ -212,6 +212,11 @@ class Plan:
         """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""
         return drawing.dot([self], [lambda number: ("", 0.0)], operations)
 
+    def explain(self) -> str:
+        """Which values are written between kernels, and why; which are computed again instead. In
+        bytes: what is saved, and what it costs in bytes that could be moved meanwhile."""
+        return "\n".join(self.fusion.explain())
+
     def __str__(self) -> str:
         return describe.listing(self)
 
