@@ -14,6 +14,8 @@ class Precedence:
 
     def __init__(self) -> None:
         self.before: dict[int, int] = {}
+        #: Those that some other runs after.
+        self._awaited = 0
 
     def add(self, number: int, after: Iterable[int]) -> None:
         """A new group, which runs after those."""
@@ -26,10 +28,10 @@ class Precedence:
     def extend(self, number: int, after: Iterable[int]) -> None:
         """The group, and all that comes after it, also run after those."""
         more = self._closed(after) & ~self.before[number]
-        if not more:
-            return
         self.before[number] |= more
         bit = 1 << number
+        if not more or not self._awaited & bit:
+            return
         for other, before in self.before.items():
             if before & bit:
                 self.before[other] = before | more
@@ -55,6 +57,8 @@ class Precedence:
         gone, bit = 1 << other, 1 << into
         before = (self.before.pop(other) | self.before[into]) & ~(gone | bit)
         self.before[into] = before
+        if self._awaited & gone:
+            self._awaited |= bit
         for number, found in self.before.items():
             if found & (gone | bit):
                 self.before[number] = found & ~gone | bit | before
@@ -77,6 +81,7 @@ class Precedence:
         found = 0
         for number in numbers:
             found |= self.before[number] | 1 << number
+        self._awaited |= found
         return found
 
 
