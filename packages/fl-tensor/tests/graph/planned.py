@@ -73,4 +73,6 @@ def same_on_jit(function, *shapes):
             ft.jit.wait()
             found = run()
     for got, want in zip(found, expected, strict=True):
-        np.testing.assert_allclose(got, want, rtol=3e-4, atol=1e-5 * np.abs(want[np.isfinite(want)]).max())
+        np.testing.assert_allclose(
+            got, want, rtol=3e-4, atol=1e-5 * np.abs(want[np.isfinite(want)]).max()
+        )

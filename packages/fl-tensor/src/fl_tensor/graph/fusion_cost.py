@@ -48,7 +48,7 @@ ARRAYS, SLOWER, LARGE = 8, 1 / 32, 1 << 18
 
 #: A value of fewer bytes is still in the cache of a core when it is read: it moves so many times
 #: faster, and no arithmetic is hidden by that.
-CACHED, FASTER = 1 << 20, 4
+CACHED, FASTER = 1 << 16, 4
 
 
 class Verdict(NamedTuple):
