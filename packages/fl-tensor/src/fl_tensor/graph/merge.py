@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 
-from fl_tensor.graph import fusion_cost
+from fl_tensor.graph import cost, fusion_cost
 from fl_tensor.graph.group import Group, Member, reads_what_is_made
 from fl_tensor.graph.ir import Value
 from fl_tensor.graph.layout import Layout, Shape
@@ -36,12 +36,13 @@ class Merging:
             self.forms[value] = member.form
 
     def join_readers(self) -> None:
-        """Groups that read the same elements read them once, if they run together."""
+        """Groups that read the same elements read them once, if they run together. Small ones are
+        in caches, and may run beside others (``horizontal.py``)."""
         readers: dict[Value, list[Group]] = {}
         for group in self.by_number.values():
             for root in group.reads if group.space is not None else ():
                 assert group.space is not None
-                if prod(root.shape) == prod(group.space):
+                if prod(root.shape) == prod(group.space) and cost.size(root) >= fusion_cost.CACHED:
                     readers.setdefault(root, []).append(group)
         now: dict[Group, Group] = {}
         for found in readers.values():
