@@ -48,7 +48,7 @@ ARRAYS, SLOWER, LARGE = 8, 1 / 32, 1 << 18
 
 #: A value of fewer bytes is still in the cache of a core when it is read: it moves so many times
 #: faster, and no arithmetic is hidden by that.
-CACHED, FASTER = 1 << 16, 4
+CACHED, FASTER = 1 << 20, 4
 
 
 class Verdict(NamedTuple):
@@ -119,11 +119,11 @@ def computed_again(
     """Whether readers should compute ``value`` by ``nodes``, each so many times more than now,
     instead of reading it. They ``read`` so many bytes for it in all, and lose so much, each of
     them; ``written``: what has to be for that."""
-    moved = cost.size(value) * (1 + len(lost)), read + sum(map(cost.size, written))
+    saved: float = cost.size(value) * (1 + len(lost))
+    again = read + sum(map(cost.size, written))
     hidden = HIDDEN
     if cost.size(value) < CACHED:
-        moved, hidden = (moved[0] / FASTER, moved[1] / FASTER), 1.0
-    saved, again = moved
+        saved, again, hidden = saved / FASTER, again / FASTER, 1.0
     again += sum(times * arithmetic([node], hidden) for node, times in nodes.items())
     slower = sum(sum(each.values()) for each in lost)
     return Verdict(saved, again + slower, "its rows, or arrays" if slower > again else "computing")
