@@ -54,8 +54,10 @@ def noise(seed: int) -> Iterator[None]:
             if name in ("matmul", "conv"):
                 rest = (inner.absolute(rest[0]), *rest[1:])
             scale = _floats(getattr(inner, name)(magnitude, *rest))
-            least = _underflow(inner, made, magnitude, rest) if name == "prod" else 0.0
-            return _off(made, scale, SUM_ULPS, rng(name), least)
+            if name != "prod":
+                return _off(made, scale, SUM_ULPS, rng(name))
+            least = _underflow(inner, made, magnitude, rest)
+            return _overflowed(x, _off(made, scale, SUM_ULPS, rng(name), least), *rest)
 
         return operation
 
@@ -96,6 +98,20 @@ def _underflow(inner: Any, made: Any, magnitude: Any, rest: tuple[Any, ...]) -> 
     others = _floats(inner.prod(inner.maximum(magnitude, one), *rest))
     reached = (smallest < limits.smallest_normal) & (_floats(made) != 0) & np.isfinite(others)
     return np.where(reached, others, 0.0) * limits.smallest_subnormal
+
+
+def _overflowed(x: Any, made: Any, axis: tuple[int, ...], keepdims: bool = False) -> Any:
+    # Whether a product overflows before it meets what is small, or 0, depends on the order: what
+    # came of it is made something else, so that it is not compared.
+    factors = np.abs(_floats(x))
+    factors = np.where(np.isinf(factors), 1.0, factors)
+    limit = np.finfo(np.float32 if made.dtype.itemsize == 2 else made.array.dtype).max
+    with np.errstate(all="ignore"):
+        grown = np.maximum(factors, 1.0).prod(axis=axis, keepdims=keepdims) > limit
+    small = factors.min(axis=axis, keepdims=keepdims, initial=1.0) < 1.0
+    array = np.asarray(made.array)
+    other = np.where(np.isfinite(array), np.nan, 0).astype(array.dtype)
+    return adapt(np.where(grown & small, other, array), made.dtype)
 
 
 def _off(made: Any, scale: Any, ulps: float, rng: np.random.Generator, least: Any = 0.0) -> Any:
