@@ -6,23 +6,14 @@ import random
 
 import numpy as np
 import pytest
+from planned import fusible, recorded
 
 import fl_tensor as ft
-from fl_tensor.graph import Graph, Node
+from fl_tensor.graph import Graph
 from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion
 from fl_tensor.graph.layout import layouts
 from fl_tensor.graph.reductions import REDUCTIONS, reduction_form, split, without_kept_axes
-
-ELEMENTWISE = frozenset(
-    "add subtract multiply divide exp tanh where less cast maximum sqrt".split()
-)
-
-
-def fusible(node: Node) -> bool:
-    if node.op in REDUCTIONS:
-        return reduction_form(node, 0) is not None
-    return node.op in ELEMENTWISE
 
 
 def fused(graph: Graph) -> Fusion:
@@ -32,17 +23,6 @@ def fused(graph: Graph) -> Fusion:
 def groups(graph: Graph) -> list[list[str]]:
     """The operations of each group."""
     return [[node.op for node in group.nodes] for group in fused(graph).groups]
-
-
-def recorded(function, *shapes):
-    """The graph of a function of arrays of these shapes."""
-    inputs = [ft.Generator(i).normal(shape) for i, shape in enumerate(shapes)]
-    with ft.trace() as graph:
-        for x in inputs:
-            graph.input(x)
-        result = function(*inputs)
-        graph.output(*(result if isinstance(result, tuple) else (result,)))
-    return graph.prune(), inputs
 
 
 def same(graph, other, inputs):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from convolution_cases import Case
 
 pytest.importorskip("llvmlite")
 
@@ -18,40 +19,23 @@ from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.backends.providers.provider import UnsupportedError
 
 
-class Case(NamedTuple):
-    """A convolution: ``size`` is that of the images."""
-
-    batch: int
-    channels: int
-    size: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...] = (1, 1)
-    padding: tuple[tuple[int, int], ...] = ((0, 0), (0, 0))
-    dilation: tuple[int, ...] = (1, 1)
-
-    @property
-    def out(self):
-        parts = zip(self.size, self.kernel, self.stride, self.padding, self.dilation, strict=True)
-        return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, k, s, p, d in parts)
-
-    @property
-    def options(self):
-        return self.stride, self.padding, self.dilation, self.channels
+def depthwise_case(batch, channels, *rest, **options):
+    return Case(batch, channels, channels, *rest, groups=channels, **options)
 
 
 SAME = ((1, 1), (1, 1))
 CASES = [
-    Case(2, 40, (14, 15), (3, 3), padding=SAME),
-    Case(2, 37, (14, 15), (5, 3), (2, 2), ((2, 2), (1, 1))),
-    Case(2, 20, (13, 12), (3, 3), (2, 2), SAME, (2, 2)),
-    Case(2, 20, (13, 12), (3, 4), (3, 1), ((0, 2), (1, 3)), (1, 2)),
-    Case(3, 20, (17, 16), (7, 7), padding=((3, 3), (3, 3))),
-    Case(3, 90, (9, 8), (7, 7), (2, 1), padding=((3, 2), (4, 3))),
-    Case(2, 33, (50,), (7,), (3,), ((3, 3),), (1,)),
-    Case(2, 18, (6, 7, 8), (3, 3, 3), (1, 2, 1), ((1, 1),) * 3, (1, 1, 1)),
-    Case(2, 8, (4, 4), (1, 1), (3, 3)),
-    Case(1, 5, (40, 3), (31, 1), padding=((15, 15), (0, 0))),
-    Case(3, 16, (3, 3), (3, 3), padding=((3, 4), (2, 5))),
+    depthwise_case(2, 40, (14, 15), (3, 3), padding=SAME),
+    depthwise_case(2, 37, (14, 15), (5, 3), (2, 2), ((2, 2), (1, 1))),
+    depthwise_case(2, 20, (13, 12), (3, 3), (2, 2), SAME, (2, 2)),
+    depthwise_case(2, 20, (13, 12), (3, 4), (3, 1), ((0, 2), (1, 3)), (1, 2)),
+    depthwise_case(3, 20, (17, 16), (7, 7), padding=((3, 3), (3, 3))),
+    depthwise_case(3, 90, (9, 8), (7, 7), (2, 1), padding=((3, 2), (4, 3))),
+    depthwise_case(2, 33, (50,), (7,), (3,), ((3, 3),), (1,)),
+    depthwise_case(2, 18, (6, 7, 8), (3, 3, 3), (1, 2, 1), ((1, 1),) * 3, (1, 1, 1)),
+    depthwise_case(2, 8, (4, 4), (1, 1), (3, 3)),
+    depthwise_case(1, 5, (40, 3), (31, 1), padding=((15, 15), (0, 0))),
+    depthwise_case(3, 16, (3, 3), (3, 3), padding=((3, 4), (2, 5))),
 ]
 
 
@@ -228,7 +212,7 @@ def test_channels_may_be_a_part_of_others(layout):
 
 @pytest.mark.parametrize("images", ["last", "first"])
 def test_results_do_not_depend_on_the_number_of_threads(images, layout):
-    case = Case(4, 40, (50, 50), (3, 3), padding=SAME)
+    case = depthwise_case(4, 40, (50, 50), (3, 3), padding=SAME)
     x, w, out, bias = draw(case, images)
     gradient = out.copy()
     places = layout(x), layout(w), layout(out)
