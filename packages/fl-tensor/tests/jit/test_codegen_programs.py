@@ -9,8 +9,9 @@ import pytest
 pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 from fl_tensor.codegen.errors import ProgramError
-from fl_tensor.codegen.program import Builder, Instruction, Output, Program, parse
+from fl_tensor.codegen.program import Builder, Instruction, Output, Program
 from fl_tensor.codegen.schedule import schedule
+from fl_tensor.codegen.text import parse
 from fl_tensor.dtypes import bool as boolean
 from fl_tensor.dtypes import complex64, float16, float32, int32, int64
 

@@ -7,4 +7,4 @@ from fl_tensor.codegen.program import Builder as Builder
 from fl_tensor.codegen.program import Instruction as Instruction
 from fl_tensor.codegen.program import Output as Output
 from fl_tensor.codegen.program import Program as Program
-from fl_tensor.codegen.program import parse as parse
+from fl_tensor.codegen.text import parse as parse

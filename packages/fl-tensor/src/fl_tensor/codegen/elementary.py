@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fl_tensor.codegen import maths
+from fl_tensor.codegen.num import Num
 from fl_tensor.codegen.powers import power
-from fl_tensor.codegen.vectors import IR, Num, Vectors
+from fl_tensor.codegen.vectors import IR, Vectors
 
 FUNCTIONS: dict[str, Callable[..., Num]] = {
     "exp": maths.exp,

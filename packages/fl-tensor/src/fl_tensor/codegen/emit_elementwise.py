@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from fl_tensor import dtypes
 from fl_tensor.codegen import elementary, half
+from fl_tensor.codegen.num import Num
 from fl_tensor.codegen.vectors import (
     IR,
-    Num,
     Vectors,
     element_type,
     f32,

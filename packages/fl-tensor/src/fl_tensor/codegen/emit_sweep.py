@@ -11,18 +11,13 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from fl_tensor.codegen import emit_elementwise
+from fl_tensor.codegen import emit_elementwise, unroll
 from fl_tensor.codegen.function import Place
-from fl_tensor.codegen.instructions import EXPENSIVE, REDUCTIONS
 from fl_tensor.codegen.program import Program
 from fl_tensor.codegen.schedule import Pass, Schedule
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.transpose import ROWS, Transposition
 from fl_tensor.codegen.vectors import IR, element_type, i32, i64, pointer
-
-#: Rows of up to so many elements may be done several at a time. Of longer ones memory is read twice
-#: to three times as fast in its order, each to its end, than in turns: processors read ahead.
-SHORT = 64
 
 
 class Row(NamedTuple):
@@ -104,10 +99,10 @@ class Sweep(Transposition):
             self._put_total(i, chunk)
 
     def _range(self, first: IR, last: IR) -> None:
-        b, together = self.b, rows_together(self.program, self.plan)
+        b, together = self.b, unroll.rows_together(self.program, self.plan)
         whole = b.add(first, b.and_(b.sub(last, first), i64(-together)))
         if together > 1:
-            is_short = b.icmp_signed("<=", self.words["row_length"], i64(SHORT))
+            is_short = b.icmp_signed("<=", self.words["row_length"], i64(unroll.SHORT))
             whole = b.select(is_short, whole, first)
         with self.loop(first, whole, together) as row:
             self._rows([b.add(row, i64(k)) for k in range(together)])
@@ -201,7 +196,7 @@ class Sweep(Transposition):
     # passes
 
     def _pass(self, each: Pass, rows: list[Row]) -> None:
-        copies = _copies(self.program, each) if len(rows) == 1 else 1
+        copies = unroll.copies(self.program, each) if len(rows) == 1 else 1
         rooms = {
             i: [self.variable(self.accumulator_type(i)) for _ in range(copies)]
             for i in each.reductions
@@ -290,31 +285,3 @@ class Sweep(Transposition):
     def _reload(self, number: int, place: Place) -> IR:
         element = element_type(self.program.values[number].dtype)
         return self.of.load(element, self._kept_address(number, place))
-
-
-def rows_together(program: Program, plan: Schedule) -> int:
-    """How many short rows a column reduction takes at a time, before it adds them to what it has in
-    memory. One where a row is more than one pass, or has much to keep in registers."""
-    made = program.instructions
-    if len(plan.passes) > 1 or plan.row_outputs or plan.draws:
-        return 1
-    (only,) = plan.passes
-    parameters = {made[i].parameter for i in only.reductions}
-    if "column" not in parameters or "row" in parameters or any(o.at for o in program.outputs):
-        return 1
-    work = _work(program, only)
-    return 4 if work <= 16 else 2 if work <= 32 else 1
-
-
-def _copies(program: Program, each: Pass) -> int:
-    """How many vectors a turn of the loop does: enough to hide the latency of short bodies."""
-    work = _work(program, each)
-    return 4 if work <= 2 else 2 if work <= 20 else 1
-
-
-def _work(program: Program, each: Pass) -> int:
-    return sum(
-        8 if program.instructions[i].op in EXPENSIVE else 1
-        for i in each.compute
-        if program.instructions[i].op not in REDUCTIONS
-    )

@@ -23,7 +23,8 @@ from typing import Any
 from llvmlite import ir
 
 from fl_tensor.codegen import coefficients as table
-from fl_tensor.codegen.vectors import IR, Num, f32, f64, i1, i32, i64
+from fl_tensor.codegen.num import Num
+from fl_tensor.codegen.vectors import IR, f32, f64, i1, i32, i64
 
 INF = math.inf
 #: Per floating type: bits, integer type, bits of the fraction, bias of the exponent.

@@ -7,7 +7,8 @@ import math
 
 from fl_tensor.codegen import coefficients as table
 from fl_tensor.codegen.maths import INF, LN2, exp, log, negative, normal, split
-from fl_tensor.codegen.vectors import Num, f32, f64
+from fl_tensor.codegen.num import Num
+from fl_tensor.codegen.vectors import f32, f64
 
 
 def power(x: Num, y: Num) -> Num:

@@ -30,7 +30,7 @@ A program knows no tensors and no sizes. Programs are equal, hash and print by w
 
 from __future__ import annotations
 
-import ast
+import functools
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -89,8 +89,6 @@ class Program:
     outputs: tuple[Output, ...]
     row_axes: int = 1
     values: tuple[Value, ...] = field(init=False, repr=False)
-    #: The program as ``parse`` reads it, one line per instruction.
-    text: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.row_axes <= self.rank:
@@ -111,7 +109,13 @@ class Program:
         for output in self.outputs:
             self._check_output(output, values)
         object.__setattr__(self, "values", tuple(values))
-        object.__setattr__(self, "text", self._text())
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The program as ``text.parse`` reads it, one line per instruction."""
+        from fl_tensor.codegen import text
+
+        return text.written(self)
 
     # By text: 0.0 and -0.0, or 1 and True, are equal in Python.
 
@@ -232,59 +236,6 @@ class Program:
                 f"[output] axes {axes!r} at an index: expected '.' for outer axes, whose place the "
                 f"index takes, and none for those of a row"
             )
-
-    def _text(self) -> str:
-        lines = [f"program rank={self.rank} row_axes={self.row_axes}"]
-        for number, (op, operands, parameter) in enumerate(self.instructions):
-            words = [f"%{number} = {op}", *(f"%{i}" for i in operands)]
-            if parameter is not None:
-                parts = parameter if isinstance(parameter, tuple) else (parameter,)
-                words.append("[" + " ".join(map(_written, parts)) + "]")
-            lines.append(" ".join(words))
-        for value, axes, index in self.outputs:
-            lines.append(f"output %{value}{'' if index is None else f' %{index}'} [{axes}]")
-        return "\n".join(lines) + "\n"
-
-
-def _written(part: Any) -> str:
-    return str(part) if isinstance(part, (DType, str)) else repr(part)
-
-
-def parse(text: str) -> Program:
-    """The program that printed as ``text``."""
-    first, *lines = text.strip().split("\n")
-    head = dict(word.split("=") for word in first.split()[1:])
-    made: list[Instruction] = []
-    outputs: list[Output] = []
-    for line in lines:
-        body, _, rest = line.partition(" [")
-        words = body.split()
-        parts = rest.removesuffix("]").split()
-        if words[0] == "output":
-            value, *index = (int(word[1:]) for word in words[1:])
-            outputs.append(Output(value, parts[0], *index))
-        else:
-            operands = tuple(int(word[1:]) for word in words[3:])
-            made.append(Instruction(words[2], operands, _parameter(words[2], parts)))
-    return Program(int(head["rank"]), tuple(made), tuple(outputs), int(head["row_axes"]))
-
-
-def _parameter(op: str, parts: list[str]) -> Any:
-    if not parts:
-        return None
-    if op in instructions.ARRAYS:
-        return dtypes.dtype(parts[0]), parts[1]
-    if op == "constant":
-        return dtypes.dtype(parts[0]), _number(parts[1])
-    if op in ("scalar", "cast"):
-        return dtypes.dtype(parts[0])
-    if op == "index":
-        return int(parts[0])
-    return tuple(map(int, parts)) if op == "random_bits" else parts[0]
-
-
-def _number(word: str) -> Any:
-    return float(word) if word.lstrip("-") in ("inf", "nan") else ast.literal_eval(word)
 
 
 class Builder:

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import NamedTuple, TypeAlias
 
 from fl_tensor import dtypes
+from fl_tensor.backends.jit import folds
 from fl_tensor.backends.jit.donation import Values
 from fl_tensor.backends.jit.lower import join_axes, letters
 from fl_tensor.backends.jit.windows import Box, Windows
@@ -31,11 +32,6 @@ from fl_tensor.graph.layout import Layout, Shape, contiguous
 
 #: Places of a window beyond which the composition runs.
 MOST_PLACES = 64
-
-#: From a builder, values of the same place, values that are met in each place of the box: what to
-#: write, and the numbers to call the kernel with.
-Folded: TypeAlias = tuple[int, list[float]]
-Fold: TypeAlias = Callable[[Builder, list[int], list[list[int]], Box], Folded]
 
 
 class Strided(NamedTuple):
@@ -129,7 +125,7 @@ class Pass:
         out: int,
         own: Sequence[int],
         met: Sequence[int],
-        fold: Fold,
+        fold: folds.Fold,
     ) -> None:
         from fl_tensor.codegen.kernel import Kernel  # takes llvmlite
 
@@ -187,7 +183,7 @@ def _inside(node: Node) -> bool:
 def _forward(node: Node, shape: Shape, arrays: list[Strided]) -> Passes:
     found = _windows(node, node.operands[0].shape, shape)
     dtype = arrays[0].dtype
-    fold = _maximum(dtype) if node.op == "max_pool" else _mean(dtype, _inside(node))
+    fold = folds.maximum(dtype) if node.op == "max_pool" else folds.mean(dtype, _inside(node))
     return [Pass(found.of_pooled(), shape[:2], arrays, 0, (), (1,), fold)], []
 
 
@@ -196,8 +192,8 @@ def _max_gradient(node: Node, shape: Shape, arrays: list[Strided]) -> Passes:
     found = _windows(node, shape, pooled)
     arrays = [*arrays, Strided(dtypes.int8, _like(pooled, arrays[1]))]
     return [
-        Pass(found.of_pooled(), shape[:2], arrays, 3, (), (2,), _place_of_maximum(dtype)),
-        Pass(found.of_image(), shape[:2], arrays, 0, (), (1, 3), _sum_of_chosen(dtype)),
+        Pass(found.of_pooled(), shape[:2], arrays, 3, (), (2,), folds.place_of_maximum(dtype)),
+        Pass(found.of_image(), shape[:2], arrays, 0, (), (1, 3), folds.sum_of_chosen(dtype)),
     ], [(pooled, dtypes.int8)]
 
 
@@ -206,8 +202,8 @@ def _avg_gradient(node: Node, shape: Shape, arrays: list[Strided]) -> Passes:
     found = _windows(node, shape, pooled)
     arrays = [*arrays, Strided(dtype, _like(pooled, arrays[1]))]
     return [
-        Pass(found.of_pooled(), shape[:2], arrays, 2, (1,), (), _share(dtype, _inside(node))),
-        Pass(found.of_image(), shape[:2], arrays, 0, (), (2,), _sum(dtype)),
+        Pass(found.of_pooled(), shape[:2], arrays, 2, (1,), (), folds.share(dtype, _inside(node))),
+        Pass(found.of_image(), shape[:2], arrays, 0, (), (2,), folds.total(dtype)),
     ], [(pooled, dtype)]
 
 
@@ -216,88 +212,6 @@ def _like(shape: Shape, array: Strided) -> Shape:
     order = _order(array.strides)
     dense = contiguous([shape[axis] for axis in order])
     return tuple(dense[order.index(axis)] for axis in range(len(shape)))
-
-
-# ---- what becomes of what is met -----------------------------------------------------------------
-
-
-def _maximum(dtype: DType) -> Fold:
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
-        (found,), *others = met
-        for (x,) in others:
-            found = b("maximum", found, x)
-        return found, []
-
-    return fold
-
-
-def _total(b: Builder, dtype: DType, values: Sequence[int], whole: int) -> int:
-    # Where there is padding its zeros count: they make 0.0 of -0.0.
-    zero = b.constant(0.0, dtype)
-    if not values:
-        return zero
-    found = values[0]
-    for x in values[1:]:
-        found = b("add", found, x)
-    return found if len(values) == whole else b("add", found, zero)
-
-
-def _mean(dtype: DType, inside: bool) -> Fold:
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
-        total = _total(b, dtype, [x for (x,) in met], box.whole)
-        count = len(box.places) if inside else box.whole
-        return b("divide", total, b.scalar(dtype)), [count]
-
-    return fold
-
-
-def _place_of_maximum(dtype: DType) -> Fold:
-    # The first one; none where it is NaN, or where padding, which comes first, is as low.
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
-        (found,), *others = met
-        place = b.scalar(dtypes.int8)
-        for (x,) in others:
-            place = b("where", b("less", found, x), b.scalar(dtypes.int8), place)
-            found = b("maximum", found, x)
-        if box.places[0]:
-            counts = b("less", b.constant(-math.inf, dtype), found)
-        else:
-            counts = b("equal", found, found)
-        return b("where", counts, place, b.constant(-1, dtypes.int8)), list(box.places)
-
-    return fold
-
-
-def _sum_of_chosen(dtype: DType) -> Fold:
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
-        zero = b.constant(0.0, dtype)
-        given = [
-            b("where", b("equal", place, b.scalar(dtypes.int8)), gradient, zero)
-            for gradient, place in met
-        ]
-        return _total(b, dtype, given, box.whole), list(box.places)
-
-    return fold
-
-
-def _share(dtype: DType, inside: bool) -> Fold:
-    # Divided twice, as in the composition: by all places, and by the part of them that counts.
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
-        whole = b.scalar(dtype)
-        found = b("divide", own[0], whole)
-        if not inside:
-            return found, [box.whole]
-        part = b("divide", b.scalar(dtype), whole)
-        return b("divide", found, part), [box.whole, len(box.places)]
-
-    return fold
-
-
-def _sum(dtype: DType) -> Fold:
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
-        return _total(b, dtype, [x for (x,) in met], box.whole), []
-
-    return fold
 
 
 _PASSES: dict[str, Callable[[Node, Shape, list[Strided]], Passes]] = {

@@ -130,7 +130,7 @@ def _made(value: Any) -> Any:
     if kind == "dtype":
         return dtypes.dtype(given["name"])
     if kind == "program":
-        from fl_tensor.codegen.program import parse
+        from fl_tensor.codegen.text import parse
 
         return parse(given["text"])
     return _BY_NAME[kind](**{name: _made(each) for name, each in given.items()})

@@ -1,0 +1,39 @@
+"""How much a turn of a loop does: rows at a time, and vectors of one row."""
+
+from __future__ import annotations
+
+from fl_tensor.codegen.instructions import EXPENSIVE, REDUCTIONS
+from fl_tensor.codegen.program import Program
+from fl_tensor.codegen.schedule import Pass, Schedule
+
+#: Rows of up to so many elements may be done several at a time. Of longer ones memory is read twice
+#: to three times as fast in its order, each to its end, than in turns: processors read ahead.
+SHORT = 64
+
+
+def rows_together(program: Program, plan: Schedule) -> int:
+    """How many short rows a column reduction takes at a time, before it adds them to what it has in
+    memory. One where a row is more than one pass, or has much to keep in registers."""
+    made = program.instructions
+    if len(plan.passes) > 1 or plan.row_outputs or plan.draws:
+        return 1
+    (only,) = plan.passes
+    parameters = {made[i].parameter for i in only.reductions}
+    if "column" not in parameters or "row" in parameters or any(o.at for o in program.outputs):
+        return 1
+    work = _work(program, only)
+    return 4 if work <= 16 else 2 if work <= 32 else 1
+
+
+def copies(program: Program, each: Pass) -> int:
+    """How many vectors a turn of the loop does: enough to hide the latency of short bodies."""
+    work = _work(program, each)
+    return 4 if work <= 2 else 2 if work <= 20 else 1
+
+
+def _work(program: Program, each: Pass) -> int:
+    return sum(
+        8 if program.instructions[i].op in EXPENSIVE else 1
+        for i in each.compute
+        if program.instructions[i].op not in REDUCTIONS
+    )
