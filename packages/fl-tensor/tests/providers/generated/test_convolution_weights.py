@@ -16,6 +16,7 @@ from convolution_cases import Case
 from fl_tensor import dtypes, threads
 from fl_tensor.backends.providers import ConvolutionWeights, Layout
 from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
+from fl_tensor.backends.providers.generated.weights import axes as weights_axes
 from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
 from fl_tensor.backends.providers.generated.weights import plan as weights_plan
 from fl_tensor.backends.providers.layout import Packed
@@ -161,13 +162,17 @@ def test_channels_of_images_may_be_a_part_of_others(layout):
     np.testing.assert_allclose(posed.out, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_nothing_but_the_result_is_written(layout):
-    case = Case(2, 9, 21, (10, 10), (3, 3), padding=SAME)
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 1)])
+def test_nothing_but_the_result_is_written(kernel, weights, layout):
+    case = Case(2, 9, 21, (10, 10), kernel)
     posed = pose(case, layout)
-    wide = np.full((25, 12, 3, 3), 7, np.float32)
+    order = WEIGHTS[weights]
+    wide = ordered(np.full((25, 12, *kernel), 7, np.float32), order)
     out = wide[2:23, 1:10]
     posed._replace(problem=posed.problem._replace(out=layout(out)), out=out)()
     assert (wide == 7).sum() == wide.size - out.size
+    np.testing.assert_allclose(out, exact(case, posed.x, posed.gradient)[0], rtol=1e-4, atol=1e-4)
 
 
 LARGE = {
@@ -200,7 +205,7 @@ def test_results_do_not_depend_on_the_number_of_threads(case, layout):
 def test_few_weights_are_divided_by_pixels_and_many_are_not(layout):
     def parts(case):
         problem = pose(case, layout).problem
-        return weights_plan.plan(problem, weights_plan.axes_of(problem)).parts
+        return weights_plan.plan(problem, weights_axes.axes_of(problem)).parts
 
     assert parts(LARGE["in parts"]) > 1
     assert parts(LARGE["by tiles and panels"]) == 1
@@ -208,9 +213,74 @@ def test_few_weights_are_divided_by_pixels_and_many_are_not(layout):
 
 def test_pixels_without_a_neighbourhood_are_one_long_axis(layout):
     problem = pose(Case(3, 8, 8, (5, 6), (1, 1)), layout).problem
-    assert [axis.size for axis in weights_plan.axes_of(problem)] == [1, 1, 1, 90]
+    assert [axis.size for axis in weights_axes.axes_of(problem)] == [1, 1, 1, 90]
     problem = pose(Case(3, 8, 8, (5, 6), (1, 1), (2, 2)), layout).problem
-    assert [axis.size for axis in weights_plan.axes_of(problem)] == [1, 3, 3, 3]
+    assert [axis.size for axis in weights_axes.axes_of(problem)] == [1, 3, 3, 3]
+
+
+def test_pixels_that_see_nothing_but_padding_are_left_out(layout):
+    problem = pose(Case(8, 64, 64, (7, 7), (3, 3), padding=SAME), layout).problem
+    axes = weights_axes.axes_of(problem)
+    made = weights_plan.plan(problem, axes)
+    assert made.ranges == ((0, 7), (1, 7), (0, 6))
+    assert [made.range_of(axes[3], tap) for tap in range(3)] == [(1, 7), (0, 7), (0, 6)]
+    # A copy of the gradient for each is more than they save where lines are long, or tiles few.
+    for case in (
+        Case(8, 64, 64, (70, 70), (3, 3), padding=SAME),
+        Case(8, 14, 64, (7, 7), (1, 3), padding=((0, 0), (1, 1))),
+    ):
+        problem = pose(case, layout).problem
+        assert len(weights_plan.plan(problem, weights_axes.axes_of(problem)).ranges) == 1
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(3, 40, 40, (5, 4), (3, 5), padding=((1, 1), (2, 2))),
+        Case(3, 40, 40, (6, 9), (3, 3), (2, 2), padding=SAME),
+        Case(3, 40, 40, (6, 7), (3, 3), dilation=(2, 2), padding=((2, 2), (2, 2))),
+        Case(3, 40, 40, (6, 3), (3, 3), padding=((1, 1), (4, 4))),
+        Case(3, 40, 40, (6, 7), (2, 4), padding=((0, 1), (3, 0))),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_ranges_of_every_kind(case, dtype, layout):
+    problem = pose(case, layout, dtype=dtype).problem
+    assert len(weights_plan.plan(problem, weights_axes.axes_of(problem)).ranges) > 1
+    for order in WEIGHTS.values():
+        check(case, layout, weights=order, dtype=dtype)
+
+
+POINTWISE = Case(2, 70, 40, (9, 8), (1, 1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("images", IMAGES)
+def test_without_a_neighbourhood_it_is_a_product(images, weights, groups, dtype, layout):
+    case = POINTWISE._replace(groups=groups)
+    posed = pose(case, layout, images=IMAGES[images], weights=WEIGHTS[weights], dtype=dtype)
+    kernel = convolution_weights.prepare(posed.problem._replace(bias=None))
+    # Where pixels are at equal distances.
+    assert ("product" in kernel.about) == (images in ("last", "width"))
+    kernel(*(a.ctypes.data for a in (posed.x, posed.gradient, posed.out)))
+    expected, _ = exact(case, posed.x, posed.gradient)
+    error = np.abs(posed.out - expected).max() / np.abs(expected).max()
+    assert error <= 16 * np.finfo(dtype).eps
+
+
+def test_products_are_not_for_a_bias_or_half_precision_or_pixels_in_parts(layout):
+    def about(case, bias=None, **how):
+        problem = pose(case, layout, **how).problem
+        return convolution_weights.prepare(problem._replace(bias=bias and problem.bias)).about
+
+    assert "product" in about(POINTWISE)
+    assert "product" not in about(POINTWISE, bias=True)
+    assert "product" not in about(POINTWISE, dtype="float16")
+    assert "product" not in about(POINTWISE._replace(size=(50, 50)))
+    assert "product" not in about(POINTWISE._replace(padding=SAME))
 
 
 def test_calls_may_overlap_in_time(layout):

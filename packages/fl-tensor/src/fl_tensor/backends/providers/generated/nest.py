@@ -41,6 +41,9 @@ class Emitter(Loops):
     """A function in the making that works on elements of ``dtype``. Operands are of ``given``, that
     or half precision, in which case they are converted where they are read and written."""
 
+    #: Words by their names, if it has any.
+    words: Mapping[str, IR]
+
     def __init__(
         self, function: IR, machine: Target, dtype: DType, given: DType | None = None
     ) -> None:
@@ -126,6 +129,18 @@ class Emitter(Loops):
         begin = b.sdiv(b.mul(number, total), of)
         return begin, b.sdiv(b.mul(b.add(number, i64(1)), total), of)
 
+    def call(self, word: IR, signature: IR, *arguments: IR) -> None:
+        """Call the function whose address ``word`` is."""
+        self.b.call(self.b.inttoptr(word, signature.as_pointer()), arguments)
+
+    def move(
+        self, word: str, to: Sequence[IR], source: Sequence[IR], rows: IR, columns: IR
+    ) -> None:
+        """Copy rows and columns by a function of ``planes.py``: a place, the distances of rows and
+        of columns on either side."""
+        arguments = (self.address(to[0]), *to[1:], self.address(source[0]), *source[1:])
+        self.call(self.words[word], planes.SIGNATURE, *arguments, rows, columns)
+
 
 class _Named(dict[str, IR]):
     def __init__(self, function: Emitter, block: IR, names: Sequence[str]) -> None:
@@ -158,15 +173,3 @@ class Nest(OuterLoops, Emitter):
     def micro(self, word: IR, *arguments: IR) -> None:
         """Call the micro-kernel whose address ``word`` is."""
         self.call(word, microkernel.SIGNATURE, *arguments)
-
-    def call(self, word: IR, signature: IR, *arguments: IR) -> None:
-        """Call the function whose address ``word`` is."""
-        self.b.call(self.b.inttoptr(word, signature.as_pointer()), arguments)
-
-    def move(
-        self, word: str, to: Sequence[IR], source: Sequence[IR], rows: IR, columns: IR
-    ) -> None:
-        """Copy rows and columns by a function of ``planes.py``: a place, the distances of rows and
-        of columns on either side."""
-        arguments = (self.address(to[0]), *to[1:], self.address(source[0]), *source[1:])
-        self.call(self.words[word], planes.SIGNATURE, *arguments, rows, columns)

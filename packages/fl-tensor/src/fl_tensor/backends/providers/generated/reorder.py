@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fl_tensor.backends.providers.generated.convolution import panels
-from fl_tensor.backends.providers.generated.products import packing, task
+from fl_tensor.backends.providers.generated.nest import computed
+from fl_tensor.backends.providers.generated.products import packing, task, unpacking
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.problems import Reorder
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 from fl_tensor.dtypes import bfloat16, float32
 
 _PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(packing.PACK.args))
-_UNPACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(packing.UNPACK.args))
+_UNPACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(unpacking.UNPACK.args))
 
 
 def prepare(problem: Reorder) -> Kernel:
@@ -42,7 +43,7 @@ class _Reorder:
         if packed != task.packed_layout(packed.dtype, plain.shape):
             raise UnsupportedError(f"{packed!r} is no factor of a product")
         pairs = packed.dtype is bfloat16
-        if packed.dtype is not (bfloat16 if pairs and packs else packing.computed(plain.dtype)):
+        if packed.dtype is not (bfloat16 if pairs and packs else computed(plain.dtype)):
             raise UnsupportedError(f"{plain} as {packed!r}")
         self.operands: tuple[Placement, ...] = (problem.x, problem.out)
         self.about = "pack" if packs else "unpack"
@@ -62,7 +63,7 @@ class _Reorder:
                 for at, place, strides, rows, columns, width, _ in _blocks(plain, packed)
             ]
         else:
-            self._function = _UNPACK(packing.unpack(plain.dtype))
+            self._function = _UNPACK(unpacking.unpack(plain.dtype))
             self._source, self._to = 0, 4
             self._calls = [
                 (place, pitch, rows, columns, at, *strides, 0)

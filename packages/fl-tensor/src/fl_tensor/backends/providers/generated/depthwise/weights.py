@@ -15,15 +15,14 @@ from fl_tensor.backends.providers.generated.depthwise import weights_nest as dep
 from fl_tensor.backends.providers.generated.depthwise.weights_nest import WORDS
 from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.phases import Division, Phases
-from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
-from fl_tensor.backends.providers.generated.weights.plan import (
-    MOST_PARTS,
-    PART_PIXELS,
+from fl_tensor.backends.providers.generated.weights.axes import (
     axes_of,
     axis_words,
     steps_of,
     strides,
 )
+from fl_tensor.backends.providers.generated.weights.operands import settled
+from fl_tensor.backends.providers.generated.weights.plan import MOST_PARTS, PART_PIXELS
 from fl_tensor.backends.providers.problems import ConvolutionWeights
 from fl_tensor.codegen import compile, target
 from fl_tensor.dtypes import DType
@@ -37,7 +36,7 @@ _LEAST_PIXELS, _MOST_PIXELS = 64, 1024
 def prepare(problem: ConvolutionWeights) -> DepthwiseWeightsKernel:
     """A kernel for one floating dtype throughout, by strides. Raises UnsupportedError for anything
     else."""
-    return DepthwiseWeightsKernel(convolution_weights.settled(problem))
+    return DepthwiseWeightsKernel(settled(problem))
 
 
 class DepthwiseWeightsKernel:

@@ -35,7 +35,7 @@ from llvmlite import ir
 from fl_tensor.backends.providers.generated import FOLDER
 from fl_tensor.backends.providers.generated.microkernel import ADD
 from fl_tensor.backends.providers.generated.microkernel import SIGNATURE as MICRO
-from fl_tensor.backends.providers.generated.products import packing
+from fl_tensor.backends.providers.generated.products import packing, unpacking
 from fl_tensor.backends.providers.generated.products.words import AXIS, NUMBER, WORDS, Job
 from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.emit_block import SIGNATURE as EPILOGUE
@@ -256,7 +256,7 @@ class _Gemm(Job):
         with b.if_then(self.is_set("unpack")):
             strides = w["out row"], w["out column"], w["accumulate"]
             given = (self.pointer(sums), pitch, rows, block.columns, self.pointer(goal), *strides)
-            self.call(packing.UNPACK, w["unpack"], *given)
+            self.call(unpacking.UNPACK, w["unpack"], *given)
         with b.if_then(self.is_set("epilogue")):
             words = self.pointer(w["epilogue words"])
             place = b.add(block.row, row), rows, block.column, block.columns

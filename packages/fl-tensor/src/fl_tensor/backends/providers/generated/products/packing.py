@@ -20,12 +20,6 @@ which differ in what they take for granted of the matrix: "rows" has columns sid
 Strides are in bytes; ``width`` counts columns, a multiple of the lanes of a vector. Behind each row
 of a panel ``gap`` bytes stay as they are: rows that are a power of two apart would fight for a
 cache's places.
-
-``unpack`` is the way back, for results that a micro-kernel cannot write itself: rows of sums,
-``pitch`` bytes apart, go to any place and dtype, or are added to what is there.
-
-    void unpack(ptr from, i64 pitch, i64 rows, i64 columns, ptr to, i64 row_stride,
-                i64 column_stride, i64 add)
 """
 
 from __future__ import annotations
@@ -35,27 +29,19 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from fl_tensor import dtypes
-from fl_tensor.backends.providers.generated import FOLDER
-from fl_tensor.codegen import compile, half, target
-from fl_tensor.codegen.loops import Loops
+from fl_tensor.backends.providers.generated.products import mover
+from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i32, i64, memory_type, pointer
+from fl_tensor.codegen.vectors import IR, i32, i64, memory_type, pointer
 from fl_tensor.dtypes import DType
 
 PACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64, i64, pointer])
-UNPACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, pointer, i64, i64, i64])
 KINDS = ("rows", "columns", "strided", "pairs")
 #: Rows that are read side by side: enough to follow with few streams of loads, and to write
 #: stretches of some cache lines in each panel.
 _TOGETHER = 8
 #: Vectors in a turn of the loops over a row, of which there are three.
 _AT_ONCE = (8, 2, 1)
-
-
-def computed(dtype: DType) -> DType:
-    """What is computed with where operands are of ``dtype``: half precision as float32."""
-    return dtypes.float32 if dtype in dtypes.HALF else dtype
 
 
 def kind_of(row_stride: int, column_stride: int, dtype: DType) -> str:
@@ -65,82 +51,18 @@ def kind_of(row_stride: int, column_stride: int, dtype: DType) -> str:
     return "columns" if row_stride == dtype.itemsize else "strided"
 
 
-@compile.once
 def pack(kind: str, dtype: DType) -> int:
     """The address of a packing function, for a matrix of ``dtype``."""
-    return _address(f"pack {kind}", dtype)
+    return _code(kind, dtype).address("move")
 
 
 @compile.once
-def unpack(dtype: DType) -> int:
-    """The address of ``unpack``, to ``dtype``."""
-    return _address("unpack", dtype)
-
-
-@compile.once
-def _code(what: str, dtype: DType) -> compile.Code:
-    about = f"{what} {dtype} {compile.sources(FOLDER)}"
+def _code(kind: str, dtype: DType) -> compile.Code:
     machine = target.host()
-    return compile.load(about, lambda: assembly(what, dtype, machine), machine)
+    return mover.code(f"pack {kind}", dtype, lambda module: _Pack(module, kind, dtype, machine))
 
 
-def _address(what: str, dtype: DType) -> int:
-    return _code(what, dtype).address("move")
-
-
-def assembly(what: str, dtype: DType, machine: Target) -> str:
-    """A module in LLVM IR with the function ``move``: "pack rows", ... or "unpack"."""
-    module = ir.Module("packing")
-    module.triple = target.triple()
-    if what == "unpack":
-        _Unpack(module, dtype, machine)
-    else:
-        _Pack(module, what.removeprefix("pack "), dtype, machine)
-    return str(module)
-
-
-class _Mover(Loops):
-    # Moves elements between a matrix of ``dtype`` and rows of what is computed with.
-
-    def __init__(self, module: IR, signature: IR, dtype: DType, machine: Target) -> None:
-        self.function = ir.Function(module, signature, "move")
-        self.function.attributes.add("nounwind")
-        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
-        self.dtype = dtype
-        self.itemsize = computed(dtype).itemsize
-        self.lanes = machine.lanes(self.itemsize)
-        self.of = Vectors(self.b, machine, self.lanes)
-        self.element = element_type(computed(dtype))
-
-    def at(self, base: IR, distance: IR) -> IR:
-        return self.b.gep(base, [distance], source_etype=i8)
-
-    def load(self, address: IR, mask: IR | None) -> IR:
-        """A vector of neighbours of the matrix, as what is computed with."""
-        return self.wide(self.of.load(memory_type(self.dtype), address, mask))
-
-    def wide(self, found: IR) -> IR:
-        return half.widen(self.of, self.dtype, found) if self.dtype in dtypes.HALF else found
-
-    def narrow(self, value: IR) -> IR:
-        return half.narrow_sums(self.of, self.dtype, value) if self.dtype in dtypes.HALF else value
-
-    def elements(self, stride: IR) -> IR:
-        """Bytes as elements of the matrix."""
-        return self.b.sdiv(stride, i64(self.dtype.itemsize))
-
-    def whole(self, count: IR) -> IR:
-        """Elements of whole vectors among ``count``."""
-        return self.b.and_(count, i64(-self.lanes))
-
-    def padded(self, count: IR) -> IR:
-        return self.whole(self.b.add(count, i64(self.lanes - 1)))
-
-    def bytes(self, count: IR) -> IR:
-        return self.b.mul(count, i64(self.itemsize))
-
-
-class _Pack(_Mover):
+class _Pack(mover.Mover):
     def __init__(self, module: IR, kind: str, dtype: DType, machine: Target) -> None:
         super().__init__(module, PACK, dtype, machine)
         (
@@ -154,6 +76,14 @@ class _Pack(_Mover):
         else:
             self._by_rows(self._gathered if kind == "strided" else self._rows)
         self.b.ret_void()
+
+    def whole(self, count: IR) -> IR:
+        """Elements of whole vectors among ``count``."""
+        return self.b.and_(count, i64(-self.lanes))
+
+    def padded(self, count: IR) -> IR:
+        """Elements of as many vectors as ``count`` needs."""
+        return self.whole(self.b.add(count, i64(self.lanes - 1)))
 
     @contextmanager
     def _panels(self) -> Iterator[tuple[IR, IR, IR, IR]]:
@@ -251,43 +181,3 @@ class _Pack(_Mover):
             else:
                 with b.if_then(b.icmp_signed("<", i64(i), rows)):
                     of.store(row, address)
-
-
-class _Unpack(_Mover):
-    def __init__(self, module: IR, dtype: DType, machine: Target) -> None:
-        super().__init__(module, UNPACK, dtype, machine)
-        b = self.b
-        (
-            self.source, self.pitch, self.rows, self.columns, self.to, self.row_stride,
-            self.column_stride, add,
-        ) = self.function.args  # fmt: skip
-        adds = b.icmp_signed("!=", add, i64(0))
-        side_by_side = b.icmp_signed("==", self.column_stride, i64(dtype.itemsize))
-        with b.if_else(side_by_side) as (near, far):
-            for branch, apart in ((near, False), (far, True)):
-                with branch, b.if_else(adds) as (adding, setting):
-                    for way, to_add in ((adding, True), (setting, False)):
-                        with way:
-                            self._move(to_add, apart)
-        b.ret_void()
-
-    def _move(self, add: bool, apart: bool) -> None:
-        b, of = self.b, self.of
-        kind, count = memory_type(self.dtype), self.columns
-        distances = of.apart(self.elements(self.column_stride)) if apart else None
-        with self.loop(i64(0), self.rows) as row, self.loop(i64(0), count, self.lanes) as column:
-            mask = of.first(b.sub(count, column))
-            here = self.at(self.source, b.add(b.mul(row, self.pitch), self.bytes(column)))
-            there = self.at(self.to, b.mul(row, self.row_stride))
-            there = self.at(there, b.mul(column, self.column_stride))
-            value = of.load(self.element, here, mask)
-            if add:
-                if distances is None:
-                    old = self.load(there, mask)
-                else:
-                    old = self.wide(of.gather(kind, there, distances, mask))
-                value = b.fadd(value, old)
-            if distances is None:
-                of.store(self.narrow(value), there, mask)
-            else:
-                of.scatter(self.narrow(value), there, distances, mask)

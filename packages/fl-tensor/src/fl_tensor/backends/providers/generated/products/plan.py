@@ -9,7 +9,14 @@ from typing import NamedTuple
 from fl_tensor.backends.providers.generated import amx, caches, library, tile
 from fl_tensor.backends.providers.generated.epilogue import Prepared
 from fl_tensor.backends.providers.generated.microkernel import MicroKernel
-from fl_tensor.backends.providers.generated.products import blocks, gemm, packing, sharing
+from fl_tensor.backends.providers.generated.nest import computed
+from fl_tensor.backends.providers.generated.products import (
+    blocks,
+    gemm,
+    packing,
+    sharing,
+    unpacking,
+)
 from fl_tensor.backends.providers.generated.products.job import Runner
 from fl_tensor.backends.providers.generated.products.task import LARGE, Task
 from fl_tensor.backends.providers.generated.products.words import CHANGING, WORDS
@@ -47,7 +54,7 @@ def planned(
         "longer tiles": cut.rows.longer,
         "column parts": cut.parts.columns, "panels": cut.panels, "panel columns": cut.width,
         "last columns": cut.last, "last padded": cut.padded, "k block": cut.depth,
-        "unpack": packing.unpack(task.out.dtype) if cut.apart else 0,
+        "unpack": unpacking.unpack(task.out.dtype) if cut.apart else 0,
         "epilogue": epilogue.address if epilogue else 0,
         "ahead": task.m * task.k * cut.dtype.itemsize > caches.level(1),
         "accumulate": accumulate, "batch axes": len(task.batch),
@@ -88,7 +95,7 @@ class _Cut(NamedTuple):
 
 
 def _cut(task: Task, accumulate: bool, tiles: Tile | None) -> _Cut:
-    machine, dtype, y = target.host(), packing.computed(task.out.dtype), task.y
+    machine, dtype, y = target.host(), computed(task.out.dtype), task.y
     item, lanes = dtype.itemsize, machine.lanes(dtype.itemsize)
     shape = _tile(task, lanes, tiles)
     width = shape.vectors * lanes

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fl_tensor.backends.providers.generated import amx, tile
-from fl_tensor.backends.providers.generated.products import blocks, packing
+from fl_tensor.backends.providers.generated.nest import computed
+from fl_tensor.backends.providers.generated.products import blocks
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement, Shape, row_major
 from fl_tensor.backends.providers.problems import Matmul
 from fl_tensor.backends.providers.provider import UnsupportedError
@@ -79,10 +80,10 @@ def task_of(problem: Matmul) -> tuple[Task, Placement]:
     """The product, and the layout of its second factor. Raises UnsupportedError for dtypes and
     shapes that do not fit, and for what was packed for something else."""
     x, y, out = by_strides(problem.x), problem.y, by_strides(problem.out)
-    dtype = packing.computed(out.dtype)
+    dtype = computed(out.dtype)
     if dtype not in (float32, float64) or {
-        packing.computed(x.dtype),
-        packing.computed(y.dtype),
+        computed(x.dtype),
+        computed(y.dtype),
     } != {dtype}:
         raise UnsupportedError(f"a product of {x.dtype} and {y.dtype} as {out.dtype}")
     (*places, m, n), k = out.shape, x.shape[-1]

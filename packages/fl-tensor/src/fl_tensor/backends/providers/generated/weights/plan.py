@@ -1,4 +1,4 @@
-"""How the gradient of a convolution's weights is divided: axes, strips, parts, tiles and panels.
+"""How the gradient of a convolution's weights is divided: strips, parts, tiles and panels.
 
 Nothing but the problem and the processor decides, so that results do not depend on threads.
 """
@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from fl_tensor.backends.providers.generated import tile
 from fl_tensor.backends.providers.generated.tile import Cut, Tile
-from fl_tensor.backends.providers.generated.weights.words import AXES
-from fl_tensor.backends.providers.layout import Layout, Placement, Shape
+from fl_tensor.backends.providers.generated.weights.axes import Axis, Range, steps_of, strides
 from fl_tensor.backends.providers.problems import ConvolutionWeights
 from fl_tensor.codegen import target
 from fl_tensor.dtypes import HALF, DType, bfloat16
@@ -31,103 +30,8 @@ MOST_JOINED = 8
 #: Bytes from pixel to pixel of x below which it is read where it lies: pixels that are further
 #: apart, mostly by a power of two, fall into the same few sets of a cache.
 MOST_DIRECT = 1024
-
-
-class Axis(NamedTuple):
-    """An axis that is summed over, the batch or one of space. Distances are in bytes.
-
-    size      of the gradient
-    extent    of x
-    kernel    of the weights, and what belongs to them
-    """
-
-    size: int
-    extent: int
-    kernel: int = 1
-    stride: int = 1
-    dilation: int = 1
-    low: int = 0
-    x: int = 0
-    gradient: int = 0
-    out: int = 0
-
-    @property
-    def reach(self) -> int:
-        """Places of x that a place of the gradient sees, and those between."""
-        return (self.kernel - 1) * self.dilation + 1
-
-    def seen(self, size: int) -> int:
-        """Places of x that so many places of the gradient see, and those between."""
-        return (size - 1) * self.stride + self.reach
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether place i of the gradient sees place i of x, and no other."""
-        return self.kernel == self.stride == 1 and not self.low and self.size == self.extent
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether all that is seen is there."""
-        return not self.low and self.seen(self.size) <= self.extent
-
-    def rows(self, tap: int) -> tuple[int, int]:
-        """Places of the gradient that see what is there through a place of the kernel: the first,
-        and one more than the last."""
-        before = self.low - tap * self.dilation
-        first = max(-(-before // self.stride), 0)
-        return first, max((self.extent - 1 + before) // self.stride + 1, first)
-
-
-def strides(place: Placement) -> Shape:
-    """In elements."""
-    assert isinstance(place, Layout) and place.strides is not None
-    return place.strides
-
-
-def axes_of(problem: ConvolutionWeights) -> list[Axis]:
-    """``AXES`` of them: the batch and those of space, merged where that changes nothing."""
-    x, gradient, out = problem.x, problem.gradient, problem.out
-    each = list(zip(x.shape, gradient.shape, strides(x), strides(gradient), strict=True))
-    item = x.dtype.itemsize
-    (extent, size, along_x, along_gradient), _, *space = each
-    found = [Axis(size, extent, x=along_x * item, gradient=along_gradient * item)]
-    first = len(out.shape) - len(space)
-    for i, (extent, size, along_x, along_gradient) in enumerate(space):
-        axis = Axis(
-            *(size, extent, out.shape[first + i], problem.stride[i], problem.dilation[i]),
-            *(problem.padding[i][0], along_x * item, along_gradient * item),
-            strides(out)[first + i] * out.dtype.itemsize,
-        )
-        if axis.kernel == 1 and axis.is_inside:  # places between are never looked at
-            axis = axis._replace(extent=axis.size, x=axis.x * axis.stride, stride=1)
-        outer = found[-1]
-        follows = all(
-            a == b * size for a, b in ((outer.x, axis.x), (outer.gradient, axis.gradient))
-        )
-        if outer.is_plain and axis.is_plain and (follows or outer.size == 1):
-            found[-1] = axis._replace(size=outer.size * size, extent=outer.size * size)
-        else:
-            found.append(axis)
-    return [Axis(1, 1)] * (AXES - len(found)) + found
-
-
-def axis_words(axes: Sequence[Axis], steps: Sequence[int]) -> dict[str, int]:
-    """The words of axes along which strips have so many places, but for those of copies."""
-    found: dict[str, int] = {}
-    for a, (axis, step) in enumerate(zip(axes, steps, strict=True)):
-        found |= {
-            f"blocks {a}": -(-axis.size // step),
-            f"step {a}": step,
-            f"size {a}": axis.size,
-            f"stride {a}": axis.stride,
-            f"low {a}": axis.low,
-            f"dilation {a}": axis.dilation,
-            f"reach {a}": axis.reach,
-            f"extent {a}": axis.extent,
-            f"x {a}": axis.x,
-            f"gradient {a}": axis.gradient,
-        }
-    return found
+#: What a copy of a strip of the gradient costs, as a part of what a micro-kernel does with it.
+COPY = 0.5
 
 
 class Plan(NamedTuple):
@@ -142,6 +46,8 @@ class Plan(NamedTuple):
     x_direct         whether x is read where it lies
     gradient_direct  whether the gradient is
     pairs            whether two pixels at a time are multiplied, as pairs of bfloat16
+    ranges           of the pixels of a line: all, and those that some places of the kernel see, if
+                     it pays to leave out the others: of each range the gradient is copied
     """
 
     steps: tuple[int, ...]
@@ -154,6 +60,16 @@ class Plan(NamedTuple):
     x_direct: bool
     gradient_direct: bool
     pairs: bool
+    ranges: tuple[Range, ...]
+
+    def turns(self, pixels: int) -> int:
+        """Steps of a micro-kernel along so many pixels of a line."""
+        return -(-pixels // 2) if self.pairs else pixels
+
+    def range_of(self, axis: Axis, tap: int) -> Range:
+        """The pixels of a line that are multiplied for a place of the kernel along it."""
+        seen = axis.seen_through(tap)
+        return seen if seen in self.ranges else self.ranges[0]
 
 
 def plan(problem: ConvolutionWeights, axes: Sequence[Axis], tiles: Tile | None = None) -> Plan:
@@ -178,6 +94,8 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis], tiles: Tile | None =
     )
     images, planes, lines, line = steps
     even = lines == 1 or axes[2].gradient == axes[3].gradient * line
+    direct = gradient_side and not converts and even and images == planes == 1
+    ranges = _ranges(axes, cut.parts, direct) if line == axes[3].size and not joined else ()
     return Plan(
         steps,
         strips,
@@ -187,9 +105,22 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis], tiles: Tile | None =
         cut,
         vectors,
         x_side and near and not joined and not converts and all(axis.is_inside for axis in axes),
-        gradient_side and not converts and even and images == planes == 1,
+        direct and not ranges,
         pairs,
+        ((0, axes[3].size), *ranges),
     )
+
+
+def _ranges(axes: Sequence[Axis], tiles: int, direct: bool) -> list[Range]:
+    # The parts of lines that places of the kernel see, if that saves more than copies of the
+    # gradient cost, all in micro-kernels of whole lines; ``direct``: else there would be none.
+    *others, along = axes
+    whole = 0, along.size
+    seen = [along.seen_through(tap) for tap in range(along.kernel)]
+    parts = list(dict.fromkeys(each for each in seen if each != whole))
+    unseen = sum(along.size - (end - first) for first, end in seen) / along.size
+    saved = unseen * math.prod(axis.kernel for axis in others) * tiles
+    return parts if saved > COPY * (len(parts) + direct) else []
 
 
 def in_pairs(problem: ConvolutionWeights) -> bool:
@@ -201,17 +132,6 @@ def in_pairs(problem: ConvolutionWeights) -> bool:
 def tallest(cut: Cut) -> int:
     """Rows of the largest tile."""
     return cut.size + (cut.longer > 0)
-
-
-def steps_of(axes: Sequence[Axis], pixels: int) -> tuple[int, ...]:
-    """How many places along each axis a strip of about so many pixels has: whole axes from the last
-    one on while there is room, then equal pieces of the next one."""
-    steps, room = [], pixels
-    for axis in reversed(axes):
-        pieces = -(-axis.size // min(axis.size, max(room, 1)))
-        steps.append(-(-axis.size // pieces))
-        room = room // axis.size if pieces == 1 else 0
-    return tuple(reversed(steps))
 
 
 def _tile(rows: int, features: int, dtype: DType, tiles: Tile | None) -> tuple[Cut, int]:

@@ -1,18 +1,21 @@
-"""What becomes of sums in the loop nest of gradients of weights: tiles of them are written as the
-weights lie, and those of biases are made and written. Functions of the nest's own module."""
+"""What becomes of sums in the loop nest of gradients of weights: those of parts are added, and
+written as the weights lie; those of biases are made and written. Functions of the nest's own
+module."""
 
 from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated.nest import Emitter, computed
+from fl_tensor.backends.providers.generated.nest import Emitter, Nest, computed
+from fl_tensor.backends.providers.generated.weights.tiles import Tiles
 from fl_tensor.backends.providers.generated.weights.words import WORDS
+from fl_tensor.codegen.loops import OuterLoops
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i32, i64, pointer
 from fl_tensor.dtypes import DType
 
 
-class _Part(Emitter):
+class _Part(Tiles):
     # A function of the module's own, whose first argument is the words.
 
     def __init__(
@@ -24,7 +27,53 @@ class _Part(Emitter):
         function.attributes.add("noinline")
         super().__init__(function, machine, computed(given), given)
         self.words = self.named(function.args[0], WORDS)
-        self.shared = self.b.add(self.words["workspace"], self.words["shared_at"])
+
+
+class Put(OuterLoops, _Part):
+    """put(words, group, panel, tile, sums): write a tile's sums as the weights lie."""
+
+    def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
+        super().__init__(module, "put", [i64] * 4, machine, dtype)
+        b, words = self.b, self.words
+        _, group, panel, tile, self.sums = self.function.args
+        self.row, self.rows, _ = self.rows_of(tile)
+        self.columns = self.columns_of(panel)
+        out = self.sum(
+            words["out"],
+            (group, words["out_group"]),
+            (b.mul(panel, words["width"]), words["out_feature"]),
+        )
+        by_rows = b.icmp_signed("!=", words["by_rows"], i64(0))
+        with b.if_else(by_rows) as (together, one_by_one):
+            with together:
+                self._put_runs(out)
+            with one_by_one:
+                self._put_rows(out)
+        b.ret_void()
+
+    def _put_runs(self, out: IR) -> None:
+        # Runs of rows of sums go side by side.
+        b, words = self.b, self.words
+        single = b.icmp_signed("==", words["runs"], i64(1))
+        length = b.select(single, b.mul(self.rows, words["taps"]), self.rows)
+        start = b.add(out, self.entry(self.address(words["row_in_out"]), self.row))
+        in_out = self.address(words["tap_in_out"])
+        with self.loop(i64(0), words["runs"]) as run:
+            to = b.add(start, self.entry(in_out, run)), words["out_feature"], words["out_item"]
+            source = b.add(self.sums, b.mul(run, words["tap_sums"]))
+            distances = i64(self.itemsize), words["panel_pitch"]
+            self.move("out_move", to, (source, *distances), self.columns, length)
+
+    def _put_rows(self, out: IR) -> None:
+        b, words = self.b, self.words
+        tap_in_out, row_in_out = (self.address(words[n]) for n in ("tap_in_out", "row_in_out"))
+        with self.loop(i64(0), words["taps"]) as tap, self.loop(i64(0), self.rows) as i:
+            source = self.sum(self.sums, (tap, words["tap_sums"]), (i, words["row_sums"]))
+            within = self.entry(row_in_out, b.add(self.row, i))
+            sides = b.add(out, b.add(self.entry(tap_in_out, tap), within)), i64(0)
+            item = i64(self.itemsize)
+            to = *sides, words["out_feature"]
+            self.move("out_move", to, (source, i64(0), item), i64(1), self.columns)
 
 
 class ColumnSums(Emitter):
@@ -87,3 +136,39 @@ class Bias(_Part):
             )
             self.write_one(b.load(total, typ=self.element), self.address(place))
         b.ret_void()
+
+
+class Second(Tiles, Nest):
+    """second(words, first item, last item + 1, worker): add the parts of tiles, in their order."""
+
+    def __init__(self, module: IR, machine: Target, dtype: DType, put: IR, bias: IR) -> None:
+        super().__init__(module, "second", WORDS, machine, dtype)
+        b, words = self.b, self.words
+        with self.loop(self.begin, self.end) as item:
+            rest, tile = b.sdiv(item, words["tiles"]), b.srem(item, words["tiles"])
+            group, panel = b.sdiv(rest, words["panels"]), b.srem(rest, words["panels"])
+            first, rows, _ = self.rows_of(tile)
+            sums = b.add(self.shared, self.sums_of(group, i64(0), panel, first))
+            nbytes = b.mul(self.columns_of(panel), i64(self.itemsize))
+            with (
+                self.loop(i64(0), words["taps"]) as tap,
+                self.loop(i64(0), rows) as row,
+            ):
+                place = self.sum(sums, (tap, words["tap_sums"]), (row, words["row_sums"]))
+                with self.loop(i64(0), nbytes, self.wide) as within:
+                    self._add(b.add(place, within))
+            b.call(put, [self.arguments, group, panel, tile, sums])
+            is_first = b.icmp_signed("==", tile, i64(0))
+            with self.when(b.and_(is_first, b.icmp_signed("!=", words["has_bias"], i64(0)))):
+                b.call(bias, [self.arguments, group, panel])
+        b.ret_void()
+
+    def _add(self, place: IR) -> None:
+        b, words = self.b, self.words
+        total = self.variable(self.of.of(self.element))
+        b.store(self.of.load(self.element, self.address(place)), total)
+        with self.loop(i64(1), words["parts"]) as part:
+            there = self.address(b.add(place, b.mul(part, words["part_sums"])))
+            found = b.load(total, typ=self.of.of(self.element))
+            b.store(b.fadd(found, self.of.load(self.element, there)), total)
+        self.of.store(b.load(total, typ=self.of.of(self.element)), self.address(place))

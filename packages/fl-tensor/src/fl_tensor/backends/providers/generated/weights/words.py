@@ -26,6 +26,13 @@ def axes() -> list[str]:
     return [f"{name} {axis}" for axis in range(AXES) for name in _OF_AXIS]
 
 
+#: Tables that have a number for each place of the kernel.
+OF_TAPS = (
+    *("tap_in_strip", "tap_in_copies", "tap_in_sums"),  # distances
+    "tap_steps",  # along a line
+    *("first_row", "end_row"),  # of the result, that see the image
+)
+
 WORDS = (
     # addresses
     *("x", "gradient", "bias", "out", "workspace"),
@@ -41,13 +48,16 @@ WORDS = (
     *("worker_bytes", "gradient_at", "sums_at", "strip_pixels"),
     *("tile_pitch", "row_pitch"),  # from tile to tile, or from row to row, of the strip
     *("group_sums", "part_sums", "panel_sums", "tile_sums", "row_sums", "tap_sums"),
+    *("copies", "copy_bytes"),  # of the strip of the gradient: how many, how far apart
     *("bias_sums_at", "bias_group_sums", "bias_part_sums"),
-    # tables of distances
-    *("strip_rows", "last_strip_rows", "tap_in_strip", "tap_in_out", "row_in_out"),
-    # rows of the result that see the image through a tap, and how many rows of each are in a strip
-    *("first_row", "end_row"),
+    # tables: distances of the rows of pixels of a strip, and for places of the kernel; of what
+    # copies have of a line, the first pixel and the end; of where sums go
+    *("strip_rows", "last_strip_rows"),
+    *OF_TAPS,
+    *("copy_ranges", "tap_in_out", "row_in_out"),
     # flags
-    *("joined", "dense", "local", "has_bias", "by_rows", "runs", "x_direct", "gradient_direct"),
+    *("joined", "dense", "in_place", "local", "has_bias", "by_rows", "runs"),
+    *("x_direct", "gradient_direct"),
     # functions of ``planes.py``
     *("x_move", "gradient_move", "pairs_move", "out_move"),
 )

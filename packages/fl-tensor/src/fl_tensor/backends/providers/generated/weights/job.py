@@ -1,0 +1,208 @@
+"""What the loop nest of a gradient of weights (``nest.py``) is told of a problem: words, and tables
+that some of them point to."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from fl_tensor.backends.providers.generated import library, planes, words
+from fl_tensor.backends.providers.generated.microkernel import MicroKernel
+from fl_tensor.backends.providers.generated.nest import computed
+from fl_tensor.backends.providers.generated.phases import Division
+from fl_tensor.backends.providers.generated.tile import Tile
+from fl_tensor.backends.providers.generated.weights.axes import Axis, axis_words, rounded, strides
+from fl_tensor.backends.providers.generated.weights.plan import Plan, tallest
+from fl_tensor.backends.providers.generated.weights.sums import Sums
+from fl_tensor.backends.providers.problems import ConvolutionWeights
+from fl_tensor.codegen import target
+from fl_tensor.dtypes import bfloat16, float32, int16, int32
+
+
+class Job:
+    """The words of a problem that is divided as ``made`` says; ``tables`` have to be kept."""
+
+    def __init__(self, problem: ConvolutionWeights, axes: Sequence[Axis], made: Plan) -> None:
+        self.problem, self.made, self.axes = problem, made, axes
+        self.dtype = computed(problem.x.dtype)
+        #: Bytes of an element that is computed with, and of one of x.
+        self.item, self.given = self.dtype.itemsize, problem.x.dtype.itemsize
+        self.lanes = target.host().lanes(self.item)
+        self.wide = self.lanes * self.item
+        self.groups = problem.groups
+        self.channels = problem.x.shape[1] // self.groups
+        self.features = problem.gradient.shape[1] // self.groups
+        self.width = made.vectors * self.lanes
+        self.panels = -(-self.features // self.width)
+        #: Axes of places of the kernel: those of a row are none where they are joined.
+        self.taps = [*axes[:-1], axes[-1]._replace(kernel=1)] if made.joined else list(axes)
+        self.places = list(itertools.product(*(range(axis.kernel) for axis in self.taps)))
+        self.tables: list[Any] = []
+        self.words = self._sizes() | axis_words(axes, made.steps)
+        self.words |= self._strip() | self._seen()
+        self._sums = Sums(self)
+        self.words |= self._sums.words | self._moves() | self._kernels()
+        self.words["worker_bytes"] = self.words["sums_at"] + self._sums.own
+
+    def divide(self, workers: int) -> Division:
+        """Panels and tiles are divided among threads where parts are too few."""
+        made, tiles = self.made, self.made.cut.parts
+        base = self.groups * made.parts
+        panels_by, tiles_by = _splits(base, self.panels, tiles, workers)
+        shared = workers * self.words["worker_bytes"]
+        more = {"panel_splits": panels_by, "tile_splits": tiles_by, "shared_at": shared}
+        second = self.groups * self.panels * tiles if made.parts > 1 else 0
+        items = base * panels_by * tiles_by, second
+        return Division(items, more, shared + self._sums.shared)
+
+    def table(self, numbers: Sequence[int]) -> int:
+        """Where a table of these numbers lies."""
+        self.tables.append(words.array(numbers))
+        return words.address(self.tables[-1])
+
+    def _sizes(self) -> dict[str, int]:
+        problem, made, item = self.problem, self.made, self.given
+        x, gradient = strides(problem.x), strides(problem.gradient)
+        return {
+            "parts": made.parts,
+            "strips": made.strips,
+            "panels": self.panels,
+            "tiles": made.cut.parts,
+            "tile_size": made.cut.size,
+            "longer": made.cut.longer,
+            "channels": self.channels,
+            "features": self.features,
+            "width": self.width,
+            "panel_pitch": self.width * self.item,
+            "x_group": x[1] * self.channels * item,
+            "gradient_group": gradient[1] * self.features * item,
+            "x_channel": x[1] * item,
+            "gradient_feature": gradient[1] * item,
+            "joined": int(made.joined),
+            "x_direct": int(made.x_direct),
+            "gradient_direct": int(made.gradient_direct),
+        }
+
+    def _strip(self) -> dict[str, int]:
+        # Of x: pixels, lines, planes, images, then tiles; of the gradient: pixels.
+        made, axes = self.made, self.axes
+        if made.joined:
+            pitches = [self.channels * self.item]
+        else:
+            pitches = [-(-tallest(made.cut) // self.lanes) * self.wide]
+        for axis, step in list(zip(axes, made.steps, strict=True))[:0:-1]:
+            pitches.insert(0, pitches[0] * axis.seen(step))
+        tile_bytes = pitches[0] * axes[0].seen(made.steps[0])
+        nbytes = tile_bytes * (1 if made.joined else made.cut.parts) + self.wide
+        if made.x_direct:
+            pitches, nbytes = [axis.x for axis in axes], 0
+        by_rows = made.joined or made.x_direct
+        *lines, line = made.steps
+        #: Bytes of a copy of the strip of the gradient.
+        self.copy_bytes = math.prod(lines) * made.turns(line) * made.vectors * self.wide
+        copies = 0 if made.gradient_direct else len(made.ranges)
+        #: Bytes of the strip of x from place to place of each axis.
+        self.pitches = pitches
+        rest = [axis.size % step or step for axis, step in zip(axes, made.steps, strict=True)]
+        side_by_side = self.channels == 1 or strides(self.problem.x)[1] == 1
+        dense = made.joined and side_by_side and axes[-1].x == self.channels * self.given
+        return {f"strip {a}": pitch for a, pitch in enumerate(pitches)} | {
+            "dense": int(dense),
+            "tile_pitch": 0 if by_rows else tile_bytes,
+            "row_pitch": self.item if by_rows else 0,
+            "strip_pixels": math.prod(made.steps),
+            "strip_rows": self.table(self._rows(made.steps)),
+            "last_strip_rows": self.table(self._rows(rest)),
+            "gradient_at": rounded(nbytes),
+            "copies": copies,
+            "copy_bytes": self.copy_bytes,
+            "sums_at": rounded(nbytes) + rounded(copies * self.copy_bytes),
+        }
+
+    def _rows(self, steps: Sequence[int]) -> list[int]:
+        # Where the rows of pixels of a strip are. Those of the same line of all planes follow each
+        # other, so that lines which see nothing but padding are neighbours.
+        images, planes, lines, _ = (
+            [i * axis.stride * pitch for i in range(step)]
+            for axis, step, pitch in zip(self.axes, steps, self.pitches, strict=True)
+        )
+        return [line + image + plane for line in lines for image in images for plane in planes]
+
+    def _seen(self) -> dict[str, int]:
+        # What the places of the kernel see of a strip: which lines, which pixels of them.
+        made, pixel = self.made, self.axes[-1].stride * self.pitches[-1]
+        copies = list(made.ranges)
+        lines = [self.taps[2].seen_through(place[2]) for place in self.places]
+        ranges = [made.range_of(self.taps[-1], place[3]) for place in self.places]
+        in_strip = [
+            sum(
+                i * a.dilation * pitch
+                for i, a, pitch in zip(place, self.taps, self.pitches, strict=True)
+            )
+            for place in self.places
+        ]
+        return {
+            "taps": len(self.places),
+            "copy_ranges": self.table([number for each in copies for number in each]),
+            "tap_in_strip": self.table(
+                [at + first * pixel for at, (first, _) in zip(in_strip, ranges, strict=True)]
+            ),
+            "tap_in_copies": self.table([copies.index(each) * self.copy_bytes for each in ranges]),
+            "tap_steps": self.table([made.turns(end - first) for first, end in ranges]),
+            "first_row": self.table([first for first, _ in lines]),
+            "end_row": self.table([end for _, end in lines]),
+        }
+
+    def _moves(self) -> dict[str, int]:
+        # The copies there are, by how neighbours lie in x, in the gradient and in the result.
+        made, problem = self.made, self.problem
+        x, gradient = strides(problem.x), strides(problem.gradient)
+        channel = 1 if self.channels == 1 else x[1]
+        feature = 1 if self.features == 1 else gradient[1]
+        along = self.axes[-1].x // self.given, self.axes[-1].gradient // self.given
+        given, own = (int16, int32) if made.pairs else (problem.x.dtype, self.dtype)
+        moves = {}
+        if not made.x_direct:
+            moves["x_move"] = planes.kind(0, 1, along[0], channel), given, own
+        if not made.gradient_direct:
+            moves["gradient_move"] = planes.kind(0, 1, along[1], feature), given, own
+        if not self._sums.in_place:
+            moves["out_move"] = planes.kind(*self._sums.outwards), self.dtype, problem.out.dtype
+        if made.pairs:
+            abreast = "abreast" if feature == 1 else "pairs"
+            moves["pairs_move"] = abreast, bfloat16, float32
+            if moves["gradient_move"][0] == "transposed":  # neighbours are pairs already
+                moves["pairs_move"] = "transposed", int32, int32
+        none = dict.fromkeys(("x_move", "gradient_move", "out_move", "pairs_move"), 0)
+        return none | {word: planes.address(*move) for word, move in moves.items()}
+
+    def _kernels(self) -> dict[str, int]:
+        made = self.made
+        tail = self.features - (self.panels - 1) * self.width
+        partial = tail % self.lanes > 0 and (made.gradient_direct or self._sums.in_place)
+        lies = "rows" if made.gradient_direct else "packed"
+        kernels: dict[str, MicroKernel] = {}
+        for kind, vectors in (("", made.vectors), ("_tail", -(-tail // self.lanes))):
+            masked = partial and kind == "_tail"
+            for name, rows in (("long", made.cut.size + 1), ("short", made.cut.size)):
+                dtype = bfloat16 if made.pairs else self.dtype
+                kernel = MicroKernel(dtype, Tile(rows, vectors), "columns", lies, masked)
+                if name == "short" or made.cut.longer:
+                    kernels[f"{name}{kind}_kernel"] = kernel
+        found = library.addresses(kernels.values())
+        rest = {f"{name}{kind}_kernel": 0 for name in ("long", "short") for kind in ("", "_tail")}
+        return rest | {word: found[kernel] for word, kernel in kernels.items()}
+
+
+def _splits(base: int, panels: int, tiles: int, workers: int) -> tuple[int, int]:
+    # Of panels and of tiles, so that every worker has as much to do. Whoever has more panels copies
+    # the gradient more often, whoever has more tiles copies x.
+    def cost(splits: tuple[int, int]) -> float:
+        by_panels, by_tiles = -(-panels // splits[0]), -(-tiles // splits[1])
+        rounds = -(-base * splits[0] * splits[1] // workers)
+        return rounds * (by_panels * by_tiles + 0.2 * (by_tiles + by_panels))
+
+    most = range(1, min(panels, workers) + 1), range(1, min(tiles, workers) + 1)
+    return min(itertools.product(*most), key=cost)
