@@ -27,9 +27,10 @@ _leaving: dict[Any, Callable[[Any], Any]] = {}
 
 
 def unless_small(method: Any, otherwise: Callable[..., Value]) -> Any:
-    """A method that does what ``method`` does where operands are values of this backend, and small
-    and fewer elements than ``self.smallest``; what ``otherwise(self, ...)`` does elsewhere. As one
-    function: a call between two would be a tenth of ``x + y``."""
+    """A method that does what ``method`` does where operands are values of this backend with fewer
+    elements than ``self.smallest``, or with more while ``self.worth`` does not want to hear of
+    them; what ``otherwise(self, ...)`` does elsewhere. As one function: a call between two would be
+    a tenth of ``x + y``."""
     make = _leaving.get(method)
     return otherwise if make is None else make(otherwise)
 
@@ -39,11 +40,11 @@ def unary(ufunc: Callable[..., Array], otherwise: Any = None) -> Any:
     has it."""
 
     def operation(self: Any, x: Value) -> Value:
-        if otherwise and (
-            (type(x) is not NumpyAdapter and type(x) is not Number) or x.array.size >= self.smallest
-        ):
+        if otherwise and type(x) is not NumpyAdapter and type(x) is not Number:
             return otherwise(self, x)
         a = x.array
+        if otherwise and a.size >= self.smallest and self.worth.records(a.size):
+            return otherwise(self, x)
         if a.nbytes >= selection.always_small:
             out = memory.empty(a.shape, a.dtype)
             return NumpyAdapter(quiet.waiting(ufunc, a, out=out), x.dtype)
@@ -111,8 +112,10 @@ def binary(
         a, b = x.array, y.array
         dtype = result or x.dtype
         nbytes = a.nbytes * b.size
-        if otherwise and nbytes >= self.smallest <= max(a.size, b.size):
-            return otherwise(self, x, y)
+        if otherwise and nbytes >= self.smallest:
+            size = max(a.size, b.size)
+            if size >= self.smallest and self.worth.records(size):
+                return otherwise(self, x, y)
         if nbytes >= selection.always_small:  # below, no broadcasting makes more of it
             shape = a.shape if a.shape == b.shape else np.broadcast(a, b).shape
             out = memory.empty(shape, TO_NUMPY[dtype])
