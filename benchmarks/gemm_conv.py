@@ -4,7 +4,8 @@ Claims: float32, at least 0.98 times the speed of oneDNN in the geometric mean o
 each of the three passes of convolutions, nowhere less than 0.85 times; at least as fast as
 PyTorch, with channels last where that is faster. Ratios are times of the peer divided by ours.
 
-The lists are those of the report that the provider was written after. Generated and oneDNN's
+The lists are those of the report that the provider was written after; `depthwise` are all three
+passes of depthwise and grouped convolutions of well-known networks. Generated and oneDNN's
 kernels are called with addresses, in this process, as they share their threads; PyTorch has two
 processes of its own, of which the faster one counts: with channels last, and without. All take
 turns, after each has chosen among its own kernels; before a turn threads of the last one get the
@@ -12,7 +13,7 @@ time to go to sleep. Weights are packed beforehand, ours and oneDNN's (``--given
 in every call); products are measured both ways, PyTorch's never packed. Before anything is timed
 the results of the two are compared.
 
-    python benchmarks/gemm_conv.py [--only products packed forward data weights CASE]
+    python benchmarks/gemm_conv.py [--only products packed forward data weights depthwise CASE]
         [--dtype bfloat16] [--threads 1 --cpu] [--peers onednn torch] [--given] [--rounds 9]
 
 ``--cpu`` counts the time that the one thread computes, for a machine that does other work, too.
@@ -48,7 +49,7 @@ from fl_tensor.backends.providers import Provider, onednn
 from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.backends.providers.tuning import PATIENCE
 
-GROUPS = ("products", "packed", "forward", "data", "weights")
+GROUPS = ("products", "packed", "forward", "data", "weights", "depthwise")
 PEERS = ("onednn", "torch", "numpy")
 #: Cases of other benchmarks that the claims are not about.
 BESIDES = ("gemm-512x768x768", "bmm-96x128x128x64", "conv-Alex-11x11/4-3-64@224-forward")
@@ -61,7 +62,8 @@ TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "float16": 1e-2, "bfloat16": 5e-
 
 def cases_of(group: str, wanted: list[str]) -> Iterator[str]:
     """The cases of a group that are wanted: all, those of wanted groups, or by name."""
-    passes = {case: about[0] for case, about in contractions.convolutions().items()}
+    passes = {case: about.which for case, about in contractions.convolutions().items()}
+    passes |= dict.fromkeys(contractions.grouped(), "depthwise")
     for case in contractions.operations():
         fits = group in (("products", "packed") if case not in passes else (passes[case],))
         asked = case in wanted or ((not wanted or group in wanted) and case not in BESIDES)

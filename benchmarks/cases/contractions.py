@@ -4,8 +4,8 @@ the public functions; `problems.py` has them for providers."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 Shape = tuple[int, ...]
 Call = Callable[[], object]
@@ -25,7 +25,7 @@ PRODUCTS = {
     "bmm-96x128x128x64": ((96, 128, 128), (96, 128, 64)),
     "bmm-48x197x64x197": ((48, 197, 64), (48, 64, 197)),
 }
-#: Layer -> batch, channels, size, features, kernel, stride, padding.
+#: Layer -> batch, channels, size, features, kernel, stride, padding, and groups if there are some.
 LAYERS = {
     "R50-7x7/2-3-64@224": (8, 3, 224, 64, 7, 2, 3),
     "R50-1x1-64-64@56": (8, 64, 56, 64, 1, 1, 0),
@@ -46,38 +46,91 @@ LAYERS = {
     "VGG-3x3-256@56": (4, 256, 56, 256, 3, 1, 1),
     "VGG-3x3-512@14": (4, 512, 14, 512, 3, 1, 1),
 }
+#: The same of small groups, how many of which comes last: depthwise layers of MobileNet V2 and V3,
+#: EfficientNet-B0 and ConvNeXt-T, those of ResNeXt-50 (32 x 4d), and two with several features for
+#: each channel.
+GROUPED = {
+    "MNv2-3x3-32@112": (8, 32, 112, 32, 3, 1, 1, 32),
+    "MNv2-3x3/2-96@112": (8, 96, 112, 96, 3, 2, 1, 96),
+    "MNv2-3x3-144@56": (8, 144, 56, 144, 3, 1, 1, 144),
+    "MNv2-3x3-192@28-one": (1, 192, 28, 192, 3, 1, 1, 192),
+    "MNv2-3x3-384@14": (8, 384, 14, 384, 3, 1, 1, 384),
+    "MNv2-3x3-960@7": (8, 960, 7, 960, 3, 1, 1, 960),
+    "MNv3-3x3-16@112": (8, 16, 112, 16, 3, 1, 1, 16),
+    "MNv3-3x3-72@56": (8, 72, 56, 72, 3, 1, 1, 72),
+    "MNv3-5x5-120@28": (8, 120, 28, 120, 5, 1, 2, 120),
+    "ENB0-5x5/2-144@56": (8, 144, 56, 144, 5, 2, 2, 144),
+    "ENB0-5x5-672@14": (8, 672, 14, 672, 5, 1, 2, 672),
+    "ENB0-5x5-1152@7-one": (1, 1152, 7, 1152, 5, 1, 2, 1152),
+    "CNXT-7x7-96@56": (8, 96, 56, 96, 7, 1, 3, 96),
+    "CNXT-7x7-768@7": (8, 768, 7, 768, 7, 1, 3, 768),
+    "RNXT-3x3-4*32@56": (8, 128, 56, 128, 3, 1, 1, 32),
+    "RNXT-3x3/2-8*32@56": (8, 256, 56, 256, 3, 2, 1, 32),
+    "RNXT-3x3-8*32@28": (8, 256, 28, 256, 3, 1, 1, 32),
+    "RNXT-3x3-16*32@14": (8, 512, 14, 512, 3, 1, 1, 32),
+    "RNXT-3x3-32*32@7": (8, 1024, 7, 1024, 3, 1, 1, 32),
+    "times-2-3x3-64@28": (8, 64, 28, 128, 3, 1, 1, 64),
+    "times-4-3x3-32@28": (8, 32, 28, 128, 3, 1, 1, 32),
+}
 PASSES = ("forward", "data", "weights")
 
 
 def make_tiny() -> None:
-    """From here on these cases are miniatures of one product and two layers."""
+    """From here on these cases are miniatures of one product, two layers and one of groups."""
     PRODUCTS.clear()
     PRODUCTS["gemm-tiny"] = ((3, 4), (4, 5))
     LAYERS.clear()
     LAYERS.update({"tiny": (2, 4, 8, 5, 3, 2, 1), "images": (2, 3, 8, 5, 3, 1, 0)})
+    GROUPED.clear()
+    GROUPED["few"] = (2, 4, 6, 8, 3, 1, 1, 4)
 
 
-def convolutions() -> dict[str, tuple[str, Shape, Shape, Shape, int, int, float]]:
-    """Case -> pass, shapes of image, kernel and result, stride, padding, floating operations."""
+class Convolved(NamedTuple):
+    """A pass of a layer: shapes of the image, of the kernel and of the result of a convolution."""
+
+    which: str
+    image: Shape
+    kernel: Shape
+    result: Shape
+    stride: int
+    padding: int
+    groups: int
+    operations: float
+
+
+def convolutions() -> dict[str, Convolved]:
+    """Case -> pass of a layer."""
+    return _passes("conv", LAYERS)
+
+
+def grouped() -> dict[str, Convolved]:
+    """The same of layers of small groups."""
+    return _passes("grouped", GROUPED)
+
+
+def _passes(kind: str, layers: Mapping[str, Shape]) -> dict[str, Convolved]:
     found = {}
-    for layer, (batch, channels, size, features, kernel, stride, padding) in LAYERS.items():
+    for layer, (batch, channels, size, features, kernel, stride, padding, *more) in layers.items():
+        groups = more[0] if more else 1
         out = (size + 2 * padding - kernel) // stride + 1
         shapes = (
             (batch, channels, size, size),
-            (features, channels, kernel, kernel),
+            (features, channels // groups, kernel, kernel),
             (batch, features, out, out),
         )
-        flops = 2.0 * math.prod(shapes[2]) * channels * kernel**2
+        work = 2.0 * math.prod(shapes[2]) * math.prod(shapes[1][1:])
         for which in PASSES:
             if which != "data" or channels != 3:  # images of a data set need no gradient
-                found[f"conv-{layer}-{which}"] = (which, *shapes, stride, padding, flops)
+                about = Convolved(which, *shapes, stride, padding, groups, work)
+                found[f"{kind}-{layer}-{which}"] = about
     return found
 
 
 def operations() -> dict[str, float]:
     """Case -> floating operations of a call."""
     found = {case: 2.0 * math.prod(x) * y[-1] for case, (x, y) in PRODUCTS.items()}
-    return {**found, **{case: about[-1] for case, about in convolutions().items()}}
+    passes = convolutions() | grouped()
+    return {**found, **{case: about.operations for case, about in passes.items()}}
 
 
 def our_call(case: str) -> Call:
@@ -89,14 +142,14 @@ def our_call(case: str) -> Call:
     if case in PRODUCTS:
         x, y = map(draws.normal, PRODUCTS[case])
         return computed(lambda: x @ y, ft.eval)
-    which, x_shape, w_shape, g_shape, stride, padding, _ = convolutions()[case]
-    x, w, g = (draws.normal(shape).adapter for shape in (x_shape, w_shape, g_shape))
-    rest = (stride,) * 2, ((padding, padding),) * 2, (1, 1), (1, 1), 1
+    which, *shapes, stride, padding, groups, _ = (convolutions() | grouped())[case]
+    x, w, g = (draws.normal(shape).adapter for shape in shapes)
+    rest = (stride,) * 2, ((padding, padding),) * 2, (1, 1), (1, 1), groups
     gradients = ag.RULES["conv"].vjps
     calls: dict[str, Callable[[], Any]] = {
         "forward": lambda: backend.conv(x, w, *rest),
-        "data": lambda: gradients["x"](backend, g, x_shape, w, *rest),
-        "weights": lambda: gradients["w"](backend, g, x, w_shape, *rest),
+        "data": lambda: gradients["x"](backend, g, shapes[0], w, *rest),
+        "weights": lambda: gradients["w"](backend, g, x, shapes[1], *rest),
     }
     return computed(calls[which], lambda found: backend.evaluate([found]))
 
@@ -120,11 +173,11 @@ def torch_call(case: str, channels_last: bool = False) -> Call:
     if case in PRODUCTS:
         x, y = map(torch.randn, PRODUCTS[case])
         return lambda: x @ y
-    which, *shapes, stride, padding, _ = convolutions()[case]
+    which, *shapes, stride, padding, groups, _ = (convolutions() | grouped())[case]
     order = torch.channels_last if channels_last else torch.contiguous_format
     x, w, g = (torch.randn(shape).contiguous(memory_format=order) for shape in shapes)
     if which == "forward":
-        return lambda: torch.nn.functional.conv2d(x, w, None, stride, padding)
+        return lambda: torch.nn.functional.conv2d(x, w, None, stride, padding, 1, groups)
     wanted = [which == "data", which == "weights", False]
-    rest = [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1, wanted
+    rest = [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], groups, wanted
     return lambda: torch.ops.aten.convolution_backward(g, x, w, None, *rest)

@@ -45,8 +45,9 @@ def problem_of(case: str, dtype: DType, packed: bool) -> Problem:
             axes = range(len(y))
             factor = Layout(dtype, y, dense(y, (*axes[:-2], axes[-1], axes[-2])))
         return Matmul(row_major(dtype, x), factor, row_major(dtype, (*x[:-1], y[-1])))
-    which, x, w, out, stride, padding, _ = contractions.convolutions()[case]
-    rest = (stride,) * 2, ((padding, padding),) * 2, (1, 1)
+    passes = contractions.convolutions() | contractions.grouped()
+    which, x, w, out, stride, padding, groups, _ = passes[case]
+    rest = (stride,) * 2, ((padding, padding),) * 2, (1, 1), groups
     if which == "forward":
         images = channels_last(dtype, x), kept(dtype, w), channels_last(dtype, out)
         return Convolution(*images, *rest)

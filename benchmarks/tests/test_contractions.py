@@ -12,6 +12,7 @@ from cases import contractions
 def tiny(monkeypatch):
     monkeypatch.setattr(contractions, "PRODUCTS", {})
     monkeypatch.setattr(contractions, "LAYERS", {})
+    monkeypatch.setattr(contractions, "GROUPED", {})
     contractions.make_tiny()
 
 
@@ -25,6 +26,9 @@ def test_every_case_runs_here(tiny):
         "conv-tiny-weights": (5, 4, 3, 3),
         "conv-images-forward": (2, 5, 6, 6),
         "conv-images-weights": (5, 3, 3, 3),
+        "grouped-few-forward": (2, 8, 6, 6),
+        "grouped-few-data": (2, 4, 6, 6),
+        "grouped-few-weights": (8, 1, 3, 3),
     }
 
 
@@ -32,6 +36,7 @@ def test_operations_are_counted(tiny):
     found = contractions.operations()
     assert found["gemm-tiny"] == 2 * 3 * 4 * 5
     assert found["conv-tiny-forward"] == found["conv-tiny-data"] == 2 * (2 * 5 * 4 * 4) * 4 * 9
+    assert found["grouped-few-data"] == 2 * (2 * 8 * 6 * 6) * 1 * 9
 
 
 def test_lists_of_the_claims_are_those_of_the_report():
@@ -44,6 +49,7 @@ def test_lists_of_the_claims_are_those_of_the_report():
         "forward": 17,
         "data": 16,
         "weights": 17,
+        "depthwise": 63,
     }
     assert list(gemm_conv.cases_of("forward", ["data"])) == []
     asked = ["conv-Alex-11x11/4-3-64@224-forward"]

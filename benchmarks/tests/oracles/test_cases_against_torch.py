@@ -25,6 +25,7 @@ def test_operations_on_few_elements(case):
 def test_contractions_have_the_shapes_of_pytorch(monkeypatch, last):
     monkeypatch.setattr(contractions, "PRODUCTS", {})
     monkeypatch.setattr(contractions, "LAYERS", {})
+    monkeypatch.setattr(contractions, "GROUPED", {})
     contractions.make_tiny()
     before = torch.is_grad_enabled()
     for case in contractions.operations():

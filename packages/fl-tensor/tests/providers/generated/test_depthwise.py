@@ -15,6 +15,7 @@ from fl_tensor import threads
 from fl_tensor.backends.providers import Convolution, ConvolutionData, ConvolutionWeights
 from fl_tensor.backends.providers.generated.depthwise import forward as depthwise
 from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
+from fl_tensor.backends.providers.generated.depthwise.groups import Groups, is_depthwise
 from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.backends.providers.provider import UnsupportedError
 
@@ -157,44 +158,97 @@ def test_gradients_of_weights_and_bias(case, dtype, layout):
         assert np.array_equal(w, before)
 
 
-def of_groups(w, place, size):
+def of_groups(w, place, groups):
     # The weights of a place as a matrix (features, channels), zeros between groups.
-    found = np.zeros((len(w), len(w)))
-    for first in range(0, len(w), size):
-        part = slice(first, first + size)
-        found[part, part] = w[(part, slice(None), *place)]
+    features, channels = len(w) // groups, w.shape[1]
+    found = np.zeros((len(w), groups * channels))
+    for group in range(groups):
+        rows = slice(group * features, (group + 1) * features)
+        columns = slice(group * channels, (group + 1) * channels)
+        found[rows, columns] = w[(rows, slice(None), *place)]
     return found
 
 
+#: Channels and features of a group: those of ResNeXt, several features for a channel, and others
+#: that do not fill a vector.
+SMALL = [(2, 2), (4, 4), (8, 8), (1, 2), (1, 4), (2, 1), (3, 3), (5, 6), (1, 7), (8, 1), (4, 2)]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("size", [2, 4, 8])
-@pytest.mark.parametrize("case", CASES[:4], ids=str)
-def test_small_groups(case, size, dtype, layout):
-    case = case._replace(channels=7 * size)
-    options = *case.options[:3], case.channels // size
+@pytest.mark.parametrize("channels, features", SMALL)
+@pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=str)
+def test_small_groups(case, channels, features, dtype, layout):
+    groups = 11
+    case = case._replace(channels=groups * channels, features=groups * features, groups=groups)
     rng = np.random.default_rng(5)
+    shapes = case.shapes
     for images, weights in WAYS:
-        x, w, out, bias = draw(case, images, weights, dtype)
-        shape = (len(w), size, *w.shape[2:])
+        order = (0, 1, 2, 3) if images == "first" else (0, 2, 3, 1)
+        x, gradient = (
+            lying(rng.standard_normal(shape).astype(dtype), order) for shape in shapes[::2]
+        )
         order = (0, 1, 2, 3) if weights == "first" else (2, 3, 1, 0)
-        w = lying(rng.standard_normal(shape).astype(dtype), order)
-        gradient = lying(rng.standard_normal(out.shape).astype(dtype), (0, 2, 3, 1))
-        expected, data = 0.0, None
+        w = lying(rng.standard_normal(shapes[1]).astype(dtype), order)
+        bias = rng.standard_normal(len(w)).astype(dtype)
+        expected, data, found = 0.0, None, np.empty(w.shape)
         for place, padded, cut in places(case, x.astype(float)):
-            matrix = of_groups(w, place, size)
+            matrix = of_groups(w, place, groups)
             expected = expected + np.einsum("fc,nchw->nfhw", matrix, padded[cut])
             data = np.zeros_like(padded) if data is None else data
             data[cut] += np.einsum("fc,nfhw->nchw", matrix, gradient.astype(float))
-        problem = Convolution(layout(x), layout(w), layout(out), *options, layout(bias), "relu")
-        assert depthwise.is_depthwise(problem)
+            all_pairs = np.einsum("nchw,nfhw->fc", padded[cut], gradient.astype(float))
+            parts = all_pairs.reshape(groups, features, groups, channels)
+            blocks = parts.diagonal(axis1=0, axis2=2).transpose(2, 0, 1)
+            found[(..., *place)] = blocks.reshape(len(w), channels)
+        out = np.full_like(gradient, np.nan)
+        problem = Convolution(
+            layout(x), layout(w), layout(out), *case.options, layout(bias), "relu"
+        )
+        assert is_depthwise(problem)
         run(depthwise.prepare(problem), x, w, bias, out)
         close(out, np.maximum(expected + bias.reshape(-1, 1, 1), 0), TOLERANCE[dtype])
         pairs = zip(case.padding, case.size, strict=True)
         data = data[(..., *(slice(low, low + n) for (low, _), n in pairs))]
-        problem = ConvolutionData(layout(gradient), layout(w), layout(x), *options)
-        assert depthwise.is_depthwise(problem)
-        run(depthwise.prepare_data(problem), gradient, w, x)
-        close(x, data, TOLERANCE[dtype])
+        result = np.full_like(x, np.nan)
+        problem = ConvolutionData(layout(gradient), layout(w), layout(result), *case.options)
+        assert is_depthwise(problem)
+        run(depthwise.prepare_data(problem), gradient, w, result)
+        close(result, data, TOLERANCE[dtype])
+        w[...] = bias[...] = np.nan
+        problem = ConvolutionWeights(
+            *(layout(x), layout(gradient), layout(w)), *case.options, layout(bias)
+        )
+        assert is_depthwise(problem)
+        run(depthwise_weights.prepare(problem), x, gradient, bias, w)
+        close(w, found, WEIGHTS[dtype])
+        close(bias, gradient.astype(float).sum(axis=(0, 2, 3)), WEIGHTS[dtype])
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+@pytest.mark.parametrize("channels, features", [(1, 1), *SMALL])
+def test_turns_have_every_pair_of_a_group_once(channels, features, lanes):
+    if channels > lanes:
+        return
+    groups = Groups(channels, features)
+    held = groups.held(lanes)
+    met = {
+        (lane // channels, lane % channels, groups.channel(lane, turn))
+        for lane, turn in itertools.product(range(held * channels), range(features))
+    }
+    assert len(met) == held * channels * features
+    for turn in range(features):
+        for lane, place in enumerate(groups.spread(lanes, turn)[: held * channels]):
+            vector, there = place
+            group, feature = divmod(vector * lanes + there, features)
+            assert (group, feature) == (lane // channels, groups.channel(lane, turn))
+    for result in range(groups.results(lanes)):
+        for lane in range(min(lanes, held * features - result * lanes)):
+            group, feature = divmod(result * lanes + lane, features)
+            terms = [each[lane] for each in groups.terms(lanes, result)]
+            assert {
+                (source // channels, groups.channel(source, turn)) for turn, source in terms
+            } == {(group, feature)}
+            assert sorted(source % channels for _, source in terms) == list(range(channels))
 
 
 def test_channels_may_be_a_part_of_others(layout):
@@ -251,10 +305,13 @@ def test_what_is_depthwise(layout):
     x, w, out, _ = draw(case)
     places = layout(x), layout(w), layout(out)
     problem = Convolution(*places, *case.options)
-    assert depthwise.is_depthwise(problem)
-    assert not depthwise.is_depthwise(problem._replace(groups=1))
-    assert depthwise.is_depthwise(ConvolutionData(places[2], *places[1::-1], *case.options))
-    assert depthwise.is_depthwise(ConvolutionWeights(places[0], *places[:0:-1], *case.options))
+    assert is_depthwise(problem)
+    assert not is_depthwise(problem._replace(groups=1))
+    assert is_depthwise(ConvolutionData(places[2], *places[1::-1], *case.options))
+    assert is_depthwise(ConvolutionWeights(places[0], *places[:0:-1], *case.options))
+    wide = case._replace(channels=18, features=18, groups=2)
+    images = [np.zeros(shape, np.float32) for shape in wide.shapes]
+    assert not is_depthwise(Convolution(*map(layout, images), *wide.options))
 
 
 def test_the_provider_knows_them(layout):

@@ -12,6 +12,7 @@ from fl_tensor.backends.providers.generated.convolution import data as convoluti
 from fl_tensor.backends.providers.generated.convolution import forward as convolution
 from fl_tensor.backends.providers.generated.depthwise import forward as depthwise
 from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
+from fl_tensor.backends.providers.generated.depthwise.groups import is_depthwise
 from fl_tensor.backends.providers.generated.misuse import Checked
 from fl_tensor.backends.providers.generated.products import matmul, task
 from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
@@ -40,7 +41,7 @@ _PREPARE_TILED: dict[type, choices.Prepare] = {
     ConvolutionWeights: convolution_weights.prepare,
 }
 _PREPARE: dict[type, Prepare] = {Reorder: reorder.prepare}
-#: Where every channel has a kernel of its own.
+#: Where every channel has a kernel of its own, or channels are in small groups.
 _PREPARE_DEPTHWISE: dict[type, Prepare] = {
     Convolution: depthwise.prepare,
     ConvolutionData: depthwise.prepare_data,
@@ -66,7 +67,7 @@ class Generated(Provider):
         kind = type(problem)
         if not self.solves(kind):
             raise UnsupportedError(f"nothing generates {kind.__name__}")
-        if depthwise.is_depthwise(problem):
+        if is_depthwise(problem):
             kernel = _PREPARE_DEPTHWISE[kind](problem)
         elif isinstance(problem, Matmul | Convolution | ConvolutionData | ConvolutionWeights):
             kernel = choices.choose(problem, _PREPARE_TILED[kind], self._tuners.current())

@@ -1,31 +1,32 @@
 """The micro-kernel of depthwise convolutions: some neighbouring pixels of the result.
 
-    for some vectors of channels:
+    for some vectors of channels of the source:
       for plane, row, column of the kernel that the pixels see:
-        w = panels[plane, row, column]                    vectors of channels
-        for u in pixels:
-          sums[u] += source[u + column, ...] * w          stay in registers
-      target[u] = sums[u]
+        for turn:                                         1 where channels do not mix
+          w = panels[plane, row, column, turn]            vectors
+          for u in pixels:
+            sums[turn, u] += source[u + column] * w       stay in registers
+      target[u] = sums[u]                                 lanes of a group are brought together
 
-Channels may be in groups of 2, 4 or 8, each a sum over the channels of its group: then there are as
-many rows of weights at every place, and for each of them a vector of the source has one channel of
-every group in the lanes of all.
-
-As machine code, for each number of pixels up to ``MOST``:
+There are as many turns as a group has channels in the target (``groups.py``). As machine code, for
+each ``Block``:
 
     void block(ptr words, ptr source, ptr panels, ptr target,
-               i64 planes, i64 rows, i64 columns, i64 channels)
+               i64 planes, i64 rows, i64 columns, i64 groups)
 
 ``words`` say how far apart pixels and places are.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER
+from fl_tensor.backends.providers.generated.depthwise.groups import Groups, gathered
 from fl_tensor.backends.providers.generated.depthwise.words import WORDS
 from fl_tensor.backends.providers.generated.nest import Emitter
 from fl_tensor.backends.providers.generated.tile import registers
@@ -35,104 +36,177 @@ from fl_tensor.codegen.vectors import IR, i64, pointer
 from fl_tensor.dtypes import DType
 
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer] * 4 + [i64] * 4)
-#: Pixels of a block at most.
-MOST = 8
+#: Pixels of a block at most, and vectors: 7, 14 and 28 divide the lines of most networks. Several
+#: vectors side by side are read in longer stretches of memory.
+_PIXELS, _VECTORS = 14, 4
+#: Of an address a processor reaches a, a + p, a + 2p and a + 3p itself.
 _REACH = 4
 
 
-def addresses(dtype: DType, group: int, pixels: Iterable[int]) -> dict[int, int]:
-    """Where the code of blocks of so many pixels begins, for groups of so many channels."""
-    return dict(_addresses(dtype, group, tuple(sorted(set(pixels))), target.host()))
+class Block(NamedTuple):
+    """What there is code for: ``vectors`` are computed together, and with a ``tail`` also single
+    ones, of which the last may have fewer lanes."""
+
+    groups: Groups
+    pixels: int
+    vectors: int
+    tail: bool
+
+    @property
+    def name(self) -> str:
+        """Of the function."""
+        tail = "_tail" * self.tail
+        return f"block_{self.groups.source}_{self.groups.target}_{self.pixels}x{self.vectors}{tail}"
+
+
+def best(groups: Groups, sizes: Sequence[int], dtype: DType, machine: Target) -> Block:
+    """The largest block for these numbers of groups: sums have registers, and as many numbers of
+    the source or of the panels as are used again."""
+    held, turns = groups.held(machine.lanes(dtype.itemsize)), groups.target
+    has = registers(machine) - 2
+    vectors = min(-(-max(sizes) // held), _VECTORS if has > 16 else 2) if turns == 1 else 1
+    vectors = 1 << vectors.bit_length() - 1
+
+    def needed(pixels: int) -> int:
+        again = min(pixels, turns) if turns > 1 else vectors - 1
+        return vectors * pixels * turns + again
+
+    pixels = max((p for p in range(1, _PIXELS + 1) if needed(p) <= has), default=1)
+    return Block(groups, pixels, vectors, any(size % (held * vectors) for size in sizes))
+
+
+def addresses(dtype: DType, blocks: Iterable[Block]) -> dict[Block, int]:
+    """Where the code of each begins."""
+    return dict(_addresses(dtype, tuple(sorted(set(blocks))), target.host()))
 
 
 @compile.once
-def _addresses(
-    dtype: DType, group: int, pixels: tuple[int, ...], machine: Target
-) -> dict[int, int]:
+def _addresses(dtype: DType, blocks: tuple[Block, ...], machine: Target) -> dict[Block, int]:
     # The code lives as long as this process: kernels keep its address.
-    about = f"{group} {dtype} {compile.sources(FOLDER)}"
     made = compile.load_functions(
-        {f"block{count}": f"block{count} {about}" for count in pixels},
-        lambda names: assembly(dtype, group, [n for n in pixels if f"block{n}" in names], machine),
+        {each.name: f"{each} {dtype} {compile.sources(FOLDER)}" for each in blocks},
+        lambda names: assembly(dtype, [each for each in blocks if each.name in names], machine),
         machine,
+        is_tidy=True,
     )
     _alive.append(made)
-    return {count: made[f"block{count}"].address(f"block{count}") for count in pixels}
+    return {each: made[each.name].address(each.name) for each in blocks}
 
 
 _alive: list[object] = []
 
 
-def assembly(dtype: DType, group: int, pixels: Sequence[int], machine: Target) -> str:
-    """A module in LLVM IR with a function ``block`` for each number of pixels."""
+def assembly(dtype: DType, blocks: Sequence[Block], machine: Target) -> str:
+    """A module in LLVM IR with a function for each."""
     module = ir.Module("blocks")
     module.triple = target.triple()
-    for count in pixels:
-        function = ir.Function(module, SIGNATURE, f"block{count}")
-        _Block(function, count, group, machine, dtype)
+    for each in blocks:
+        _Block(ir.Function(module, SIGNATURE, each.name), each, machine, dtype)
     return str(module)
 
 
+#: Sums of a pixel: of every vector by turns.
+_Sums: TypeAlias = list[list[IR]]
+
+
 class _Block(Emitter):
-    def __init__(
-        self, function: IR, pixels: int, group: int, machine: Target, dtype: DType
-    ) -> None:
+    def __init__(self, function: IR, block: Block, machine: Target, dtype: DType) -> None:
         super().__init__(function, machine, dtype)
-        words, self.source, self.panels, self.target, *counts = function.args
-        self.counts, channels = counts[:3], counts[3]
-        self.pixels, self.group = pixels, group
+        b = self.b
+        words, source, panels, to, *self.counts, count = function.args
         self.words = self.named(words, WORDS)
-        # As many sums as hide the time that an addition takes, and leave registers for weights.
-        most = 16 if registers(machine) >= 32 and group == 1 else 8
-        vectors = max(min(most // pixels, 4), 1)
-        step = 1 << (vectors * self.of.lanes).bit_length() - 1
-        vectors = step // self.of.lanes
-        whole = self.b.and_(channels, i64(-step))
-        with self.loop(i64(0), whole, step) as channel:
-            self._sums(channel, vectors, None)
-        with self.loop(whole, channels, self.of.lanes) as channel:
-            self._sums(channel, 1, self.of.first(self.b.sub(channels, channel)))
-        self.b.ret_void()
-
-    def _sums(self, channel: IR, vectors: int, mask: IR | None) -> None:
-        b, words = self.b, self.words
-        kind = self.of.of(self.element)
-        sums = {(u, v): self.variable(kind) for u in range(self.pixels) for v in range(vectors)}
-        for total in sums.values():
-            b.store(self.of.constant(self.element, 0), total)
-        here = b.mul(channel, i64(self.itemsize))
-        source, panels, to = (self.at(p, here) for p in (self.source, self.panels, self.target))
-        sides = (("source", source), ("panels", panels))
-        with self.loop(i64(0), self.counts[0]) as plane:
-            planes_at = [self.at(p, b.mul(plane, words[f"{n}_plane_tap"])) for n, p in sides]
-            pairs = list(zip(("source", "panels"), planes_at, strict=True))
-            with self.loop(i64(0), self.counts[1]) as row:
-                rows_at = [self.at(p, b.mul(row, words[f"{n}_row_tap"])) for n, p in pairs]
-                pairs = list(zip(("source", "panels"), rows_at, strict=True))
-                with self.loop(i64(0), self.counts[2]) as column:
-                    x, w = (self.at(p, b.mul(column, words[f"{n}_tap"])) for n, p in pairs)
-                    self._add(x, w, sums, vectors, mask)
-        for (u, v), total in sums.items():
-            pixel = self.at(to, b.mul(words["target_pixel"], i64(u)))
-            self.of.store(b.load(total, typ=kind), self.at(pixel, v * self.wide), mask)
-
-    def _add(self, x: IR, w: IR, sums: dict[tuple[int, int], IR], vectors: int, mask: IR) -> None:
-        # What a place of the kernel adds to the sums of all pixels.
-        b, kind, size = self.b, self.of.of(self.element), self.group
+        self.groups, self.pixels, *_ = block
+        self.operands = source, panels, to
         pitch = self.words["source_pixel"]
-        # Of an address a processor reaches a, a + p, a + 2p and a + 3p itself, with p and 3p.
-        reached = {u: self.at(x, b.mul(pitch, i64(u))) for u in range(0, self.pixels, _REACH)}
-        for k in range(size):
-            row = self.at(w, b.mul(self.words["packed_inner"], i64(k))) if size > 1 else w
-            weights = [
-                self.of.load(self.element, self.at(row, v * self.wide), mask)
-                for v in range(vectors)
-            ]
-            lanes = [lane // size * size + k for lane in range(self.of.lanes)]
-            for (u, v), variable in sums.items():
-                pixel = self.at(reached[u - u % _REACH], b.mul(pitch, i64(u % _REACH)))
-                found = self.of.load(self.element, self.at(pixel, v * self.wide), mask)
-                if size > 1:
-                    found = self.of.shuffle(found, found, lanes)
-                total = b.load(variable, typ=kind)
-                b.store(self.of.fma(found, weights[v], total), variable)
+        self.within = [b.mul(pitch, i64(u)) for u in range(_REACH)]
+        self.jumps = [b.mul(pitch, i64(u)) for u in range(0, self.pixels, _REACH)]
+        held = self.groups.held(self.of.lanes)
+        step = held * block.vectors
+        whole = b.sub(count, b.srem(count, i64(step))) if block.tail else count
+        with self.loop(i64(0), whole, step) as group:
+            self._vectors(group, block.vectors, None)
+        if block.tail:
+            with self.loop(whole, count, held) as group:
+                self._vectors(group, 1, self.minimum(b.sub(count, group), i64(held)))
+        b.ret_void()
+
+    def _vectors(self, group: IR, vectors: int, left: IR | None) -> None:
+        # From a group on, of which but so many are left.
+        b, groups, lanes = self.b, self.groups, self.of.lanes
+        sides = groups.source, groups.source, groups.target
+        source, panels, to = (
+            self.at(base, b.mul(group, i64(channels * self.itemsize)))
+            for base, channels in zip(self.operands, sides, strict=True)
+        )
+        sums = self._sums(source, panels, vectors, self._mask(left, groups.source))
+        masks = [self._mask(left, groups.target, lanes * v) for v in range(groups.results(lanes))]
+        apart = groups.held(lanes) * groups.target * self.itemsize
+        for u, of_pixel in enumerate(sums):
+            pixel = self.at(to, b.mul(self.words["target_pixel"], i64(u)))
+            for v, by_turns in enumerate(of_pixel):
+                for i, vector in enumerate(gathered(self.of, groups, by_turns)):
+                    self.of.store(vector, self.at(pixel, v * apart + i * self.wide), masks[i])
+
+    def _mask(self, left: IR | None, channels: int, before: int = 0) -> IR | None:
+        # Of the lanes that so many groups have, behind those in vectors before.
+        if left is not None:
+            return self.of.first(self.b.sub(self.b.mul(left, i64(channels)), i64(before)))
+        count = self.groups.held(self.of.lanes) * channels - before
+        return self.of.first(i64(count)) if count < self.of.lanes else None
+
+    def _sums(self, source: IR, panels: IR, vectors: int, mask: IR | None) -> list[_Sums]:
+        # For each pixel.
+        b, kind = self.b, self.of.of(self.element)
+        turns, numbers = range(self.groups.target), range(vectors)
+        sums = [[[self.variable(kind) for _ in turns] for _ in numbers] for _ in range(self.pixels)]
+        for total in itertools.chain(*itertools.chain(*sums)):
+            b.store(self.of.constant(self.element, 0), total)
+        with self.loop(i64(0), self.counts[0]) as plane:
+            planes = self._step(source, panels, plane, "plane_tap")
+            with self.loop(i64(0), self.counts[1]) as row:
+                rows = self._step(*planes, row, "row_tap")
+                with self.loop(i64(0), self.counts[2]) as column:
+                    self._add(*self._step(*rows, column, "tap"), sums, mask)
+        return [[[b.load(t, typ=kind) for t in row] for row in of_pixel] for of_pixel in sums]
+
+    def _step(self, source: IR, panels: IR, number: IR, name: str) -> tuple[IR, IR]:
+        b, words = self.b, self.words
+        return (
+            self.at(source, b.mul(number, words[f"source_{name}"])),
+            self.at(panels, b.mul(number, words[f"panels_{name}"])),
+        )
+
+    def _add(self, source: IR, panels: IR, sums: list[_Sums], mask: IR | None) -> None:
+        # What a place of the kernel adds to the sums of all pixels. Of panels and pixels those that
+        # are fewer wait in registers.
+        turns, numbers = range(self.groups.target), range(len(sums[0]))
+        if len(turns) < self.pixels:
+            weights = [[self._weights(panels, v, turn, mask) for turn in turns] for v in numbers]
+            for u, v in itertools.product(range(self.pixels), numbers):
+                found = self._pixel(source, u, v, mask)
+                for turn in turns:
+                    self._multiply(found, weights[v][turn], sums[u][v][turn])
+            return
+        for v in numbers:
+            pixels = [self._pixel(source, u, v, mask) for u in range(self.pixels)]
+            for turn in turns:
+                row = self._weights(panels, v, turn, mask)
+                for found, of_pixel in zip(pixels, sums, strict=True):
+                    self._multiply(found, row, of_pixel[v][turn])
+
+    def _weights(self, panels: IR, number: int, turn: int, mask: IR | None) -> IR:
+        row = self.at(panels, self.b.mul(self.words["packed_inner"], i64(turn))) if turn else panels
+        return self._load(row, number, mask)
+
+    def _pixel(self, source: IR, pixel: int, number: int, mask: IR | None) -> IR:
+        near = self.at(source, self.jumps[pixel // _REACH]) if pixel >= _REACH else source
+        place = self.at(near, self.within[pixel % _REACH]) if pixel % _REACH else near
+        return self._load(place, number, mask)
+
+    def _load(self, place: IR, number: int, mask: IR | None) -> IR:
+        # One of the vectors that are computed together.
+        apart = self.groups.held(self.of.lanes) * self.groups.source * self.itemsize
+        return self.of.load(self.element, self.at(place, number * apart), mask)
+
+    def _multiply(self, x: IR, y: IR, total: IR) -> None:
+        self.b.store(self.of.fma(x, y, self.b.load(total, typ=x.type)), total)

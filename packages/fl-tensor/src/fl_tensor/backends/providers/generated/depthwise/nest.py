@@ -1,23 +1,21 @@
 """The loop nest of depthwise convolutions and of gradients of their data, as machine code.
 
-    first:   weights -> panels[place of the kernel, channel]         unless they lie so
-                                                    (for each channel of a group, if there are such)
+    first:   weights -> panels[place of the kernel, turn, channel]   unless they lie so
 
-    second:  for image, for some rows of the result (or for some channels)
+    second:  for image, for some rows of the result (or for some groups of channels)
                for row of the result
-                 for block of neighbouring pixels                    up to 8 of them
+                 for block of neighbouring pixels                    up to 14 of them
                    for vector of channels
                      for place of the kernel that meets the image
-                       sums[pixels] += source[pixels + place] * weights[place]
+                       sums[pixels] += source[pixels + place] * panels[place]
 
-Vectors run over channels, which do not mix, so there is no micro-kernel of a product: a number of
-the source is used once per place of the kernel, and loads are what it takes. Places that would meet
-padding are not looked at; tables say which these are, for every row and every block of pixels
-(``block.py``). Both
-computations are the sum that ``convolution/windows.py`` describes: there is one nest for them.
-
-Images whose channels are not side by side, or of half precision, are copied for some channels at a
-time (``planes.py``).
+Vectors run over channels, of which only those of a small group mix, so there is no micro-kernel of
+a product: a number of the source is used once per place of the kernel, and loads are what it takes.
+The innermost three lines are ``block.py``. Places that would meet padding are not looked at; tables
+say which these are, for every row and every block of pixels (``seen.py``). Convolutions and
+gradients of their data are the sum that ``convolution/windows.py`` describes: there is one nest for
+them. Images whose channels are not side by side, or of half precision, are copied for some channels
+at a time (``images.py``).
 """
 
 from __future__ import annotations
@@ -62,10 +60,14 @@ class _First(Nest):
                 self.sum(words[base], (plane, words[f"{name}_plane"]), (row, words[f"{name}_row"]))
                 for base, name in (("weights", "weights"), ("workspace", "packed"))
             )
-            group = words["group"]
-            with self.loop(i64(0), group) as feature, self.loop(i64(0), group) as channel:
+            turns = words["target_channels"]
+            with (
+                self.loop(i64(0), words["source_channels"]) as channel,
+                self.loop(i64(0), turns) as turn,
+            ):
+                feature = b.srem(b.add(channel, turn), turns)
                 inner = (feature, words["weights_feature"]), (channel, words["weights_channel"])
-                here = (feature, i64(self.itemsize)), (channel, words["packed_inner"])
+                here = (turn, words["packed_inner"]), (channel, words["packed_channel"])
                 self.move(
                     "weights_move",
                     (self.sum(to, *here), words["packed_column"], words["packed_group"]),
@@ -77,7 +79,7 @@ class _First(Nest):
 
 
 class _Second(_First):
-    # An item is an image, or some of its rows, or some of its channels.
+    # An item is an image, or some of its rows, or some of its groups of channels.
 
     def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
         Nest.__init__(self, module, "second", WORDS, machine, dtype)
@@ -91,20 +93,17 @@ class _Second(_First):
         self.buffers = b.icmp_signed("!=", words["target_move"], i64(0))
         self.follows = b.icmp_signed("!=", words["epilogue"], i64(0))
         with self.loop(self.begin, self.end) as item:
-            rest, channels = (
-                b.sdiv(item, words["channel_groups"]),
-                b.srem(item, words["channel_groups"]),
-            )
+            rest, part = b.sdiv(item, words["slices"]), b.srem(item, words["slices"])
             image, group = b.sdiv(rest, words["row_groups"]), b.srem(rest, words["row_groups"])
             self.image = image
-            self.channel = b.mul(channels, words["channel_step"])
-            self.count = self.minimum(words["channel_step"], b.sub(words["channels"], self.channel))
+            self.group = b.mul(part, words["slice"])
+            self.count = self.minimum(words["slice"], b.sub(words["groups"], self.group))
             low = b.mul(group, words["row_step"])
             high = self.minimum(b.add(low, words["row_step"]), words["rows"])
             source = self.sum(
                 words["source"],
                 (image, words["source_image"]),
-                (self.channel, words["source_channel"]),
+                (self.group, words["source_group"]),
             )
             with self.when(self.copies):
                 self._copy(mine, source)
@@ -112,11 +111,11 @@ class _Second(_First):
             there = self.sum(
                 words["target"],
                 (image, words["target_image"]),
-                (self.channel, words["target_channel"]),
+                (self.group, words["target_group"]),
             )
             buffer = b.add(mine, words["buffer_at"])
             self.target = b.select(self.buffers, buffer, there)
-            self.panels = b.add(panels, b.mul(self.channel, i64(self.itemsize)))
+            self.panels = self.sum(panels, (self.group, words["packed_group"]))
             with self.loop(low, high) as row:
                 self._row(row)
             with self.when(self.buffers), self.loop(low, high) as row:
@@ -145,7 +144,7 @@ class _Second(_First):
                     words["source_channel"],
                 ),
                 words["source_columns"],
-                self.count,
+                b.mul(self.count, words["source_channels"]),
             )
 
     def _entries(self, table: str, number: IR, width: int) -> list[IR]:
@@ -184,7 +183,7 @@ class _Second(_First):
             (b.add(there, place), words["target_column"], words["target_channel"]),
             (b.add(buffer, b.mul(row, line)), words["buffer_pixel"], i64(self.itemsize)),
             words["line"],
-            self.count,
+            b.mul(self.count, words["target_channels"]),
         )
         with self.when(self.follows):
             self._follow(row)
@@ -196,5 +195,6 @@ class _Second(_First):
             words["epilogue"],
             _EPILOGUE,
             *(self.address(words["epilogue_words"]), b.mul(number, words["line"]), words["line"]),
-            *(self.channel, self.count, self.worker),
+            *(b.mul(each, words["target_channels"]) for each in (self.group, self.count)),
+            self.worker,
         )

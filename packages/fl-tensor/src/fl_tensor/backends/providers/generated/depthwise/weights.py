@@ -12,6 +12,7 @@ from typing import Any
 from fl_tensor.backends.providers.generated import FOLDER, caches, planes, tile
 from fl_tensor.backends.providers.generated.depthwise import taps as depthwise_taps
 from fl_tensor.backends.providers.generated.depthwise import weights_nest as depthwise_weights_nest
+from fl_tensor.backends.providers.generated.depthwise.groups import Groups
 from fl_tensor.backends.providers.generated.depthwise.weights_nest import WORDS
 from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.phases import Division, Phases
@@ -50,7 +51,7 @@ class DepthwiseWeightsKernel:
         build = _Build(problem)
         self._tables = build.tables
         self.about = f"generated: depthwise, {build.strips} strips in {build.parts} parts"
-        work = math.prod(a.size * a.kernel for a in build.axes) * build.channels / _SPEED
+        work = math.prod(a.size * a.kernel for a in build.axes) * build.work / _SPEED
         code = _code(problem.x.dtype, problem.out.dtype)
         self._call = Phases(code, WORDS, build.words, build.divide, work)
 
@@ -73,16 +74,18 @@ class _Build:
 
     def __init__(self, problem: ConvolutionWeights) -> None:
         self.problem, self.axes = problem, axes_of(problem)
-        self.channels = problem.groups
+        groups = Groups.of(problem)
         dtype = computed(problem.x.dtype)
         self.item, given = dtype.itemsize, problem.x.dtype.itemsize
         result = problem.out.dtype.itemsize
         lanes = target.host().lanes(self.item)
         self.wide = lanes * self.item
-        self.vectors = -(-self.channels // lanes)
+        held = groups.held(lanes)
+        self.vectors = -(-problem.groups // held)
+        self.work = problem.groups * groups.source * groups.target
         # Strips of all channels stay in the second-level cache: their lines are used once per
         # vector of channels.
-        pixels = caches.level(2) // (4 * self.channels * self.item)
+        pixels = caches.level(2) // (4 * problem.x.shape[1] * self.item)
         pixels = min(max(pixels, _LEAST_PIXELS), _MOST_PIXELS)
         self.steps = steps_of(self.axes, pixels)
         pairs = list(zip(self.axes, self.steps, strict=True))
@@ -96,9 +99,13 @@ class _Build:
         strip = self.pitches[0] * self.axes[0].seen(self.steps[0])
         x, gradient = strides(problem.x), strides(problem.gradient)
         direct = gradient[1] == 1 and given == self.item
-        packed = 0 if direct else self.steps[2] * self.steps[3] * self.wide
+        pixel = groups.results(lanes) * self.wide
+        packed = 0 if direct else self.steps[2] * self.steps[3] * pixel
         taps = math.prod(axis.kernel for axis in self.axes)
-        tap = self.vectors * self.wide
+        turn = self.vectors * self.wide
+        tap = groups.target * turn
+        grouped = len(problem.out.shape) == len(problem.x.shape) + 1
+        out = (0,) * (not grouped) + strides(problem.out)
         bias = None if problem.bias is None else strides(problem.bias)[0]
         self.words = axis_words(self.axes, self.steps) | {
             f"strip {a}": pitch for a, pitch in enumerate(self.pitches)
@@ -107,15 +114,23 @@ class _Build:
             "parts": self.parts,
             "strips": self.strips,
             "vectors": self.vectors,
-            "channels": self.channels,
+            "groups": problem.groups,
+            "held": held,
+            "channels": groups.source,
+            "features": groups.target,
+            "results": groups.results(lanes),
             "x_channel": x[1] * given,
             "gradient_channel": gradient[1] * given,
             "bias_channel": (bias or 0) * result,
-            "out_channel": strides(problem.out)[0] * result,
+            "out_group": (out[0] if grouped else out[1] * groups.target) * result,
+            "out_feature": out[1] * result,
+            "out_channel": out[2] * result,
             "worker_bytes": strip + packed,
             "packed_at": strip,
-            "part_sums": (taps + 1) * tap,
+            "packed_pixel": pixel,
+            "part_sums": taps * tap + self.vectors * pixel,
             "tap_sums": tap,
+            "turn_sums": turn,
             "tap_row_sums": self.axes[3].kernel * tap,
             "bias_sums": taps * tap,
             "has_bias": int(bias is not None),
@@ -125,7 +140,7 @@ class _Build:
             "x_move": self._move(x[1], self.axes[3].x),
             "gradient_move": 0 if direct else self._move(gradient[1], self.axes[3].gradient),
         }
-        self._taps(dtype, tap)
+        self._taps(dtype, groups, tap)
 
     def divide(self, workers: int) -> Division:
         """Vectors of channels are divided among threads where parts are too few."""
@@ -141,10 +156,10 @@ class _Build:
         kind = planes.kind(0, 1, pixel // given.itemsize, channel)
         return planes.address(kind, given, computed(given))
 
-    def _taps(self, dtype: DType, tap: int) -> None:
+    def _taps(self, dtype: DType, groups: Groups, tap: int) -> None:
         # Blocks of places of the kernel whose sums fit the registers, and where each place goes.
         images, deep, high, wide = self.axes
-        most = depthwise_taps.most(target.host())
+        most = depthwise_taps.most(groups, target.host())
         columns = tile.balanced(wide.kernel, most)
         columns_most = columns.size + (columns.longer > 0)
         rows = tile.balanced(high.kernel, max(most // columns_most, 1))
@@ -156,7 +171,8 @@ class _Build:
             parts = zip(starts, self.axes, self.pitches, strict=True)
             in_strip = sum(k * axis.dilation * pitch for k, axis, pitch in parts)
             place = (plane[0] * high.kernel + row[0]) * wide.kernel + column[0]
-            table += [depthwise_taps.address(dtype, row[1], column[1]), in_strip, place * tap]
+            code = depthwise_taps.address(dtype, groups, row[1], column[1])
+            table += [code, in_strip, place * tap]
         places = itertools.product(*(range(axis.kernel) for axis in self.axes))
         in_out = [sum(k * a.out for k, a in zip(p, self.axes, strict=True)) for p in places]
         self.words["blocks"] = len(table) // depthwise_weights_nest.BLOCK

@@ -9,9 +9,10 @@
 
     second:  for vector of channels: add the parts in their order, write them as the weights lie
 
-In the copy pixels are a vector apart, however many channels the image has: so a strip stays in the
-nearest cache, where pixels of the image would fall into the same few sets. The innermost two lines
-are ``taps.py``.
+A vector of channels holds whole groups, and has a vector of sums for every turn (``groups.py``). In
+the copy pixels are a vector apart, however many channels the image has: so a strip stays in the
+nearest cache, where pixels of the image would fall into the same few sets. The innermost line is
+``taps.py``.
 """
 
 from __future__ import annotations
@@ -31,11 +32,15 @@ from fl_tensor.dtypes import DType
 
 WORDS = (
     *("x", "gradient", "bias", "out", "workspace"),
-    *("splits", "shared_at", "parts", "strips", "vectors", "channels"),
+    *("splits", "shared_at", "parts", "strips", "vectors"),
+    # groups: all, those of a vector; channels and features of one; vectors of the gradient
+    *("groups", "held", "channels", "features", "results"),
     *axes(),
     # distances
-    *("x_channel", "gradient_channel", "bias_channel", "out_channel"),
-    *("worker_bytes", "packed_at", "part_sums", "tap_sums", "tap_row_sums", "bias_sums"),
+    *("x_channel", "gradient_channel", "bias_channel"),
+    *("out_group", "out_feature", "out_channel"),
+    *("worker_bytes", "packed_at", "packed_pixel"),
+    *("part_sums", "tap_row_sums", "tap_sums", "turn_sums", "bias_sums"),
     # blocks of places of the kernel, and all places
     *("blocks", "block_table", "taps", "tap_in_out"),
     # flags
@@ -80,8 +85,11 @@ class _First(Strips):
 
     def _vector(self, vector: IR) -> None:
         b, words = self.b, self.words
-        channel = b.mul(vector, i64(self.of.lanes))
-        count = self.minimum(b.sub(words["channels"], channel), i64(self.of.lanes))
+        first = b.mul(vector, words["held"])
+        self.groups = self.minimum(b.sub(words["groups"], first), words["held"])
+        count = b.mul(self.groups, words["channels"])
+        self.features = b.mul(self.groups, words["features"])
+        channel = b.mul(first, words["channels"])
         image = self.sum(words["x"], (channel, words["x_channel"]))
         near = b.icmp_signed("==", words["x_channel"], i64(self.given.itemsize))
         with b.if_else(near) as (planes, rows):
@@ -98,10 +106,13 @@ class _First(Strips):
                 )
         gradient = self.sum(
             words["gradient"],
-            (channel, words["gradient_channel"]),
+            (b.mul(first, words["features"]), words["gradient_channel"]),
             *((start, words[f"gradient {axis}"]) for axis, start in enumerate(self.starts)),
         )
-        sums = b.add(self.sums, b.mul(channel, i64(self.itemsize)))
+        sums = b.add(self.sums, b.mul(vector, i64(self.wide)))
+        of_bias = self.sum(
+            self.sums, words["bias_sums"], (b.mul(vector, words["results"]), i64(self.wide))
+        )
         direct = b.icmp_signed("!=", words["gradient_direct"], i64(0))
         packed = b.add(self.strip_at, words["packed_at"])
         with (
@@ -112,30 +123,30 @@ class _First(Strips):
             add = b.zext(b.or_(self.is_later, inner), i64)
             there = self.sum(gradient, (n, words["gradient 0"]), (plane, words["gradient 1"]))
             with self.when(b.not_(direct)):
-                self._copy_gradient(packed, there, count)
-            row = b.mul(self.extents[3], i64(self.wide))
+                self._copy_gradient(packed, there)
+            row = b.mul(self.extents[3], words["packed_pixel"])
             here = b.select(direct, there, packed)
             row = b.select(direct, words["gradient 2"], row)
-            pixel = b.select(direct, words["gradient 3"], i64(self.wide))
+            pixel = b.select(direct, words["gradient 3"], words["packed_pixel"])
             x = self.sum(
                 self.strip_at,
                 (n, words["strip 0"]),
                 (b.mul(plane, words["stride 1"]), words["strip 1"]),
             )
-            self._blocks(x, (here, row, pixel), sums, count, add)
+            self._blocks(x, (here, row, pixel), sums, add)
             with self.when(b.icmp_signed("!=", words["has_bias"], i64(0))):
-                self._sum_bias((here, row, pixel), sums, count, add)
+                self._sum_bias((here, row, pixel), of_bias, add)
 
-    def _copy_gradient(self, to: IR, source: IR, count: IR) -> None:
+    def _copy_gradient(self, to: IR, source: IR) -> None:
         b, words = self.b, self.words
         with self.loop(i64(0), self.extents[2]) as row:
-            here = b.add(to, b.mul(b.mul(row, self.extents[3]), i64(self.wide)))
+            here = b.add(to, b.mul(b.mul(row, self.extents[3]), words["packed_pixel"]))
             there = b.add(source, b.mul(row, words["gradient 2"]))
-            packed = here, i64(self.wide), i64(self.itemsize)
+            packed = here, words["packed_pixel"], i64(self.itemsize)
             pixels = there, words["gradient 3"], words["gradient_channel"]
-            self.move("gradient_move", packed, pixels, self.extents[3], count)
+            self.move("gradient_move", packed, pixels, self.extents[3], self.features)
 
-    def _blocks(self, x: IR, gradient: tuple[IR, IR, IR], sums: IR, count: IR, add: IR) -> None:
+    def _blocks(self, x: IR, gradient: tuple[IR, IR, IR], sums: IR, add: IR) -> None:
         b, words = self.b, self.words
         table = self.address(words["block_table"])
         tap_row, tap = (b.mul(words[f"dilation {axis}"], words[f"strip {axis}"]) for axis in (2, 3))
@@ -150,18 +161,21 @@ class _First(Strips):
                 depthwise_taps.SIGNATURE,
                 *(self.address(b.add(x, in_strip)), tap_row, tap, row, pixel),
                 *(self.address(gradient[0]), *gradient[1:], *self.extents[2:]),
-                *(self.address(b.add(sums, in_sums)), words["tap_row_sums"], words["tap_sums"]),
-                *(count, add),
+                self.address(b.add(sums, in_sums)),
+                *(words[f"{name}_sums"] for name in ("tap_row", "tap", "turn")),
+                *(self.groups, add),
             )
 
-    def _sum_bias(self, gradient: tuple[IR, IR, IR], sums: IR, count: IR, add: IR) -> None:
+    def _sum_bias(self, gradient: tuple[IR, IR, IR], sums: IR, add: IR) -> None:
         b, words = self.b, self.words
         place, row_pitch, pitch = gradient
-        to = self.address(b.add(sums, words["bias_sums"]))
-        with self.loop(i64(0), self.extents[2]) as row:
-            line = self.address(b.add(place, b.mul(row, row_pitch)))
+        with self.loop(i64(0), self.extents[2]) as row, self.loop(i64(0), words["results"]) as v:
+            within = b.mul(v, i64(self.wide))
+            to = self.address(b.add(sums, within))
+            line = self.address(self.sum(place, (row, row_pitch), within))
             later = b.or_(add, b.zext(b.icmp_signed(">", row, i64(0)), i64))
-            b.call(self.add_up, [to, line, pitch, self.extents[3], count, later])
+            left = b.sub(self.features, b.mul(v, i64(self.of.lanes)))
+            b.call(self.add_up, [to, line, pitch, self.extents[3], left, later])
 
 
 class _Second(Strips):
@@ -172,21 +186,43 @@ class _Second(Strips):
         b, words = self.b, self.words
         shared = b.add(words["workspace"], words["shared_at"])
         table = self.address(words["tap_in_out"])
+        channels, features = words["channels"], words["features"]
         with self.loop(self.begin, self.end) as vector:
-            channel = b.mul(vector, i64(self.of.lanes))
-            self.count = self.minimum(b.sub(words["channels"], channel), i64(self.of.lanes))
-            sums = b.add(shared, b.mul(channel, i64(self.itemsize)))
-            out = b.add(words["out"], b.mul(channel, words["out_channel"]))
-            with self.loop(i64(0), words["taps"]) as tap:
-                place = b.add(sums, b.mul(tap, words["tap_sums"]))
-                self._write(place, b.add(out, self.entry(table, tap)), words["out_channel"])
+            first = b.mul(vector, words["held"])
+            count = self.minimum(b.sub(words["groups"], first), words["held"])
+            sums = b.add(shared, b.mul(vector, i64(self.wide)))
+            out = b.add(words["out"], b.mul(first, words["out_group"]))
+            with (
+                self.loop(i64(0), words["taps"]) as tap,
+                self.loop(i64(0), features) as turn,
+            ):
+                place = self.sum(sums, (tap, words["tap_sums"]), (turn, words["turn_sums"]))
+                self._add(place)
+                to = b.add(out, self.entry(table, tap))
+                with self.loop(i64(0), count) as group, self.loop(i64(0), channels) as channel:
+                    lane = b.add(b.mul(group, channels), channel)
+                    feature = b.srem(b.add(channel, turn), features)
+                    self._write(
+                        place,
+                        lane,
+                        to,
+                        (group, words["out_group"]),
+                        (feature, words["out_feature"]),
+                        (channel, words["out_channel"]),
+                    )
             with self.when(b.icmp_signed("!=", words["has_bias"], i64(0))):
-                to = b.add(words["bias"], b.mul(channel, words["bias_channel"]))
-                self._write(b.add(sums, words["bias_sums"]), to, words["bias_channel"])
+                place = self.sum(
+                    *(shared, words["bias_sums"]), (b.mul(vector, words["results"]), i64(self.wide))
+                )
+                with self.loop(i64(0), words["results"]) as result:
+                    self._add(b.add(place, b.mul(result, i64(self.wide))))
+                to = self.sum(words["bias"], (b.mul(first, features), words["bias_channel"]))
+                with self.loop(i64(0), b.mul(count, features)) as lane:
+                    self._write(place, lane, to, (lane, words["bias_channel"]))
         b.ret_void()
 
-    def _write(self, sums: IR, to: IR, pitch: IR) -> None:
-        # All parts of a vector, in their order; then its elements, wherever they go.
+    def _add(self, sums: IR) -> None:
+        # All parts of a vector, in their order.
         b, kind = self.b, self.of.of(self.element)
         total = self.variable(kind)
         b.store(self.of.load(self.element, self.address(sums)), total)
@@ -194,7 +230,9 @@ class _Second(Strips):
             there = self.address(b.add(sums, b.mul(part, self.words["part_sums"])))
             b.store(b.fadd(b.load(total, typ=kind), self.of.load(self.element, there)), total)
         self.of.store(b.load(total, typ=kind), self.address(sums))
-        with self.loop(i64(0), self.count) as lane:
-            here = self.address(b.add(sums, b.mul(lane, i64(self.itemsize))))
-            found = b.load(here, typ=self.element, align=self.itemsize)
-            self.write_one(found, self.address(b.add(to, b.mul(lane, pitch))))
+
+    def _write(self, sums: IR, lane: IR, to: IR, *moves: tuple[IR, IR]) -> None:
+        # One of them, wherever it goes.
+        here = self.address(self.sum(sums, (lane, i64(self.itemsize))))
+        found = self.b.load(here, typ=self.element, align=self.itemsize)
+        self.write_one(found, self.address(self.sum(to, *moves)))

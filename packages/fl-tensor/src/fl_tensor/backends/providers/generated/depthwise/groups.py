@@ -1,0 +1,143 @@
+"""Small groups of channels in the lanes of vectors: which convolutions have such.
+
+A vector of the source holds whole groups, side by side. What a group's channels give to one channel
+of the result is a sum over lanes, and lanes are best left alone where most of the work is. So there
+is a vector of sums for every *turn*, in which a lane multiplies for one channel of the result:
+
+    turn:      0             1                       for two groups of two channels
+    lanes:     a0 a1 b0 b1   a0 a1 b0 b1             of the source
+    sums for:  A0 A1 B0 B1   A1 A0 B1 B0             of the result
+
+Only when all is added up lanes are brought together, A0 = a0 of turn 0 + a1 of turn 1. Groups need
+not have as many channels in the result as in the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from fl_tensor.backends.providers.layout import Layout, Placement
+from fl_tensor.backends.providers.problems import (
+    Convolution,
+    ConvolutionData,
+    ConvolutionWeights,
+    Problem,
+)
+from fl_tensor.codegen import target
+from fl_tensor.codegen.vectors import IR, Vectors
+from fl_tensor.dtypes import float32, float64
+
+Convolved: TypeAlias = Convolution | ConvolutionData | ConvolutionWeights
+#: Channels of a group at most: a product of matrices fills the lanes where there are more.
+_MOST = 8
+#: Of a vector, or of several one after the other: which vector, and which lane. None: any.
+Lane = tuple[int, int] | None
+
+
+def is_depthwise(problem: Problem) -> bool:
+    """Whether it is a convolution, or a gradient of one, of which each of several channels has one
+    kernel, or channels are in small groups; and there is something to compute."""
+    if not isinstance(problem, Convolved) or problem.groups < 2:
+        return False
+    images = _images(problem)
+    if any(0 in image.shape for image in images):
+        return False
+    groups = Groups.of(problem)
+    return groups == (1, 1) or (max(groups) <= _MOST and _fills(problem, groups))
+
+
+def _images(problem: Convolved) -> tuple[Placement, Placement]:
+    # Of the data, and of the result of the convolution.
+    if isinstance(problem, Convolution):
+        return problem.x, problem.out
+    if isinstance(problem, ConvolutionData):
+        return problem.out, problem.gradient
+    return problem.x, problem.gradient
+
+
+def _fills(problem: Convolved, groups: Groups) -> bool:
+    # Whether a product of matrices has no use for most lanes of a vector, but this has.
+    is_result = isinstance(problem, ConvolutionWeights)
+    w = problem.out if is_result else problem.w
+    dtypes = {place.dtype for place in (*_images(problem), w)}
+    lies = isinstance(w, Layout) and (is_result or w.strides is not None)
+    fits = groups.source <= target.host().lanes(w.dtype.itemsize)
+    return lies and fits and dtypes in ({float32}, {float64})
+
+
+class Groups(NamedTuple):
+    """Channels of a group, in the source and in the target."""
+
+    source: int
+    target: int
+
+    @classmethod
+    def of(cls, problem: Convolved) -> Groups:
+        """Those that are summed over, and those that result. A gradient of weights has vectors of
+        the data, too, whose channels are the source."""
+        channels, features = (image.shape[1] // problem.groups for image in _images(problem))
+        if isinstance(problem, ConvolutionData):
+            return cls(features, channels)
+        return cls(channels, features)
+
+    def held(self, lanes: int) -> int:
+        """Groups in a vector of the source."""
+        return lanes // self.source
+
+    def results(self, lanes: int) -> int:
+        """Vectors of the target that belong to one of the source."""
+        return -(-self.held(lanes) * self.target // lanes)
+
+    def channel(self, lane: int, turn: int) -> int:
+        """Which channel of its group in the target a lane of the source multiplies for."""
+        return (lane % self.source + turn) % self.target
+
+    def spread(self, lanes: int, turn: int) -> list[Lane]:
+        """For each lane of the source, where in vectors of the target that channel is."""
+        found: list[Lane] = []
+        for lane in range(lanes):
+            group = lane // self.source
+            place = group * self.target + self.channel(lane, turn)
+            found.append(divmod(place, lanes) if group < self.held(lanes) else None)
+        return found
+
+    def terms(self, lanes: int, result: int) -> list[list[Lane]]:
+        """What vector ``result`` of the target is the sum of: for each lane, which turn and lane of
+        the source."""
+        return [
+            [self._term(lane, term, lanes) for lane in range(result * lanes, (result + 1) * lanes)]
+            for term in range(self.source)
+        ]
+
+    def _term(self, lane: int, term: int, lanes: int) -> Lane:
+        group, channel = divmod(lane, self.target)
+        source = (channel - term) % self.source
+        turn = (channel - source) % self.target
+        return (turn, group * self.source + source) if group < self.held(lanes) else None
+
+
+def gathered(of: Vectors, groups: Groups, sums: Sequence[IR]) -> list[IR]:
+    """The vectors of the target, of sums by turns."""
+    found = []
+    for result in range(groups.results(of.lanes)):
+        first, *others = (picked(of, sums, lanes) for lanes in groups.terms(of.lanes, result))
+        for term in others:
+            first = of.b.fadd(first, term)
+        found.append(first)
+    return found
+
+
+def picked(of: Vectors, vectors: Sequence[IR], lanes: Sequence[Lane]) -> IR:
+    """A vector of these lanes of ``vectors``."""
+    used = sorted({lane[0] for lane in lanes if lane})
+    found = vectors[used[0]]
+    here = [lane[1] if lane and lane[0] == used[0] else i for i, lane in enumerate(lanes)]
+    if len(used) == 1 and here == list(range(of.lanes)):
+        return found
+    for number in used[1:] or used:
+        pairs = zip(lanes, here, strict=True)
+        places = [of.lanes + lane[1] if lane and lane[0] == number else i for lane, i in pairs]
+        found = of.shuffle(found, vectors[number], places)
+        here = list(range(of.lanes))
+    return found

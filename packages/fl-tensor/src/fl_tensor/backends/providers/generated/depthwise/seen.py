@@ -1,0 +1,102 @@
+"""What rows and pixels of the result see of the source and of the kernel: tables that tell the loop
+nest, so that places which would meet padding are not looked at."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from fl_tensor.backends.providers.generated import tile
+from fl_tensor.backends.providers.generated.convolution.windows import Axis
+
+
+class Seen(NamedTuple):
+    """What a place of the result sees along an axis: the first place of the source, and of the
+    kernel, and how many."""
+
+    place: int
+    source: int
+    kernel: int
+    places: int
+
+
+class Distances(NamedTuple):
+    """Bytes between planes, rows and pixels of the result and of the source, and between places of
+    the kernel."""
+
+    target: Sequence[int]
+    source: Sequence[int]
+    kernel: Sequence[int]
+
+
+def places(axis: Axis) -> Iterator[Seen]:
+    """What all places of an axis see."""
+    for j in range(axis.places):
+        origin = axis.origin + j * axis.step
+        low, high = axis.taps(j)
+        count = high - low
+        source, kernel = (origin + low * axis.spread, axis.kernel[low]) if count else (0, 0)
+        yield Seen(axis.first + j * axis.every, source, kernel, count)
+
+
+def rows(axes: Sequence[Sequence[Axis]], by: Distances) -> list[int]:
+    """For each row, of depth and height in all phases: where it begins in the result, where what it
+    sees begins in the source and in the kernel, planes and rows that it sees."""
+    table = []
+    for plane, row in _rows(axes):
+        both = list(enumerate((plane, row)))
+        table += [
+            sum(seen.place * by.target[axis] for axis, seen in both),
+            sum(seen.source * by.source[axis] for axis, seen in both),
+            sum(seen.kernel * by.kernel[axis] for axis, seen in both),
+            plane.places,
+            row.places,
+        ]
+    return table
+
+
+def begins(axes: Sequence[Sequence[Axis]], target: Sequence[int]) -> list[int]:
+    """Where each row is in a result with such distances between planes and rows."""
+    return [plane.place * target[0] + row.place * target[1] for plane, row in _rows(axes)]
+
+
+def _rows(axes: Sequence[Sequence[Axis]]) -> Iterator[tuple[Seen, Seen]]:
+    deep, high = (sorted(s for axis in phases for s in places(axis)) for phases in axes[:2])
+    return itertools.product(deep, high)
+
+
+class Block(NamedTuple):
+    """Neighbouring pixels that see the same places of a row of the kernel: how many, where they and
+    what they see begin, how many places."""
+
+    pixels: int
+    source: int
+    kernel: int
+    target: int
+    places: int
+
+
+def blocks(phases: Sequence[Axis], most: int, by: Distances) -> list[Block]:
+    """A line as blocks of at most so many pixels, as they lie."""
+    found = []
+    for axis in phases:
+        for _, run in itertools.groupby(places(axis), lambda seen: (seen.kernel, seen.places)):
+            left = list(run)
+            parts, size, longer = tile.balanced(len(left), most)
+            for part in range(parts):
+                count = size + (part < longer)
+                first, left = left[0], left[count:]
+                starts = first.source * by.source[2], first.kernel * by.kernel[2]
+                found.append(Block(count, *starts, first.place * by.target[2], first.places))
+    return sorted(found, key=lambda block: block.target)
+
+
+def column_table(line: Sequence[Block], codes: Mapping[int, int]) -> list[int]:
+    """Blocks as numbers, with the code of each in the place of its pixels."""
+    return [number for block in line for number in (codes[block.pixels], *block[1:])]
+
+
+def step(phases: Sequence[Axis]) -> int:
+    """From a place of the kernel to the next one that is seen."""
+    return next((a.kernel[1] - a.kernel[0] for a in phases if len(a.kernel) > 1), 0)
