@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import itertools
 import math
-from collections.abc import Sequence
-from typing import Any
 
 from fl_tensor.backends.providers.generated import FOLDER, caches, planes, tile
 from fl_tensor.backends.providers.generated.depthwise import taps as depthwise_taps
@@ -22,8 +19,10 @@ from fl_tensor.backends.providers.generated.weights.axes import (
     steps_of,
     strides,
 )
+from fl_tensor.backends.providers.generated.weights.gradient import WeightsKernel
 from fl_tensor.backends.providers.generated.weights.operands import settled
 from fl_tensor.backends.providers.generated.weights.plan import MOST_PARTS, PART_PIXELS
+from fl_tensor.backends.providers.generated.words import address, array
 from fl_tensor.backends.providers.problems import ConvolutionWeights
 from fl_tensor.codegen import compile, target
 from fl_tensor.dtypes import DType
@@ -34,31 +33,16 @@ _SPEED = 10.0
 _LEAST_PIXELS, _MOST_PIXELS = 64, 1024
 
 
-def prepare(problem: ConvolutionWeights) -> DepthwiseWeightsKernel:
+def prepare(problem: ConvolutionWeights) -> WeightsKernel:
     """A kernel for one floating dtype throughout, by strides. Raises UnsupportedError for anything
     else."""
-    return DepthwiseWeightsKernel(settled(problem))
-
-
-class DepthwiseWeightsKernel:
-    """A gradient of depthwise weights that is ready to be computed."""
-
-    workspace = 0
-
-    def __init__(self, problem: ConvolutionWeights) -> None:
-        bias = () if problem.bias is None else (problem.bias,)
-        self.operands = (problem.x, problem.gradient, *bias, problem.out)
-        build = _Build(problem)
-        self._tables = build.tables
-        self.about = f"generated: depthwise, {build.strips} strips in {build.parts} parts"
-        work = math.prod(a.size * a.kernel for a in build.axes) * build.work / _SPEED
-        code = _code(problem.x.dtype, problem.out.dtype)
-        self._call = Phases(code, WORDS, build.words, build.divide, work)
-
-    def __call__(self, *addresses: int) -> None:
-        """Compute: x, gradient[, bias], out."""
-        x, gradient, *bias, out = addresses
-        self._call((x, gradient, bias[0] if bias else 0, out))
+    problem = settled(problem)
+    build = _Build(problem)
+    work = math.prod(a.size * a.kernel for a in build.axes) * build.work / _SPEED
+    code = _code(problem.x.dtype, problem.out.dtype)
+    call = Phases(code, WORDS, build.words, build.divide, work)
+    about = f"depthwise, {build.strips} strips in {build.parts} parts"
+    return WeightsKernel(problem, about, call, build.tables)
 
 
 @compile.once
@@ -92,7 +76,6 @@ class _Build:
         self.strips = math.prod(-(-axis.size // step) for axis, step in pairs)
         all_pixels = math.prod(axis.size for axis in self.axes)
         self.parts = max(1, min(all_pixels // PART_PIXELS, MOST_PARTS, self.strips))
-        self.tables: list[Any] = []
         self.pitches = [self.wide]
         for axis, step in pairs[:0:-1]:
             self.pitches.insert(0, self.pitches[0] * axis.seen(step))
@@ -176,13 +159,8 @@ class _Build:
         places = itertools.product(*(range(axis.kernel) for axis in self.axes))
         in_out = [sum(k * a.out for k, a in zip(p, self.axes, strict=True)) for p in places]
         self.words["blocks"] = len(table) // depthwise_weights_nest.BLOCK
-        self.words["block_table"] = self._table(table)
-        self.words["tap_in_out"] = self._table(in_out)
-
-    def _table(self, numbers: Sequence[int]) -> int:
-        table = (ctypes.c_int64 * len(numbers))(*numbers)
-        self.tables.append(table)
-        return ctypes.addressof(table)
+        self.tables = array(table), array(in_out)
+        self.words["block_table"], self.words["tap_in_out"] = map(address, self.tables)
 
 
 def _cut(cut: tile.Cut) -> list[tuple[int, int]]:
