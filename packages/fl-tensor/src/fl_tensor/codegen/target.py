@@ -31,25 +31,30 @@ class Target:
     @property
     def has_fma(self) -> bool:
         """Whether a fused multiply-add is one instruction."""
-        return self._has("+fma") or self._has("+neon") or "aarch64" in triple()
+        return self.has("+fma") or self.has("+neon") or "aarch64" in triple()
 
     @property
     def has_half(self) -> bool:
         """Whether float16 is converted by instructions, not by functions of a C library."""
-        return self._has("+f16c") or self._has("+avx512f") or "aarch64" in triple()
+        return self.has("+f16c") or self.has("+avx512f") or "aarch64" in triple()
 
     @property
     def has_bfloat_products(self) -> bool:
         """Whether pairs of bfloat16 are multiplied, and added to float32, by one instruction."""
-        return self._has("+avx512bf16") and self._has("+avx512vl")
+        return self.has("+avx512bf16", "+avx512vl")
 
     @property
     def has_fences(self) -> bool:
         """Whether stores past the caches are ordered by an instruction."""
         return triple().startswith("x86_64")
 
-    def _has(self, feature: str) -> bool:
-        return feature in self.features.split(",")
+    @functools.cached_property
+    def _found(self) -> frozenset[str]:
+        return frozenset(self.features.split(","))
+
+    def has(self, *features: str) -> bool:
+        """Whether the processor has all of these."""
+        return self._found.issuperset(features)
 
     def lanes(self, itemsize: int) -> int:
         """Elements per vector, where elements have ``itemsize`` bytes, 4 or 8 of them."""
@@ -93,10 +98,9 @@ def chosen(wish: str, found: Target) -> Target:
 
 def processor() -> Target:
     """The processor of this process."""
-    features = llvm.get_host_cpu_features().flatten()
-    has = set(features.split(","))
-    bits = 512 if has.issuperset(AVX512) else 256 if "+avx2" in has else 128
-    return Target(llvm.get_host_cpu_name(), features, bits)
+    found = Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), 128)
+    bits = 512 if found.has(*AVX512) else 256 if found.has("+avx2") else 128
+    return replace(found, vector_bits=bits)
 
 
 def avx2() -> Target:

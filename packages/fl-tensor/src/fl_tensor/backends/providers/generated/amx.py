@@ -57,8 +57,7 @@ def permitted() -> bool:
 
 def is_for(machine: Target) -> bool:
     """Whether ``machine`` has these tiles (and vectors as wide as their rows)."""
-    has = set(machine.features.split(","))
-    return machine.vector_bits == 8 * _ROW and has.issuperset(("+amx-tile", "+amx-bf16"))
+    return machine.vector_bits == 8 * _ROW and machine.has("+amx-tile", "+amx-bf16")
 
 
 def is_usable(machine: Target) -> bool:

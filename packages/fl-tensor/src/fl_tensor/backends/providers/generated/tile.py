@@ -64,8 +64,7 @@ def fits(tile: Tile, machine: Target) -> bool:
 
 def registers(machine: Target) -> int:
     """How many vector registers there are."""
-    wide = set(machine.features.split(",")).issuperset(AVX512)
-    return 32 if wide or not target.triple().startswith("x86_64") else 16
+    return 32 if machine.has(*AVX512) or not target.triple().startswith("x86_64") else 16
 
 
 class Cut(NamedTuple):
