@@ -138,3 +138,16 @@ def test_one_process_compiles_a_program_once(folder, emitted):
 def test_what_llvm_refuses_is_shown():
     with pytest.raises(CompileError, match="LLVM refuses a generated kernel"):
         compile.compiled("define void @f() { ret i32 0 }", target.host())
+
+
+@pytest.mark.parametrize("effort", compile.Effort)
+def test_every_effort_makes_code_that_computes_the_same(folder, monkeypatch, effort):
+    load = compile.load
+    monkeypatch.setattr(compile, "load", lambda *given: load(*given, effort))
+    works(Kernel(program()))
+
+
+def test_less_effort_is_fewer_looks_at_the_code():
+    text = emit.emit(program(), target.host())
+    sizes = [len(compile.compiled(text, target.host(), effort)) for effort in compile.Effort]
+    assert sizes[compile.Effort.LEAST] > sizes[compile.Effort.TIDY]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import enum
 import functools
 import hashlib
 import os
@@ -37,6 +38,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
     )
+
+
+class Effort(enum.IntEnum):
+    """How hard LLVM tries, which is most of what a new kernel costs.
+
+    LEAST   not at all: for code that spends its time in other code that it calls. Takes a fifth of
+            the time of ``TIDY``, and is about as fast as that if loops around calls are all it has
+    TIDY    does without what looks for things computed twice and idle branches, as there are none
+    FULL    looks for these, too
+    """
+
+    LEAST = 0
+    TIDY = 1
+    FULL = 2
 
 
 class Code:
@@ -68,13 +83,14 @@ def once(make: Callable[P, T]) -> Callable[P, T]:
     return one
 
 
-def load(about: str, assembly: Callable[[], str], machine: Target, is_tidy: bool = False) -> Code:
+def load(
+    about: str, assembly: Callable[[], str], machine: Target, effort: Effort = Effort.FULL
+) -> Code:
     """The code of what ``about`` describes, which ``assembly`` gives as LLVM IR where no file has
-    it compiled. ``is_tidy``: nothing is computed twice in it and no branch is idle, so that
-    LLVM need not look for such. Raises CompileError."""
+    it compiled. Raises CompileError."""
     found = _kept(about, machine)
     if found is None:
-        made = compiled(assembly(), machine, is_tidy)
+        made = compiled(assembly(), machine, effort)
         _keep(about, machine, made)
         found = Code(made, machine)
     return found
@@ -84,7 +100,7 @@ def load_functions(
     wanted: Mapping[str, str],
     assembly: Callable[[Sequence[str]], str],
     machine: Target,
-    is_tidy: bool = False,
+    effort: Effort = Effort.FULL,
 ) -> dict[str, Code]:
     """As ``load``, the code of each function in ``wanted``, of what is said about it there. Those
     that no file has are compiled as one module, which ``assembly`` gives for their names: half of
@@ -97,30 +113,30 @@ def load_functions(
             found[name] = code
     missing = [name for name in wanted if name not in found]
     if missing:
-        made = compiled(assembly(missing), machine, is_tidy)
+        made = compiled(assembly(missing), machine, effort)
         for name in missing:
             _keep(wanted[name], machine, made)
         found |= dict.fromkeys(missing, Code(made, machine))
     return found
 
 
-def compiled(assembly: str, machine: Target, is_tidy: bool = False) -> bytes:
+def compiled(assembly: str, machine: Target, effort: Effort = Effort.FULL) -> bytes:
     """An object file of a module in LLVM IR. Raises CompileError."""
-    return bytes(_emitted(assembly, machine, is_tidy, llvm.TargetMachine.emit_object))
+    return bytes(_emitted(assembly, machine, effort, llvm.TargetMachine.emit_object))
 
 
-def listing(assembly: str, machine: Target, is_tidy: bool = False) -> str:
+def listing(assembly: str, machine: Target, effort: Effort = Effort.FULL) -> str:
     """The machine code of a module in LLVM IR, for people. Raises CompileError."""
-    return str(_emitted(assembly, machine, is_tidy, llvm.TargetMachine.emit_assembly))
+    return str(_emitted(assembly, machine, effort, llvm.TargetMachine.emit_assembly))
 
 
-def _emitted(assembly: str, machine: Target, is_tidy: bool, emit: Callable[..., Any]) -> Any:
+def _emitted(assembly: str, machine: Target, effort: Effort, emit: Callable[..., Any]) -> Any:
     target.initialize()
     try:
         with lock, llvm.parse_assembly(assembly) as module:
             module.verify()
-            builder = _emitter(machine, 1 if is_tidy else 2)
-            _optimize(module, builder, is_tidy)
+            builder = _emitter(machine, effort)
+            _optimize(module, builder, effort)
             return emit(builder, module)
     except RuntimeError as error:
         raise CompileError(f"LLVM refuses a generated kernel: {error}\n{assembly}") from error
@@ -128,29 +144,30 @@ def _emitted(assembly: str, machine: Target, is_tidy: bool, emit: Callable[..., 
 
 #: Emits one module after the other: what it knows about the processor is computed once.
 @functools.cache
-def _emitter(machine: Target, level: int) -> llvm.TargetMachine:
-    return _machine(machine, level)
+def _emitter(machine: Target, effort: Effort) -> llvm.TargetMachine:
+    return _machine(machine, effort)
 
 
-def _machine(machine: Target, level: int = 2) -> llvm.TargetMachine:
+def _machine(machine: Target, effort: Effort = Effort.FULL) -> llvm.TargetMachine:
     found = llvm.Target.from_triple(target.triple())
     return found.create_target_machine(
-        cpu=machine.cpu, features=machine.features, opt=level, jit=True
+        cpu=machine.cpu, features=machine.features, opt=int(effort), jit=True
     )
 
 
-def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, is_tidy: bool) -> None:
+def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: Effort) -> None:
     # The loops are vectors already, and what does not change in them stands outside: what is left
     # is to make registers of variables and to tidy up. LLVM's own list takes three times as long.
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
-    if not is_tidy:
+    if effort is Effort.FULL:
         passes.add_simplify_cfg_pass()
         passes.add_instruction_combine_pass()
         passes.add_new_gvn_pass()
         passes.add_loop_simplify_pass()
-    passes.add_loop_rotate_pass()
-    if not is_tidy:
+    if effort is not Effort.LEAST:
+        passes.add_loop_rotate_pass()
+    if effort is Effort.FULL:
         passes.add_simplify_cfg_pass()
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     passes.run(module, llvm.create_pass_builder(machine, options))

@@ -72,9 +72,9 @@ class _Splat(ir.Constant):
 
 
 @functools.cache
-def _first_lane(lanes: int) -> IR:
-    """Lane 0 for each lane, written once for all instructions."""
-    return ir.Constant(ir.VectorType(i32, lanes), [0] * lanes)
+def _places(places: tuple[int, ...]) -> IR:
+    """Which element goes to each lane, written once for all instructions."""
+    return ir.Constant(ir.VectorType(i32, len(places)), list(places))
 
 
 class Vectors:
@@ -119,7 +119,7 @@ class Vectors:
         """``scalar`` in every lane."""
         unset = _Splat(self.of(scalar.type), "poison")
         first = self.b.insert_element(unset, scalar, i32(0))
-        return self.b.shuffle_vector(first, unset, _first_lane(self.lanes))
+        return self.b.shuffle_vector(first, unset, _places((0,) * self.lanes))
 
     # functions of LLVM
 
@@ -158,7 +158,7 @@ class Vectors:
 
     def shuffle(self, x: IR, y: IR, places: list[int]) -> IR:
         """Elements of ``x`` followed by ``y``, at ``places``."""
-        return self.b.shuffle_vector(x, y, ir.Constant(ir.VectorType(i32, len(places)), places))
+        return self.b.shuffle_vector(x, y, _places(tuple(places)))
 
     def horizontal(self, x: IR, combine: Callable[[IR, IR], IR]) -> IR:
         """All lanes combined, in a tree of fixed shape: halves with halves. A scalar."""

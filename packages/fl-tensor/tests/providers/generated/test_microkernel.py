@@ -119,9 +119,8 @@ def test_the_tile_stays_in_registers(machine, a):
     shape = tile.best(machine)
     assert tile.fits(shape, machine)
     text = microkernel.assembly(MicroKernel(dtypes.float32, shape, a), machine)
-    spills = re.findall(
-        r"mov[au]p\w\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)", compile.listing(text, machine, is_tidy=True)
-    )
+    listing = compile.listing(text, machine, compile.Effort.TIDY)
+    spills = re.findall(r"mov[au]p\w\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)", listing)
     assert spills == []
 
 

@@ -51,7 +51,7 @@ def arm(monkeypatch):
 def test_neon_multiplies_by_lanes_and_keeps_sums_in_registers(arm, dtype, a):
     shape = tile.best(NEON)
     text = microkernel.assembly(MicroKernel(dtype, shape, a), NEON)
-    listing = compile.listing(text, NEON, is_tidy=True)
+    listing = compile.listing(text, NEON, compile.Effort.TIDY)
     loops = [part for part in re.split(r"\n\.LBB\w+:", listing) if "fmla" in part]
     multiplied = re.findall(r"\tfmla\t(.*)", "".join(loops))
     steps = 1  # of k, in the loop
@@ -81,8 +81,8 @@ class Compiled:
 
 target.triple = lambda: "aarch64-unknown-linux-gnu"
 target.host = lambda: neon
-def listed(about, assembly, machine, is_tidy=False):
-    return Compiled(compile.listing(assembly(), neon, is_tidy))
+def listed(about, assembly, machine, effort=compile.Effort.FULL):
+    return Compiled(compile.listing(assembly(), neon, effort))
 
 compile.load = listed
 from fl_tensor.backends.providers.generated.provider import Generated

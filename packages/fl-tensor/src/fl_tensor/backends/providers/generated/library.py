@@ -101,7 +101,7 @@ def _load(kernels: Sequence[MicroKernel], machine: Target) -> dict[MicroKernel, 
         {name: f"{kernel} {compile.sources(FOLDER)}" for name, kernel in named.items()},
         lambda names: microkernel.assemblies({name: named[name] for name in names}, machine),
         machine,
-        is_tidy=True,
+        effort=compile.Effort.TIDY,
     )
     return {kernel: found[name] for name, kernel in named.items()}
 

@@ -19,13 +19,15 @@ neighbours lie, because a vector holds neighbours:
 
 from __future__ import annotations
 
+import functools
+
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER
 from fl_tensor.codegen import compile, half, target
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, Vectors, f32, i8, i16, i32, i64, memory_type, pointer
+from fl_tensor.codegen.vectors import IR, Vectors, i8, i16, i32, i64, memory_type, pointer
 from fl_tensor.dtypes import HALF, DType, int16, int32
 
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, pointer, i64, i64, i64, i64])
@@ -50,7 +52,8 @@ def address(which: str, source: DType, result: DType) -> int:
 def _code(which: str, source: DType, result: DType, machine: Target) -> tuple[object, int]:
     # The code lives as long as this process: kernels keep its address.
     about = f"move {which} {source} {result} {compile.sources(FOLDER)}"
-    code = compile.load(about, lambda: assembly(which, source, result, machine), machine)
+    assembled = functools.partial(assembly, which, source, result, machine)
+    code = compile.load(about, assembled, machine, compile.Effort.TIDY)
     return code, code.address("move")
 
 
@@ -118,6 +121,9 @@ class _Move(Loops):
 
     def _transposed(self) -> None:
         lanes = self.of.lanes
+        with self.b.goto_entry_block():
+            memory = self.b.alloca(self.of.of(i64), size=i64(lanes))
+            self.square = self.b.inttoptr(self.b.ptrtoint(memory, i64), pointer)
         with (
             self.loop(i64(0), self.columns, lanes) as column,
             self.loop(i64(0), self.rows, lanes) as row,
@@ -125,40 +131,40 @@ class _Move(Loops):
             self._square(row, column)
 
     def _square(self, row: IR, column: IR) -> None:
+        """As many rows and columns as there are lanes. What there is of a square at the edge is
+        brought to memory of its own, and goes from there to where it belongs: LLVM takes long for
+        a transposition, so there is one."""
         b, lanes = self.b, self.of.lanes
-        rows, columns = b.sub(self.rows, row), b.sub(self.columns, column)
-        full = [b.icmp_signed(">=", left, i64(lanes)) for left in (rows, columns)]
-        is_whole = b.and_(*full)
-        from_, to = (dtype.itemsize for dtype in self.dtypes)
-        source = self._at(self._at(self.source, row, from_), column, self.source_column)
-        target = self._at(self._at(self.target, row, self.target_row), column, to)
-        vectors = [self.variable(self._kind) for _ in range(lanes)]
-        with b.if_else(is_whole) as (whole, partial):
-            with whole:
-                for c, vector in enumerate(vectors):
-                    b.store(self._load(self._at(source, i64(c), self.source_column)), vector)
-            with partial:
-                there, last = self.of.first(rows), b.sub(columns, i64(1))
-                for c, vector in enumerate(vectors):
-                    place = self._at(source, self.minimum(i64(c), last), self.source_column)
-                    b.store(self._load(place, there), vector)
-        turned = self.of.transposed([b.load(vector, typ=self._kind) for vector in vectors])
-        with b.if_else(is_whole) as (whole, partial):
-            with whole:
-                for r, found in enumerate(turned):
-                    self._store(found, self._at(target, i64(r), self.target_row))
-            with partial:
-                kept = self.of.first(columns)
-                for r, found in enumerate(turned):
-                    with b.if_then(b.icmp_signed("<", i64(r), rows)):
-                        self._store(found, self._at(target, i64(r), self.target_row), kept)
-
-    @property
-    def _kind(self) -> IR:
-        # A vector between reading and writing.
-        source, _ = self.dtypes
-        of_half = f32 if source in HALF else memory_type(source)
-        return self.of.of(i32 if self.dtypes == (int16, int32) else of_half)
+        rows, columns = (
+            self.minimum(b.sub(count, first), i64(lanes))
+            for count, first in ((self.rows, row), (self.columns, column))
+        )
+        is_part = b.icmp_signed("<", self.minimum(rows, columns), i64(lanes))
+        (source, given), (target, taken) = (
+            (memory_type(dtype), dtype.itemsize) for dtype in self.dtypes
+        )
+        first = self._at(self._at(self.source, row, given), column, self.source_column)
+        goal = self._at(self._at(self.target, row, self.target_row), column, taken)
+        with b.if_then(is_part), self.loop(i64(0), columns) as c:
+            found = self.of.load(
+                source, self._at(first, c, self.source_column), self.of.first(rows)
+            )
+            self.of.store(found, self._at(self.square, c, lanes * given))
+        read, read_pitch, written, written_pitch = (
+            b.select(is_part, of_part, other)
+            for of_part, other in (
+                (self.square, first),
+                (i64(lanes * given), self.source_column),
+                (self.square, goal),
+                (i64(lanes * taken), self.target_row),
+            )
+        )
+        square = [self._load(self._at(read, i64(c), read_pitch)) for c in range(lanes)]
+        for r, vector in enumerate(self.of.transposed(square)):
+            self._store(vector, self._at(written, i64(r), written_pitch))
+        with b.if_then(is_part), self.loop(i64(0), rows) as r:
+            found = self.of.load(target, self._at(self.square, r, lanes * taken))
+            self.of.store(found, self._at(goal, r, self.target_row), self.of.first(columns))
 
     def _single(self) -> None:
         with self.loop(i64(0), self.rows) as row:

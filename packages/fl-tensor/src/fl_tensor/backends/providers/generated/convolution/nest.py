@@ -55,7 +55,7 @@ def nest() -> Nest:
 @compile.once
 def _code(machine: Target) -> tuple[object, Nest]:
     about = f"convolutions {compile.sources(FOLDER)}"
-    code = compile.load(about, assembly, machine, is_tidy=True)
+    code = compile.load(about, assembly, machine, compile.Effort.LEAST)
     return code, Nest(*map(code.address, Nest._fields))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated.words import Words
-from fl_tensor.codegen.loops import OuterLoops
+from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.vectors import IR, i8, i64, pointer
 
 #: Of a call: addresses of the operands (``weights``: 0 where ``panels`` holds them packed) and of
@@ -51,7 +51,7 @@ PASS = Words(
 ITEM = ir.FunctionType(ir.VoidType(), [pointer, pointer, i64, i64])
 
 
-class Function(OuterLoops):
+class Function(Loops):
     """A function in the making."""
 
     def __init__(self, function: IR) -> None:

@@ -87,7 +87,7 @@ def _addresses(dtype: DType, blocks: tuple[Block, ...], machine: Target) -> dict
         {each.name: f"{each} {dtype} {compile.sources(FOLDER)}" for each in blocks},
         lambda names: assembly(dtype, [each for each in blocks if each.name in names], machine),
         machine,
-        is_tidy=True,
+        effort=compile.Effort.TIDY,
     )
     _alive.append(made)
     return {each: made[each.name].address(each.name) for each in blocks}

@@ -109,7 +109,7 @@ def _code(dtype: DType) -> compile.Code:
     machine = target.host()
     about = f"depthwise {dtype} {compile.sources(FOLDER)}"
     assembly = functools.partial(nest.assembly, dtype, machine)
-    return compile.load(about, assembly, machine, is_tidy=True)
+    return compile.load(about, assembly, machine, compile.Effort.TIDY)
 
 
 def _tables(

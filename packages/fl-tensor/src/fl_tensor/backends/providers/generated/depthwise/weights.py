@@ -50,7 +50,7 @@ def _code(given: DType, result: DType) -> compile.Code:
     machine = target.host()
     about = f"depthwise weights {given} {result} {compile.sources(FOLDER)}"
     assembly = functools.partial(depthwise_weights_nest.assembly, given, result, machine)
-    return compile.load(about, assembly, machine, is_tidy=True)
+    return compile.load(about, assembly, machine, compile.Effort.TIDY)
 
 
 class _Build:
