@@ -220,9 +220,10 @@ class Vectors:
         low, high = (self.load(element, at, m) for at, m in zip((address, behind), masks))
         return self.shuffle(low, high, [2 * k + (2 * k >= lanes) for k in range(lanes)])
 
-    def prefetch(self, address: IR) -> None:
-        """Ask for the cache line at ``address``, which need not exist."""
-        self.call("llvm.prefetch.p0", ir.VoidType(), address, i32(0), i32(3), i32(1))
+    def prefetch(self, address: IR, level: int = 1) -> None:
+        """Ask for the cache line at ``address``, which need not exist, to come into the cache of a
+        ``level``."""
+        self.call("llvm.prefetch.p0", ir.VoidType(), address, i32(0), i32(4 - level), i32(1))
 
     def apart(self, stride: IR) -> IR:
         """Distances from the first of elements that are ``stride`` apart."""

@@ -76,6 +76,7 @@ SIZES = [
     (130, 300, 170),
     (3, 900, 40),
     (40, 3, 600),
+    (11, 29, 530),
     (300, 9, 2),
 ]
 
@@ -230,7 +231,9 @@ def test_bias_and_activation(provider):
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 300, 250, 300), (5, 90, 60, 70), (1, 20, 400, 2000)], ids=str
+    "shape",
+    [(1, 300, 250, 300), (5, 90, 60, 70), (1, 20, 400, 2000), (1, 12, 300, 1500)],
+    ids=str,
 )
 def test_threads_change_nothing(provider, threads, shape):
     """Not a bit, whether there are too many of them, or more than items."""

@@ -41,7 +41,10 @@ KINDS = ("rows", "columns", "strided", "pairs")
 #: stretches of some cache lines in each panel.
 _TOGETHER = 8
 #: Vectors in a turn of the loops over a row, of which there are three.
-_AT_ONCE = (8, 2, 1)
+_AT_ONCE = (8, 4, 1)
+_LINE = 64
+#: Bytes further down a column that is being transposed are asked for.
+_AHEAD = 128
 
 
 def kind_of(row_stride: int, column_stride: int, dtype: DType) -> str:
@@ -111,6 +114,11 @@ class _Pack(mover.Mover):
             here, there = (
                 self.at(source, b.mul(row, self.row_stride)), self.at(to, b.mul(row, pitch))
             )  # fmt: skip
+            below = self.at(here, b.mul(self.row_stride, i64(_TOGETHER)))
+            nbytes = b.mul(columns, i64(self.dtype.itemsize))
+            with self.loop(i64(0), nbytes, _LINE) as byte:
+                self.of.prefetch(self.at(below, byte), 2)
+                self.of.prefetch(self.at(here, b.add(nbytes, byte)))
 
             def move(column: IR, mask: IR | None) -> None:
                 found = self.read(self.at(here, b.mul(column, i64(self.dtype.itemsize))), mask)
@@ -146,7 +154,8 @@ class _Pack(mover.Mover):
             self.of.store(self.wide(found), there)
 
     def _squares(self, source: IR, columns: IR, to: IR, pitch: IR) -> None:
-        """Few columns at a time from one end to the other, while the next ones are asked for."""
+        """Few columns at a time from one end to the other, while the next ones are asked for: into
+        L2, as L1 has no room for them, from where what comes next is asked for in time."""
         b, lanes = self.b, self.lanes
         with self.loop(i64(0), columns, lanes) as column:
             left = b.sub(columns, column)
@@ -156,8 +165,10 @@ class _Pack(mover.Mover):
             whole = b.select(is_full, self.whole(self.rows), i64(0))
             with self.loop(i64(0), whole, lanes) as row:
                 start = self.at(here, b.mul(row, i64(self.dtype.itemsize)))
-                for i in range(lanes, 2 * lanes):
-                    self.of.prefetch(self.at(start, b.mul(self.column_stride, i64(i))))
+                for i in range(lanes):
+                    soon = self.at(start, b.mul(self.column_stride, i64(i)))
+                    self.of.prefetch(self.at(soon, b.mul(self.column_stride, i64(lanes))), 2)
+                    self.of.prefetch(self.at(soon, i64(_AHEAD)))
                 self._square(start, None, None, self.at(there, b.mul(row, pitch)), pitch)
             with self.loop(whole, self.rows, lanes) as row:
                 start = self.at(here, b.mul(row, i64(self.dtype.itemsize)))
