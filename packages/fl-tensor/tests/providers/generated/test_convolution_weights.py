@@ -211,6 +211,26 @@ def test_few_weights_are_divided_by_pixels_and_many_are_not(layout):
     assert parts(LARGE["by tiles and panels"]) == 1
 
 
+def test_parts_are_equal_where_one_axis_is_cut(layout):
+    case = Case(8, 16, 16, (28, 28), (1, 1))
+    problem = pose(case, layout).problem
+    made = weights_plan.plan(problem, weights_axes.axes_of(problem))
+    assert (made.parts, made.strips, made.steps[-1]) == (6, 18, 349)
+    check(case, layout)
+
+
+def test_pixels_that_are_far_apart_are_copied(layout):
+    def lies(channels, features):
+        problem = pose(Case(2, channels, features, (20, 20), (1, 1)), layout).problem
+        made = weights_plan.plan(problem, weights_axes.axes_of(problem))
+        return made.x_direct, made.gradient_direct
+
+    assert lies(64, 64) == (True, True)
+    assert lies(64, 256) == (True, False)
+    assert lies(256, 64) == (False, True)
+    assert lies(512, 64) == (False, False)  # a copy of the gradient for many tiles
+
+
 def test_pixels_without_a_neighbourhood_are_one_long_axis(layout):
     problem = pose(Case(3, 8, 8, (5, 6), (1, 1)), layout).problem
     assert [axis.size for axis in weights_axes.axes_of(problem)] == [1, 1, 1, 90]

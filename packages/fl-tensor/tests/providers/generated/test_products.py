@@ -356,6 +356,21 @@ def test_blocks_follow_the_machine():
     assert blocks.k_block(10_000, 6, 8) <= blocks.k_block(10_000, 6, 4) < 2000
 
 
+def test_threads_get_equal_parts():
+    # 6 panels, the last one of a third: columns cannot be cut equally in two, rows can.
+    assert blocks.parts(128, 6, 1 / 3, 100, 1, 2) == (2, 1)
+    # Equal either way: columns, as each thread packs its own.
+    assert blocks.parts(128, 6, 1.0, 100, 1, 2) == (1, 2)
+    # One row of tiles: columns. A batch that all threads are busy with: neither.
+    assert blocks.parts(1, 6, 1 / 3, 100, 1, 2) == (1, 2)
+    assert blocks.parts(22, 2, 1.0, 20, 96, 2) == (1, 1)
+    # No more columns than fit the cache, whatever the threads.
+    assert blocks.parts(683, 64, 1.0, 21, 1, 1) == (1, 4)
+    for tiles, panels, threads in itertools.product((0, 1, 7, 200), (1, 5, 64), (1, 3, 64)):
+        rows, columns = blocks.parts(tiles, panels, 0.5, 100, 1, threads)
+        assert 1 <= rows <= max(tiles, 1) and 1 <= columns <= panels
+
+
 def test_a_micro_kernel_of_a_user_computes_products(provider):
     made = []
 

@@ -7,8 +7,8 @@
     columns      of a packed block of B (k block x columns). The more there are, the more is done
                  with a tile of A and the pages of its rows once they are at hand; it may take half
                  of L2 or, where that is more, a quarter of a core's share of L3
-    parts        of rows and columns, for threads: columns first, as each thread then packs what
-                 is its own; rows where there are too few columns
+    parts        of rows and columns, for threads: those that are most equal; columns rather than
+                 rows, as each thread then packs what is its own
 
 The order of additions depends on the k block alone, which depends on k and the machine, never on
 threads.
@@ -16,12 +16,15 @@ threads.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from fl_tensor.backends.providers.generated import caches
 
 #: Bytes of a number of A times k block, at most: more would not pay.
 _DEEPEST = 3072
+#: What it costs that several threads need the same B: to wait for each other while it is packed.
+_SHARED = 0.02
 
 
 def k_block(k: int, rows: int, itemsize: int) -> int:
@@ -44,15 +47,24 @@ class Parts(NamedTuple):
     columns: int
 
 
-def parts(tiles: int, panels: int, most_panels: int, batch: int, threads: int) -> Parts:
-    """The grid of a product: blocks of at most ``most_panels`` panels of columns, and at least as
-    many items as threads, where there is that much. A block that all threads pack would be packed
-    as often, so that columns are cut first; an item that is left over when others are done would
-    keep one thread busy alone, so that few items are a multiple of the threads."""
-    columns = -(-panels // most_panels)
-    wanted = -(-threads // max(batch, 1))
-    if columns < wanted:
-        columns = min(panels, wanted)
-    elif batch == 1 and columns % threads and columns < 4 * threads:
-        columns = min(-(-columns // threads) * threads, panels)
-    return Parts(min(-(-wanted // columns), tiles), columns)
+def parts(
+    tiles: int, panels: int, tail: float, most_panels: int, batch: int, threads: int
+) -> Parts:
+    """The grid of a product: blocks of at most ``most_panels`` panels of columns, cut so that all
+    threads are done as early as possible. ``tail`` is the last panel's width, as a part of a panel.
+    """
+    least = max(-(-panels // most_panels), 1)
+    batch = max(batch, 1)
+
+    def cost(cut: Parts) -> float:
+        rounds = -(-cut.rows * cut.columns * batch // threads)
+        last = panels - panels * (cut.columns - 1) // cut.columns + tail - 1
+        others = panels // cut.columns + (panels % cut.columns > 1) if cut.columns > 1 else 0
+        return rounds * -(-tiles // cut.rows) * max(last, others) * (1 + _SHARED * (cut.rows > 1))
+
+    def grid() -> Iterator[Parts]:
+        for columns in range(least, max(min(least + threads, panels), least) + 1):
+            rows = -(-threads // (columns * batch))
+            yield Parts(max(min(rows, tiles), 1), columns)
+
+    return min(grid(), key=cost)

@@ -110,7 +110,8 @@ def _cut(task: Task, accumulate: bool, tiles: Tile | None) -> _Cut:
         depth = min(depth, _STREAMED_DEPTH)
     most = max(blocks.column_block(min(task.k, depth), item) // width, 1)
     counts = threads.limit() if threads.pool() else 1
-    parts = blocks.parts(rows.parts, panels, most, math.prod(task.batch), counts)
+    tail = last / width
+    parts = blocks.parts(rows.parts, panels, tail, most, math.prod(task.batch), counts)
     narrow = _is_narrow(task, depth, accumulate)
     apart = not (task.out.is_by_rows and (task.out.dtype is dtype or narrow))
     panel = shape, rows, width, panels, last

@@ -3,6 +3,7 @@ of neighbouring places are cut from them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -111,12 +112,17 @@ def axis_words(axes: Sequence[Axis], steps: Sequence[int]) -> dict[str, int]:
     return found
 
 
-def steps_of(axes: Sequence[Axis], pixels: int) -> tuple[int, ...]:
+def steps_of(axes: Sequence[Axis], pixels: int, parts: int = 1) -> tuple[int, ...]:
     """How many places along each axis a strip of about so many pixels has: whole axes from the last
-    one on while there is room, then equal pieces of the next one."""
+    one on while there is room, then equal pieces of the next one, a multiple of ``parts`` if no
+    other is cut."""
     steps, room = [], pixels
+    left = math.prod(axis.size for axis in axes)
     for axis in reversed(axes):
         pieces = -(-axis.size // min(axis.size, max(room, 1)))
+        left //= axis.size
+        if left == 1 < pieces:
+            pieces = -(-pieces // parts) * parts
         steps.append(-(-axis.size // pieces))
         room = room // axis.size if pieces == 1 else 0
     return tuple(reversed(steps))

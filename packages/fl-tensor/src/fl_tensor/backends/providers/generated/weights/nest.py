@@ -44,6 +44,9 @@ from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64
 from fl_tensor.dtypes import DType
 
+#: Pixels that are copied side by side.
+_TOGETHER = 16
+
 
 def assembly(dtype: DType, result: DType, machine: Target, pairs: bool = False) -> str:
     """The module of ``first`` and ``second``, for sums of ``dtype``, weights of ``result``."""
@@ -157,15 +160,23 @@ class _First(Tiles, Strips):
         # Joined, all channels are copied at once.
         tiles = [b.select(joined, i64(bound), of) for bound, of in enumerate(self.tiles)]
         with self.loop(*tiles) as tile:
+            self.clear(b.add(to, b.mul(tile, words["tile_pitch"])), low, high, end)
+        # Few pixels at a time, so that x is read from one end to the other.
+        step = b.select(joined, end, i64(_TOGETHER))
+        with self.loop(low, high, step) as pixel, self.loop(*tiles) as tile:
             first, rows, _ = self.rows_of(tile)
-            count = b.select(joined, words["channels"], rows)
-            here = b.add(to, b.mul(tile, words["tile_pitch"]))
-            there = b.add(source, b.mul(first, words["x_channel"]))
-            self.copy_channels(here, there, count, low, high, end)
-            if self.own.pair_up:
-                # Each pixel with the one that the next place of the gradient sees.
-                nbytes, distance = (b.mul(words["strip 3"], n) for n in (end, words["stride 3"]))
-                b.call(self.own.pair_up, [self.address(here), nbytes, distance])
+            self.copy_pixels(
+                self.sum(to, (tile, words["tile_pitch"]), (pixel, words["strip 3"])),
+                self.sum(source, (first, words["x_channel"]), (b.sub(pixel, low), words["x 3"])),
+                b.select(joined, words["channels"], rows),
+                self.minimum(b.sub(high, pixel), step),
+            )
+        if self.own.pair_up:
+            # Each pixel with the one that the next place of the gradient sees.
+            nbytes, distance = (b.mul(words["strip 3"], n) for n in (end, words["stride 3"]))
+            with self.loop(*tiles) as tile:
+                here = self.address(b.add(to, b.mul(tile, words["tile_pitch"])))
+                b.call(self.own.pair_up, [here, nbytes, distance])
 
     def _copy_gradient(self, source: IR, columns: IR, pitch: IR) -> None:
         # Rows in the order of ``strip_rows``: rows of a place in all images lie side by side.
@@ -190,10 +201,10 @@ class _First(Tiles, Strips):
                 here = b.load(to, typ=i64)
                 with self.when(partial):
                     zero(b, self.address(here), row_bytes)
-                self._copy_pixels((here, pitch), there, pixels, columns)
+                self._copy_line((here, pitch), there, pixels, columns)
                 b.store(b.add(here, row_bytes), to)
 
-    def _copy_pixels(self, to: tuple[IR, IR], source: IR, pixels: IR, columns: IR) -> None:
+    def _copy_line(self, to: tuple[IR, IR], source: IR, pixels: IR, columns: IR) -> None:
         # A row of the gradient: where it goes, from pixel to pixel, and where it is.
         b, (here, pitch), item = self.b, to, i64(self.itemsize)
         pixel, between = self.words["gradient 3"], self.words["gradient_feature"]

@@ -27,9 +27,11 @@ MOST_DIVIDED = 1 << 18
 PART_PIXELS, MOST_PARTS = 1024, 16
 #: Channels up to which those of neighbouring taps are joined: more fill a tile of their own.
 MOST_JOINED = 8
-#: Bytes from pixel to pixel of x below which it is read where it lies: pixels that are further
-#: apart, mostly by a power of two, fall into the same few sets of a cache.
+#: Bytes from pixel to pixel below which x, and the gradient, are read where they lie: pixels that
+#: are further apart, mostly by a power of two, fall into the same few sets of a cache.
 MOST_DIRECT = 1024
+#: Tiles from which on the gradient is copied nevertheless: so many read the copy.
+MANY_TILES = 32
 #: What a copy of a strip of the gradient costs, as a part of what a micro-kernel does with it.
 COPY = 0.5
 
@@ -82,29 +84,32 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis], tiles: Tile | None =
     joined = axes[-1].kernel > 1 and axes[-1].dilation == 1 and channels <= MOST_JOINED
     rows = channels * axes[-1].kernel if joined else channels
     cut, vectors = _tile(rows, features, dtype, tiles)
-    steps = steps_of(axes, PIXELS_OF_PAIRS if pairs else PIXELS)
-    strips = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
     pixels = math.prod(axis.size for axis in axes)
     taps = math.prod(axis.kernel for axis in axes)
     few = taps * channels * features <= MOST_DIVIDED
-    near = axes[-1].x * axes[-1].stride < MOST_DIRECT
+    parts = max(1, min(pixels // PART_PIXELS, MOST_PARTS)) if few else 1
+    steps = steps_of(axes, PIXELS_OF_PAIRS if pairs else PIXELS, parts)
+    strips = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
     x_side, gradient_side = (
-        count == 1 or strides(place)[1] == 1
-        for count, place in ((channels, problem.x), (features, problem.gradient))
+        (count == 1 or strides(place)[1] == 1) and distance < MOST_DIRECT and not converts
+        for count, place, distance in (
+            (channels, problem.x, axes[-1].x * axes[-1].stride),
+            (features, problem.gradient, axes[-1].gradient),
+        )
     )
     images, planes, lines, line = steps
     even = lines == 1 or axes[2].gradient == axes[3].gradient * line
-    direct = gradient_side and not converts and even and images == planes == 1
+    direct = gradient_side and even and images == planes == 1 and cut.parts < MANY_TILES
     ranges = _ranges(axes, cut.parts, direct) if line == axes[3].size and not joined else ()
     return Plan(
         steps,
         strips,
-        max(1, min(pixels // PART_PIXELS, MOST_PARTS, strips)) if few else 1,
+        min(parts, strips),
         joined,
         rows,
         cut,
         vectors,
-        x_side and near and not joined and not converts and all(axis.is_inside for axis in axes),
+        x_side and not joined and all(axis.is_inside for axis in axes),
         direct and not ranges,
         pairs,
         ((0, axes[3].size), *ranges),

@@ -115,19 +115,30 @@ class Strips(Nest):
             )
             zero(b, self.address(b.add(here, b.mul(inner, line))), b.mul(below, line))
 
+    def clear(self, row: IR, low: IR, high: IR, end: IR) -> None:
+        """Zeros around pixels ``low`` to ``high`` of a row."""
+        for first, last in ((i64(0), low), (high, end)):
+            nbytes, pitch = self.b.sub(last, first), self.words["strip 3"]
+            place = self.address(self.b.add(row, self.b.mul(first, pitch)))
+            zero(self.b, place, self.b.mul(nbytes, pitch))
+
     def copy_channels(self, to: IR, source: IR, count: IR, low: IR, high: IR, end: IR) -> None:
         """A row of pixels of ``count`` channels each, between zeros."""
+        b = self.b
+        self.clear(to, low, high, end)
+        middle = b.add(to, b.mul(low, self.words["strip 3"]))
+        self.copy_pixels(middle, source, count, b.sub(high, low))
+
+    def copy_pixels(self, to: IR, source: IR, count: IR, pixels: IR) -> None:
+        """Pixels of ``count`` channels each."""
         b, words = self.b, self.words
-        pitch, item = words["strip 3"], i64(self.itemsize)
-        middle = b.add(to, b.mul(low, pitch))
-        behind = b.add(to, b.mul(high, pitch))
-        zero(b, self.address(to), b.mul(low, pitch))
-        zero(b, self.address(behind), b.mul(b.sub(end, high), pitch))
-        pixels = b.sub(high, low)
         # Where nothing lies between pixels on both sides, a row of them is one of numbers.
         dense = b.icmp_signed("!=", words["dense"], i64(0))
         columns = b.select(dense, b.mul(pixels, count), count)
-        sides = (middle, pitch, item), (source, words["x 3"], words["x_channel"])
+        sides = (
+            (to, words["strip 3"], i64(self.itemsize)),
+            (source, words["x 3"], words["x_channel"]),
+        )
         self.move("x_move", *sides, b.select(dense, i64(1), pixels), columns)
 
 
