@@ -7,7 +7,6 @@ from planned import crossing_shapes, operations, planned, same_on_jit
 
 import fl_tensor as ft
 from fl_tensor.graph import fusion_cost
-from fl_tensor.graph.precedence import Precedence
 
 SHAPE = (256, 1024)
 
@@ -84,6 +83,40 @@ def test_also_rows_and_columns():
     same_on_jit(gradients, SHAPE, SHAPE, SHAPE[:1] + (1,))
 
 
+def test_rows_of_one_are_rows_of_both():
+    def function(x):
+        return ft.sum(ft.exp(x), 1), ft.tanh(x)
+
+    fusion, _ = planned(function, SHAPE)
+    (group,) = fusion.groups
+    assert (group.row_axes, [m.form for m in group.members]) == (1, ["full", "row", "full"])
+    same_on_jit(function, SHAPE)
+
+
+def test_small_arrays_are_read_by_each():
+    function = lambda x: (ft.exp(x), ft.tanh(x))  # noqa: E731
+    assert operations(planned(function, (64, 128))[0]) == [["exp"], ["tanh"]]
+
+
+def test_rows_of_other_lengths_stay_apart():
+    def function(x):
+        return ft.sum(ft.exp(x), 2), ft.sum(ft.tanh(x), (1, 2))
+
+    fusion, _ = planned(function, (64, 64, 128))
+    assert operations(fusion) == [["exp", "sum"], ["tanh", "sum"]]
+    same_on_jit(function, (64, 64, 128))
+
+
+def test_no_row_is_torn_apart_for_a_reader_of_another_shape():
+    def function(x):
+        y = ft.exp(x)
+        return ft.sum(y, 1), ft.tanh(ft.reshape(y, (512, 64)))
+
+    fusion, _ = planned(function, (1024, 32))
+    assert [g.space for g in fusion.groups if g.row_axes] == [(1024, 32)]
+    same_on_jit(function, (1024, 32))
+
+
 def test_not_where_one_waits_for_the_other():
     def function(x, w):
         return ft.tanh(x) * ft.sum(ft.exp(x) @ w)
@@ -153,20 +186,3 @@ def test_time_grows_with_the_graph(monkeypatch):
         planned(layers(count), (64, 64), (64, 64))
         found.append(asked[0])
     assert found[1] <= 4.5 * found[0]
-
-
-# --- what must run before what --------------------------------------------------------------------
-
-
-def test_a_path_through_a_third_group_keeps_two_apart():
-    order = Precedence()
-    for number, after in enumerate([[], [0], [0, 1], []]):
-        order.add(number, after)
-    assert order.needs(2, 0) and not order.needs(0, 2)
-    assert order.can_merge(0, 1) and order.can_merge(1, 2) and order.can_merge(2, 3)
-    assert not order.can_merge(0, 2) and not order.can_merge(2, 0)
-    order.merge(0, 3)
-    assert order.needs(1, 3) and order.needs(2, 3) and order.order() == [3, 1, 2]
-    order.add(4, [])
-    order.extend(1, [4])
-    assert order.needs(2, 4) and order.order() == [3, 4, 1, 2]

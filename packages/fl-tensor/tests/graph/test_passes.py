@@ -9,7 +9,7 @@ import pytest
 from planned import fusible, recorded
 
 import fl_tensor as ft
-from fl_tensor.graph import Graph
+from fl_tensor.graph import Graph, fusion_cost
 from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion
 from fl_tensor.graph.layout import layouts
@@ -148,7 +148,9 @@ def test_a_group_does_not_need_itself_by_way_of_others():
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_groups_can_run_one_after_the_other(seed):
+@pytest.mark.parametrize("cached", [fusion_cost.CACHED, 0], ids=["cached", "large"])
+def test_groups_can_run_one_after_the_other(seed, cached, monkeypatch):
+    monkeypatch.setattr(fusion_cost, "CACHED", cached)  # 0: all is as if it were large
     rng = random.Random(seed)
 
     def function(x, y):
@@ -174,11 +176,14 @@ def test_groups_can_run_one_after_the_other(seed):
 
 def can_run(graph):
     """Every node reads what earlier groups or earlier members of its own have made, and what is
-    asked for is made."""
+    asked for is made; groups know what they read from memory."""
     found = layouts(graph)
     made = set(graph.inputs) | {c.value for c in graph.constants}
     nodes = []
     for group in Fusion(graph, found, fusible).groups:
+        own = {v for node in group.nodes for v in node.outputs}
+        roots = {found[v].root for node in group.nodes for v in node.operands}
+        assert group.reads.keys() == roots - own
         for node in group.nodes:
             assert {found[v].root for v in node.operands} <= made
             assert made.isdisjoint(node.outputs)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from planned import crossing_shapes, planned, same_on_jit
+from planned import crossing_shapes, operations, planned, same_on_jit
 
 import fl_tensor as ft
+from fl_tensor.graph.recompute import LONGEST
 
 SHAPE = (4096, 128)
 COLUMN, ROW = (128,), (4096, 1)
@@ -67,6 +68,44 @@ def test_what_nobody_needs_any_more_is_computed_nowhere():
     homes = [g for g in fusion.groups if any(n.op == "exp" for n in g.nodes)]
     assert any(node.op == "subtract" for node in homes[0].nodes)
     same_on_jit(function, SHAPE, (128, 128), COLUMN, COLUMN)
+
+
+def test_nor_is_it_left_where_it_was_made():
+    def function(x, w, mean):
+        y = -x
+        z = y - mean
+        return ft.tanh(ft.exp(y) @ w) * z
+
+    fusion, _ = planned(function, SHAPE, (128, 128), COLUMN)
+    first, product, last = operations(fusion)
+    assert (first, product) == (["negative", "exp"], ["matmul"])
+    assert sorted(last) == ["multiply", "negative", "subtract", "tanh"]
+    same_on_jit(function, SHAPE, (128, 128), COLUMN)
+
+
+@pytest.mark.parametrize("length,times", [(LONGEST, 2), (LONGEST + 1, 1)])
+def test_only_a_few_operations_in_a_row_are(length, times):
+    def function(x, w, mean):
+        y = x @ w
+        for _ in range(length):
+            y = y - mean
+        return y * ft.sum(y, 0)
+
+    fusion, _ = planned(function, SHAPE, (128, 128), COLUMN)
+    assert counted(fusion, "subtract") == times * length
+
+
+def test_no_group_gets_larger_than_it_may():
+    def function(x, w, mean):
+        first, y = centred(x, w, mean)
+        for _ in range(9):
+            y = ft.tanh(y)
+        return first, y
+
+    given = [SHAPE, (128, 128), COLUMN]
+    assert planned(function, *given)[0].again
+    small, _ = planned(function, *given, most=10)
+    assert not small.again and max(len(g.members) for g in small.groups) == 10
 
 
 def test_a_reader_may_see_it_in_another_shape():

@@ -81,6 +81,17 @@ def test_what_is_seen_by_somebody_is_not_written_over(backend, how):
         np.testing.assert_array_equal(np.asarray(x), np.full(SHAPE, 7.0))
 
 
+def test_a_view_is_not_written_over(backend):
+    for _ in range(3):
+        x = fresh(3.0)
+        ft.eval(x)
+        rows = x[3:]
+        rows = rows * 2.0 + 1.0
+        ft.eval(rows)
+        np.testing.assert_array_equal(np.asarray(rows), np.full((97, 200), 7.0))
+        np.testing.assert_array_equal(np.asarray(x), np.full(SHAPE, 3.0))
+
+
 def test_an_operand_that_is_read_in_another_order_is_not_written_over(backend):
     for _ in range(3):
         x = ft.asarray(np.arange(40_000, dtype=np.float32).reshape(200, 200)) * 1.0

@@ -11,6 +11,7 @@ pytest.importorskip("llvmlite", reason="generated kernels take llvmlite")
 
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.donation import Values
 from fl_tensor.backends.jit.following import Following
 from fl_tensor.backends.numpy import conv
 from fl_tensor.backends.providers import (
@@ -170,6 +171,45 @@ def test_several_results_and_dropout_follow(provider, normal):
     agree(found, expected)
     assert len(followed(steps)) == 1 and len(steps) == 1
     assert len(provider.solved[-1].epilogue.writes) == 1
+
+
+def test_results_of_other_dtypes_do_not_take_the_place_of_the_product(provider, normal):
+    def layer(x, w, b):
+        y = x @ w + b
+        return y > 0.0, ft.relu(y)
+
+    operands = normal(70, 80), normal(80, 96), normal(96)
+    found, expected, steps = both(layer, *operands)
+    agree(found, expected)
+    assert len(followed(steps)) == 1 and len(steps) == 1
+    found, expected, steps = both(lambda *given: layer(*given)[:1], *operands)
+    agree(found, expected)
+    assert len(followed(steps)) == 1 and len(steps) == 1
+
+
+def test_what_follows_may_read_transposed_operands(provider, normal):
+    def layer(x, w, residual):
+        return (ft.relu(x @ w) + ft.permute(residual, (1, 0)),)
+
+    found, expected, steps = both(layer, normal(70, 80), normal(80, 96), normal(96, 70))
+    agree(found, expected)
+    assert len(followed(steps)) == 1 and len(steps) == 1
+    assert (1, 70) in provider.solved[-1].epilogue.strides
+
+
+def test_nothing_follows_a_product_that_no_provider_is_asked_for(provider, normal, monkeypatch):
+    operands = normal(4, 3), normal(3, 5), normal(5)
+    for always, found in ((True, [["matmul", "add"]]), (False, [])):
+        monkeypatch.setattr(choose, "is_for_everything", lambda always=always: always)
+        assert followed(both(lambda x, w, b: (x @ w + b,), *operands)[2]) == found
+
+
+def test_a_product_that_nobody_reads_any_more_is_let_go(provider, normal):
+    provider.takes = False
+    _, _, (step,) = both(lambda x, w, b: (x @ w + b,), *(normal(96, 96) for _ in range(3)))
+    values = Values({v: normal(96, 96) for v in step.roots if v not in step.writes})
+    step(values)
+    assert step.product not in values and step.writes[0] in values
 
 
 def test_a_product_that_others_read_is_there_for_them(provider, normal):

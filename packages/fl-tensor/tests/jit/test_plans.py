@@ -86,11 +86,12 @@ def test_softmax_of_a_linear_layer_is_one_kernel_after_the_product(operands):
     assert [type(s).__name__ for s in plan.steps] == ["Operation", "Launch"]
 
 
+@pytest.mark.parametrize("seed", [3, (1 << 64) - 3])
 @pytest.mark.parametrize("fused", [False, True], ids=["numpy", "kernels"])
-def test_random_numbers_go_on_from_plan_to_plan(fused):
+def test_random_numbers_go_on_from_plan_to_plan(fused, seed):
     draws = {}
     for name, backend in (("numpy", ft.get_backend("numpy")), ("jit", made(fused))):
-        generator = ft.Generator(3)
+        generator = ft.Generator(seed)
         with ft.use(backend):
             draws[name] = [
                 np.asarray(ft.where(generator.uniform((100, 200)) < 0.5, 1.0, 0.0))
@@ -148,6 +149,18 @@ def test_a_copy_in_another_order_runs_with_what_is_around_it():
             again = ft.reshape(ft.permute(z, (1, 0)), (24_000,))
             np.testing.assert_allclose(np.asarray(again), turned.T.reshape(-1), rtol=1e-5)
     assert all(type(s).__name__ == "Launch" for p in plans(backend) for s in p.steps)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (100, 200)])
+def test_without_kernels_results_lie_in_c_order_too(shape):
+    backend = made(fused=False)
+    backend.smallest, backend.plans.worth.patience = 1, 0
+    x = np.arange(float(np.prod(shape))).reshape(shape)
+    for _ in range(3):
+        with ft.use(backend):
+            y = ft.reshape(ft.negative(ft.permute(ft.asarray(x), (1, 0))), (-1,))
+            np.testing.assert_array_equal(np.asarray(y), -x.T.reshape(-1))
+    assert len(plans(backend)) == 1
 
 
 @pytest.mark.parametrize("fused", [False, True], ids=["numpy", "kernels"])

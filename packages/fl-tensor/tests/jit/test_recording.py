@@ -26,13 +26,13 @@ def recorded(jit, run):
     return found
 
 
-def chain(*numbers, last=ft.exp):
-    """x + n for each number, and a last function."""
+def chain(*numbers, last=ft.exp, then=ft.add):
+    """x + n, then further numbers likewise, and a last function."""
 
     def run():
-        y = ft.asarray([1.0, 2.0, 3.0])
-        for number in numbers:
-            y = y + number
+        y = ft.asarray([1.0, 2.0, 3.0]) + numbers[0]
+        for number in numbers[1:]:
+            y = then(y, number)
         return last(y)
 
     return run
@@ -59,11 +59,12 @@ def test_in_turns_with_something_else(jit):
         chain(0.5, 0.25, 0.125),
         chain(0.5),
         chain(0.5, 0.25, last=ft.tanh),
+        chain(0.5, 0.25, then=ft.multiply),
         chain(0.5, 0.25, last=lambda y: ft.sum(y, 0)),
         chain(0.5, 0.25, last=lambda y: ft.exp(y) + y),
         chain(0.5, 0.25, last=lambda y: y.astype("float64")),
     ],
-    ids=["longer", "shorter", "another end", "a sum", "one more", "a cast"],
+    ids=["longer", "shorter", "another end", "another middle", "a sum", "one more", "a cast"],
 )
 def test_what_begins_likewise_is_not_the_same(jit, other):
     for _ in range(3):  # the third time by a plan
@@ -91,8 +92,20 @@ def test_an_operand_of_another_place_makes_a_difference(jit):
         assert run(True).tolist() == [4.0, 6.0]
 
 
+def others(jit, count):
+    """As many recordings that begin otherwise."""
+    for size in range(count):
+        recorded(jit, lambda size=size: ft.exp(ft.asarray(np.ones(2 + size))) * 2.0)
+
+
 def test_only_the_latest_are_remembered(jit):
     first = recorded(jit, chain(0.5))
-    for count in range(recording.MOST):
-        recorded(jit, lambda size=2 + count: ft.exp(ft.asarray(np.ones(size))) * 2.0)
+    others(jit, recording.MOST)
     assert recorded(jit, chain(0.5)) is not first
+
+
+def test_what_comes_again_is_one_of_the_latest(jit):
+    first = recorded(jit, chain(0.5))
+    for _ in range(3):
+        others(jit, recording.MOST - 1)
+        assert recorded(jit, chain(0.5)) is first

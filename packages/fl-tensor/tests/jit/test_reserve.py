@@ -2,12 +2,78 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 
 import fl_memory as mem
 import fl_tensor as ft
 from fl_memory.managers.caching import CachingManager
 from fl_tensor.backends.jit import JitBackend, reserve
+from fl_tensor.graph import Node, Value
+
+
+class Values(dict):
+    """Values by name; ``"x:8"`` has 8 bytes."""
+
+    def __missing__(self, name):
+        self[name] = Value(len(self), (int(name.split(":")[1]),), ft.int8, ft.CPU, name)
+        return self[name]
+
+
+class Step(NamedTuple):
+    kind: str
+    nodes: list
+    roots: list
+    dying: list
+
+
+def steps(*lines):
+    """``"kernel x:8 y:4! -> z:8"``: one that reads x and y, which dies, and makes z."""
+    values, made = Values(), []
+    for line in lines:
+        before, after = line.split("->")
+        kind, *names = before.split()
+        reads = [values[name.rstrip("!")] for name in names]
+        makes = [values[name.rstrip("!")] for name in after.split()]
+        dying = [values[n.rstrip("!")] for n in (*names, *after.split()) if n.endswith("!")]
+        made.append(Step(kind, [Node("add", (), {}, tuple(makes))], [*reads, *makes], dying))
+    return made, values
+
+
+@pytest.mark.parametrize(
+    "bytes,given,lines",
+    [
+        (12, "", ["numpy x:8 -> y:8", "numpy y:8! -> z:4"]),
+        (16, "", ["numpy x:8 -> y:8", "numpy y:8! -> z:8"]),
+        (12, "", ["numpy x:8 -> y:8", "numpy y:8! -> z:4", "numpy z:4! -> u:1 v:2!"]),
+        (12, "", ["numpy x:8 -> y:8", "kernel y:8! -> z:8", "numpy z:8! -> u:4"]),
+        (12, "", ["numpy x:8 -> y:8", "product y:8! -> z:8", "numpy z:8! -> u:4"]),
+        (16, "", ["numpy x:8 -> y:8", "kernel y:8! -> z:8 v:8"]),
+        (8, "", ["kernel x:8! -> y:8"]),
+        (0, "x:8", ["kernel x:8! -> y:8"]),
+        (8, "x:8", ["numpy x:8! -> y:8"]),
+        (8, "x:8", ["kernel x:8! -> y:8 z:8"]),
+        (4, "x:8", ["kernel x:8! -> y:8", "kernel y:8 -> z:4"]),
+    ],
+)
+def test_what_is_needed_at_once(bytes, given, lines):
+    made, values = steps(*lines)
+    assert reserve.needed(made, [values[name] for name in given.split()]) == bytes
+
+
+def test_a_little_more_than_is_needed_is_asked_for():
+    class Manager(CachingManager):
+        asked = 0
+
+        def stock(self, nbytes):
+            self.asked = nbytes
+
+    with mem.use(Manager()) as manager:
+        reserve.reserve(reserve.LEAST - 1)
+        assert manager.asked == 0
+        reserve.reserve(64 << 20)
+        assert manager.asked == 66 << 20
 
 
 def products(x, weights):

@@ -111,7 +111,6 @@ class Plan:
         )
         self.keeps = keeping.keeps(graph, self.layouts, results, lambda node: made[node] is None)
         products = {found.product for found in attached.values()}
-        self.wanted -= {f.product.outputs[0] for f in attached.values() if not f.kept}
         for group in fusion.groups:
             node = group.nodes[0]
             run = made.get(node)
