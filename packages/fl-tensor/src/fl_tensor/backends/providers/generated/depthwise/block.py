@@ -1,6 +1,6 @@
-"""The micro-kernel of depthwise convolutions: some neighbouring pixels of the result.
+"""The micro-kernel of depthwise convolutions: some neighbouring pixels of some rows of the result.
 
-    for some vectors of channels of the source:
+    for some vectors of channels of the source, for line:
       for plane, row, column of the kernel that the pixels see:
         for turn:                                         1 where channels do not mix
           w = panels[plane, row, column, turn]            vectors
@@ -12,9 +12,9 @@ There are as many turns as a group has channels in the target (``groups.py``). A
 each ``Block``:
 
     void block(ptr words, ptr source, ptr panels, ptr target,
-               i64 planes, i64 rows, i64 columns, i64 groups)
+               i64 planes, i64 rows, i64 columns, i64 groups, i64 lines)
 
-``words`` say how far apart pixels and places are.
+``words`` say how far apart lines, pixels and places are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64, pointer
 from fl_tensor.dtypes import DType
 
-SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer] * 4 + [i64] * 4)
+SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer] * 4 + [i64] * 5)
 #: Pixels of a block at most, and vectors: 7, 14 and 28 divide the lines of most networks. Several
 #: vectors side by side are read in longer stretches of memory.
 _PIXELS, _VECTORS = 14, 4
@@ -60,15 +60,15 @@ class Block(NamedTuple):
 
 
 def best(groups: Groups, sizes: Sequence[int], dtype: DType, machine: Target) -> Block:
-    """The largest block for these numbers of groups: sums have registers, and as many numbers of
-    the source or of the panels as are used again."""
+    """The largest block for these numbers of groups: sums have registers, and what is used again,
+    weights or pixels."""
     held, turns = groups.held(machine.lanes(dtype.itemsize)), groups.target
-    has = registers(machine) - 2
+    has = registers(machine) - (not machine.has_fma)
     vectors = min(-(-max(sizes) // held), _VECTORS if has > 16 else 2) if turns == 1 else 1
     vectors = 1 << vectors.bit_length() - 1
 
     def needed(pixels: int) -> int:
-        again = min(pixels, turns) if turns > 1 else vectors - 1
+        again = min(pixels, turns) + 2 if turns > 1 else vectors
         return vectors * pixels * turns + again
 
     pixels = max((p for p in range(1, _PIXELS + 1) if needed(p) <= has), default=1)
@@ -113,7 +113,7 @@ class _Block(Emitter):
     def __init__(self, function: IR, block: Block, machine: Target, dtype: DType) -> None:
         super().__init__(function, machine, dtype)
         b = self.b
-        words, source, panels, to, *self.counts, count = function.args
+        words, source, panels, to, *self.counts, count, self.lines = function.args
         self.words = self.named(words, WORDS)
         self.groups, self.pixels, *_ = block
         self.operands = source, panels, to
@@ -138,13 +138,19 @@ class _Block(Emitter):
             self.at(base, b.mul(group, i64(channels * self.itemsize)))
             for base, channels in zip(self.operands, sides, strict=True)
         )
-        sums = self._sums(source, panels, vectors, self._mask(left, groups.source))
+        mask = self._mask(left, groups.source)
         masks = [self._mask(left, groups.target, lanes * v) for v in range(groups.results(lanes))]
-        apart = groups.held(lanes) * groups.target * self.itemsize
+        with self.loop(i64(0), self.lines) as line:
+            here = self.at(source, b.mul(line, self.words["source_line"]))
+            sums = self._sums(here, panels, vectors, mask)
+            self._put(sums, self.at(to, b.mul(line, self.words["target_line"])), masks)
+
+    def _put(self, sums: list[_Sums], to: IR, masks: Sequence[IR | None]) -> None:
+        apart = self.groups.held(self.of.lanes) * self.groups.target * self.itemsize
         for u, of_pixel in enumerate(sums):
-            pixel = self.at(to, b.mul(self.words["target_pixel"], i64(u)))
+            pixel = self.at(to, self.b.mul(self.words["target_pixel"], i64(u)))
             for v, by_turns in enumerate(of_pixel):
-                for i, vector in enumerate(gathered(self.of, groups, by_turns)):
+                for i, vector in enumerate(gathered(self.of, self.groups, by_turns)):
                     self.of.store(vector, self.at(pixel, v * apart + i * self.wide), masks[i])
 
     def _mask(self, left: IR | None, channels: int, before: int = 0) -> IR | None:

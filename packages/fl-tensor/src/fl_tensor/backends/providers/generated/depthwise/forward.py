@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-import math
+import itertools
 from collections.abc import Sequence
 
 from fl_tensor.backends.providers.generated import FOLDER, epilogue, words
@@ -14,7 +14,7 @@ from fl_tensor.backends.providers.generated.convolution import windows
 from fl_tensor.backends.providers.generated.convolution.sums import Image, Weights, strided
 from fl_tensor.backends.providers.generated.convolution.windows import Axis
 from fl_tensor.backends.providers.generated.depthwise import block, nest, seen
-from fl_tensor.backends.providers.generated.depthwise.groups import Groups
+from fl_tensor.backends.providers.generated.depthwise.groups import Groups, Task
 from fl_tensor.backends.providers.generated.depthwise.images import Images
 from fl_tensor.backends.providers.generated.depthwise.panels import Panels
 from fl_tensor.backends.providers.generated.depthwise.words import WORDS
@@ -74,14 +74,12 @@ class DepthwiseKernel:
         self._follows = following is not None
         wide = float64 in (source.dtype, w.dtype, out.dtype)
         dtype = float64 if wide else float32
-        groups = Groups.of(problem)
         kernel = (*[1] * (5 - len(out.shape)), *w.shape[2 - len(out.shape) :])
-        rank, transposed = len(out.shape), isinstance(problem, ConvolutionData)
-        strides = Weights.of(w, problem.groups, rank, transposed)
-        panels = Panels.of(strides, kernel, problem.groups, groups, dtype)
-        ends = Image.of(source), Image.of(out)
-        images = Images.of(*ends, axes, kernel, problem.groups, groups, dtype)
-        self._tables, tables = _tables(images, ends[1], panels, groups, dtype)
+        task = Task(out.shape[0], problem.groups, Groups.of(problem), kernel, dtype)
+        transposed = isinstance(problem, ConvolutionData)
+        panels = Panels.of(Weights.of(w, problem.groups, len(out.shape), transposed), task)
+        images = Images.of(Image.of(source), Image.of(out), axes, task)
+        self._tables, tables = _tables(images, Image.of(out), panels, task)
         self.about = f"generated: depthwise{', copied' * images.copied}"
         code = _code(dtype)
         values = panels.words | images.words | tables
@@ -93,7 +91,7 @@ class DepthwiseKernel:
             nbytes = panels.nbytes + workers * values["worker_bytes"]
             return Division((panels.items, items), {}, nbytes)
 
-        work = out.elements * math.prod(kernel) * groups.source / _SPEED
+        work = out.elements * task.taps * task.groups.source / _SPEED
         self._call = Phases(code, WORDS, values, divide, work, following)
 
     def __call__(self, *addresses: int) -> None:
@@ -109,22 +107,24 @@ def _code(dtype: DType) -> compile.Code:
     machine = target.host()
     about = f"depthwise {dtype} {compile.sources(FOLDER)}"
     assembly = functools.partial(nest.assembly, dtype, machine)
-    return compile.load(about, assembly, machine, compile.Effort.TIDY)
+    return compile.load(about, assembly, machine, compile.Effort.LEAST)
 
 
 def _tables(
-    images: Images, result: Image, panels: Panels, groups: Groups, dtype: DType
+    images: Images, result: Image, panels: Panels, task: Task
 ) -> tuple[object, dict[str, int]]:
     # The words that depend on what is seen, and what keeps the tables alive that some point to.
     by = seen.Distances(images.target, images.source, panels.places)
-    number, some = panels.words["groups"], images.words["slice"]
-    best = block.best(groups, (some, number % some or some), dtype, target.host())
+    some = images.words["slice"]
+    best = block.best(task.groups, (some, task.number % some or some), task.dtype, target.host())
     line = seen.blocks(images.axes[2], best.pixels, by)
     wanted = {each.pixels: best._replace(pixels=each.pixels) for each in line}
-    codes = block.addresses(dtype, wanted.values())
+    codes = block.addresses(task.dtype, wanted.values())
     moves = [move * result.dtype.itemsize for move in (result.plane, result.row)]
+    runs = seen.runs(images.axes, by, images.words["row_step"])
     tables = {
-        "row_table": words.array(seen.rows(images.axes, by)),
+        "run_table": words.array(itertools.chain(*itertools.chain(*runs))),
+        "first_runs": words.array(itertools.accumulate(map(len, runs), initial=0)),
         "target_rows": words.array(seen.begins(images.axes, moves)),
         "column_table": words.array(
             seen.column_table(line, {n: codes[each] for n, each in wanted.items()})

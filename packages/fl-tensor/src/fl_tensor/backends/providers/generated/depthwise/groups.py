@@ -14,10 +14,11 @@ not have as many channels in the result as in the source.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from fl_tensor.backends.providers.layout import Layout, Placement
+from fl_tensor.backends.providers.layout import Layout, Placement, Shape
 from fl_tensor.backends.providers.problems import (
     Convolution,
     ConvolutionData,
@@ -26,7 +27,7 @@ from fl_tensor.backends.providers.problems import (
 )
 from fl_tensor.codegen import target
 from fl_tensor.codegen.vectors import IR, Vectors
-from fl_tensor.dtypes import float32, float64
+from fl_tensor.dtypes import DType, float32, float64
 
 Convolved: TypeAlias = Convolution | ConvolutionData | ConvolutionWeights
 #: Channels of a group at most: a product of matrices fills the lanes where there are more.
@@ -114,6 +115,22 @@ class Groups(NamedTuple):
         source = (channel - term) % self.source
         turn = (channel - source) % self.target
         return (turn, group * self.source + source) if group < self.held(lanes) else None
+
+
+class Task(NamedTuple):
+    """What is computed: for so many images a ``number`` of groups, with a kernel of three axes, in
+    ``dtype``."""
+
+    batch: int
+    number: int
+    groups: Groups
+    kernel: Shape
+    dtype: DType
+
+    @property
+    def taps(self) -> int:
+        """Places of the kernel."""
+        return math.prod(self.kernel)
 
 
 def gathered(of: Vectors, groups: Groups, sums: Sequence[IR]) -> list[IR]:

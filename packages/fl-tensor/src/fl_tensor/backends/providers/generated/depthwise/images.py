@@ -10,17 +10,18 @@ from typing import NamedTuple
 from fl_tensor.backends.providers.generated import caches, planes
 from fl_tensor.backends.providers.generated.convolution.sums import Image
 from fl_tensor.backends.providers.generated.convolution.windows import Axis
-from fl_tensor.backends.providers.generated.depthwise.groups import Groups
-from fl_tensor.backends.providers.layout import Shape
+from fl_tensor.backends.providers.generated.depthwise.groups import Task
 from fl_tensor.codegen import target
 from fl_tensor.dtypes import DType
 
-#: Places of the kernel at least, and places of a line at most, for a copy to pay: pixels of a large
-#: neighbourhood fall into the same few sets of a cache where channels are many, but lie next to
-#: each other in a copy, where no pixel of a short line is at its border.
-_LARGE, _SHORT = 36, 28
-#: Vectors of channels that are copied at a time where no copy would be needed.
-_FEW = 4
+#: How much larger the kernel must be than the line is long for a copy to pay: the more pixels are
+#: at a border, and the more often a number is read.
+_LARGE = 10
+#: Vectors of channels that are copied at a time at most, where no copy would be needed; and that
+#: pixels have at least for several rows to be computed together.
+_FEW, _LONG = 4, 8
+#: Items of work at least, where there are so many rows.
+_ITEMS = 16
 
 
 class Images(NamedTuple):
@@ -45,17 +46,15 @@ class Images(NamedTuple):
         source: Image,
         result: Image,
         axes: Sequence[Sequence[Axis]],
-        kernel: Shape,
-        number: int,
-        groups: Groups,
-        dtype: DType,
+        task: Task,
     ) -> Images:
-        """Of a ``number`` of groups, in ``dtype``; ``axes`` are windows of a ``kernel``."""
+        """Of images by strides, with windows ``axes``."""
+        _, number, groups, _, dtype = task
         item, lanes = dtype.itemsize, target.host().lanes(dtype.itemsize)
         rows = sum(a.places for a in axes[0]) * sum(a.places for a in axes[1])
         line = sum(a.places for a in axes[2])
         needed = source.channel != 1 or source.dtype is not dtype
-        copies = needed or (math.prod(kernel) >= _LARGE and line <= _SHORT)
+        copies = needed or task.taps * (task.kernel[2] - 1) >= _LARGE * line
         buffers = result.channel != 1 or result.dtype is not dtype
         # In a copy there is room for padding of lines, so that all pixels see the whole kernel.
         before, behind = _padding(axes[2]) if copies else (0, 0)
@@ -64,12 +63,19 @@ class Images(NamedTuple):
         copied = (depth, height, before + width + behind)
         of_source = copies * groups.source * math.prod(copied)
         of_target = buffers * groups.target * rows * line
-        some = number
-        if copies or buffers:
-            held = groups.held(lanes)
-            some = caches.level(2) // 2 // (item * (of_source + of_target))
-            some = max(some // held, 1) * held
-            some = min(some, number, some if needed or buffers else _FEW * held)
+        held = groups.held(lanes)
+        some, step = number, rows
+        if needed or buffers:
+            some = _fitting(caches.level(2) // 2, item * (of_source + of_target), held)
+        elif copies:
+            of_weights = task.taps * groups.source * groups.target
+            some = _fitting(caches.level(1) * 3 // 4, item * (of_source + of_weights), held)
+            some = min(some, _FEW * held)
+        else:
+            row = number * item * (groups.source * width + groups.target * line)
+            step = min(caches.level(2) // 2 // row, -(-rows * task.batch // _ITEMS), rows)
+            step = max(step, 1) if number >= _LONG * held else 1
+        some = min(some, number)
         copied_pixel, buffer_pixel = (some * channels * item for channels in groups)
         from_ = [move * item for move in (source.plane, source.row, source.pixel)]
         to = [move * item for move in (result.plane, result.row, result.pixel)]
@@ -84,8 +90,8 @@ class Images(NamedTuple):
         taps_by = [phases[0].spread * move for phases, move in zip(axes, from_, strict=True)]
         given, wanted = source.dtype.itemsize, result.dtype.itemsize
         words = {
-            "row_groups": 1 if copies or buffers else rows,
-            "row_step": rows if copies or buffers else 1,
+            "row_groups": -(-rows // step),
+            "row_step": step,
             "rows": rows,
             "line": line,
             "slices": -(-number // some),
@@ -94,6 +100,8 @@ class Images(NamedTuple):
             "target_image": result.batch * wanted,
             "source_group": source.channel * groups.source * given,
             "target_group": result.channel * groups.target * wanted,
+            "source_line": axes[1][0].step * from_[1],
+            "target_line": axes[1][0].every * to[1],
             "source_pixel": inner.step * from_[2],
             "target_pixel": inner.every * to[2],
             "source_plane_tap": taps_by[0],
@@ -119,6 +127,11 @@ class Images(NamedTuple):
             "worker_bytes": strip + buffer,
         }
         return cls(words, list(axes), from_, to, copies or buffers)
+
+
+def _fitting(nbytes: int, of_group: int, held: int) -> int:
+    # How many groups, whole vectors of them, fit so many bytes.
+    return max(nbytes // of_group // held, 1) * held
 
 
 def _padding(phases: Sequence[Axis]) -> tuple[int, int]:

@@ -3,19 +3,21 @@
     first:   weights -> panels[place of the kernel, turn, channel]   unless they lie so
 
     second:  for image, for some rows of the result (or for some groups of channels)
-               for row of the result
+               for run of rows that see the same rows of the kernel
                  for block of neighbouring pixels                    up to 14 of them
                    for vector of channels
+                    for row of the run
                      for place of the kernel that meets the image
                        sums[pixels] += source[pixels + place] * panels[place]
 
 Vectors run over channels, of which only those of a small group mix, so there is no micro-kernel of
 a product: a number of the source is used once per place of the kernel, and loads are what it takes.
-The innermost three lines are ``block.py``. Places that would meet padding are not looked at; tables
-say which these are, for every row and every block of pixels (``seen.py``). Convolutions and
-gradients of their data are the sum that ``convolution/windows.py`` describes: there is one nest for
-them. Images whose channels are not side by side, or of half precision, are copied for some channels
-at a time (``images.py``).
+The innermost four lines are ``block.py``: weights, and what rows of a run have in common of the
+source, stay in the nearest cache. Places that would meet padding are not looked at: tables say what
+are, for every row and every block of pixels (``seen.py``). Convolutions and gradients of
+their data are the sum that ``convolution/windows.py`` describes: there is one nest for them. Images
+whose channels are not side by side, or of half precision, are copied for some channels at a time
+(``images.py``).
 """
 
 from __future__ import annotations
@@ -31,10 +33,9 @@ from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64, pointer
 from fl_tensor.dtypes import DType
 
-#: Numbers of an entry of the tables. Rows: where the row is in the target, where what it sees
-#: begins in source and panels, planes and rows of the kernel that it sees. Columns: the code of a
-#: block of so many pixels, the same three distances, columns of the kernel.
-ROW, COLUMN = 5, 5
+#: Numbers of an entry of the tables. Runs: ``seen.Run``. Columns: the code of a ``seen.Block`` of
+#: so many pixels, the rest of it.
+RUN, COLUMN = 6, 5
 _EPILOGUE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64])
 
 
@@ -48,41 +49,53 @@ def assembly(dtype: DType, machine: Target) -> str:
 
 
 class _First(Nest):
-    # An item is a row of the kernel.
+    # An item are some groups.
 
     def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
         super().__init__(module, "first", WORDS, machine, dtype)
         b, words = self.b, self.words
+        turns = words["target_channels"]
         with self.loop(self.begin, self.end) as item:
-            plane = b.sdiv(item, words["kernel_rows"])
-            row = b.srem(item, words["kernel_rows"])
-            source, to = (
-                self.sum(words[base], (plane, words[f"{name}_plane"]), (row, words[f"{name}_row"]))
-                for base, name in (("weights", "weights"), ("workspace", "packed"))
-            )
-            turns = words["target_channels"]
+            group = b.mul(item, words["pack_step"])
+            count = self.minimum(b.sub(words["groups"], group), words["pack_step"])
             with (
+                self.loop(i64(0), words["kernel_planes"]) as plane,
+                self.loop(i64(0), words["kernel_rows"]) as row,
                 self.loop(i64(0), words["source_channels"]) as channel,
                 self.loop(i64(0), turns) as turn,
             ):
                 feature = b.srem(b.add(channel, turn), turns)
-                inner = (feature, words["weights_feature"]), (channel, words["weights_channel"])
-                here = (turn, words["packed_inner"]), (channel, words["packed_channel"])
+                source = self.sum(
+                    words["weights"],
+                    (group, words["weights_group"]),
+                    (plane, words["weights_plane"]),
+                    (row, words["weights_row"]),
+                    (feature, words["weights_feature"]),
+                    (channel, words["weights_channel"]),
+                )
+                to = self.sum(
+                    words["workspace"],
+                    (group, words["packed_group"]),
+                    (plane, words["packed_plane"]),
+                    (row, words["packed_row"]),
+                    (turn, words["packed_inner"]),
+                    (channel, words["packed_channel"]),
+                )
                 self.move(
                     "weights_move",
-                    (self.sum(to, *here), words["packed_column"], words["packed_group"]),
-                    (self.sum(source, *inner), words["weights_column"], words["weights_group"]),
+                    (to, words["packed_column"], words["packed_group"]),
+                    (source, words["weights_column"], words["weights_group"]),
                     words["kernel_columns"],
-                    words["groups"],
+                    count,
                 )
         b.ret_void()
 
 
-class _Second(_First):
+class _Second(Nest):
     # An item is an image, or some of its rows, or some of its groups of channels.
 
     def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
-        Nest.__init__(self, module, "second", WORDS, machine, dtype)
+        super().__init__(module, "second", WORDS, machine, dtype)
         b, words = self.b, self.words
         direct = b.icmp_signed("!=", words["panels_direct"], i64(0))
         panels = b.select(direct, words["weights"], words["workspace"])
@@ -93,8 +106,8 @@ class _Second(_First):
         self.buffers = b.icmp_signed("!=", words["target_move"], i64(0))
         self.follows = b.icmp_signed("!=", words["epilogue"], i64(0))
         with self.loop(self.begin, self.end) as item:
-            rest, part = b.sdiv(item, words["slices"]), b.srem(item, words["slices"])
-            image, group = b.sdiv(rest, words["row_groups"]), b.srem(rest, words["row_groups"])
+            rest, group = b.sdiv(item, words["row_groups"]), b.srem(item, words["row_groups"])
+            image, part = b.sdiv(rest, words["slices"]), b.srem(rest, words["slices"])
             self.image = image
             self.group = b.mul(part, words["slice"])
             self.count = self.minimum(words["slice"], b.sub(words["groups"], self.group))
@@ -116,10 +129,14 @@ class _Second(_First):
             buffer = b.add(mine, words["buffer_at"])
             self.target = b.select(self.buffers, buffer, there)
             self.panels = self.sum(panels, (self.group, words["packed_group"]))
-            with self.loop(low, high) as row:
-                self._row(row)
+            first = self.address(words["first_runs"])
+            runs = self.entry(first, group), self.entry(first, b.add(group, i64(1)))
+            with self.loop(*runs) as run:
+                self._run(run)
             with self.when(self.buffers), self.loop(low, high) as row:
                 self._put(row, buffer, there)
+            with self.when(self.follows):
+                self._follow(low, b.sub(high, low))
         b.ret_void()
 
     def _copy(self, to: IR, source: IR) -> None:
@@ -152,16 +169,12 @@ class _Second(_First):
         at = self.address(self.words[table])
         return [self.entry(at, self.b.add(first, i64(i))) for i in range(width)]
 
-    def _row(self, row: IR) -> None:
+    def _run(self, run: IR) -> None:
         b, words = self.b, self.words
-        to, source, panels, planes_seen, rows_seen = self._entries("row_table", row, ROW)
+        *places, planes_seen, rows_seen, lines = self._entries("run_table", run, RUN)
         to, source, panels = (
             b.add(base, distance)
-            for base, distance in (
-                (self.target, to),
-                (self.source, source),
-                (self.panels, panels),
-            )
+            for base, distance in zip((self.target, self.source, self.panels), places, strict=True)
         )
         with self.loop(i64(0), words["columns"]) as column:
             code, *places, columns_seen = self._entries("column_table", column, COLUMN)
@@ -170,9 +183,7 @@ class _Second(_First):
                 for base, place in zip((source, panels, to), places, strict=True)
             ]
             seen = planes_seen, rows_seen, columns_seen
-            self.call(code, block.SIGNATURE, self.arguments, *found, *seen, self.count)
-        with self.when(b.and_(self.follows, b.not_(self.buffers))):
-            self._follow(row)
+            self.call(code, block.SIGNATURE, self.arguments, *found, *seen, self.count, lines)
 
     def _put(self, row: IR, buffer: IR, there: IR) -> None:
         b, words = self.b, self.words
@@ -185,16 +196,15 @@ class _Second(_First):
             words["line"],
             b.mul(self.count, words["target_channels"]),
         )
-        with self.when(self.follows):
-            self._follow(row)
 
-    def _follow(self, row: IR) -> None:
+    def _follow(self, row: IR, rows: IR) -> None:
         b, words = self.b, self.words
         number = b.add(b.mul(self.image, words["rows"]), row)
         self.call(
             words["epilogue"],
             _EPILOGUE,
-            *(self.address(words["epilogue_words"]), b.mul(number, words["line"]), words["line"]),
+            self.address(words["epilogue_words"]),
+            *(b.mul(each, words["line"]) for each in (number, rows)),
             *(b.mul(each, words["target_channels"]) for each in (self.group, self.count)),
             self.worker,
         )

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import NamedTuple
 
 from fl_tensor.backends.providers.generated import planes
 from fl_tensor.backends.providers.generated.convolution.sums import Weights
-from fl_tensor.backends.providers.generated.depthwise.groups import Groups
+from fl_tensor.backends.providers.generated.depthwise.groups import Task
 from fl_tensor.backends.providers.layout import Shape
-from fl_tensor.dtypes import DType
+
+#: Groups that are packed at a time.
+_STEP = 256
 
 
 class Panels(NamedTuple):
@@ -25,22 +29,25 @@ class Panels(NamedTuple):
     nbytes: int
 
     @classmethod
-    def of(cls, w: Weights, kernel: Shape, number: int, groups: Groups, dtype: DType) -> Panels:
-        """Of weights with a kernel of three axes, for a ``number`` of groups, in ``dtype``."""
+    def of(cls, w: Weights, task: Task) -> Panels:
+        """Of weights by strides."""
+        _, number, groups, kernel, dtype = task
         item, given = dtype.itemsize, w.dtype.itemsize
         direct = groups == (1, 1) and w.group == 1 and w.dtype is dtype
         turn = number * groups.source * item
         column = turn * groups.target
         packed = [kernel[1] * kernel[2] * column, kernel[2] * column, column]
-        which = planes.kind(0, groups.source, w.kernel[2] if kernel[2] > 1 else 1, w.group)
+        rows, along = _merged(kernel, w.kernel)
+        which = planes.kind(0, groups.source, along if rows[2] > 1 else 1, w.group)
         nbytes = 0 if direct else -(-kernel[0] * packed[0] // 64) * 64
         words = {
             "packed_inner": turn,
             "panels_direct": int(direct),
             "weights_move": 0 if direct else planes.address(which, w.dtype, dtype),
-            "kernel_planes": kernel[0],
-            "kernel_rows": kernel[1],
-            "kernel_columns": kernel[2],
+            "pack_step": _STEP,
+            "kernel_planes": rows[0],
+            "kernel_rows": rows[1],
+            "kernel_columns": rows[2],
             "packed_plane": packed[0],
             "packed_row": packed[1],
             "packed_column": packed[2],
@@ -48,7 +55,7 @@ class Panels(NamedTuple):
             "packed_group": groups.source * item,
             "weights_plane": w.kernel[0] * given,
             "weights_row": w.kernel[1] * given,
-            "weights_column": w.kernel[2] * given,
+            "weights_column": along * given,
             "weights_group": w.group * given,
             "weights_feature": w.feature * given,
             "weights_channel": w.channel * given,
@@ -61,7 +68,13 @@ class Panels(NamedTuple):
 
     @property
     def items(self) -> int:
-        """Of the first function of the loop nest: rows of the kernel to pack."""
-        if self.words["panels_direct"]:
-            return 0
-        return self.words["kernel_planes"] * self.words["kernel_rows"]
+        """Of the first function of the loop nest: groups to pack."""
+        return 0 if self.words["panels_direct"] else -(-self.words["groups"] // _STEP)
+
+
+def _merged(kernel: Shape, strides: Shape) -> tuple[Shape, int]:
+    # Planes, rows and columns to copy, all as columns where they are at equal distances, and that.
+    pairs = [pair for pair in zip(kernel, strides, strict=True) if pair[0] > 1]
+    if all(a[1] == b[0] * b[1] for a, b in itertools.pairwise(pairs)):
+        return (1, 1, math.prod(kernel)), pairs[-1][1] if pairs else 0
+    return kernel, strides[2]

@@ -40,20 +40,52 @@ def places(axis: Axis) -> Iterator[Seen]:
         yield Seen(axis.first + j * axis.every, source, kernel, count)
 
 
-def rows(axes: Sequence[Sequence[Axis]], by: Distances) -> list[int]:
-    """For each row, of depth and height in all phases: where it begins in the result, where what it
-    sees begins in the source and in the kernel, planes and rows that it sees."""
-    table = []
-    for plane, row in _rows(axes):
-        both = list(enumerate((plane, row)))
-        table += [
-            sum(seen.place * by.target[axis] for axis, seen in both),
-            sum(seen.source * by.source[axis] for axis, seen in both),
-            sum(seen.kernel * by.kernel[axis] for axis, seen in both),
-            plane.places,
-            row.places,
-        ]
-    return table
+class Run(NamedTuple):
+    """Rows of the result, equally far apart, that see the same rows of the kernel: where the first
+    one begins in the result, where what it sees begins in the source and in the kernel, planes and
+    rows that it sees, how many there are."""
+
+    target: int
+    source: int
+    kernel: int
+    planes: int
+    rows: int
+    lines: int
+
+
+def runs(axes: Sequence[Sequence[Axis]], by: Distances, step: int) -> list[list[Run]]:
+    """For every ``step`` rows, of depth and height in all phases, the runs they consist of."""
+    found = []
+    rows, high = list(_rows(axes)), axes[1][0]
+    for start in range(0, len(rows), step):
+        # The last row of each run that may go on, by what it sees.
+        open_: dict[object, list[tuple[Seen, Seen]]] = {}
+        made = []
+        for plane, row in rows[start : start + step]:
+            key = plane, row.kernel, row.places
+            run = open_.get(key)
+            if run and (row.place, row.source) == (
+                run[-1][1].place + high.every,
+                run[-1][1].source + high.step,
+            ):
+                run.append((plane, row))
+            else:
+                open_[key] = [(plane, row)]
+                made.append(open_[key])
+        found.append([_run(*run[0], len(run), by) for run in made])
+    return found
+
+
+def _run(plane: Seen, row: Seen, lines: int, by: Distances) -> Run:
+    target, source, kernel = (
+        sum(each * steps[axis] for axis, each in enumerate(pair))
+        for steps, pair in zip(
+            by,
+            zip(*((s.place, s.source, s.kernel) for s in (plane, row)), strict=True),
+            strict=True,
+        )
+    )
+    return Run(target, source, kernel, plane.places, row.places, lines)
 
 
 def begins(axes: Sequence[Sequence[Axis]], target: Sequence[int]) -> list[int]:

@@ -120,7 +120,7 @@ class _Build:
             "gradient_direct": int(direct),
             "dense": 0,
             "taps": taps,
-            "x_move": self._move(x[1], self.axes[3].x),
+            "x_move": 0 if x[1] == 1 else self._move(x[1], self.axes[3].x),
             "gradient_move": 0 if direct else self._move(gradient[1], self.axes[3].gradient),
         }
         self._taps(dtype, groups, tap)

@@ -7,7 +7,8 @@ PANELS = (
     # places of the kernel as blocks step over them, and from turn to turn
     *("panels_plane_tap", "panels_row_tap", "panels_tap", "packed_inner"),
     # whether they are read where they lie; if not, how they are packed
-    *("panels_direct", "weights_move", "kernel_planes", "kernel_rows", "kernel_columns"),
+    *("panels_direct", "weights_move", "pack_step"),
+    *("kernel_planes", "kernel_rows", "kernel_columns"),
     *("packed_plane", "packed_row", "packed_column", "packed_channel", "packed_group"),
     *("weights_plane", "weights_row", "weights_column", "weights_group"),
     *("weights_feature", "weights_channel"),
@@ -20,8 +21,9 @@ IMAGES = (
     *("row_groups", "row_step", "rows", "line", "slices", "slice"),
     # from image to image, from group to group
     *("source_image", "target_image", "source_group", "target_group"),
-    # as blocks step over pixels and over places of the kernel
-    *("source_pixel", "target_pixel", "source_plane_tap", "source_row_tap", "source_tap"),
+    # as blocks step over rows, pixels and places of the kernel
+    *("source_line", "target_line", "source_pixel", "target_pixel"),
+    *("source_plane_tap", "source_row_tap", "source_tap"),
     # the copy of the source
     *("source_move", "source_planes", "source_rows", "source_columns"),
     *("source_plane", "source_row", "source_column", "source_channel"),
@@ -31,7 +33,7 @@ IMAGES = (
     "worker_bytes",
 )
 #: Tables of what rows and blocks of pixels see (``seen.py``).
-TABLES = "row_table", "target_rows", "column_table", "columns"
+TABLES = "run_table", "first_runs", "target_rows", "column_table", "columns"
 
 WORDS = (
     *("source", "weights", "target", "workspace", "epilogue_words", "epilogue"),
