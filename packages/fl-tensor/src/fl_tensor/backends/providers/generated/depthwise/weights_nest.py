@@ -21,8 +21,8 @@ from llvmlite import ir
 
 from fl_tensor.backends.providers.generated.depthwise import taps as depthwise_taps
 from fl_tensor.backends.providers.generated.nest import computed
-from fl_tensor.backends.providers.generated.weights.results import ColumnSums
 from fl_tensor.backends.providers.generated.weights.strips import CopyPlane, Strips
+from fl_tensor.backends.providers.generated.weights.sweeps import ColumnSums
 from fl_tensor.backends.providers.generated.weights.words import axes
 from fl_tensor.backends.providers.generated.words import zero
 from fl_tensor.codegen import target

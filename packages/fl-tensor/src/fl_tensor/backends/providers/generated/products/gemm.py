@@ -56,7 +56,7 @@ def address() -> int:
 @compile.once
 def _code() -> compile.Code:
     about = f"gemm {compile.sources(FOLDER)}"
-    return compile.load(about, assembly, target.host())
+    return compile.load(about, assembly, target.host(), compile.Effort.TIDY)
 
 
 def assembly() -> str:

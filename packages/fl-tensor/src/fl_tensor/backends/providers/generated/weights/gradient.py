@@ -93,4 +93,4 @@ def _code(dtype: DType, result: DType, pairs: bool) -> compile.Code:
     machine = target.host()
     about = f"weights {dtype} {result} {pairs} {compile.sources(FOLDER)}"
     assembly = functools.partial(nest.assembly, dtype, result, machine, pairs)
-    return compile.load(about, assembly, machine, compile.Effort.TIDY)
+    return compile.load(about, assembly, machine, compile.Effort.LEAST)

@@ -13,6 +13,7 @@ from fl_tensor.backends.providers.generated.microkernel import MicroKernel
 from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.phases import Division
 from fl_tensor.backends.providers.generated.tile import Tile
+from fl_tensor.backends.providers.generated.weights import sweeps
 from fl_tensor.backends.providers.generated.weights.axes import Axis, axis_words, rounded, strides
 from fl_tensor.backends.providers.generated.weights.plan import Plan, tallest
 from fl_tensor.backends.providers.generated.weights.sums import Sums
@@ -43,7 +44,7 @@ class Job:
         self.words = self._sizes() | axis_words(axes, made.steps)
         self.words |= self._strip() | self._seen()
         self._sums = Sums(self)
-        self.words |= self._sums.words | self._moves() | self._kernels()
+        self.words |= self._sums.words | self._moves() | self._sweeps() | self._kernels()
         self.words["worker_bytes"] = self.words["sums_at"] + self._sums.own
 
     def divide(self, workers: int) -> Division:
@@ -177,6 +178,18 @@ class Job:
                 moves["pairs_move"] = "transposed", int32, int32
         none = dict.fromkeys(("x_move", "gradient_move", "out_move", "pairs_move"), 0)
         return none | {word: planes.address(*move) for word, move in moves.items()}
+
+    def _sweeps(self) -> dict[str, int]:
+        # The vector loops that are needed.
+        made, found = self.made, {"column_sums": 0, "add_up": 0, "pair_up": 0}
+        if self.problem.bias is not None:
+            name = "sums_of_pairs" if made.pairs else "column_sums"
+            found["column_sums"] = sweeps.address(name, self.dtype)
+        if made.parts > 1:
+            found["add_up"] = sweeps.address("add_up", self.dtype)
+        if made.pairs:
+            found["pair_up"] = sweeps.address("pair_up", self.dtype)
+        return found
 
     def _kernels(self) -> dict[str, int]:
         made = self.made

@@ -34,8 +34,9 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated.weights.results import Bias, ColumnSums, Put, Second
-from fl_tensor.backends.providers.generated.weights.strips import PairUp, Strips
+from fl_tensor.backends.providers.generated.weights.results import Bias, Put, Second
+from fl_tensor.backends.providers.generated.weights.strips import Strips
+from fl_tensor.backends.providers.generated.weights.sweeps import COLUMN_SUMS, PAIR_UP
 from fl_tensor.backends.providers.generated.weights.tiles import Tiles
 from fl_tensor.backends.providers.generated.weights.words import OF_TAPS, WORDS
 from fl_tensor.backends.providers.generated.words import zero
@@ -54,31 +55,26 @@ def assembly(dtype: DType, result: DType, machine: Target, pairs: bool = False) 
     module.triple = target.triple()
     put = Put(module, machine, dtype).function
     bias = Bias(module, machine, result).function
-    functions = _Functions(
-        put,
-        bias,
-        ColumnSums(module, machine, dtype, pairs).function,
-        PairUp(module, machine).function if pairs else None,
-    )
-    _First(module, machine, dtype, functions)
+    _First(module, machine, dtype, _Functions(put, bias), pairs)
     Second(module, machine, dtype, put, bias)
     return str(module)
 
 
 class _Functions(NamedTuple):
-    # Of the module's own; ``pair_up`` where pixels are multiplied in pairs.
+    # Of the module's own.
     put: IR
     bias: IR
-    add_up: IR
-    pair_up: IR | None
 
 
 class _First(Tiles, Strips):
     # An item is a part of the pixels, for some of the panels and some of the tiles of a group.
 
-    def __init__(self, module: IR, machine: Target, dtype: DType, own: _Functions) -> None:
+    def __init__(
+        self, module: IR, machine: Target, dtype: DType, own: _Functions, pairs: bool
+    ) -> None:
         super().__init__(module, "first", WORDS, machine, dtype)
-        self.own = own
+        #: Functions; whether pixels are multiplied in pairs.
+        self.own, self.pairs = own, pairs
         b, words = self.b, self.words
         mine = b.mul(self.worker, words["worker_bytes"])
         self.strip = b.add(words["workspace"], mine)
@@ -107,7 +103,7 @@ class _First(Tiles, Strips):
 
     def turns(self, pixels: IR) -> IR:
         """Steps of a micro-kernel along a line."""
-        return self.b.ashr(self.b.add(pixels, i64(1)), i64(1)) if self.own.pair_up else pixels
+        return self.b.ashr(self.b.add(pixels, i64(1)), i64(1)) if self.pairs else pixels
 
     def _strip(self, strip: IR) -> None:
         b, words = self.b, self.words
@@ -171,12 +167,12 @@ class _First(Tiles, Strips):
                 b.select(joined, words["channels"], rows),
                 self.minimum(b.sub(high, pixel), step),
             )
-        if self.own.pair_up:
+        if self.pairs:
             # Each pixel with the one that the next place of the gradient sees.
             nbytes, distance = (b.mul(words["strip 3"], n) for n in (end, words["stride 3"]))
             with self.loop(*tiles) as tile:
                 here = self.address(b.add(to, b.mul(tile, words["tile_pitch"])))
-                b.call(self.own.pair_up, [here, nbytes, distance])
+                self.call(words["pair_up"], PAIR_UP, here, nbytes, distance)
 
     def _copy_gradient(self, source: IR, columns: IR, pitch: IR) -> None:
         # Rows in the order of ``strip_rows``: rows of a place in all images lie side by side.
@@ -208,7 +204,7 @@ class _First(Tiles, Strips):
         # A row of the gradient: where it goes, from pixel to pixel, and where it is.
         b, (here, pitch), item = self.b, to, i64(self.itemsize)
         pixel, between = self.words["gradient 3"], self.words["gradient_feature"]
-        if not self.own.pair_up:
+        if not self.pairs:
             self.move("gradient_move", (*to, item), (source, pixel, between), pixels, columns)
             return
         pairs, twice = b.ashr(pixels, i64(1)), b.shl(pixel, i64(1))
@@ -227,13 +223,11 @@ class _First(Tiles, Strips):
         )
         with self.loop(i64(0), vectors) as j:
             within = b.mul(j, i64(self.wide))
-            self.b.call(
-                self.own.add_up,
-                [
-                    self.address(b.add(to, within)),
-                    self.address(b.add(self.gradient_now, within)),
-                    *(pitch, steps, b.sub(columns, b.mul(j, i64(self.of.lanes))), self.adds),
-                ],
+            self.call(
+                *(words["column_sums"], COLUMN_SUMS),
+                self.address(b.add(to, within)),
+                self.address(b.add(self.gradient_now, within)),
+                *(pitch, steps, b.sub(columns, b.mul(j, i64(self.of.lanes))), self.adds),
             )
         with self.when(self.is_last):
             self.b.call(self.own.bias, [self.arguments, self.group, panel])
@@ -250,7 +244,7 @@ class _First(Tiles, Strips):
         x = self.sum(self.x_now, (tile, words["tile_pitch"]), (first, words["row_pitch"]))
         sums = b.add(self.all_sums, self.sums_of(self.group, self.part, panel, first))
         x_pitch = b.mul(words["strip 3"], words["stride 3"])
-        x_pitch = b.shl(x_pitch, i64(1)) if self.own.pair_up else x_pitch
+        x_pitch = b.shl(x_pitch, i64(1)) if self.pairs else x_pitch
         with self.loop(i64(0), words["taps"]) as tap:
             at = {name: self.entry(self.address(words[name]), tap) for name in OF_TAPS}
             # Rows, and pixels of them, that see nothing but padding are left out.

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated.nest import Emitter, Nest, computed
+from fl_tensor.backends.providers.generated.nest import Nest, computed
+from fl_tensor.backends.providers.generated.weights.sweeps import ADD_UP
 from fl_tensor.backends.providers.generated.weights.tiles import Tiles
 from fl_tensor.backends.providers.generated.weights.words import WORDS
 from fl_tensor.codegen.loops import OuterLoops
 from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, i32, i64, pointer
+from fl_tensor.codegen.vectors import IR, i64, pointer
 from fl_tensor.dtypes import DType
 
 
@@ -76,41 +77,6 @@ class Put(OuterLoops, _Part):
             self.move("out_move", to, (source, i64(0), item), i64(1), self.columns)
 
 
-class ColumnSums(Emitter):
-    """column_sums(to, from, pitch, count, lanes, add): a vector, the sum of ``count``, or of both
-    numbers of so many ``pairs``."""
-
-    def __init__(self, module: IR, machine: Target, dtype: DType, pairs: bool = False) -> None:
-        signature = ir.FunctionType(ir.VoidType(), [pointer, pointer, i64, i64, i64, i64])
-        function = ir.Function(module, signature, "column_sums")
-        function.linkage = "internal"
-        super().__init__(function, machine, dtype)
-        to, source, pitch, count, lanes, add = function.args
-        b, most, mask = self.b, 4, self.of.first(lanes)
-        zero = self.of.constant(self.element, 0)
-        sums = [self.variable(zero.type) for _ in range(most)]
-        for total in sums:
-            b.store(zero, total)
-        whole = b.and_(count, i64(-most))
-        for low, high, step in ((i64(0), whole, most), (whole, count, 1)):
-            with self.loop(low, high, step) as i:
-                for k in range(step):
-                    place = self.at(source, b.mul(b.add(i, i64(k)), pitch))
-                    found = self._pair(place, mask) if pairs else self.read(place, mask)
-                    b.store(b.fadd(b.load(sums[k], typ=zero.type), found), sums[k])
-        first, second, third, fourth = (b.load(total, typ=zero.type) for total in sums)
-        total = b.fadd(b.fadd(first, second), b.fadd(third, fourth))
-        old = b.select(b.icmp_signed("!=", add, i64(0)), self.of.load(self.element, to), zero)
-        self.of.store(b.fadd(old, total), to)
-        b.ret_void()
-
-    def _pair(self, place: IR, mask: IR) -> IR:
-        b, of = self.b, self.of
-        found = of.load(i32, place, mask)
-        halves = b.shl(found, of.constant(i32, 16)), b.and_(found, of.constant(i32, -1 << 16))
-        return b.fadd(*(b.bitcast(half, of.of(self.element)) for half in halves))
-
-
 class Bias(_Part):
     """bias(words, group, panel): the sums of all parts, as the bias lies."""
 
@@ -155,20 +121,10 @@ class Second(Tiles, Nest):
                 self.loop(i64(0), rows) as row,
             ):
                 place = self.sum(sums, (tap, words["tap_sums"]), (row, words["row_sums"]))
-                with self.loop(i64(0), nbytes, self.wide) as within:
-                    self._add(b.add(place, within))
+                parts = words["part_sums"], words["parts"]
+                self.call(words["add_up"], ADD_UP, self.address(place), *parts, nbytes)
             b.call(put, [self.arguments, group, panel, tile, sums])
             is_first = b.icmp_signed("==", tile, i64(0))
             with self.when(b.and_(is_first, b.icmp_signed("!=", words["has_bias"], i64(0)))):
                 b.call(bias, [self.arguments, group, panel])
         b.ret_void()
-
-    def _add(self, place: IR) -> None:
-        b, words = self.b, self.words
-        total = self.variable(self.of.of(self.element))
-        b.store(self.of.load(self.element, self.address(place)), total)
-        with self.loop(i64(1), words["parts"]) as part:
-            there = self.address(b.add(place, b.mul(part, words["part_sums"])))
-            found = b.load(total, typ=self.of.of(self.element))
-            b.store(b.fadd(found, self.of.load(self.element, there)), total)
-        self.of.store(b.load(total, typ=self.of.of(self.element)), self.address(place))

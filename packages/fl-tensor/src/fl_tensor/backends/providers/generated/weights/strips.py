@@ -11,8 +11,8 @@ from fl_tensor.backends.providers.generated.nest import Emitter, Nest, computed
 from fl_tensor.backends.providers.generated.weights.words import AXES
 from fl_tensor.backends.providers.generated.words import zero
 from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, i32, i64, pointer
-from fl_tensor.dtypes import DType, int32
+from fl_tensor.codegen.vectors import IR, i64, pointer
+from fl_tensor.dtypes import DType
 
 
 class Strips(Nest):
@@ -177,29 +177,4 @@ class CopyPlane(Emitter):
                     goal = self.at(here, b.mul(pixel, i64(self.wide)))
                     for k, vector in enumerate(found):
                         self.of.store(vector, self.at(goal, k * self.wide))
-        b.ret_void()
-
-
-class PairUp(Emitter):
-    """pair_up(line, nbytes, distance): numbers of bfloat16, a zero behind each, become pairs
-    (``microkernel.py``) with the one ``distance`` bytes further; what lies behind the line counts
-    as zero."""
-
-    def __init__(self, module: IR, machine: Target) -> None:
-        signature = ir.FunctionType(ir.VoidType(), [pointer, i64, i64])
-        function = ir.Function(module, signature, "pair_up")
-        function.linkage = "internal"
-        super().__init__(function, machine, int32)
-        line, nbytes, distance = function.args
-        b = self.b
-        end = b.sub(nbytes, distance)
-        whole = self.maximum(b.and_(end, i64(-self.wide)), i64(0))
-        sixteen = self.of.constant(i32, 16)
-        for low, high, is_whole in ((i64(0), whole, True), (whole, end, False)):
-            with self.loop(low, high, self.wide) as i:
-                place = self.at(line, i)
-                left = b.sdiv(b.sub(end, i), i64(self.itemsize))
-                mask = None if is_whole else self.of.first(left)
-                second = b.shl(self.of.load(i32, self.at(place, distance), mask), sixteen)
-                self.of.store(b.or_(self.of.load(i32, place, mask), second), place, mask)
         b.ret_void()

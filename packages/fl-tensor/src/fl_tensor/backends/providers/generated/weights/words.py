@@ -60,4 +60,6 @@ WORDS = (
     *("x_direct", "gradient_direct"),
     # functions of ``planes.py``
     *("x_move", "gradient_move", "pairs_move", "out_move"),
+    # functions of ``sweeps.py``
+    *("column_sums", "add_up", "pair_up"),
 )
