@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -138,6 +139,29 @@ def test_one_process_compiles_a_program_once(folder, emitted):
 def test_what_llvm_refuses_is_shown():
     with pytest.raises(CompileError, match="LLVM refuses a generated kernel"):
         compile.compiled("define void @f() { ret i32 0 }", target.host())
+
+
+def numbers(asked):
+    """What functions that return a number each return, and the modules that were compiled."""
+    compiled = []
+
+    def assembly(names):
+        compiled.append(names)
+        lines = (f"define i64 @{name}() {{ ret i64 {asked[name]} }}" for name in names)
+        return "\n".join([f'target triple = "{target.triple()}"', *lines])
+
+    about = {name: f"returns {number}" for name, number in asked.items()}
+    found = compile.addresses(about, assembly, target.host())
+    return {name: ctypes.CFUNCTYPE(ctypes.c_int64)(at)() for name, at in found.items()}, compiled
+
+
+def test_new_functions_are_compiled_together_and_others_found(folder, monkeypatch):
+    monkeypatch.setattr(compile, "_functions", {})
+    assert numbers({"f": 1, "g": 2}) == ({"f": 1, "g": 2}, [["f", "g"]])
+    assert numbers({"g": 2, "h": 3, "f": 1}) == ({"f": 1, "g": 2, "h": 3}, [["h"]])
+    assert numbers({"f": 4}) == ({"f": 4}, [["f"]]), "it is something else"
+    monkeypatch.setattr(compile, "_functions", {})  # as in the next process
+    assert numbers({"h": 3, "g": 2, "f": 1}) == ({"f": 1, "g": 2, "h": 3}, [])
 
 
 @pytest.mark.parametrize("effort", compile.Effort)

@@ -96,15 +96,34 @@ def load(
     return found
 
 
-def load_functions(
+def addresses(
     wanted: Mapping[str, str],
     assembly: Callable[[Sequence[str]], str],
     machine: Target,
     effort: Effort = Effort.FULL,
+) -> dict[str, int]:
+    """Where the machine code of each function in ``wanted`` begins, of what is said about it there.
+    It is made once, however many threads ask, and lives as long as this process. Those that no file
+    has are compiled as one module, which ``assembly`` gives for their names: of the time that LLVM
+    takes for a small one, half is spent before and after its function. Raises CompileError."""
+    with lock:
+        asked = {name: (name, about, machine) for name, about in wanted.items()}
+        new = {name: wanted[name] for name, key in asked.items() if key not in _functions}
+        for name, code in _loaded(new, assembly, machine, effort).items():
+            _functions[asked[name]] = code, code.address(name)
+        return {name: _functions[key][1] for name, key in asked.items()}
+
+
+_functions: dict[tuple[str, str, Target], tuple[Code, int]] = {}
+
+
+def _loaded(
+    wanted: Mapping[str, str],
+    assembly: Callable[[Sequence[str]], str],
+    machine: Target,
+    effort: Effort,
 ) -> dict[str, Code]:
-    """As ``load``, the code of each function in ``wanted``, of what is said about it there. Those
-    that no file has are compiled as one module, which ``assembly`` gives for their names: half of
-    the time that LLVM takes for a small one is spent before and after its function."""
+    # The code of each function. A file may have several, which then all find it.
     found: dict[str, Code] = {}
     for name, about in wanted.items():
         others = (code for code in found.values() if code.address(name))

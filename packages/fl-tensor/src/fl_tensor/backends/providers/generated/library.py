@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from fl_tensor.backends.providers.generated import FOLDER, amx, microkernel
@@ -65,45 +65,28 @@ def addresses(kernels: Iterable[MicroKernel]) -> dict[MicroKernel, int]:
     together. Raises ArgumentError where a maker's module has no ``micro``, CompileError where LLVM
     refuses it."""
     wanted, machine, makers = list(dict.fromkeys(kernels)), target.host(), _makers
-    with compile.lock:
-        new = [each for each in wanted if (each, machine, makers) not in _known]
-        ours = []
-        for kernel in new:
-            code = _made(kernel, machine, makers)
-            if code is None:
-                ours.append(kernel)
-            else:
-                _known[kernel, machine, makers] = code, code.address("micro")
-        for kernel, code in _load(ours, machine).items():
-            _known[kernel, machine, makers] = code, code.address(_name(kernel))
-        return {each: _known[each, machine, makers][1] for each in wanted}
+    made = {kernel: _made(kernel, machine, makers)[1] for kernel in wanted}
+    ours = {_name(kernel): kernel for kernel, found in made.items() if not found}
+    found = compile.addresses(
+        {name: f"{kernel} {compile.sources(FOLDER)}" for name, kernel in ours.items()},
+        lambda names: microkernel.assemblies({name: ours[name] for name in names}, machine),
+        machine,
+        compile.Effort.TIDY,
+    )
+    return {kernel: made[kernel] or found[_name(kernel)] for kernel in wanted}
 
 
-#: The code lives as long as this process: kernels keep its address.
-_known: dict[tuple[MicroKernel, Target, tuple[Maker, ...]], tuple[compile.Code, int]] = {}
-
-
-def _made(kernel: MicroKernel, machine: Target, makers: tuple[Maker, ...]) -> compile.Code | None:
-    # By a maker.
+@compile.once
+def _made(kernel: MicroKernel, machine: Target, makers: tuple[Maker, ...]) -> tuple[object, int]:
+    # By a maker; 0 where all leave it to the built-in one.
     made = (maker(kernel, machine) for maker in (*makers, amx.maker))
     text = next((text for text in made if text is not None), None)
     if text is None:
-        return None
+        return None, 0
     code = compile.load(text, functools.partial(str, text), machine)
     if not code.address("micro"):
         raise ArgumentError(f"[register] the module made for {kernel} has no function 'micro'")
-    return code
-
-
-def _load(kernels: Sequence[MicroKernel], machine: Target) -> dict[MicroKernel, compile.Code]:
-    named = {_name(kernel): kernel for kernel in kernels}
-    found = compile.load_functions(
-        {name: f"{kernel} {compile.sources(FOLDER)}" for name, kernel in named.items()},
-        lambda names: microkernel.assemblies({name: named[name] for name in names}, machine),
-        machine,
-        effort=compile.Effort.TIDY,
-    )
-    return {kernel: found[name] for name, kernel in named.items()}
+    return code, code.address("micro")
 
 
 def _name(kernel: MicroKernel) -> str:

@@ -1,6 +1,6 @@
 """Copies of planes, from one order of axes into another. All packing is made of them.
 
-    void move(ptr target, i64 target_row, i64 target_column,
+    void copy(ptr target, i64 target_row, i64 target_column,
               ptr source, i64 source_row, i64 source_column, i64 rows, i64 columns)
 
 copies element (r, c) of ``rows x columns`` from ``source + r * source_row + c * source_column`` to
@@ -19,7 +19,8 @@ neighbours lie, because a vector holds neighbours:
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -43,35 +44,51 @@ def kind(target_row: int, target_column: int, source_row: int, source_column: in
     return {1: "straight"}.get(source_column, "transposed" if source_row == 1 else "single")
 
 
+class Move(NamedTuple):
+    """Which function: its kind, and from what dtype to what other it copies."""
+
+    kind: str
+    source: DType
+    result: DType
+
+    @property
+    def name(self) -> str:
+        """Of the function."""
+        return f"{self.kind}_{self.source}_{self.result}"
+
+
 def address(which: str, source: DType, result: DType) -> int:
-    """Where the function ``move`` of a kind begins, from one dtype to another."""
-    return _code(which, source, result, target.host())[1]
+    """Where the function of a kind begins, from one dtype to another."""
+    (found,) = addresses([Move(which, source, result)])
+    return found
 
 
-@compile.once
-def _code(which: str, source: DType, result: DType, machine: Target) -> tuple[object, int]:
-    # The code lives as long as this process: kernels keep its address.
-    about = f"move {which} {source} {result} {compile.sources(FOLDER)}"
-    assembled = functools.partial(assembly, which, source, result, machine)
-    code = compile.load(about, assembled, machine, compile.Effort.TIDY)
-    return code, code.address("move")
+def addresses(moves: Sequence[Move]) -> list[int]:
+    """Where each function begins; those that nobody asked for before are compiled together."""
+    machine, wanted = target.host(), {move.name: move for move in moves}
+    found = compile.addresses(
+        {name: f"{name} {compile.sources(FOLDER)}" for name in wanted},
+        lambda names: assembly([wanted[name] for name in names], machine),
+        machine,
+        compile.Effort.TIDY,
+    )
+    return [found[move.name] for move in moves]
 
 
-def assembly(which: str, source: DType, result: DType, machine: Target) -> str:
-    """A module in LLVM IR with the function ``move``."""
+def assembly(moves: Iterable[Move], machine: Target) -> str:
+    """A module in LLVM IR with a function for each."""
     module = ir.Module("planes")
     module.triple = target.triple()
-    _Move(module, which, source, result, machine)
+    for move in moves:
+        _Move(ir.Function(module, SIGNATURE, move.name), move, machine)
     return str(module)
 
 
 class _Move(Loops):
-    def __init__(
-        self, module: IR, which: str, source: DType, result: DType, machine: Target
-    ) -> None:
-        function = ir.Function(module, SIGNATURE, "move")
+    def __init__(self, function: IR, move: Move, machine: Target) -> None:
         function.attributes.add("nounwind")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        which, source, result = move
         self.dtypes = source, result
         one = which in ("single", "pairs", "apart")
         lanes = 1 if one else machine.lanes(max(source.itemsize, result.itemsize))

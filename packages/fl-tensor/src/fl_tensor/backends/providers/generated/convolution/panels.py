@@ -110,8 +110,11 @@ class Packing:
             which = planes.kind(row, column, panels.width, 1)
         if woven:
             which = "straight" if woven == 1 else "transposed"
-        move = planes.address(which, *((panels.dtype,) * 2 if woven else move_dtypes))
-        bring = planes.address("transposed", *move_dtypes) if woven else 0
+        moves = [planes.Move(which, *move_dtypes)]
+        if woven:
+            together = planes.Move(which, panels.dtype, panels.dtype)
+            moves = [together, planes.Move("transposed", *move_dtypes)]
+        move, *brought = planes.addresses(moves)
         self.words = {
             "features": to.features,
             "panel_width": panels.width,
@@ -126,7 +129,7 @@ class Packing:
             "pack_places": 1 if woven else len(places),
             "woven": woven,
             "woven_row": pitch,
-            "woven_move": bring,
+            "woven_move": brought[0] if woven else 0,
             "weights_step": step,
             "places": len(places),
             "place_offsets": address(self._table),

@@ -93,10 +93,14 @@ class OfPass(Function):
         function.linkage = "internal"
         super().__init__(function)
         self.job, self.words, self.number, self.worker = function.args
+        self._known: dict[str, IR] = {}
 
     def word(self, name: str) -> IR:
-        """A word of the pass."""
-        return PASS.read(self.b, self.words, name)
+        """A word of the pass, read at the beginning of the function, once."""
+        if name not in self._known:
+            with self.b.goto_entry_block():
+                self._known[name] = PASS.read(self.b, self.words, name)
+        return self._known[name]
 
     def address(self, name: str) -> IR:
         """An address among the words of the call."""

@@ -76,24 +76,15 @@ def best(groups: Groups, sizes: Sequence[int], dtype: DType, machine: Target) ->
 
 
 def addresses(dtype: DType, blocks: Iterable[Block]) -> dict[Block, int]:
-    """Where the code of each begins."""
-    return dict(_addresses(dtype, tuple(sorted(set(blocks))), target.host()))
-
-
-@compile.once
-def _addresses(dtype: DType, blocks: tuple[Block, ...], machine: Target) -> dict[Block, int]:
-    # The code lives as long as this process: kernels keep its address.
-    made = compile.load_functions(
-        {each.name: f"{each} {dtype} {compile.sources(FOLDER)}" for each in blocks},
-        lambda names: assembly(dtype, [each for each in blocks if each.name in names], machine),
+    """Where the code of each begins; those that nobody asked for before are compiled together."""
+    machine, wanted = target.host(), {each.name: each for each in blocks}
+    found = compile.addresses(
+        {name: f"{each} {dtype} {compile.sources(FOLDER)}" for name, each in wanted.items()},
+        lambda names: assembly(dtype, [wanted[name] for name in names], machine),
         machine,
-        effort=compile.Effort.TIDY,
+        compile.Effort.TIDY,
     )
-    _alive.append(made)
-    return {each: made[each.name].address(each.name) for each in blocks}
-
-
-_alive: list[object] = []
+    return {each: found[name] for name, each in wanted.items()}
 
 
 def assembly(dtype: DType, blocks: Sequence[Block], machine: Target) -> str:
