@@ -164,32 +164,35 @@ class Job:
         feature = 1 if self.features == 1 else gradient[1]
         along = self.axes[-1].x // self.given, self.axes[-1].gradient // self.given
         given, own = (int16, int32) if made.pairs else (problem.x.dtype, self.dtype)
-        moves = {}
+        moves: dict[str, planes.Move] = {}
         if not made.x_direct:
-            moves["x_move"] = planes.kind(0, 1, along[0], channel), given, own
+            moves["x_move"] = planes.Move(planes.kind(0, 1, along[0], channel), given, own)
         if not made.gradient_direct:
-            moves["gradient_move"] = planes.kind(0, 1, along[1], feature), given, own
+            moves["gradient_move"] = planes.Move(planes.kind(0, 1, along[1], feature), given, own)
         if not self._sums.in_place:
-            moves["out_move"] = planes.kind(*self._sums.outwards), self.dtype, problem.out.dtype
+            kind = planes.kind(*self._sums.outwards)
+            moves["out_move"] = planes.Move(kind, self.dtype, problem.out.dtype)
         if made.pairs:
             abreast = "abreast" if feature == 1 else "pairs"
-            moves["pairs_move"] = abreast, bfloat16, float32
-            if moves["gradient_move"][0] == "transposed":  # neighbours are pairs already
-                moves["pairs_move"] = "transposed", int32, int32
+            moves["pairs_move"] = planes.Move(abreast, bfloat16, float32)
+            if moves["gradient_move"].kind == "transposed":  # neighbours are pairs already
+                moves["pairs_move"] = planes.Move("transposed", int32, int32)
         none = dict.fromkeys(("x_move", "gradient_move", "out_move", "pairs_move"), 0)
-        return none | {word: planes.address(*move) for word, move in moves.items()}
+        addresses = planes.addresses(list(moves.values()))
+        return none | dict(zip(moves, addresses, strict=True))
 
     def _sweeps(self) -> dict[str, int]:
         # The vector loops that are needed.
-        made, found = self.made, {"column_sums": 0, "add_up": 0, "pair_up": 0}
-        if self.problem.bias is not None:
-            name = "sums_of_pairs" if made.pairs else "column_sums"
-            found["column_sums"] = sweeps.address(name, self.dtype)
-        if made.parts > 1:
-            found["add_up"] = sweeps.address("add_up", self.dtype)
-        if made.pairs:
-            found["pair_up"] = sweeps.address("pair_up", self.dtype)
-        return found
+        needed = {
+            "column_sums": self.problem.bias is not None and not self.made.pairs,
+            "sums_of_pairs": self.problem.bias is not None and self.made.pairs,
+            "add_up": self.made.parts > 1,
+            "pair_up": self.made.pairs,
+        }
+        names = [name for name, is_needed in needed.items() if is_needed]
+        found = sweeps.addresses(names, self.dtype)
+        column_sums = found.pop("sums_of_pairs", 0)
+        return {"column_sums": column_sums, "add_up": 0, "pair_up": 0} | found
 
     def _kernels(self) -> dict[str, int]:
         made = self.made

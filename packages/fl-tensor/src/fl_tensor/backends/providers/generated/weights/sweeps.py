@@ -13,6 +13,8 @@ compiled when a problem first needs it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER
@@ -27,36 +29,45 @@ ADD_UP = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
 PAIR_UP = ir.FunctionType(ir.VoidType(), [pointer, i64, i64])
 
 
-def address(name: str, dtype: DType) -> int:
-    """Where a function for sums of ``dtype`` begins: "column_sums", "sums_of_pairs", "add_up" or
+def addresses(names: Sequence[str], dtype: DType) -> dict[str, int]:
+    """Where functions for sums of ``dtype`` begin: "column_sums", "sums_of_pairs", "add_up",
     "pair_up"."""
-    return _code(name, dtype).address(name)
+    machine = target.host()
+    wanted = {f"{name}_{dtype}": name for name in names}
+    found = compile.addresses(
+        {name: f"{name} {compile.sources(FOLDER)}" for name in wanted},
+        lambda missing: assembly({name: wanted[name] for name in missing}, dtype, machine),
+        machine,
+        compile.Effort.TIDY,
+    )
+    return {wanted[name]: place for name, place in found.items()}
 
 
-@compile.once
-def _code(name: str, dtype: DType) -> compile.Code:
-    about, machine = f"{name} {dtype} {compile.sources(FOLDER)}", target.host()
-    return compile.load(about, lambda: assembly(name, dtype, machine), machine, compile.Effort.TIDY)
-
-
-def assembly(name: str, dtype: DType, machine: Target) -> str:
-    """A module in LLVM IR with this function."""
-    module = ir.Module(name)
+def assembly(functions: Mapping[str, str], dtype: DType, machine: Target) -> str:
+    """A module in LLVM IR with functions by their names: which one each is."""
+    module = ir.Module("sweeps")
     module.triple = target.triple()
-    if name == "add_up":
-        AddUp(module, machine, dtype)
-    elif name == "pair_up":
-        PairUp(module, machine)
-    else:
-        ColumnSums(module, machine, dtype, name == "sums_of_pairs")
+    for name, which in functions.items():
+        if which == "add_up":
+            AddUp(module, machine, dtype, name)
+        elif which == "pair_up":
+            PairUp(module, machine, name)
+        else:
+            ColumnSums(module, machine, dtype, which == "sums_of_pairs", name)
     return str(module)
 
 
 class ColumnSums(Emitter):
-    """``column_sums``, called "sums_of_pairs" if numbers are pairs."""
+    """``column_sums``, of numbers or of pairs."""
 
-    def __init__(self, module: IR, machine: Target, dtype: DType, pairs: bool = False) -> None:
-        name = "sums_of_pairs" if pairs else "column_sums"
+    def __init__(
+        self,
+        module: IR,
+        machine: Target,
+        dtype: DType,
+        pairs: bool = False,
+        name: str = "column_sums",
+    ) -> None:
         function = ir.Function(module, COLUMN_SUMS, name)
         super().__init__(function, machine, dtype)
         to, source, pitch, count, lanes, add = function.args
@@ -88,8 +99,8 @@ class ColumnSums(Emitter):
 class AddUp(Emitter):
     """``add_up``."""
 
-    def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
-        function = ir.Function(module, ADD_UP, "add_up")
+    def __init__(self, module: IR, machine: Target, dtype: DType, name: str) -> None:
+        function = ir.Function(module, ADD_UP, name)
         super().__init__(function, machine, dtype)
         to, distance, count, nbytes = function.args
         b, kind = self.b, self.of.of(self.element)
@@ -107,8 +118,8 @@ class AddUp(Emitter):
 class PairUp(Emitter):
     """``pair_up``."""
 
-    def __init__(self, module: IR, machine: Target) -> None:
-        function = ir.Function(module, PAIR_UP, "pair_up")
+    def __init__(self, module: IR, machine: Target, name: str) -> None:
+        function = ir.Function(module, PAIR_UP, name)
         super().__init__(function, machine, int32)
         line, nbytes, distance = function.args
         b = self.b
