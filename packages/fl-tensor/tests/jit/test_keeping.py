@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import signal
 import threading
 
 import numpy as np
@@ -14,8 +16,9 @@ import fl_memory as mem
 import fl_tensor as ft
 from fl_memory.managers.caching import CachingManager
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.numpy.kept import Kept, held
-from fl_tensor.backends.providers import choose
+from fl_tensor.backends.numpy import kept
+from fl_tensor.backends.numpy.kept import Kept, held, keep
+from fl_tensor.backends.providers import Matmul, Reorder, choose, row_major
 from fl_tensor.graph import cost
 
 RUNS = 3
@@ -119,6 +122,18 @@ def test_weights_of_convolutions_are_kept_too(backend, case, followed):
     assert np.asarray(w).tobytes() == values(*shape).tobytes()
 
 
+@pytest.mark.parametrize("axes", [(2,), (1,), (0, 3)], ids=str)
+def test_images_that_run_backwards_meet_kept_weights(backend, axes):
+    image, w = values(2, 24, 12, 12), ft.asarray(values(40, 24, 3, 3))
+    x = ft.asarray(image)
+    found = [np.asarray(ft.conv(ft.flip(x, axes), w, padding=1)) for _ in range(RUNS + 2)]
+    assert is_kept(w)
+    with ft.use("numpy"):
+        turned = ft.asarray(np.flip(image, axes).copy())
+        wanted = np.asarray(ft.conv(turned, ft.asarray(values(40, 24, 3, 3)), padding=1))
+    np.testing.assert_allclose(found[-1], wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     "image, shape, options",
     [
@@ -215,10 +230,10 @@ def test_batches_of_all_sizes_share_it(backend):
     for x in batches:
         packed(x, w)
     assert is_kept(w)
-    kept = held(w._adapter)
+    shared = held(w._adapter)
     for x, before in zip(batches, wanted, strict=True):
         np.testing.assert_array_equal(infer(x, w), before)
-    assert held(w._adapter) is kept
+    assert held(w._adapter) is shared
 
 
 def test_reproducible_runs_do_not_depend_on_earlier_ones(backend):
@@ -286,3 +301,82 @@ def test_what_is_kept_outlives_its_provider(backend, monkeypatch):
     monkeypatch.setattr(choose, "current", lambda: None)
     np.testing.assert_allclose(infer(x, w), before, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(np.asarray(w), plain)
+
+
+def test_another_computation_that_reads_it_otherwise_sees_the_matrix(backend):
+    x, plain = values(64, 128), values(128, 128)
+    w = ft.asarray(plain)
+
+    def straight():
+        return np.asarray(ft.matmul(ft.asarray(x), w))
+
+    def turned():
+        return np.asarray(ft.linear(ft.asarray(x), w))
+
+    for one, other in ((straight, turned), (turned, straight)):
+        wanted = one(), other()
+        for _ in range(8 * RUNS):  # the longer, the more often it had been packed in vain
+            one()
+            if is_kept(w):
+                break
+        assert is_kept(w)
+        np.testing.assert_allclose(other(), wanted[1], rtol=1e-5)
+        np.testing.assert_allclose(one(), wanted[0], rtol=1e-5)
+
+
+def test_a_part_of_a_matrix_is_left_in_its_place(backend):
+    x, whole = values(64, 128), values(256, 200)
+    w = ft.asarray(whole)[:, :128]
+    found = packed(ft.asarray(x), w, 3 * RUNS)
+    assert not is_kept(w)
+    np.testing.assert_allclose(found, infer(ft.asarray(x), ft.asarray(whole[:, :128].copy())))
+
+
+def packing(generated, adapter):
+    """What packs a matrix, and gets it back: arguments of ``keep``."""
+    plain = row_major(ft.float32, adapter.shape)
+    problem = Matmul(plain, plain, plain)
+    layout = generated.kept(problem)
+    pair = generated.find(Reorder(plain, layout)), generated.find(Reorder(layout, plain))
+    return layout, False, *pair
+
+
+def test_of_two_threads_that_pack_at_the_same_time_one_counts(backend, generated):
+    plain = values(128, 128)
+    w = ft.asarray(plain)._adapter
+    array, arguments = w.array, packing(generated, w)
+    first, second = keep(w, array, *arguments), keep(w, array, *arguments)
+    assert held(w) is first
+    for made in (first, second):
+        assert made.array().tobytes() == plain.tobytes()
+
+
+def test_whoever_comes_second_to_unpack_gets_the_same_array(backend, generated):
+    w = ft.asarray(values(128, 128))._adapter
+    layout, turned, pack, unpack = packing(generated, w)
+    between = []
+
+    def interrupted(*addresses):
+        if not between:
+            between.append(None)  # another thread asks for it now, and has it first
+            between[0] = w.array
+        unpack(*addresses)
+
+    keep(w, w.array, layout, turned, pack, interrupted)
+    assert w.array is between[0]
+    assert w.array is between[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are of POSIX")
+def test_a_process_may_fork_while_another_thread_packs(backend, generated):
+    plain = values(128, 128)
+    w = ft.asarray(plain)._adapter
+    keep(w, w.array, *packing(generated, w))
+    with kept._lock:  # as that thread holds it
+        child = os.fork()
+        if child == 0:  # nothing of pytest may run here
+            signal.alarm(60)
+            os._exit(0 if w.array.tobytes() == plain.tobytes() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert w.array.tobytes() == plain.tobytes()

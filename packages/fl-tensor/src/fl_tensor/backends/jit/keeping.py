@@ -132,7 +132,5 @@ def _posed(node: Node, layouts: Mapping[Value, Layout]) -> Matmul | Convolution 
     low = min([n for pair in given["padding"] for n in pair])
     if low < 0 or any(d > 1 for d in given["input_dilation"]):
         return None
-    if provided_conv.is_weights(out.shape, w.shape):
-        return None
     rest = given["stride"], given["padding"], given["kernel_dilation"], given["groups"]
     return Convolution(x, w, out, *rest)
