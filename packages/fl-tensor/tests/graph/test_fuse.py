@@ -117,6 +117,31 @@ def test_no_row_is_torn_apart_for_a_reader_of_another_shape():
     same_on_jit(function, (1024, 32))
 
 
+def norms(*arrays):
+    """Of each array, and of all."""
+    each = [ft.sqrt(ft.sum(x * x)) for x in arrays]
+    return ft.sqrt(ft.sum(ft.stack(each) * 2.0))
+
+
+def test_numbers_for_the_same_readers_are_made_together():
+    shapes = [(64, 64), (100,), (7, 8, 9), (50, 2)]
+    fusion, _ = planned(norms, *shapes)
+    assert operations(fusion).count(["sqrt"] * len(shapes)) == 1
+    assert sum("sqrt" in group for group in operations(fusion)) == 2
+    same_on_jit(norms, *shapes)
+    few, _ = planned(norms, *shapes, most=2)
+    assert operations(few).count(["sqrt"] * 2) == 2
+
+
+def test_numbers_for_others_keep_nobody_waiting():
+    def function(x, y, w):
+        first, second = ft.sqrt(ft.sum(x * x)), ft.sqrt(ft.sum(y * y))
+        return (x / first) @ w, (y / second) @ w, ft.stack([first, second])
+
+    fusion, _ = planned(function, (64, 64), (64, 64), (64, 64))
+    assert [group.count("sqrt") for group in operations(fusion) if "sqrt" in group] == [1, 1]
+
+
 def test_not_where_one_waits_for_the_other():
     def function(x, w):
         return ft.tanh(x) * ft.sum(ft.exp(x) @ w)

@@ -165,8 +165,10 @@ def test_groups_can_run_one_after_the_other(seed, cached, monkeypatch):
             elif kind < 0.8:
                 axis = rng.choice((0, 1))
                 values.append(a - ft.sum(b, axis, keepdims=True))
-            elif kind < 0.9:
+            elif kind < 0.85:
                 values.append(a @ b)
+            elif kind < 0.9:
+                values.append(a * ft.sqrt(ft.sum(b)))
             else:
                 values.append(ft.permute(a, (1, 0)))
         return tuple(values[-3:])

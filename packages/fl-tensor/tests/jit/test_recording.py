@@ -92,20 +92,20 @@ def test_an_operand_of_another_place_makes_a_difference(jit):
         assert run(True).tolist() == [4.0, 6.0]
 
 
-def others(jit, count):
-    """As many recordings that begin otherwise."""
-    for size in range(count):
-        recorded(jit, lambda size=size: ft.exp(ft.asarray(np.ones(2 + size))) * 2.0)
+def others(jit, sizes):
+    """Recordings that begin otherwise, one for each size."""
+    for size in sizes:
+        recorded(jit, lambda size=size: ft.exp(ft.asarray(np.ones(size))) * 2.0)
 
 
 def test_only_the_latest_are_remembered(jit):
     first = recorded(jit, chain(0.5))
-    others(jit, recording.MOST)
+    others(jit, range(2, 2 + recording.MOST))
     assert recorded(jit, chain(0.5)) is not first
 
 
 def test_what_comes_again_is_one_of_the_latest(jit):
     first = recorded(jit, chain(0.5))
-    for _ in range(3):
-        others(jit, recording.MOST - 1)
+    for turn in range(1, 4):
+        others(jit, range(100 * turn, 100 * turn + recording.MOST - 1))
         assert recorded(jit, chain(0.5)) is first

@@ -2,8 +2,9 @@
 
 Groups (``group.py``) are made greedily in the order of the graph: an operation joins the group of
 one of its operands, and the groups of the others are merged with it (``merge.py``). In a second
-round groups merge that read the same arrays, and in a third values that go from one group to
-another are computed anew where that is cheaper (``recompute.py``).
+round groups merge that read the same arrays, or make single numbers for the same readers; in a
+third values that go from one group to another are computed anew where that is cheaper
+(``recompute.py``).
 
 Three questions decide. Can it be done: members must agree on the space, which is a matter of
 strides (``layout.py``), so that changes of shape between them do no harm. Can it run: no path may
@@ -70,6 +71,7 @@ class Fusion(Merging):
                 continue
             self._place(number, node, fusible(node))
         self.join_readers()
+        self.join_numbers()
         groups = [self.by_number[number] for number in self.precedence.order()]
         results = {layouts[v].root for v in graph.outputs}
         self.again: list[Again] = recompute(graph, groups, layouts, results, most)

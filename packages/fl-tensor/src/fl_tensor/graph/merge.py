@@ -57,6 +57,21 @@ class Merging:
                     now[last] = group
                 last = group
 
+    def join_numbers(self) -> None:
+        """Groups that make single numbers for the same readers, as the norms of all gradients are
+        for what adds them up, become one: these wait for all of them anyway."""
+        readers: dict[Group, list[int]] = {}
+        for group in self.by_number.values():
+            for home in dict.fromkeys(self.home.get(root) for root in group.reads):
+                if home is not None and home.space is not None and prod(home.space) == 1:
+                    readers.setdefault(home, []).append(group.number)
+        last: dict[tuple[int, ...], Group] = {}
+        for group, numbers in readers.items():
+            before = last.get(tuple(numbers))
+            if before is not None and self.obstacle(before, group) is None:
+                self.merge(before, group)
+            last[tuple(numbers)] = group
+
     def obstacle(self, one: Group, other: Group) -> str | None:
         """Why the groups do not run together, where ``other`` may read what ``one`` makes."""
         if one.space is None or other.space is None:
