@@ -174,6 +174,7 @@ def test_each_value_between_kernels_has_a_reason():
 
 
 def test_a_plan_explains_itself():
+    pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
     with ft.use("jit"):
         for _ in range(3):
             x = ft.ones((256, 128))

@@ -159,10 +159,11 @@ def test_bias_and_activation_follow_a_product(provider, normal):
     assert problem.epilogue is not None and problem.epilogue.sizes == (70, 96)
 
 
-def test_several_results_and_dropout_follow(provider, normal):
+@pytest.mark.parametrize("seed", [5, (1 << 64) - 5])
+def test_several_results_and_dropout_follow(provider, normal, seed):
     def layer(x, w, b, residual):
         before = x @ w + b
-        kept = ft.Generator(5).bernoulli(before.shape)
+        kept = ft.Generator(seed).bernoulli(before.shape)
         return before, ft.where(kept, ft.gelu(before) * 2.0, 0.0) + residual
 
     found, expected, steps = both(
