@@ -9,7 +9,7 @@ import pytest
 from planned import fusible, recorded
 
 import fl_tensor as ft
-from fl_tensor.graph import Graph, fusion_cost
+from fl_tensor.graph import Graph, Node, Value, fusion_cost
 from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion
 from fl_tensor.graph.layout import layouts
@@ -28,6 +28,17 @@ def groups(graph: Graph) -> list[list[str]]:
 def same(graph, other, inputs):
     for a, b in zip(graph(*inputs), other(*inputs), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-6)
+
+
+# --- dead code ------------------------------------------------------------------------------------
+
+
+def test_a_node_stays_for_any_of_its_results():
+    x, first, second = (Value(i, (2,), ft.float32, ft.CPU) for i in range(3))
+    node = Node("several", (x,), {}, (first, second))
+    for wanted in (first, second):
+        assert Graph([x], (), [node], [wanted]).prune().nodes == [node]
+    assert Graph([x], (), [node], [x]).prune().nodes == []
 
 
 # --- common subexpressions ------------------------------------------------------------------------

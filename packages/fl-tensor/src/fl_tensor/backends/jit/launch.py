@@ -100,7 +100,8 @@ class Together:
 #: Bytes of results from which these are written past the caches: whoever reads them next would not
 #: find them there anyway.
 STREAMED = 64 << 20
-#: Elements up to which a kernel may run together with others.
+#: Elements up to which a kernel may run together with others. Of larger ones nothing was gained: 30
+#: to 40 parameters of 300 x 300 to 768 x 768, SGD and AdamW, one thread, in turns: 0.94 to 1.07.
 SMALL = 1 << 16
 
 
