@@ -37,7 +37,7 @@ class Panels(NamedTuple):
         turn = number * groups.source * item
         column = turn * groups.target
         packed = [kernel[1] * kernel[2] * column, kernel[2] * column, column]
-        rows, along = _merged(kernel, w.kernel)
+        rows, along = merged(kernel, w.kernel)
         which = planes.kind(0, groups.source, along if rows[2] > 1 else 1, w.group)
         nbytes = 0 if direct else -(-kernel[0] * packed[0] // 64) * 64
         words = {
@@ -72,8 +72,9 @@ class Panels(NamedTuple):
         return 0 if self.words["panels_direct"] else -(-self.words["groups"] // _STEP)
 
 
-def _merged(kernel: Shape, strides: Shape) -> tuple[Shape, int]:
-    # Planes, rows and columns to copy, all as columns where they are at equal distances, and that.
+def merged(kernel: Shape, strides: Shape) -> tuple[Shape, int]:
+    """Planes, rows and columns of a kernel to copy, all as columns where they are at equal
+    distances; and the distance between columns."""
     pairs = [pair for pair in zip(kernel, strides, strict=True) if pair[0] > 1]
     if all(a[1] == b[0] * b[1] for a, b in itertools.pairwise(pairs)):
         return (1, 1, math.prod(kernel)), pairs[-1][1] if pairs else 0

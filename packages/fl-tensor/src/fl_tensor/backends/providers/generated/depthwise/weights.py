@@ -7,12 +7,14 @@ import itertools
 import math
 
 from fl_tensor.backends.providers.generated import FOLDER, caches, planes, tile
+from fl_tensor.backends.providers.generated.depthwise import copies, panels
 from fl_tensor.backends.providers.generated.depthwise import taps as depthwise_taps
 from fl_tensor.backends.providers.generated.depthwise import weights_nest as depthwise_weights_nest
 from fl_tensor.backends.providers.generated.depthwise.groups import Groups
 from fl_tensor.backends.providers.generated.depthwise.weights_nest import WORDS
 from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.phases import Division, Phases
+from fl_tensor.backends.providers.generated.weights import sweeps
 from fl_tensor.backends.providers.generated.weights.axes import (
     axes_of,
     axis_words,
@@ -42,7 +44,7 @@ def prepare(problem: ConvolutionWeights) -> WeightsKernel:
     code = _code(problem.x.dtype, problem.out.dtype)
     call = Phases(code, WORDS, build.words, build.divide, work)
     about = f"depthwise, {build.strips} strips in {build.parts} parts"
-    return WeightsKernel(problem, about, call, build.tables)
+    return WeightsKernel(problem, about, call, build.table)
 
 
 @compile.once
@@ -50,11 +52,11 @@ def _code(given: DType, result: DType) -> compile.Code:
     machine = target.host()
     about = f"depthwise weights {given} {result} {compile.sources(FOLDER)}"
     assembly = functools.partial(depthwise_weights_nest.assembly, given, result, machine)
-    return compile.load(about, assembly, machine, compile.Effort.TIDY)
+    return compile.load(about, assembly, machine, compile.Effort.LEAST)
 
 
 class _Build:
-    # The words of a problem. ``tables`` are what some of them point to.
+    # The words of a problem. ``table`` is what some of them point to.
 
     def __init__(self, problem: ConvolutionWeights) -> None:
         self.problem, self.axes = problem, axes_of(problem)
@@ -87,8 +89,6 @@ class _Build:
         taps = math.prod(axis.kernel for axis in self.axes)
         turn = self.vectors * self.wide
         tap = groups.target * turn
-        grouped = len(problem.out.shape) == len(problem.x.shape) + 1
-        out = (0,) * (not grouped) + strides(problem.out)
         bias = None if problem.bias is None else strides(problem.bias)[0]
         self.words = axis_words(self.axes, self.steps) | {
             f"strip {a}": pitch for a, pitch in enumerate(self.pitches)
@@ -105,9 +105,6 @@ class _Build:
             "x_channel": x[1] * given,
             "gradient_channel": gradient[1] * given,
             "bias_channel": (bias or 0) * result,
-            "out_group": (out[0] if grouped else out[1] * groups.target) * result,
-            "out_feature": out[1] * result,
-            "out_channel": out[2] * result,
             "worker_bytes": strip + packed,
             "packed_at": strip,
             "packed_pixel": pixel,
@@ -123,7 +120,13 @@ class _Build:
             "x_move": 0 if x[1] == 1 else self._move(x[1], self.axes[3].x),
             "gradient_move": 0 if direct else self._move(gradient[1], self.axes[3].gradient),
         }
+        near = x[1] == 1
+        self.words |= {
+            "copy_plane": copies.address(problem.x.dtype) if near else 0,
+            "column_sums": 0 if bias is None else sweeps.address("column_sums", dtype),
+        }
         self._taps(dtype, groups, tap)
+        self._out(problem, groups, dtype)
 
     def divide(self, workers: int) -> Division:
         """Vectors of channels are divided among threads where parts are too few."""
@@ -156,11 +159,34 @@ class _Build:
             place = (plane[0] * high.kernel + row[0]) * wide.kernel + column[0]
             code = depthwise_taps.address(dtype, groups, row[1], column[1])
             table += [code, in_strip, place * tap]
-        places = itertools.product(*(range(axis.kernel) for axis in self.axes))
-        in_out = [sum(k * a.out for k, a in zip(p, self.axes, strict=True)) for p in places]
         self.words["blocks"] = len(table) // depthwise_weights_nest.BLOCK
-        self.tables = array(table), array(in_out)
-        self.words["block_table"], self.words["tap_in_out"] = map(address, self.tables)
+        self.table = array(table)
+        self.words["block_table"] = address(self.table)
+
+    def _out(self, problem: ConvolutionWeights, groups: Groups, dtype: DType) -> None:
+        # Where sums go: of several places of the kernel at a time.
+        result = problem.out.dtype
+        grouped = len(problem.out.shape) == len(problem.x.shape) + 1
+        group, feature, channel, *_ = (
+            step * result.itemsize for step in (0,) * (not grouped) + strides(problem.out)
+        )
+        group = group if grouped else feature * groups.target
+        kernel, moves = zip(*((axis.kernel, axis.out) for axis in self.axes[1:]), strict=True)
+        sizes, along = panels.merged(kernel, moves)
+        lies = group, along if sizes[2] > 1 else result.itemsize
+        kind = planes.kind(*(step // result.itemsize for step in lies), groups.source, 0)
+        self.words |= {
+            "out_group": group,
+            "out_feature": feature,
+            "out_channel": channel,
+            "out_planes": sizes[0],
+            "out_rows": sizes[1],
+            "out_columns": sizes[2],
+            "out_plane": moves[0],
+            "out_row": moves[1],
+            "out_column": along,
+            "out_move": planes.address(kind, dtype, result),
+        }
 
 
 def _cut(cut: tile.Cut) -> list[tuple[int, int]]:

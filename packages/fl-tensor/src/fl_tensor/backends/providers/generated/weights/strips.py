@@ -7,12 +7,10 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated.nest import Emitter, Nest, computed
+from fl_tensor.backends.providers.generated.nest import Nest
 from fl_tensor.backends.providers.generated.weights.words import AXES
 from fl_tensor.backends.providers.generated.words import zero
-from fl_tensor.codegen.target import Target
-from fl_tensor.codegen.vectors import IR, i64, pointer
-from fl_tensor.dtypes import DType
+from fl_tensor.codegen.vectors import IR, i64
 
 
 class Strips(Nest):
@@ -71,50 +69,6 @@ class Strips(Nest):
             low, high = (b.select(inside, place, end) for place in (left, right))
             copy_row(line, source, low, high, end)
 
-    def copy_planes(self, image: IR, to: IR, count: IR, copy: IR) -> None:
-        """As ``copy_x``, of ``count`` channels that lie side by side, by the function ``copy``."""
-        b, words = self.b, self.words
-        seen, low, high, first = [], [], [], []
-        for axis in range(AXES):
-            stride = words[f"stride {axis}"]
-            more = b.mul(b.sub(self.extents[axis], i64(1)), stride)
-            size = b.add(more, words[f"reach {axis}"])
-            before = b.sub(b.mul(self.starts[axis], stride), words[f"low {axis}"])
-            start = self.minimum(self.maximum(b.neg(before), i64(0)), size)
-            end = self.minimum(b.sub(words[f"extent {axis}"], before), size)
-            seen.append(size)
-            first.append(b.add(before, start))
-            low.append(start)
-            high.append(self.maximum(end, start))
-        line = words["strip 2"]
-        lines = b.sub(high[2], low[2])
-        with self.loop(i64(0), seen[0]) as n, self.loop(i64(0), seen[1]) as depth:
-            plane = self.sum(to, (n, words["strip 0"]), (depth, words["strip 1"]))
-            inside = b.and_(b.icmp_signed(">=", depth, low[1]), b.icmp_signed("<", depth, high[1]))
-            above, inner = (
-                b.select(inside, each, other)
-                for each, other in ((low[2], seen[2]), (lines, i64(0)))
-            )
-            below = b.sub(b.sub(seen[2], above), inner)
-            zero(b, self.address(plane), b.mul(above, line))
-            source = self.sum(
-                image,
-                (b.add(self.starts[0], n), words["x 0"]),
-                (b.add(first[1], b.sub(depth, low[1])), words["x 1"]),
-                (first[2], words["x 2"]),
-                (first[3], words["x 3"]),
-            )
-            here = b.add(plane, b.mul(above, line))
-            middle = b.sub(high[3], low[3])
-            b.call(
-                copy,
-                [
-                    *(self.address(here), line, self.address(source), words["x 2"], words["x 3"]),
-                    *(inner, low[3], middle, b.sub(seen[3], high[3]), count),
-                ],
-            )
-            zero(b, self.address(b.add(here, b.mul(inner, line))), b.mul(below, line))
-
     def clear(self, row: IR, low: IR, high: IR, end: IR) -> None:
         """Zeros around pixels ``low`` to ``high`` of a row."""
         for first, last in ((i64(0), low), (high, end)):
@@ -140,41 +94,3 @@ class Strips(Nest):
             (source, words["x 3"], words["x_channel"]),
         )
         self.move("x_move", *sides, b.select(dense, i64(1), pixels), columns)
-
-
-class CopyPlane(Emitter):
-    """copy_plane(to, to_row, from, row, pixel, rows, left, middle, right, lanes): rows of pixels of
-    ``lanes`` channels, which lie side by side, each row between zeros; pixels become vectors."""
-
-    def __init__(self, module: IR, machine: Target, given: DType) -> None:
-        signature = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, *[i64] * 7])
-        function = ir.Function(module, signature, "copy_plane")
-        function.linkage = "internal"
-        super().__init__(function, machine, computed(given), given)
-        b, turn = self.b, 4
-        to, to_row, source, row_pitch, pixel_pitch, rows, left, middle, right, lanes = function.args
-        mask, zero = self.of.first(lanes), self.of.constant(self.element, 0)
-        end = b.add(b.add(left, middle), right)
-        turns = b.and_(middle, i64(-turn))
-        with self.loop(i64(0), rows) as row:
-            line = self.at(to, b.mul(row, to_row))
-            there = self.at(source, b.mul(row, row_pitch))
-            here = self.at(line, b.mul(left, i64(self.wide)))
-            for low, high in ((i64(0), left), (b.add(left, middle), end)):
-                with self.loop(low, high) as pixel:
-                    self.of.store(zero, self.at(line, b.mul(pixel, i64(self.wide))))
-            for low, high, step in ((i64(0), turns, turn), (turns, middle, 1)):
-                with self.loop(low, high, step) as pixel:
-                    place = self.at(there, b.mul(pixel, pixel_pitch))
-                    for k in range(step):  # the next vector's
-                        self.of.prefetch(
-                            self.at(self.at(place, b.mul(pixel_pitch, i64(k))), self.wide)
-                        )
-                    found = [
-                        self.read(self.at(place, b.mul(pixel_pitch, i64(k))), mask)
-                        for k in range(step)
-                    ]
-                    goal = self.at(here, b.mul(pixel, i64(self.wide)))
-                    for k, vector in enumerate(found):
-                        self.of.store(vector, self.at(goal, k * self.wide))
-        b.ret_void()
