@@ -12,41 +12,20 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated import FOLDER
 from fl_tensor.backends.providers.generated.nest import Emitter, computed
-from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64, pointer
 from fl_tensor.dtypes import DType
 
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, *[i64] * 7])
+NAME = "copy_plane"
 
 
-@compile.once
-def address(given: DType) -> int:
-    """Where ``copy_plane`` begins, for an image of ``given``."""
-    return _code(given).address("copy_plane")
+class CopyPlane(Emitter):
+    """The function in a module, for images of ``given``."""
 
-
-@compile.once
-def _code(given: DType) -> compile.Code:
-    # The code lives as long as this process: kernels keep its address.
-    about, machine = f"copy_plane {given} {compile.sources(FOLDER)}", target.host()
-    return compile.load(about, lambda: assembly(given, machine), machine, compile.Effort.TIDY)
-
-
-def assembly(given: DType, machine: Target) -> str:
-    """A module in LLVM IR with ``copy_plane``."""
-    module = ir.Module("copies")
-    module.triple = target.triple()
-    _CopyPlane(ir.Function(module, SIGNATURE, "copy_plane"), machine, given)
-    return str(module)
-
-
-class _CopyPlane(Emitter):
-    """``copy_plane``."""
-
-    def __init__(self, function: IR, machine: Target, given: DType) -> None:
+    def __init__(self, module: IR, machine: Target, given: DType) -> None:
+        function = ir.Function(module, SIGNATURE, NAME)
         super().__init__(function, machine, computed(given), given)
         b, turn = self.b, 4
         to, to_row, source, row_pitch, pixel_pitch, rows, left, middle, right, lanes = function.args

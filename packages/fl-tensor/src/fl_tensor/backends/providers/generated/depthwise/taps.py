@@ -20,11 +20,13 @@ x and sums have whole vectors, the gradient has the channels of so many ``groups
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER
+from fl_tensor.backends.providers.generated.depthwise import copies
 from fl_tensor.backends.providers.generated.depthwise.groups import Groups, picked
 from fl_tensor.backends.providers.generated.nest import Emitter
 from fl_tensor.backends.providers.generated.tile import registers
@@ -47,40 +49,50 @@ def most(groups: Groups, machine: Target) -> int:
     return max((registers(machine) - 2) // (groups.target + 1), 1)
 
 
-def address(dtype: DType, groups: Groups, rows: int, columns: int) -> int:
-    """Where the machine code of a block of so many places begins."""
-    return _code(dtype, groups, rows, columns, target.host())[1]
+class Taps(NamedTuple):
+    """A block of so many places of the kernel."""
+
+    groups: Groups
+    rows: int
+    columns: int
+
+    @property
+    def name(self) -> str:
+        """Of the function."""
+        return f"taps_{self.groups.source}_{self.groups.target}_{self.rows}x{self.columns}"
 
 
-@compile.once
-def _code(
-    dtype: DType, groups: Groups, rows: int, columns: int, machine: Target
-) -> tuple[object, int]:
-    # The code lives as long as this process: kernels keep its address.
-    about = f"taps {dtype} {groups} {rows} {columns} {compile.sources(FOLDER)}"
-    code = compile.load(about, lambda: assembly(dtype, groups, rows, columns, machine), machine)
-    return code, code.address("taps")
+def addresses(dtype: DType, given: DType, blocks: Iterable[Taps]) -> dict[str, int]:
+    """Where the code of each begins, by its name, and that of ``copies.NAME`` for an image of
+    ``given``; those that nobody asked for before are compiled together."""
+    machine, wanted = target.host(), {each.name: each for each in blocks}
+    return compile.addresses(
+        {
+            name: f"{name} {dtype} {given} {compile.sources(FOLDER)}"
+            for name in (*wanted, copies.NAME)
+        },
+        lambda names: assembly(dtype, given, [wanted.get(name) for name in names], machine),
+        machine,
+        compile.Effort.TIDY,
+    )
 
 
-def assembly(dtype: DType, groups: Groups, rows: int, columns: int, machine: Target) -> str:
-    """A module in LLVM IR with the function ``taps``."""
+def assembly(dtype: DType, given: DType, blocks: Iterable[Taps | None], machine: Target) -> str:
+    """A module in LLVM IR with a function for each; None is ``copies.NAME``."""
     module = ir.Module("taps")
     module.triple = target.triple()
-    _Taps(ir.Function(module, SIGNATURE, "taps"), groups, rows, columns, machine, dtype)
+    for block in blocks:
+        if block is None:
+            copies.CopyPlane(module, machine, given)
+        else:
+            _Taps(ir.Function(module, SIGNATURE, block.name), block, machine, dtype)
     return str(module)
 
 
 class _Taps(Emitter):
-    def __init__(
-        self,
-        function: ir.Function,
-        groups: Groups,
-        rows: int,
-        columns: int,
-        machine: Target,
-        dtype: DType,
-    ) -> None:
+    def __init__(self, function: IR, block: Taps, machine: Target, dtype: DType) -> None:
         super().__init__(function, machine, dtype)
+        groups, rows, columns = block
         b, kind, turns = self.b, self.of.of(self.element), range(groups.target)
         self.groups = groups
         x, x_tap_row, x_tap, x_row, x_pixel = function.args[:5]

@@ -11,6 +11,7 @@ from fl_tensor.backends.providers.generated.depthwise import copies, panels
 from fl_tensor.backends.providers.generated.depthwise import taps as depthwise_taps
 from fl_tensor.backends.providers.generated.depthwise import weights_nest as depthwise_weights_nest
 from fl_tensor.backends.providers.generated.depthwise.groups import Groups
+from fl_tensor.backends.providers.generated.depthwise.taps import Taps
 from fl_tensor.backends.providers.generated.depthwise.weights_nest import WORDS
 from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.phases import Division, Phases
@@ -120,11 +121,7 @@ class _Build:
             "x_move": 0 if x[1] == 1 else self._move(x[1], self.axes[3].x),
             "gradient_move": 0 if direct else self._move(gradient[1], self.axes[3].gradient),
         }
-        near = x[1] == 1
-        self.words |= {
-            "copy_plane": copies.address(problem.x.dtype) if near else 0,
-            "column_sums": 0 if bias is None else sweeps.address("column_sums", dtype),
-        }
+        self.words["column_sums"] = 0 if bias is None else sweeps.address("column_sums", dtype)
         self._taps(dtype, groups, tap)
         self._out(problem, groups, dtype)
 
@@ -149,16 +146,21 @@ class _Build:
         columns = tile.balanced(wide.kernel, most)
         columns_most = columns.size + (columns.longer > 0)
         rows = tile.balanced(high.kernel, max(most // columns_most, 1))
+        blocks = list(
+            itertools.product(
+                ((k, 1) for k in range(deep.kernel)), list(_cut(rows)), list(_cut(columns))
+            )
+        )
+        taps = [Taps(groups, row[1], column[1]) for _, row, column in blocks]
+        codes = depthwise_taps.addresses(dtype, self.problem.x.dtype, taps)
+        self.words["copy_plane"] = codes[copies.NAME]
         table = []
-        for plane, row, column in itertools.product(
-            ((k, 1) for k in range(deep.kernel)), list(_cut(rows)), list(_cut(columns))
-        ):
+        for (plane, row, column), each in zip(blocks, taps, strict=True):
             starts = (0, plane[0], row[0], column[0])
             parts = zip(starts, self.axes, self.pitches, strict=True)
             in_strip = sum(k * axis.dilation * pitch for k, axis, pitch in parts)
             place = (plane[0] * high.kernel + row[0]) * wide.kernel + column[0]
-            code = depthwise_taps.address(dtype, groups, row[1], column[1])
-            table += [code, in_strip, place * tap]
+            table += [codes[each.name], in_strip, place * tap]
         self.words["blocks"] = len(table) // depthwise_weights_nest.BLOCK
         self.table = array(table)
         self.words["block_table"] = address(self.table)
