@@ -134,12 +134,13 @@ class _Block(Emitter):
         with self.loop(i64(0), self.lines) as line:
             here = self.at(source, b.mul(line, self.words["source_line"]))
             sums = self._sums(here, panels, vectors, mask)
-            self._put(sums, self.at(to, b.mul(line, self.words["target_line"])), masks)
+            there = self.at(to, b.mul(line, self.words["target_line"]))
+            self._put(sums, self.opaque(there), masks)
 
     def _put(self, sums: list[_Sums], to: IR, masks: Sequence[IR | None]) -> None:
         apart = self.groups.held(self.of.lanes) * self.groups.target * self.itemsize
         for u, of_pixel in enumerate(sums):
-            pixel = self.at(to, self.b.mul(self.words["target_pixel"], i64(u)))
+            pixel = self.at(to, self.b.mul(self.words["target_pixel"], i64(u))) if u else to
             for v, by_turns in enumerate(of_pixel):
                 for i, vector in enumerate(gathered(self.of, self.groups, by_turns)):
                     self.of.store(vector, self.at(pixel, v * apart + i * self.wide), masks[i])
@@ -203,7 +204,8 @@ class _Block(Emitter):
     def _load(self, place: IR, number: int, mask: IR | None) -> IR:
         # One of the vectors that are computed together.
         apart = self.groups.held(self.of.lanes) * self.groups.source * self.itemsize
-        return self.of.load(self.element, self.at(place, number * apart), mask)
+        there = self.at(place, number * apart) if number else place
+        return self.of.load(self.element, there, mask)
 
     def _multiply(self, x: IR, y: IR, total: IR) -> None:
         self.b.store(self.of.fma(x, y, self.b.load(total, typ=x.type)), total)

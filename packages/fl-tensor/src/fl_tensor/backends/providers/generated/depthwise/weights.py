@@ -175,8 +175,8 @@ class _Build:
         group = group if grouped else feature * groups.target
         kernel, moves = zip(*((axis.kernel, axis.out) for axis in self.axes[1:]), strict=True)
         sizes, along = panels.merged(kernel, moves)
-        lies = group, along if sizes[2] > 1 else result.itemsize
-        kind = planes.kind(*(step // result.itemsize for step in lies), groups.source, 0)
+        lies = group // result.itemsize, along // result.itemsize if sizes[2] > 1 else 1
+        kind = planes.kind(*lies, groups.source, 0)
         self.words |= {
             "out_group": group,
             "out_feature": feature,
