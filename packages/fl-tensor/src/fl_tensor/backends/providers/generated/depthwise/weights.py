@@ -121,7 +121,9 @@ class _Build:
             "x_move": 0 if x[1] == 1 else self._move(x[1], self.axes[3].x),
             "gradient_move": 0 if direct else self._move(gradient[1], self.axes[3].gradient),
         }
-        self.words["column_sums"] = 0 if bias is None else sweeps.address("column_sums", dtype)
+        self.words["column_sums"] = 0
+        if bias is not None:
+            self.words |= sweeps.addresses(["column_sums"], dtype)
         self._taps(dtype, groups, tap)
         self._out(problem, groups, dtype)
 
