@@ -73,7 +73,9 @@ def serve(kind: str, numbers: list[int]) -> None:
 
     target.initialize()
     text = f'target triple = "{target.triple()}"\ndefine void @nothing() {{ ret void }}'
-    compile.Code(compile.compiled(text, target.host()), target.host()).address("nothing")
+    for effort in compile.Effort:
+        code = compile.compiled(text, target.host(), effort)
+        compile.Code(code, target.host()).address("nothing")
     compiled = compile.compiled
     count = 0
 

@@ -83,7 +83,7 @@ done:
 
 def _load(text: str) -> compile.Code:
     module = f'target triple = "{target.triple()}"\n{_PART}{text}'
-    return compile.load(module, lambda: module, target.host())
+    return compile.load(module, lambda: module, target.host(), compile.Effort.LEAST)
 
 
 def _addresses(*functions: Any) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ neighbours lie, because a vector holds neighbours:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -106,10 +106,14 @@ class _Move(Loops):
         many = b.and_(self.columns, i64(-lanes * _TURN))
 
         def copy(column: IR, count: int, mask: IR | None = None) -> None:
-            places = [b.add(column, i64(lanes * v)) for v in range(count)]
-            found = [self._load(self._at(from_row, at, sizes[0]), mask) for at in places]
-            for at, vector in zip(places, found, strict=True):
-                self._store(vector, self._at(to_row, at, sizes[1]), mask)
+            source, target = (
+                self._at(row, column, size)
+                for row, size in zip((from_row, to_row), sizes, strict=True)
+            )
+            vectors = range(count)
+            found = [self._load(self._near(source, lanes * v * sizes[0]), mask) for v in vectors]
+            for v, vector in zip(vectors, found, strict=True):
+                self._store(vector, self._near(target, lanes * v * sizes[1]), mask)
 
         narrow = b.icmp_signed("<=", self.columns, i64(lanes))
         with b.if_then(narrow):
@@ -131,10 +135,11 @@ class _Move(Loops):
         turns = b.and_(self.rows, i64(-_TURN))
         for low, high, step in ((i64(0), turns, _TURN), (turns, self.rows, 1)):
             with self.loop(low, high, step) as row:
-                rows = [b.add(row, i64(k)) for k in range(step)]
-                found = [self._load(self._at(self.source, r, self.source_row), mask) for r in rows]
-                for r, vector in zip(rows, found, strict=True):
-                    self._store(vector, self._at(self.target, r, self.target_row), mask)
+                sources = self._rows(self._at(self.source, row, self.source_row), self.source_row)
+                found = [self._load(next(sources), mask) for _ in range(step)]
+                targets = self._rows(self._at(self.target, row, self.target_row), self.target_row)
+                for vector in found:
+                    self._store(vector, next(targets), mask)
 
     def _transposed(self) -> None:
         lanes = self.of.lanes
@@ -176,9 +181,11 @@ class _Move(Loops):
                 (i64(lanes * taken), self.target_row),
             )
         )
-        square = [self._load(self._at(read, i64(c), read_pitch)) for c in range(lanes)]
-        for r, vector in enumerate(self.of.transposed(square)):
-            self._store(vector, self._at(written, i64(r), written_pitch))
+        sources = self._rows(read, read_pitch)
+        square = [self._load(next(sources)) for _ in range(lanes)]
+        targets = self._rows(written, written_pitch)
+        for vector in self.of.transposed(square):
+            self._store(vector, next(targets))
         with b.if_then(is_part), self.loop(i64(0), rows) as r:
             found = self.of.load(target, self._at(self.square, r, lanes * taken))
             self.of.store(found, self._at(goal, r, self.target_row), self.of.first(columns))
@@ -230,6 +237,16 @@ class _Move(Loops):
                 low = self._at(target, column, self.target_column)
                 b.store(b.trunc(pair, i16), low)
                 b.store(b.trunc(b.lshr(pair, i32(16)), i16), self._at(low, i64(1), other))
+
+    def _rows(self, address: IR, pitch: IR) -> Iterator[IR]:
+        """Addresses so far apart, one after the other."""
+        while True:
+            yield address
+            address = self.b.gep(address, [pitch], source_etype=i8)
+
+    def _near(self, address: IR, nbytes: int) -> IR:
+        """A constant distance further, which is part of an instruction."""
+        return self.b.gep(address, [i64(nbytes)], source_etype=i8) if nbytes else address
 
     def _at(self, address: IR, index: IR, pitch: IR | int) -> IR:
         pitch = i64(pitch) if isinstance(pitch, int) else pitch
