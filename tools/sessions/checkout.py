@@ -1,0 +1,74 @@
+"""What every change is asked, in the workshop."""
+
+from __future__ import annotations
+
+import sys
+
+import nox
+
+from sessions.environments import in_workshop, pytest_in_workshop, shared
+from sessions.workspace import PACKAGES, suite
+
+CONTRACTS = ["fl-memory", "fl-tensor", "fl-dist"]
+
+each_package = nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in PACKAGES])
+
+
+@nox.session(**shared)
+def lint(session: nox.Session) -> None:
+    """Style and likely mistakes (ruff)."""
+    in_workshop(session, "ruff", "check", *(session.posargs or ["."]))
+
+
+@nox.session(**shared)
+def types(session: nox.Session) -> None:
+    """Type check every package, every example and the tools (mypy)."""
+    in_workshop(session, "mypy", *session.posargs)
+
+
+@nox.session(**shared)
+def layers(session: nox.Session) -> None:
+    """Who may import whom (import-linter): an arrow up is a failure."""
+    in_workshop(session, "lint-imports", "--no-cache", *session.posargs)
+
+
+@nox.session(tags=CONTRACTS, **shared)
+def contracts(session: nox.Session) -> None:
+    """Regenerate pinned contracts and their cards and compare (`-- --write` to write them)."""
+    options = session.posargs or ["--check"]
+    for package in CONTRACTS:
+        in_workshop(session, "python", "-m", package.replace("-", "_") + ".contract", *options)
+    in_workshop(session, "python", "tools/contract_cards.py", *options)
+
+
+@nox.session(**shared)
+@each_package
+def tests(session: nox.Session, package: str) -> None:
+    """The tests of one package, in the workshop."""
+    pytest_in_workshop(session, *suite(package))
+
+
+@nox.session(**shared)
+def benchmark_models(session: nox.Session) -> None:
+    """The models of the benchmarks: their sizes, that they learn; every benchmark in miniature."""
+    folder = "benchmarks/tests"
+    pytest_in_workshop(session, "-q", folder, f"--ignore={folder}/oracles")
+
+
+@nox.session(**shared)
+def readmes(session: nox.Session) -> None:
+    """The Python in every README and page of docs/ runs, but for the tutorials."""
+    in_workshop(session, "python", "tools/run_readmes.py", *session.posargs)
+
+
+@nox.session(**shared)
+def tutorials(session: nox.Session) -> None:
+    """Every tutorial runs from its first block to its last, shell commands included."""
+    pages = session.posargs or ["--tutorials"]
+    in_workshop(session, "python", "tools/run_readmes.py", *pages)
+
+
+@nox.session(venv_backend="none", tags=["fl-tensor"])
+def import_cost(session: nox.Session) -> None:
+    """`import fl_tensor` loads only modules of a checked-in list (`-- --write` extends it)."""
+    session.run(sys.executable, "tools/import_cost.py", *session.posargs, external=True)

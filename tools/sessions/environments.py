@@ -1,0 +1,79 @@
+"""Where sessions run: the shared workshop, and the wheels that are built once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import nox
+
+from sessions.workspace import DIST, EXAMPLES, PACKAGES, ROOT, editable, test_requirements
+
+BUILD = ["hatchling>=1.24,<2", "editables"]
+TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8"]
+EXTRAS = {"fl_tensor": "onednn", "fl_vision": "digits"}
+
+#: Options of a session that runs in the workshop.
+shared: dict[str, Any] = {"requires": ["workshop"], "venv_backend": "none"}
+_workshop_bin = ""
+
+
+@nox.session(default=False, reuse_venv=True)
+def workshop(session: nox.Session) -> None:
+    """The shared environment: all packages editable, all light tools; renewed when they change."""
+    global _workshop_bin
+    _workshop_bin = session.bin
+    digest = hashlib.sha256(repr((sys.version, BUILD, TOOLS, EXTRAS)).encode())
+    for package in PACKAGES:
+        digest.update((ROOT / "packages" / package / "pyproject.toml").read_bytes())
+    stamp = Path(session.bin).parent / "workshop.sha256"
+    if stamp.is_file() and stamp.read_text() == digest.hexdigest():
+        session.log("the workshop is up to date")
+        return
+    install_editable(session, *PACKAGES, *TOOLS, *test_requirements(*PACKAGES), **EXTRAS)
+    stamp.write_text(digest.hexdigest())
+
+
+def in_workshop(session: nox.Session, program: str, *args: str, **env: str) -> None:
+    """Run a program of the workshop."""
+    path = os.pathsep.join([_workshop_bin, os.environ.get("PATH", "")])
+    tool = os.path.join(_workshop_bin, program)
+    session.run(tool, *args, env={"PATH": path, **env}, external=True)
+
+
+def ask_workshop(session: nox.Session, code: str) -> str:
+    """What a line of Python prints in the workshop."""
+    python = os.path.join(_workshop_bin, "python")
+    return str(session.run(python, "-c", code, silent=True, external=True) or "")
+
+
+def pytest_in_workshop(session: nox.Session, *args: str, **env: str) -> None:
+    """`python -m pytest` in the workshop, with what stands after `--`."""
+    in_workshop(session, "python", "-m", "pytest", *args, *session.posargs, **env)
+
+
+def install_editable(session: nox.Session, *names: str, **extras: str) -> None:
+    """Install packages of this repository as they lie in the checkout, others by their names."""
+    ours = editable(*(name for name in names if name in PACKAGES), **extras)
+    others = [name for name in names if name not in PACKAGES]
+    session.install(*BUILD)
+    session.install("--no-build-isolation", *ours, *others)
+
+
+@nox.session(default=False, reuse_venv=True)
+def wheels(session: nox.Session) -> None:
+    """Build every wheel once: packages into dist/, examples into dist/examples/."""
+    session.install("pip", *BUILD)
+    shutil.rmtree(DIST, ignore_errors=True)
+    for folder, names, target in (
+        ("packages", PACKAGES, DIST),
+        ("examples", EXAMPLES, DIST / "examples"),
+    ):
+        sources = [f"./{folder}/{name}" for name in names if (ROOT / folder / name).is_dir()]
+        options = ["-q", "--no-deps", "--no-build-isolation", "--no-cache-dir", "-w", str(target)]
+        if sources:
+            session.run("python", "-m", "pip", "wheel", *options, *sources)

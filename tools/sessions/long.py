@@ -1,0 +1,39 @@
+"""What takes long, or is asked for by name."""
+
+from __future__ import annotations
+
+import time
+
+import nox
+
+from sessions.environments import in_workshop, install_editable, shared
+from sessions.workspace import closure
+
+
+@nox.session(default=False, reuse_venv=True, tags=["fl-vision"])
+def demo(session: nox.Session) -> None:
+    """Train the digits network; results in runs/demo (`-- --seed 1` etc. go to the command)."""
+    start = time.monotonic()
+    install_editable(session, *closure("fl-vision"), fl_vision="digits")
+    session.log(f"set-up took {time.monotonic() - start:.0f} s")
+    options = session.posargs or ["--out", "runs/demo"]
+    session.run("fl-vision", "train", "--dataset", "digits", *options)
+
+
+@nox.session(default=False, tags=["fl-tensor"], **shared)
+def fuzz(session: nox.Session) -> None:
+    """20,000 random programs against NumPy, and 5,000 on numpy and on jit.
+
+    `-- --backend jit --programs N --seed S` for a part.
+    """
+    for options in [session.posargs] if session.posargs else [[], ["--backend", "jit"]]:
+        in_workshop(session, "python", "packages/fl-tensor/tests/fuzz", *options)
+
+
+@nox.session(default=False, **shared)
+def campaign(session: nox.Session) -> None:
+    """5,000 random products and 5,000 convolutions between guard pages, against float64.
+
+    `-- --provider onednn --kind gemm --count N --seed S` for others than the generated ones.
+    """
+    in_workshop(session, "python", "packages/fl-tensor/tests/campaign", *session.posargs)

@@ -1,0 +1,96 @@
+"""Wheels, and what strangers do with them: nothing here sees the checkout."""
+
+from __future__ import annotations
+
+import nox
+
+from sessions.checkout import each_package
+from sessions.environments import BUILD
+from sessions.workspace import (
+    LIGHT_EXAMPLES,
+    ROOT,
+    closure,
+    outside_the_checkout,
+    test_requirements,
+    wheel,
+)
+
+
+@nox.session(requires=["wheels"])
+@each_package
+def isolated(session: nox.Session, package: str) -> None:
+    """A fresh environment, one wheel and what it declares, its tests, outside the checkout."""
+    session.install(*map(wheel, closure(package)), *test_requirements(package))
+    with outside_the_checkout(ROOT / "packages" / package / "tests") as folder:
+        session.chdir(folder)
+        session.run("pytest", "-q", "-p", "no:cacheprovider", package, *session.posargs)
+
+
+@nox.session(requires=["wheels"], tags=LIGHT_EXAMPLES)
+def thirdparty(session: nox.Session) -> None:
+    """Outside packages against our wheels: their kits, and one epoch of training through them."""
+    session.install(
+        *map(wheel, [*closure(*LIGHT_EXAMPLES, "fl-nn"), *LIGHT_EXAMPLES]),
+        wheel("fl-vision") + "[digits]",
+        *test_requirements(*LIGHT_EXAMPLES),
+    )
+    examples = ROOT / "examples"
+    copies = [*(examples / name / "tests" for name in LIGHT_EXAMPLES), examples / "thirdparty"]
+    with outside_the_checkout(*copies) as folder:
+        session.chdir(folder)
+        for name in LIGHT_EXAMPLES:
+            session.run("pytest", "-q", "-p", "no:cacheprovider", name)
+        # Once more by the name of the entry point, as a user finds them; a part of the kit will do.
+        for kit, name, part in (
+            ("fl_tensor", "acme", "random or value"),
+            ("fl_memory", "arena", "stat"),
+            ("fl_dist", "acme-ring", "barrier"),
+        ):
+            session.run("python", "-m", f"{kit}.testing", name, "-k", part)
+        readmes = [f"{name}/README.md" for name in LIGHT_EXAMPLES]
+        session.run("python", str(ROOT / "tools" / "run_readmes.py"), *readmes)
+        session.run("python", "examples/thirdparty/train_digits.py", *session.posargs)
+
+
+@nox.session(requires=["wheels"], tags=["fl-autograd", "fl-nn", "acme-backend"])
+def portability(session: nox.Session) -> None:
+    """The tests of fl-autograd and fl-nn on a backend in pure Python, without NumPy above it.
+
+    A quarter of the cases marked fl_heavy run (`-- --fl-sample 1`: all).
+    """
+    packages = ["fl-autograd", "fl-nn"]
+    session.install(
+        *map(wheel, [*closure(*packages), "acme-backend"]), *test_requirements(*packages)
+    )
+    with outside_the_checkout(*(ROOT / "packages" / name / "tests" for name in packages)) as folder:
+        session.chdir(folder)
+        options = ["-q", "-p", "no:cacheprovider", "--fl-sample", "0.25", *session.posargs]
+        session.run("pytest", *options, *packages, env={"FL_TENSOR_BACKEND": "acme"})
+
+
+@nox.session(requires=["wheels"], tags=["fl-tensor"])
+def new_backend(session: nox.Session) -> None:
+    """A stranger's first hour: `fl-tensor new-backend`, then the whole of writing-a-backend.md.
+
+    What the command writes passes with two of our wheels and nothing else; the page is followed to
+    the letter.
+    """
+    session.install("pip", *BUILD, wheel("fl-memory"), wheel("fl-tensor") + "[testing]")
+    # From here on pip finds what is installed, or nothing: an index can offer no other package.
+    alone = {
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+    with outside_the_checkout() as folder:
+        session.chdir(folder)
+        session.run("fl-tensor", "new-backend", "half-moon")
+        session.run(
+            "python", "-m", "pip", "install", "-q", "./fl-tensor-half-moon[test]", env=alone
+        )
+        session.chdir(folder / "fl-tensor-half-moon")
+        session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
+        session.chdir(ROOT)
+    session.install(*map(wheel, closure("fl-nn")), wheel("fl-vision") + "[digits]")
+    page = str(ROOT / "docs" / "writing-a-backend.md")
+    session.run("python", str(ROOT / "tools" / "follow.py"), page, *session.posargs, env=alone)

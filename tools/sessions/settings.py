@@ -1,0 +1,95 @@
+"""The same tests under other settings: implementations, widths of vectors, providers; all in the
+workshop.
+
+Each session changes one thing, and leaves out what it would only repeat.
+"""
+
+from __future__ import annotations
+
+import platform
+
+import nox
+
+from sessions.environments import ask_workshop, in_workshop, pytest_in_workshop, shared
+from sessions.workspace import suite
+
+IMPLEMENTATIONS = [
+    ("memory", "system"),
+    ("memory", "caching"),
+    ("tensor", "numpy"),
+    ("tensor", "numpy-wrapped"),
+    ("tensor", "jit"),
+    ("tensor", "null"),
+    ("dist", "local"),
+    ("dist", "threads"),
+]
+#: Have `jit` put off everything and plan it at once, and hand all contractions to the generated
+#: kernels, not only what is worth it.
+FORCED = {
+    "FL_JIT_SMALLEST": "1",
+    "FL_JIT_SIGHTINGS": "1",
+    "FL_PROVIDERS": "generated",
+    "FL_PROVIDERS_EVERYTHING": "1",
+}
+#: What stands on the tensor contract.
+ABOVE = ("fl-autograd", "fl-nn")
+
+
+def kernels(session: nox.Session) -> dict[str, str]:
+    """Generated code is kept from session to session; its files are named by what it depends on."""
+    return {"FL_CACHE_DIR": str(session.cache_dir / "kernels")}
+
+
+@nox.session(**shared)
+@nox.parametrize(
+    "kind,implementation",
+    [nox.param(k, i, id=f"{k}-{i}", tags=[f"fl-{k}"]) for k, i in IMPLEMENTATIONS],
+)
+def conformance(session: nox.Session, kind: str, implementation: str) -> None:
+    """The kit that third parties run, on one of our implementations."""
+    name, _, wrapped = implementation.partition("-")
+    options, env = [], {}
+    if implementation == "jit":
+        env = FORCED | kernels(session)
+        options = ["-k", "not test_operation or 32"]
+    if wrapped:  # behind all wrappers at once; operations in the dtypes of 32 bits will do
+        options = ["--under", "profile,check,count,trace", "-k", "not test_operation or 32"]
+    command = ["-m", f"fl_{kind}.testing", name, *options, *session.posargs]
+    in_workshop(session, "python", *command, **env)
+
+
+@nox.session(**shared, tags=["fl-tensor"])
+def vectors(session: nox.Session) -> None:
+    """The tests of generated kernels at the widths of vectors that are not the processor's own."""
+    asks = "from fl_tensor.codegen import target; print(target.processor().vector_bits)"
+    most = int(ask_workshop(session, asks) or 128)
+    tests = ("packages/fl-tensor/tests/jit", "-k", "codegen or pooling or indexing")
+    for bits in ("generic", *(str(n) for n in (128, 256) if n < most)):
+        pytest_in_workshop(session, "-q", *tests, FL_VECTOR_BITS=bits)
+
+
+@nox.session(**shared)
+@nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in ABOVE])
+def deferred(session: nox.Session, package: str) -> None:
+    """The tests of what stands on the contract, on `jit`, all of it in kernels, planned at once."""
+    env = {"FL_TENSOR_BACKEND": "jit", **FORCED, **kernels(session)}
+    pytest_in_workshop(session, "-p", "no:cacheprovider", *suite(package), **env)
+
+
+@nox.session(tags=["fl-tensor", "fl-nn"], **shared)
+@nox.parametrize("provider", [nox.param(p, id=p) for p in ("generated", "onednn")])
+def providers(session: nox.Session, provider: str) -> None:
+    """Products, convolutions and layers made of them, however small, by one provider alone.
+
+    The kit's, and the tests of layers and gradients; on `numpy` and on `jit`.
+    """
+    if provider == "onednn" and (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        session.skip("the wheel is for Linux on x86-64")
+    part = ["-k", "matmul or conv or linear or pool"]
+    # With generated kernels, conformance(tensor-jit) and deferred run all tests.
+    for backend in ("numpy",) if provider == "generated" else ("numpy", "jit"):
+        env = {**FORCED, **kernels(session)}
+        env |= {"FL_TENSOR_BACKEND": backend, "FL_PROVIDERS": provider}
+        in_workshop(session, "python", "-m", "fl_tensor.testing", backend, *part, **env)
+        above = [option for package in ABOVE for option in suite(package)]
+        pytest_in_workshop(session, "-p", "no:cacheprovider", *above, *part, **env)
