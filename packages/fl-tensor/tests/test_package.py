@@ -6,6 +6,9 @@ import json
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
+
+import pytest
 
 import fl_tensor as ft
 from fl_tensor import contract
@@ -19,6 +22,25 @@ def test_importing_loads_no_array_library():
     loaded = set(found.stdout.split())
     assert {"fl_tensor", "fl_memory"} <= loaded
     assert not loaded & {"numpy", "ctypes", "inspect", "json", "argparse", "importlib_metadata"}
+
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys, fl_tensor
+for found in pkgutil.walk_packages(fl_tensor.__path__, "fl_tensor."):
+    if not found.name.endswith(".__main__"):
+        importlib.import_module(found.name)
+print(sum(name.startswith("fl_tensor.") for name in sys.modules))
+"""
+
+
+def test_every_module_is_there_with_all_that_it_imports():
+    pytest.importorskip("llvmlite")
+    command = [sys.executable, "-W", "error", "-c", IMPORT_ALL]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    package = files("fl_tensor")
+    wanted = [p for p in Path(str(package)).rglob("*.py") if p.name[:2] != "__"]
+    assert int(done.stdout) >= len([p for p in wanted if "template" not in p.parts])
 
 
 def test_generated_files_match_the_code():
