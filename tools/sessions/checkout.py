@@ -10,6 +10,8 @@ from sessions.environments import in_workshop, pytest_in_workshop, shared
 from sessions.workspace import PACKAGES, suite
 
 CONTRACTS = ["fl-memory", "fl-tensor", "fl-dist"]
+#: Packages whose tests take minutes.
+LONG = ["fl-tensor", "fl-nn"]
 
 each_package = nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in PACKAGES])
 
@@ -45,7 +47,7 @@ def contracts(session: nox.Session) -> None:
 @each_package
 def tests(session: nox.Session, package: str) -> None:
     """The tests of one package, in the workshop."""
-    pytest_in_workshop(session, *suite(package))
+    pytest_in_workshop(session, *suite(package), workers=2 if package in LONG else 1)
 
 
 @nox.session(**shared)

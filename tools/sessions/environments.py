@@ -6,17 +6,20 @@ import hashlib
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import nox
 
 from sessions.workspace import DIST, EXAMPLES, PACKAGES, ROOT, editable, test_requirements
 
 BUILD = ["hatchling>=1.24,<2", "editables"]
-TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8"]
+TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8", "pytest-xdist>=3.6"]
 EXTRAS = {"fl_tensor": "onednn", "fl_vision": "digits"}
 
+Env: TypeAlias = Mapping[str, str]
+NOTHING: Env = {}
 #: Options of a session that runs in the workshop.
 shared: dict[str, Any] = {"requires": ["workshop"], "venv_backend": "none"}
 _workshop_bin = ""
@@ -38,7 +41,7 @@ def workshop(session: nox.Session) -> None:
     stamp.write_text(digest.hexdigest())
 
 
-def in_workshop(session: nox.Session, program: str, *args: str, **env: str) -> None:
+def in_workshop(session: nox.Session, program: str, *args: str, env: Env = NOTHING) -> None:
     """Run a program of the workshop."""
     path = os.pathsep.join([_workshop_bin, os.environ.get("PATH", "")])
     tool = os.path.join(_workshop_bin, program)
@@ -51,9 +54,18 @@ def ask_workshop(session: nox.Session, code: str) -> str:
     return str(session.run(python, "-c", code, silent=True, external=True) or "")
 
 
-def pytest_in_workshop(session: nox.Session, *args: str, **env: str) -> None:
-    """`python -m pytest` in the workshop, with what stands after `--`."""
-    in_workshop(session, "python", "-m", "pytest", *args, *session.posargs, **env)
+def pytest_in_workshop(
+    session: nox.Session, *args: str, workers: int = 1, env: Env = NOTHING
+) -> None:
+    """`python -m pytest` in the workshop, with what stands after `--`.
+
+    Several workers share the tests out among processes, unless anything stands there. Threads
+    of one do not spin while they wait, which would keep the processor from the other.
+    """
+    if workers > 1 and not session.posargs:
+        args = (*args, "-n", str(workers), "--dist", "worksteal")
+        env = {"OMP_WAIT_POLICY": "passive", **env}
+    in_workshop(session, "python", "-m", "pytest", *args, *session.posargs, env=env)
 
 
 def install_editable(session: nox.Session, *names: str, **extras: str) -> None:

@@ -48,14 +48,15 @@ def kernels(session: nox.Session) -> dict[str, str]:
 def conformance(session: nox.Session, kind: str, implementation: str) -> None:
     """The kit that third parties run, on one of our implementations."""
     name, _, wrapped = implementation.partition("-")
-    options, env = [], {}
+    options: list[str] = []
+    env: dict[str, str] = {}
     if implementation == "jit":
         env = FORCED | kernels(session)
         options = ["-k", "not test_operation or 32"]
     if wrapped:  # behind all wrappers at once; operations in the dtypes of 32 bits will do
         options = ["--under", "profile,check,count,trace", "-k", "not test_operation or 32"]
     command = ["-m", f"fl_{kind}.testing", name, *options, *session.posargs]
-    in_workshop(session, "python", *command, **env)
+    in_workshop(session, "python", *command, env=env)
 
 
 @nox.session(**shared, tags=["fl-tensor"])
@@ -65,7 +66,7 @@ def vectors(session: nox.Session) -> None:
     most = int(ask_workshop(session, asks) or 128)
     tests = ("packages/fl-tensor/tests/jit", "-k", "codegen or pooling or indexing")
     for bits in ("generic", *(str(n) for n in (128, 256) if n < most)):
-        pytest_in_workshop(session, "-q", *tests, FL_VECTOR_BITS=bits)
+        pytest_in_workshop(session, "-q", *tests, workers=2, env={"FL_VECTOR_BITS": bits})
 
 
 @nox.session(**shared)
@@ -73,7 +74,8 @@ def vectors(session: nox.Session) -> None:
 def deferred(session: nox.Session, package: str) -> None:
     """The tests of what stands on the contract, on `jit`, all of it in kernels, planned at once."""
     env = {"FL_TENSOR_BACKEND": "jit", **FORCED, **kernels(session)}
-    pytest_in_workshop(session, "-p", "no:cacheprovider", *suite(package), **env)
+    options = ["-p", "no:cacheprovider", *suite(package)]
+    pytest_in_workshop(session, *options, workers=2, env=env)
 
 
 @nox.session(tags=["fl-tensor", "fl-nn"], **shared)
@@ -90,6 +92,6 @@ def providers(session: nox.Session, provider: str) -> None:
     for backend in ("numpy",) if provider == "generated" else ("numpy", "jit"):
         env = {**FORCED, **kernels(session)}
         env |= {"FL_TENSOR_BACKEND": backend, "FL_PROVIDERS": provider}
-        in_workshop(session, "python", "-m", "fl_tensor.testing", backend, *part, **env)
+        in_workshop(session, "python", "-m", "fl_tensor.testing", backend, *part, env=env)
         above = [option for package in ABOVE for option in suite(package)]
-        pytest_in_workshop(session, "-p", "no:cacheprovider", *above, *part, **env)
+        pytest_in_workshop(session, "-p", "no:cacheprovider", *above, *part, env=env)
