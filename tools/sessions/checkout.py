@@ -54,7 +54,7 @@ def tests(session: nox.Session, package: str) -> None:
 def benchmark_models(session: nox.Session) -> None:
     """The models of the benchmarks: their sizes, that they learn; every benchmark in miniature."""
     folder = "benchmarks/tests"
-    pytest_in_workshop(session, "-q", folder, f"--ignore={folder}/oracles")
+    pytest_in_workshop(session, folder, f"--ignore={folder}/oracles")
 
 
 @nox.session(**shared)

@@ -57,7 +57,7 @@ def ask_workshop(session: nox.Session, code: str) -> str:
 def pytest_in_workshop(
     session: nox.Session, *args: str, workers: int = 1, env: Env = NOTHING
 ) -> None:
-    """`python -m pytest` in the workshop, with what stands after `--`.
+    """`python -m pytest -q` in the workshop, with what stands after `--`.
 
     Several workers share the tests out among processes, unless anything stands there. Threads
     of one do not spin while they wait, which would keep the processor from the other.
@@ -65,7 +65,7 @@ def pytest_in_workshop(
     if workers > 1 and not session.posargs:
         args = (*args, "-n", str(workers), "--dist", "worksteal")
         env = {"OMP_WAIT_POLICY": "passive", **env}
-    in_workshop(session, "python", "-m", "pytest", *args, *session.posargs, env=env)
+    in_workshop(session, "python", "-m", "pytest", "-q", *args, *session.posargs, env=env)
 
 
 def install_editable(session: nox.Session, *names: str, **extras: str) -> None:

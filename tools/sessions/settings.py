@@ -66,7 +66,7 @@ def vectors(session: nox.Session) -> None:
     most = int(ask_workshop(session, asks) or 128)
     tests = ("packages/fl-tensor/tests/jit", "-k", "codegen or pooling or indexing")
     for bits in ("generic", *(str(n) for n in (128, 256) if n < most)):
-        pytest_in_workshop(session, "-q", *tests, workers=2, env={"FL_VECTOR_BITS": bits})
+        pytest_in_workshop(session, *tests, workers=2, env={"FL_VECTOR_BITS": bits})
 
 
 @nox.session(**shared)

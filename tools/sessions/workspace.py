@@ -76,7 +76,7 @@ def wheel(package: str) -> str:
 def suite(package: str) -> list[str]:
     """Arguments of pytest: the tests of a package, without the comparison with PyTorch."""
     folder = f"packages/{package}/tests"
-    return ["-q", folder, f"--ignore={folder}/oracles"]
+    return [folder, f"--ignore={folder}/oracles"]
 
 
 @contextmanager
