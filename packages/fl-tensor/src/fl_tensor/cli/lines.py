@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import pkgutil
 import tokenize
@@ -52,7 +53,12 @@ _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionD
 
 
 def of_files(paths: list[Path]) -> int:
-    return sum(count(path.read_text(encoding="utf-8")) for path in paths)
+    return sum(map(_of_file, paths))
+
+
+@functools.cache  # both tables below ask for the files of fl_tensor
+def _of_file(path: Path) -> int:
+    return count(path.read_text(encoding="utf-8"))
 
 
 def packages() -> dict[str, int]:
@@ -63,7 +69,7 @@ def packages() -> dict[str, int]:
         spec = find_spec(name)
         if spec is not None and spec.submodule_search_locations:
             (folder,) = list(spec.submodule_search_locations)[:1]
-            found[name] = of_files(sorted(Path(folder).rglob("*.py")))
+            found[name] = of_files(sorted(Path(folder).resolve().rglob("*.py")))
         elif spec is not None and spec.origin:
             found[name] = of_files([Path(spec.origin)])
     return found
