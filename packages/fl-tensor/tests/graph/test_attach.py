@@ -68,6 +68,22 @@ def test_each_element_is_read_once_and_where_it_is_made():
     assert attached(lambda x, w: ft.exp(ft.permute(x @ w, (1, 0))), X, W) == []
 
 
+def test_of_two_products_one_is_there_before():
+    (found,) = attached(lambda x, w, u: ft.exp(x @ w + x @ u), X, W, W)
+    assert [node.op for node in found.group.nodes] == ["add", "exp"]
+    (x, w) = found.product.operands
+    assert (x.id, w.id) == (0, 1), "the first one: its group has no room for another"
+
+
+def test_a_copy_may_move_axes_and_not_cut_them():
+    def heads(x, w, axes):
+        return ft.reshape(ft.permute(ft.reshape(x @ w, (4, 6, 16)), axes), (-1,))
+
+    assert attached(lambda x, w: heads(x, w, (1, 0, 2)), X, W) == []
+    (found,) = attached(lambda x, w: ft.reshape(ft.permute(x @ w, (1, 0)), (-1,)), X, W)
+    assert found.strides == (1, 24)
+
+
 def test_a_product_that_others_read_is_kept():
     (found,) = attached(lambda x, w: (y := x @ w, ft.exp(y)), X, W)
     assert found.kept

@@ -133,6 +133,11 @@ def test_numbers_for_the_same_readers_are_made_together():
     assert operations(few).count(["sqrt"] * 2) == 2
 
 
+def test_large_arrays_for_the_same_readers_stay_apart():
+    fusion, _ = planned(lambda x, y: ft.exp(x) @ ft.tanh(y), (256, 256), (256, 256))
+    assert operations(fusion) == [["exp"], ["tanh"], ["matmul"]]
+
+
 def test_numbers_for_others_keep_nobody_waiting():
     def function(x, y, w):
         first, second = ft.sqrt(ft.sum(x * x)), ft.sqrt(ft.sum(y * y))

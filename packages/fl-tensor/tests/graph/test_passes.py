@@ -38,7 +38,8 @@ def test_a_node_stays_for_any_of_its_results():
     node = Node("several", (x,), {}, (first, second))
     for wanted in (first, second):
         assert Graph([x], (), [node], [wanted]).prune().nodes == [node]
-    assert Graph([x], (), [node], [x]).prune().nodes == []
+    small = Graph([x], (), [node], [x], [x, first]).prune()
+    assert small.nodes == [] and small.reads == [x]
 
 
 # --- common subexpressions ------------------------------------------------------------------------
@@ -48,6 +49,20 @@ def test_equal_calls_are_made_once():
     graph, inputs = recorded(lambda x: (ft.exp(x) + ft.exp(x), ft.exp(x)), (3,))
     smaller = common(graph)
     assert [n.op for n in smaller.nodes] == ["exp", "add"]
+    same(graph, smaller, inputs)
+
+
+def test_sequences_are_equal_if_their_members_are():
+    def function(x, y):
+        return (
+            ft.concatenate([ft.exp(x), y]),
+            ft.concatenate([ft.exp(x), y]),
+            ft.concatenate([y, ft.exp(x)]),
+        )
+
+    graph, inputs = recorded(function, (3,), (3,))
+    smaller = common(graph)
+    assert [n.op for n in smaller.nodes] == ["exp", "concatenate", "concatenate"]
     same(graph, smaller, inputs)
 
 
@@ -68,6 +83,32 @@ def test_every_reduction_is_over_first_or_last_axes(op, axis, keepdims):
     steps = split(graph)
     assert all(reduction_form(n, 0) for n in steps.nodes if n.op in REDUCTIONS)
     same(graph, steps, inputs)
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize(
+    "shape,axis,operations",
+    [
+        ((1, 3, 4, 5), (0, 2, 3), ["reshape", "sum", "reshape"]),
+        ((3, 1, 4), (0, 1), ["sum"]),
+        ((3, 4, 1), (1,), ["reshape", "sum", "reshape"]),
+        ((2, 1, 3, 4, 1), (0, 3), ["reshape", "sum", "sum", "reshape"]),
+        ((2, 3, 1, 4), (1,), ["reshape", "permute", "sum", "reshape"]),
+        ((2, 1, 3), (1,), ["sum"]),
+        ((2, 3, 4), (0, 2), ["sum", "sum", "reshape"]),
+    ],
+)
+def test_axes_of_one_element_are_in_nobodys_way(shape, axis, operations, keepdims):
+    graph, inputs = recorded(lambda x: ft.sum(x, axis, keepdims=keepdims), shape)
+    steps = split(graph)
+    assert [n.op for n in steps.nodes] == operations
+    same(graph, steps, inputs)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_not_rounded_between(dtype):
+    graph, _ = recorded(lambda x: ft.sum(x.astype(dtype), (0, 2)), (2, 3, 4))
+    assert [n.op for n in split(graph).nodes] == ["cast", "sum"]
 
 
 # --- fusion ---------------------------------------------------------------------------------------

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from fl_tensor import roles
 from fl_tensor.graph.ir import Graph, Node, Value
 
+Shape = roles.Shape
 REDUCTIONS = frozenset(("sum", "prod", "max", "min"))
 
 
@@ -42,45 +46,56 @@ def without_kept_axes(graph: Graph) -> Graph:
 
 
 def split(graph: Graph) -> Graph:
-    """``graph`` with every reduction over the last axes or over the first. What is neither is
-    reduced over those of its axes that are last, then over the rest; an axis in the middle is moved
-    to the end before. Results in float16 and bfloat16 would be rounded between: those stay."""
+    """``graph`` with every reduction over the last axes or over the first. Axes of one element are
+    left out. What is neither then is reduced over those of its axes that are last, and over the
+    rest; an axis in the middle is moved to the end before. Results in float16 and bfloat16 would be
+    rounded between: those stay."""
     nodes: list[Node] = []
     for node in graph.nodes:
-        if node.op in REDUCTIONS and node.outputs[0].dtype.itemsize > 2:
+        if node.op in REDUCTIONS and not _is_plain(node):
             nodes += _steps(node, graph)
         else:
             nodes.append(node)
     return Graph(graph.inputs, graph.constants, nodes, graph.outputs, graph.reads)
 
 
+def _is_plain(node: Node) -> bool:
+    # Whether there is nothing to be done, or it cannot be.
+    axes, (x,) = node.parameters["axis"], node.operands
+    if node.outputs[0].dtype.itemsize <= 2 or reduction_form(node, 0) is not None:
+        return True
+    return all(x.shape[a] == 1 for a in axes)
+
+
 def _steps(node: Node, graph: Graph) -> list[Node]:
-    (x,) = node.operands
-    (out,) = node.outputs
-    rank = len(x.shape)
-    axes = sorted(a for a in node.parameters["axis"] if x.shape[a] != 1)
-    last = _run_at_end(axes, rank)
-    if len(last) == len(axes) or axes == list(range(len(axes))) or not axes:
-        return [node]
-
-    def value(shape: tuple[int, ...], like: Value) -> Value:
-        return graph.value(shape, like.dtype, out.device)
-
+    (x,), (out,) = node.operands, node.outputs
     steps: list[Node] = []
-    rest = [a for a in axes if a not in last]
-    if last:
-        kept = value(tuple(1 if i in last else n for i, n in enumerate(x.shape)), out)
-        steps.append(Node(node.op, (x,), {"axis": tuple(last), "keepdims": True}, (kept,)))
-        x = kept
-    if rest != list(range(len(rest))):
-        order = [a for a in range(rank) if a not in rest] + rest
-        moved = value(tuple(x.shape[a] for a in order), x)
-        steps.append(Node("permute", (x,), {"axes": tuple(order)}, (moved,)))
-        x, rest = moved, list(range(rank - len(rest), rank))
-    shape = tuple(n for i, n in enumerate(x.shape) if i not in rest)
-    done = value(shape, out)
-    steps.append(Node(node.op, (x,), {"axis": tuple(rest), "keepdims": False}, (done,)))
-    steps.append(Node("reshape", (done,), {"shape": out.shape}, (out,)))
+
+    def add(op: str, given: dict[str, Any], shape: Shape, like: Value = out) -> Value:
+        made = graph.value(shape, like.dtype, out.device)
+        steps.append(Node(op, (x,), given, (made,)))
+        return made
+
+    axes = sorted(a for a in node.parameters["axis"] if x.shape[a] != 1)
+    if 1 in x.shape:
+        left = [a for a, n in enumerate(x.shape) if n != 1]
+        shape = tuple(x.shape[a] for a in left)
+        x, axes = add("reshape", {"shape": shape}, shape, x), [left.index(a) for a in axes]
+    rank = len(x.shape)
+    last = _run_at_end(axes, rank)
+    if last and len(last) < len(axes):
+        shape = tuple(n for i, n in enumerate(x.shape) if i not in last)
+        x = add(node.op, {"axis": tuple(last), "keepdims": False}, shape)
+        axes = [a for a in axes if a not in last]
+        rank = len(shape)
+    if axes not in (list(range(len(axes))), _run_at_end(axes, rank)):
+        order = [a for a in range(rank) if a not in axes] + axes
+        shape = tuple(x.shape[a] for a in order)
+        x = add("permute", {"axes": tuple(order)}, shape, x)
+        axes = list(range(rank - len(axes), rank))
+    shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    x = add(node.op, {"axis": tuple(axes), "keepdims": False}, shape)
+    steps.append(Node("reshape", (x,), {"shape": out.shape}, (out,)))
     return steps
 
 
