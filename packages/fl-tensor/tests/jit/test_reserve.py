@@ -62,18 +62,21 @@ def test_what_is_needed_at_once(bytes, given, lines):
     assert reserve.needed(made, [values[name] for name in given.split()]) == bytes
 
 
+class Asked(CachingManager):
+    """Notes what it was to have."""
+
+    nbytes = 0
+
+    def stock(self, nbytes):
+        self.nbytes = nbytes
+
+
 def test_a_little_more_than_is_needed_is_asked_for():
-    class Manager(CachingManager):
-        asked = 0
-
-        def stock(self, nbytes):
-            self.asked = nbytes
-
-    with mem.use(Manager()) as manager:
+    with mem.use(Asked()) as manager:
         reserve.reserve(reserve.LEAST - 1)
-        assert manager.asked == 0
+        assert manager.nbytes == 0
         reserve.reserve(64 << 20)
-        assert manager.asked == 66 << 20
+        assert manager.nbytes == 66 << 20
 
 
 def products(x, weights):
@@ -124,3 +127,16 @@ def test_a_manager_that_keeps_no_memory_is_left_alone(backend):
         x, weights = operands()
         assert products(x, weights)[0, 0].item() == 8 * 700 * 800 * 900
         assert manager.stats().cached_bytes == 0
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_nothing_is_asked_for_what_takes_the_place_of_operands(backend, is_held):
+    with mem.use(Asked()) as manager:
+        x = ft.ones((1024, 1024))
+        ft.eval(x)
+        manager.nbytes = 0
+        held = x if is_held else None
+        x = ft.exp(x) + 1.0
+        ft.eval(x)
+        assert manager.nbytes == (66 << 16 if is_held else 0)
+        assert (held is None) is not is_held
