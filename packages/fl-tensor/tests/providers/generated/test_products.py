@@ -16,9 +16,10 @@ pytest.importorskip("llvmlite")
 
 import fl_tensor as ft
 from fl_tensor.backends.providers import Layout, Matmul, Reorder, chosen, row_major
-from fl_tensor.backends.providers.generated import microkernel
+from fl_tensor.backends.providers.generated import microkernel, tile
 from fl_tensor.backends.providers.generated.products import blocks
 from fl_tensor.backends.providers.generated.provider import Generated
+from fl_tensor.codegen import target
 from fl_tensor.dtypes import bfloat16, dtype, float32, float64
 
 #: Relative to the largest element, for sums of a few hundred products.
@@ -369,6 +370,15 @@ def test_threads_get_equal_parts():
     for tiles, panels, threads in itertools.product((0, 1, 7, 200), (1, 5, 64), (1, 3, 64)):
         rows, columns = blocks.parts(tiles, panels, 0.5, 100, 1, threads)
         assert 1 <= rows <= max(tiles, 1) and 1 <= columns <= panels
+
+
+@pytest.mark.skipif(tile.registers(target.host()) < 32, reason="one tile for all")
+def test_panels_are_equal_where_rows_lie_apart():
+    machine = target.host()
+    assert [tile.of_product(machine, 100, n, by_columns=True).vectors for n in (48, 32, 16, 8)] == [
+        *(3, 4, 4, 4)
+    ]
+    assert tile.of_product(machine, 100, 48).vectors == 4
 
 
 def test_a_micro_kernel_of_a_user_computes_products(provider):

@@ -38,7 +38,7 @@ def best(machine: Target) -> Tile:
     return Tile(14, 2) if machine.vector_bits > 128 else Tile(6, 4)
 
 
-#: Vectors of columns from which on a tile need not divide them.
+#: Vectors of columns from which on an A by columns has a tile of its own.
 _MANY_VECTORS = 16
 
 
@@ -46,10 +46,11 @@ def of_product(machine: Target, rows: int, vectors: int, by_columns: bool = Fals
     """The tile for a product of so many rows and vectors of columns. Few rows that are long are
     better for what lies in memory row by row: C is written, and an unpacked B read, in stretches of
     several cache lines, of fewer pages. 6 x 4 + 4 + 1 = 29 registers, 8 x 3 + 3 + 1 = 28. Of an A
-    that lies ``by_columns`` 8 rows are half a cache line of float32: 1 to 3 % faster than 6."""
+    that lies ``by_columns`` 8 rows are half a cache line of float32: 1 to 3 % faster than 6, but
+    not where 3 vectors do not divide the columns: panels would be unequal, also among threads."""
     if registers(machine) < 32:
         return Tile(best(machine).rows, min(vectors, 2))
-    if by_columns and rows >= 8 and vectors >= _MANY_VECTORS:
+    if by_columns and rows >= 8 and vectors >= _MANY_VECTORS and vectors % 3 == 0:
         return Tile(8, 3)
     few = {1: 8, 2: 8, 7: 3, 8: 3}.get(rows, 2 if 8 < rows <= 14 else 4)
     vectors = min(vectors, few)
