@@ -21,10 +21,11 @@ from fl_tensor.backends.providers import (
     Reorder,
     chosen,
 )
-from fl_tensor.backends.providers.generated import epilogue
+from fl_tensor.backends.providers.generated import epilogue, library
 from fl_tensor.backends.providers.generated.convolution import data as convolution_data
 from fl_tensor.backends.providers.generated.convolution import forward as convolution
 from fl_tensor.backends.providers.generated.convolution import panels
+from fl_tensor.backends.providers.generated.convolution.sums import Panels
 from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.dtypes import float32
 
@@ -198,6 +199,22 @@ def test_threads_change_no_bit(run, layout, normal, unset, name):
     for out, data in found[1:]:
         np.testing.assert_array_equal(out, found[0][0])
         np.testing.assert_array_equal(data, found[0][1])
+
+
+def test_what_padding_leaves_of_tiles_is_as_long_as_other_tiles(layout, normal, monkeypatch):
+    most = Panels.of(float32, 64, 100).most_rows
+    width = 4 * most - 2  # two tiles of ``most``, two of one less
+    case = Case(1, 64, 64, (5, width), (3, 3), padding=((1, 1), (1, 1)))
+    x, w, out = (normal(*shape, order="last") for shape in case.shapes)
+    rows, addresses = set(), library.addresses
+
+    def asked(kernels):
+        rows.update(kernel.tile.rows for kernel in kernels)
+        return addresses(kernels)
+
+    monkeypatch.setattr(library, "addresses", asked)
+    convolution.prepare(Convolution(layout(x), layout(w), layout(out), *case.options))
+    assert rows == {most - 1, most}
 
 
 def test_a_gradient_with_phases_takes_no_epilogue(layout, normal):

@@ -124,7 +124,8 @@ class Item(OfPass):
                 self._epilogue(last, i, r, b.mul(panel, self.word("panel_width")), columns)
 
     def _line(self, a: IR, c: IR, y: IR, call: _Call) -> None:
-        """A row of the strip: its tiles, the longer ones first."""
+        """A row of the strip: its tiles. Longer ones are at both ends, as far as there are two: what
+        padding leaves of them is often as long as the others, which takes no micro-kernel more."""
         b, word = self.b, self.word
         start = self.variable(i64)
         b.store(i64(0), start)
@@ -133,7 +134,8 @@ class Item(OfPass):
         taps = b.mul(b.sub(y_to, y_from), b.sub(z_to, z_from))
         whole = b.icmp_signed("==", b.mul(taps, word("taps_x")), word("taps"))
         with self.loop(i64(0), self.tiles) as number:
-            rows = b.add(self.size, b.zext(b.icmp_signed("<", number, self.longer), i64))
+            place = b.srem(b.add(number, i64(1)), self.tiles)
+            rows = b.add(self.size, b.zext(b.icmp_signed("<", place, self.longer), i64))
             low = b.load(start, typ=i64)
             high = b.add(low, rows)
             left = b.icmp_signed(">=", b.add(self.x, low), word("inside_from"))

@@ -242,7 +242,7 @@ class Pass(Cut):
                 continue
             end = start
             for number in range(cut.parts):
-                low, end = end, end + cut.size + (number < cut.longer)
+                low, end = end, end + cut.size + ((number + 1) % cut.parts < cut.longer)
                 if low < inside[0] or end > inside[1]:
                     found |= {min(end, last) - max(low, first) for first, last in seen}
         return {rows for rows in found if rows > 0}
