@@ -124,7 +124,7 @@ class Item(OfPass):
                 self._epilogue(last, i, r, b.mul(panel, self.word("panel_width")), columns)
 
     def _line(self, a: IR, c: IR, y: IR, call: _Call) -> None:
-        """A row of the strip: its tiles. Longer ones are at both ends, as far as there are two: what
+        """A row of the strip: its tiles. Longer ones are at both ends, if there are two: what
         padding leaves of them is often as long as the others, which takes no micro-kernel more."""
         b, word = self.b, self.word
         start = self.variable(i64)
