@@ -16,6 +16,7 @@ NEEDS = {
     "gemm_conv": "llvmlite",
     "kernels": "llvmlite",
     "ops": "llvmlite",
+    "packing": "llvmlite",
     "shape_latency": "llvmlite",
     "paper_models": "PIL",
     "data_loading": "soundfile",
