@@ -13,6 +13,7 @@ from fl_tensor.graph import Graph, Node, Value, fusion_cost
 from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion
 from fl_tensor.graph.layout import layouts
+from fl_tensor.graph.pipeline import Pipeline
 from fl_tensor.graph.reductions import REDUCTIONS, reduction_form, split, without_kept_axes
 
 
@@ -40,6 +41,17 @@ def test_a_node_stays_for_any_of_its_results():
         assert Graph([x], (), [node], [wanted]).prune().nodes == [node]
     small = Graph([x], (), [node], [x], [x, first]).prune()
     assert small.nodes == [] and small.reads == [x]
+
+
+def test_what_a_pass_from_outside_leaves_unused_is_left_out():
+    graph, _ = recorded(ft.exp, (3,))
+
+    def longer(graph):
+        unused = graph.value((3,), ft.float32)
+        node = Node("tanh", (graph.inputs[0],), {}, (unused,))
+        return Graph(graph.inputs, (), [*graph.nodes, node], graph.outputs)
+
+    assert [n.op for n in Pipeline().adding("longer", longer).run(graph).nodes] == ["exp"]
 
 
 # --- common subexpressions ------------------------------------------------------------------------

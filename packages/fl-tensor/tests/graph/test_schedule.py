@@ -58,6 +58,13 @@ def test_what_nobody_reads_dies_at_once():
     assert memory(found, [0, 1], []) == [4, 4]
 
 
+def test_so_it_is_made_before_what_stays():
+    values = Values()
+    values.of("unread", 100)
+    found = tasks(values, "-> stays", "-> unread")
+    assert schedule(found, [values["stays"]]) == [1, 0]
+
+
 def test_branches_run_one_after_the_other():
     """Large values that give small ones: none is to wait while another is made."""
     values = Values()
