@@ -38,6 +38,8 @@ CASES = [
     depthwise_case(2, 8, (4, 4), (1, 1), (3, 3)),
     depthwise_case(1, 5, (40, 3), (31, 1), padding=((15, 15), (0, 0))),
     depthwise_case(3, 16, (3, 3), (3, 3), padding=((3, 4), (2, 5))),
+    depthwise_case(3, 200, (20, 9), (3, 3), padding=SAME),  # several rows at a time
+    depthwise_case(2, 144, (23, 11), (5, 3), (2, 2), ((2, 2), (1, 1))),
 ]
 
 
@@ -265,6 +267,22 @@ def test_channels_may_be_a_part_of_others(layout):
     close(out, exact(case, given.x, given.w), TOLERANCE["float32"])
     rest = np.delete(wide[1], np.s_[7 : 7 + case.channels], axis=-1)
     assert np.isnan(rest).all()
+
+
+def test_kernels_may_lie_in_any_order(layout):
+    case = CASES[4]
+    x, w, out, _ = draw(case)
+    wide = np.full((*w.shape[:2], 9, 8), np.nan, np.float32)
+    for strided in (lying(w, (0, 1, 3, 2)), lying(w, (2, 0, 1, 3)), wide[:, :, 2:, ::-1][..., :7]):
+        strided[...] = w
+        places = layout(x), layout(strided), layout(out)
+        run(depthwise.prepare(Convolution(*places, *case.options)), x, strided, out)
+        close(out, exact(case, x, w), TOLERANCE["float32"])
+        strided[...] = np.nan
+        problem = ConvolutionWeights(places[0], places[2], places[1], *case.options)
+        run(depthwise_weights.prepare(problem), x, out, strided)
+        close(strided, exact_weights(case, x, out)[0], WEIGHTS["float32"])
+    assert np.isnan(wide).sum() == wide.size - w.size
 
 
 @pytest.mark.parametrize("images", ["last", "first"])

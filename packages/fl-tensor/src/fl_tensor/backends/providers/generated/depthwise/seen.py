@@ -64,10 +64,7 @@ def runs(axes: Sequence[Sequence[Axis]], by: Distances, step: int) -> list[list[
         for plane, row in rows[start : start + step]:
             key = plane, row.kernel, row.places
             run = open_.get(key)
-            if run and (row.place, row.source) == (
-                run[-1][1].place + high.every,
-                run[-1][1].source + high.step,
-            ):
+            if run and row.place == run[-1][1].place + high.every:
                 run.append((plane, row))
             else:
                 open_[key] = [(plane, row)]
