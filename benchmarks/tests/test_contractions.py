@@ -76,6 +76,8 @@ def test_results_that_differ_end_the_comparison():
             return np.array(self.numbers)
 
     gemm_conv.compare("case", {"x": Result(1.0, 100.0), "y": Result(1.0, 100.001)}, 2e-5)
+    grouped = Result([1.0, 100.0])  # the same numbers, with an axis of groups
+    gemm_conv.compare("case", {"x": Result(1.0, 100.0), "y": grouped}, 2e-5)
     with pytest.raises(SystemExit, match="case: y and x differ by 1.0e-02"):
         gemm_conv.compare("case", {"x": Result(1.0, 100.0), "y": Result(2.0, 100.0)}, 2e-5)
 

@@ -348,6 +348,17 @@ def test_the_provider_knows_them(layout):
         assert "depthwise" in Generated().find(problem).about
 
 
+def test_weights_of_small_groups_are_not_kept_packed(layout):
+    # Packed, they would go the way of products of matrices, which has no use for most lanes.
+    case = Case(2, 32, 32, (9, 9), (3, 3), padding=SAME, groups=8)
+    x, w, out = (np.zeros(shape, np.float32) for shape in case.shapes)
+    problem = Convolution(layout(x), layout(w), layout(out), *case.options)
+    assert Generated().kept(problem) is None
+    assert Generated().kept(
+        problem._replace(w=layout(np.zeros((32, 32, 3, 3), np.float32)), groups=1)
+    )
+
+
 def test_nothing_to_convolve_is_refused(layout):
     case = CASES[0]
     x, w, out, _ = draw(case)

@@ -61,9 +61,8 @@ def _fills(problem: Convolved, groups: Groups) -> bool:
     # Whether a product of matrices has no use for most lanes of a vector, but this has.
     w = problem.out if isinstance(problem, ConvolutionWeights) else problem.w
     dtypes = {place.dtype for place in (*_images(problem), w)}
-    lies = isinstance(w, Layout) and (w is problem.out or w.strides is not None)
     fits = groups.source <= target.host().lanes(w.dtype.itemsize)
-    return lies and fits and dtypes in ({float32}, {float64})
+    return isinstance(w, Layout) and fits and dtypes in ({float32}, {float64})
 
 
 class Groups(NamedTuple):
