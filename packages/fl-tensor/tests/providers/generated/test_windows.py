@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from fl_tensor.backends.providers.generated.convolution.windows import Axis, convolution, gradient
+from fl_tensor.backends.providers.provider import UnsupportedError
 
 CASES = [  # data, kernel, stride, padding, dilation
     (7, 3, 1, (1, 1), 1),
@@ -73,3 +74,9 @@ def test_what_is_outside_of_the_source_is_known_both_ways(n, kernel, stride, pad
         for j, t in itertools.product(range(axis.places), range(len(axis.kernel))):
             inside = 0 <= axis.origin + j * axis.step + t * axis.spread < axis.source
             assert inside == (t in range(*axis.taps(j))) == (j in range(*axis.seen(t)))
+
+
+def test_of_more_axes_than_three_it_is_refused():
+    four = (5,) * 4
+    with pytest.raises(UnsupportedError, match="4 axes of space: expected at most 3"):
+        convolution(four, four, (1,) * 4, (1,) * 4, ((0, 0),) * 4, (1,) * 4)

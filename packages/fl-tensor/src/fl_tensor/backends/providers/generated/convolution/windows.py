@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fl_tensor.backends.providers.problems import Padding, Shape
+from fl_tensor.backends.providers.provider import UnsupportedError
 
 
 class Axis(NamedTuple):
@@ -74,7 +75,7 @@ ABSENT = Axis(1, 1, (0,))
 def convolution(
     source: Shape, result: Shape, kernel: Shape, stride: Shape, padding: Padding, dilation: Shape
 ) -> tuple[Axis, Axis, Axis]:
-    """The axes of a convolution: depth, height, width."""
+    """The axes of a convolution: depth, height, width. Raises UnsupportedError for more."""
     each = zip(source, result, kernel, stride, padding, dilation, strict=True)
     axes = [Axis(n, o, tuple(range(k)), s, -low, d) for n, o, k, s, (low, _), d in each]
     return _three(axes)
@@ -106,5 +107,7 @@ def _phases(
 
 
 def _three(axes: Sequence[Axis]) -> tuple[Axis, Axis, Axis]:
+    if len(axes) > 3:
+        raise UnsupportedError(f"{len(axes)} axes of space: expected at most 3")
     depth, height, width = [ABSENT] * (3 - len(axes)) + list(axes)
     return depth, height, width
