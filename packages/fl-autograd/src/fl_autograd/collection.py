@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import threading
-from types import TracebackType
-
-_lock = threading.Lock()
-_blocks = 0
-_was_enabled = False
+from fl_tensor.collection import uncollected
 
 
-class large_graph:
+class large_graph(uncollected):
     """``with large_graph():`` around recording and differentiating a graph of very many nodes.
 
     Inside, nothing looks for reference cycles, in all threads. Nodes make none, but every full
     collection walks all of them, which takes more than half of the time of recording a million.
     Cycles that other code leaves behind are collected after the block. Blocks nest.
     """
-
-    def __enter__(self) -> None:
-        global _blocks, _was_enabled
-        with _lock:
-            if not _blocks:
-                _was_enabled = gc.isenabled()
-                gc.disable()
-            _blocks += 1
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        global _blocks
-        with _lock:
-            _blocks -= 1
-            if not _blocks and _was_enabled:
-                gc.enable()

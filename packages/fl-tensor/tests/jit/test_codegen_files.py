@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import subprocess
 import sys
@@ -162,6 +163,21 @@ def test_new_functions_are_compiled_together_and_others_found(folder, monkeypatc
     assert numbers({"f": 4}) == ({"f": 4}, [["f"]]), "it is something else"
     monkeypatch.setattr(compile, "_functions", {})  # as in the next process
     assert numbers({"h": 3, "g": 2, "f": 1}) == ({"f": 1, "g": 2, "h": 3}, [])
+
+
+def test_nothing_looks_for_cycles_while_instructions_are_written(folder, monkeypatch):
+    monkeypatch.setattr(compile, "_functions", {})
+    enabled = []
+
+    def assembly(*_):
+        enabled.append(gc.isenabled())
+        raise ZeroDivisionError
+
+    for load in (compile.load, lambda about, *rest: compile.addresses({"f": about}, *rest)):
+        with pytest.raises(ZeroDivisionError):
+            load("what fails", assembly, target.host())
+        assert gc.isenabled()
+    assert enabled == [False, False]
 
 
 @pytest.mark.parametrize("effort", compile.Effort)

@@ -26,6 +26,7 @@ from fl_tensor import cache_files
 from fl_tensor.codegen import target
 from fl_tensor.codegen.errors import CompileError
 from fl_tensor.codegen.target import Target
+from fl_tensor.collection import uncollected
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,7 +91,9 @@ def load(
     it compiled. Raises CompileError."""
     found = _kept(about, machine)
     if found is None:
-        made = compiled(assembly(), machine, effort)
+        with uncollected():  # llvmlite makes objects of instructions
+            text = assembly()
+        made = compiled(text, machine, effort)
         _keep(about, machine, made)
         found = Code(made, machine)
     return found
@@ -132,7 +135,9 @@ def _loaded(
             found[name] = code
     missing = [name for name in wanted if name not in found]
     if missing:
-        made = compiled(assembly(missing), machine, effort)
+        with uncollected():
+            text = assembly(missing)
+        made = compiled(text, machine, effort)
         for name in missing:
             _keep(wanted[name], machine, made)
         found |= dict.fromkeys(missing, Code(made, machine))

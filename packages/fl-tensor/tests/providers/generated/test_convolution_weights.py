@@ -291,7 +291,7 @@ def test_without_a_neighbourhood_it_is_a_product(images, weights, groups, dtype,
     assert error <= 16 * np.finfo(dtype).eps
 
 
-def test_products_are_not_for_a_bias_or_half_precision_or_pixels_in_parts(layout):
+def test_products_are_not_for_a_bias_or_half_precision_or_several_strips(layout):
     def about(case, bias=None, **how):
         problem = pose(case, layout, **how).problem
         return convolution_weights.prepare(problem._replace(bias=bias and problem.bias)).about
@@ -299,7 +299,8 @@ def test_products_are_not_for_a_bias_or_half_precision_or_pixels_in_parts(layout
     assert "product" in about(POINTWISE)
     assert "product" not in about(POINTWISE, bias=True)
     assert "product" not in about(POINTWISE, dtype="float16")
-    assert "product" not in about(POINTWISE._replace(size=(50, 50)))
+    assert "product" not in about(POINTWISE._replace(size=(50, 50))), "several strips"
+    assert "product" not in about(Case(2, 1030, 300, (20, 20), (1, 1))), "strips of one part"
     assert "product" not in about(POINTWISE._replace(padding=SAME))
 
 

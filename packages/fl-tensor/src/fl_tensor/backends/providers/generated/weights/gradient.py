@@ -64,7 +64,9 @@ def prepare(problem: ConvolutionWeights, tiles: Tile | None = None) -> WeightsKe
     problem = settled(problem)
     axes = axes_of(problem)
     made = plan(problem, axes, tiles)
-    as_product = pointwise.product(problem, axes) if made.parts == 1 else None
+    # Of one strip a product is faster, which packs the gradient once for all tiles; of several the
+    # nest, which finds each strip of x in the cache.
+    as_product = pointwise.product(problem, axes) if made.strips == 1 else None
     if as_product:
         found = matmul.prepare(as_product, tiles)
         return WeightsKernel(problem, f"a product: {found.about}", _operands_of(found))
