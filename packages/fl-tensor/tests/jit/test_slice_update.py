@@ -72,6 +72,20 @@ def test_a_view_of_a_result_is_not_written_through(jit):
         assert y[0, 0].item() == 5.0 and z[0, 0].item() == 3.0
 
 
+@pytest.mark.parametrize("place", [0, slice(1), [0], [-1, -1]])
+def test_one_of_equal_rows_is_written_alone(jit, place):
+    jit.plans.sightings = 1
+    row = ft.full(12_000, 1.0) * 2.0
+    x = ft.broadcast_to(row, (3, 12_000))
+    del row
+    ft.eval(x)
+    assert jit.plans.kept()
+    x[place] = 7.0
+    wanted = np.full((3, 12_000), 2.0, np.float32)
+    wanted[place] = 7.0
+    np.testing.assert_array_equal(np.asarray(x), wanted)
+
+
 def test_places_are_data(jit):
     """A loop over places is one computation, planned once."""
     for place in (0, 5, 11, 39):

@@ -12,14 +12,18 @@ Shape: TypeAlias = tuple[int, ...]
 
 def strided(found: Any, dtype: np.dtype[Any], offset: int, shape: Shape, strides: Shape) -> Array:
     """A view of an array or NumPy scalar of ``dtype``, from element ``offset`` of its memory on,
-    ``strides`` in elements. All of it must lie in that memory. It keeps what it shows alive."""
+    ``strides`` in elements. All of it must lie in that memory. It keeps what it shows alive. Who
+    shows an element several times cannot be written to, as with ``np.broadcast_to``."""
     if 0 in shape:
         return np.empty(shape, dtype)
     array = np.asarray(found, dtype)
     size = array.itemsize
     steps = tuple([s * size for s in strides])
     if array.flags.c_contiguous:
-        return np.ndarray(shape, dtype, array, offset * size, steps)
+        made = np.ndarray(shape, dtype, array, offset * size, steps)
+        if 0 in strides and any(n > 1 and not s for n, s in zip(shape, strides, strict=True)):
+            made.flags.writeable = False
+        return made
     words = array.view(np.uint16) if dtype.kind == "V" else array  # bfloat16 has no letter
     return np.asarray(_Interface(words, offset * size, shape, steps)).view(dtype)
 
