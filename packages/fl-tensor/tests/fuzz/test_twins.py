@@ -83,6 +83,17 @@ def test_zeros_have_signs_and_nan_is_nan():
     assert verdict(np.nan, np.nan) == "equal"
 
 
+def test_either_zero_is_right_of_two():
+    with ft.use("numpy"):
+        x, y = ft.asarray([0.0, -0.0] * 50), ft.asarray([-0.0, 0.0] * 50)
+        noisy = []
+        for seed in range(2):
+            with noise(seed):
+                noisy.append(ft.minimum(x, y).numpy())
+    for found in (x.numpy(), y.numpy()):
+        assert compare.compare(found, np.zeros(100, np.float32), noisy).kind == "equal"
+
+
 @pytest.mark.parametrize(
     ("factors", "kind"),
     [

@@ -35,7 +35,7 @@ def noise(seed: int) -> Iterator[None]:
     """Rounding is different in this block; the same ``seed`` gives the same results."""
     count = iter(range(1 << 30))
 
-    def rng(name: str) -> np.random.Generator:
+    def rng(name: str, seed: int = seed) -> np.random.Generator:
         return np.random.default_rng([seed, next(count), zlib.crc32(name.encode())])
 
     def elementary(name: str) -> Any:
@@ -65,7 +65,8 @@ def noise(seed: int) -> Iterator[None]:
         def operation(inner: Any, x: Any, *rest: Any) -> Any:
             made = getattr(inner, name)(x, *rest)
             others = [r for r in rest if hasattr(r, "array")]
-            return _either_zero(made, [x, *others], rng(name))
+            # Two seeds choose the opposite of each other: one of them is not what NumPy chose.
+            return _either_zero(made, [x, *others], rng(name, seed // 2), seed % 2 == 1)
 
         return operation
 
@@ -129,12 +130,13 @@ def _off(made: Any, scale: Any, ulps: float, rng: np.random.Generator, least: An
     return adapt(kept, made.dtype)
 
 
-def _either_zero(made: Any, operands: list[Any], rng: np.random.Generator) -> Any:
+def _either_zero(made: Any, operands: list[Any], rng: np.random.Generator, opposite: bool) -> Any:
     if made.dtype.kind != "f":
         return made
     zeros = [np.signbit(x.array)[x.array == 0] for x in operands]
     if len({bool(sign) for found in zeros for sign in np.ravel(found)}) < 2:
         return made
     array = np.asarray(made.array)
-    signed = np.where(rng.random(array.shape) < 0.5, -0.0, 0.0).astype(array.dtype)
+    negative = (rng.random(array.shape) < 0.5) ^ opposite
+    signed = np.where(negative, -0.0, 0.0).astype(array.dtype)
     return adapt(np.where(array == 0, signed, array), made.dtype)
