@@ -17,6 +17,14 @@ import fl_nn as nn
 import fl_tensor as ft
 
 
+@pytest.fixture(autouse=True)
+def interrupts():
+    """SIGINT as from a terminal: where tests run in the background of a shell, it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Send(nn.Callback):
     """Sends a signal to this process before step `at` (from 0) is made."""
 
