@@ -1,4 +1,4 @@
-"""One problem: computed by a provider between guard pages, compared with float64."""
+"""One problem: computed by a provider between guard pages, compared with more digits."""
 
 from __future__ import annotations
 
@@ -149,12 +149,13 @@ def _filled(
 
 
 def _numbers(values: np.ndarray, dtype: DType) -> np.ndarray:
-    # In float64; half precision lies in memory as uint16.
+    # With more digits: in float64, of which sums are off by more than ours may be, in long double.
+    # Half precision lies in memory as uint16.
     if str(dtype) == "bfloat16":
         return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     if str(dtype) == "float16":
         return values.view(np.float16).astype(np.float64)
-    return values.astype(np.float64)
+    return values.astype(np.longdouble if str(dtype) == "float64" else np.float64)
 
 
 def _reorder(

@@ -1,6 +1,6 @@
-"""What a problem's result is, in float64; and how large it is expected to be: the standard
-deviation of the sum if its terms had random signs. Errors are judged by that, as a sum may cancel
-to nothing.
+"""What a problem's result is, in the dtype of the operands given here; and how large it is expected
+to be: the standard deviation of the sum if its terms had random signs. Errors are judged by that,
+as a sum may cancel to nothing.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ AnyConvolution = Convolution | ConvolutionData | ConvolutionWeights
 
 def _forward(problem: Convolution, x: Array, w: Array) -> Array:
     groups = problem.groups
-    found = np.zeros(problem.out.shape)
+    found = np.zeros(problem.out.shape, x.dtype)
     w = _grouped(w, x.ndim, groups)
     places = _split(found, groups)
     for tap, window in _windows(problem, _padded(problem, x), found.shape[2:]):
@@ -90,7 +90,7 @@ def _data(problem: ConvolutionData, gradient: Array, w: Array) -> Array:
     w = _grouped(w, gradient.ndim, groups)
     spatial = problem.out.shape[2:]
     room = [n + max(low, 0) + max(high, 0) for n, (low, high) in zip(spatial, problem.padding)]
-    whole = np.zeros((*problem.out.shape[:2], *room))
+    whole = np.zeros((*problem.out.shape[:2], *room), gradient.dtype)
     inner = whole[_inside(problem, spatial, outwards=True)]
     flat = _split(gradient, groups).reshape(*_flat(gradient, groups))
     for tap, window in _windows(problem, inner, gradient.shape[2:]):
@@ -102,7 +102,7 @@ def _data(problem: ConvolutionData, gradient: Array, w: Array) -> Array:
 
 def _weights(problem: ConvolutionWeights, x: Array, gradient: Array) -> Array:
     groups = problem.groups
-    found = np.zeros(problem.out.shape)
+    found = np.zeros(problem.out.shape, x.dtype)
     w = _grouped(found, x.ndim, groups)
     flat = _split(gradient, groups).reshape(*_flat(gradient, groups))
     for tap, window in _windows(problem, _padded(problem, x), gradient.shape[2:]):
