@@ -15,21 +15,15 @@ from sessions.workspace import (
     wheel,
 )
 
-#: Tests that an installation cannot change; `tests` runs them, with these libraries and more. That
-#: all modules are in the wheel, and find what they import, `test_package.py` asks.
-ARITHMETIC = {"fl-tensor": ("campaign", "fuzz", "graph", "jit", "providers")}
-
 
 @nox.session(requires=["wheels"])
 @each_package
 def isolated(session: nox.Session, package: str) -> None:
     """A fresh environment, one wheel and what it declares, its tests, outside the checkout."""
     session.install(*map(wheel, closure(package)), *test_requirements(package))
-    left_out = [f"--ignore={package}/tests/{folder}" for folder in ARITHMETIC.get(package, ())]
     with outside_the_checkout(ROOT / "packages" / package / "tests") as folder:
         session.chdir(folder)
-        options = ["-q", "-p", "no:cacheprovider", *left_out]
-        session.run("pytest", *options, package, *session.posargs)
+        session.run("pytest", "-q", "-p", "no:cacheprovider", package, *session.posargs)
 
 
 @nox.session(requires=["wheels"], tags=LIGHT_EXAMPLES)

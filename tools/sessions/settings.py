@@ -83,15 +83,19 @@ def deferred(session: nox.Session, package: str) -> None:
 def providers(session: nox.Session, provider: str) -> None:
     """Products, convolutions and layers made of them, however small, by one provider alone.
 
-    The kit's, and the tests of layers and gradients; on `numpy` and on `jit`.
+    Its own tests, the kit's, and those of layers and gradients; on `numpy` and on `jit`.
     """
     if provider == "onednn" and (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         session.skip("the wheel is for Linux on x86-64")
     part = ["-k", "matmul or conv or linear or pool"]
-    # With generated kernels, conformance(tensor-jit) and deferred run all tests.
-    for backend in ("numpy",) if provider == "generated" else ("numpy", "jit"):
-        env = {**FORCED, **kernels(session)}
-        env |= {"FL_TENSOR_BACKEND": backend, "FL_PROVIDERS": provider}
+    above = [option for package in ABOVE for option in suite(package)]
+    env = {**kernels(session), "FL_PROVIDERS": provider, "FL_PROVIDERS_EVERYTHING": "1"}
+    # The tests of generated code ask for it themselves: `tests(fl-tensor)` has run them.
+    own = "packages/fl-tensor/tests/providers"
+    pytest_in_workshop(session, "-p", "no:cacheprovider", own, f"--ignore={own}/generated", env=env)
+    for backend in ("numpy", "jit"):
+        env = {**FORCED, **env, "FL_TENSOR_BACKEND": backend}
         in_workshop(session, "python", "-m", "fl_tensor.testing", backend, *part, env=env)
-        above = [option for package in ABOVE for option in suite(package)]
-        pytest_in_workshop(session, "-p", "no:cacheprovider", *above, *part, env=env)
+        # `deferred` runs these with generated kernels on `jit`, and all others.
+        if (provider, backend) != ("generated", "jit"):
+            pytest_in_workshop(session, "-p", "no:cacheprovider", *above, *part, env=env)
