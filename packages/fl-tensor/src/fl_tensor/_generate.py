@@ -94,6 +94,7 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "from fl_tensor.frontend import (",
         "    ArrayLike,",
         "    binary,",
+        "    operand,",
         "    operands_of,",
         "    prepare_all,",
         "    raw,",
@@ -182,11 +183,13 @@ def _function(op: OpSpec) -> list[str]:
             body = [f'{lead} = prepare_all("{op.name}", "{roles}", {lead})']
             lead = f"{lead}[0]"
         else:
-            target = ", ".join(f"_{n}" for n in names) + ("," if len(names) == 1 else "")
+            target, prepare = ", ".join(f"_{n}" for n in names), "operands_of"
             given = f'"{op.name}", "{roles}", {", ".join(names)}'
-            body = [f"{target} = operands_of({given})"]
+            if len(names) == 1:
+                prepare = "operand"
+            body = [f"{target} = {prepare}({given})"]
             if len(body[0]) > 96:
-                body = [f"{target} = operands_of(", f"    {given}", ")"]
+                body = [f"{target} = {prepare}(", f"    {given}", ")"]
             lead = f"_{lead}"
         passed = [_pass(op.name, p, lead) for p in op.parameters]
         call = f'return run("{op.name}", {", ".join([lead, *passed])})'

@@ -82,20 +82,19 @@ def float_of(op: str, value: Any, name: str) -> float:
 def axis_of(op: str, axis: int, shape: Sequence[int], name: str = "axis") -> int:
     """``axis`` counted from the front. Raises AxisError (a ShapeError and an IndexError) when it is
     out of range."""
-    number = int_of(op, axis, name)
-    if not -len(shape) <= number < len(shape):
-        raise AxisError(
-            f"[{op}] x {tuple(shape)}: {name} {number} is out of range for {len(shape)} axes"
-        )
-    return number % len(shape)
+    number = axis if type(axis) is int else int_of(op, axis, name)
+    rank = len(shape)
+    if not -rank <= number < rank:
+        raise AxisError(f"[{op}] x {tuple(shape)}: {name} {number} is out of range for {rank} axes")
+    return number % rank
 
 
 def axes(op: str, axis: int | Sequence[int] | None, shape: Sequence[int]) -> tuple[int, ...]:
     """Axes counted from the front, in increasing order; None means all. Duplicates are refused."""
     if axis is None:
         return tuple(range(len(shape)))
-    if type(axis) is int and 0 <= axis < len(shape):
-        return (axis,)
+    if type(axis) is int:
+        return (axis_of(op, axis, shape),)
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     found = [axis_of(op, a, shape) for a in given]
     if len(set(found)) != len(found):

@@ -117,7 +117,7 @@ class Array(ArrayMethods):
         return functions.negative(self)
 
     def __pos__(self) -> Any:
-        (same,) = frontend.operands_of("positive", "N", self)
+        same = frontend.operand("positive", "N", self)
         return frontend.same_value(same)
 
     def __abs__(self) -> Any:

@@ -64,16 +64,12 @@ class ArrayMethods(ArrayValue):
     def sum(
         self, axis: Axes = None, keepdims: bool = False, dtype: DType | str | None = None
     ) -> Any:
-        from fl_tensor.functions import reducing
-
-        return reducing.sum(self, axis, keepdims, dtype)
+        return functions.reducing.sum(self, axis, keepdims, dtype)
 
     def prod(
         self, axis: Axes = None, keepdims: bool = False, dtype: DType | str | None = None
     ) -> Any:
-        from fl_tensor.functions import reducing
-
-        return reducing.prod(self, axis, keepdims, dtype)
+        return functions.reducing.prod(self, axis, keepdims, dtype)
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> Any:
         return functions.mean(self, axis, keepdims)
@@ -97,14 +93,10 @@ class ArrayMethods(ArrayValue):
         return functions.all(self, axis, keepdims)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
-        from fl_tensor.functions import searching
-
-        return searching.argmax(self, axis, keepdims)
+        return functions.searching.argmax(self, axis, keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
-        from fl_tensor.functions import searching
-
-        return searching.argmin(self, axis, keepdims)
+        return functions.searching.argmin(self, axis, keepdims)
 
     def exp(self) -> Any:
         return functions.exp(self)
@@ -143,14 +135,10 @@ class ArrayMethods(ArrayValue):
         return functions.swapaxes(self, axis1, axis2)
 
     def repeat(self, repeats: Any, axis: int | None = None) -> Any:
-        from fl_tensor.functions import shaping
-
-        return shaping.repeat(self, repeats, axis)
+        return functions.shaping.repeat(self, repeats, axis)
 
     def take(self, indices: Any, axis: int | None = None) -> Any:
-        from fl_tensor.functions import searching
-
-        return searching.take(self, indices, axis)
+        return functions.searching.take(self, indices, axis)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:
         """The same values on another device of the backend."""

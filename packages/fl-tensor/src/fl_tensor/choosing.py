@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fl_tensor import functions
 from fl_tensor.arguments import axis_of, float_of, shape_of
 from fl_tensor.errors import ArgumentError
-from fl_tensor.frontend import operands_of
+from fl_tensor.frontend import operand
 from fl_tensor.functions import searching, special
 from fl_tensor.functions.creation import DeviceLike, asarray
 
@@ -32,7 +32,7 @@ def choice(
 ) -> Any:
     count, size = x, shape_of("choice", shape)
     if not isinstance(x, int):
-        (x,) = operands_of("choice", "A", x)
+        x = operand("choice", "A", x)
         axis = axis_of("choice", axis, x.shape)
         count, device, backend = x.shape[axis], x.device, x._backend
     shares = None if p is None else _probabilities(p, count)

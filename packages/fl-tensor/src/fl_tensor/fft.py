@@ -16,7 +16,7 @@ from typing import Any
 from fl_tensor import arguments, dtypes, frontend, functions
 from fl_tensor.arguments import axis_of
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
-from fl_tensor.frontend import ArrayLike, operands_of, run
+from fl_tensor.frontend import ArrayLike, operand, run
 from fl_tensor.functions import creation, shaping
 from fl_tensor.functions.creation import DeviceLike, DTypeLike
 
@@ -141,13 +141,13 @@ _INVERSE = frozenset({"ifft", "irfft", "ihfft", "ifftn", "irfftn"})
 
 def _as_real(op: str, x: ArrayLike) -> Any:
     # Floating, on a backend that has the complex numbers of the result.
-    (x,) = operands_of(op, "F", x)
+    x = operand(op, "F", x)
     frontend.complex_for(op, x, "fft")
     return x
 
 
 def _as_complex(op: str, x: ArrayLike) -> Any:
-    (x,) = operands_of(op, "F", x)
+    x = operand(op, "F", x)
     return frontend.cast(x, frontend.complex_for(op, x, "fft"))
 
 
@@ -230,6 +230,6 @@ def _frequencies(numbers: Any, n: int, d: float, dtype: DTypeLike) -> Any:
 
 
 def _shifted(op: str, x: ArrayLike, axes: int | Sequence[int] | None, sign: int) -> Any:
-    (x,) = operands_of(op, "A", x)
+    x = operand(op, "A", x)
     places = arguments.axes(op, axes, x.shape)
     return shaping.roll(x, [sign * (x.shape[axis] // 2) for axis in places], places)

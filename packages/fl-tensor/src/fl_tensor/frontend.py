@@ -129,6 +129,13 @@ def binary(op: str, role: str, x: ArrayLike, y: ArrayLike) -> Any:
     return run(op, x, x._raw, y._raw)
 
 
+def operand(op: str, role: str, x: ArrayLike) -> Any:
+    """As ``operands_of``, of one."""
+    if isinstance(x, array.Array) and (role == "A" or x.dtype.kind in KINDS[role]):
+        return x
+    return operands_of(op, role, x)[0]
+
+
 def prepare_all(op: str, role: str, xs: Sequence[ArrayLike]) -> list[Any]:
     if not isinstance(xs, Sequence) or isinstance(xs, str):
         raise DTypeError(f"[{op}] expected a sequence of arrays, got {type(xs).__name__}")
@@ -230,7 +237,7 @@ def _alike(roles: str, operands: Sequence[Any]) -> bool:
     if not isinstance(lead, array.Array):
         return False
     cls, backend = type(lead), lead._backend
-    for role, x in zip(roles, operands, strict=True):
+    for role, x in zip(roles, operands):
         if type(x) is not cls or x._backend is not backend:
             return False
         if role not in "Aa":

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fl_tensor import arguments, dtypes, frontend, functions
-from fl_tensor.frontend import ArrayLike, operands_of, run
+from fl_tensor.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.functions import generated, special
 from fl_tensor.functions import outer as outer
 from fl_tensor.functions.creation import DTypeLike
@@ -213,7 +213,7 @@ def vector_norm(
 def matrix_power(x: ArrayLike, n: int) -> Any:
     """``x`` (..., m, m) multiplied with itself ``n`` times; the identity for n = 0, powers of the
     inverse below. Integers stay integers for n >= 0."""
-    (x,) = operands_of("matrix_power", "N", x)
+    x = operand("matrix_power", "N", x)
     return run("matrix_power", x, x._raw, arguments.int_of("matrix_power", n, "n"))
 
 
@@ -236,18 +236,18 @@ def trace(x: ArrayLike, *, offset: int = 0, dtype: DTypeLike = None) -> Any:
 
 
 def _run(op: str, x: ArrayLike, *arguments: Any) -> Any:
-    (x,) = operands_of(op, "F", x)
+    x = operand(op, "F", x)
     return run(op, x, x._raw, *arguments)
 
 
 def _run_to_complex(op: str, x: ArrayLike) -> Any:
-    (x,) = operands_of(op, "F", x)
+    x = operand(op, "F", x)
     frontend.complex_for(op, x, "linalg")
     return run(op, x, x._raw)
 
 
 def _truncated(op: str, x: ArrayLike, rtol: ArrayLike | None) -> Any:
-    (x,) = operands_of(op, "F", x)
+    x = operand(op, "F", x)
     return run(op, x, x._raw, _tolerance(op, x, rtol))
 
 

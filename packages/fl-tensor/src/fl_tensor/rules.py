@@ -214,14 +214,17 @@ def selection(op: str, x: Any, axis: Axes, keepdims: bool, dtype: DType) -> Spec
 
 
 def matmul(x: Any, y: Any) -> Spec:
-    left, right = x.shape, y.shape
+    return Spec(product(x.shape, y.shape), x.dtype, x.device)
+
+
+def product(left: Shape, right: Shape) -> Shape:
+    """The shape of a product of matrices. Raises ShapeError naming both."""
     if len(left) < 2 or len(right) < 2:
         fail("matmul", x=left, y=right, why="both need at least two axes")
     if left[-1] != right[-2]:
         why = f"inner dimensions differ ({left[-1]} != {right[-2]})"
         fail("matmul", x=left, y=right, why=why)
-    lead = broadcast("matmul", left[:-2], right[:-2])
-    return Spec((*lead, left[-2], right[-1]), x.dtype, x.device)
+    return (*broadcast("matmul", left[:-2], right[:-2]), left[-2], right[-1])
 
 
 def conv(

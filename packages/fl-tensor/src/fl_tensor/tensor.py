@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from fl_tensor.backend import TensorAdapter, TensorBackend
 
 
+# As names of this module they are found at once.
+_new, _layers = object.__new__, stack.current
+
+
 class Tensor(Operators, Array):
     """A value and the backend that owns it.
 
@@ -51,11 +55,14 @@ class Tensor(Operators, Array):
         return (self._adapter or self._raw).dtype
 
     def _ops(self) -> Any:
-        layers = stack.current()
+        layers = _layers()
         return self._backend if layers is None else layers.over(self._backend)
 
     def _wrap(self, raw: Any) -> Self:
-        return type(self)(raw, self._backend)
+        made = _new(type(self))
+        made._adapter = raw
+        made._backend = self._backend
+        return made
 
     def _tensor(self) -> Tensor:
         return self

@@ -183,4 +183,4 @@ def test_sizes_may_be_disregarded(monkeypatch, value, everything):
     monkeypatch.delenv("FL_PROVIDERS_EVERYTHING", raising=False)
     if value is not None:
         monkeypatch.setenv("FL_PROVIDERS_EVERYTHING", value)
-    assert choose.is_for_everything() is everything
+    assert choose.is_for_everything.__wrapped__() is everything

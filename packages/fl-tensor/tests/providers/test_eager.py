@@ -29,7 +29,7 @@ from fl_tensor.cli import info, main
 @pytest.fixture
 def asked(provider, monkeypatch):
     """The provider serves the backend; the problems that it solved."""
-    monkeypatch.delenv("FL_PROVIDERS_EVERYTHING", raising=False)
+    monkeypatch.setattr(choose, "is_for_everything", lambda: False)
     solved = []
     find = provider.find
 
@@ -47,7 +47,7 @@ def asked(provider, monkeypatch):
 @pytest.fixture
 def everything(monkeypatch):
     """However little work there is."""
-    monkeypatch.setenv("FL_PROVIDERS_EVERYTHING", "1")
+    monkeypatch.setattr(choose, "is_for_everything", lambda: True)
 
 
 def agree(found, expected):

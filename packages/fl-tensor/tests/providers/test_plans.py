@@ -18,7 +18,7 @@ def asked(provider, monkeypatch):
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
     found = []
     find = provider.find
-    monkeypatch.delenv("FL_PROVIDERS_EVERYTHING", raising=False)
+    monkeypatch.setattr(choose, "is_for_everything", lambda: False)
     monkeypatch.setattr(provider, "find", lambda problem: found.append(problem) or find(problem))
     monkeypatch.setattr(choose, "current", lambda: provider)
     return found

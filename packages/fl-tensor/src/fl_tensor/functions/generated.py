@@ -14,6 +14,7 @@ from fl_tensor.dtypes import DType
 from fl_tensor.frontend import (
     ArrayLike,
     binary,
+    operand,
     operands_of,
     prepare_all,
     raw,
@@ -160,7 +161,7 @@ __all__ = [
 
 def broadcast_to(x: ArrayLike, shape: int | Sequence[int]) -> Any:
     """Repeat along new leading axes and axes of size 1."""
-    _x, = operands_of("broadcast_to", "A", x)
+    _x = operand("broadcast_to", "A", x)
     return run("broadcast_to", _x, raw(_x), shape_of("broadcast_to", shape))
 
 
@@ -177,14 +178,14 @@ def concatenate(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
 
 def sort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Sorted values; NaN sorts as the largest value."""
-    _x, = operands_of("sort", "Q", x)
+    _x = operand("sort", "Q", x)
     return run("sort", _x, raw(_x), axis_of("sort", axis, _x.shape), descending)
 
 
 def argsort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Positions that sort ``x``, int64, stable in both directions (equal elements keep
     order)."""
-    _x, = operands_of("argsort", "Q", x)
+    _x = operand("argsort", "Q", x)
     return run("argsort", _x, raw(_x), axis_of("argsort", axis, _x.shape), descending)
 
 
@@ -356,13 +357,13 @@ def bitwise_right_shift(x: ArrayLike, y: ArrayLike) -> Any:
 
 def max(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Largest element over axes of non-zero size; NaN if there is one."""
-    _x, = operands_of("max", "Q", x)
+    _x = operand("max", "Q", x)
     return run("max", _x, raw(_x), axes("max", axis, _x.shape), keepdims)
 
 
 def min(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Smallest element over axes of non-zero size; NaN if there is one."""
-    _x, = operands_of("min", "Q", x)
+    _x = operand("min", "Q", x)
     return run("min", _x, raw(_x), axes("min", axis, _x.shape), keepdims)
 
 
@@ -425,7 +426,7 @@ def exp2(x: ArrayLike) -> Any:
 def gelu(x: ArrayLike, approximate: str = "none") -> Any:
     """x times the normal distribution function at x; ``approximate="tanh"`` for the tanh form.
     Hendrycks & Gimpel, 2016."""
-    _x, = operands_of("gelu", "S", x)
+    _x = operand("gelu", "S", x)
     return run("gelu", _x, raw(_x), approximate)
 
 
@@ -574,7 +575,7 @@ def nan_to_num(
 ) -> Any:
     """``x`` with numbers in place of NaN and infinities, which become the largest and the smallest
     of the dtype unless given."""
-    _x, = operands_of("nan_to_num", "Q", x)
+    _x = operand("nan_to_num", "Q", x)
     return run("nan_to_num", _x, raw(_x), float_of("nan_to_num", nan, "nan"), posinf, neginf)
 
 
@@ -651,13 +652,13 @@ def not_equal(x: ArrayLike, y: ArrayLike) -> Any:
 
 def all(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Whether every element over axes is non-zero; True over nothing."""
-    _x, = operands_of("all", "A", x)
+    _x = operand("all", "A", x)
     return run("all", _x, raw(_x), axes("all", axis, _x.shape), keepdims)
 
 
 def any(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Whether any element over axes is non-zero; False over nothing."""
-    _x, = operands_of("any", "A", x)
+    _x = operand("any", "A", x)
     return run("any", _x, raw(_x), axes("any", axis, _x.shape), keepdims)
 
 
@@ -665,25 +666,25 @@ def count_nonzero(
     x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False
 ) -> Any:
     """The number of non-zero elements over axes, int64."""
-    _x, = operands_of("count_nonzero", "A", x)
+    _x = operand("count_nonzero", "A", x)
     return run("count_nonzero", _x, raw(_x), axes("count_nonzero", axis, _x.shape), keepdims)
 
 
 def log_softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``log(softmax(x))`` along ``axis``, without its underflow; an empty axis stays empty."""
-    _x, = operands_of("log_softmax", "S", x)
+    _x = operand("log_softmax", "S", x)
     return run("log_softmax", _x, raw(_x), axis_of("log_softmax", axis, _x.shape))
 
 
 def logsumexp(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over axes without overflow; -inf over nothing."""
-    _x, = operands_of("logsumexp", "S", x)
+    _x = operand("logsumexp", "S", x)
     return run("logsumexp", _x, raw(_x), axes("logsumexp", axis, _x.shape), keepdims)
 
 
 def mean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Arithmetic mean over axes; NaN over nothing."""
-    _x, = operands_of("mean", "F", x)
+    _x = operand("mean", "F", x)
     return run("mean", _x, raw(_x), axes("mean", axis, _x.shape), keepdims)
 
 
@@ -692,7 +693,7 @@ def norm(
 ) -> Any:
     """Vector norm over axes: (sum |x|^ord)^(1/ord); ``inf`` the largest, ``-inf`` the smallest
     magnitude, 0 the count of non-zeros. Real."""
-    _x, = operands_of("norm", "F", x)
+    _x = operand("norm", "F", x)
     return run(
         "norm",
         _x,
@@ -705,7 +706,7 @@ def norm(
 
 def softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``exp(x)`` divided by its sum along ``axis``; an empty axis stays empty."""
-    _x, = operands_of("softmax", "S", x)
+    _x = operand("softmax", "S", x)
     return run("softmax", _x, raw(_x), axis_of("softmax", axis, _x.shape))
 
 
@@ -716,7 +717,7 @@ def std(
     correction: float = 0.0,
 ) -> Any:
     """The square root of ``var``."""
-    _x, = operands_of("std", "F", x)
+    _x = operand("std", "F", x)
     return run(
         "std",
         _x,
@@ -735,7 +736,7 @@ def var(
 ) -> Any:
     """Mean squared distance from the mean, real: the sum divided by ``n - correction`` (1 for the
     unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite."""
-    _x, = operands_of("var", "F", x)
+    _x = operand("var", "F", x)
     return run(
         "var",
         _x,
@@ -748,55 +749,55 @@ def var(
 
 def cumulative_logsumexp(x: ArrayLike, axis: int = -1) -> Any:
     """``log(cumulative_sum(exp(x)))`` without overflow."""
-    _x, = operands_of("cumulative_logsumexp", "S", x)
+    _x = operand("cumulative_logsumexp", "S", x)
     return run("cumulative_logsumexp", _x, raw(_x), axis_of("cumulative_logsumexp", axis, _x.shape))
 
 
 def cumulative_max(x: ArrayLike, axis: int = -1) -> Any:
     """The largest element so far; NaN from the first one on."""
-    _x, = operands_of("cumulative_max", "Q", x)
+    _x = operand("cumulative_max", "Q", x)
     return run("cumulative_max", _x, raw(_x), axis_of("cumulative_max", axis, _x.shape))
 
 
 def cumulative_min(x: ArrayLike, axis: int = -1) -> Any:
     """The smallest element so far; NaN from the first one on."""
-    _x, = operands_of("cumulative_min", "Q", x)
+    _x = operand("cumulative_min", "Q", x)
     return run("cumulative_min", _x, raw(_x), axis_of("cumulative_min", axis, _x.shape))
 
 
 def nanargmax(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first maximum that is no NaN along an axis, int64; 0 where all are NaN."""
-    _x, = operands_of("nanargmax", "Q", x)
+    _x = operand("nanargmax", "Q", x)
     return run("nanargmax", _x, raw(_x), axis_of("nanargmax", axis, _x.shape), keepdims)
 
 
 def nanargmin(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first minimum that is no NaN along an axis, int64; 0 where all are NaN."""
-    _x, = operands_of("nanargmin", "Q", x)
+    _x = operand("nanargmin", "Q", x)
     return run("nanargmin", _x, raw(_x), axis_of("nanargmin", axis, _x.shape), keepdims)
 
 
 def nanmax(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """The largest that is no NaN; NaN where all are."""
-    _x, = operands_of("nanmax", "Q", x)
+    _x = operand("nanmax", "Q", x)
     return run("nanmax", _x, raw(_x), axes("nanmax", axis, _x.shape), keepdims)
 
 
 def nanmean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Arithmetic mean of what is no NaN; NaN over nothing."""
-    _x, = operands_of("nanmean", "S", x)
+    _x = operand("nanmean", "S", x)
     return run("nanmean", _x, raw(_x), axes("nanmean", axis, _x.shape), keepdims)
 
 
 def nanmin(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """The smallest that is no NaN; NaN where all are."""
-    _x, = operands_of("nanmin", "Q", x)
+    _x = operand("nanmin", "Q", x)
     return run("nanmin", _x, raw(_x), axes("nanmin", axis, _x.shape), keepdims)
 
 
 def nanprod(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Product of what is no NaN; 1 over nothing. dtype as ``prod``."""
-    _x, = operands_of("nanprod", "A", x)
+    _x = operand("nanprod", "A", x)
     return run("nanprod", _x, raw(_x), axes("nanprod", axis, _x.shape), keepdims)
 
 
@@ -807,7 +808,7 @@ def nanstd(
     correction: float = 0.0,
 ) -> Any:
     """The square root of ``nanvar``."""
-    _x, = operands_of("nanstd", "S", x)
+    _x = operand("nanstd", "S", x)
     return run(
         "nanstd",
         _x,
@@ -820,7 +821,7 @@ def nanstd(
 
 def nansum(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Sum of what is no NaN; 0 over nothing. dtype as ``sum``."""
-    _x, = operands_of("nansum", "A", x)
+    _x = operand("nansum", "A", x)
     return run("nansum", _x, raw(_x), axes("nansum", axis, _x.shape), keepdims)
 
 
@@ -832,7 +833,7 @@ def nanvar(
 ) -> Any:
     """Variance of what is no NaN: as ``var``; NaN where ``correction`` leaves nothing to divide
     by."""
-    _x, = operands_of("nanvar", "S", x)
+    _x = operand("nanvar", "S", x)
     return run(
         "nanvar",
         _x,
@@ -846,19 +847,19 @@ def nanvar(
 def median(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """The middle element over axes, of an even number the mean of the two in the middle; NaN where
     there is one, and over nothing."""
-    _x, = operands_of("median", "S", x)
+    _x = operand("median", "S", x)
     return run("median", _x, raw(_x), axes("median", axis, _x.shape), keepdims)
 
 
 def nanmedian(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """``median`` of what is no NaN; NaN over nothing."""
-    _x, = operands_of("nanmedian", "S", x)
+    _x = operand("nanmedian", "S", x)
     return run("nanmedian", _x, raw(_x), axes("nanmedian", axis, _x.shape), keepdims)
 
 
 def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.float32) -> Any:
     """Integers (...) as rows (..., classes) with a single 1; out of range gives a row of zeros."""
-    _x, = operands_of("one_hot", "A", x)
+    _x = operand("one_hot", "A", x)
     return run("one_hot", _x, raw(_x), int_of("one_hot", classes, "classes"), dtypes.dtype(dtype))
 
 
@@ -870,7 +871,7 @@ def stack(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
 
 def swapaxes(x: ArrayLike, axis1: int = -1, axis2: int = -1) -> Any:
     """Two axes exchanged."""
-    _x, = operands_of("swapaxes", "A", x)
+    _x = operand("swapaxes", "A", x)
     return run(
         "swapaxes",
         _x,
@@ -882,13 +883,13 @@ def swapaxes(x: ArrayLike, axis1: int = -1, axis2: int = -1) -> Any:
 
 def tile(x: ArrayLike, repeats: int | Sequence[int]) -> Any:
     """``x`` repeated ``repeats[i]`` times along axis i; missing leading axes count as 1."""
-    _x, = operands_of("tile", "A", x)
+    _x = operand("tile", "A", x)
     return run("tile", _x, raw(_x), shape_of("tile", repeats))
 
 
 def topk(x: ArrayLike, k: int, axis: int = -1, largest: bool = True) -> Any:
     """The ``k`` largest (or smallest) values along ``axis`` in order, and their int64 positions."""
-    _x, = operands_of("topk", "Q", x)
+    _x = operand("topk", "Q", x)
     return run(
         "topk",
         _x,
@@ -923,21 +924,21 @@ def diff(
 
 def unstack(x: ArrayLike, axis: int = 0) -> Any:
     """The slices along ``axis``, without it."""
-    _x, = operands_of("unstack", "A", x)
+    _x = operand("unstack", "A", x)
     return run("unstack", _x, raw(_x), axis_of("unstack", axis, _x.shape))
 
 
 def diag(x: ArrayLike, k: int = 0) -> Any:
     """A vector (n,) as diagonal ``k`` of a square matrix of zeros, or diagonal ``k`` of a
     matrix."""
-    _x, = operands_of("diag", "A", x)
+    _x = operand("diag", "A", x)
     return run("diag", _x, raw(_x), int_of("diag", k, "k"))
 
 
 def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The elements whose index along ``axis2`` is ``offset`` more than along ``axis1``, as a last
     axis in place of the two."""
-    _x, = operands_of("diagonal", "A", x)
+    _x = operand("diagonal", "A", x)
     return run(
         "diagonal",
         _x,
@@ -950,7 +951,7 @@ def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 def trace(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The sum of ``diagonal(x, offset, axis1, axis2)``; dtype as ``sum``."""
-    _x, = operands_of("trace", "N", x)
+    _x = operand("trace", "N", x)
     return run(
         "trace",
         _x,
@@ -963,13 +964,13 @@ def trace(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 def tril(x: ArrayLike, k: int = 0) -> Any:
     """The lower triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
-    _x, = operands_of("tril", "A", x)
+    _x = operand("tril", "A", x)
     return run("tril", _x, raw(_x), int_of("tril", k, "k"))
 
 
 def triu(x: ArrayLike, k: int = 0) -> Any:
     """The upper triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
-    _x, = operands_of("triu", "A", x)
+    _x = operand("triu", "A", x)
     return run("triu", _x, raw(_x), int_of("triu", k, "k"))
 
 

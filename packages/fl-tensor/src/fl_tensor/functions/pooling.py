@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor.arguments import Pairs, pairs_of, per_axis, shape_of
-from fl_tensor.frontend import ArrayLike, operands_of, run
+from fl_tensor.frontend import ArrayLike, operand, operands_of, run
 
 __all__ = ["avg_pool", "avg_pool_gradient", "max_pool", "max_pool_gradient"]
 
@@ -21,7 +21,7 @@ def max_pool(
 ) -> Any:
     """The largest element of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults
     to the window; padding never wins."""
-    (x,) = operands_of("max_pool", "R", x)
+    x = operand("max_pool", "R", x)
     n = max(x.ndim - 2, 1)
     size = per_axis("max_pool", window, n, "window")
     step = size if stride is None else per_axis("max_pool", stride, n, "stride")
@@ -37,7 +37,7 @@ def avg_pool(
 ) -> Any:
     """The mean of each window of ``x`` (batch, channels, *spatial). ``stride`` defaults to the
     window; padding counts as zeros, or not at all with ``count_include_pad=False``."""
-    (x,) = operands_of("avg_pool", "F", x)
+    x = operand("avg_pool", "F", x)
     n = max(x.ndim - 2, 1)
     size = per_axis("avg_pool", window, n, "window")
     step = size if stride is None else per_axis("avg_pool", stride, n, "stride")
@@ -75,7 +75,7 @@ def avg_pool_gradient(
     """The gradient of an array of ``shape`` (batch, channels, *spatial), ``gradient`` being that of
     its ``avg_pool`` with the same arguments. Raises ShapeError where it is not shaped as that."""
     name = "avg_pool_gradient"
-    (gradient,) = operands_of(name, "S", gradient)
+    gradient = operand(name, "S", gradient)
     whole = shape_of(name, shape)
     n = max(len(whole) - 2, 1)
     size = per_axis(name, window, n, "window")

@@ -10,7 +10,7 @@ from fl_tensor.arguments import axes, axis_of
 from fl_tensor.array import Array
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ShapeError
-from fl_tensor.frontend import ArrayLike, cast, operands_of, run
+from fl_tensor.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.functions import creation
 from fl_tensor.functions.special import reshape
 
@@ -36,7 +36,7 @@ def sum(
 ) -> Any:
     """Sum over axes, computed in ``dtype``; without one bool and integers give int64 (uint64
     stays), floats their own dtype."""
-    (x,) = operands_of("sum", "A", x)
+    x = operand("sum", "A", x)
     if dtype is None:
         return run("sum", x, x._raw, axes("sum", axis, x.shape), keepdims)
     x = cast(x, dtypes.dtype(dtype))
@@ -50,7 +50,7 @@ def prod(
     dtype: DType | str | None = None,
 ) -> Any:
     """Product over axes; dtype as ``sum``."""
-    (x,) = operands_of("prod", "A", x)
+    x = operand("prod", "A", x)
     if dtype is not None:
         x = cast(x, dtypes.dtype(dtype))
     made = run("prod", x, x._raw, axes("prod", axis, x.shape), keepdims)
@@ -82,7 +82,7 @@ def cumulative_prod(
 def _running(
     op: str, x: ArrayLike, axis: int, initial: int | None, dtype: DType | str | None
 ) -> Any:
-    (x,) = operands_of(op, "N", x)
+    x = operand(op, "N", x)
     if dtype is not None:
         x = cast(x, dtypes.dtype(dtype))
     axis = axis_of(op, axis, x.shape)
@@ -153,7 +153,7 @@ def _numbers(op: str, q: Any) -> tuple[tuple[float, ...], tuple[int, ...]]:
 
 
 def _quantile(op: str, x: ArrayLike, q: Any, axis: AxesLike, keepdims: bool, method: str) -> Any:
-    (x,) = operands_of(op, "S", x)
+    x = operand(op, "S", x)
     numbers, shape = _numbers(op, q)
     found = run(op, x, x._raw, numbers, axes(op, axis, x.shape), keepdims, method)
     return reshape(found, (*shape, *found.shape[1:]))

@@ -10,7 +10,7 @@ from typing import Any
 from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import axis_of
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.frontend import ArrayLike, cast, operands_of, run
+from fl_tensor.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.functions.creation import asarray
 from fl_tensor.functions.special import gather, reshape, take_along_axis
 
@@ -29,7 +29,7 @@ __all__ = [
 def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Any:
     """``x`` at integer ``indices`` along ``axis``, or at positions in C order. Negative indices
     count from the end; IndexingError for one that is out of range."""
-    (x,) = operands_of("take", "A", x)
+    x = operand("take", "A", x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     return gather(x, indices, axis)
@@ -48,7 +48,7 @@ def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Any
 
 
 def _position(op: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Any:
-    (x,) = operands_of(op, "Q", x)
+    x = operand(op, "Q", x)
     if axis is not None:
         return run(op, x, x._raw, axis_of(op, axis, x.shape), keepdims)
     flat = reshape(x, (-1,))
@@ -67,7 +67,7 @@ def min_with_index(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> tupl
 
 
 def _extreme(op: str, chosen: str, x: ArrayLike, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    (x,) = operands_of(op, "Q", x)
+    x = operand(op, "Q", x)
     axis = axis_of(op, axis, x.shape)
     places = run(chosen, x, x._raw, axis, True)
     values = take_along_axis(x, places, axis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fl_tensor.arguments import axis_of
-from fl_tensor.frontend import ArrayLike, operands_of, run
+from fl_tensor.frontend import ArrayLike, operand, run
 from fl_tensor.functions.special import moveaxis, reshape
 
 __all__ = ["unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
@@ -36,7 +36,7 @@ class UniqueInverse(NamedTuple):
 
 
 def _unique(op: str, x: ArrayLike, axis: int | None, equal_nan: bool) -> UniqueAll:
-    (x,) = operands_of(op, "A", x)
+    x = operand(op, "A", x)
     if axis is None:
         flat = reshape(x, (-1,))
         values, first, inverse, counts = run("unique", flat, flat._raw, equal_nan)

@@ -10,7 +10,7 @@ from fl_tensor.arguments import Pairs, axis_of, pairs_of
 from fl_tensor.array import Array
 from fl_tensor.derived.repetition import PAD_MODES
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
-from fl_tensor.frontend import ArrayLike, operands_of, run
+from fl_tensor.frontend import ArrayLike, operand, run
 from fl_tensor.functions.special import reshape
 
 __all__ = ["pad", "repeat", "roll"]
@@ -24,7 +24,7 @@ def pad(x: ArrayLike, widths: Pairs, mode: str = "constant", value: Any = 0) -> 
           elements of the other end; ``"symmetric"``: mirrored at the edge; ``"reflect"``: mirrored
           at the outermost elements, which are not repeated
     """
-    (x,) = operands_of("pad", "A", x)
+    x = operand("pad", "A", x)
     pairs = pairs_of("pad", widths, x.ndim, "widths")
     if any(n < 0 for pair in pairs for n in pair):
         raise ShapeError(f"[pad] x {x.shape}: widths {pairs} may not be negative")
@@ -41,7 +41,7 @@ def repeat(x: ArrayLike, repeats: int | Sequence[int] | ArrayLike, axis: int | N
     """Every element several times in a row: ``repeats`` times each, or as often as ``repeats``
     says for every slice along ``axis``; ``axis=None`` takes the elements in C order. Numbers in a
     tensor are read: the result's shape depends on them."""
-    (x,) = operands_of("repeat", "A", x)
+    x = operand("repeat", "A", x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     axis = axis_of("repeat", axis, x.shape)
@@ -59,7 +59,7 @@ def roll(x: ArrayLike, shift: int | Sequence[int], axis: int | Sequence[int] | N
     """Elements moved ``shift`` places along ``axis``; those that fall off come back in front.
     Several shifts go with as many axes, one with all of them; ``axis=None`` moves the elements in C
     order."""
-    (x,) = operands_of("roll", "A", x)
+    x = operand("roll", "A", x)
     shifts = arguments.ints_of("roll", shift, "shift")
     if axis is None:
         flat = reshape(x, (-1,))

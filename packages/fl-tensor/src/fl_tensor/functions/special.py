@@ -11,7 +11,7 @@ from fl_tensor import arguments, dtypes, frontend, rules
 from fl_tensor.arguments import Pairs, axes, axis_of, pairs_of, per_axis, shape_of
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from fl_tensor.frontend import ArrayLike, operands_of, run
+from fl_tensor.frontend import ArrayLike, operand, operands_of, run
 
 __all__ = [
     "broadcast_arrays",
@@ -42,20 +42,20 @@ __all__ = [
 
 def cast(x: ArrayLike, dtype: DType | str) -> Any:
     """``x`` in another dtype: floats truncate towards zero, integers wrap, bool is ``x != 0``."""
-    (x,) = operands_of("cast", "A", x)
+    x = operand("cast", "A", x)
     made = frontend.cast(x, dtypes.dtype(dtype))
     return frontend.same_value(x) if made is x else made
 
 
 def real(x: ArrayLike) -> Any:
     """Real part; ``x`` itself where it is real."""
-    (x,) = operands_of("real", "A", x)
+    x = operand("real", "A", x)
     return run("real", x, x._raw) if x.dtype.kind == "c" else frontend.same_value(x)
 
 
 def imag(x: ArrayLike) -> Any:
     """Imaginary part; zeros where ``x`` is real."""
-    (x,) = operands_of("imag", "A", x)
+    x = operand("imag", "A", x)
     if x.dtype.kind == "c":
         return run("imag", x, x._raw)
     zero = x._constant(arguments.scalar("imag", 0, x.dtype), x.dtype)
@@ -64,27 +64,23 @@ def imag(x: ArrayLike) -> Any:
 
 def conj(x: ArrayLike) -> Any:
     """Complex conjugate; ``x`` itself where it is real."""
-    (x,) = operands_of("conj", "A", x)
+    x = operand("conj", "A", x)
     return run("conj", x, x._raw) if x.dtype.kind == "c" else frontend.same_value(x)
 
 
 def positive(x: ArrayLike) -> Any:
     """``+x``: a number, not a bool, as it is."""
-    (x,) = operands_of("positive", "N", x)
+    x = operand("positive", "N", x)
     return frontend.same_value(x)
 
 
 def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
     """The same elements in C order in another shape; one size may be -1 (what is left over)."""
-    (x,) = operands_of("reshape", "A", x)
+    x = operand("reshape", "A", x)
     wanted, held = arguments.ints_of("reshape", shape, "shape"), x.shape
     size = math.prod(held)
-    if wanted.count(-1) == 1:
-        known, at = -math.prod(wanted), wanted.index(-1)
-        if known == 0 or size % known:
-            raise ShapeError(f"[reshape] x {held}: {size} elements do not fill {wanted}")
-        wanted = (*wanted[:at], size // known, *wanted[at + 1 :])
-    wanted = shape_of("reshape", wanted)
+    if wanted and min(wanted) < 0:
+        wanted = shape_of("reshape", _completed(held, size, wanted))
     if math.prod(wanted) != size:
         raise ShapeError(
             f"[reshape] x {held}: {size} elements do not fit {wanted}, "
@@ -93,19 +89,30 @@ def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
     return frontend.same_value(x) if wanted == held else run("reshape", x, x._raw, wanted)
 
 
+def _completed(held: tuple[int, ...], size: int, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    # With what is left over in the place of a single -1.
+    if wanted.count(-1) != 1:
+        return wanted
+    known, at = -math.prod(wanted), wanted.index(-1)
+    if known == 0 or size % known:
+        raise ShapeError(f"[reshape] x {held}: {size} elements do not fill {wanted}")
+    return (*wanted[:at], size // known, *wanted[at + 1 :])
+
+
 def permute(x: ArrayLike, axes: Sequence[int]) -> Any:
     """Axis i of the result is axis ``axes[i]`` of ``x``."""
-    (x,) = operands_of("permute", "A", x)
+    x = operand("permute", "A", x)
     given = arguments.ints_of("permute", axes, "axes")
-    order = tuple(axis_of("permute", a, x.shape) for a in given)
-    if sorted(order) != list(range(x.ndim)):
-        raise ShapeError(f"[permute] x {x.shape}: {given} does not name each axis once")
+    shape = x.shape
+    order = tuple([axis_of("permute", a, shape) for a in given])
+    if not len(set(order)) == len(order) == len(shape):
+        raise ShapeError(f"[permute] x {shape}: {given} does not name each axis once")
     return run("permute", x, x._raw, order)
 
 
 def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
     """Without the given axes of size 1, or without all of them."""
-    (x,) = operands_of("squeeze", "A", x)
+    x = operand("squeeze", "A", x)
     if axis is None:
         axis = [i for i, n in enumerate(x.shape) if n == 1]
     return run("squeeze", x, x._raw, axes("squeeze", axis, x.shape))
@@ -113,7 +120,7 @@ def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
 
 def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Any:
     """New axes of size 1 at these positions of the result."""
-    (x,) = operands_of("expand_dims", "A", x)
+    x = operand("expand_dims", "A", x)
     given = arguments.ints_of("expand_dims", axis, "axis")
     if len(given) == 1:
         return run("expand_dims", x, x._raw, axis_of("expand_dims", given[0], (*x.shape, 1)))
@@ -127,7 +134,7 @@ def moveaxis(
     x: ArrayLike, source: int | Sequence[int] = -1, destination: int | Sequence[int] = -1
 ) -> Any:
     """Axes ``source`` moved to positions ``destination``; the others keep their order."""
-    (x,) = operands_of("moveaxis", "A", x)
+    x = operand("moveaxis", "A", x)
     places = []
     for name, given in (("source", source), ("destination", destination)):
         ints = arguments.ints_of("moveaxis", given, name)
@@ -146,13 +153,13 @@ def moveaxis(
 
 def flip(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
     """The elements in reverse order along the given axes, or along all."""
-    (x,) = operands_of("flip", "A", x)
+    x = operand("flip", "A", x)
     return run("flip", x, x._raw, axes("flip", axis, x.shape))
 
 
 def split(x: ArrayLike, sizes: int | Sequence[int], axis: int = 0) -> list[Any]:
     """Consecutive parts along ``axis``: of the given sizes, or that many equal ones."""
-    (x,) = operands_of("split", "A", x)
+    x = operand("split", "A", x)
     axis = axis_of("split", axis, x.shape)
     given = arguments.ints_of("split", sizes, "sizes")
     if arguments.is_single(sizes):
@@ -175,7 +182,7 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Any:
 
 def nonzero(x: ArrayLike) -> tuple[Any, ...]:
     """Indices of the elements that are not zero: one 1-d int64 array per axis, C order."""
-    (x,) = operands_of("nonzero", "A", x)
+    x = operand("nonzero", "A", x)
     if not x.shape:
         raise ShapeError("[nonzero] x has no axes: compare it with zero instead")
     return run("nonzero", x, x._raw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from fl_tensor import dtypes, rules
-from fl_tensor.backends.jit.deferring import Deferring, Value
+from fl_tensor.backends.jit.deferring import Deferring, Value, put_off
 from fl_tensor.derived import pooling, pooling_gradient, sequence
 from fl_tensor.roles import Shape
 
@@ -37,11 +37,11 @@ class Contracting(Deferring):
         shape = (kept, *x.shape[:2], state.shape[2])
         return self.pending.record("recurrent", operands, rest, shape, x.dtype)
 
+    @put_off("x")
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
-        if not self._waits(x):
-            return super().max_pool(x, window, stride, padding)
         return self._pool("max_pool", x, (tuple(window), tuple(stride), _pairs(padding)))
 
+    @put_off("x")
     def avg_pool(
         self,
         x: Value,
@@ -50,8 +50,6 @@ class Contracting(Deferring):
         padding: Padding,
         count_include_pad: bool = True,
     ) -> Value:
-        if not self._waits(x):
-            return super().avg_pool(x, window, stride, padding, count_include_pad)
         rest = tuple(window), tuple(stride), _pairs(padding), count_include_pad
         return self._pool("avg_pool", x, rest)
 
@@ -59,6 +57,7 @@ class Contracting(Deferring):
         shape = (*x.shape[:2], *pooling.output(op, x.shape, *rest[:3]))
         return self.pending.record(op, (x,), rest, shape, x.dtype)
 
+    @put_off("gradient", "x")
     def max_pool_gradient(
         self,
         gradient: Value,
@@ -68,11 +67,10 @@ class Contracting(Deferring):
         padding: Padding,
     ) -> Value:
         rest = tuple(window), tuple(stride), _pairs(padding)
-        if not self._waits(gradient, x):
-            return super().max_pool_gradient(gradient, x, *rest)
         pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *rest)
         return self.pending.record("max_pool_gradient", (gradient, x), rest, x.shape, x.dtype)
 
+    @put_off("gradient")
     def avg_pool_gradient(
         self,
         gradient: Value,
@@ -83,19 +81,17 @@ class Contracting(Deferring):
         count_include_pad: bool = True,
     ) -> Value:
         rest = tuple(shape), tuple(window), tuple(stride), _pairs(padding)
-        if not self._waits(gradient):
-            return super().avg_pool_gradient(gradient, *rest, count_include_pad)
         pooling_gradient.fitting("avg_pool_gradient", gradient, *rest)
         parameters = (*rest, count_include_pad)
         record = self.pending.record
         return record("avg_pool_gradient", (gradient,), parameters, rest[0], gradient.dtype)
 
+    @put_off("x", "y")
     def matmul(self, x: Value, y: Value) -> Value:
-        if not self._waits(x, y):
-            return super().matmul(x, y)
         shape = rules.matmul(x, y).shape
         return self.pending.record("matmul", (x, y), (), shape, x.dtype)
 
+    @put_off("x", "w")
     def conv(
         self,
         x: Value,
@@ -108,7 +104,5 @@ class Contracting(Deferring):
     ) -> Value:
         rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
         rest += tuple(kernel_dilation), groups
-        if not self._waits(x, w):
-            return super().conv(x, w, *rest)
         shape = rules.conv(x, w, *rest).shape
         return self.pending.record("conv", (x, w), rest, shape, x.dtype)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fl_tensor.backends.jit.lazy import Lazy, Trace
@@ -19,8 +21,6 @@ from fl_tensor.device import Device
 from fl_tensor.roles import Shape
 
 Value = NumpyAdapter
-#: Adapters whose array is no further away than a look.
-_PLAIN = frozenset((NumpyAdapter, Lazy))
 
 
 class Deferring(NumpyBackend):
@@ -65,11 +65,14 @@ class Deferring(NumpyBackend):
         largest = 0
         for x in operands:
             kind = x.__class__
-            if kind is Lazy and x.trace is not None:
-                return True
-            if kind is Number:
+            if kind is NumpyAdapter:
+                size = x.array.size
+            elif kind is Number:
                 continue
-            size = (x.array if kind in _PLAIN else held(x)).size
+            elif kind is Lazy and x.trace is not None:
+                return True
+            else:
+                size = held(x).size
             if size > largest:
                 largest = size
         return largest >= self.smallest and self.worth.records(largest)
@@ -77,7 +80,7 @@ class Deferring(NumpyBackend):
     def _makes(self, shape: Shape) -> bool:
         # Whether to put off what has no operands.
         size = math.prod(shape)
-        return bool(shape) and size >= self.smallest and self.worth.records(size)
+        return size >= self.smallest and bool(shape) and self.worth.records(size)
 
     def keep_whole(
         self, operation: Operation, operands: Sequence[Value], parameters: Parameters
@@ -89,3 +92,35 @@ class Deferring(NumpyBackend):
         if found is None:
             return None
         return self.pending.record(operation.name, tuple(operands), parameters, *found)
+
+
+_PUT_OFF = """\
+def {name}({parameters}):
+    if {few} or not self._waits({operands}):
+        return eager({arguments})
+    return record({arguments})
+"""
+
+
+def put_off(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], Any]:
+    """Decorates a method that puts the operation of its ``name`` off. It is then called where one
+    of ``operands`` is large, or is not there yet; elsewhere the NumPy backend's is. Small operands
+    are seen without a call, which would be a tenth of the time of ``x.T``."""
+
+    def decorate(record: Callable[..., Value]) -> Any:
+        operation = name or record.__name__
+        given = inspect.signature(record).parameters.values()
+        small = "{0}.__class__ is adapter and {0}.array.size < self.smallest"
+        source = _PUT_OFF.format(
+            name=operation,
+            parameters=", ".join(str(p.replace(annotation=p.empty)) for p in given),
+            few=" and ".join(small.format(x) for x in operands),
+            operands=", ".join(operands),
+            arguments=", ".join(p.name for p in given),
+        )
+        eager = getattr(NumpyBackend, operation)
+        scope = {"eager": eager, "record": record, "adapter": NumpyAdapter, "__name__": __name__}
+        exec(compile(source, f"<JitBackend.{operation}>", "exec"), scope)
+        return functools.update_wrapper(scope[operation], eager)
+
+    return decorate

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from fl_tensor import dtypes, rules
-from fl_tensor.backends.jit.deferring import Deferring, Value
+from fl_tensor.backends.jit.deferring import Deferring, Value, put_off
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.ufuncs import unless_small
 from fl_tensor.dtypes import DType
@@ -49,13 +49,10 @@ def _binary(name: str, result: DType | None = None) -> Any:
 
 
 def _reduction(name: str, accumulate: bool) -> Any:
-    eager = getattr(NumpyBackend, name)
-
+    @put_off("x", name=name)
     def operation(
         self: Deferring, x: Value, axis: tuple[int, ...], keepdims: bool = False
     ) -> Value:
-        if not self._waits(x):
-            return eager(self, x, axis, keepdims)
         if accumulate:
             spec = rules.accumulation(x, axis, keepdims)
         else:
@@ -108,15 +105,13 @@ class Elementwise(Deferring):
         # Integer powers at once: a negative exponent is an error.
         return super().power(x, y) if x.dtype.is_integer else self._floating_power(x, y)
 
+    @put_off("condition", "x", "y")
     def where(self, condition: Value, x: Value, y: Value) -> Value:
-        if not self._waits(condition, x, y):
-            return super().where(condition, x, y)
         shape = rules.where(condition, x, y).shape
         return self.pending.record("where", (condition, x, y), (), shape, x.dtype)
 
+    @put_off("x")
     def cast(self, x: Value, dtype: DType) -> Value:
-        if not self._waits(x):
-            return super().cast(x, dtype)
         return self.pending.record("cast", (x,), (dtype,), x.shape, dtype)
 
     # reductions

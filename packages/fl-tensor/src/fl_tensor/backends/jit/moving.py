@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fl_tensor import dtypes, rules
-from fl_tensor.backends.jit.deferring import Deferring, Value
+from fl_tensor.backends.jit.deferring import Deferring, Value, put_off
 from fl_tensor.backends.jit.lazy import Lazy, Stream
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import NumpyAdapter, is_sole_owner
@@ -21,42 +21,40 @@ class Moving(Deferring):
 
     def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
         if not self._makes(shape):
-            return super().full(shape, value, dtype, device)
-        one = super().full((), value, dtype, device)
+            return NumpyBackend.full(self, shape, value, dtype, device)
+        one = NumpyBackend.full(self, (), value, dtype, device)
         return self.pending.record("full", (one,), (), tuple(shape), dtype)
 
     def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
         if not self._makes(shape):
-            return super().random_bits(seed, offset, shape, device)
+            return NumpyBackend.random_bits(self, seed, offset, shape, device)
         stream = Stream(seed, offset)
         return self.pending.record("random_bits", (stream,), (), tuple(shape), dtypes.int32)
 
     # shape
 
+    @put_off("x")
     def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
-        if x.__class__ is NumpyAdapter and x.array.size < self.smallest or not self._waits(x):
-            return NumpyBackend.reshape(self, x, shape)
         rules.reshape(x, shape)
         return self.pending.record("reshape", (x,), (tuple(shape),), tuple(shape), x.dtype)
 
+    @put_off("x")
     def permute(self, x: Value, axes: tuple[int, ...]) -> Value:
-        if not self._waits(x):
-            return super().permute(x, axes)
         shape = rules.permute(x, axes).shape
         return self.pending.record("permute", (x,), (tuple(axes),), shape, x.dtype)
 
+    @put_off("x")
     def broadcast_to(self, x: Value, shape: tuple[int, ...]) -> Value:
-        if not self._waits(x):
-            return super().broadcast_to(x, shape)
         rules.broadcast_to(x, shape)
         return self.pending.record("broadcast_to", (x,), (tuple(shape),), tuple(shape), x.dtype)
 
     def concatenate(self, xs: Sequence[Value], axis: int = 0) -> Value:
         if not self._waits(*xs):
-            return super().concatenate(xs, axis)
+            return NumpyBackend.concatenate(self, xs, axis)
         spec = rules.concatenate(xs, axis)
         return self.pending.record("concatenate", tuple(xs), (axis,), spec.shape, spec.dtype)
 
+    @put_off("x")
     def pad(
         self,
         x: Value,
@@ -65,8 +63,6 @@ class Moving(Deferring):
         interior: tuple[int, ...],
         value: Scalar = 0,
     ) -> Value:
-        if not self._waits(x):
-            return super().pad(x, low, high, interior, value)
         shape = rules.pad(x, low, high, interior, value).shape
         parameters = (tuple(low), tuple(high), tuple(interior), value)
         return self.pending.record("pad", (x,), parameters, shape, x.dtype)
@@ -74,17 +70,14 @@ class Moving(Deferring):
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if x.__class__ is NumpyAdapter or not self._waits(
-            x
-        ):  # of what is there a view costs nothing
+        if x.__class__ is NumpyAdapter or not self._waits(x):  # of what is there it is a view
             return NumpyBackend.slice(self, x, starts, sizes, steps)
         shape = rules.slice(x, starts, sizes, steps).shape
         parameters = (tuple(starts), tuple(sizes), tuple(steps))
         return self.pending.record("slice", (x,), parameters, shape, x.dtype)
 
+    @put_off("x")
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
-        if not self._waits(x):
-            return super().gather(x, indices, axis)
         shape = rules.gather(x, indices, axis).shape
         self._check_indices("gather", x, indices, axis)
         return self.pending.record("gather", (x, indices), (axis,), shape, x.dtype)

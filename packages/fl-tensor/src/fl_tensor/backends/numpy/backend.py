@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from fl_memory import selection
 from fl_tensor import rules
 from fl_tensor.backend import TensorBackend
 from fl_tensor.backends.numpy import elementary, memory, philox, quiet
@@ -66,7 +67,7 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
 
     def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
         out = memory.empty(shape, TO_NUMPY[dtype])
-        quiet.waiting(out.fill, value)
+        quiet.call(out.fill, value)
         return NumpyAdapter(out, dtype) if shape else single(out, dtype)
 
     def arange(
@@ -93,8 +94,8 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
         return NumpyAdapter(out, dtype) if shape else single(out, dtype)
 
     def to_host(self, x: Value, blocking: bool = True) -> memoryview:
-        if x.array.size == 0:
-            return memoryview(b"")
+        if x.array.nbytes < selection.always_small:
+            return memoryview(x.array.tobytes())
         flat: Any = np.ascontiguousarray(x.array).reshape(-1).view(np.uint8)
         return memoryview(flat).toreadonly()
 
@@ -124,8 +125,11 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
         return NumpyAdapter(np.broadcast_to(x.array, shape), x.dtype)
 
     def concatenate(self, xs: Sequence[Value], axis: int = 0) -> Value:
-        out = memory.empty(rules.concatenate(xs, axis).shape, xs[0].array.dtype)
-        np.concatenate([x.array for x in xs], axis, out)
+        arrays = [x.array for x in xs]
+        if sum([a.nbytes for a in arrays]) < selection.always_small:
+            return NumpyAdapter(np.concatenate(arrays, axis), xs[0].dtype)
+        out = memory.empty(rules.concatenate(xs, axis).shape, arrays[0].dtype)
+        np.concatenate(arrays, axis, out)
         return NumpyAdapter(out, xs[0].dtype)
 
     def pad(
@@ -156,7 +160,7 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
         shape = rules.gather(x, indices, axis).shape
         if memory.is_small(math.prod(shape) * x.array.itemsize):
-            return adapt(np.take(x.array, indices.array, axis), x.dtype)
+            return adapt(x.array.take(indices.array, axis), x.dtype)
         out = memory.empty(shape, x.array.dtype)
         # mode "raise" would work through a buffered copy of ``out``
         if indices.array.size and (
@@ -238,8 +242,8 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
         return NumpyAdapter(memory.owned(order.astype(np.int64, copy=False)), int64)
 
     def nonzero(self, x: Value) -> tuple[Value, ...]:
-        found = np.nonzero(x.array)
-        return tuple(NumpyAdapter(memory.owned(i.astype(np.int64, copy=False))) for i in found)
+        found = x.array.nonzero()
+        return tuple([NumpyAdapter(memory.owned(i.astype(_INT64, copy=False))) for i in found])
 
     @quiet.quiet
     def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
@@ -350,10 +354,13 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
     # choice and conversion
 
     def where(self, condition: Value, x: Value, y: Value) -> Value:
-        shape = rules.where(condition, x, y).shape
-        out = memory.empty(shape, x.array.dtype)
-        np.copyto(out, y.array)
-        np.copyto(out, x.array, where=condition.array)
+        c, a, b = condition.array, x.array, y.array
+        shape = a.shape
+        if not c.shape == shape == b.shape:
+            shape = rules.where(condition, x, y).shape
+        out = memory.empty(shape, a.dtype)
+        np.copyto(out, b)
+        np.copyto(out, a, where=c)
         return NumpyAdapter(out, x.dtype)
 
     @quiet.quiet

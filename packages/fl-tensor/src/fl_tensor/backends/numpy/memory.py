@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fl_memory import selection
-from fl_tensor.backends.numpy.quiet import quiet
+from fl_tensor.backends.numpy import quiet
 
 
 def is_small(nbytes: int) -> bool:
@@ -36,9 +36,11 @@ def owned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return cast(array, array.dtype)
 
 
-@quiet
 def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A copy in another dtype."""
+    """A copy in another dtype, in C order."""
+    if array.size * dtype.itemsize < selection.always_small:
+        found: np.ndarray[Any, Any] = quiet.call(array.astype, dtype, "C")
+        return found
     out = empty(array.shape, dtype)
-    np.copyto(out, array, casting="unsafe")
+    quiet.call(np.copyto, out, array, "unsafe")
     return out

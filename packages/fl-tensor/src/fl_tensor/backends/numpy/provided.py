@@ -55,11 +55,11 @@ class Following(NamedTuple):
 
 def provider_for(work: int, least: int, *operands: Array | Kept) -> Provider | None:
     """The provider, if the operands are float32 and have enough work in them."""
+    if work <= least and (work == 0 or not choose.is_for_everything()):
+        return None
     for a in operands:
         if a.dtype is not _FLOAT32 and a.dtype != _FLOAT32:
             return None
-    if work <= least and (work == 0 or not choose.is_for_everything()):
-        return None
     return choose.current()
 
 

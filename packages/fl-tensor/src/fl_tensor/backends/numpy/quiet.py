@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-#: As a decorator, for functions that do more than call one ufunc.
+#: As a decorator, for functions that do more than call one function of NumPy's.
 quiet = np.errstate(all="ignore")
 
 _context = Context()
@@ -20,6 +20,14 @@ _context.run(np.seterr, all="ignore")
 #: ``run(ufunc, *arguments)``. Raises RuntimeError while another thread, or a finaliser in this one,
 #: is inside: then use ``waiting``.
 run = _context.run
+
+
+def call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """``function(*arguments)`` quietly: one function of NumPy's, which asks nobody's context."""
+    try:
+        return run(function, *arguments)
+    except RuntimeError:
+        return waiting(function, *arguments)
 
 
 @quiet

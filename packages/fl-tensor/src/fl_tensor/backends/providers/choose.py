@@ -29,8 +29,9 @@ Opened: TypeAlias = tuple[Provider | None, tuple[str, ...]]
 watchers: list[Callable[[Provider, Kernel], None]] = []
 
 
+@functools.cache
 def is_for_everything() -> bool:
-    """Whether sizes are to be disregarded."""
+    """Whether sizes are to be disregarded. Every product asks: the environment is read once."""
     return os.environ.get(EVERYTHING, "0") != "0"
 
 
