@@ -15,6 +15,7 @@ import functools
 import hashlib
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
@@ -30,7 +31,7 @@ from fl_tensor.collection import uncollected
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_MAGIC = b"fl kernel 1\n"
+_MAGIC = b"fl kernel 2\n"
 #: Held by the thread that is in LLVM, or makes code that others wait for; by this one while the
 #: process forks, or ends.
 lock = threading.RLock()
@@ -56,18 +57,37 @@ class Effort(enum.IntEnum):
 
 
 class Code:
-    """Machine code in memory, for as long as this object lives."""
+    """Machine code in memory, for as long as this object lives; ``made``: what ``compiled`` gave."""
 
-    def __init__(self, machine_code: bytes, machine: Target) -> None:
+    def __init__(self, made: bytes, machine: Target) -> None:
+        names, _, machine_code = made.partition(b"\n")
+        self._names = frozenset(names.decode().split())
         with lock:
-            empty = llvm.parse_assembly(f'target triple = "{target.triple()}"')
-            self._engine = llvm.create_mcjit_compiler(empty, _machine(machine))
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
+            found = llvm.ObjectFileRef.from_data(machine_code)
+            self._engine = _engine_for(self._names, machine)
+            self._engine.add_object_file(found)
             self._engine.finalize_object()
 
     def address(self, name: str) -> int:
         """Where the function ``name`` begins; 0 where there is none."""
-        return int(self._engine.get_function_address(name))
+        return int(self._engine.get_function_address(name)) if name in self._names else 0
+
+
+#: The engines of LLVM that were made last, and the names of all functions in each.
+_engines: deque[tuple[Any, set[str]]] = deque(maxlen=8)
+
+
+def _engine_for(names: frozenset[str], machine: Target) -> Any:
+    # One that has no function of these names. To make another one takes twenty times as long as to
+    # add to one that is there.
+    for engine, used in _engines:
+        if used.isdisjoint(names):
+            used |= names
+            return engine
+    empty = llvm.parse_assembly(f'target triple = "{target.triple()}"')
+    engine = llvm.create_mcjit_compiler(empty, _machine(machine))
+    _engines.append((engine, set(names)))
+    return engine
 
 
 def once(make: Callable[P, T]) -> Callable[P, T]:
@@ -145,8 +165,14 @@ def _loaded(
 
 
 def compiled(assembly: str, machine: Target, effort: Effort = Effort.FULL) -> bytes:
-    """An object file of a module in LLVM IR. Raises CompileError."""
-    return bytes(_emitted(assembly, machine, effort, llvm.TargetMachine.emit_object))
+    """The machine code of a module in LLVM IR: a line with the names of its functions, then an
+    object file. Raises CompileError."""
+
+    def emit(builder: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
+        names = [f.name for f in module.functions if not f.is_declaration]
+        return " ".join(names).encode() + b"\n" + builder.emit_object(module)
+
+    return bytes(_emitted(assembly, machine, effort, emit))
 
 
 def listing(assembly: str, machine: Target, effort: Effort = Effort.FULL) -> str:
@@ -202,9 +228,11 @@ def sources(folder: Path) -> str:
     """A digest of the Python files in and below a folder, for ``about``: another generator makes
     other code of the same description."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        with contextlib.suppress(OSError):  # sources in an archive: the version must do
-            digest.update(path.read_bytes())
+    paths = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
+    for path in sorted(path for path in paths if path.endswith(".py")):
+        # Sources in an archive are not there: the version must do.
+        with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
+            digest.update(file.read())
     return digest.hexdigest()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from fl_tensor.codegen import philox, target
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.emit_finish import Finish
 from fl_tensor.codegen.emit_sweep import Sweep
 from fl_tensor.codegen.program import Program
@@ -29,7 +30,7 @@ def emit(
     sweep = Sweep(module, program, plan, machine, lanes, draw, streams)
     finish = Finish(module, program, plan, machine, lanes) if plan.late_outputs else None
     run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
-    b = ir.IRBuilder(run.append_basic_block("entry"))
+    b = Builder(run.append_basic_block("entry"))
     for frame, word in ((sweep, "chunks"), (finish, "pieces")):
         if frame is not None:
             count = _word(b, run.args[0], frame.layout.words[word])

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from llvmlite import ir
 
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.layout import Layout
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.program import Program
@@ -51,7 +52,7 @@ class Function(Loops):
         self.function = ir.Function(module, self.signature, name)
         self.function.attributes.add("nounwind")
         self.arguments, *self.range, self.worker = self.function.args
-        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.b = Builder(self.function.append_basic_block("entry"))
         self.of = Vectors(self.b, target, lanes)
         self.words: dict[str, IR] = {}
         for name, i in self.layout.words.items():

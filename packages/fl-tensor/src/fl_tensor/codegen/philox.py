@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, Vectors, i32, i64, pointer
 
@@ -28,7 +29,7 @@ def define(module: IR, target: Target, lanes: int) -> IR:
     function.attributes.add("noinline")
     out, seed, first, count = function.args
     entry = function.append_basic_block("entry")
-    b = ir.IRBuilder(entry)
+    b = Builder(entry)
     of = Vectors(b, target, lanes)
     keys = _keys(of, seed)
     body, done = b.append_basic_block("body"), b.append_basic_block("done")

@@ -181,8 +181,17 @@ class Vectors:
             for i in [i for i in lanes if not i & half]:
                 pair = found[i], found[i + half]
                 found[i], found[i + half] = self.shuffle(*pair, low), self.shuffle(*pair, high)
+            if half == self.lanes // 4:
+                found = [self._fenced(x) for x in found]
             half //= 2
         return found
+
+    def _fenced(self, x: IR) -> IR:
+        """The same vector, of which LLVM does not know how it was made: it would look for shuffles
+        that do the work of chains of them, longer than for all else, and find none."""
+        if x.type.element not in (f32, f64):
+            return x
+        return self.unary("arithmetic.fence", x)
 
     # memory
 

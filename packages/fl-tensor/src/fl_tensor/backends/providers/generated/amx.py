@@ -30,6 +30,7 @@ from llvmlite import ir
 from fl_tensor.backends.providers.generated.microkernel import SIGNATURE, MicroKernel
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.codegen import target
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, Vectors, call, f32, i8, i16, i64, pointer
@@ -90,7 +91,7 @@ class _Tiled(Loops):
     def __init__(self, module: IR, kernel: MicroKernel) -> None:
         function = ir.Function(module, SIGNATURE, "micro")
         function.attributes.add("nounwind")
-        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.b = Builder(function.append_basic_block("entry"))
         self.kernel = kernel
         rows, vectors = kernel.tile
         #: (row of tiles, column of tiles), and how many rows there are in a row of tiles.

@@ -45,6 +45,7 @@ from llvmlite import ir
 
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.codegen import target
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.errors import CompileError
 from fl_tensor.codegen.half import narrow_sums
 from fl_tensor.codegen.loops import Loops
@@ -99,7 +100,7 @@ class _Micro(Loops):
 
     def __init__(self, function: IR, kernel: MicroKernel, machine: Target) -> None:
         function.attributes.add("nounwind")
-        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.b = Builder(function.append_basic_block("entry"))
         self.of = Vectors(self.b, machine, machine.lanes(kernel.dtype.itemsize))
         self.kernel = kernel
         self.rows, self.vectors = kernel.tile

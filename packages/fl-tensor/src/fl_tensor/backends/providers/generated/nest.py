@@ -16,6 +16,7 @@ from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import microkernel, planes
 from fl_tensor.codegen import half
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.function import SIGNATURE
 from fl_tensor.codegen.loops import Loops, OuterLoops
 from fl_tensor.codegen.target import Target
@@ -51,7 +52,7 @@ class Emitter(Loops):
         self.function = function
         self.machine = machine
         self.dtype = dtype
-        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.b = Builder(function.append_basic_block("entry"))
         self.of = Vectors(self.b, machine, machine.lanes(dtype.itemsize))
         self.element = element_type(dtype)
         #: Bytes of an element, and of a vector.
@@ -131,7 +132,7 @@ class Emitter(Loops):
 
     def call(self, word: IR, signature: IR, *arguments: IR) -> None:
         """Call the function whose address ``word`` is."""
-        self.b.call(self.b.inttoptr(word, signature.as_pointer()), arguments)
+        self.b.call_at(self.b.inttoptr(word, pointer), signature, arguments)
 
     def move(
         self, word: str, to: Sequence[IR], source: Sequence[IR], rows: IR, columns: IR

@@ -26,6 +26,7 @@ from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER
 from fl_tensor.codegen import compile, half, target
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, Vectors, i8, i16, i32, i64, memory_type, pointer
@@ -87,7 +88,7 @@ def assembly(moves: Iterable[Move], machine: Target) -> str:
 class _Move(Loops):
     def __init__(self, function: IR, move: Move, machine: Target) -> None:
         function.attributes.add("nounwind")
-        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.b = Builder(function.append_basic_block("entry"))
         which, source, result = move
         self.dtypes = source, result
         one = which in ("single", "pairs", "apart")

@@ -52,24 +52,11 @@ class Words:
 
     def call(self, b: IR, block: IR, name: str, signature: IR, arguments: Sequence[IR]) -> None:
         """Call the function whose address is the word ``name``."""
-        call_at(b, self.read_address(b, block, name), signature, arguments)
+        b.call_at(self.read_address(b, block, name), signature, arguments)
 
     def at(self, b: IR, block: IR, name: str) -> IR:
         """Where the word ``name`` lies, in machine code."""
         return b.gep(block, [i64(self._index[name])], source_etype=i64)
-
-
-class _Callee:
-    # A function of which machine code knows the address: what llvmlite asks of one.
-    def __init__(self, address: IR, signature: IR) -> None:
-        self.type = pointer
-        self.function_type = signature
-        self.get_reference = address.get_reference
-
-
-def call_at(b: IR, address: IR, signature: IR, arguments: Sequence[IR]) -> None:
-    """Call the function at ``address``."""
-    b.call(_Callee(address, signature), arguments, cconv="")
 
 
 def zero(b: IR, address: IR, nbytes: IR) -> None:

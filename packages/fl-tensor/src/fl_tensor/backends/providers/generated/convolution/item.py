@@ -8,7 +8,6 @@ from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import microkernel, planes
 from fl_tensor.backends.providers.generated.convolution.words import JOB, PASS, OfPass
-from fl_tensor.backends.providers.generated.words import call_at
 from fl_tensor.codegen.vectors import IR, i64, pointer
 
 #: epilogue(words, first row, rows, first column, columns, worker)
@@ -183,7 +182,7 @@ class Item(OfPass):
         arguments += [self.moved(a, (start, "a_pixel")), self.word("a_pixel")]
         arguments += [panel, call.b_pitch]
         arguments += [self.moved(c, (start, "c_pixel")), self.word("c_pixel")]
-        call_at(b, kernel, microkernel.SIGNATURE, [*arguments, flags, call.columns])
+        b.call_at(kernel, microkernel.SIGNATURE, [*arguments, flags, call.columns])
 
     def _met(self, axis: str, place: IR) -> tuple[IR, IR]:
         """Which taps along an axis meet the source, from a place of the result."""
@@ -207,7 +206,7 @@ class Item(OfPass):
             column = b.add(b.mul(self.group, word("features")), start)
             words = self.address("epilogue_words")
             arguments = [words, place, self.pixels, column, columns, self.worker]
-            call_at(b, self.address("epilogue"), EPILOGUE, arguments)
+            b.call_at(self.address("epilogue"), EPILOGUE, arguments)
 
     def _copy_out(self) -> None:
         """From the worker's block to where the result belongs."""

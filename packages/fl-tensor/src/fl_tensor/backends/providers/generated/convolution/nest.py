@@ -32,6 +32,7 @@ from fl_tensor.backends.providers.generated.convolution.item import Item
 from fl_tensor.backends.providers.generated.convolution.packing import Pack
 from fl_tensor.backends.providers.generated.convolution.words import JOB, Function
 from fl_tensor.codegen import compile, target
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64, pointer
 
@@ -66,7 +67,7 @@ def assembly() -> str:
     pack = _pack(module, Pack(module).function)
     work = _work(module, Item(module, strips.define(module)).function)
     run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
-    b = ir.IRBuilder(run.append_basic_block("entry"))
+    b = Builder(run.append_basic_block("entry"))
     job = run.args[0]
     b.call(pack, [job, i64(0), JOB.read(b, job, "packs"), i64(0)])
     b.call(work, [job, i64(0), i64(1), i64(0)])

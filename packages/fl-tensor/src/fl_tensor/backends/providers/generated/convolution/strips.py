@@ -22,7 +22,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import planes
-from fl_tensor.backends.providers.generated.words import Words, call_at, zero
+from fl_tensor.backends.providers.generated.words import Words, zero
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.vectors import IR, i1, i8, i64, pointer
 from fl_tensor.dtypes import DType
@@ -87,7 +88,7 @@ def define(module: IR) -> IR:
 
 class _Strip(Loops):
     def __init__(self, function: IR) -> None:
-        self.b = b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.b = b = Builder(function.append_basic_block("entry"))
         words, self.source, strip, plane, row, self.pixel, planes_, rows, self.pixels = (
             function.args
         )
@@ -135,7 +136,7 @@ class _Strip(Loops):
             start = self._at(source, first, "source_pixel")
             arguments = [to, word["pixel_pitch"], word["itemsize"]]
             arguments += [start, word["source_pixel"], word["source_channel"], rows, columns]
-            call_at(b, self.move, planes.SIGNATURE, arguments)
+            b.call_at(self.move, planes.SIGNATURE, arguments)
         behind = b.sub(self.pixels, self.stop)
         zero(b, self._at(strip, self.stop, "pixel_pitch"), b.mul(behind, word["pixel_pitch"]))
 

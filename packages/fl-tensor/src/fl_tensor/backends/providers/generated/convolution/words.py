@@ -10,6 +10,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated.words import Words
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.vectors import IR, i8, i64, pointer
 
@@ -57,7 +58,7 @@ class Function(Loops):
     def __init__(self, function: IR) -> None:
         function.attributes.add("nounwind")
         self.function = function
-        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.b = Builder(function.append_basic_block("entry"))
 
     def dispatch(self, one: IR, counted: str, job: IR, number: IR, worker: IR) -> None:
         """Call ``one`` for item ``number`` of all passes, of which each has ``counted``."""

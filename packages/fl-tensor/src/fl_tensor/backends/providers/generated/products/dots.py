@@ -27,6 +27,7 @@ from fl_tensor.backends.providers.generated.epilogue import Prepared
 from fl_tensor.backends.providers.generated.products.job import Runner
 from fl_tensor.backends.providers.generated.products.shares import Shares
 from fl_tensor.codegen import compile, target, threads
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.emit_block import SIGNATURE as EPILOGUE
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.target import Target
@@ -148,10 +149,10 @@ class _Dots(Shares):
                     given = x, word["x row"], y, word["y column"], out, word["out row"], k
                     b.call(tiles, [*given, *left, adds])
             with b.if_then(b.icmp_signed("!=", word["epilogue"], i64(0))):
-                function = b.inttoptr(word["epilogue"], EPILOGUE.as_pointer())
+                function = b.inttoptr(word["epilogue"], pointer)
                 words = b.inttoptr(word["epilogue words"], pointer)
                 part = i64(0), word["m"], first, b.sub(last, first)
-                b.call(function, [words, *part, self.worker])
+                b.call_at(function, EPILOGUE, [words, *part, self.worker])
         b.ret_void()
 
 
@@ -165,7 +166,7 @@ class _Tile(Loops):
         for attribute in ("nounwind", "noinline"):
             self.function.attributes.add(attribute)
         x, x_row, y, y_column, out, out_row, k, rows, columns, add = self.function.args
-        self.b = b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.b = b = Builder(self.function.append_basic_block("entry"))
         self.shape, self.element = shape, element_type(dtype)
         self.of = of = Vectors(b, machine, machine.lanes(dtype.itemsize))
         self.cells = [(i, j) for i in range(shape.rows) for j in range(shape.vectors)]

@@ -10,6 +10,7 @@ from llvmlite import ir
 from fl_tensor.backends.providers.generated import FOLDER
 from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.codegen import compile, half, target
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i64, memory_type
@@ -22,7 +23,7 @@ class Mover(Loops):
     def __init__(self, module: IR, signature: IR, dtype: DType, machine: Target) -> None:
         self.function = ir.Function(module, signature, "move")
         self.function.attributes.add("nounwind")
-        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.b = Builder(self.function.append_basic_block("entry"))
         self.dtype = dtype
         self.itemsize = computed(dtype).itemsize
         self.lanes = machine.lanes(self.itemsize)

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.function import SIGNATURE
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.vectors import IR, i64
@@ -41,7 +42,7 @@ class Shares(Loops):
         function = ir.Function(module, SIGNATURE, name)
         function.attributes.add("nounwind")
         self.arguments, self.begin, self.end, self.worker = function.args
-        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.b = Builder(function.append_basic_block("entry"))
 
     def argument(self, number: int | IR) -> IR:
         """Word ``number`` of the arguments."""

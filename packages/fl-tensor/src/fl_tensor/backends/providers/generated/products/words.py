@@ -73,4 +73,4 @@ class Job(OuterLoops, Shares):
 
     def call(self, signature: IR, address: IR, *given: IR) -> None:
         """Call the function at ``address``."""
-        self.b.call(self.b.inttoptr(address, signature.as_pointer()), given)
+        self.b.call_at(self.pointer(address), signature, given)

@@ -1,0 +1,183 @@
+"""A builder of LLVM IR that writes an instruction's line when it is made.
+
+llvmlite's keeps an object with a name, operands, flags, attributes and metadata for each, and
+writes all of them at the end, which was a third of the time of compiling a kernel. Here an
+instruction is its line, its type and what others call it; blocks, branches and the few others that
+change after they are made stay llvmlite's.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from llvmlite import ir
+
+IR: TypeAlias = Any  # llvmlite has no type information
+
+_VOID = ir.VoidType()
+_BIT, _INDEX = ir.IntType(1), ir.IntType(32)
+_SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
+_UNSIGNED = {"<": "ult", "<=": "ule", ">": "ugt", ">=": "uge", "==": "eq", "!=": "ne"}
+
+
+class Value:
+    """What an instruction gives."""
+
+    __slots__ = ("line", "reference", "type")
+
+    def __init__(self, kind: IR, reference: str, line: str) -> None:
+        self.type = kind
+        self.reference = reference
+        self.line = line
+
+    def __str__(self) -> str:
+        return self.line
+
+    def get_reference(self) -> str:
+        """As an operand of other instructions; llvmlite asks for it, too."""
+        return self.reference
+
+    def set_metadata(self, name: str, node: IR) -> None:
+        """Attach metadata."""
+        self.line += f", !{name} {node.get_reference()}"
+
+
+@functools.cache
+def vector(element: IR, lanes: int) -> IR:
+    """The type of a vector: one object of each, which is written once."""
+    return ir.VectorType(element, lanes)
+
+
+def _binary(name: str) -> Callable[[Builder, IR, IR], IR]:
+    def method(self: Builder, x: IR, y: IR) -> IR:
+        kind = x.type
+        _same(name, kind, y.type)
+        return self.put(kind, f"{name} {kind} {x.get_reference()}, {y.get_reference()}")
+
+    return method
+
+
+def _cast(name: str) -> Callable[[Builder, IR, IR], IR]:
+    def method(self: Builder, x: IR, kind: IR) -> IR:
+        if x.type == kind:
+            return x
+        return self.put(kind, f"{name} {x.type} {x.get_reference()} to {kind}")
+
+    return method
+
+
+def _same(name: str, one: IR, other: IR) -> None:
+    if one is not other and one != other:
+        raise TypeError(f"{name} of {one} and {other}")
+
+
+class Builder(ir.IRBuilder):  # type: ignore[misc]
+    """The one builder of a function: values are numbered as it makes them."""
+
+    def __init__(self, block: IR) -> None:
+        super().__init__(block)
+        self._count = 0
+
+    def put(self, kind: IR, text: str) -> Value:
+        """Append an instruction that gives a value of a type."""
+        block = self._block
+        if isinstance(kind, ir.VoidType):
+            made = Value(kind, "", text)
+        else:
+            self._count = count = self._count + 1
+            made = Value(kind, f"%v{count}", f"%v{count} = {text}")
+        block.instructions.insert(self._anchor, made)
+        self._anchor += 1
+        return made
+
+    add, sub, mul = _binary("add"), _binary("sub"), _binary("mul")
+    sdiv, srem, udiv, urem = (_binary(name) for name in ("sdiv", "srem", "udiv", "urem"))
+    and_, or_, xor = _binary("and"), _binary("or"), _binary("xor")
+    shl, lshr, ashr = _binary("shl"), _binary("lshr"), _binary("ashr")
+    fadd, fsub, fmul = _binary("fadd"), _binary("fsub"), _binary("fmul")
+    fdiv, frem = _binary("fdiv"), _binary("frem")
+    trunc, zext, sext = _cast("trunc"), _cast("zext"), _cast("sext")
+    fptrunc, fpext, bitcast = _cast("fptrunc"), _cast("fpext"), _cast("bitcast")
+    fptosi, fptoui = _cast("fptosi"), _cast("fptoui")
+    sitofp, uitofp = _cast("sitofp"), _cast("uitofp")
+    ptrtoint, inttoptr = _cast("ptrtoint"), _cast("inttoptr")
+
+    def icmp_signed(self, how: str, x: IR, y: IR) -> IR:
+        return self._compared("icmp", _SIGNED[how], x, y)
+
+    def icmp_unsigned(self, how: str, x: IR, y: IR) -> IR:
+        return self._compared("icmp", _UNSIGNED[how], x, y)
+
+    def _compared(self, name: str, how: str, x: IR, y: IR) -> IR:
+        kind = x.type
+        _same(name, kind, y.type)
+        found = vector(_BIT, kind.count) if isinstance(kind, ir.VectorType) else _BIT
+        text = f"{name} {how} {kind} {x.get_reference()}, {y.get_reference()}"
+        return self.put(found, text)
+
+    def select(self, condition: IR, x: IR, y: IR) -> IR:
+        kind = x.type
+        _same("select", kind, y.type)
+        condition = f"{condition.type} {condition.get_reference()}"
+        text = f"select {condition}, {kind} {x.get_reference()}, {kind} {y.get_reference()}"
+        return self.put(kind, text)
+
+    def load(self, address: IR, typ: IR, align: int | None = None) -> IR:
+        end = f", align {align}" if align else ""
+        return self.put(typ, f"load {typ}, ptr {address.get_reference()}{end}")
+
+    def store(self, value: IR, address: IR, align: int | None = None) -> IR:
+        end = f", align {align}" if align else ""
+        value = f"{value.type} {value.get_reference()}"
+        return self.put(_VOID, f"store {value}, ptr {address.get_reference()}{end}")
+
+    def gep(self, address: IR, indices: Sequence[IR], source_etype: IR) -> IR:
+        where = ", ".join(f"{index.type} {index.get_reference()}" for index in indices)
+        kind = address.type
+        text = f"getelementptr {source_etype}, {kind} {address.get_reference()}, {where}"
+        return self.put(kind, text)
+
+    def call(self, function: IR, operands: Sequence[IR]) -> IR:
+        return self.call_at(function, function.function_type, operands)
+
+    def call_at(self, address: IR, signature: IR, operands: Sequence[IR]) -> IR:
+        """Call the function at an address, of which LLVM knows nothing else."""
+        kind = signature.return_type
+        for expected, given in zip(signature.args, operands, strict=True):
+            _same("call", expected, given.type)
+        given = ", ".join([f"{each.type} {each.get_reference()}" for each in operands])
+        return self.put(kind, f"call {kind} {address.get_reference()}({given})")
+
+    def asm(
+        self, signature: IR, text: str, constraint: str, operands: Sequence[IR], side_effect: bool
+    ) -> IR:
+        return self.call(ir.InlineAsm(signature, text, constraint, side_effect), operands)
+
+    def not_(self, x: IR) -> IR:
+        kind = x.type
+        lanes = kind.count if isinstance(kind, ir.VectorType) else 0
+        return self.xor(x, ir.Constant(kind, (-1,) * lanes if lanes else -1))
+
+    def neg(self, x: IR) -> IR:
+        return self.sub(ir.Constant(x.type, 0), x)
+
+    def fneg(self, x: IR) -> IR:
+        return self.put(x.type, f"fneg {x.type} {x.get_reference()}")
+
+    def extract_element(self, x: IR, index: IR) -> IR:
+        text = f"extractelement {x.type} {x.get_reference()}, {index.type} {index.get_reference()}"
+        return self.put(x.type.element, text)
+
+    def insert_element(self, x: IR, value: IR, index: IR) -> IR:
+        value = f"{value.type} {value.get_reference()}"
+        text = f"insertelement {x.type} {x.get_reference()}, {value}, "
+        return self.put(x.type, f"{text}{index.type} {index.get_reference()}")
+
+    def shuffle_vector(self, x: IR, y: IR, places: IR) -> IR:
+        kind = x.type
+        _same("shufflevector", kind, y.type)
+        text = f"shufflevector {kind} {x.get_reference()}, {kind} {y.get_reference()}, "
+        found = vector(kind.element, places.type.count)
+        return self.put(found, f"{text}{places.type} {places.get_reference()}")
