@@ -23,7 +23,7 @@ from fl_tensor.backends.providers import (
 )
 from fl_tensor.backends.providers import choose as providers
 from fl_tensor.backends.providers.generated import choices, tile
-from fl_tensor.backends.providers.generated.convolution import data, forward
+from fl_tensor.backends.providers.generated.convolution import forward
 from fl_tensor.backends.providers.generated.products import matmul
 from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.backends.providers.generated.weights import gradient
@@ -44,7 +44,7 @@ WEIGHTS_GRADIENT = ConvolutionWeights(X, Y, W, *AROUND)
 PREPARE = {
     PRODUCT: matmul.prepare,
     CONVOLUTION: forward.prepare,
-    GRADIENT: data.prepare,
+    GRADIENT: forward.prepare,
     WEIGHTS_GRADIENT: gradient.prepare,
 }
 #: Whose sums do not depend on tiles, to the last bit.

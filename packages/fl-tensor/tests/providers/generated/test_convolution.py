@@ -22,7 +22,6 @@ from fl_tensor.backends.providers import (
     chosen,
 )
 from fl_tensor.backends.providers.generated import epilogue, library
-from fl_tensor.backends.providers.generated.convolution import data as convolution_data
 from fl_tensor.backends.providers.generated.convolution import forward as convolution
 from fl_tensor.backends.providers.generated.convolution import panels
 from fl_tensor.backends.providers.generated.convolution.sums import Panels
@@ -95,8 +94,7 @@ def run():
     """``run(problem, *arrays)``: prepare and call."""
 
     def call(problem, *arrays):
-        made = convolution if isinstance(problem, Convolution) else convolution_data
-        kernel = made.prepare(problem)
+        kernel = convolution.prepare(problem)
         kernel(*(array.ctypes.data for array in arrays))
         return kernel
 
@@ -225,7 +223,7 @@ def test_a_gradient_with_phases_takes_no_epilogue(layout, normal):
         layout(g), layout(w), layout(x), *case.options, epilogue=epilogue.of(forward)
     )
     with pytest.raises(UnsupportedError, match="phases"):
-        convolution_data.prepare(problem)
+        convolution.prepare(problem)
 
 
 @pytest.fixture
@@ -254,11 +252,11 @@ def test_weights_are_packed_once(layout, normal, unset, pack, name, order):
     asked = chosen(float32, w_shape)
     forward = Convolution(layout(x), asked, layout(out), *case.options)
     backward = ConvolutionData(layout(g), asked, layout(data), *case.options)
-    for prepare, problem, given, result, expected in (
-        (convolution.prepare, forward, x, out, exact(case, x, w)),
-        (convolution_data.prepare, backward, g, data, exact_data(case, g, w)),
+    for problem, given, result, expected in (
+        (forward, x, out, exact(case, x, w)),
+        (backward, g, data, exact_data(case, g, w)),
     ):
-        packed = prepare(problem).operands[1]
+        packed = convolution.prepare(problem).operands[1]
         assert isinstance(packed, Packed)
         assert packed.shape == w_shape
         held = pack(layout(w), w, packed)
@@ -289,7 +287,7 @@ def test_weights_packed_for_something_else_are_refused(layout, normal):
     packed = convolution.prepare(forward).operands[1]
     backward = ConvolutionData(layout(out), packed, layout(x), *case.options)
     with pytest.raises(UnsupportedError, match="packed for something else"):
-        convolution_data.prepare(backward)
+        convolution.prepare(backward)
 
 
 @pytest.mark.parametrize("empty", ["batch", "features", "channels"])

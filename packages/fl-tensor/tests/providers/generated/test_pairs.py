@@ -25,7 +25,6 @@ from fl_tensor.backends.providers import (
     row_major,
 )
 from fl_tensor.backends.providers.generated import library, reorder
-from fl_tensor.backends.providers.generated.convolution import data as convolution_data
 from fl_tensor.backends.providers.generated.convolution import forward as convolution
 from fl_tensor.backends.providers.generated.products import matmul
 from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
@@ -125,7 +124,7 @@ def test_gradients_of_data(asked, features, lies):
         channels_last(dtypes.float32, (3, 13, 6, 6)),
         (1, 1), ((0, 0), (0, 0)), (1, 1),
     )  # fmt: skip
-    run(convolution_data.prepare, problem, image(gradient, lies), w, out)
+    run(convolution.prepare, problem, image(gradient, lies), w, out)
     expected = np.zeros(out.shape)
     for i in range(2):
         for j in range(2):

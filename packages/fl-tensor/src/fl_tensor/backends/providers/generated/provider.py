@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 from fl_tensor import threads
 from fl_tensor.backends.providers.generated import choices, library, reorder
 from fl_tensor.backends.providers.generated import tile as tiles
-from fl_tensor.backends.providers.generated.convolution import data as convolution_data
 from fl_tensor.backends.providers.generated.convolution import forward as convolution
 from fl_tensor.backends.providers.generated.depthwise import forward as depthwise
 from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
@@ -37,7 +36,7 @@ Prepare: TypeAlias = Callable[[Any], Kernel]
 _PREPARE_TILED: dict[type, choices.Prepare] = {
     Matmul: matmul.prepare,
     Convolution: convolution.prepare,
-    ConvolutionData: convolution_data.prepare,
+    ConvolutionData: convolution.prepare,
     ConvolutionWeights: convolution_weights.prepare,
 }
 _PREPARE: dict[type, Prepare] = {Reorder: reorder.prepare}
