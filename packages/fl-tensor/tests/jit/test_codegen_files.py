@@ -165,6 +165,25 @@ def test_new_functions_are_compiled_together_and_others_found(folder, monkeypatc
     assert numbers({"h": 3, "g": 2, "f": 1}) == ({"f": 1, "g": 2, "h": 3}, [])
 
 
+def returning(name, number):
+    """Machine code of a module with one function, which returns a number."""
+    text = f'target triple = "{target.triple()}"\ndefine i64 @{name}() {{ ret i64 {number} }}'
+    return compile.Code(compile.compiled(text, target.host()), target.host())
+
+
+def test_functions_of_the_same_name_are_kept_apart():
+    codes = [returning("f", number) for number in range(20)]
+    found = [ctypes.CFUNCTYPE(ctypes.c_int64)(code.address("f"))() for code in codes]
+    assert found == list(range(20))
+
+
+def test_a_module_has_its_own_functions_and_no_others():
+    one, other = returning("only_here", 1), returning("only_there", 2)
+    assert one.address("only_here") and other.address("only_there")
+    assert not one.address("only_there") and not other.address("only_here")
+    assert not one.address("nowhere")
+
+
 def test_nothing_looks_for_cycles_while_instructions_are_written(folder, monkeypatch):
     monkeypatch.setattr(compile, "_functions", {})
     enabled = []

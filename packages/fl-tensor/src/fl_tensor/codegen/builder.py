@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from llvmlite import ir
 
 IR: TypeAlias = Any  # llvmlite has no type information
 
-_VOID = ir.VoidType()
-_BIT, _INDEX = ir.IntType(1), ir.IntType(32)
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 _UNSIGNED = {"<": "ult", "<=": "ule", ">": "ugt", ">=": "uge", "==": "eq", "!=": "ne"}
 
@@ -44,8 +42,25 @@ class Value:
         self.line += f", !{name} {node.get_reference()}"
 
 
+class Integer(ir.IntType):
+    """The type of integers: ``i64(5)`` is one object of all fives, which is written once."""
+
+    _instance_cache: ClassVar[dict[int, Integer]] = {}
+
+    def __call__(self, value: int) -> IR:
+        return _constant(self, value)
+
+
+@functools.lru_cache(1 << 12)
+def _constant(kind: IR, value: int) -> IR:
+    return ir.Constant(kind, value)
+
+
+_VOID, _BIT = ir.VoidType(), Integer(1)
+
+
 @functools.cache
-def vector(element: IR, lanes: int) -> IR:
+def vector_type(element: IR, lanes: int) -> IR:
     """The type of a vector: one object of each, which is written once."""
     return ir.VectorType(element, lanes)
 
@@ -73,7 +88,7 @@ def _same(name: str, one: IR, other: IR) -> None:
         raise TypeError(f"{name} of {one} and {other}")
 
 
-class Builder(ir.IRBuilder):  # type: ignore[misc]
+class Builder(ir.IRBuilder):
     """The one builder of a function: values are numbered as it makes them."""
 
     def __init__(self, block: IR) -> None:
@@ -113,7 +128,7 @@ class Builder(ir.IRBuilder):  # type: ignore[misc]
     def _compared(self, name: str, how: str, x: IR, y: IR) -> IR:
         kind = x.type
         _same(name, kind, y.type)
-        found = vector(_BIT, kind.count) if isinstance(kind, ir.VectorType) else _BIT
+        found = vector_type(_BIT, kind.count) if isinstance(kind, ir.VectorType) else _BIT
         text = f"{name} {how} {kind} {x.get_reference()}, {y.get_reference()}"
         return self.put(found, text)
 
@@ -179,5 +194,5 @@ class Builder(ir.IRBuilder):  # type: ignore[misc]
         kind = x.type
         _same("shufflevector", kind, y.type)
         text = f"shufflevector {kind} {x.get_reference()}, {kind} {y.get_reference()}, "
-        found = vector(kind.element, places.type.count)
+        found = vector_type(kind.element, places.type.count)
         return self.put(found, f"{text}{places.type} {places.get_reference()}")

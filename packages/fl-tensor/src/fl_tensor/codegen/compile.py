@@ -57,7 +57,8 @@ class Effort(enum.IntEnum):
 
 
 class Code:
-    """Machine code in memory, for as long as this object lives; ``made``: what ``compiled`` gave."""
+    """Machine code in memory, for as long as this object lives. ``made`` is what ``compiled``
+    gave."""
 
     def __init__(self, made: bytes, machine: Target) -> None:
         names, _, machine_code = made.partition(b"\n")

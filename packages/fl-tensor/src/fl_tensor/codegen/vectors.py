@@ -15,12 +15,13 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from fl_tensor import dtypes
+from fl_tensor.codegen.builder import Integer, vector_type
 from fl_tensor.codegen.target import Target
 from fl_tensor.dtypes import DType
 
 IR: TypeAlias = Any  # llvmlite has no type information
 
-i1, i8, i16, i32, i64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+i1, i8, i16, i32, i64 = (Integer(bits) for bits in (1, 8, 16, 32, 64))
 f32, f64 = ir.FloatType(), ir.DoubleType()
 pointer = ir.PointerType()
 
@@ -89,7 +90,7 @@ class Vectors:
 
     def of(self, element: IR) -> IR:
         """The vector type of ``element``s."""
-        return ir.VectorType(element, self.lanes)
+        return vector_type(element, self.lanes)
 
     def constant(self, element: IR, value: complex) -> IR:
         """``value`` in every lane."""

@@ -11,19 +11,25 @@ _DEFAULT = {1: 32 << 10, 2: 512 << 10, 3: 0}
 _TOLD = ("level", "type", "size", "shared_cpu_map")
 
 
-@functools.cache
 def level(number: int) -> int:
     """Bytes of the data cache of a level (1 to 3) that a processor has for itself; of the third its
     equal share."""
+    return _levels().get(number, _DEFAULT[number])
+
+
+@functools.cache
+def _levels() -> dict[int, int]:
+    found: dict[int, int] = {}
     for index in sorted(_FOLDER.glob("index*")):
         try:
             told = {name: (index / name).read_text().strip() for name in _TOLD}
         except OSError:
             continue
-        if told["level"] == str(number) and told["type"] in ("Data", "Unified"):
-            found = _bytes(told["size"]) or _DEFAULT[number]
-            return found // _sharing(told["shared_cpu_map"]) if number == 3 else found
-    return _DEFAULT[number]
+        size, number = _bytes(told["size"]), int(told["level"])
+        if size and told["type"] in ("Data", "Unified"):
+            share = _sharing(told["shared_cpu_map"]) if number == 3 else 1
+            found.setdefault(number, size // share)
+    return found
 
 
 def _bytes(text: str) -> int:

@@ -116,17 +116,18 @@ class _Micro(Loops):
         row_bytes = self.vectors * self.of.lanes * self.itemsize
         self.b_pitch = i64(row_bytes) if kernel.b == "packed" else b_pitch
         self.masks = [self._mask(columns, j) for j in range(self.vectors)]
-        self.c = [self._at(c, self.b.mul(c_pitch, i64(i))) for i in range(self.rows)]
         self.sums = {tile: self.variable(self.vector) for tile in self.tiles}
         self.in_b = self.variable(pointer)
         groups = range(0, self.rows, _REACH) if kernel.a == "rows" else (0,)
         multiples = [self.opaque(self.b.mul(self.a_pitch, i64(i))) for i in (1, 3)]
         self.within = [i64(0), multiples[0], self.b.shl(multiples[0], i64(1)), multiples[1]]
         self.in_a = {i: self.variable(pointer) for i in groups}
-        for row in self.c:  # C arrives while sums are made
+        with self.loop(i64(0), i64(self.rows)) as i:  # C arrives while sums are made
+            row = self._at(c, self.b.mul(c_pitch, self.opaque(i)))
             for byte in range(0, row_bytes // (2 if kernel.narrow else 1), 64):
                 self._prefetch(self._at(row, i64(byte)))
         self._add_up(taps, tap_offsets, a, b)
+        self.c = [self._at(c, self.b.mul(c_pitch, i64(i))) for i in range(self.rows)]
         self._write(flags)
         self.b.ret_void()
 

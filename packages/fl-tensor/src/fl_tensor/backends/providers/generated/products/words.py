@@ -46,7 +46,7 @@ class Job(OuterLoops, Shares):
 
     def __init__(self, module: IR, name: str) -> None:
         super().__init__(module, name)
-        self.word = {name: self.argument(i) for name, i in NUMBER.items()}
+        self.word = _Words(self)
 
     def packed(self, k0: IR, k: IR, column: IR) -> IR:
         """Where, in a packed B, a block of k has its columns from a panel's first one on."""
@@ -74,3 +74,13 @@ class Job(OuterLoops, Shares):
     def call(self, signature: IR, address: IR, *given: IR) -> None:
         """Call the function at ``address``."""
         self.b.call_at(self.pointer(address), signature, given)
+
+
+class _Words:
+    # The arguments by name, each read where it is used: there are more of them than registers.
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def __getitem__(self, name: str) -> IR:
+        return self._job.argument(NUMBER[name])
