@@ -260,7 +260,7 @@ def test_weights_are_packed_once(layout, normal, unset, pack, name, order):
         assert isinstance(packed, Packed)
         assert packed.shape == w_shape
         held = pack(layout(w), w, packed)
-        kernel = prepare(problem._replace(w=packed))
+        kernel = convolution.prepare(problem._replace(w=packed))
         kernel(given.ctypes.data, held.ctypes.data, result.ctypes.data)
         close(result, expected)
         back = unset(*w_shape, order=order or "C")
