@@ -46,6 +46,13 @@ def parameters(name: str) -> tuple[Parameter, ...]:
     )
 
 
+@functools.cache
+def settings(name: str) -> tuple[str, ...]:
+    """The names of what an operation takes beside arrays, in order, but for ``donate``: what its
+    result is made of, and not how."""
+    return tuple([p.name for p in parameters(name) if not p.role and p.name != "donate"])
+
+
 def _backend_class() -> Any:
     from fl_tensor.backend import TensorBackend
 

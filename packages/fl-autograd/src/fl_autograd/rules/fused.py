@@ -9,6 +9,7 @@ from typing import Any
 from fl_autograd.rules.reductions import kept
 from fl_autograd.rules.table import rule
 from fl_tensor import dtypes
+from fl_tensor.composition import traced_once
 
 Shape = tuple[int, ...]
 
@@ -19,15 +20,18 @@ def _square(ops: Any, g: Any, x: Any) -> Any:
     return ops.multiply(ops.multiply(g, ops.constant(2.0, g)), x)
 
 
+@traced_once
 def _sigmoid(ops: Any, g: Any, out: Any) -> Any:
     return ops.multiply(g, ops.multiply(out, ops.subtract(ops.constant(1.0, out), out)))
 
 
+@traced_once
 def _relu(ops: Any, g: Any, out: Any) -> Any:
     # 0 at x = 0, where the composition would halve a tie.
     return ops.where(ops.less(ops.constant(0.0, out), out), g, ops.constant(0.0, g))
 
 
+@traced_once
 def _silu(ops: Any, g: Any, x: Any) -> Any:
     s = ops.sigmoid(x)
     one = ops.constant(1.0, x)
@@ -35,6 +39,7 @@ def _silu(ops: Any, g: Any, x: Any) -> Any:
     return ops.multiply(g, slope)
 
 
+@traced_once
 def _gelu(ops: Any, g: Any, x: Any, approximate: str) -> Any:
     def times(a: Any, value: float) -> Any:
         return ops.multiply(a, ops.constant(value, x))
@@ -98,15 +103,18 @@ rule("clip", x=_clip_x, low=_clip_low, high=_clip_high)
 # ---- softmax and its kin -------------------------------------------------------------------------
 
 
+@traced_once
 def _softmax(ops: Any, g: Any, out: Any, axis: int) -> Any:
     inner = ops.sum(ops.multiply(g, out), (axis,), True)
     return ops.multiply(out, ops.subtract(g, inner))
 
 
+@traced_once
 def _log_softmax(ops: Any, g: Any, out: Any, axis: int) -> Any:
     return ops.subtract(g, ops.multiply(ops.exp(out), ops.sum(g, (axis,), True)))
 
 
+@traced_once
 def _logsumexp(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     total = kept(ops, out, x.shape, axis, keepdims)
     # Rows that are -inf throughout have no weights to hand out.
@@ -132,12 +140,14 @@ rule("cross_entropy", log_probs=_cross_entropy)
 # ---- statistics and normalisation ----------------------------------------------------------------
 
 
+@traced_once
 def _var(ops: Any, g: Any, x: Any, axis: Shape, keepdims: bool, correction: float) -> Any:
     freedom = max(math.prod(x.shape[a] for a in axis) - correction, 0.0)
     share = ops.divide(kept(ops, g, x.shape, axis, keepdims), ops.constant(freedom / 2.0, g))
     return ops.multiply(ops.subtract(x, ops.mean(x, axis, True)), share)
 
 
+@traced_once
 def _std(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool, correction: float) -> Any:
     # 0 where all elements are equal.
     freedom = max(math.prod(x.shape[a] for a in axis) - correction, 0.0)
@@ -170,12 +180,14 @@ def _norm(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool, ord: 
     return ops.multiply(g, ops.where(flat, zero, slope))
 
 
+@traced_once
 def _mean(ops: Any, g: Any, x_shape: Shape, axis: Shape, keepdims: bool) -> Any:
     count = float(math.prod(x_shape[a] for a in axis))
     share = ops.divide(g, ops.constant(count, g))
     return ops.broadcast_to(kept(ops, share, x_shape, axis, keepdims), x_shape)
 
 
+@traced_once
 def _batch_norm(
     ops: Any,
     g: Any,
@@ -216,6 +228,7 @@ def _batch_norm(
     return tuple(made)
 
 
+@traced_once
 def _layer_norm(
     ops: Any,
     g: Any,

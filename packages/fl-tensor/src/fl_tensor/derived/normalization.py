@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fl_tensor.composition import traced_once
 from fl_tensor.derived.precision import in_float32
 from fl_tensor.errors import ShapeError
 from fl_tensor.roles import Axes, Axis, Ops, S, Shape
@@ -20,6 +21,7 @@ def _aligned(ops: Ops, name: str, op: str, value: Any, x: Any, axes: Axes) -> An
     return ops.reshape(value, shape)
 
 
+@traced_once
 @in_float32
 def layer_norm(
     ops: Ops,
@@ -42,6 +44,7 @@ def layer_norm(
     return y
 
 
+@traced_once
 @in_float32
 def batch_norm(
     ops: Ops,

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from fl_tensor import dtypes
+from fl_tensor.composition import traced_once
 from fl_tensor.derived.precision import in_float32
 from fl_tensor.roles import A, Axes, Axis, F, Ops, Q, S
 
@@ -44,6 +45,7 @@ def _count(x: Any, axis: Axes) -> int:
     return math.prod(x.shape[a] for a in axis)
 
 
+@traced_once
 @in_float32
 def mean(ops: Ops, x: F, axis: Axes, keepdims: bool = False) -> Any:
     """Arithmetic mean over axes; NaN over nothing."""
@@ -58,6 +60,7 @@ def _squared_size(ops: Ops, x: Any) -> Any:
     return ops.add(ops.square(ops.real(x)), ops.square(ops.imag(x)))
 
 
+@traced_once
 @in_float32
 def var(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
     """Mean squared distance from the mean, real: the sum divided by ``n - correction`` (1 for the
@@ -68,6 +71,7 @@ def var(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 
     return ops.divide(total, ops.constant(float(freedom), total))
 
 
+@traced_once
 @in_float32
 def std(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
     """The square root of ``var``."""
@@ -101,6 +105,7 @@ def _finite_max(ops: Ops, x: Any, axis: Axes) -> Any:
     return ops.where(ops.isfinite(largest), largest, ops.constant(0.0, x))
 
 
+@traced_once
 @in_float32
 def logsumexp(ops: Ops, x: S, axis: Axes, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over axes without overflow; -inf over nothing."""
@@ -114,6 +119,7 @@ def logsumexp(ops: Ops, x: S, axis: Axes, keepdims: bool = False) -> Any:
     return ops.reshape(result, tuple(n for i, n in enumerate(x.shape) if i not in axis))
 
 
+@traced_once
 @in_float32
 def softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
     """``exp(x)`` divided by its sum along ``axis``; an empty axis stays empty."""
@@ -123,6 +129,7 @@ def softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
     return ops.divide(e, ops.sum(e, (axis,), True))
 
 
+@traced_once
 @in_float32
 def log_softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
     """``log(softmax(x))`` along ``axis``, without its underflow; an empty axis stays empty."""

@@ -7,9 +7,15 @@ are known, and wrong ones refused, when an operation is called.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
 from fl_tensor.backends.jit.contracting import Contracting
 from fl_tensor.backends.jit.elementwise import Elementwise
 from fl_tensor.backends.jit.moving import Moving
+from fl_tensor.backends.jit.template import PLAIN, Templates
+from fl_tensor.device import CPU
 
 
 class JitBackend(Elementwise, Moving, Contracting):
@@ -17,3 +23,17 @@ class JitBackend(Elementwise, Moving, Contracting):
 
     CONTRACT = (1, 1)
     name = "jit"
+
+    @cached_property
+    def _templates(self) -> Templates:
+        return Templates(lambda value, dtype: self.scalar(value, dtype, CPU))
+
+    def replay(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """``function(self, *arguments)``, a composition (``fl_tensor.composition``); where it would
+        be put off, without running it."""
+        operands = [x for x in arguments if x.__class__ not in PLAIN]
+        if self._waits(*operands):
+            template = self._templates.of(function, arguments)
+            if template is not None:
+                return self.pending.replay(template, operands)
+        return function(self, *arguments)

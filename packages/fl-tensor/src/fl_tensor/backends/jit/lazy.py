@@ -15,8 +15,8 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fl_memory import selection
 from fl_memory.selection import current as current_manager
@@ -26,6 +26,9 @@ from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
 from fl_tensor.backends.numpy.kept import held
 from fl_tensor.dtypes import DType
 from fl_tensor.reproducible import is_reproducible, reproducible
+
+if TYPE_CHECKING:
+    from fl_tensor.backends.jit.template import Template
 
 
 class Stream(NamedTuple):
@@ -111,7 +114,8 @@ class Trace:
 
     def _clear(self) -> None:
         self.calls: list[Call] = []
-        self._before: tuple[Call, ...] = ()  # those of a recording that is the same so far
+        self._begun: Recording | None = None  # which is the same so far
+        self._before: tuple[Call, ...] = ()  # its calls
         self.results: list[Lazy] = []
         self.leaves: list[Any] = []
         self._places: dict[int, int] = {}
@@ -129,46 +133,100 @@ class Trace:
     ) -> Lazy:
         """Put a call off. Its operands are values, or streams of random bits."""
         with self.lock:
-            calls = self.calls
-            if (
-                current_manager() is not self.manager
-                or is_reproducible() is not self.reproducible
-                or len(calls) >= MOST_CALLS
-            ):
-                self.run()  # what was put off under another manager lies in its blocks
-                self.manager, self.reproducible = current_manager(), is_reproducible()
+            if self._is_over():
+                self._anew()
+            numbers = self._numbers(operands)
+            if numbers is not None:
                 calls = self.calls
-            numbers = []
-            for x in operands:
-                if x.__class__ is Lazy and x.trace is not None:
-                    if x.trace is not self:
-                        break
-                    numbers.append(x.number)
-                else:
-                    place = self._places.get(id(x))
-                    numbers.append(self._leaf(x) if place is None else place)
-            else:
                 made = _new(Lazy)
                 number = len(calls)
                 made.trace, made.number = self, number
                 made.shape, made.dtype = shape, dtype
-                call: Any = (op, tuple(numbers), parameters, shape, dtype)
+                call: Any = (op, numbers, parameters, shape, dtype)
                 if not number:
-                    self._before = self._recordings.beginning(call)
+                    self._begin(call)
                 before = self._before
                 if number < len(before) and before[number] == call:
                     calls.append(before[number])
                 else:
-                    self._before = ()
+                    self._begun, self._before = None, ()
                     calls.append(_tuple(Call, call))
                 self.results.append(made)
                 if self._bytes > self._most or len(calls) >= self._enough:
                     self._look()
                 return made
-        for x in operands:  # of another thread, whose lock is not asked for under ours
+        self._fetch(operands)
+        return self.record(op, operands, parameters, shape, dtype)
+
+    def replay(self, template: Template, operands: Sequence[Any]) -> Any:
+        """Put the calls of a composition off; its result, or results, as it returns them."""
+        given = (*operands, *template.numbers)
+        with self.lock:
+            if self._is_over():
+                self._anew()
+            numbers = self._numbers(given)
+            if numbers is not None:
+                first = len(self.calls)
+                self._extend(template.at(first, numbers))
+                made = [given[~i] if i < 0 else self._shown(first + i) for i in template.results]
+                if self._bytes > self._most or len(self.calls) >= self._enough:
+                    self._look()
+                return template.returned(made)
+        self._fetch(operands)
+        return self.replay(template, operands)
+
+    def _extend(self, more: tuple[Call, ...]) -> None:
+        # Results that nobody sees need no more than a place.
+        first = len(self.calls)
+        if not first and more:
+            self._begin(more[0])
+        before = self._before[first : first + len(more)]
+        if before != more:
+            self._begun, self._before = None, ()
+            before = more
+        self.calls += before
+        self.results += [_new(Lazy) for _ in more]
+
+    def _shown(self, number: int) -> Lazy:
+        made, call = self.results[number], self.calls[number]
+        made.trace, made.number = self, number
+        made.shape, made.dtype = call.shape, call.dtype
+        return made
+
+    def _numbers(self, operands: Sequence[Any]) -> tuple[int, ...] | None:
+        # How calls name these operands; None where one is of another thread.
+        found = []
+        for x in operands:
+            if x.__class__ is Lazy and x.trace is not None:
+                if x.trace is not self:
+                    return None
+                found.append(x.number)
+            else:
+                place = self._places.get(id(x))
+                found.append(self._leaf(x) if place is None else place)
+        return tuple(found)
+
+    def _is_over(self) -> bool:
+        # What was put off under another manager lies in its blocks.
+        return (
+            current_manager() is not self.manager
+            or is_reproducible() is not self.reproducible
+            or len(self.calls) >= MOST_CALLS
+        )
+
+    def _anew(self) -> None:
+        self.run()
+        self.manager, self.reproducible = current_manager(), is_reproducible()
+
+    def _begin(self, call: Any) -> None:
+        self._begun = begun = self._recordings.beginning(call)
+        self._before = () if begun is None else begun.calls
+
+    def _fetch(self, operands: Sequence[Any]) -> None:
+        # Those of another thread, whose lock is not asked for under ours.
+        for x in operands:
             if x.__class__ is Lazy and x.trace is not self:
                 x.array  # noqa: B018
-        return self.record(op, operands, parameters, shape, dtype)
 
     def _leaf(self, x: Any) -> int:
         if x.__class__ is not Stream and x.__class__ is not Number:
@@ -198,7 +256,9 @@ class Trace:
 
     def recording(self) -> Recording:
         """What was put off, one object for the same calls again."""
-        return self._recordings.of(self.calls)
+        self._begun = found = self._recordings.of(self.calls, self._begun)
+        self._before = found.calls
+        return found
 
     def seen(self) -> list[bool]:
         """Which results somebody else holds."""

@@ -7,40 +7,19 @@ can do it as a whole (``kernels.py``); where none does, its graph takes its plac
 
 from __future__ import annotations
 
-import contextvars
 import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-from fl_tensor import dispatch, frontend, rules
+from fl_tensor import frontend
+from fl_tensor.backends.jit.tracing import Type, graph_of
 from fl_tensor.backends.null import NullAdapter
-from fl_tensor.codegen import instructions
-from fl_tensor.device import CPU
-from fl_tensor.dtypes import DType
-from fl_tensor.errors import ArgumentError, NoDataError
+from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.ir import Graph
-from fl_tensor.graph.layout import VIEWS
-from fl_tensor.graph.reductions import REDUCTIONS
-from fl_tensor.wrappers.trace import trace
 
-#: What may be in a composition that is kept whole: results do not depend on when it runs, and no
-#: error on data.
-_WHOLE = (
-    frozenset(instructions.ELEMENTWISE)
-    | VIEWS
-    | REDUCTIONS
-    | frozenset("where cast full concatenate pad matmul conv max_pool avg_pool".split())
-)
 _NAME = re.compile(r"[a-z]\w*(\.\w+)+", re.ASCII)
-
-
-class Type(NamedTuple):
-    """What is known of an array before it is computed."""
-
-    shape: tuple[int, ...]
-    dtype: DType
 
 
 Parameters: TypeAlias = "tuple[tuple[str, Any], ...]"
@@ -127,30 +106,16 @@ class Operation:
         return self._graph(types, self._sorted(tuple(operands), parameters)[1])
 
     def _traced(self, types: tuple[Type, ...], parameters: Parameters) -> Graph | None:
-        # In a context of its own: what is active here is no part of the composition.
-        return contextvars.Context().run(self._trace, types, parameters)
-
-    def _trace(self, types: tuple[Type, ...], parameters: Parameters) -> Graph | None:
-        operands = [NullAdapter(rules.Spec(t.shape, t.dtype, CPU)) for t in types]
-        with trace() as graph:
-            graph.inputs += [graph.add(x) for x in operands]
-            try:
-                ops = dispatch.ops_for(dispatch.null_backend())
-                result = self.compose(ops, *operands, **dict(parameters))
-            except NoDataError:  # it looks at data
-                return None
+        def compute(ops: Any, operands: Sequence[Any]) -> Sequence[Any]:
+            result = self.compose(ops, *operands, **dict(parameters))
             if not isinstance(result, NullAdapter):
                 raise ArgumentError(
                     f"[{self.name}] its composition gave a {type(result).__name__}: expected one "
                     f"result"
                 )
-            graph.outputs.append(graph.find(result) or graph.add(result))
-        small = graph.prune()
-        whole = all(
-            node.op in _WHOLE and not (node.op == "power" and node.outputs[0].dtype.is_integer)
-            for node in small.nodes
-        )
-        return small if whole and not small.constants else None
+            return (result,)
+
+        return graph_of(compute, types)
 
 
 _operations: dict[str, Operation] = {}

@@ -54,19 +54,18 @@ class Recordings:
     def __init__(self) -> None:
         self._found: OrderedDict[Any, Recording] = OrderedDict()
 
-    def beginning(self, call: Any) -> tuple[Call, ...]:
-        """The calls of the recording that began so; none where none did."""
-        found = self._found.get(call)
-        return found.calls if found is not None else ()
+    def beginning(self, call: Any) -> Recording | None:
+        """The recording that began so; None where none did."""
+        return self._found.get(call)
 
-    def of(self, calls: list[Call]) -> Recording:
-        """The recording of these calls, from now on the latest that begins so."""
-        first = calls[0]
-        found = self._found.get(first)
-        # Those that were taken from it are the very same, up to the last if that one is.
-        if found is None or len(found.calls) != len(calls) or found.calls[-1] is not calls[-1]:
-            found = self._found[first] = Recording(calls)
+    def of(self, calls: list[Call], begun: Recording | None) -> Recording:
+        """The recording of these calls, from now on the latest that begins so; ``begun``: one that
+        has the same calls and perhaps more."""
+        if begun is None or len(begun.calls) != len(calls):
+            begun = Recording(calls)
+        first = begun.calls[0]
+        self._found[first] = begun
         self._found.move_to_end(first)
         if len(self._found) > MOST:
             self._found.popitem(last=False)
-        return found
+        return begun

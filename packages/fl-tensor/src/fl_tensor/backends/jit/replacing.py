@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl_tensor.backends.jit.operations import Operation, Type
+from fl_tensor.backends.jit.operations import Operation
+from fl_tensor.backends.jit.tracing import Type
 from fl_tensor.dtypes import DType, float32
 from fl_tensor.errors import ArgumentError, FlError
 from fl_tensor.graph import match

@@ -69,5 +69,4 @@ def _node(call: Call, operands: list[Value], result: Value) -> Node:
 def _named(call: Call) -> dict[str, Any]:
     if "." in call.op:  # from outside: pairs
         return dict(call.parameters)
-    names = [p.name for p in calls.parameters(call.op) if not p.role and p.name != "donate"]
-    return dict(zip(names, call.parameters, strict=True))
+    return dict(zip(calls.settings(call.op), call.parameters, strict=True))
