@@ -120,7 +120,8 @@ class Vectors:
         """``scalar`` in every lane."""
         unset = _Splat(self.of(scalar.type), "poison")
         first = self.b.insert_element(unset, scalar, i32(0))
-        return self.b.shuffle_vector(first, unset, _places((0,) * self.lanes))
+        zeros = _Splat(vector_type(i32, self.lanes), "zeroinitializer")
+        return self.b.shuffle_vector(first, unset, zeros)
 
     # functions of LLVM
 
