@@ -21,11 +21,12 @@ from fl_tensor.backends.providers import (
     Reorder,
     chosen,
 )
-from fl_tensor.backends.providers.generated import epilogue, library
+from fl_tensor.backends.providers.generated import epilogue, library, tile
 from fl_tensor.backends.providers.generated.convolution import forward as convolution
 from fl_tensor.backends.providers.generated.convolution import panels
 from fl_tensor.backends.providers.generated.convolution.sums import Panels
 from fl_tensor.backends.providers.provider import UnsupportedError
+from fl_tensor.codegen import target
 from fl_tensor.dtypes import float32
 
 
@@ -200,7 +201,7 @@ def test_threads_change_no_bit(run, layout, normal, unset, name):
 
 
 def test_what_padding_leaves_of_tiles_is_as_long_as_other_tiles(layout, normal, monkeypatch):
-    most = Panels.of(float32, 64, 100).most_rows
+    most = Panels.of(float32, 64, 100, 1).most_rows
     width = 4 * most - 2  # two tiles of ``most``, two of one less
     case = Case(1, 64, 64, (5, width), (3, 3), padding=((1, 1), (1, 1)))
     x, w, out = (normal(*shape, order="last") for shape in case.shapes)
@@ -213,6 +214,20 @@ def test_what_padding_leaves_of_tiles_is_as_long_as_other_tiles(layout, normal, 
     monkeypatch.setattr(library, "addresses", asked)
     convolution.prepare(Convolution(layout(x), layout(w), layout(out), *case.options))
     assert rows == {most - 1, most}
+
+
+@pytest.mark.skipif(
+    tile.best(target.host()) != tile.Tile(14, 2), reason="tiles of 32 registers of 256 bits or more"
+)
+def test_panels_of_long_sums_are_equal_where_they_can_be():
+    lanes = target.host().lanes(4)
+    for vectors in range(1, 20):
+        long = Panels.of(float32, vectors * lanes, 100, 1000)
+        short = Panels.of(float32, vectors * lanes, 100, 1)
+        assert long.number == short.number
+        if vectors > 3 and vectors % long.number == 0:
+            assert long.tail == long.width
+    assert Panels.of(float32, 6 * lanes, 100, 1).tail < 3 * lanes, "it would take time to write"
 
 
 def test_a_gradient_with_phases_takes_no_epilogue(layout, normal):

@@ -138,3 +138,18 @@ class Cut:
             self.rows = -(-self.rows // 2)
         chunks = min(-(-wanted // items()), self.panels.number)
         self.chunk = -(-self.panels.number // chunks)
+
+    @property
+    def inside(self) -> tuple[int, int]:
+        """Places of a line whose windows are inside of the source, or padded."""
+        x = self.axes[2]
+        if self.dense or not x.kernel:
+            return 0, x.places
+        return x.seen(0)[0], x.seen(len(x.kernel) - 1)[1]
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether no window meets padding that micro-kernels leave out."""
+        *outer, x = self.axes
+        whole = all(pair == (0, len(axis.kernel)) for axis in outer for pair in axis.each_taps())
+        return whole and self.inside == (0, x.places)

@@ -56,7 +56,7 @@ class ConvolutionKernel:
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._nest.run)
         x, w, *others = operands
         line = max((_line(axes) for axes in task.windows), default=1)
-        panels = Panels.of(task.dtype, task.features, line, task.pairs, tiles)
+        panels = Panels.of(task.dtype, task.features, line, task.products, task.pairs, tiles)
         if isinstance(w, Packed) and isinstance(w.opaque, Folded):
             panels = w.opaque.panels
         passes = [Pass(task, axes, panels, threads.limit()) for axes in task.windows]

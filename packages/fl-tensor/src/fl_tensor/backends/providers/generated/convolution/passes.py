@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from fl_tensor.backends.providers.generated import amx, library, planes
-from fl_tensor.backends.providers.generated.convolution import strips
+from fl_tensor.backends.providers.generated import amx, planes
+from fl_tensor.backends.providers.generated.convolution import strips, tiles
 from fl_tensor.backends.providers.generated.convolution.cut import Cut
 from fl_tensor.backends.providers.generated.convolution.panels import Packing, Places
 from fl_tensor.backends.providers.generated.convolution.sums import Panels, Sum
 from fl_tensor.backends.providers.generated.convolution.windows import Axis
 from fl_tensor.backends.providers.generated.convolution.words import PASS
-from fl_tensor.backends.providers.generated.microkernel import MicroKernel
-from fl_tensor.backends.providers.generated.tile import Tile, balanced
 from fl_tensor.backends.providers.generated.words import address, array
 from fl_tensor.codegen import target
 from fl_tensor.dtypes import bfloat16, int16
@@ -143,12 +141,12 @@ class Pass(Cut):
             for part in range(parts)
         ]
         blocks = -(-len(offsets) // max(DEPTH // max(k, 1), 1)) or 1
-        self.whole = blocks == 1 and offsets and self._is_inside
+        self.whole = blocks == 1 and offsets and self.is_inside
         met = {
             "tap_offsets": offsets,
             **_pair("x", [(0, x.places)] if self.dense else map(x.seen, range(across))),
-            **_pair("y", ((low * parts, high * parts) for low, high in _each(y))),
-            **_pair("z", _each(z)),
+            **_pair("y", ((low * parts, high * parts) for low, high in y.each_taps())),
+            **_pair("z", z.each_taps()),
         }
         tables = {name: array(values) for name, values in met.items()}
         self._kept += tables.values()
@@ -164,21 +162,6 @@ class Pass(Cut):
             "inside_to": self.inside[1],
             **{name: address(table) for name, table in tables.items()},
         }
-
-    @property
-    def inside(self) -> tuple[int, int]:
-        """Places of a line whose windows are inside of the source, or padded."""
-        x = self.axes[2]
-        if self.dense or not x.kernel:
-            return 0, x.places
-        return x.seen(0)[0], x.seen(len(x.kernel) - 1)[1]
-
-    @property
-    def _is_inside(self) -> bool:
-        """Whether no window meets padding that micro-kernels leave out."""
-        *outer, x = self.axes
-        whole = all(pair == (0, len(axis.kernel)) for axis in outer for pair in _each(axis))
-        return whole and self.inside == (0, x.places)
 
     @property
     def narrow(self) -> bool:
@@ -202,50 +185,15 @@ class Pass(Cut):
 
     def _tiles(self) -> dict[str, int]:
         """Tables of micro-kernels by their rows."""
-        dtype, panels = bfloat16 if self.task.pairs else self.task.dtype, self.panels
-        lanes = target.host().lanes(dtype.itemsize)
-        rows = self._rows()
-        last = self.task.features - (panels.number - 1) * panels.width
-        full = MicroKernel(dtype, Tile(1, panels.width // lanes), narrow=self.narrow)
-        tail = full._replace(tile=Tile(1, panels.tail // lanes), masked=last < panels.tail)
-        kinds = {"full": full, "tail": tail}
-        if last == panels.width:
-            kinds["tail"] = kinds["full"]
-        if panels.number == 1:
-            kinds["full"] = kinds["tail"]
-        tiles = {
-            (name, count): kernel._replace(tile=Tile(count, kernel.tile.vectors))
-            for name, kernel in kinds.items()
-            for count in rows
-        }
-        found = library.addresses(tiles.values())
-        places = range(self.most + 1)
-        self._tables = {
-            name: array(found[tiles[name, n]] if n in rows else 0 for n in places) for name in kinds
-        }
+        dtype = bfloat16 if self.task.pairs else self.task.dtype
+        rows, features = tiles.rows(self), self.task.features
+        full, tail = tiles.tables(dtype, features, self.panels, rows, self.narrow)
+        self._kept += full, tail
         return {
             "most_rows": self.most,
-            "full_table": address(self._tables["full"]),
-            "tail_table": address(self._tables["tail"]),
+            "full_table": address(full),
+            "tail_table": address(tail),
         }
-
-    def _rows(self) -> set[int]:
-        """How many rows tiles have, and parts of tiles at the ends of lines."""
-        x = self.axes[2]
-        inside = self.inside
-        seen = [] if self.dense else [x.seen(t) for t in range(len(x.kernel))]
-        found = set()
-        for start in range(0, x.places, self.segment):
-            cut = balanced(min(self.segment, x.places - start), self.most)
-            found |= {cut.size + more for more in (0, 1) if not more or cut.longer}
-            if inside[0] <= start and start + self.segment <= inside[1]:
-                continue
-            end = start
-            for number in range(cut.parts):
-                low, end = end, end + cut.size + ((number + 1) % cut.parts < cut.longer)
-                if low < inside[0] or end > inside[1]:
-                    found |= {min(end, last) - max(low, first) for first, last in seen}
-        return {rows for rows in found if rows > 0}
 
     def _result(self) -> dict[str, int]:
         z, y, x = self.axes
@@ -289,10 +237,6 @@ class Pass(Cut):
             "out_move": planes.address(which, self.task.dtype, image.dtype),
             "out_swapped": int(swapped),
         }
-
-
-def _each(axis: Axis) -> Iterator[tuple[int, int]]:
-    return map(axis.taps, range(axis.places))
 
 
 def _pair(name: str, ranges: Iterable[tuple[int, int]]) -> dict[str, list[int]]:

@@ -29,6 +29,10 @@ def strided(given: Placement) -> Layout:
     return given
 
 
+#: Products of a sum that takes far longer to add up than to write.
+_LONG = 256
+
+
 class Image(NamedTuple):
     """An image by strides, in elements: the sizes of its spatial axes (three) and how they move."""
 
@@ -112,6 +116,12 @@ class Sum(NamedTuple):
         return self.batch * self.groups * self.features * places
 
     @property
+    def products(self) -> int:
+        """Products that a result is the sum of, at most."""
+        taps = (math.prod(len(axis.kernel) for axis in axes) for axes in self.windows)
+        return self.channels * max(taps, default=0)
+
+    @property
     def operations(self) -> int:
         """Multiplications and additions."""
         per_place = 2 * self.batch * self.groups * self.channels * self.features
@@ -154,13 +164,15 @@ class Panels(NamedTuple):
         dtype: DType,
         features: int,
         line: int,
+        products: int,
         pairs: bool = False,
         tiles: Tile | None = None,
     ) -> Panels:
-        """Panels for lines of so many places, computed in ``tiles``, or by rule."""
+        """Panels for lines of so many places, each the sum of so many products at most, computed in
+        ``tiles``, or by rule."""
         machine = target.host()
         lanes = machine.lanes(dtype.itemsize)
-        rows, vectors = tiles or _best(machine, features / lanes, line)
+        rows, vectors = tiles or _best(machine, features / lanes, line, products)
         if pairs and amx.is_usable(machine) and not tiles:
             rows, vectors = amx.BEST
         vectors = max(min(vectors, -(-features // lanes)), 1)
@@ -173,10 +185,12 @@ class Panels(NamedTuple):
         return rows * ((self.number - 1) * self.width + self.tail) * self.dtype.itemsize
 
 
-def _best(machine: Target, vectors: float, line: int) -> Tile:
+def _best(machine: Target, vectors: float, line: int, products: int) -> Tile:
     """The tile for lines of so many places, and so many vectors of features. A line that one tall
     tile holds gets that; longer ones are cut into wide tiles, where these multiply about as much
-    per load: they write, and what is written arrives in the cache, twice as much at a time."""
+    per load: they write, and what is written arrives in the cache, twice as much at a time. Long
+    sums, which write little, have a width that makes all panels equal, if there is one: that is
+    half of the micro-kernels."""
     tall = tile.best(machine)
     wide = next(
         (
@@ -187,4 +201,9 @@ def _best(machine: Target, vectors: float, line: int) -> Tile:
         tall,
     )
     worth = wide.rows * wide.vectors * 5 >= tall.rows * tall.vectors * 4
-    return wide if worth and line > tall.rows and vectors >= wide.vectors else tall
+    if not worth or line <= tall.rows or vectors < wide.vectors:
+        return tall
+    whole = math.ceil(vectors)
+    panels = -(-whole // wide.vectors)
+    equal = tile.of_product(machine, line, whole // panels)
+    return equal if products >= _LONG and equal.vectors * panels == whole else wide

@@ -50,6 +50,10 @@ class Axis(NamedTuple):
         high = min(max(-((first - self.source) // self.spread), low), len(self.kernel))
         return low, high
 
+    def each_taps(self) -> Iterator[tuple[int, int]]:
+        """``taps`` of all places."""
+        return map(self.taps, range(self.places))
+
     def seen(self, t: int) -> tuple[int, int]:
         """The first place of the result, and the last one + 1, that sees the source at t."""
         first = self.origin + t * self.spread
