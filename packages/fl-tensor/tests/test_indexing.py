@@ -200,6 +200,19 @@ def test_gather_and_scatter_check_and_wrap_their_indices():
         ft.scatter(x, [0], 0, mode="mul")
 
 
+def test_an_index_is_not_taken_for_an_equal_one():
+    x = ft.asarray([[1, 2], [3, 4]])
+    for _ in range(2):
+        assert x[1].tolist() == x[(1,)].tolist() == x[-1].tolist() == [3, 4]
+        assert x[True].tolist() == x[None].tolist() == [[[1, 2], [3, 4]]]
+        assert x[0, 1].item() == 2 and x[False].shape == (0, 2, 2)
+        assert ft.asarray([[1, 2, 5], [3, 4, 6]])[0, -1].item() == 5
+        with pytest.raises(ft.IndexingError):
+            x[1.0]
+        with pytest.raises(ft.IndexingError, match=r"\(2, 2\).*index 2"):
+            x[2]
+
+
 def test_slices_need_integers():
     for index in (slice("a", 2), slice(1.0, None)):
         with pytest.raises(ft.DTypeError, match="slice indices must be integers"):

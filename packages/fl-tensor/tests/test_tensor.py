@@ -63,6 +63,7 @@ def test_asarray_stacks_lists_of_tensors_and_of_arrays():
     [
         ([[1, 2], [3]], ft.ShapeError, "ragged"),
         ([[1, 2], 3], ft.ShapeError, "ragged"),
+        ([[1, 2], [3, [4]]], ft.ShapeError, "unevenly"),
         ("text", ft.DTypeError, "cannot read a str"),
         ({1: 2}, ft.DTypeError, "cannot read a dict"),
         ([1, "a"], ft.DTypeError, "found a str"),

@@ -46,7 +46,7 @@ class ArrayMethods(ArrayValue):
     @property
     def T(self) -> Any:
         """The transpose of a matrix; ArgumentError for another number of axes."""
-        if self.ndim != 2:
+        if len(self.shape) != 2:
             raise ArgumentError(f"[T] x {self.shape}: expected two axes; use mT or permute")
         return special.permute(self, (1, 0))
 

@@ -137,7 +137,7 @@ def operand(op: str, role: str, x: ArrayLike) -> Any:
 
 
 def prepare_all(op: str, role: str, xs: Sequence[ArrayLike]) -> list[Any]:
-    if not isinstance(xs, Sequence) or isinstance(xs, str):
+    if type(xs) is not list and (not isinstance(xs, Sequence) or isinstance(xs, str)):
         raise DTypeError(f"[{op}] expected a sequence of arrays, got {type(xs).__name__}")
     if not xs:
         raise ArgumentError(f"[{op}] expected at least one array")

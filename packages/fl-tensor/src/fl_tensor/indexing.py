@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]`` as a value. Raises what ``places.parse`` raises."""
     if isinstance(index, array.Array) and (mask := whole_mask("getitem", x, index)) is not None:
-        rows, places = special.reshape(x, (-1,)), _true_places(mask)
+        rows, places = _flat(x), _true_places(mask)
         return frontend.run("gather", rows, rows._raw, _raw_index(x, places), 0)
     place = parse("getitem", x, index)
     if len(place.arrays) > 1 or (place.arrays and place.at not in place.arrays):
@@ -61,8 +61,14 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
 
 def _true_places(mask: Tensor) -> Tensor:
-    (places,) = special.nonzero(special.reshape(mask, (-1,)))
+    flat = _flat(mask)
+    (places,) = frontend.run("nonzero", flat, flat._raw)
     return places
+
+
+def _flat(x: Any) -> Any:
+    shape = x.shape
+    return x if len(shape) == 1 else frontend.run("reshape", x, x._raw, (math.prod(shape),))
 
 
 def _operand(x: Tensor, value: Any) -> Tensor:

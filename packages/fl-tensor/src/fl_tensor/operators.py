@@ -39,6 +39,7 @@ BINARY = {
     "__gt__": ("greater", "Q"),
     "__ge__": ("greater_equal", "Q"),
 }
+PRODUCT = {"__matmul__": ("matmul", "N")}
 REFLECTED = {
     "__radd__": ("add", "N"),
     "__rsub__": ("subtract", "N"),
@@ -80,6 +81,8 @@ def {method}(self, other):
         return general(self, other)
     return general(self, other)
 """
+# Vectors get an axis more, on the general way.
+_PRODUCT = _BINARY.replace("y.dtype is dtype", "y.dtype is dtype and len(x.shape) > 1 < len(y.shape)")
 _REFLECTED = """\
 def {method}(self, other):
     try:
@@ -140,7 +143,12 @@ class Operators:
     __slots__ = ()
 
 
-for _template, _table in ((_BINARY, BINARY), (_REFLECTED, REFLECTED), (_UNARY, UNARY)):
+for _template, _table in (
+    (_BINARY, BINARY),
+    (_PRODUCT, PRODUCT),
+    (_REFLECTED, REFLECTED),
+    (_UNARY, UNARY),
+):
     for _method, (_operation, _role) in _table.items():
         setattr(Operators, _method, _make(_template, _method, _operation, _role))
 # Defining __eq__ takes the hash away, as in Array: equality is elementwise.

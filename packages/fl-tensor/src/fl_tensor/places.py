@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,8 @@ from fl_tensor import dtypes
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, IndexingError
 from fl_tensor.functions import special
 
-_BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
+_FIXED = frozenset((int, type(None), type(Ellipsis)))
+_BASIC = _FIXED | {slice}
 
 
 class Place(NamedTuple):
@@ -48,11 +50,15 @@ def parse(op: str, x: Any, index: Any) -> Place:
     no index, DTypeError for the bounds of a slice, ArgumentError for its step, BackendError for an
     array of another backend."""
     items: Sequence[Any] = index if type(index) is tuple else (index,)
-    for item in items:
-        if type(item) not in _BASIC:
-            items = [part for item in items for part in _items(op, x, item)]
-            break
-    shape = x.shape
+    if _FIXED.issuperset(map(type, items)):
+        return _seen(op, x.shape, items)
+    if not _BASIC.issuperset(map(type, items)):
+        items = [part for item in items for part in _items(op, x, item)]
+    return _place(op, x.shape, items)
+
+
+def _place(op: str, shape: tuple[int, ...], items: Sequence[Any]) -> Place:
+    # Of ints, slices, None, Ellipsis and picks.
     rank = len(shape)
     starts, sizes, steps = [0] * rank, list(shape), [1] * rank
     axes: list[int | None] = []
@@ -109,6 +115,10 @@ def parse(op: str, x: Any, index: Any) -> Place:
     return Place(
         tuple(starts), tuple(sizes), tuple(steps), tuple(axes), tuple(box), arrays, at, whole
     )
+
+
+#: A loop has the same few indices again and again; slices are no keys.
+_seen = functools.lru_cache(maxsize=1024)(_place)
 
 
 def whole_mask(op: str, x: Any, index: Any) -> Any:

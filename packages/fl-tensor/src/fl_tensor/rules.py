@@ -224,7 +224,10 @@ def product(left: Shape, right: Shape) -> Shape:
     if left[-1] != right[-2]:
         why = f"inner dimensions differ ({left[-1]} != {right[-2]})"
         fail("matmul", x=left, y=right, why=why)
-    return (*broadcast("matmul", left[:-2], right[:-2]), left[-2], right[-1])
+    rows_columns = left[-2], right[-1]
+    if len(left) == len(right) == 2:
+        return rows_columns
+    return broadcast("matmul", left[:-2], right[:-2]) + rows_columns
 
 
 def conv(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
 import sys
@@ -26,6 +25,8 @@ DTypeLike = DType | str | None
 DeviceLike = Device | str | None
 
 _CODES = {code: name for name, code in FORMATS.items()} | {"l": "int64", "L": "uint64"}
+_NUMBERS = frozenset(arguments.SCALARS)
+_NESTED = (list, tuple, range)
 # A C long has the size of the platform; NumPy uses it for one of the two 64- or 32-bit integers.
 _LONG = {"l": "i", "L": "u"}
 
@@ -116,20 +117,21 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
                 f"[asarray] cannot read a {type(obj).__name__}: expected numbers, nested lists, or "
                 f"an object with a buffer or DLPack"
             )
-    if len(obj) and any(isinstance(o, Array) for o in obj):
-        from fl_tensor import functions
-
-        return functions.stack([asarray(o, None, place, backend) for o in obj])
-    if len(obj) and not isinstance(obj[0], arguments.SCALARS) and _is_foreign(obj[0]):
+    if not _NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
         from fl_tensor import functions
 
         return functions.stack([asarray(o, None, place, backend) for o in obj])
     return _from_lists(obj, wanted, place, backend)
 
 
-def _is_foreign(obj: Any) -> bool:
-    # An array of another library.
-    return _buffer(obj) is not None or hasattr(obj, "__dlpack__")
+def _holds_arrays(obj: Sequence[Any]) -> bool:
+    # Ours, or those of another library.
+    if any(isinstance(o, Array) for o in obj):
+        return True
+    first = obj[0]
+    if isinstance(first, arguments.SCALARS):
+        return False
+    return _buffer(first) is not None or hasattr(first, "__dlpack__")
 
 
 def _from_producer(obj: Any) -> Tensor:
@@ -176,10 +178,10 @@ def _from_lists(
 ) -> Tensor:
     shape = tuple(_nested_shape(obj))
     flat = list(_flatten(obj, shape))
-    kinds = {type(v) for v in flat}
-    if not kinds <= set(arguments.SCALARS):
-        flat = [v if type(v) in arguments.SCALARS else _number(v) for v in flat]
-        kinds = {type(v) for v in flat}
+    kinds = set(map(type, flat))
+    if not kinds <= _NUMBERS:
+        flat = [v if type(v) in _NUMBERS else _number(v) for v in flat]
+        kinds = set(map(type, flat))
     order = (bool, int, float, complex)
     found = max(kinds, key=order.index, default=float)
     dtype = supported("asarray", wanted or dtypes.dtype(found), backend)
@@ -200,7 +202,7 @@ def _number(value: Any) -> Any:
 
 
 def _nested_shape(obj: Any) -> Iterator[int]:
-    while isinstance(obj, (list, tuple, range)):
+    while isinstance(obj, _NESTED):
         yield len(obj)
         if not len(obj):
             return
@@ -209,18 +211,17 @@ def _nested_shape(obj: Any) -> Iterator[int]:
 
 def _flatten(obj: Any, shape: tuple[int, ...]) -> Iterator[Any]:
     if not shape:
-        if isinstance(obj, (list, tuple, range)):
-            raise ShapeError("[asarray] the sequences are nested unevenly")
         yield obj
         return
-    if not isinstance(obj, (list, tuple, range)) or len(obj) != shape[0]:
+    if not isinstance(obj, _NESTED) or len(obj) != shape[0]:
         raise ShapeError(f"[asarray] the sequences are ragged: expected {shape[0]} elements")
-    if len(shape) == 1:
-        for value in obj:
-            yield from _flatten(value, ())
-    else:
+    if len(shape) > 1:
         for part in obj:
             yield from _flatten(part, shape[1:])
+    elif _NUMBERS.issuperset(map(type, obj)) or not any(isinstance(v, _NESTED) for v in obj):
+        yield from obj
+    else:
+        raise ShapeError("[asarray] the sequences are nested unevenly")
 
 
 def frombytes(
@@ -337,8 +338,8 @@ def arange(
     if step == 0:
         raise ArgumentError("[arange] step is 0")
     backend, place = _place(device, None)
-    start, stop, step = (_bound(v) for v in (start, stop, step))
-    floating = any(isinstance(v, float) for v in (start, stop, step))
+    start, stop, step = _bound(start), _bound(stop), _bound(step)
+    floating = float in (type(start), type(stop), type(step))
     kind = dtypes.dtype(dtype or (dtypes.DEFAULT_FLOAT if floating else dtypes.DEFAULT_INT))
     count = math.ceil((stop - start) / step)
     if kind.is_integer and count > 0:
@@ -351,9 +352,10 @@ def arange(
 
 def _bound(value: Any) -> int | float:
     # An int stays one, whatever its class; all else is a finite float.
-    with contextlib.suppress(TypeError):
+    try:
         return operator.index(value)
-    number = arguments.float_of("arange", value, "bound")
+    except TypeError:
+        number = arguments.float_of("arange", value, "bound")
     if not math.isfinite(number):
         raise ArgumentError(f"[arange] {number}: start, stop and step must be finite")
     return number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Sequence
@@ -102,12 +103,15 @@ def _completed(held: tuple[int, ...], size: int, wanted: tuple[int, ...]) -> tup
 def permute(x: ArrayLike, axes: Sequence[int]) -> Any:
     """Axis i of the result is axis ``axes[i]`` of ``x``."""
     x = operand("permute", "A", x)
-    given = arguments.ints_of("permute", axes, "axes")
-    shape = x.shape
-    order = tuple([axis_of("permute", a, shape) for a in given])
-    if not len(set(order)) == len(order) == len(shape):
+    return run("permute", x, x._raw, _order(x.shape, arguments.ints_of("permute", axes, "axes")))
+
+
+@functools.lru_cache(maxsize=1024)
+def _order(shape: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    order = tuple(axis_of("permute", a, shape) for a in given)
+    if sorted(order) != list(range(len(shape))):
         raise ShapeError(f"[permute] x {shape}: {given} does not name each axis once")
-    return run("permute", x, x._raw, order)
+    return order
 
 
 def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
@@ -292,14 +296,13 @@ def matmul(x: ArrayLike, y: ArrayLike) -> Any:
         raise ShapeError(
             f"[matmul] x {left} and y {right}: inner dimensions differ ({left[-1]} != {inner})"
         )
-    x = reshape(x, (1, *x.shape)) if row else x
-    y = reshape(y, (*y.shape, 1)) if column else y
+    x = run("reshape", x, x._raw, (1, *left)) if row else x
+    y = run("reshape", y, y._raw, (*right, 1)) if column else y
     result = run("matmul", x, x._raw, y._raw)
     if row or column:
-        kept = result.shape[: result.ndim - 2]
-        kept += () if row else result.shape[-2:-1]
-        kept += () if column else result.shape[-1:]
-        result = reshape(result, kept)
+        made = result.shape
+        kept = made[:-2] + (() if row else made[-2:-1]) + (() if column else made[-1:])
+        result = run("reshape", result, result._raw, kept)
     return result
 
 

@@ -110,7 +110,7 @@ def put_off(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], 
     def decorate(record: Callable[..., Value]) -> Any:
         operation = name or record.__name__
         given = inspect.signature(record).parameters.values()
-        small = "{0}.__class__ is adapter and {0}.array.size < self.smallest"
+        small = "type({0}) is adapter and {0}.array.size < self.smallest"
         source = _PUT_OFF.format(
             name=operation,
             parameters=", ".join(str(p.replace(annotation=p.empty)) for p in given),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from fl_tensor import dtypes, rules
@@ -14,13 +15,16 @@ from fl_tensor.dtypes import DType
 from fl_tensor.roles import Scalar
 
 
+_slice = NumpyBackend.slice
+
+
 class Moving(Deferring):
     """What computes no elements."""
 
     # creation
 
     def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
-        if not self._makes(shape):
+        if math.prod(shape) < self.smallest or not self._makes(shape):
             return NumpyBackend.full(self, shape, value, dtype, device)
         one = NumpyBackend.full(self, (), value, dtype, device)
         return self.pending.record("full", (one,), (), tuple(shape), dtype)
@@ -70,8 +74,8 @@ class Moving(Deferring):
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if x.__class__ is NumpyAdapter or not self._waits(x):  # of what is there it is a view
-            return NumpyBackend.slice(self, x, starts, sizes, steps)
+        if type(x) is NumpyAdapter or not self._waits(x):  # of what is there it is a view
+            return _slice(self, x, starts, sizes, steps)
         shape = rules.slice(x, starts, sizes, steps).shape
         parameters = (tuple(starts), tuple(sizes), tuple(steps))
         return self.pending.record("slice", (x,), parameters, shape, x.dtype)

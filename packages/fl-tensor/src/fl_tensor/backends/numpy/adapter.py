@@ -71,7 +71,7 @@ class Number(NumpyAdapter):
 
     def __init__(self, number: np.floating[Any]) -> None:
         self.number = number
-        self.dtype = FROM_NUMPY[number.dtype]
+        self.dtype = NUMBERS[number.__class__]
 
     def __getattr__(self, name: str) -> Any:
         if name != "array":
@@ -80,8 +80,8 @@ class Number(NumpyAdapter):
         return self.array
 
 
-#: The classes of scalar that a ``Number`` may hold.
-NUMBERS = frozenset((np.float32, np.float64))
+#: The classes of scalar that a ``Number`` may hold, and their dtypes.
+NUMBERS: dict[type, DType] = {np.float32: dtypes.float32, np.float64: dtypes.float64}
 
 
 def adapt(found: Any, dtype: DType | None = None) -> NumpyAdapter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -88,9 +89,7 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
         device: Device,
         blocking: bool = True,
     ) -> Value:
-        rules.from_host(data, shape, dtype, device)
-        out = memory.empty(shape, TO_NUMPY[dtype])
-        np.copyto(out, np.frombuffer(data, TO_NUMPY[dtype]).reshape(shape))
+        out = _copy(np.frombuffer(data, TO_NUMPY[dtype]).reshape(shape))
         return NumpyAdapter(out, dtype) if shape else single(out, dtype)
 
     def to_host(self, x: Value, blocking: bool = True) -> memoryview:
@@ -152,10 +151,12 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
+        if not starts:
+            return x
         array = x.array[_places(starts, sizes, steps)]
-        if array.shape != sizes or (starts and min(starts) < 0):
+        if array.shape != sizes or min(starts) < 0:
             rules.slice(x, starts, sizes, steps)  # says what is out of range
-        return NumpyAdapter(array if starts else x.array, x.dtype)
+        return NumpyAdapter(array, x.dtype)
 
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
         shape = rules.gather(x, indices, axis).shape
@@ -243,7 +244,8 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
 
     def nonzero(self, x: Value) -> tuple[Value, ...]:
         found = x.array.nonzero()
-        return tuple([NumpyAdapter(memory.owned(i.astype(_INT64, copy=False))) for i in found])
+        owned, integers = memory.owned, _INT64
+        return tuple([NumpyAdapter(owned(i.astype(integers, copy=False)), int64) for i in found])
 
     @quiet.quiet
     def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
@@ -363,7 +365,6 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
         np.copyto(out, a, where=c)
         return NumpyAdapter(out, x.dtype)
 
-    @quiet.quiet
     def cast(self, x: Value, dtype: DType) -> Value:
         return NumpyAdapter(memory.cast(x.array, TO_NUMPY[dtype]), dtype)
 
@@ -394,7 +395,10 @@ def _add_rows(out: Array, rows: Array, updates: Array) -> None:
         np.add.at(flat, part.reshape(-1), updates[start : start + step].reshape(-1))
 
 
-def _places(starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
+@functools.lru_cache(maxsize=1024)  # a loop has the same few places again and again
+def _places(
+    starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
+) -> tuple[slice, ...]:
     return tuple(
         [
             slice(start, start + size) if step == 1 else _stepped(start, size, step)

@@ -11,7 +11,7 @@ from fl_memory import selection
 from fl_tensor import rules
 from fl_tensor.backends.numpy import memory, quiet
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, NumpyAdapter, adapt
-from fl_tensor.dtypes import HALF, DType, bfloat16, sum_dtype
+from fl_tensor.dtypes import HALF, DType, accumulator, bfloat16, sum_dtype
 
 Value = NumpyAdapter
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -43,9 +43,11 @@ def unary(ufunc: Callable[..., Array], otherwise: Any = None) -> Any:
         if otherwise and type(x) is not NumpyAdapter and type(x) is not Number:
             return otherwise(self, x)
         a = x.array
-        if otherwise and a.size >= self.smallest and self.worth.records(a.size):
-            return otherwise(self, x)
-        if a.nbytes >= selection.always_small:
+        nbytes = a.nbytes
+        if otherwise and nbytes >= self.smallest:
+            if a.size >= self.smallest and self.worth.records(a.size):
+                return otherwise(self, x)
+        if nbytes >= selection.always_small:
             out = memory.empty(a.shape, a.dtype)
             return NumpyAdapter(quiet.waiting(ufunc, a, out=out), x.dtype)
         try:
@@ -152,15 +154,16 @@ def sortable(x: Value) -> Array:
 
 def reduction(ufunc: Any, accumulate: bool) -> Any:
     """The method of a reduction; sums and products ``accumulate`` in a wider dtype."""
+    # dtype -> that of the result, NumPy's to accumulate in, whether the result is rounded to half
+    kinds: dict[DType, tuple[DType, np.dtype[Any] | None, bool]]
+    kinds = {dtype: (dtype, None, False) for dtype in TO_NUMPY}
+    if accumulate:
+        wider = {dtype: sum_dtype(dtype) for dtype in TO_NUMPY}
+        kinds = {x: (y, TO_NUMPY[accumulator(x)], x in HALF) for x, y in wider.items()}
 
     def operation(self: Any, x: Value, axis: tuple[int, ...], keepdims: bool = False) -> Value:
-        a, dtype = x.array, x.dtype
-        target = None  # the dtype to accumulate in
-        if accumulate:
-            dtype = sum_dtype(dtype)
-            target = _FLOAT32 if dtype in HALF else TO_NUMPY[dtype]
-        out = None
-        half = target is _FLOAT32 and dtype in HALF
+        a, out = x.array, None
+        dtype, target, half = kinds[x.dtype]
         if a.size * dtype.itemsize >= selection.always_small and not half:
             kept = rules.reduction(x, axis, keepdims, dtype).shape
             out = memory.empty(kept, TO_NUMPY[dtype])
