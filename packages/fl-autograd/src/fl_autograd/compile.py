@@ -46,6 +46,7 @@ from fl_autograd.source import (
     node_of,
     tuple_of,
 )
+from fl_tensor.arguments import scalar
 from fl_tensor.stack import current
 
 
@@ -141,7 +142,7 @@ def compile_operator(
         "    active = recording()",
         "    if dtype.kind not in kinds or not base.checks_shapes or overrides() is not None:",
         "        active = None",
-        *(line for name in names[1:] for line in _partner_lines(name, lead)),
+        *(line for name in names[1:] for line in _partner_lines(op.name, name, lead)),
         f"    if active is True or active is False: out = base.{op.name}({arguments})",
         "    else: active = None",
         "except Exception:  # the general way words the error",
@@ -159,15 +160,19 @@ def compile_operator(
         "return v",
     ]
     scope = {"rule": rule, "general": general, "kinds": kinds, "overrides": current}
+    scope["scalar"] = scalar
     return build(op.name, names, body, {**SCOPE, **scope}, f"operator {general.__name__}")
 
 
-def _partner_lines(name: str, lead: str) -> list[str]:
-    # The other operand: a float becomes a constant of the dtype (but not on the general way, which
+def _partner_lines(op: str, name: str, lead: str) -> list[str]:
+    # The other operand: a number becomes a constant of the dtype (but not on the general way, which
     # may want it in another), another class is not usual.
     return [
         f"    elif {name}.__class__ is float and dtype.is_floating:",
         f"        {name} = wrap(base.scalar({name}, dtype, {lead}.device), base)",
+        f"    elif {name}.__class__ is int and dtype.kind != 'b':",
+        f"        number = scalar({op!r}, {name}, dtype)",
+        f"        {name} = wrap(base.scalar(number, dtype, {lead}.device), base)",
         f"    elif {name}._adapter.dtype is not dtype or {name}._backend is not base:",
         "        active = None",
         f"    else: {name}._node",

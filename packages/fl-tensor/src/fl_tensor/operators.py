@@ -1,9 +1,9 @@
 """The operators of ``Tensor``, on the shortest way to the backend.
 
 ``x + y`` on a few elements costs as much as the Python around it. So the usual case - two tensors
-of one class, dtype and backend, or a floating tensor and a float, with no override active - goes
-from the operator straight to the backend. Everything else, and whatever raises or gives no value,
-takes the general way of ``Array``, which promotes, lifts, and words the error.
+of one class, dtype and backend, or a tensor and a number that takes its dtype, with no override
+active - goes from the operator straight to the backend. Everything else, and whatever raises or
+gives no value, takes the general way of ``Array``, which promotes, lifts, and words the error.
 
 The methods are made from one template: attribute access by a constant name is what the interpreter
 does fastest.
@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fl_tensor import frontend, stack
+from fl_tensor import dtypes, frontend, stack
+from fl_tensor.arguments import scalar
 from fl_tensor.array import Array
 from fl_tensor.frontend import KINDS
 
@@ -53,6 +54,11 @@ UNARY = {
     "__invert__": ("bitwise_invert", "I"),
 }
 
+# A number that takes the dtype of the array beside it, and its value there.
+_NUMBER = (
+    "type(other) is float and dtype.is_floating or type(other) is int and dtype is not boolean"
+)
+_VALUE = "other if type(other) is float else scalar({operation!r}, other, dtype)"
 _BINARY = """\
 def {method}(self, other):
     try:
@@ -70,8 +76,8 @@ def {method}(self, other):
                         made._adapter = y
                         made._backend = backend
                         return made
-            elif type(other) is float and dtype.is_floating:
-                y = backend.{operation}(x, backend.scalar(other, dtype, x.device))
+            elif {number}:
+                y = backend.{operation}(x, backend.scalar({value}, dtype, x.device))
                 if y is not None:
                     made = new(cls)
                     made._adapter = y
@@ -81,8 +87,8 @@ def {method}(self, other):
         return general(self, other)
     return general(self, other)
 """
-# Vectors get an axis more, on the general way.
-_PRODUCT = _BINARY.replace("y.dtype is dtype", "y.dtype is dtype and len(x.shape) > 1 < len(y.shape)")
+# Vectors get one more axis, on the general way.
+_PRODUCT = _BINARY.replace("dtype is dtype", "dtype is dtype and len(x.shape) > 1 < len(y.shape)")
 _REFLECTED = """\
 def {method}(self, other):
     try:
@@ -90,13 +96,12 @@ def {method}(self, other):
         dtype = y.dtype
         backend = self._backend
         if (
-            type(other) is float
-            and dtype.is_floating
+            ({number})
             and dtype.kind in {kinds!r}
             and backend.checks_shapes
             and overrides() is None
         ):
-            y = backend.{operation}(backend.scalar(other, dtype, y.device), y)
+            y = backend.{operation}(backend.scalar({value}, dtype, y.device), y)
             if y is not None:
                 made = new(type(self))
                 made._adapter = y
@@ -125,10 +130,11 @@ def {method}(self):
 
 
 def _make(template: str, method: str, operation: str, role: str) -> Callable[..., Any]:
-    source = template.format(method=method, operation=operation, kinds=KINDS[role])
+    names = {"method": method, "operation": operation, "kinds": KINDS[role], "number": _NUMBER}
+    source = template.format(value=_VALUE.format(operation=operation), **names)
     general = getattr(Array, method)
     scope = {"general": general, "new": object.__new__, "overrides": stack.current}
-    scope["values"] = frontend._values
+    scope |= {"values": frontend._values, "scalar": scalar, "boolean": dtypes.bool}
     # Frames of it are ours to whoever looks for the user's line (``wrappers.caller``).
     scope["__name__"] = __name__
     exec(compile(source, f"<Tensor.{method}>", "exec"), scope)

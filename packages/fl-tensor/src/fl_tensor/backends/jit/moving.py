@@ -14,7 +14,6 @@ from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
 from fl_tensor.roles import Scalar
 
-
 _slice = NumpyBackend.slice
 
 
