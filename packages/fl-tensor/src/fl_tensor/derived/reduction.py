@@ -45,7 +45,6 @@ def _count(x: Any, axis: Axes) -> int:
     return math.prod(x.shape[a] for a in axis)
 
 
-@traced_once
 @in_float32
 def mean(ops: Ops, x: F, axis: Axes, keepdims: bool = False) -> Any:
     """Arithmetic mean over axes; NaN over nothing."""

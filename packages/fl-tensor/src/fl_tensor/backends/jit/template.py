@@ -22,7 +22,7 @@ from fl_tensor.graph.ir import Graph, Value
 #: Classes of arguments that are no adapters.
 PLAIN = frozenset((bool, int, float, str, tuple, type(None), DType))
 #: Templates that are remembered, and for each the places where it has been, so many at most.
-MOST, MOST_PLACES = 1024, 256
+MOST, MOST_PLACES = 256, 64
 
 
 class Template:
