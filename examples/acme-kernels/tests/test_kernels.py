@@ -96,3 +96,16 @@ def test_a_training_step(backend):
             w = ag.Variable(w.tensor - 0.5 * w.grad.tensor, requires_grad=True)
             losses.append(loss.item())
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jit"])
+def test_operands_are_promoted_or_refused(backend):
+    with ft.use(backend):
+        x, gate = ft.ones((2, 3)), ft.ones((2, 3), dtype="int32")
+        wanted = ft.silu(gate).tolist()
+        assert acme.swiglu(x, gate).tolist() == acme.swiglu(gate, gate).tolist() == wanted
+        for call in (acme.swiglu, lambda x, y: acme.swiglu(ag.Variable(x), y)):
+            with pytest.raises(ft.ShapeError, match=r"acme.swiglu.*\(2, 3\).*\(2, 4\)"):
+                call(x, ft.ones((2, 4)))
+        with pytest.raises(ft.AxisError, match="acme.rms_norm"):
+            acme.rms_norm(ft.ones(()))

@@ -226,6 +226,15 @@ def test_check_finds_a_backend_that_changes_an_operand():
         ft.negative(x)
 
 
+def test_check_finds_an_operation_that_is_asked_for_a_dtype_it_does_not_take():
+    x = ft.asarray([1, 2], "int32")
+    with ft.override(negative=lambda inner, v: inner.exp(v)), ft.check():
+        ft.exp(x)  # which the front end casts
+    with ft.check(), ft.override(negative=lambda inner, v: inner.exp(v)):
+        with pytest.raises(ft.BackendError, match="front end: x is int32: expected a floating or"):
+            ft.negative(x)
+
+
 def test_check_finds_an_override_that_gives_another_shape():
     x = ft.ones((2, 3))
     with ft.override(exp=lambda inner, v: inner.sum(v, (0,))), ft.check():

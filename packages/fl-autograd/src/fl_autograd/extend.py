@@ -120,7 +120,9 @@ def defop(
 ) -> Callable[..., Any]:
     """A new operation with its own gradient: a function on Tensors and Variables.
 
-    forward   ``forward(ops, x, ...)`` over adapters, written with operations of ``ops``
+    forward   ``forward(ops, x, ...)`` over adapters, written with operations of ``ops``. It gets
+              operands as they are; ``run`` of an ``ft.jit.operation`` gets them promoted as the
+              roles of that ask
     operands  names of its array parameters; by default those with a vjp
     vjps      one function per differentiable operand, as in the table of rules
               (or ``joint`` with ``differentiable`` naming its operands)
@@ -140,6 +142,8 @@ def defop(
     if not arrays:
         raise GradError(f"[{name}] needs at least one array operand")
     policy.register(name, casts_like)
+    known = dict(zip([p.name for p in parameters], getattr(forward, "roles", "")))
+    roles = "".join(known.get(a, "A") for a in arrays)
     signature = compiler.Signature(name, parameters, arrays)
     rule = Rule(name, vjps, joint, differentiable, forward)
     record = compiler.compile_rule(signature, rule)
@@ -149,7 +153,7 @@ def defop(
         bound = bind(*args, **kwargs)
         bound.apply_defaults()
         values = bound.arguments
-        made = prepare(name, "A" * len(arrays), *(values[a] for a in arrays))
+        made = prepare(name, roles, *(values[a] for a in arrays))
         lead = next(x for x in made if isinstance(x, Array))
         if isinstance(lead, Variable):
             values.update(zip(arrays, cast_operands(name, made)))

@@ -1,7 +1,7 @@
 """What the front end and a backend promise one another, as functions that look at one call.
 
-Each answers in words what is broken, or with "". ``ft.check`` asks them in a running program, the
-conformance kit in its tests.
+``ft.check`` asks them in a running program, the conformance kit in its tests, and compositions that
+come from outside are run under ``Asked`` once.
 """
 
 from __future__ import annotations
@@ -9,29 +9,39 @@ from __future__ import annotations
 from typing import Any
 
 from fl_tensor.backend import TensorAdapter
-from fl_tensor.calls import Options, adapters, describe, given, parameters
+from fl_tensor.calls import Options, adapters, describe, given, operands, parameters
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import NoDataError
+from fl_tensor.errors import AxisError, DTypeError, FlError, NoDataError, ShapeError
+from fl_tensor.frontend import KINDS
+from fl_tensor.stack import Operation, Wrapper
 
-#: Roles of arrays that have been promoted to one dtype (``fl_tensor.roles``).
-_PROMOTED = tuple("PNFI")
+_KIND_NAMES = {"b": "bool", "iu": "integer", "f": "floating", "c": "complex"}
+#: Kinds of arrays that are taken as they are, where only some will do.
+_AS_THEY_ARE = {"condition": "b", "indices": "iu"}
 
 
 def request(
     name: str, arguments: tuple[Any, ...], options: Options, dtypes: frozenset[DType]
-) -> str:
-    """What the front end (or a composition) did wrong in asking a backend that has ``dtypes``:
-    operands that do not agree, axes out of range, shapes that are none."""
+) -> FlError | None:
+    """What the front end (or a composition) did wrong in asking a backend that has ``dtypes``, as
+    an error whose text does not name the operation: operands of unfit dtypes or that do not agree,
+    axes out of range, shapes that are none."""
     named = given(name, arguments, options)
-    arrays = adapters(named.values())
-    if foreign := sorted({str(x.dtype) for x in arrays if x.dtype not in dtypes}):
-        return f"operands of {', '.join(foreign)}, which the backend does not have"
-    agreeing = adapters(
-        named[p.name] for p in parameters(name) if p.role in _PROMOTED and p.name in named
-    )
-    if len(found := sorted({str(x.dtype) for x in agreeing})) > 1:
-        return f"operands of several dtypes: {', '.join(found)}"
-    rank = len(arrays[0].shape) if arrays else 0
+    arrays = operands(name, arguments, options)
+    if foreign := sorted({str(x.dtype) for _, x in arrays if x.dtype not in dtypes}):
+        return DTypeError(f"operands of {', '.join(foreign)}, which the backend does not have")
+    agreeing = []
+    for p in parameters(name):
+        kinds = _AS_THEY_ARE.get(p.name) if p.role == "A" else KINDS.get(p.role)
+        if p.name not in named or kinds is None:
+            continue
+        found = adapters((named[p.name],))
+        if unfit := [x.dtype for x in found if x.dtype.kind not in kinds]:
+            return DTypeError(f"{p.name} is {unfit[0]}: expected {_listed(kinds)} here")
+        agreeing += found if p.role != "A" else []
+    if len(several := sorted({str(x.dtype) for x in agreeing})) > 1:
+        return DTypeError(f"operands of several dtypes: {', '.join(several)}")
+    rank = len(arrays[0][1].shape) if arrays else 0
     for p in parameters(name):
         if p.name not in named:
             continue
@@ -40,12 +50,40 @@ def request(
             end = rank + (p.kind == "NewAxis")
             every = value if isinstance(value, tuple) else (value,)
             if bad := [a for a in every if not 0 <= a < end]:
-                return f"{p.name} {bad[0]} is not in 0 .. {end - 1}"
+                known = f"is not in 0 .. {end - 1}" if end else "of an array without axes"
+                return AxisError(f"{p.name} {bad[0]} {known}")
         elif p.kind == "Shape" and any(type(n) is not int or n < 0 for n in value):
-            return f"{p.name} {value} is not made of non-negative ints"
+            return ShapeError(f"{p.name} {value} is not made of non-negative ints")
         elif p.kind == "DType" and value not in dtypes:
-            return f"{p.name} {value}, which the backend does not have"
-    return ""
+            return DTypeError(f"{p.name} {value}, which the backend does not have")
+    return None
+
+
+def _listed(kinds: str) -> str:
+    # "a floating or complex dtype"
+    found = [name for letters, name in _KIND_NAMES.items() if letters in kinds]
+    *first, last = found
+    words = f"{', '.join(first)} or {last}" if first else last
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words} dtype"
+
+
+class Asked(Wrapper):
+    """Refuses calls that no front end would make, before a backend is asked: of compositions from
+    outside, which have none in front of their pieces."""
+
+    watches = True
+
+    def call(self, operation: Operation, /, *arguments: Any, **options: Any) -> Any:
+        name, backend = operation.name, operation.backend
+        problem = request(name, arguments, options, backend.dtypes)
+        if problem is not None:
+            raise type(problem)(f"[{name}] {problem}")
+        if backend.has_values and not operation.composed:
+            try:
+                rule(name, arguments, options)
+            except NoDataError:
+                return operation.run(*arguments, **options)  # the shape depends on data
+        return operation.run(*arguments, **options)
 
 
 def answer(name: str, arguments: tuple[Any, ...], options: Options, result: Any) -> str:

@@ -216,6 +216,16 @@ class Namespace:
         return run, composed
 
 
+def through(layer: Layer, ops: Any) -> Namespace | None:
+    """The operations of ``ops``, a backend or one that is seen through layers, seen through one
+    layer more; None for any other namespace."""
+    from fl_tensor.backend import TensorBackend
+
+    if isinstance(ops, Namespace):
+        return Stack(ops._top, layer).over(ops._base)
+    return Stack(None, layer).over(ops) if isinstance(ops, TensorBackend) else None
+
+
 def active(kind: type[L]) -> Iterator[L]:
     """The layers of a class that are active in this context, innermost first."""
     return (layer for layer in _layers(_stack.get()) if isinstance(layer, kind))

@@ -137,7 +137,7 @@ def test_what_depends_on_data_is_not_kept_whole(backend):
     def compose(ops, x, rows):
         return ops.gather(ops.exp(x), rows, 0)
 
-    pick = ft.jit.operation("tests.pick", compose)
+    pick = ft.jit.operation("tests.pick", compose, roles="AA")
     with ft.use(backend):
         with pytest.raises(IndexError):
             pick(ft.asarray(X), ft.asarray([0, 96]))
@@ -188,7 +188,94 @@ def test_operations_that_make_no_sense(name, compose, complaint):
         ft.jit.operation(name, compose)
 
 
+# --- what operations are called with --------------------------------------------------------------
+
+exponential = ft.jit.operation("tests.exponential", lambda ops, x: ops.exp(x))
+floating = ft.jit.operation("tests.floating", lambda ops, x, y: ops.exp(ops.add(x, y)), roles="SS")
+last = ft.jit.operation("tests.last", lambda ops, x: ops.sum(x, (len(x.shape) - 1,), False))
+
+
+def data(ops, x, y):
+    """A composition that looks at data before it does what its operands may not fit."""
+    ops.to_host(x)
+    return ops.exp(ops.add(x, y))
+
+
+looking = ft.jit.operation("tests.looking", data, roles="AA")
+
+
+@pytest.fixture(params=["numpy", "jit"])
+def anywhere(request):
+    with ft.use(request.param):
+        yield
+
+
+@pytest.mark.parametrize("shape", [(3,), (256, 1024)])
+@pytest.mark.parametrize("others", [("float32", "int32"), ("int32", "int32"), ("bool", "int64")])
+def test_integers_become_floating_where_roles_ask_for_it(anywhere, shape, others):
+    x, y = (ft.ones(shape, dtype=dtype) for dtype in others)
+    found = floating(x, y)
+    assert found.dtype is ft.float32
+    np.testing.assert_allclose(np.asarray(found), np.full(shape, np.exp(2)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3,), (256, 1024)])
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda x: exponential(x), ft.DTypeError, r"x int32\(.*\[exp\] x is int32: .* astype, or"),
+        (lambda x: swiglu(x, x), ft.DTypeError, r"gate int32.*\[silu\] x is int32: expected"),
+        (lambda x: looking(x, ft.ones_like(x, dtype="int64")), ft.DTypeError, "several dtypes"),
+        (lambda x: looking(x, x), ft.DTypeError, "expected a floating or complex dtype"),
+        (lambda x: looking(ft.ones((2, 7)), ft.ones((2, 9))), ft.ShapeError, "do not broadcast"),
+        (lambda x: swiglu(ft.ones((3,)), ft.ones((4,))), ft.ShapeError, r"gate float32\(4,\): "),
+        (lambda x: last(ft.ones(())), ft.AxisError, r"\[tests.last\] x float32\(\): \[sum\] axis"),
+        (lambda x: last(x, []), ft.ArgumentError, "expected"),
+    ],
+)
+def test_operands_that_do_not_fit_are_errors_for_people(anywhere, shape, call, error, words):
+    with pytest.raises(error, match=words):
+        call(ft.ones(shape, dtype="int32"))
+
+
+def test_errors_name_the_operation_on_tapes_and_under_overrides_too(anywhere):
+    ag = pytest.importorskip("fl_autograd")
+    integers = ft.ones((3,), dtype="int32")
+    with pytest.raises(ft.DTypeError, match="expected a floating or complex dtype"):
+        looking(ag.Variable(integers), integers)
+    with ft.override(exp=lambda inner, x: inner.exp(x)):
+        for call in (exponential, lambda x: looking(x, x)):
+            with pytest.raises(ft.DTypeError, match=r"\[exp\] x is int32"):
+                call(integers)
+
+
+def test_parameters_have_a_hash(anywhere):
+    scaled = ft.jit.operation("tests.lists", lambda ops, x, *, axes: ops.sum(x, tuple(axes), False))
+    assert scaled(ft.ones((2, 3)), axes=(1,)).tolist() == [3.0, 3.0]
+    with pytest.raises(ft.ArgumentError, match="axes is a list, which has no hash"):
+        scaled(ft.ones((2, 3)), axes=[1])
+
+
+def test_operands_are_checked_once_for_each_type(anywhere):
+    runs = []
+
+    def compose(ops, x):
+        runs.append(x.shape)
+        return ops.exp(x)
+
+    seen = ft.jit.operation("tests.seen_once", compose)
+    for _ in range(5):
+        seen(ft.ones((3,)))
+    assert len(runs) == 6
+
+
 # --- kernels --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("roles", ["P", "PX", "Pp"])
+def test_roles_are_letters_for_each_array(roles):
+    with pytest.raises(ft.ArgumentError, match="expected a letter of"):
+        ft.jit.operation("tests.roles", lambda ops, x, y: x, roles=roles)
 
 
 def test_instructions_become_part_of_the_kernel_around_them(fused):

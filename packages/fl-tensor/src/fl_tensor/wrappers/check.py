@@ -53,14 +53,14 @@ class check(Wrapper):
         name, backend = operation.name, operation.backend
         if self.contract:
             problem = promises.request(name, arguments, options, backend.dtypes)
-            if problem:
+            if problem is not None:
                 raise BackendError(f"[{name}] front end: {problem}{self._place()}")
         before = self._prints(operation, arguments, options)
         result = operation.run(*arguments, **options)
         if self.contract:
-            problem = promises.answer(name, arguments, options, result)
-            if problem:
-                raise BackendError(f"[{name}] backend {backend.name!r}: {problem}{self._place()}")
+            broken = promises.answer(name, arguments, options, result)
+            if broken:
+                raise BackendError(f"[{name}] backend {backend.name!r}: {broken}{self._place()}")
         if before and before != self._prints(operation, arguments, options):
             raise BackendError(
                 f"[{name}] backend {backend.name!r}: an operand was changed by the call: "

@@ -11,16 +11,17 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from fl_tensor import frontend
+from fl_tensor import dispatch, errors, frontend, promises
 from fl_tensor.backends.jit.tracing import Type, graph_of
 from fl_tensor.backends.null import NullAdapter
-from fl_tensor.errors import ArgumentError
+from fl_tensor.errors import ArgumentError, DTypeError, FlError
 from fl_tensor.graph.ir import Graph
+from fl_tensor.stack import through
 
 _NAME = re.compile(r"[a-z]\w*(\.\w+)+", re.ASCII)
-
+_ROLES = "APNFIZQRS"
 
 Parameters: TypeAlias = "tuple[tuple[str, Any], ...]"
 
@@ -32,9 +33,14 @@ class Operation:
 
     name   as nodes have it, the package first: ``acme.swiglu``
     roles  a letter for each array (``fl_tensor.roles``): P, the default, for those that are
-           promoted to one dtype, A for those that are taken as they are
+           promoted to one dtype, F or S for those that become floating where they are integers,
+           A for those that are taken as they are
     run    ``run(ops, x, ...)``, for those who have a namespace and adapters: gradient rules, other
            compositions. ``operation(x, ...)`` takes Tensors and Variables
+
+    Before it computes anything for operands of new shapes and dtypes, the composition is run
+    without data: what its operations do not take is a DTypeError or ShapeError of this operation.
+    One that looks at data is checked operation by operation, every time.
     """
 
     def __init__(self, name: str, compose: Callable[..., Any], roles: str = "") -> None:
@@ -55,15 +61,20 @@ class Operation:
         self.compose = compose
         self.roles = roles or "P" * len(plain)
         self._defaults = {p.name: p.default for p in named}
-        if len(self.roles) != len(plain):
-            raise ArgumentError(f"[operation] {name}: roles {roles!r} of {len(plain)} arrays")
+        if len(self.roles) != len(plain) or not set(self.roles) <= set(_ROLES):
+            raise ArgumentError(
+                f"[operation] {name}: roles {roles!r} of {len(plain)} arrays: expected a letter of "
+                f"{_ROLES!r} for each (fl_tensor.roles)"
+            )
+        self._names = [p.name for p in plain]
 
         @functools.wraps(compose)  # with its signature, which gradient rules go by
         def run(ops: Any, *operands: Any, **parameters: Any) -> Any:
             return self._run(ops, *operands, **parameters)
 
+        run.roles = self.roles  # type: ignore[attr-defined]
         self.run = run
-        self._graph = functools.lru_cache(maxsize=1024)(self._traced)
+        self._trace = functools.lru_cache(maxsize=1024)(self._traced)
 
     def __call__(self, *arrays: Any, **parameters: Any) -> Any:
         operands, given = self._sorted(arrays, parameters)
@@ -73,9 +84,19 @@ class Operation:
 
     def _run(self, ops: Any, *arguments: Any, **parameters: Any) -> Any:
         operands, given = self._sorted(arguments, parameters)
+        trace = self._known(operands, given)
         keep = getattr(type(ops), "keep_whole", None)  # a deferred backend with nothing above it
         kept = None if keep is None else keep(ops, self, operands, given)
-        return self.compose(ops, *operands, **dict(given)) if kept is None else kept
+        if kept is not None:
+            return kept
+        if trace.complete:
+            return self.compose(ops, *operands, **dict(given))
+        layer = promises.Asked()
+        seen = through(layer, ops)
+        if seen is not None:
+            return self.compose(seen, *operands, **dict(given))
+        with layer:  # a tape, which asks for the backend's operations when it is called
+            return self.compose(ops, *operands, **dict(given))
 
     def _sorted(
         self, arguments: tuple[Any, ...], named: Mapping[str, Any]
@@ -96,35 +117,77 @@ class Operation:
     def result(self, operands: Sequence[Any], parameters: Parameters) -> Type | None:
         """The type of the result, None where the operation cannot be kept whole. Raises what the
         composition raises for such operands."""
-        graph = self._graph(tuple([Type(x.shape, x.dtype) for x in operands]), parameters)
+        graph = self._known(operands, parameters).graph
         return None if graph is None else Type(graph.outputs[0].shape, graph.outputs[0].dtype)
 
     def body(self, operands: Sequence[Any], parameters: Mapping[str, Any]) -> Graph | None:
         """The composition for operands like these; None where the operation cannot be kept whole:
         what it gives, or the errors that it raises, may depend on when it runs."""
-        types = tuple([Type(x.shape, x.dtype) for x in operands])
-        return self._graph(types, self._sorted(tuple(operands), parameters)[1])
+        return self._known(operands, self._sorted(tuple(operands), parameters)[1]).graph
 
-    def _traced(self, types: tuple[Type, ...], parameters: Parameters) -> Graph | None:
-        def compute(ops: Any, operands: Sequence[Any]) -> Sequence[Any]:
-            result = self.compose(ops, *operands, **dict(parameters))
+    def _known(self, operands: Sequence[Any], parameters: Parameters) -> _Trace:
+        # What is known of the composition for operands like these, found once.
+        types = tuple([Type(x.shape, x.dtype) for x in operands])
+        try:
+            return self._trace(types, parameters)
+        except FlError as error:
+            raise self._explained(error, types) from error
+        except TypeError:
+            self._hashed(parameters)
+            raise
+
+    def _traced(self, types: tuple[Type, ...], parameters: Parameters) -> _Trace:
+        complete = False
+
+        def compute(_: Any, operands: Sequence[Any]) -> Sequence[Any]:
+            nonlocal complete
+            with promises.Asked():
+                ops = dispatch.ops_for(dispatch.null_backend())
+                result = self.compose(ops, *operands, **dict(parameters))
             if not isinstance(result, NullAdapter):
                 raise ArgumentError(
-                    f"[{self.name}] its composition gave a {type(result).__name__}: expected one "
-                    f"result"
+                    f"its composition gave a {type(result).__name__}: expected one result"
                 )
+            complete = True
             return (result,)
 
-        return graph_of(compute, types)
+        return _Trace(graph_of(compute, types), complete)
+
+    def _explained(self, error: FlError, types: Sequence[Type]) -> FlError:
+        # The same error, naming the operation and its operands.
+        if type(error).__module__ != errors.__name__:
+            return error  # of another package, whose errors may be made otherwise
+        given = [f"{n} {t.dtype}{t.shape}" for n, t in zip(self._names, types)]
+        out = ""
+        if isinstance(error, DTypeError):
+            out = "; cast operands with astype, or give the operation roles (ft.jit.operation)"
+        return type(error)(f"[{self.name}] {', '.join(given)}: {error}{out}")
+
+    def _hashed(self, parameters: Parameters) -> None:
+        for name, value in parameters:
+            try:
+                hash(value)
+            except TypeError as error:
+                raise ArgumentError(
+                    f"[{self.name}] {name} is a {type(value).__name__}, which has no hash: "
+                    f"expected a plain value, such as a number, a string or a tuple of these"
+                ) from error
+
+
+class _Trace(NamedTuple):
+    # What is known of a composition without data: its graph, None where it cannot be kept whole,
+    # and whether that is all of it, so that no operand and no parameter is unfit.
+    graph: Graph | None
+    complete: bool
 
 
 _operations: dict[str, Operation] = {}
 
 
 def operation(name: str, compose: Callable[..., Any], roles: str = "") -> Operation:
-    """A new ``Operation``. Raises ArgumentError for a name without a dot, or one that another
-    composition has (a module that is loaded again replaces its own), and for a composition with
-    parameters of other kinds."""
+    """A new ``Operation``, which has the parameters. Raises ArgumentError for a name without a dot,
+    or one that another composition has (a module that is loaded again replaces its own), for a
+    composition with parameters of other kinds, and for roles that are none."""
     made = Operation(name, compose, roles)
     before = _operations.get(name)
     if before is not None and _origin(before.compose) != _origin(compose):
