@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from campaigns import draws
-from campaigns.check import DisagreementError, check
+from campaigns.check import DisagreementError, check, has_elements
 from campaigns.memory import Regions
 from fl_tensor.backends.providers import Provider
 
@@ -18,7 +18,8 @@ _KEPT = 200
 
 @dataclass
 class Report:
-    """What came out. ``refused`` and ``failures`` are (number, what was wrong) of problems."""
+    """What came out. ``refused`` and ``failures`` are (number, what was wrong) of problems; what is
+    refused has no elements, or the provider may refuse it."""
 
     computed: int = 0
     worst: float = 0.0
@@ -44,8 +45,10 @@ def run(
     seed: int = 0,
     start: int = 0,
     before: Callable[[int, str], object] = lambda number, problem: None,
+    may_refuse: bool = False,
 ) -> Report:
-    """Problems from ``start`` on; ``before`` is told of each, as it may be the last."""
+    """Problems from ``start`` on; ``before`` is told of each, as it may be the last. A problem with
+    elements that is refused has failed, but where the provider ``may_refuse``."""
     report, regions = Report(), Regions()
     for number in range(start, start + count):
         problem = draws.problem(kind, seed, number)
@@ -59,7 +62,10 @@ def run(
             regions = Regions()
             continue
         if found.refused:
-            report.refused.append((number, found.refused))
+            if may_refuse or not has_elements(problem):
+                report.refused.append((number, found.refused))
+            else:
+                report.failures.append((number, f"refused: {found.refused}\n    {problem}"))
             continue
         report.computed += 1
         report.worst = max(report.worst, found.error)

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from campaigns import exact
+from campaigns import epilogues, exact
 from campaigns.memory import Operand, Regions, Strided
 from fl_tensor.backends.providers import (
     Convolution,
     ConvolutionData,
     ConvolutionWeights,
+    Epilogue,
     Layout,
     Matmul,
     Packed,
@@ -46,17 +47,19 @@ class Found(NamedTuple):
 
 def operands_of(problem: Problem) -> tuple[list[Placement], int]:
     """The operands in the order of the call, and how many of them are outputs, at the end."""
-    if isinstance(problem, Matmul):
-        listed = [problem.x, problem.y, problem.bias, problem.out]
-    elif isinstance(problem, Convolution):
-        listed = [problem.x, problem.w, problem.bias, problem.out]
-    elif isinstance(problem, ConvolutionData):
-        listed = [problem.gradient, problem.w, problem.out]
-    else:
-        assert isinstance(problem, ConvolutionWeights)
+    if isinstance(problem, ConvolutionWeights):
         listed = [problem.x, problem.gradient, problem.bias, problem.out]
         return [p for p in listed if p is not None], 1 + (problem.bias is not None)
-    return [p for p in listed if p is not None], 1
+    assert isinstance(problem, Matmul | Convolution | ConvolutionData)
+    follows = problem.epilogue
+    reads, writes = (follows.reads, follows.writes) if follows else ((), ())
+    listed = [*problem[:2], getattr(problem, "bias", None), *reads, problem.out, *writes]
+    return [p for p in listed if p is not None], 1 + len(writes)
+
+
+def has_elements(problem: Problem) -> bool:
+    """Whether every operand has some."""
+    return all(0 not in operand.shape for operand in operands_of(problem)[0])
 
 
 def check(provider: Provider, problem: Problem, seed: int, regions: Regions) -> Found:
@@ -86,7 +89,7 @@ def check(provider: Provider, problem: Problem, seed: int, regions: Regions) -> 
             placed.append(operand)
             continue
         assert isinstance(has, Layout)
-        if is_output and not held:
+        if is_output and not (held and number == len(given) - outputs):
             strided = Strided(regions, has, at_end)
         else:
             strided = _filled(regions, has, draw, at_end)
@@ -129,7 +132,12 @@ def limit(problem: Problem, dtype: DType) -> float:
     """The largest error of a result of ``dtype``."""
     activation = getattr(problem, "activation", "")
     steps = 1 + (getattr(problem, "bias", None) is not None) + _ROUNDINGS[activation]
-    sums = LIMITS[str(dtype)] * (2 if activation.startswith("gelu") else 1)
+    has_curve = activation.startswith("gelu")
+    follows = getattr(problem, "epilogue", None)
+    if follows is not None:
+        steps += len(follows.program.instructions)
+        has_curve = any(made.op in ("erf", "tanh") for made in follows.program.instructions)
+    sums = LIMITS[str(dtype)] * (2 if has_curve else 1)
     return sums + steps * ROUNDING.get(str(dtype), 0.0)
 
 
@@ -169,20 +177,44 @@ def _reorder(
 
 
 def _exact(problem: Problem, values: list[np.ndarray]) -> list[exact.Exact]:
+    if isinstance(problem, ConvolutionWeights):
+        found = [exact.convolution_weights(problem, *values)]
+        if problem.bias is not None:
+            found.insert(0, exact.convolution_bias(values[1]))
+        return found
+    assert isinstance(problem, Matmul | Convolution | ConvolutionData)
+    x, y, *rest = values
+    held = rest.pop() if isinstance(problem, Matmul) and problem.accumulate else None
+    bias = None if problem.epilogue else next(iter(rest), None)
     if isinstance(problem, Matmul):
-        rest = list(values[2:])
-        bias = rest.pop(0) if problem.bias is not None else None
-        held = rest.pop(0) if problem.accumulate else None
-        return [exact.matmul(problem, *values[:2], bias, held)]
-    if isinstance(problem, Convolution):
-        return [exact.convolution(problem, *values)]
-    if isinstance(problem, ConvolutionData):
-        return [exact.convolution_data(problem, *values)]
-    assert isinstance(problem, ConvolutionWeights)
-    found = [exact.convolution_weights(problem, *values)]
-    if problem.bias is not None:
-        found.insert(0, exact.convolution_bias(values[1]))
-    return found
+        product = exact.matmul(problem, x, y, bias, held)
+    elif isinstance(problem, Convolution):
+        product = exact.convolution(problem, x, y, bias)
+    else:
+        product = exact.convolution_data(problem, x, y)
+    if problem.epilogue is None:
+        return [product]
+    return _followed(problem, problem.epilogue, product, rest)
+
+
+def _followed(
+    problem: Matmul | Convolution | ConvolutionData,
+    follows: Epilogue,
+    product: exact.Exact,
+    reads: list[np.ndarray],
+) -> list[exact.Exact]:
+    # Its axes are those of the result, channels last; so are those of what it gives beside.
+    def columns_last(array: np.ndarray) -> np.ndarray:
+        return array if isinstance(problem, Matmul) else np.moveaxis(array, 1, -1)
+
+    given = epilogues.Number(*(columns_last(np.asarray(each)) for each in product))
+    first, *others = (
+        (np.broadcast_to(value, follows.sizes), np.broadcast_to(size, follows.sizes))
+        for value, size in epilogues.exact(follows, given, reads)
+    )
+    if not isinstance(problem, Matmul):
+        first = np.moveaxis(first[0], -1, 1), np.moveaxis(first[1], -1, 1)
+    return [first, *others]
 
 
 def _error(found: np.ndarray, expected: np.ndarray, terms: np.ndarray, about: str) -> float:

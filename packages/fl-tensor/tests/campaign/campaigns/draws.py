@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from campaigns import epilogues
+from campaigns.chance import Draw
 from fl_tensor.backends.providers import (
     Convolution,
     ConvolutionData,
@@ -16,60 +16,15 @@ from fl_tensor.backends.providers import (
     Problem,
     chosen,
 )
-from fl_tensor.backends.providers.layout import Placement, dense
+from fl_tensor.backends.providers.layout import Placement, Shape
 from fl_tensor.backends.providers.problems import ACTIVATIONS
-from fl_tensor.dtypes import DType, bfloat16, float16, float32, float64
+from fl_tensor.dtypes import bfloat16, float16, float32
 
-Shape = tuple[int, ...]
 #: Multiplications of a problem at most, and of most of them.
 MOST_WORK, USUAL_WORK = 30_000_000, 600_000
 KINDS = ("gemm", "convolution")
-
-
-class Draw:
-    """What is random of a problem."""
-
-    def __init__(self, seed: int, number: int) -> None:
-        self.rng = np.random.default_rng([seed, number])
-
-    def chance(self, part: float) -> bool:
-        """True in ``part`` of all cases."""
-        return bool(self.rng.random() < part)
-
-    def one_of(self, things: tuple) -> object:
-        """Any."""
-        return things[self.rng.integers(len(things))]
-
-    def size(self, most: int, zero: float = 0.0) -> int:
-        """Any size, small ones more often."""
-        if self.chance(zero):
-            return 0
-        return int(math.exp(self.rng.uniform(0, math.log(most + 0.99))))
-
-    def dtype(self) -> DType:
-        """float32 mostly."""
-        found = self.rng.choice(4, p=(0.76, 0.12, 0.06, 0.06))
-        return (float32, float64, float16, bfloat16)[found]
-
-    def layout(self, dtype: DType, shape: Shape, favourite: Shape = (), output: bool = False):
-        """Axes in their own order, in the favourite one, or in any; with gaps or without."""
-        order = tuple(range(len(shape)))
-        how = self.rng.random()
-        if how < 0.3 and favourite:
-            order = favourite
-        elif how < 0.5:
-            order = tuple(int(axis) for axis in self.rng.permutation(len(shape)))
-        strides = dense(shape, order)
-        if self.chance(0.25):
-            strides, step = [0] * len(shape), 1 + int(self.rng.integers(3) * self.chance(0.2))
-            for axis in reversed(order):
-                strides[axis] = step
-                step = step * max(shape[axis], 1) + int(self.rng.integers(0, 9))
-        if self.chance(0.04):
-            strides = [s if self.chance(0.6) else -s for s in strides]
-        if not output and self.chance(0.03):
-            strides = [s if self.chance(0.7) else 0 for s in strides]
-        return Layout(dtype, shape, tuple(int(s) for s in strides))
+#: Part of the problems that an epilogue follows.
+FOLLOWED = 0.25
 
 
 def problem(kind: str, seed: int, number: int) -> Problem:
@@ -104,7 +59,11 @@ def _matmul(draw: Draw) -> Matmul:
         shape = tuple(size if draw.chance(0.4) else 1 for size in (*batch, m)) + (n,)
         bias = draw.layout(wide, shape if draw.chance(0.5) else (1,) * (len(batch) + 1) + (n,))
     activation = str(draw.one_of(ACTIVATIONS)) if draw.chance(0.3) else ""
-    return Matmul(x, y, out, bias, activation, accumulate=draw.chance(0.25))
+    made = Matmul(x, y, out, bias, activation, accumulate=draw.chance(0.25))
+    if not draw.chance(FOLLOWED):
+        return made
+    follows = epilogues.drawn(draw, out, tuple(range(len(out.shape))))
+    return made._replace(bias=None, activation="", epilogue=follows)
 
 
 def _convolution(draw: Draw) -> Problem:
@@ -174,8 +133,17 @@ def _convolution(draw: Draw) -> Problem:
     if which == 0:
         activation = str(draw.one_of(ACTIVATIONS)) if draw.chance(0.3) else ""
         images = image(x_shape), weights(), image(out_shape, output=True)
-        return Convolution(*images, *rest, bias, activation)
+        made = Convolution(*images, *rest, bias, activation)
+        if not draw.chance(FOLLOWED):
+            return made
+        follows = epilogues.drawn(draw, made.out, last)
+        return made._replace(bias=None, activation="", epilogue=follows)
     if which == 1:
-        return ConvolutionData(image(out_shape), weights(), image(x_shape, output=True), *rest)
+        images = image(out_shape), weights(), image(x_shape, output=True)
+        gradient = ConvolutionData(*images, *rest)
+        # With strides a line has phases, which nothing is computed with as they come.
+        if max(stride) > 1 or not draw.chance(FOLLOWED):
+            return gradient
+        return gradient._replace(epilogue=epilogues.drawn(draw, gradient.out, last))
     bias = Layout(wide, (features,), (1,)) if bias is not None else None
     return ConvolutionWeights(image(x_shape), image(out_shape), weights(output=True), *rest, bias)

@@ -12,13 +12,19 @@ from convolution_cases import Case
 pytest.importorskip("llvmlite")
 
 from fl_tensor import threads
-from fl_tensor.backends.providers import Convolution, ConvolutionData, ConvolutionWeights
+from fl_tensor.backends.providers import (
+    Convolution,
+    ConvolutionData,
+    ConvolutionWeights,
+    chosen,
+)
 from fl_tensor.backends.providers.generated.depthwise import forward as depthwise
 from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
 from fl_tensor.backends.providers.generated.depthwise.groups import Groups, is_depthwise
 from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.codegen import target
+from fl_tensor.dtypes import float32
 
 
 def depthwise_case(batch, channels, *rest, **options):
@@ -357,6 +363,36 @@ def test_weights_of_small_groups_are_not_kept_packed(layout):
     assert Generated().kept(
         problem._replace(w=layout(np.zeros((32, 32, 3, 3), np.float32)), groups=1)
     )
+
+
+@pytest.mark.parametrize("case", [CASES[1], Case(2, 32, 16, (9, 9), (3, 3), groups=8)], ids=str)
+def test_weights_that_are_left_to_the_kernel_lie_as_its_operands_say(case, layout):
+    rng = np.random.default_rng(3)
+    x, w, out = (rng.standard_normal(shape).astype(np.float32) for shape in case.shapes)
+    left = chosen(float32, w.shape)
+    for problem, given, result in (
+        (Convolution(layout(x), left, layout(out), *case.options), x, out),
+        (ConvolutionData(layout(out), left, layout(x), *case.options), out, x),
+    ):
+        kernel = Generated().find(problem)
+        assert "depthwise" in kernel.about
+        strides = kernel.operands[1].strides
+        memory = np.full(w.size, np.nan, np.float32)
+        there = np.lib.stride_tricks.as_strided(memory, w.shape, [4 * s for s in strides])
+        there[...] = w
+        assert not np.isnan(memory).any(), "each number has a place of its own, without gaps"
+        expected = result.copy()
+        run(Generated().find(problem._replace(w=layout(w))), given, w, expected)
+        result[...] = np.nan
+        run(kernel, given, memory, result)
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_images_that_are_left_to_the_kernel_are_refused_with_the_way_out(layout):
+    x, w, out, _ = draw(CASES[0])
+    problem = Convolution(chosen(float32, x.shape), layout(w), layout(out), *CASES[0].options)
+    with pytest.raises(UnsupportedError, match=r"has no strides: give it some \(row_major"):
+        depthwise.prepare(problem)
 
 
 def test_nothing_to_convolve_is_refused(layout):

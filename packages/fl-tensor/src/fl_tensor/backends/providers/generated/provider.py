@@ -81,6 +81,8 @@ class Generated(Provider):
         if isinstance(problem, Matmul):
             y = problem.y
             return task.packed_layout(y.dtype, y.shape) if y.dtype in (float32, float64) else None
+        if is_depthwise(problem):
+            return None  # they are read as they lie
         kernel = self.find(problem._replace(w=chosen(problem.w.dtype, problem.w.shape)))
         found = None if kernel is None else kernel.operands[1]
         return found if isinstance(found, Packed) else None

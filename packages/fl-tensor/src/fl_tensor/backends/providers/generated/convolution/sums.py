@@ -23,7 +23,10 @@ from fl_tensor.dtypes import DType
 def strided(given: Placement) -> Layout:
     """An operand by strides, of a dtype that is computed with. Raises UnsupportedError."""
     if not isinstance(given, Layout) or given.strides is None:
-        raise UnsupportedError(f"{given} has no strides")
+        raise UnsupportedError(
+            f"{given} has no strides: give it some (row_major, channels_last, or those of a "
+            f"Reorder); only weights can be packed, or left to the kernel"
+        )
     if given.dtype not in (dtypes.float32, dtypes.float64, *dtypes.HALF):
         raise UnsupportedError(f"{given.dtype}: expected a floating dtype")
     return given

@@ -19,7 +19,7 @@ from fl_tensor.backends.providers.generated.depthwise.images import Images
 from fl_tensor.backends.providers.generated.depthwise.panels import Panels
 from fl_tensor.backends.providers.generated.depthwise.words import WORDS
 from fl_tensor.backends.providers.generated.phases import Division, Phases
-from fl_tensor.backends.providers.layout import Layout, Placement
+from fl_tensor.backends.providers.layout import Layout, Placement, dense
 from fl_tensor.backends.providers.problems import Convolution, ConvolutionData
 from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.codegen import compile, target
@@ -31,7 +31,7 @@ _SPEED = 10.0
 
 def prepare(problem: Convolution) -> DepthwiseKernel:
     """A kernel for a convolution of small groups. Raises UnsupportedError."""
-    x, w, out = (strided(each) for each in (problem.x, problem.w, problem.out))
+    x, w, out = strided(problem.x), _weights(problem.w), strided(problem.out)
     options = problem.stride, problem.padding, problem.dilation
     axes = windows.convolution(x.shape[2:], out.shape[2:], w.shape[-len(x.shape) + 2 :], *options)
     return DepthwiseKernel(problem, x, w, out, [[axis] for axis in axes])
@@ -39,13 +39,20 @@ def prepare(problem: Convolution) -> DepthwiseKernel:
 
 def prepare_data(problem: ConvolutionData) -> DepthwiseKernel:
     """A kernel for the gradient of its data. Raises UnsupportedError."""
-    gradient, w, out = (strided(each) for each in (problem.gradient, problem.w, problem.out))
+    gradient, w, out = strided(problem.gradient), _weights(problem.w), strided(problem.out)
     kernel = w.shape[-len(out.shape) + 2 :]
     options = problem.stride, problem.padding, problem.dilation
     phases = list(windows.gradient(gradient.shape[2:], out.shape[2:], kernel, *options))
     # Phases of all axes are all combinations of those of each.
     axes = [list(dict.fromkeys(each)) for each in zip(*phases, strict=True)]
     return DepthwiseKernel(problem, gradient, w, out, axes)
+
+
+def _weights(w: Placement) -> Layout:
+    # Where the choice is left to the kernel, groups side by side: those of one channel are read so.
+    if isinstance(w, Layout) and w.strides is None:
+        w = w._replace(strides=dense(w.shape, (*range(1, len(w.shape)), 0)))
+    return strided(w)
 
 
 class DepthwiseKernel:
