@@ -85,7 +85,8 @@ class DepthwiseKernel:
         task = Task(out.shape[0], problem.groups, Groups.of(problem), kernel, dtype)
         transposed = isinstance(problem, ConvolutionData)
         panels = Panels.of(Weights.of(w, problem.groups, len(out.shape), transposed), task)
-        images = Images.of(Image.of(source), Image.of(out), axes, task)
+        known = block.is_known(task.groups, max(len(axis.kernel) for axis in axes[2]))
+        images = Images.of(Image.of(source), Image.of(out), axes, task, known)
         self._tables, tables = _tables(images, Image.of(out), panels, task)
         self.about = f"generated: depthwise{', copied' * images.copied}"
         code = _code(dtype)
@@ -123,19 +124,19 @@ def _tables(
     # The words that depend on what is seen, and what keeps the tables alive that some point to.
     by = seen.Distances(images.target, images.source, panels.places)
     some = images.words["slice"]
-    best = block.best(task.groups, (some, task.number % some or some), task.dtype, target.host())
-    line = seen.blocks(images.axes[2], best.pixels, by)
-    wanted = {each.pixels: best._replace(pixels=each.pixels) for each in line}
-    codes = block.addresses(task.dtype, wanted.values())
+    columns = max(len(axis.kernel) for axis in images.axes[2])
+    sizes = some, task.number % some or some
+    best = block.best(task.groups, sizes, task.dtype, target.host(), columns)
+    line = seen.line(images.axes[2], best.pixels, by, block.is_known(task.groups, columns))
+    wanted = [best._replace(pixels=each.pixels, windows=each.windows) for each in line]
+    codes = block.addresses(task.dtype, wanted)
     moves = [move * result.dtype.itemsize for move in (result.plane, result.row)]
     runs = seen.runs(images.axes, by, images.words["row_step"])
     tables = {
         "run_table": words.array(itertools.chain(*itertools.chain(*runs))),
         "first_runs": words.array(itertools.accumulate(map(len, runs), initial=0)),
         "target_rows": words.array(seen.begins(images.axes, moves)),
-        "column_table": words.array(
-            seen.column_table(line, {n: codes[each] for n, each in wanted.items()})
-        ),
+        "column_table": words.array(seen.column_table(line, [codes[each] for each in wanted])),
     }
     steps = [seen.step(a) * p for a, p in zip(images.axes, panels.places, strict=True)]
     names = "panels_plane_tap", "panels_row_tap", "panels_tap"

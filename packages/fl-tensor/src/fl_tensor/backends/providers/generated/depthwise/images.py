@@ -47,6 +47,7 @@ class Images(NamedTuple):
         result: Image,
         axes: Sequence[Sequence[Axis]],
         task: Task,
+        known: bool,
     ) -> Images:
         """Of images by strides, with windows ``axes``."""
         _, number, groups, _, dtype = task
@@ -54,7 +55,7 @@ class Images(NamedTuple):
         rows = sum(a.places for a in axes[0]) * sum(a.places for a in axes[1])
         line = sum(a.places for a in axes[2])
         needed = source.channel != 1 or source.dtype is not dtype
-        copies = needed or task.taps * (task.kernel[2] - 1) >= _LARGE * line
+        copies = needed or not known and task.taps * (task.kernel[2] - 1) >= _LARGE * line
         buffers = result.channel != 1 or result.dtype is not dtype
         # In a copy there is room for padding of lines, so that all pixels see the whole kernel.
         before, behind = _padding(axes[2]) if copies else (0, 0)
@@ -107,6 +108,7 @@ class Images(NamedTuple):
             "source_plane_tap": taps_by[0],
             "source_row_tap": taps_by[1],
             "source_tap": taps_by[2],
+            "source_place": from_[2],
             "source_move": _move(source, source.dtype, dtype, True) if copies else 0,
             "source_planes": depth,
             "source_rows": height,

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated.depthwise import block
+from fl_tensor.backends.providers.generated.depthwise import pixels
 from fl_tensor.backends.providers.generated.depthwise.words import WORDS
 from fl_tensor.backends.providers.generated.nest import Nest
 from fl_tensor.backends.providers.generated.words import zero
@@ -34,7 +34,7 @@ from fl_tensor.codegen.vectors import IR, i64, pointer
 from fl_tensor.dtypes import DType
 
 #: Numbers of an entry of the tables. Runs: ``seen.Run``. Columns: the code of a ``seen.Block`` of
-#: so many pixels, the rest of it.
+#: the place of its pixels, the rest of it.
 RUN, COLUMN = 6, 5
 _EPILOGUE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64])
 
@@ -183,7 +183,7 @@ class _Second(Nest):
                 for base, place in zip((source, panels, to), places, strict=True)
             ]
             seen = planes_seen, rows_seen, columns_seen
-            self.call(code, block.SIGNATURE, self.arguments, *found, *seen, self.count, lines)
+            self.call(code, pixels.SIGNATURE, self.arguments, *found, *seen, self.count, lines)
 
     def _put(self, row: IR, buffer: IR, there: IR) -> None:
         b, words = self.b, self.words

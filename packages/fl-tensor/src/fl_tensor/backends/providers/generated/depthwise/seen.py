@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fl_tensor.backends.providers.generated import tile
 from fl_tensor.backends.providers.generated.convolution.windows import Axis
+from fl_tensor.backends.providers.generated.depthwise.pixels import Windows
 
 
 class Seen(NamedTuple):
@@ -95,35 +96,65 @@ def _rows(axes: Sequence[Sequence[Axis]]) -> Iterator[tuple[Seen, Seen]]:
     return itertools.product(deep, high)
 
 
-class Block(NamedTuple):
-    """Neighbouring pixels that see the same places of a row of the kernel: how many, where they and
-    what they see begin, how many places."""
+class Stretch(NamedTuple):
+    """Neighbouring pixels of a line: how many, where they and what they see begin, how many columns
+    of the kernel they see; or which ones each does, and where the first column would begin."""
 
     pixels: int
     source: int
     kernel: int
     target: int
     places: int
+    windows: Windows | None = None
 
 
-def blocks(phases: Sequence[Axis], most: int, by: Distances) -> list[Block]:
-    """A line as blocks of at most so many pixels, as they lie."""
-    found = []
-    for axis in phases:
-        for _, run in itertools.groupby(places(axis), lambda seen: (seen.kernel, seen.places)):
-            left = list(run)
-            parts, size, longer = tile.balanced(len(left), most)
-            for part in range(parts):
-                count = size + (part < longer)
-                first, left = left[0], left[count:]
-                starts = first.source * by.source[2], first.kernel * by.kernel[2]
-                found.append(Block(count, *starts, first.place * by.target[2], first.places))
-    return sorted(found, key=lambda block: block.target)
+def line(phases: Sequence[Axis], most: int, by: Distances, known: bool) -> list[Stretch]:
+    """A line as stretches of at most so many pixels, as they lie. Unless their windows are
+    ``known``, all of their pixels see the same columns."""
+    cut = _known if known else _alike
+    found = [each for axis in phases for each in cut(axis, most, by)]
+    return sorted(found, key=lambda stretch: stretch.target)
 
 
-def column_table(line: Sequence[Block], codes: Mapping[int, int]) -> list[int]:
-    """Blocks as numbers, with the code of each in the place of its pixels."""
-    return [number for block in line for number in (codes[block.pixels], *block[1:])]
+def _alike(axis: Axis, most: int, by: Distances) -> Iterator[Stretch]:
+    for _, run in itertools.groupby(places(axis), lambda seen: (seen.kernel, seen.places)):
+        left = list(run)
+        for start, count in _parts(tile.balanced(len(left), most)):
+            first = left[start]
+            starts = first.source * by.source[2], first.kernel * by.kernel[2]
+            yield Stretch(count, *starts, first.place * by.target[2], first.places)
+
+
+def _known(axis: Axis, most: int, by: Distances) -> Iterator[Stretch]:
+    # Equal ones where that can be: each is code of its own.
+    some = range(most // 2 + 1, most + 1)
+    most = max((count for count in some if axis.places % count == 0), default=most)
+    columns = len(axis.kernel)
+    for start, count in _parts(tile.balanced(axis.places, most)):
+        seen = tuple(axis.taps(j) for j in range(start, start + count))
+        yield Stretch(
+            count,
+            (axis.origin + start * axis.step) * by.source[2],
+            axis.kernel[0] * by.kernel[2] if columns else 0,
+            (axis.first + start * axis.every) * by.target[2],
+            columns,
+            Windows(axis.step, axis.spread, seen),
+        )
+
+
+def _parts(cut: tile.Cut) -> Iterator[tuple[int, int]]:
+    # Where each begins, and how long it is.
+    start = 0
+    for part in range(cut.parts):
+        count = cut.size + (part < cut.longer)
+        yield start, count
+        start += count
+
+
+def column_table(line: Sequence[Stretch], codes: Sequence[int]) -> list[int]:
+    """Stretches as numbers, with the code of each in the place of its pixels."""
+    pairs = zip(line, codes, strict=True)
+    return [number for each, code in pairs for number in (code, *each[1:5])]
 
 
 def step(phases: Sequence[Axis]) -> int:

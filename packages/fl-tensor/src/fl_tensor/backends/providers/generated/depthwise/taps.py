@@ -1,20 +1,26 @@
 """The micro-kernel of gradients of depthwise weights: a vector of channels at a block of places of
 the kernel, all of whose sums stay in registers.
 
-    for row, for pixel:
-      for turn:                                           1 where channels do not mix
-        g = gradient[row, pixel, turn]                    a vector, of lanes as ``groups.py`` says
-        for i in 0 .. rows of the block, j in 0 .. columns of the block:
-            sum[i, j, turn] += g * x[row + i, pixel + j]
+    for row:
+      for some pixels u side by side:                     fewer where the line ends
+        for turn:                                         1 where channels do not mix
+          g[u] = gradient[row, u, turn]                   vectors, of lanes as ``groups.py`` says
+        for i in rows of the block that are in the image:
+          for place of x that the pixels see:
+            v = x[row + i, place]                         once
+            for u, column j that meet there, turn:
+              sum[i, j, turn] += g[u, turn] * v
     sums[i, j, turn] = sum[i, j, turn], or sums[i, j, turn] += sum[i, j, turn]
 
 As machine code, with distances in bytes:
 
-    void taps(ptr x, i64 x_tap_row, i64 x_tap, i64 x_row, i64 x_pixel,
+    void taps(ptr x, i64 x_tap_row, i64 x_row, i64 x_place, i64 top, i64 extent,
               ptr gradient, i64 gradient_row, i64 gradient_pixel, i64 rows, i64 pixels,
               ptr sums, i64 sums_tap_row, i64 sums_tap, i64 sums_turn, i64 groups, i64 add)
 
-x and sums have whole vectors, the gradient has the channels of so many ``groups``.
+``x`` is what the first pixel sees through the first place of the block, were it there. Its row is
+``top`` of the ``extent`` rows of the image, of which the rows of the block are ``spread`` and those
+of the gradient ``step`` apart.
 """
 
 from __future__ import annotations
@@ -30,15 +36,17 @@ from fl_tensor.backends.providers.generated.depthwise import copies
 from fl_tensor.backends.providers.generated.depthwise.groups import Groups, picked
 from fl_tensor.backends.providers.generated.nest import Emitter
 from fl_tensor.backends.providers.generated.tile import registers
+from fl_tensor.backends.providers.generated.weights.axes import Axis, Range
 from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64, pointer
 from fl_tensor.dtypes import DType
 
 SIGNATURE = ir.FunctionType(
-    ir.VoidType(),
-    [pointer, *[i64] * 4, pointer, *[i64] * 4, pointer, *[i64] * 5],
+    ir.VoidType(), [pointer, *[i64] * 5, pointer, *[i64] * 4, pointer, *[i64] * 5]
 )
+#: Pixels that are computed together at most: a place of x is then read for several of them.
+_TOGETHER = 4
 
 
 def most(groups: Groups, machine: Target) -> int:
@@ -49,17 +57,49 @@ def most(groups: Groups, machine: Target) -> int:
     return max((registers(machine) - 2) // (groups.target + 1), 1)
 
 
+class Edges(NamedTuple):
+    """Which columns of the kernel the first pixels of a line see, and the last ones: those that do
+    not see all."""
+
+    first: tuple[Range, ...] = ()
+    last: tuple[Range, ...] = ()
+
+    @classmethod
+    def of(cls, axis: Axis) -> Edges:
+        """Of lines along an axis."""
+        columns = [axis.seen_through(tap) for tap in range(axis.kernel)]
+        seen = []
+        for pixel in range(axis.size):
+            met = [tap for tap, (low, high) in enumerate(columns) if low <= pixel < high]
+            seen.append((met[0], met[-1] + 1) if met else (0, 0))
+        whole = [pixel for pixel, each in enumerate(seen) if each == (0, axis.kernel)]
+        if not whole:
+            return cls(tuple(seen))
+        return cls(tuple(seen[: whole[0]]), tuple(seen[whole[-1] + 1 :]))
+
+    @property
+    def name(self) -> str:
+        """In the name of a function."""
+        return "__".join("_".join(f"{low}{high}" for low, high in side) for side in self)
+
+
 class Taps(NamedTuple):
-    """A block of so many places of the kernel."""
+    """A block of so many places of the kernel, ``spread`` apart, for pixels that are ``step`` apart
+    along both axes."""
 
     groups: Groups
     rows: int
     columns: int
+    steps: tuple[int, int] = (1, 1)
+    spreads: tuple[int, int] = (1, 1)
+    edges: Edges = Edges()
 
     @property
     def name(self) -> str:
         """Of the function."""
-        return f"taps_{self.groups.source}_{self.groups.target}_{self.rows}x{self.columns}"
+        steps = "_".join(map(str, (*self.steps, *self.spreads)))
+        groups = f"{self.groups.source}_{self.groups.target}"
+        return f"taps_{groups}_{self.rows}x{self.columns}_{steps}_{self.edges.name}"
 
 
 def addresses(dtype: DType, given: DType, blocks: Iterable[Taps]) -> dict[str, int]:
@@ -92,42 +132,116 @@ def assembly(dtype: DType, given: DType, blocks: Iterable[Taps | None], machine:
 class _Taps(Emitter):
     def __init__(self, function: IR, block: Taps, machine: Target, dtype: DType) -> None:
         super().__init__(function, machine, dtype)
-        groups, rows, columns = block
-        b, kind, turns = self.b, self.of.of(self.element), range(groups.target)
-        self.groups = groups
-        x, x_tap_row, x_tap, x_row, x_pixel = function.args[:5]
-        gradient, gradient_row, gradient_pixel, height, width, sums, *pitches = function.args[5:]
-        *pitches, count, add = pitches
-        channels = b.mul(count, i64(groups.target))
-        results = range(groups.results(self.of.lanes))
-        masks = [self.of.first(b.sub(channels, i64(self.of.lanes * v))) for v in results]
-        places = list(itertools.product(range(rows), range(columns)))
-        totals = {(*place, turn): self.variable(kind) for place in places for turn in turns}
-        for total in totals.values():
+        self.block, b = block, self.b
+        kind, lanes = self.of.of(self.element), self.of.lanes
+        x, x_tap_row, x_row, x_place, self.top, self.extent = function.args[:6]
+        gradient, gradient_row, self.gradient_pixel, height, width, sums = function.args[6:12]
+        *pitches, groups, add = function.args[12:]
+        self.x_mask = self.of.first(b.mul(groups, i64(block.groups.source)))
+        features = b.mul(groups, i64(block.groups.target))
+        results = range(block.groups.results(lanes))
+        self.masks = [self.of.first(b.sub(features, i64(lanes * v))) for v in results]
+        numbers = (block.rows, block.columns, block.groups.target)
+        self.sums = {index: self.variable(kind) for index in itertools.product(*map(range, numbers))}
+        for total in self.sums.values():
             b.store(self.of.constant(self.element, 0), total)
-        tap_rows = [b.mul(x_tap_row, i64(i)) for i in range(rows)]
-        taps = [b.mul(x_tap, i64(j)) for j in range(columns)]
+        step, spread = block.steps[1], block.spreads[1]
+        places = max(self._together() - 1, len(block.edges.first), len(block.edges.last)) * step
+        places += (block.columns - 1) * spread
+        self.places = [b.mul(x_place, i64(place)) for place in range(places + 1)]
+        self.tap_rows = [b.mul(x_tap_row, i64(i)) for i in range(block.rows)]
+        pixel = b.mul(x_place, i64(step))
         with self.loop(i64(0), height) as row:
             line = self.at(x, b.mul(row, x_row))
-            lines = [self.at(line, tap_row) for tap_row in tap_rows]
             source = self.at(gradient, b.mul(row, gradient_row))
-            with self.loop(i64(0), width) as pixel:
-                factors = self._factors(self.at(source, b.mul(pixel, gradient_pixel)), masks)
-                here = b.mul(pixel, x_pixel)
-                starts = [self.at(each, here) for each in lines]
-                found = {
-                    (i, j): self.of.load(self.element, self.at(starts[i], taps[j]))
-                    for i, j in places
-                }
-                for turn, factor in enumerate(factors):
-                    for i, j in places:
-                        total = b.load(totals[i, j, turn], typ=kind)
-                        b.store(self.of.fma(found[i, j], factor, total), totals[i, j, turn])
-        adds = b.icmp_signed("!=", add, i64(0))
+            self._line(row, (line, pixel), source, width)
+        self._put(sums, pitches, add)
+        b.ret_void()
+
+    def _together(self) -> int:
+        # Pixels of which factors have registers besides the sums and a place of x.
+        left = registers(self.machine) - len(self.sums) - 2
+        if self.block.groups.target > 1:
+            return 1
+        return max(n for n in (1, 2, _TOGETHER) if n <= max(left, 1))
+
+    def _line(self, row: IR, x: tuple[IR, IR], gradient: IR, width: IR) -> None:
+        # The first pixels, those that see all of the kernel, some at a time, the last ones.
+        b, block = self.b, self.block
+        inside = self._inside(row)
+        first, last = (len(side) for side in block.edges)
+        end = b.sub(width, i64(last))
+        together = self._together()
+        whole = b.sub(end, b.srem(b.sub(end, i64(first)), i64(together)))
+        all_columns = (0, block.columns)
+        self._pixels(i64(0), block.edges.first, inside, x, gradient)
+        parts = [(i64(first), whole, together)] + [(whole, end, 1)] * (together > 1)
+        for low, high, step in parts:
+            with self.loop(low, high, step) as pixel:
+                self._pixels(pixel, (all_columns,) * step, inside, x, gradient)
+        self._pixels(end, block.edges.last, inside, x, gradient)
+
+    def _inside(self, row: IR) -> list[IR]:
+        # Which rows of the block meet the image.
+        b, (step, _), (spread, _) = self.b, self.block.steps, self.block.spreads
+        top = b.add(self.top, b.mul(row, i64(step)))
+        return [
+            b.icmp_unsigned("<", b.add(top, i64(i * spread)), self.extent)
+            for i in range(self.block.rows)
+        ]
+
+    def _pixels(
+        self,
+        pixel: IR,
+        seen: Sequence[Range],
+        inside: Sequence[IR],
+        x: tuple[IR, IR],
+        gradient: IR,
+    ) -> None:
+        b, (_, step), (_, spread) = self.b, self.block.steps, self.block.spreads
+        met: dict[int, list[tuple[int, int]]] = {}
+        for u, columns in enumerate(seen):
+            for j in range(*columns):
+                met.setdefault(u * step + j * spread, []).append((u, j))
+        if not met:
+            return
+        pitch = self.gradient_pixel
+        first = self.at(gradient, b.mul(pixel, pitch))
+        factors = [
+            self._factors(self.at(first, b.mul(pitch, i64(u))) if u else first)
+            for u in range(len(seen))
+        ]
+        here = self.at(x[0], b.mul(pixel, x[1]))
+        for i, tap_row in enumerate(self.tap_rows):
+            with self.when(inside[i]):
+                line = self.at(here, tap_row) if i else here
+                for place, pairs in sorted(met.items()):
+                    there = self.at(line, self.places[place]) if place else line
+                    found = self.of.load(self.element, there, self.x_mask)
+                    for (u, j), (turn, factor) in itertools.product(
+                        pairs, ((turn, turn) for turn in range(self.block.groups.target))
+                    ):
+                        total = self.sums[i, j, turn]
+                        added = self.of.fma(found, factors[u][factor], b.load(total, typ=found.type))
+                        b.store(added, total)
+
+    def _factors(self, place: IR) -> list[IR]:
+        # What every lane is multiplied by, by turns.
+        vectors = [
+            self.of.load(self.element, self.at(place, v * self.wide), mask)
+            for v, mask in enumerate(self.masks)
+        ]
+        turns = range(self.block.groups.target)
+        spread = self.block.groups.spread
+        return [picked(self.of, vectors, spread(self.of.lanes, turn)) for turn in turns]
+
+    def _put(self, sums: IR, pitches: Sequence[IR], add: IR) -> None:
+        b, adds = self.b, self.b.icmp_signed("!=", add, i64(0))
         pairs = [
             (self.at(sums, self.sum(*zip(map(i64, index), pitches, strict=True))), total)
-            for index, total in totals.items()
+            for index, total in self.sums.items()
         ]
+        kind = self.of.of(self.element)
         with b.if_else(adds) as (adding, setting):
             with adding:
                 for place, total in pairs:
@@ -136,14 +250,3 @@ class _Taps(Emitter):
             with setting:
                 for place, total in pairs:
                     self.of.store(b.load(total, typ=kind), place)
-        b.ret_void()
-
-    def _factors(self, place: IR, masks: Sequence[IR]) -> list[IR]:
-        # What every lane is multiplied by, by turns.
-        vectors = []
-        for v, mask in enumerate(masks):
-            there = self.at(place, v * self.wide)
-            vectors.append(self.of.load(self.element, there, mask))
-            self.of.prefetch(self.at(there, len(masks) * self.wide))  # the next vector's
-        turns = range(self.groups.target)
-        return [picked(self.of, vectors, self.groups.spread(self.of.lanes, turn)) for turn in turns]

@@ -11,7 +11,7 @@ from fl_tensor.backends.providers.generated.depthwise import copies, panels
 from fl_tensor.backends.providers.generated.depthwise import taps as depthwise_taps
 from fl_tensor.backends.providers.generated.depthwise import weights_nest as depthwise_weights_nest
 from fl_tensor.backends.providers.generated.depthwise.groups import Groups
-from fl_tensor.backends.providers.generated.depthwise.taps import Taps
+from fl_tensor.backends.providers.generated.depthwise.taps import Edges, Taps
 from fl_tensor.backends.providers.generated.depthwise.weights_nest import WORDS
 from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.phases import Division, Phases
@@ -34,6 +34,9 @@ from fl_tensor.dtypes import DType
 _SPEED = 10.0
 #: Pixels of a strip at least, where there are so many; and at most: what is added one by one.
 _LEAST_PIXELS, _MOST_PIXELS = 64, 1024
+#: Columns of the kernel up to which x is read where it lies: there is code for every pixel near the
+#: end of a line.
+_COLUMNS = 7
 
 
 def prepare(problem: ConvolutionWeights) -> WeightsKernel:
@@ -79,11 +82,20 @@ class _Build:
         self.strips = math.prod(-(-axis.size // step) for axis, step in pairs)
         all_pixels = math.prod(axis.size for axis in self.axes)
         self.parts = max(1, min(all_pixels // PART_PIXELS, MOST_PARTS, self.strips))
+        x, gradient = strides(problem.x), strides(problem.gradient)
+        self.x_direct = (
+            groups == (1, 1)
+            and x[1] == 1
+            and given == self.item
+            and self.axes[1].is_inside
+            and self.axes[3].kernel <= _COLUMNS
+        )
         self.pitches = [self.wide]
         for axis, step in pairs[:0:-1]:
             self.pitches.insert(0, self.pitches[0] * axis.seen(step))
         strip = self.pitches[0] * self.axes[0].seen(self.steps[0])
-        x, gradient = strides(problem.x), strides(problem.gradient)
+        if self.x_direct:
+            self.pitches, strip = [axis.x for axis in self.axes], 0
         direct = gradient[1] == 1 and given == self.item
         pixel = groups.results(lanes) * self.wide
         packed = 0 if direct else self.steps[2] * self.steps[3] * pixel
@@ -115,6 +127,7 @@ class _Build:
             "tap_row_sums": self.axes[3].kernel * tap,
             "bias_sums": taps * tap,
             "has_bias": int(bias is not None),
+            "x_direct": int(self.x_direct),
             "gradient_direct": int(direct),
             "dense": 0,
             "taps": taps,
@@ -153,7 +166,11 @@ class _Build:
                 ((k, 1) for k in range(deep.kernel)), list(_cut(rows)), list(_cut(columns))
             )
         )
-        taps = [Taps(groups, row[1], column[1]) for _, row, column in blocks]
+        steps, spreads = (high.stride, wide.stride), (high.dilation, wide.dilation)
+        edges = Edges.of(wide) if self.x_direct else Edges()
+        taps = [
+            Taps(groups, row[1], column[1], steps, spreads, edges) for _, row, column in blocks
+        ]
         codes = depthwise_taps.addresses(dtype, self.problem.x.dtype, taps)
         self.words["copy_plane"] = codes[copies.NAME]
         table = []
@@ -162,7 +179,7 @@ class _Build:
             parts = zip(starts, self.axes, self.pitches, strict=True)
             in_strip = sum(k * axis.dilation * pitch for k, axis, pitch in parts)
             place = (plane[0] * high.kernel + row[0]) * wide.kernel + column[0]
-            table += [codes[each.name], in_strip, place * tap]
+            table += [codes[each.name], in_strip, row[0] * high.dilation, place * tap]
         self.words["blocks"] = len(table) // depthwise_weights_nest.BLOCK
         self.table = array(table)
         self.words["block_table"] = address(self.table)

@@ -47,13 +47,15 @@ WORDS = (
     # places of the kernel in the result: planes, rows and columns
     *("out_planes", "out_rows", "out_columns", "out_plane", "out_row", "out_column"),
     # flags
-    *("has_bias", "gradient_direct", "dense"),
+    *("has_bias", "x_direct", "gradient_direct", "dense"),
     # functions of ``planes.py``, of ``copies.py`` and of ``sweeps.py``
     *("x_move", "gradient_move", "out_move", "copy_plane", "column_sums"),
 )
-#: Numbers of an entry of the table of blocks: the code, where its places begin in the strip of x
-#: and among the sums.
-BLOCK = 3
+#: Numbers of an entry of the table of blocks: the code, where its places begin in the strip of x,
+#: at which row, and among the sums.
+BLOCK = 4
+#: Rows of a copy, in which all that is seen is there.
+_ALL = i64(1 << 62)
 
 
 def assembly(given: DType, result: DType, machine: Target) -> str:
@@ -91,19 +93,19 @@ class _First(Strips):
         self.features = b.mul(self.groups, words["features"])
         channel = b.mul(first, words["channels"])
         image = self.sum(words["x"], (channel, words["x_channel"]))
-        near = b.icmp_signed("==", words["x_channel"], i64(self.given.itemsize))
-        with b.if_else(near) as (planes, rows):
-            with planes:
-                self._copy_planes(image, self.strip_at, count)
-            with rows:
-                partial = b.icmp_signed("<", count, i64(self.of.lanes))
-                with self.when(partial):
-                    zero(b, self.address(self.strip_at), words["packed_at"])
-                self.copy_x(
-                    image,
-                    self.strip_at,
-                    lambda to, source, *row: self.copy_channels(to, source, count, *row),
-                )
+        x_direct = b.icmp_signed("!=", words["x_direct"], i64(0))
+        with self.when(b.not_(x_direct)):
+            self._copy_x(image, count)
+        before = [
+            b.sub(b.mul(start, words[f"stride {axis}"]), words[f"low {axis}"])
+            for axis, start in enumerate(self.starts)
+        ]
+        seen = self.sum(
+            image, *((place, words[f"x {axis}"]) for axis, place in enumerate(before))
+        )
+        source = b.select(x_direct, seen, self.strip_at)
+        self.top = b.select(x_direct, before[2], i64(0))
+        self.extent = b.select(x_direct, words["extent 2"], _ALL)
         gradient = self.sum(
             words["gradient"],
             (b.mul(first, words["features"]), words["gradient_channel"]),
@@ -129,13 +131,30 @@ class _First(Strips):
             row = b.select(direct, words["gradient 2"], row)
             pixel = b.select(direct, words["gradient 3"], words["packed_pixel"])
             x = self.sum(
-                self.strip_at,
+                source,
                 (n, words["strip 0"]),
                 (b.mul(plane, words["stride 1"]), words["strip 1"]),
             )
             self._blocks(x, (here, row, pixel), sums, add)
             with self.when(b.icmp_signed("!=", words["has_bias"], i64(0))):
                 self._sum_bias((here, row, pixel), of_bias, add)
+
+    def _copy_x(self, image: IR, count: IR) -> None:
+        # To the strip, so many channels.
+        b, words = self.b, self.words
+        near = b.icmp_signed("==", words["x_channel"], i64(self.given.itemsize))
+        with b.if_else(near) as (planes, rows):
+            with planes:
+                self._copy_planes(image, self.strip_at, count)
+            with rows:
+                partial = b.icmp_signed("<", count, i64(self.of.lanes))
+                with self.when(partial):
+                    zero(b, self.address(self.strip_at), words["packed_at"])
+                self.copy_x(
+                    image,
+                    self.strip_at,
+                    lambda to, source, *row: self.copy_channels(to, source, count, *row),
+                )
 
     def _copy_planes(self, image: IR, to: IR, count: IR) -> None:
         # As ``copy_x``, of so many channels that lie side by side.
@@ -192,17 +211,17 @@ class _First(Strips):
     def _blocks(self, x: IR, gradient: tuple[IR, IR, IR], sums: IR, add: IR) -> None:
         b, words = self.b, self.words
         table = self.address(words["block_table"])
-        tap_row, tap = (b.mul(words[f"dilation {axis}"], words[f"strip {axis}"]) for axis in (2, 3))
-        row, pixel = (b.mul(words[f"stride {axis}"], words[f"strip {axis}"]) for axis in (2, 3))
+        tap_row, row = (b.mul(words[f"{by} 2"], words["strip 2"]) for by in ("dilation", "stride"))
         with self.loop(i64(0), words["blocks"]) as block:
             first = b.mul(block, i64(BLOCK))
-            code, in_strip, in_sums = (
+            code, in_strip, down, in_sums = (
                 self.entry(table, b.add(first, i64(k))) for k in range(BLOCK)
             )
             self.call(
                 code,
                 depthwise_taps.SIGNATURE,
-                *(self.address(b.add(x, in_strip)), tap_row, tap, row, pixel),
+                *(self.address(b.add(x, in_strip)), tap_row, row, words["strip 3"]),
+                *(b.add(self.top, down), self.extent),
                 *(self.address(gradient[0]), *gradient[1:], *self.extents[2:]),
                 self.address(b.add(sums, in_sums)),
                 *(words[f"{name}_sums"] for name in ("tap_row", "tap", "turn")),
