@@ -63,7 +63,13 @@ class _Pixels(Emitter):
     # The function but for what a row of the kernel adds.
 
     def __init__(
-        self, function: IR, block: Block, machine: Target, dtype: DType, pitch: str
+        self,
+        function: IR,
+        block: Block,
+        machine: Target,
+        dtype: DType,
+        pitch: str,
+        step: int = 1,
     ) -> None:
         super().__init__(function, machine, dtype)
         b = self.b
@@ -71,8 +77,9 @@ class _Pixels(Emitter):
         self.words = self.named(words, WORDS)
         self.groups, self.pixels = block.groups, block.pixels
         self.operands = source, panels, to
-        #: By which word places of the source are apart; multiples of words that are needed.
-        self.pitch = pitch
+        #: By which word places of the source are apart, and how many pixels are; multiples of words
+        #: that are needed.
+        self.pitch, self.step = pitch, step
         self._multiples: dict[tuple[str, int], IR] = {}
         self.held = self.groups.held(self.of.lanes)
         step = self.held * block.vectors
@@ -99,9 +106,21 @@ class _Pixels(Emitter):
         masks = [self._mask(left, groups.target, lanes * v) for v in range(groups.results(lanes))]
         with self.loop(i64(0), self.lines) as line:
             here = self.at(source, b.mul(line, self.words["source_line"]))
+            self._ask(here, vectors)
             sums = self._sums(here, panels, vectors, mask)
             there = self.at(to, b.mul(line, self.words["target_line"]))
             self._put(sums, self.opaque(there), masks)
+
+    def _ask(self, source: IR, vectors: int) -> None:
+        # For what the next vectors see of the last row: nothing else would, as pixels are far
+        # apart, and it is needed when all lines of these are done.
+        b, words = self.b, self.words
+        rows = b.sub(self.counts[1], i64(1))
+        last = self.at(source, b.mul(rows, words["source_row_tap"]))
+        apart = self.held * self.groups.source * self.itemsize
+        for u, v in itertools.product(range(self.pixels), range(vectors)):
+            place = self._place(last, u * self.step, self.pitch)
+            self.of.prefetch(self.at(place, (vectors + v) * apart))
 
     def _put(self, sums: list[_Sums], to: IR, masks: Sequence[IR | None]) -> None:
         apart = self.held * self.groups.target * self.itemsize
@@ -168,7 +187,7 @@ class Known(_Pixels):
         self, function: IR, block: Block, windows: Windows, machine: Target, dtype: DType
     ) -> None:
         self.windows = windows
-        super().__init__(function, block, machine, dtype, "source_place")
+        super().__init__(function, block, machine, dtype, "source_place", windows.step)
 
     def _row(self, source: IR, panels: IR, sums: list[_Sums], mask: IR | None) -> None:
         step, spread, seen = self.windows
