@@ -10,6 +10,7 @@ those that meet the image.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -24,65 +25,67 @@ from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.target import Target
 from fl_tensor.dtypes import DType
 
-#: Pixels of a block at most, and vectors: 7, 14 and 28 divide the lines of most networks. Several
-#: vectors side by side are read in longer stretches of memory.
-_PIXELS, _VECTORS = 14, 4
-#: Places of a row of the kernel up to which there is code for each, and pixels from which on that
-#: is done for two vectors at a time.
-_PLACES, _ENOUGH = 7, 4
+#: Pixels of a block at most.
+_PIXELS = 14
+#: Columns of a kernel up to which there is code for the windows of a block, and for how many pixels
+#: at least it is worth to compute another vector together.
+_COLUMNS, _ENOUGH = 7, 4
+#: What a pixel costs besides its vectors, in vectors: several side by side are read in longer
+#: stretches of memory.
+_PIXEL = 0.5
 
 
 class Block(NamedTuple):
-    """What there is code for: ``vectors`` are computed together, and with a ``tail`` also single
-    ones, of which the last may have fewer lanes. ``windows``: what of a row of the kernel each
-    pixel sees, if there is code for that alone."""
+    """What there is code for: ``vectors`` are computed together, the last of which may be
+    ``masked``. ``windows``: what of a row of the kernel each pixel sees, if there is code for that
+    alone."""
 
     groups: Groups
     pixels: int
     vectors: int
-    tail: bool
+    masked: bool
     windows: Windows | None = None
 
     @property
     def name(self) -> str:
         """Of the function."""
-        windows = f"_{self.windows.name}" if self.windows else ""
-        tail = "_tail" * self.tail
-        groups = f"{self.groups.source}_{self.groups.target}"
-        return f"block_{groups}_{self.pixels}x{self.vectors}{tail}{windows}"
+        windows = hashlib.sha256(repr(self.windows).encode()).hexdigest()[:16]
+        size = f"{self.pixels}x{self.vectors}{'_masked' * self.masked}"
+        return f"block_{self.groups.source}_{self.groups.target}_{size}_{windows}"
 
 
-def is_known(groups: Groups, places: int) -> bool:
-    """Whether there is code for the very windows of pixels, of at most so many places."""
-    return groups == (1, 1) and places <= _PLACES
+def is_known(groups: Groups, columns: int) -> bool:
+    """Whether there is code for the very windows of pixels, of at most so many columns."""
+    return groups == (1, 1) and columns <= _COLUMNS
 
 
 def best(
-    groups: Groups, sizes: Sequence[int], dtype: DType, machine: Target, places: int
+    groups: Groups, sizes: Sequence[int], dtype: DType, machine: Target, columns: int
 ) -> Block:
     """The largest block for these numbers of groups: sums have registers, and what is used again,
-    weights or pixels. Windows have at most so many places."""
+    weights or pixels. A row of the kernel has at most so many columns."""
     held, turns = groups.held(machine.lanes(dtype.itemsize)), groups.target
     has = registers(machine) - (not machine.has_fma)
-    some = -(-max(sizes) // held)
-    if is_known(groups, places):
-        by_vectors = [(has - 1 - v * places) // v for v in (1, 2)]
-        vectors = 2 if some > 1 and by_vectors[1] >= _ENOUGH else 1
-        most = min(by_vectors[vectors - 1], _PIXELS)
-        return Block(groups, most, vectors, _has_tail(sizes, held * vectors))
-    vectors = min(some, _VECTORS if has > 16 else 2) if turns == 1 else 1
-    vectors = 1 << vectors.bit_length() - 1
+    known = is_known(groups, columns)
 
-    def needed(pixels: int) -> int:
+    def needed(pixels: int, vectors: int) -> int:
+        if known:
+            return vectors * (pixels + columns) + 1
         again = min(pixels, turns) + 2 if turns > 1 else vectors
         return vectors * pixels * turns + again
 
-    most = max((p for p in range(1, _PIXELS + 1) if needed(p) <= has), default=1)
-    return Block(groups, most, vectors, _has_tail(sizes, held * vectors))
+    def most(vectors: int) -> int:
+        fits = (p for p in range(1, _PIXELS + 1) if needed(p, vectors) <= has)
+        return max(fits, default=1)
 
+    def cost(vectors: int) -> float:
+        steps = sum(-(-size // (held * vectors)) for size in sizes)
+        return steps * (vectors + _PIXEL)
 
-def _has_tail(sizes: Sequence[int], together: int) -> bool:
-    return any(size % together for size in sizes)
+    several = [v for v in (2, 3, 4) if turns == 1 and most(v) >= _ENOUGH]
+    vectors = min((1, *several), key=cost)
+    masked = any(size % (held * vectors) for size in sizes)
+    return Block(groups, most(vectors), vectors, masked)
 
 
 def addresses(dtype: DType, blocks: Iterable[Block]) -> dict[Block, int]:
@@ -103,8 +106,8 @@ def assembly(dtype: DType, blocks: Sequence[Block], machine: Target) -> str:
     module.triple = target.triple()
     for each in blocks:
         function = ir.Function(module, pixels.SIGNATURE, each.name)
-        if each.windows:
-            pixels.Known(function, each, each.windows, machine, dtype)
-        else:
+        if each.windows is None:
             pixels.Any(function, each, machine, dtype)
+        else:
+            pixels.Known(function, each, each.windows, machine, dtype)
     return str(module)

@@ -85,7 +85,7 @@ class DepthwiseKernel:
         task = Task(out.shape[0], problem.groups, Groups.of(problem), kernel, dtype)
         transposed = isinstance(problem, ConvolutionData)
         panels = Panels.of(Weights.of(w, problem.groups, len(out.shape), transposed), task)
-        known = block.is_known(task.groups, max(len(axis.kernel) for axis in axes[2]))
+        known = block.is_known(task.groups, task.kernel[2])
         images = Images.of(Image.of(source), Image.of(out), axes, task, known)
         self._tables, tables = _tables(images, Image.of(out), panels, task)
         self.about = f"generated: depthwise{', copied' * images.copied}"
@@ -124,10 +124,9 @@ def _tables(
     # The words that depend on what is seen, and what keeps the tables alive that some point to.
     by = seen.Distances(images.target, images.source, panels.places)
     some = images.words["slice"]
-    columns = max(len(axis.kernel) for axis in images.axes[2])
     sizes = some, task.number % some or some
-    best = block.best(task.groups, sizes, task.dtype, target.host(), columns)
-    line = seen.line(images.axes[2], best.pixels, by, block.is_known(task.groups, columns))
+    best = block.best(task.groups, sizes, task.dtype, target.host(), task.kernel[2])
+    line = seen.line(images.axes[2], best.pixels, by, block.is_known(task.groups, task.kernel[2]))
     wanted = [best._replace(pixels=each.pixels, windows=each.windows) for each in line]
     codes = block.addresses(task.dtype, wanted)
     moves = [move * result.dtype.itemsize for move in (result.plane, result.row)]
@@ -141,4 +140,5 @@ def _tables(
     steps = [seen.step(a) * p for a, p in zip(images.axes, panels.places, strict=True)]
     names = "panels_plane_tap", "panels_row_tap", "panels_tap"
     found = {name: words.address(table) for name, table in tables.items()}
-    return tables, found | {"columns": len(line)} | dict(zip(names, steps, strict=True))
+    found |= {"columns": len(line), "panels_column": panels.places[2]}
+    return tables, found | dict(zip(names, steps, strict=True))

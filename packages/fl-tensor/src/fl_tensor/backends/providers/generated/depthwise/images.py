@@ -109,6 +109,7 @@ class Images(NamedTuple):
             "source_row_tap": taps_by[1],
             "source_tap": taps_by[2],
             "source_place": from_[2],
+            "target_place": to[2],
             "source_move": _move(source, source.dtype, dtype, True) if copies else 0,
             "source_planes": depth,
             "source_rows": height,

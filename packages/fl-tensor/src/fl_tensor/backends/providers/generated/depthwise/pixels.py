@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from llvmlite import ir
 
@@ -43,111 +43,95 @@ _REACH = 4
 _Sums: TypeAlias = list[list[IR]]
 
 
-class Windows(NamedTuple):
-    """Of a row of the kernel, each of some neighbouring pixels sees the columns ``seen``, the first
-    and the last one + 1: pixel u sees place ``u * step + column * spread`` of the source through
-    a column."""
-
-    step: int
-    spread: int
-    seen: tuple[tuple[int, int], ...]
-
-    @property
-    def name(self) -> str:
-        """In the name of a function."""
-        columns = "_".join(f"{low}{high}" for low, high in self.seen)
-        return f"{self.step}_{self.spread}_{columns}"
+#: What each of some neighbouring pixels sees of a row of the kernel: pairs of a place of the source
+#: and a column, places counted from the first one that any of them could see.
+Windows: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 
 
 class _Pixels(Emitter):
     # The function but for what a row of the kernel adds.
 
-    def __init__(
-        self,
-        function: IR,
-        block: Block,
-        machine: Target,
-        dtype: DType,
-        pitch: str,
-        step: int = 1,
-    ) -> None:
+    #: Words: how far apart neighbours are in the source and in the target.
+    apart: ClassVar[tuple[str, str]]
+
+    def __init__(self, function: IR, block: Block, machine: Target, dtype: DType) -> None:
         super().__init__(function, machine, dtype)
         b = self.b
         words, source, panels, to, *self.counts, count, self.lines = function.args
         self.words = self.named(words, WORDS)
-        self.groups, self.pixels = block.groups, block.pixels
+        self.groups, self.pixels, self.vectors = block[:3]
         self.operands = source, panels, to
-        #: By which word places of the source are apart, and how many pixels are; multiples of words
-        #: that are needed.
-        self.pitch, self.step = pitch, step
+        #: Of words, those that are needed.
         self._multiples: dict[tuple[str, int], IR] = {}
         self.held = self.groups.held(self.of.lanes)
-        step = self.held * block.vectors
-        whole = b.sub(count, b.srem(count, i64(step))) if block.tail else count
-        with self.loop(i64(0), whole, step) as group:
-            self._vectors(group, block.vectors, None)
-        if block.tail:
-            with self.loop(whole, count, self.held) as group:
-                self._vectors(group, 1, self.minimum(b.sub(count, group), i64(self.held)))
+        with self.loop(i64(0), count, self.held * self.vectors) as group:
+            self._vectors(group, b.sub(count, group) if block.masked else None)
         b.ret_void()
 
-    def _row(self, source: IR, panels: IR, sums: list[_Sums], mask: IR | None) -> None:
+    def _row(self, source: IR, panels: IR, sums: list[_Sums]) -> None:
         raise NotImplementedError
 
-    def _vectors(self, group: IR, vectors: int, left: IR | None) -> None:
+    def _seen(self) -> Sequence[int]:
+        # Neighbours of the source that the pixels see.
+        raise NotImplementedError
+
+    def _vectors(self, group: IR, left: IR | None) -> None:
         # From a group on, of which but so many are left.
-        b, groups, lanes = self.b, self.groups, self.of.lanes
+        b, groups = self.b, self.groups
         sides = groups.source, groups.source, groups.target
         source, panels, to = (
             self.at(base, b.mul(group, i64(channels * self.itemsize)))
             for base, channels in zip(self.operands, sides, strict=True)
         )
-        mask = self._mask(left, groups.source)
-        masks = [self._mask(left, groups.target, lanes * v) for v in range(groups.results(lanes))]
+        numbers, results = range(self.vectors), range(groups.results(self.of.lanes))
+        #: Of vectors of the source; those of the target that belong to each.
+        self.masks = [self._mask(left, v, groups.source, 0) for v in numbers]
+        masks = [[self._mask(left, v, groups.target, i) for i in results] for v in numbers]
         with self.loop(i64(0), self.lines) as line:
             here = self.at(source, b.mul(line, self.words["source_line"]))
-            self._ask(here, vectors)
-            sums = self._sums(here, panels, vectors, mask)
+            self._ask(here)
+            sums = self._sums(here, panels)
             there = self.at(to, b.mul(line, self.words["target_line"]))
             self._put(sums, self.opaque(there), masks)
 
-    def _ask(self, source: IR, vectors: int) -> None:
+    def _ask(self, source: IR) -> None:
         # For what the next vectors see of the last row: nothing else would, as pixels are far
         # apart, and it is needed when all lines of these are done.
         b, words = self.b, self.words
         rows = b.sub(self.counts[1], i64(1))
         last = self.at(source, b.mul(rows, words["source_row_tap"]))
-        apart = self.held * self.groups.source * self.itemsize
-        for u, v in itertools.product(range(self.pixels), range(vectors)):
-            place = self._place(last, u * self.step, self.pitch)
-            self.of.prefetch(self.at(place, (vectors + v) * apart))
+        for place in self._seen()[-self.pixels :]:
+            there = self._place(last, place, self.apart[0])
+            for v in range(self.vectors, 2 * self.vectors):
+                self.of.prefetch(self._vector(there, v, self.groups.source))
 
-    def _put(self, sums: list[_Sums], to: IR, masks: Sequence[IR | None]) -> None:
-        apart = self.held * self.groups.target * self.itemsize
+    def _put(self, sums: list[_Sums], to: IR, masks: list[list[IR | None]]) -> None:
         for u, of_pixel in enumerate(sums):
-            pixel = self._place(to, u, "target_pixel")
+            pixel = self._place(to, u, self.apart[1])
             for v, by_turns in enumerate(of_pixel):
                 for i, vector in enumerate(gathered(self.of, self.groups, by_turns)):
-                    self.of.store(vector, self.at(pixel, v * apart + i * self.wide), masks[i])
+                    there = self._vector(pixel, v, self.groups.target, i)
+                    self.of.store(vector, there, masks[v][i])
 
-    def _mask(self, left: IR | None, channels: int, before: int = 0) -> IR | None:
-        # Of the lanes that so many groups have, behind those in vectors before.
+    def _mask(self, left: IR | None, vector: int, channels: int, result: int) -> IR | None:
+        # Of the lanes that groups have in a vector, or in a later one that results from it.
+        before = vector * self.held * channels + result * self.of.lanes
         if left is not None:
             return self.of.first(self.b.sub(self.b.mul(left, i64(channels)), i64(before)))
-        count = self.held * channels - before
+        count = self.held * channels - result * self.of.lanes
         return self.of.first(i64(count)) if count < self.of.lanes else None
 
-    def _sums(self, source: IR, panels: IR, vectors: int, mask: IR | None) -> list[_Sums]:
+    def _sums(self, source: IR, panels: IR) -> list[_Sums]:
         # For each pixel.
         b, kind = self.b, self.of.of(self.element)
-        turns, numbers = range(self.groups.target), range(vectors)
+        turns, numbers = range(self.groups.target), range(self.vectors)
         sums = [[[self.variable(kind) for _ in turns] for _ in numbers] for _ in range(self.pixels)]
         for total in itertools.chain(*itertools.chain(*sums)):
             b.store(self.of.constant(self.element, 0), total)
         with self.loop(i64(0), self.counts[0]) as plane:
             planes = self._step(source, panels, plane, "plane_tap")
             with self.loop(i64(0), self.counts[1]) as row:
-                self._row(*self._step(*planes, row, "row_tap"), sums, mask)
+                self._row(*self._step(*planes, row, "row_tap"), sums)
         return [[[b.load(t, typ=kind) for t in row] for row in of_pixel] for of_pixel in sums]
 
     def _step(self, source: IR, panels: IR, number: IR, name: str) -> tuple[IR, IR]:
@@ -170,75 +154,88 @@ class _Pixels(Emitter):
                 self._multiples[word, count] = self.b.mul(distance, i64(count))
         return self._multiples[word, count]
 
-    def _load(self, place: IR, number: int, mask: IR | None) -> IR:
+    def _load(self, place: IR, number: int) -> IR:
         # One of the vectors that are computed together.
-        apart = self.held * self.groups.source * self.itemsize
-        there = self.at(place, number * apart) if number else place
-        return self.of.load(self.element, there, mask)
+        there = self._vector(place, number, self.groups.source)
+        return self.of.load(self.element, there, self.masks[number])
 
-    def _multiply(self, x: IR, y: IR, total: IR) -> None:
-        self.b.store(self.of.fma(x, y, self.b.load(total, typ=x.type)), total)
+    def _vector(self, place: IR, number: int, channels: int, result: int = 0) -> IR:
+        # Where its groups, of so many channels, are; or a later vector that results from it.
+        distance = number * self.held * channels * self.itemsize + result * self.wide
+        return self.at(place, distance) if distance else place
 
 
 class Known(_Pixels):
     """Of channels that do not mix; the number of columns is not looked at."""
 
+    apart = "source_place", "target_place"
+
     def __init__(
         self, function: IR, block: Block, windows: Windows, machine: Target, dtype: DType
     ) -> None:
-        self.windows = windows
-        super().__init__(function, block, machine, dtype, "source_place", windows.step)
+        #: Pixels and columns that meet at a place of the source.
+        self.met: dict[int, list[tuple[int, int]]] = {}
+        for u, pairs in enumerate(windows):
+            for place, column in pairs:
+                self.met.setdefault(place, []).append((u, column))
+        super().__init__(function, block, machine, dtype)
 
-    def _row(self, source: IR, panels: IR, sums: list[_Sums], mask: IR | None) -> None:
-        step, spread, seen = self.windows
-        pairs = [(u, column) for u, some in enumerate(seen) for column in range(*some)]
-        met: dict[int, list[tuple[int, int]]] = {}
-        for u, column in pairs:
-            met.setdefault(u * step + column * spread, []).append((u, column))
-        numbers = range(len(sums[0]))
-        weights = {
-            column: [
-                self._load(self._place(panels, column, "panels_tap"), v, mask) for v in numbers
-            ]
-            for column in sorted({column for _, column in pairs})
-        }
-        for place, here in sorted(met.items()):
-            there = self._place(source, place, self.pitch)
+    def _seen(self) -> Sequence[int]:
+        return sorted(self.met)
+
+    def _row(self, source: IR, panels: IR, sums: list[_Sums]) -> None:
+        b, numbers, kind = self.b, range(self.vectors), self.of.of(self.element)
+        columns = sorted({column for pairs in self.met.values() for _, column in pairs})
+        weights = {}
+        for column in columns:
+            there = self._place(panels, column, "panels_column")
+            weights[column] = [self._load(there, v) for v in numbers]
+        totals = [[b.load(total, typ=kind) for (total,) in of_pixel] for of_pixel in sums]
+        for place in self._seen():
+            there = self._place(source, place, "source_place")
             for v in numbers:
-                found = self._load(there, v, mask)
-                for u, column in here:
-                    self._multiply(found, weights[column][v], sums[u][v][0])
+                found = self._load(there, v)
+                for u, column in self.met[place]:
+                    totals[u][v] = self.of.fma(found, weights[column][v], totals[u][v])
+        for of_pixel, found in zip(sums, totals, strict=True):
+            for (total,), vector in zip(of_pixel, found, strict=True):
+                b.store(vector, total)
 
 
 class Any(_Pixels):
     """Of any kernel, and of small groups."""
 
-    def __init__(self, function: IR, block: Block, machine: Target, dtype: DType) -> None:
-        super().__init__(function, block, machine, dtype, "source_pixel")
+    apart = "source_pixel", "target_pixel"
 
-    def _row(self, source: IR, panels: IR, sums: list[_Sums], mask: IR | None) -> None:
+    def _seen(self) -> Sequence[int]:
+        return range(self.pixels)
+
+    def _row(self, source: IR, panels: IR, sums: list[_Sums]) -> None:
         with self.loop(i64(0), self.counts[2]) as column:
-            self._add(*self._step(source, panels, column, "tap"), sums, mask)
+            self._add(*self._step(source, panels, column, "tap"), sums)
 
-    def _add(self, source: IR, panels: IR, sums: list[_Sums], mask: IR | None) -> None:
+    def _add(self, source: IR, panels: IR, sums: list[_Sums]) -> None:
         # What a place of the kernel adds to the sums of all pixels. Of panels and pixels those that
         # are fewer wait in registers.
-        turns, numbers = range(self.groups.target), range(len(sums[0]))
+        turns, numbers = range(self.groups.target), range(self.vectors)
         if len(turns) < self.pixels:
-            weights = [[self._weights(panels, v, turn, mask) for turn in turns] for v in numbers]
+            weights = [[self._weights(panels, v, turn) for turn in turns] for v in numbers]
             for u, v in itertools.product(range(self.pixels), numbers):
-                found = self._load(self._place(source, u, self.pitch), v, mask)
+                found = self._load(self._place(source, u, "source_pixel"), v)
                 for turn in turns:
                     self._multiply(found, weights[v][turn], sums[u][v][turn])
             return
         for v in numbers:
-            places = [self._place(source, u, self.pitch) for u in range(self.pixels)]
-            pixels = [self._load(place, v, mask) for place in places]
+            places = [self._place(source, u, "source_pixel") for u in range(self.pixels)]
+            pixels = [self._load(place, v) for place in places]
             for turn in turns:
-                row = self._weights(panels, v, turn, mask)
+                row = self._weights(panels, v, turn)
                 for found, of_pixel in zip(pixels, sums, strict=True):
                     self._multiply(found, row, of_pixel[v][turn])
 
-    def _weights(self, panels: IR, number: int, turn: int, mask: IR | None) -> IR:
+    def _weights(self, panels: IR, number: int, turn: int) -> IR:
         row = self.at(panels, self.b.mul(self.words["packed_inner"], i64(turn))) if turn else panels
-        return self._load(row, number, mask)
+        return self._load(row, number)
+
+    def _multiply(self, x: IR, y: IR, total: IR) -> None:
+        self.b.store(self.of.fma(x, y, self.b.load(total, typ=x.type)), total)

@@ -111,44 +111,68 @@ class Stretch(NamedTuple):
 def line(phases: Sequence[Axis], most: int, by: Distances, known: bool) -> list[Stretch]:
     """A line as stretches of at most so many pixels, as they lie. Unless their windows are
     ``known``, all of their pixels see the same columns."""
-    cut = _known if known else _alike
-    found = [each for axis in phases for each in cut(axis, most, by)]
+    if known:
+        return list(_known(phases, most, by))
+    found = [each for axis in phases for each in _alike(axis, most, by)]
     return sorted(found, key=lambda stretch: stretch.target)
 
 
 def _alike(axis: Axis, most: int, by: Distances) -> Iterator[Stretch]:
     for _, run in itertools.groupby(places(axis), lambda seen: (seen.kernel, seen.places)):
         left = list(run)
-        for start, count in _parts(tile.balanced(len(left), most)):
-            first = left[start]
+        parts, size, longer = tile.balanced(len(left), most)
+        for part in range(parts):
+            count = size + (part < longer)
+            first, left = left[0], left[count:]
             starts = first.source * by.source[2], first.kernel * by.kernel[2]
             yield Stretch(count, *starts, first.place * by.target[2], first.places)
 
 
-def _known(axis: Axis, most: int, by: Distances) -> Iterator[Stretch]:
-    # Equal ones where that can be: each is code of its own.
-    some = range(most // 2 + 1, most + 1)
-    most = max((count for count in some if axis.places % count == 0), default=most)
-    columns = len(axis.kernel)
-    for start, count in _parts(tile.balanced(axis.places, most)):
-        seen = tuple(axis.taps(j) for j in range(start, start + count))
-        yield Stretch(
-            count,
-            (axis.origin + start * axis.step) * by.source[2],
-            axis.kernel[0] * by.kernel[2] if columns else 0,
-            (axis.first + start * axis.every) * by.target[2],
-            columns,
-            Windows(axis.step, axis.spread, seen),
+def _known(phases: Sequence[Axis], most: int, by: Distances) -> Iterator[Stretch]:
+    # Pixels of all phases in their order: what each would see first, and what it sees.
+    pixels: dict[int, tuple[int, list[tuple[int, int]]]] = {}
+    inside = []
+    for axis in phases:
+        for j in range(axis.places):
+            place, origin, (low, high) = (
+                axis.first + j * axis.every,
+                axis.origin + j * axis.step,
+                axis.taps(j),
+            )
+            seen = [(origin + t * axis.spread, axis.kernel[t]) for t in range(low, high)]
+            pixels[place] = origin, seen
+            if len(seen) == len(axis.kernel):
+                inside.append(place)
+    ends = (min(inside), len(pixels) - 1 - max(inside)) if inside else (0, 0)
+    for start, count in _pieces(len(pixels), most, phases[0].every, ends):
+        here = [pixels[place] for place in range(start, start + count)]
+        first = min(origin for origin, _ in here)
+        windows = tuple(
+            tuple((place - first, column) for place, column in seen) for _, seen in here
         )
+        yield Stretch(count, first * by.source[2], 0, start * by.target[2], 0, windows)
 
 
-def _parts(cut: tile.Cut) -> Iterator[tuple[int, int]]:
-    # Where each begins, and how long it is.
-    start = 0
-    for part in range(cut.parts):
-        count = cut.size + (part < cut.longer)
-        yield start, count
-        start += count
+def _pieces(length: int, most: int, every: int, ends: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    # Where pieces begin, and how long they are: one at either end, where pixels do not see all, and
+    # between them equal ones, which see the same. Each kind is code of its own, so that there are
+    # few pixels in all kinds together is worth more than that pieces are long.
+    def sizes(some: int) -> list[int]:
+        rest = length % some
+        while rest < sum(ends) + every:
+            rest += some
+        first = max(min(rest // 2, rest - ends[1] - every + 1), ends[0])
+        first = -(-first // every) * every
+        return [size for size in (first, *[some] * ((length - rest) // some), rest - first) if size]
+
+    cut = tile.balanced(length, most)
+    balanced = [cut.size + (part < cut.longer) for part in range(cut.parts)]
+    found = [sizes(some) for some in range(most - most % every, most // 2, -every)]
+    found = [each for each in found if sum(each) == length and max(each) <= most]
+    best = min(found, key=lambda each: sum(each[:2]) + each[-1], default=balanced)
+    if cut.parts <= 2:
+        best = balanced
+    return zip(itertools.accumulate([0, *best[:-1]]), best, strict=True)
 
 
 def column_table(line: Sequence[Stretch], codes: Sequence[int]) -> list[int]:

@@ -24,7 +24,8 @@ IMAGES = (
     # as blocks step over rows, pixels and places of the kernel
     *("source_line", "target_line", "source_pixel", "target_pixel"),
     *("source_plane_tap", "source_row_tap", "source_tap"),
-    "source_place",
+    # from place to place of either, and of the kernel
+    *("source_place", "target_place", "panels_column"),
     # the copy of the source
     *("source_move", "source_planes", "source_rows", "source_columns"),
     *("source_plane", "source_row", "source_column", "source_channel"),
