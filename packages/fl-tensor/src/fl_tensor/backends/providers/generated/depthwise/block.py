@@ -29,7 +29,7 @@ from fl_tensor.dtypes import DType
 _PIXELS = 14
 #: Columns of a kernel up to which there is code for the windows of a block, and for how many pixels
 #: at least it is worth to compute another vector together.
-_COLUMNS, _ENOUGH = 7, 4
+_COLUMNS, _ENOUGH = 7, 7
 #: What a pixel costs besides its vectors, in vectors: several side by side are read in longer
 #: stretches of memory.
 _PIXEL = 0.5
