@@ -46,6 +46,10 @@ CASES = [
     depthwise_case(3, 16, (3, 3), (3, 3), padding=((3, 4), (2, 5))),
     depthwise_case(3, 200, (20, 9), (3, 3), padding=SAME),  # several rows at a time
     depthwise_case(2, 144, (23, 11), (5, 3), (2, 2), ((2, 2), (1, 1))),
+    depthwise_case(1, 17, (2, 1500), (3, 3), padding=SAME),  # lines of several strips
+    depthwise_case(2, 80, (5, 41), (3, 5), (1, 2), ((1, 1), (4, 0))),  # uneven ends
+    depthwise_case(1, 70, (6, 70), (3, 3), (2, 3), SAME),
+    depthwise_case(2, 33, (4, 5), (7, 7), padding=((3, 3), (6, 6))),  # no pixel sees all
 ]
 
 

@@ -1,5 +1,5 @@
-"""Which micro-kernels a depthwise convolution calls: one for each ``Block`` of neighbouring pixels of
-a line. As machine code (``pixels.py``):
+"""Which micro-kernels a depthwise convolution calls: one for each ``Block`` of neighbouring pixels
+of a line. As machine code (``pixels.py``):
 
     void block(ptr words, ptr source, ptr panels, ptr target,
                i64 planes, i64 rows, i64 columns, i64 groups, i64 lines)

@@ -12,13 +12,35 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from fl_tensor.backends.providers.generated import FOLDER
 from fl_tensor.backends.providers.generated.nest import Emitter, computed
+from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64, pointer
 from fl_tensor.dtypes import DType
 
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, *[i64] * 7])
 NAME = "copy_plane"
+
+
+def address(given: DType) -> int:
+    """Where the function for images of ``given`` begins."""
+    machine = target.host()
+    found = compile.addresses(
+        {NAME: f"{NAME} {given} {compile.sources(FOLDER)}"},
+        lambda names: assembly(given, machine),
+        machine,
+        compile.Effort.TIDY,
+    )
+    return found[NAME]
+
+
+def assembly(given: DType, machine: Target) -> str:
+    """A module in LLVM IR with the function."""
+    module = ir.Module("copies")
+    module.triple = target.triple()
+    CopyPlane(module, machine, given)
+    return str(module)
 
 
 class CopyPlane(Emitter):

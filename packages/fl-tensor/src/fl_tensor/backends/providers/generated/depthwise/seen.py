@@ -4,7 +4,7 @@ nest, so that places which would meet padding are not looked at."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fl_tensor.backends.providers.generated import tile

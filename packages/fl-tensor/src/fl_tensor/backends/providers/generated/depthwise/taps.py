@@ -10,6 +10,7 @@ the kernel, all of whose sums stay in registers.
             v = x[row + i, place]                         once
             for u, column j that meet there, turn:
               sum[i, j, turn] += g[u, turn] * v
+              ask for what the next vector sees there, which nothing else would
     sums[i, j, turn] = sum[i, j, turn], or sums[i, j, turn] += sum[i, j, turn]
 
 As machine code, with distances in bytes:
@@ -27,12 +28,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER
-from fl_tensor.backends.providers.generated.depthwise import copies
 from fl_tensor.backends.providers.generated.depthwise.groups import Groups, picked
 from fl_tensor.backends.providers.generated.nest import Emitter
 from fl_tensor.backends.providers.generated.tile import registers
@@ -47,6 +47,8 @@ SIGNATURE = ir.FunctionType(
 )
 #: Pixels that are computed together at most: a place of x is then read for several of them.
 _TOGETHER = 4
+#: Pixels and columns of the kernel that meet at places of x.
+_Met: TypeAlias = dict[int, list[tuple[int, int]]]
 
 
 def most(groups: Groups, machine: Target) -> int:
@@ -84,8 +86,8 @@ class Edges(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """A block of so many places of the kernel, ``spread`` apart, for pixels that are ``step`` apart
-    along both axes."""
+    """A block of so many places of the kernel, ``spreads`` apart along rows and columns, for pixels
+    that are ``steps`` apart."""
 
     groups: Groups
     rows: int
@@ -102,30 +104,24 @@ class Taps(NamedTuple):
         return f"taps_{groups}_{self.rows}x{self.columns}_{steps}_{self.edges.name}"
 
 
-def addresses(dtype: DType, given: DType, blocks: Iterable[Taps]) -> dict[str, int]:
-    """Where the code of each begins, by its name, and that of ``copies.NAME`` for an image of
-    ``given``; those that nobody asked for before are compiled together."""
+def addresses(dtype: DType, blocks: Iterable[Taps]) -> dict[Taps, int]:
+    """Where the code of each begins; those that nobody asked for before are compiled together."""
     machine, wanted = target.host(), {each.name: each for each in blocks}
-    return compile.addresses(
-        {
-            name: f"{name} {dtype} {given} {compile.sources(FOLDER)}"
-            for name in (*wanted, copies.NAME)
-        },
-        lambda names: assembly(dtype, given, [wanted.get(name) for name in names], machine),
+    found = compile.addresses(
+        {name: f"{name} {dtype} {compile.sources(FOLDER)}" for name in wanted},
+        lambda names: assembly(dtype, [wanted[name] for name in names], machine),
         machine,
         compile.Effort.TIDY,
     )
+    return {each: found[name] for name, each in wanted.items()}
 
 
-def assembly(dtype: DType, given: DType, blocks: Iterable[Taps | None], machine: Target) -> str:
-    """A module in LLVM IR with a function for each; None is ``copies.NAME``."""
+def assembly(dtype: DType, blocks: Iterable[Taps], machine: Target) -> str:
+    """A module in LLVM IR with a function for each."""
     module = ir.Module("taps")
     module.triple = target.triple()
     for block in blocks:
-        if block is None:
-            copies.CopyPlane(module, machine, given)
-        else:
-            _Taps(ir.Function(module, SIGNATURE, block.name), block, machine, dtype)
+        _Taps(ir.Function(module, SIGNATURE, block.name), block, machine, dtype)
     return str(module)
 
 
@@ -142,7 +138,9 @@ class _Taps(Emitter):
         results = range(block.groups.results(lanes))
         self.masks = [self.of.first(b.sub(features, i64(lanes * v))) for v in results]
         numbers = (block.rows, block.columns, block.groups.target)
-        self.sums = {index: self.variable(kind) for index in itertools.product(*map(range, numbers))}
+        self.sums = {
+            index: self.variable(kind) for index in itertools.product(*map(range, numbers))
+        }
         for total in self.sums.values():
             b.store(self.of.constant(self.element, 0), total)
         step, spread = block.steps[1], block.spreads[1]
@@ -191,15 +189,11 @@ class _Taps(Emitter):
         ]
 
     def _pixels(
-        self,
-        pixel: IR,
-        seen: Sequence[Range],
-        inside: Sequence[IR],
-        x: tuple[IR, IR],
-        gradient: IR,
+        self, pixel: IR, seen: Sequence[Range], inside: Sequence[IR], x: tuple[IR, IR], gradient: IR
     ) -> None:
+        # Neighbouring pixels, of which each sees some columns.
         b, (_, step), (_, spread) = self.b, self.block.steps, self.block.spreads
-        met: dict[int, list[tuple[int, int]]] = {}
+        met: _Met = {}
         for u, columns in enumerate(seen):
             for j in range(*columns):
                 met.setdefault(u * step + j * spread, []).append((u, j))
@@ -207,30 +201,39 @@ class _Taps(Emitter):
             return
         pitch = self.gradient_pixel
         first = self.at(gradient, b.mul(pixel, pitch))
-        factors = [
-            self._factors(self.at(first, b.mul(pitch, i64(u))) if u else first)
-            for u in range(len(seen))
-        ]
+        others = [self.at(first, b.mul(pitch, i64(u))) for u in range(1, len(seen))]
+        factors = [self._factors(place) for place in (first, *others)]
         here = self.at(x[0], b.mul(pixel, x[1]))
         for i, tap_row in enumerate(self.tap_rows):
             with self.when(inside[i]):
-                line = self.at(here, tap_row) if i else here
-                for place, pairs in sorted(met.items()):
-                    there = self.at(line, self.places[place]) if place else line
-                    found = self.of.load(self.element, there, self.x_mask)
-                    for (u, j), (turn, factor) in itertools.product(
-                        pairs, ((turn, turn) for turn in range(self.block.groups.target))
-                    ):
-                        total = self.sums[i, j, turn]
-                        added = self.of.fma(found, factors[u][factor], b.load(total, typ=found.type))
-                        b.store(added, total)
+                self._row(i, self.at(here, tap_row) if i else here, met, factors)
+
+    def _row(self, i: int, line: IR, met: _Met, factors: list[list[IR]]) -> None:
+        # What a line adds to the sums of a row of the block.
+        b, turns = self.b, range(self.block.groups.target)
+        kind = self.of.of(self.element)
+        columns = sorted({j for pairs in met.values() for _, j in pairs})
+        variables = {(j, turn): self.sums[i, j, turn] for j in columns for turn in turns}
+        totals = {index: b.load(total, typ=kind) for index, total in variables.items()}
+        places = sorted(met)
+        new = places[-len(factors) :] if i == self.block.rows - 1 else []
+        for place in places:
+            there = self.at(line, self.places[place]) if place else line
+            found = self.of.load(self.element, there, self.x_mask)
+            if place in new:
+                self.of.prefetch(self.at(there, self.wide))
+            for (u, j), turn in itertools.product(met[place], turns):
+                totals[j, turn] = self.of.fma(found, factors[u][turn], totals[j, turn])
+        for index, total in totals.items():
+            b.store(total, variables[index])
 
     def _factors(self, place: IR) -> list[IR]:
         # What every lane is multiplied by, by turns.
-        vectors = [
-            self.of.load(self.element, self.at(place, v * self.wide), mask)
-            for v, mask in enumerate(self.masks)
-        ]
+        vectors = []
+        for v, mask in enumerate(self.masks):
+            there = self.at(place, v * self.wide)
+            vectors.append(self.of.load(self.element, there, mask))
+            self.of.prefetch(self.at(there, len(self.masks) * self.wide))
         turns = range(self.block.groups.target)
         spread = self.block.groups.spread
         return [picked(self.of, vectors, spread(self.of.lanes, turn)) for turn in turns]

@@ -89,6 +89,7 @@ class _Build:
             and given == self.item
             and self.axes[1].is_inside
             and self.axes[3].kernel <= _COLUMNS
+            and self.steps[3] == self.axes[3].size
         )
         self.pitches = [self.wide]
         for axis, step in pairs[:0:-1]:
@@ -168,18 +169,17 @@ class _Build:
         )
         steps, spreads = (high.stride, wide.stride), (high.dilation, wide.dilation)
         edges = Edges.of(wide) if self.x_direct else Edges()
-        taps = [
-            Taps(groups, row[1], column[1], steps, spreads, edges) for _, row, column in blocks
-        ]
-        codes = depthwise_taps.addresses(dtype, self.problem.x.dtype, taps)
-        self.words["copy_plane"] = codes[copies.NAME]
+        taps = [Taps(groups, row[1], column[1], steps, spreads, edges) for _, row, column in blocks]
+        codes = depthwise_taps.addresses(dtype, taps)
+        needs_copies = not self.x_direct and strides(self.problem.x)[1] == 1
+        self.words["copy_plane"] = copies.address(self.problem.x.dtype) if needs_copies else 0
         table = []
         for (plane, row, column), each in zip(blocks, taps, strict=True):
             starts = (0, plane[0], row[0], column[0])
             parts = zip(starts, self.axes, self.pitches, strict=True)
             in_strip = sum(k * axis.dilation * pitch for k, axis, pitch in parts)
             place = (plane[0] * high.kernel + row[0]) * wide.kernel + column[0]
-            table += [codes[each.name], in_strip, row[0] * high.dilation, place * tap]
+            table += [codes[each], in_strip, row[0] * high.dilation, place * tap]
         self.words["blocks"] = len(table) // depthwise_weights_nest.BLOCK
         self.table = array(table)
         self.words["block_table"] = address(self.table)

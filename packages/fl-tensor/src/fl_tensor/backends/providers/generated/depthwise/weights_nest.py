@@ -100,9 +100,7 @@ class _First(Strips):
             b.sub(b.mul(start, words[f"stride {axis}"]), words[f"low {axis}"])
             for axis, start in enumerate(self.starts)
         ]
-        seen = self.sum(
-            image, *((place, words[f"x {axis}"]) for axis, place in enumerate(before))
-        )
+        seen = self.sum(image, *((place, words[f"x {axis}"]) for axis, place in enumerate(before)))
         source = b.select(x_direct, seen, self.strip_at)
         self.top = b.select(x_direct, before[2], i64(0))
         self.extent = b.select(x_direct, words["extent 2"], _ALL)
