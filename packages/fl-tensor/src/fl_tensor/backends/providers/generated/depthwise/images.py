@@ -49,58 +49,24 @@ class Images(NamedTuple):
         task: Task,
         known: bool,
     ) -> Images:
-        """Of images by strides, with windows ``axes``."""
-        _, number, groups, _, dtype = task
-        item, lanes = dtype.itemsize, target.host().lanes(dtype.itemsize)
-        rows = sum(a.places for a in axes[0]) * sum(a.places for a in axes[1])
-        line = sum(a.places for a in axes[2])
-        needed = source.channel != 1 or source.dtype is not dtype
-        copies = needed or not known and task.taps * (task.kernel[2] - 1) >= _LARGE * line
-        buffers = result.channel != 1 or result.dtype is not dtype
-        # In a copy there is room for padding of lines, so that all pixels see the whole kernel.
-        before, behind = _padding(axes[2]) if copies else (0, 0)
-        axes = [*axes[:2], [_padded(axis, before, behind) for axis in axes[2]]]
-        depth, height, width = source.size
-        copied = (depth, height, before + width + behind)
-        of_source = copies * groups.source * math.prod(copied)
-        of_target = buffers * groups.target * rows * line
-        held = groups.held(lanes)
-        some, step = number, rows
-        if needed or buffers:
-            some = _fitting(caches.level(2) // 2, item * (of_source + of_target), held)
-        elif copies:
-            of_weights = task.taps * groups.source * groups.target
-            some = _fitting(caches.level(1) * 3 // 4, item * (of_source + of_weights), held)
-            some = min(some, _FEW * held)
-        else:
-            row = number * item * (groups.source * width + groups.target * line)
-            step = min(caches.level(2) // 2 // row, -(-rows * task.batch // _ITEMS), rows)
-            step = max(step, 1) if number >= _LONG * held else 1
-        some = min(some, number)
-        copied_pixel, buffer_pixel = (some * channels * item for channels in groups)
-        from_ = [move * item for move in (source.plane, source.row, source.pixel)]
-        to = [move * item for move in (result.plane, result.row, result.pixel)]
-        if copies:
-            from_ = [height * copied[2] * copied_pixel, copied[2] * copied_pixel, copied_pixel]
-        if buffers:
-            high = sum(a.places for a in axes[1])
-            to = [high * line * buffer_pixel, line * buffer_pixel, buffer_pixel]
-        strip = _rounded(math.prod(copied) * copied_pixel) if copies else 0
-        buffer = _rounded(rows * line * buffer_pixel) if buffers else 0
+        """Of images by strides, with windows ``axes``. What their code knows (``known``) needs no
+        padding."""
+        sides = _Sides.of(source, result, axes, task, known)
+        padding = _padding(axes[2]) if sides.copies else (0, 0)
+        axes = [*axes[:2], [_padded(axis, *padding) for axis in axes[2]]]
+        rows, line = _size(axes)
+        some, step = _division(sides, axes, task)
+        from_, of_source, strip = _source(sides, axes, task, some)
+        to, of_target, buffer = _target(sides, axes, task, some)
         inner = axes[2][0]
         taps_by = [phases[0].spread * move for phases, move in zip(axes, from_, strict=True)]
-        given, wanted = source.dtype.itemsize, result.dtype.itemsize
         words = {
             "row_groups": -(-rows // step),
             "row_step": step,
             "rows": rows,
             "line": line,
-            "slices": -(-number // some),
+            "slices": -(-task.number // some),
             "slice": some,
-            "source_image": source.batch * given,
-            "target_image": result.batch * wanted,
-            "source_group": source.channel * groups.source * given,
-            "target_group": result.channel * groups.target * wanted,
             "source_line": axes[1][0].step * from_[1],
             "target_line": axes[1][0].every * to[1],
             "source_pixel": inner.step * from_[2],
@@ -110,26 +76,118 @@ class Images(NamedTuple):
             "source_tap": taps_by[2],
             "source_place": from_[2],
             "target_place": to[2],
-            "source_move": _move(source, source.dtype, dtype, True) if copies else 0,
-            "source_planes": depth,
-            "source_rows": height,
-            "source_columns": width,
-            "source_plane": source.plane * given,
-            "source_row": source.row * given,
-            "source_column": source.pixel * given,
-            "source_channel": source.channel * given,
-            "copied_pixel": copied_pixel,
-            "copied_line": copied[2] * copied_pixel,
-            "copied_before": before * copied_pixel,
-            "copied_behind": behind * copied_pixel,
-            "target_move": _move(result, dtype, result.dtype, False) if buffers else 0,
-            "target_column": result.pixel * wanted,
-            "target_channel": result.channel * wanted,
-            "buffer_pixel": buffer_pixel,
+            "copied_before": padding[0] * from_[2],
+            "copied_behind": padding[1] * from_[2],
             "buffer_at": strip,
             "worker_bytes": strip + buffer,
         }
-        return cls(words, list(axes), from_, to, copies or buffers)
+        copied = sides.copies or sides.buffers
+        return cls(words | of_source | of_target, list(axes), from_, to, copied)
+
+
+class _Sides(NamedTuple):
+    # The images by strides; whether the source must be copied, whether it is, and whether the
+    # result is written to a copy first.
+    source: Image
+    result: Image
+    needed: bool
+    copies: bool
+    buffers: bool
+
+    @classmethod
+    def of(
+        cls,
+        source: Image,
+        result: Image,
+        axes: Sequence[Sequence[Axis]],
+        task: Task,
+        known: bool,
+    ) -> _Sides:
+        line = sum(axis.places for axis in axes[2])
+        large = task.taps * (task.kernel[2] - 1) >= _LARGE * line
+        needed = source.channel != 1 or source.dtype is not task.dtype
+        buffers = result.channel != 1 or result.dtype is not task.dtype
+        return cls(source, result, needed, needed or (large and not known), buffers)
+
+
+def _size(axes: Sequence[Sequence[Axis]]) -> tuple[int, int]:
+    # Rows of the result, and pixels of each.
+    deep, high, line = (sum(axis.places for axis in phases) for phases in axes)
+    return deep * high, line
+
+
+def _division(sides: _Sides, axes: Sequence[Sequence[Axis]], task: Task) -> tuple[int, int]:
+    # Groups, and rows, that are computed at a time: what is copied fits a cache.
+    _, number, groups, _, dtype = task
+    item, held = dtype.itemsize, groups.held(target.host().lanes(dtype.itemsize))
+    rows, line = _size(axes)
+    of_source = groups.source * math.prod(_extent(sides.source, axes)) if sides.copies else 0
+    of_target = groups.target * rows * line if sides.buffers else 0
+    if sides.needed or sides.buffers:
+        some = _fitting(caches.level(2) // 2, item * (of_source + of_target), held)
+        return min(some, number), rows
+    if sides.copies:
+        of_weights = task.taps * groups.source * groups.target
+        some = _fitting(caches.level(1) * 3 // 4, item * (of_source + of_weights), held)
+        return min(some, _FEW * held, number), rows
+    if number < _LONG * held:
+        return number, 1
+    row = number * item * (groups.source * sides.source.size[2] + groups.target * line)
+    step = min(caches.level(2) // 2 // row, -(-rows * task.batch // _ITEMS), rows)
+    return number, max(step, 1)
+
+
+def _source(
+    sides: _Sides, axes: Sequence[Sequence[Axis]], task: Task, some: int
+) -> tuple[list[int], dict[str, int], int]:
+    # Bytes between planes, rows and pixels, words, and bytes of a copy of some groups.
+    source, given, item = sides.source, sides.source.dtype.itemsize, task.dtype.itemsize
+    extent, pixel = _extent(source, axes), some * task.groups.source * item
+    moves = [move * item for move in (source.plane, source.row, source.pixel)]
+    if sides.copies:
+        moves = [extent[1] * extent[2] * pixel, extent[2] * pixel, pixel]
+    depth, height, width = source.size
+    words = {
+        "source_image": source.batch * given,
+        "source_group": source.channel * task.groups.source * given,
+        "source_move": _move(source, source.dtype, task.dtype, True) if sides.copies else 0,
+        "source_planes": depth,
+        "source_rows": height,
+        "source_columns": width,
+        "source_plane": source.plane * given,
+        "source_row": source.row * given,
+        "source_column": source.pixel * given,
+        "source_channel": source.channel * given,
+        "copied_pixel": pixel,
+        "copied_line": extent[2] * pixel,
+    }
+    return moves, words, _rounded(math.prod(extent) * pixel) if sides.copies else 0
+
+
+def _target(
+    sides: _Sides, axes: Sequence[Sequence[Axis]], task: Task, some: int
+) -> tuple[list[int], dict[str, int], int]:
+    # The same of the result.
+    result, wanted, item = sides.result, sides.result.dtype.itemsize, task.dtype.itemsize
+    (rows, line), pixel = _size(axes), some * task.groups.target * item
+    moves = [move * item for move in (result.plane, result.row, result.pixel)]
+    if sides.buffers:
+        high = sum(axis.places for axis in axes[1])
+        moves = [high * line * pixel, line * pixel, pixel]
+    words = {
+        "target_image": result.batch * wanted,
+        "target_group": result.channel * task.groups.target * wanted,
+        "target_move": _move(result, task.dtype, result.dtype, False) if sides.buffers else 0,
+        "target_column": result.pixel * wanted,
+        "target_channel": result.channel * wanted,
+        "buffer_pixel": pixel,
+    }
+    return moves, words, _rounded(rows * line * pixel) if sides.buffers else 0
+
+
+def _extent(source: Image, axes: Sequence[Sequence[Axis]]) -> tuple[int, int, int]:
+    # Of a copy of the source, lines with their padding.
+    return (*source.size[:2], axes[2][0].source)
 
 
 def _fitting(nbytes: int, of_group: int, held: int) -> int:

@@ -12,7 +12,7 @@ from fl_tensor.backends.providers.generated.depthwise import taps as depthwise_t
 from fl_tensor.backends.providers.generated.depthwise import weights_nest as depthwise_weights_nest
 from fl_tensor.backends.providers.generated.depthwise.groups import Groups
 from fl_tensor.backends.providers.generated.depthwise.taps import Edges, Taps
-from fl_tensor.backends.providers.generated.depthwise.weights_nest import WORDS
+from fl_tensor.backends.providers.generated.depthwise.weights_words import BLOCK, WORDS
 from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.phases import Division, Phases
 from fl_tensor.backends.providers.generated.weights import sweeps
@@ -180,7 +180,7 @@ class _Build:
             in_strip = sum(k * axis.dilation * pitch for k, axis, pitch in parts)
             place = (plane[0] * high.kernel + row[0]) * wide.kernel + column[0]
             table += [codes[each], in_strip, row[0] * high.dilation, place * tap]
-        self.words["blocks"] = len(table) // depthwise_weights_nest.BLOCK
+        self.words["blocks"] = len(table) // BLOCK
         self.table = array(table)
         self.words["block_table"] = address(self.table)
 
