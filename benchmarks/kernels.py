@@ -3,7 +3,8 @@
 Claim: at no row slower than PyTorch, and at least 3 times as fast at GELU, dropout + residual and
 cross entropy. Ratios above 1 are in favour of the kernels. Each library runs in a process of its
 own, and the two take turns. Kernels write to memory that is there; PyTorch returns new tensors, as
-its functions do, but for ``adam``, which updates in place in both (``fused=True`` in PyTorch).
+its functions do, but for ``adam``, which updates in place in both (``fused=True`` in PyTorch). All
+of it comes from each library's own allocator, as their tensors' does.
 
     python benchmarks/kernels.py [--rounds 15] [--only softmax] [--json FILE]
 """
@@ -28,6 +29,7 @@ def kernel_call(case: str, shape: Shape, make: Maker) -> Callable[[], object]:
     """A launch of the case's kernel on arrays of random numbers."""
     import numpy as np
 
+    from fl_tensor.backends.numpy import memory
     from fl_tensor.codegen.kernel import Kernel
 
     flat = case.partition("-")[0] in ("gelu", "dropout+residual", "adam")
@@ -39,12 +41,13 @@ def kernel_call(case: str, shape: Shape, make: Maker) -> Callable[[], object]:
         dtype, axes = program.instructions[value].parameter
         room = tuple(1 if letter == "." else n for letter, n in zip(axes, sizes))
         if dtype.is_floating:
-            arrays.append(rng.random(room, np.float32))
+            arrays.append(memory.owned(rng.random(room, np.float32)))
         else:
-            arrays.append(rng.integers(0, sizes[-1], room))
+            arrays.append(memory.owned(rng.integers(0, sizes[-1], room)))
     for number, (_, axes, _) in enumerate(program.outputs):
         room = tuple(1 if letter == "." else n for letter, n in zip(axes, sizes))
-        arrays.append(arrays[number] if case == "adam" else np.zeros(room, np.float32))
+        made = np.zeros(room, np.float32)
+        arrays.append(arrays[number] if case == "adam" else memory.owned(made))
     strides = [tuple(step // a.itemsize for step in a.strides) for a in arrays]
     launch = Kernel.of(program).bind(sizes, strides)
     addresses = [a.__array_interface__["data"][0] for a in arrays]

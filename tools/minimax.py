@@ -54,6 +54,11 @@ def _exp_tail(r: Any) -> Any:
     return (mp.expm1(r) - r) / r**2
 
 
+def _tanh_tail(s: Any) -> Any:
+    v = mp.sqrt(s)
+    return (mp.tanh(v) - v) / (v * s)
+
+
 def _sin_tail(z: Any) -> Any:
     x = mp.sqrt(z)
     return (mp.sin(x) - x) / (x * z)
@@ -121,6 +126,15 @@ FITS = [
         mpf(0),
         ATAN_END,
         {32: 4, 64: 10},
+    ),
+    Fit(
+        "TANH",
+        "(tanh(v) - v) / v^3 as a function of v^2, for |v| <= log(2) / 4",
+        _quotient(_tanh_tail, 3, 2, mp.tanh),
+        lambda s: s * (1 + 30 * s),  # at the ends roundings of what follows are added
+        mpf(0),
+        (HALF_LN2 / 2) ** 2,
+        {32: 1, 64: 5},
     ),
     Fit(
         "SIN",

@@ -114,6 +114,14 @@ def test_errors_are_within_the_stated_bounds(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tanh_is_odd_and_at_most_1(dtype):
+    x = np.linspace(0, 25, 1_000_001).astype(dtype)
+    y = apply("tanh", x)
+    assert y.max() == 1
+    np.testing.assert_array_equal(apply("tanh", -x), -y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["power", "atan2"])
 def test_errors_of_two_operands_are_within_the_stated_bounds(name, dtype):
     rng = np.random.default_rng(6)

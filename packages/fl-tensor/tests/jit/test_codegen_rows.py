@@ -108,6 +108,20 @@ def test_softmax(sizes):
     check(softmax(), draw(sizes), sizes, eps=16)
 
 
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize("columns", [3, 16, 100, 200])
+def test_nan_is_the_largest_and_the_smallest_wherever_it_stands(columns, dtype):
+    b = Builder(2)
+    x = b.input(dtype, "sc")
+    for op in ("max", "min"):
+        b.output(b.reduce(op, x), "s.")
+        b.output(b.reduce(op, x, "all"), "..")
+    x = np.ones((columns, columns), dtype.name)
+    np.fill_diagonal(x, np.nan)
+    for found in run(b.program(), [x], x.shape):
+        assert np.isnan(found).all()
+
+
 def test_softmax_does_not_overflow():
     rows = [[1000.0, 1000.0, 999.0], [-np.inf, 1.0, 2.0], [-1000.0, 0.0, np.nan]]
     check(softmax(), [np.array(rows, np.float32)], (3, 3), eps=16)

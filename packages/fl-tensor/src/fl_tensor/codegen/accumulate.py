@@ -41,7 +41,8 @@ class Accumulation(Frame):
         if place.mask is not None:
             value = self.b.select(place.mask, value, self.identity(number))
         room = rooms[place.copy]
-        self.b.store(self.combine(number, self.b.load(room, typ=kind), value), room)
+        # What is checked for NaN is the new value, which does not wait for those before.
+        self.b.store(self.combine(number, value, self.b.load(room, typ=kind)), room)
 
     def _joined(self, number: int, values: list[IR]) -> IR:
         while len(values) > 1:

@@ -172,9 +172,8 @@ def _of_floats(of: Vectors, op: str, x: IR, *rest: IR) -> IR:
     if op in ("equal", "less"):
         return b.fcmp_ordered("==" if op == "equal" else "<", x, y)
     if op in ("maximum", "minimum"):
-        # The comparison chooses y where one is NaN; a NaN in x is put back.
-        chosen = b.select(b.fcmp_ordered(">" if op == "maximum" else "<", x, y), x, y)
-        return b.select(b.fcmp_unordered("uno", x, x), x, chosen)
+        # Of two zeros either will do.
+        return of.call(f"llvm.{op}.{mangled(x.type)}", x.type, x, y, flags=("nsz",))
     return _float_quotient(Num(of, x), Num(of, y), op).value
 
 

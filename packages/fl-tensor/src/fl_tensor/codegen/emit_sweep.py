@@ -196,7 +196,7 @@ class Sweep(Transposition):
     # passes
 
     def _pass(self, each: Pass, rows: list[Row]) -> None:
-        copies = unroll.copies(self.program, each) if len(rows) == 1 else 1
+        copies = unroll.copies(self.program, self.plan, each) if len(rows) == 1 else 1
         rooms = {
             i: [self.variable(self.accumulator_type(i)) for _ in range(copies)]
             for i in each.reductions

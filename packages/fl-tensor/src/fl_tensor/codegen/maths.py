@@ -10,9 +10,10 @@ sin, cos 1.5 / 1.5
 
 Methods: exp and log reduce the argument by powers of two (Cody & Waite, "Software Manual for the
 Elementary Functions", 1980); log then uses log((1 + s) / (1 - s)) = 2 atanh(s), and so, from
-45 degrees, does atan. erf away from 0 is 1 - exp(-p(x)). sin and cos subtract multiples of pi / 2
-that are held in three parts, and leave arguments for which that is not enough to the C library,
-lane by lane. Polynomials are in ``coefficients.py``.
+45 degrees, does atan. tanh subtracts multiples of log(2) / 2 and uses the formula for a sum. erf
+away from 0 is 1 - exp(-p(x)). sin and cos subtract multiples of pi / 2 that are held in three
+parts, and leave arguments for which that is not enough to the C library, lane by lane. Polynomials
+are in ``coefficients.py``.
 """
 
 from __future__ import annotations
@@ -168,15 +169,29 @@ def sigmoid(x: Num) -> Num:
 
 
 def tanh(x: Num) -> Num:
-    """The hyperbolic tangent: t / (t + 2) for t = exp(2 |x|) - 1."""
+    """The hyperbolic tangent, by that of a sum: |x| = n log(2) / 2 + v, and that of the first is
+    (2^n - 1) / (2^n + 1)."""
     bits = _bits(x)
-    far, end = abs(x), 10.0 if bits == 32 else 20.0
-    n, r = _reduced(2.0 * x.new(x.raw(end)).where(far.compare(">", end), far))
-    # As in expm1; but here 2^n is neither small nor large.
-    q = (r * r).fma(r.polynomial(table.EXP[bits]), r)
-    power = _scale(x.new(x.raw(1.0)), n)
-    t = power.fma(q, power - 1.0)
-    return (t / (t + 2.0)).copysign(x)
+    end = 10.0 if bits == 32 else 20.0
+    far = abs(x)
+    far = x.new(x.raw(end)).where(far.compare(">", end), far)
+    n, power = _whole_power(far * (2.0 / math.log(2.0)))
+    v = n.fma(-math.log(2.0) / 2.0, far)
+    s = v * v
+    u = (v * s).fma(s.polynomial(table.TANH[bits]), v)
+    more, less = power + 1.0, power - 1.0
+    return (u.fma(more, less) / u.fma(less, more)).copysign(x)
+
+
+def _whole_power(x: Num) -> tuple[Num, Num]:
+    # The integer n beside x, which is small, and 2^n: the last bits of a sum with 1.5 * 2^fraction
+    # are an integer, and n + bias, further up, is the exponent of 2^n.
+    _, _, fraction, bias = _FORMAT[x.value.type.element]
+    shift = 1.5 * 2.0**fraction + bias
+    shifted = x + shift
+    whole = _as_integers(shifted)
+    power = x.of.b.bitcast(x.of.b.shl(whole, x.of.like(whole, fraction)), x.value.type)
+    return shifted - shift, x.new(power)
 
 
 #: Where 1 - erf vanishes beside 1.

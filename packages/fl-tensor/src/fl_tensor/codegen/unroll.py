@@ -25,10 +25,13 @@ def rows_together(program: Program, plan: Schedule) -> int:
     return 4 if work <= 16 else 2 if work <= 32 else 1
 
 
-def copies(program: Program, each: Pass) -> int:
-    """How many vectors a turn of the loop does: enough to hide the latency of short bodies."""
+def copies(program: Program, plan: Schedule, each: Pass) -> int:
+    """How many vectors a turn of the loop does: enough to hide the latency of short bodies. Where a
+    row is several passes, two: what more partial results save, they cost at the end of each."""
     work = _work(program, each)
-    return 4 if work <= 2 else 2 if work <= 20 else 1
+    if work <= 2 and len(plan.passes) == 1:
+        return 4
+    return 2 if work <= 20 else 1
 
 
 def _work(program: Program, each: Pass) -> int:

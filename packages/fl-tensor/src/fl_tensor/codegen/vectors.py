@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from llvmlite import ir
@@ -125,9 +125,9 @@ class Vectors:
 
     # functions of LLVM
 
-    def call(self, name: str, result: IR, *operands: IR) -> IR:
-        """LLVM's intrinsic ``name``, declared where it is new."""
-        return call(self.b, name, result, *operands)
+    def call(self, name: str, result: IR, *operands: IR, flags: Sequence[str] = ()) -> IR:
+        """LLVM's intrinsic ``name``, declared where it is new; ``flags`` of fast arithmetic."""
+        return call(self.b, name, result, *operands, flags=flags)
 
     def unary(self, name: str, x: IR) -> IR:
         """The intrinsic ``llvm.name`` of one vector."""
@@ -269,14 +269,14 @@ class Vectors:
         return self.b.icmp_signed("<", self.iota(i64), self.splat(count))
 
 
-def call(builder: IR, name: str, result: IR, *operands: IR) -> IR:
+def call(builder: IR, name: str, result: IR, *operands: IR, flags: Sequence[str] = ()) -> IR:
     """A call of the function ``name``, declared where it is new."""
     module = builder.module
     function = module.globals.get(name)
     if function is None:
         signature = ir.FunctionType(result, [x.type for x in operands])
         function = ir.Function(module, signature, name)
-    return builder.call(function, operands)
+    return builder.call(function, operands, fastmath=flags)
 
 
 def mangled(kind: IR) -> str:
