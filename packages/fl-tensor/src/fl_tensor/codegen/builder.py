@@ -154,16 +154,20 @@ class Builder(ir.IRBuilder):
         text = f"getelementptr {source_etype}, {kind} {address.get_reference()}, {where}"
         return self.put(kind, text)
 
-    def call(self, function: IR, operands: Sequence[IR]) -> IR:
-        return self.call_at(function, function.function_type, operands)
+    def call(self, function: IR, operands: Sequence[IR], flags: Sequence[str] = ()) -> IR:
+        """``flags`` are of fast arithmetic."""
+        return self.call_at(function, function.function_type, operands, flags)
 
-    def call_at(self, address: IR, signature: IR, operands: Sequence[IR]) -> IR:
+    def call_at(
+        self, address: IR, signature: IR, operands: Sequence[IR], flags: Sequence[str] = ()
+    ) -> IR:
         """Call the function at an address, of which LLVM knows nothing else."""
         kind = signature.return_type
         for expected, given in zip(signature.args, operands, strict=True):
             _same("call", expected, given.type)
         given = ", ".join([f"{each.type} {each.get_reference()}" for each in operands])
-        return self.put(kind, f"call {kind} {address.get_reference()}({given})")
+        call = " ".join(["call", *flags])
+        return self.put(kind, f"{call} {kind} {address.get_reference()}({given})")
 
     def asm(
         self, signature: IR, text: str, constraint: str, operands: Sequence[IR], side_effect: bool

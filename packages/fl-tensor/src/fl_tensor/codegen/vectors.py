@@ -276,7 +276,7 @@ def call(builder: IR, name: str, result: IR, *operands: IR, flags: Sequence[str]
     if function is None:
         signature = ir.FunctionType(result, [x.type for x in operands])
         function = ir.Function(module, signature, name)
-    return builder.call(function, operands, fastmath=flags)
+    return builder.call(function, operands, flags)
 
 
 def mangled(kind: IR) -> str:
