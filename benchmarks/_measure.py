@@ -221,7 +221,7 @@ def parser_of(about: str | None, rounds: int | None = 15) -> argparse.ArgumentPa
         parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result there")
     parser.add_argument(
-        "--add", action="store_true", help="keep what FILE has and this run has not"
+        "--add", action="store_true", help="keep the rows of FILE that this run has not measured"
     )
     parser.add_argument("--markdown", action="store_true", help="the table as README.md has it")
     parser.add_argument(
@@ -249,13 +249,20 @@ def options(about: str | None, rounds: int = 15) -> argparse.Namespace:
 
 
 def report(
-    given: argparse.Namespace, about: Mapping[str, Any], rows: list[dict[str, Any]]
+    given: argparse.Namespace,
+    about: Mapping[str, Any],
+    rows: list[dict[str, Any]],
+    key: Sequence[str] = (),
+    finish: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = list,
 ) -> list[dict[str, Any]]:
     """Print ``rows`` as a table and write them, with ``about``, where ``--json`` says. After
-    ``--add`` they go into the rows of that file: one whose first cell is there already keeps the
-    columns that the new one lacks. Returns all of them."""
+    ``--add`` they go into the rows of that file, in the place of those whose cells in the columns
+    ``key`` (the first one, if none is named) are the same: a row is of one run, so that its ratios
+    are those of its times. What ``finish`` makes of all rows is printed, written and returned."""
     if given.add and given.json and given.json.exists():
-        rows = _merged(json.loads(given.json.read_text()), about, rows)
+        before = json.loads(given.json.read_text())
+        rows = _merged(before, about, rows, key or tuple(rows[0])[:1])
+    rows = finish(rows)
     columns = list(dict.fromkeys(column for row in rows for column in row))
     lines = [[_text(row.get(column, "")) for column in columns] for row in rows]
     print(", ".join(f"{key} {value}" for key, value in about.items()))
@@ -268,17 +275,19 @@ def report(
 
 
 def _merged(
-    before: dict[str, Any], about: Mapping[str, Any], rows: list[dict[str, Any]]
+    before: dict[str, Any],
+    about: Mapping[str, Any],
+    rows: list[dict[str, Any]],
+    key: Sequence[str],
 ) -> list[dict[str, Any]]:
-    changed = {
-        k for k in {*before["environment"], *about} if before["environment"].get(k) != about.get(k)
-    }
+    # Rows of another day say which.
+    then, now = before["environment"], about
+    changed = {k for k in {*then, *now} if then.get(k) != now.get(k)}
     if changed - {"date"}:
         raise SystemExit(f"--add: that file was measured with another {', '.join(sorted(changed))}")
-    first = next(iter(rows[0]))
-    found = {row[first]: row for row in before["rows"]}
-    for row in rows:
-        found[row[first]] = {**found.get(row[first], {}), **row}
+    day = {"date": then["date"]} if "date" in changed else {}
+    found = {tuple(row.get(name) for name in key): {**day, **row} for row in before["rows"]}
+    found |= {tuple(row.get(name) for name in key): row for row in rows}
     return list(found.values())
 
 

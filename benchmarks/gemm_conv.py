@@ -152,6 +152,19 @@ def summary(group: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def summarised(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cases of each group, with their summary behind them where the whole list is there."""
+    found = []
+    for group in GROUPS:
+        cases = [r for r in rows if r["group"] == group and not r["case"].startswith(group.upper())]
+        listed = set(cases_of(group, []))
+        claimed = [row for row in cases if row["case"] in listed]
+        compared = any(" / ours" in column for row in claimed for column in row)
+        whole = compared and len(claimed) == len(listed)
+        found += cases + (summary(group, claimed) if whole else [])
+    return found
+
+
 def peer_call(library: str, case: str, dtype: str) -> Callable[[], object]:
     """A case in PyTorch or in NumPy."""
     if library == "numpy":
@@ -220,16 +233,13 @@ def main() -> None:
                 for name, worker in workers.items()
                 if name != "numpy" or group == "products"
             }
-            found = []
             for number, case in enumerate(cases):
                 print(f"{group} {number + 1} of {len(cases)}: {case}", file=sys.stderr)
-                found.append(measured(group, case, ours, taking_part, given))
-            if any(" / ours" in column for row in found for column in row) and len(found) > 1:
-                found += summary(group, found)
-            rows += found
+                rows.append(measured(group, case, ours, taking_part, given))
     about = environment("numpy", "torch", "llvmlite", "onednn-cpu-gomp", "fl-tensor")
     settings = {"threads": given.threads, "dtype": str(given.dtype), "rounds": given.rounds}
-    report(given, {**about, **settings, "clock": "cpu" if given.cpu else "wall"}, rows)
+    settings["clock"] = "cpu" if given.cpu else "wall"
+    report(given, {**about, **settings}, rows, key=("case", "group"), finish=summarised)
 
 
 if __name__ == "__main__":

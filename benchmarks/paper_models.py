@@ -17,9 +17,9 @@ leaves ours without that library, as if only NumPy and llvmlite were installed.
     python benchmarks/paper_models.py [--only bert vit] [--rounds 7] [--peers eager tuned compile]
         [--backend jit] [--threads 2] [--json FILE [--add]] [--markdown]
 
-With `--json FILE` the ratios are also drawn, into a PNG beside it; `--add` keeps the models
-and peers that are in FILE, so that they can be measured one by one: four of the largest model
-want 30 GB.
+With `--json FILE` the ratios are also drawn, into a PNG beside it; `--add` keeps the rows of FILE
+for other models and for other peers, so that they can be measured one by one: four of the largest
+model want 30 GB. Each row has the time of ours in its own run, which its ratios are to.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
             for peer, worker in workers.items():
                 times[peer].append(worker.timed("step", 1))
         memory = {peer: worker.value("memory") for peer, worker in workers.items()}
-    return {"model": name, **row_of(times, memory)}
+    return {"model": name, "peers": ", ".join(peers_of(name, given)), **row_of(times, memory)}
 
 
 def surroundings(peer: str) -> dict[str, str]:
@@ -142,7 +142,8 @@ def peers_of(name: str, given: argparse.Namespace) -> list[str]:
     """The peers that this model has."""
     if given.tiny:
         return []
-    return [peer for peer in given.peers if peer != "jax" or name in JAX_MODELS]
+    known = [peer for peer in PEERS if peer in given.peers]
+    return [peer for peer in known if peer != "jax" or name in JAX_MODELS]
 
 
 def row_of(times: dict[str, list[float]], memory: dict[str, int]) -> dict[str, float]:
@@ -168,15 +169,14 @@ def quartile(times: list[float]) -> float:
 
 
 def draw(path: Path, about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """The ratios of medians as bars."""
-    groups = {
-        row["model"]: {
+    """The ratios of medians as bars, those of all runs of a model together."""
+    groups: dict[str, dict[str, float]] = {row["model"]: {} for row in rows}
+    for row in rows:
+        groups[row["model"]] |= {
             column.removesuffix(" / ours"): value
             for column, value in row.items()
             if column.endswith(" / ours")
         }
-        for row in rows
-    }
     if any(groups.values()):
         title = "Time of a training step, divided by ours: above 1, ours is faster"
         known = ("date", "machine", "threads", "torch", "fl-tensor")
@@ -205,7 +205,7 @@ def main() -> None:
         "backend": given.backend or ft.current_backend().name,
         "providers": os.environ.get("FL_PROVIDERS", "all"),
     }
-    rows = report(given, about, rows)
+    rows = report(given, about, rows, key=("model", "peers"))
     if given.json:
         draw(given.json.with_suffix(".png"), about, rows)
 
