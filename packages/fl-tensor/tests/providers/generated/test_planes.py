@@ -61,6 +61,19 @@ def test_rows_may_be_apart_and_columns_too():
     np.testing.assert_array_equal(to, values[::2, ::2])
 
 
+@pytest.mark.parametrize("columns", [5, 40])
+def test_what_lies_ahead_is_asked_for_but_not_copied(columns):
+    values = np.arange(9.0 * columns, dtype=np.float32).reshape(9, columns)
+    (found,) = planes.addresses([planes.Move("straight", float32, float32, ahead=160)])
+    whole, to = surrounded(9, columns, "C")
+    MOVE(found)(
+        *(to.ctypes.data, *to.strides, values.ctypes.data, *values.strides),
+        *to.shape,
+    )
+    np.testing.assert_array_equal(to, values)
+    assert np.isnan(whole).sum() == whole.size - to.size
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_half_precision_is_converted(order):
     rng = np.random.default_rng(3)

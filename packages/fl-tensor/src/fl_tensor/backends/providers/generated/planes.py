@@ -19,6 +19,7 @@ neighbours lie, because a vector holds neighbours:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -46,16 +47,20 @@ def kind(target_row: int, target_column: int, source_row: int, source_column: in
 
 
 class Move(NamedTuple):
-    """Which function: its kind, and from what dtype to what other it copies."""
+    """Which function: its kind, and from what dtype to what other it copies. While it copies
+    "straight" it asks for what lies so many bytes ``ahead`` of each row, if any: what a later copy
+    reads there comes into the second cache meanwhile."""
 
     kind: str
     source: DType
     result: DType
+    ahead: int = 0
 
     @property
     def name(self) -> str:
         """Of the function."""
-        return f"{self.kind}_{self.source}_{self.result}"
+        ahead = f"_ahead_{self.ahead}" * bool(self.ahead)
+        return f"{self.kind}_{self.source}_{self.result}{ahead}"
 
 
 def address(which: str, source: DType, result: DType) -> int:
@@ -89,7 +94,7 @@ class _Move(Loops):
     def __init__(self, function: IR, move: Move, machine: Target) -> None:
         function.attributes.add("nounwind")
         self.b = Builder(function.append_basic_block("entry"))
-        which, source, result = move
+        which, source, result, self.ahead = move
         self.dtypes = source, result
         one = which in ("single", "pairs", "apart")
         lanes = 1 if one else machine.lanes(max(source.itemsize, result.itemsize))
@@ -123,6 +128,7 @@ class _Move(Loops):
         with self.loop(i64(0), rows) as row:
             from_row = self._at(self.source, row, self.source_row)
             to_row = self._at(self.target, row, self.target_row)
+            self._ask(from_row)
             with self.loop(i64(0), many, lanes * _TURN) as column:
                 copy(column, _TURN)
             with self.loop(many, whole, lanes) as column:
@@ -137,10 +143,18 @@ class _Move(Loops):
         for low, high, step in ((i64(0), turns, _TURN), (turns, self.rows, 1)):
             with self.loop(low, high, step) as row:
                 sources = self._rows(self._at(self.source, row, self.source_row), self.source_row)
-                found = [self._load(next(sources), mask) for _ in range(step)]
+                found = []
+                for place in itertools.islice(sources, step):
+                    found.append(self._load(place, mask))
+                    self._ask(place)
                 targets = self._rows(self._at(self.target, row, self.target_row), self.target_row)
                 for vector in found:
                     self._store(vector, next(targets), mask)
+
+    def _ask(self, row: IR) -> None:
+        # Every cache line of as much as there is ahead.
+        for byte in range(self.ahead, 2 * self.ahead, 64):
+            self.of.prefetch(self._near(row, byte), 2)
 
     def _transposed(self) -> None:
         lanes = self.of.lanes

@@ -15,7 +15,7 @@ from fl_tensor.backends.providers.generated.phases import Division
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.backends.providers.generated.weights import sweeps
 from fl_tensor.backends.providers.generated.weights.axes import Axis, axis_words, rounded, strides
-from fl_tensor.backends.providers.generated.weights.plan import Plan, tallest
+from fl_tensor.backends.providers.generated.weights.plan import MOST_AHEAD, Plan, tallest
 from fl_tensor.backends.providers.generated.weights.sums import Sums
 from fl_tensor.backends.providers.problems import ConvolutionWeights
 from fl_tensor.codegen import target
@@ -162,13 +162,21 @@ class Job:
         x, gradient = strides(problem.x), strides(problem.gradient)
         channel = 1 if self.channels == 1 else x[1]
         feature = 1 if self.features == 1 else gradient[1]
+        # What lies behind the channels of a small group is the next one's, which nobody else asks
+        # for: pixels are far apart.
+        behind = [
+            count * self.given if 1 < self.groups and count * self.given <= MOST_AHEAD else 0
+            for count in (self.channels, self.features)
+        ]
         along = self.axes[-1].x // self.given, self.axes[-1].gradient // self.given
         given, own = (int16, int32) if made.pairs else (problem.x.dtype, self.dtype)
         moves: dict[str, planes.Move] = {}
         if not made.x_direct:
-            moves["x_move"] = planes.Move(planes.kind(0, 1, along[0], channel), given, own)
+            kind = planes.kind(0, 1, along[0], channel)
+            moves["x_move"] = planes.Move(kind, given, own, behind[0] * (kind == "straight"))
         if not made.gradient_direct:
-            moves["gradient_move"] = planes.Move(planes.kind(0, 1, along[1], feature), given, own)
+            kind = planes.kind(0, 1, along[1], feature)
+            moves["gradient_move"] = planes.Move(kind, given, own, behind[1] * (kind == "straight"))
         if not self._sums.in_place:
             kind = planes.kind(*self._sums.outwards)
             moves["out_move"] = planes.Move(kind, self.dtype, problem.out.dtype)

@@ -30,6 +30,8 @@ MOST_JOINED = 8
 #: Bytes from pixel to pixel below which x, and the gradient, are read where they lie: pixels that
 #: are further apart, mostly by a power of two, fall into the same few sets of a cache.
 MOST_DIRECT = 1024
+#: Bytes of a group's channels up to which a copy of a pixel asks for those of the next group.
+MOST_AHEAD = 256
 #: Tiles from which on the gradient is copied nevertheless: so many read the copy.
 MANY_TILES = 32
 #: What a copy of a strip of the gradient costs, as a part of what a micro-kernel does with it.
