@@ -96,7 +96,9 @@ def _place(op: str, shape: tuple[int, ...], items: Sequence[Any]) -> Place:
                 whole = whole and size == 1
                 picks.append((i, len(box)))
             else:
-                if kind is slice:
+                if kind is slice and item.start is item.stop is item.step is None:
+                    pass  # as it is
+                elif kind is slice:
                     starts[axis], size, steps[axis] = _bounds(op, item, size)
                     whole = whole and size == shape[axis] and steps[axis] == 1
                     sizes[axis] = size
@@ -112,9 +114,8 @@ def _place(op: str, shape: tuple[int, ...], items: Sequence[Any]) -> Place:
     at = 0
     if arrays and picks[-1][0] - picks[0][0] == len(picks) - 1:  # side by side, no '...' between
         at = picks[0][1]
-    return Place(
-        tuple(starts), tuple(sizes), tuple(steps), tuple(axes), tuple(box), arrays, at, whole
-    )
+    made = tuple(starts), tuple(sizes), tuple(steps), tuple(axes), tuple(box), arrays, at, whole
+    return tuple.__new__(Place, made)  # sooner than by its constructor
 
 
 #: A loop has the same few indices again and again; slices are no keys.

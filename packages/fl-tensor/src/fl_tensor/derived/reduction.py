@@ -42,7 +42,8 @@ def all(ops: Ops, x: A, axis: Axes, keepdims: bool = False) -> Any:
 
 
 def _count(x: Any, axis: Axes) -> int:
-    return math.prod(x.shape[a] for a in axis)
+    shape = x.shape
+    return math.prod([shape[a] for a in axis])
 
 
 @in_float32

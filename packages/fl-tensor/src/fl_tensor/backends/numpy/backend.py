@@ -159,7 +159,9 @@ class NumpyBackend(Contractions, Linalg, Fft, TensorBackend):
         return NumpyAdapter(array, x.dtype)
 
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
-        shape = rules.gather(x, indices, axis).shape
+        if not x.shape:
+            rules.gather(x, indices, axis)  # says what is wrong
+        shape = x.shape[:axis] + indices.shape + x.shape[axis + 1 :]
         if memory.is_small(math.prod(shape) * x.array.itemsize):
             return adapt(x.array.take(indices.array, axis), x.dtype)
         out = memory.empty(shape, x.array.dtype)

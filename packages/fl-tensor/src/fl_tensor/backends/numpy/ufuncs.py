@@ -155,6 +155,7 @@ def sortable(x: Value) -> Array:
 def reduction(ufunc: Any, accumulate: bool) -> Any:
     """The method of a reduction; sums and products ``accumulate`` in a wider dtype."""
     # dtype -> that of the result, NumPy's to accumulate in, whether the result is rounded to half
+    reduce = ufunc.reduce
     kinds: dict[DType, tuple[DType, np.dtype[Any] | None, bool]]
     kinds = {dtype: (dtype, None, False) for dtype in TO_NUMPY}
     if accumulate:
@@ -168,9 +169,9 @@ def reduction(ufunc: Any, accumulate: bool) -> Any:
             kept = rules.reduction(x, axis, keepdims, dtype).shape
             out = memory.empty(kept, TO_NUMPY[dtype])
         try:
-            found: Any = _quietly(ufunc.reduce, a, axis, target, out, keepdims)
+            found: Any = _quietly(reduce, a, axis, target, out, keepdims)
         except RuntimeError:
-            found = quiet.waiting(ufunc.reduce, a, axis, target, out, keepdims)
+            found = quiet.waiting(reduce, a, axis, target, out, keepdims)
         if half:
             found = memory.cast(np.asarray(found), TO_NUMPY[dtype])
         return adapt(found, dtype)
