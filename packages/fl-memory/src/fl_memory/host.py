@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fl_memory.errors import AllocationError, OutOfMemoryError
 from fl_memory.manager import DeviceMemory
@@ -105,12 +105,17 @@ _kinds: dict[int, type] = {}
 
 def borrow(address: int, nbytes: int, owner: Block) -> memoryview:
     """Host bytes as a writable memoryview that keeps ``owner`` alive."""
+    return memoryview(exporter(address, nbytes, owner)).cast("B")
+
+
+def exporter(address: int, nbytes: int, owner: Block) -> Any:
+    """Host bytes as an object with the buffer protocol that keeps ``owner`` alive."""
     kind = _kinds.get(nbytes)
     if kind is None:
         if len(_kinds) >= 4096:  # making an array type costs microseconds, keeping it memory
             _kinds.clear()
         # A subclass, because its instances can carry the reference to the owner.
         kind = _kinds[nbytes] = type("Borrowed", (ctypes.c_ubyte * nbytes,), {})
-    borrowed = kind.from_address(address)  # type: ignore[attr-defined]
+    borrowed: Any = kind.from_address(address)  # type: ignore[attr-defined]
     borrowed.owner = owner
-    return memoryview(borrowed).cast("B")
+    return borrowed

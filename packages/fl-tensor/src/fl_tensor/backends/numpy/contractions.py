@@ -31,7 +31,7 @@ class Contractions(DerivedOps):
             out = a.dot(b)  # begins much sooner than matmul, and knows no warnings
         elif out is None:
             out = memory.empty(shape, a.dtype)
-            quiet.call(np.matmul, a, b, out)
+            quiet.writing(out.nbytes)(np.matmul, a, b, out)
         return NumpyAdapter(out if a is x.array else memory.cast(out, x.array.dtype), x.dtype)
 
     @quiet.quiet

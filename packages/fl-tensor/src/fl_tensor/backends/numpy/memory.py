@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fl_memory import selection
+from fl_memory.host import exporter
 from fl_tensor.backends.numpy import quiet
 
 
@@ -25,7 +26,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     manager = selection.current()
     if nbytes < manager.small_bytes or nbytes == 0:
         return np.empty(shape, dtype)
-    return np.ndarray(shape, dtype, manager.alloc(nbytes).view())
+    block = manager.alloc(nbytes)
+    return np.ndarray(shape, dtype, exporter(block.address, nbytes, block))
 
 
 def owned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -42,5 +44,5 @@ def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, A
         found: np.ndarray[Any, Any] = quiet.call(array.astype, dtype, "C")
         return found
     out = empty(array.shape, dtype)
-    quiet.call(np.copyto, out, array, "unsafe")
+    quiet.writing(out.nbytes)(np.copyto, out, array, "unsafe")
     return out

@@ -15,6 +15,8 @@ import numpy as np
 #: As a decorator, for functions that do more than call one function of NumPy's.
 quiet = np.errstate(all="ignore")
 
+#: What writes as many bytes takes some 50 us.
+_LONG = 1 << 18
 _context = Context()
 _context.run(np.seterr, all="ignore")
 #: ``run(ufunc, *arguments)``. Raises RuntimeError while another thread, or a finaliser in this one,
@@ -22,12 +24,17 @@ _context.run(np.seterr, all="ignore")
 run = _context.run
 
 
-def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """``function(*arguments)`` quietly: one function of NumPy's, which asks nobody's context."""
+def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """``function(...)`` quietly: one function of NumPy's, which asks nobody's context."""
     try:
-        return run(function, *arguments)
+        return run(function, *arguments, **options)
     except RuntimeError:
-        return waiting(function, *arguments)
+        return waiting(function, *arguments, **options)
+
+
+def writing(nbytes: int) -> Callable[..., Any]:
+    """``call``, or for so many bytes ``waiting``: other threads come to their turn meanwhile."""
+    return call if nbytes < _LONG else waiting
 
 
 @quiet

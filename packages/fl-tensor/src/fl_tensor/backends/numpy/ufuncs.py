@@ -49,7 +49,7 @@ def unary(ufunc: Callable[..., Array], otherwise: Any = None) -> Any:
                 return otherwise(self, x)
         if nbytes >= selection.always_small:
             out = memory.empty(a.shape, a.dtype)
-            return NumpyAdapter(quiet.waiting(ufunc, a, out=out), x.dtype)
+            return NumpyAdapter(quiet.writing(nbytes)(ufunc, a, out=out), x.dtype)
         try:
             found: Any = _quietly(ufunc, a)
         except RuntimeError:
@@ -121,7 +121,7 @@ def binary(
         if nbytes >= selection.always_small:  # below, no broadcasting makes more of it
             shape = a.shape if a.shape == b.shape else np.broadcast(a, b).shape
             out = memory.empty(shape, TO_NUMPY[dtype])
-            return NumpyAdapter(quiet.waiting(ufunc, a, b, out=out), dtype)
+            return NumpyAdapter(quiet.writing(out.nbytes)(ufunc, a, b, out=out), dtype)
         try:
             found = _quietly(ufunc, a, b)
         except RuntimeError:
