@@ -41,8 +41,7 @@ class Item(OfPass):
         self.image, self.images = self.part(block, "images", "batch")
         self.panel, self.panels = self.part(chunk, "chunk", "panels_count")
         b = self.b
-        worker = b.mul(self.worker, JOB.read(b, self.job, "worker_bytes"))
-        self.mine = self.shifted(self.address("scratch"), worker)
+        self.mine = self.scratch()
         self.a = self._a(strip)
         self.indirect = b.icmp_signed("!=", self.word("indirect"), i64(0))
         self.target = self.moved(

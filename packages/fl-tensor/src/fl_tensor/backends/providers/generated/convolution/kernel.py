@@ -6,13 +6,9 @@ results are the same for any number of threads.
 
 from __future__ import annotations
 
-import ctypes
 import math
-from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
-from fl_memory import selection
 from fl_tensor.backends.providers.generated.convolution import nest as convolution_nest
 from fl_tensor.backends.providers.generated.convolution.panels import Folded
 from fl_tensor.backends.providers.generated.convolution.passes import Pass
@@ -20,12 +16,12 @@ from fl_tensor.backends.providers.generated.convolution.sums import Panels, Sum
 from fl_tensor.backends.providers.generated.convolution.windows import Axis
 from fl_tensor.backends.providers.generated.convolution.words import JOB
 from fl_tensor.backends.providers.generated.epilogue import Prepared
+from fl_tensor.backends.providers.generated.phases import Division, Phases
 from fl_tensor.backends.providers.generated.tile import Tile
-from fl_tensor.backends.providers.generated.words import WORD, address, array
+from fl_tensor.backends.providers.generated.words import address, array
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.codegen import threads
-from fl_tensor.codegen.pools import HEADER
 
 #: Operations per nanosecond of one thread, about.
 _SPEED = 60.0
@@ -51,9 +47,6 @@ class ConvolutionKernel:
             task = task._replace(windows=())
         if tiles is not None and task.pairs:
             raise UnsupportedError("products of pairs have tiles of their own")
-        self._epilogue = epilogue
-        self._nest = convolution_nest.nest()
-        self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._nest.run)
         x, w, *others = operands
         line = max((_line(axes) for axes in task.windows), default=1)
         panels = Panels.of(task.dtype, task.features, line, task.products, task.pairs, tiles)
@@ -69,76 +62,48 @@ class ConvolutionKernel:
             dtype = w.dtype if task.pairs else task.dtype
             w = Packed(dtype, w.shape, folded.nbytes, folded)
         self.operands = (x, w, *others)
-        self._packed = isinstance(w, Packed)
+        packed = isinstance(w, Packed)
         packings = [folded.packing(task.weights, number) for number in range(len(passes))]
         blocks = [each.block(packing) for each, packing in zip(passes, packings, strict=True)]
         self._pointers = array(address(block) for block in blocks)
         self._kept = passes, packings, blocks  # the words refer to what these have
         self.panels_bytes = folded.nbytes
         self._items = sum(each.items for each in passes)
-        packs = sum(packing.words["pack_items"] for packing in packings)
-        self._packs = 0 if self._packed else packs
+        packs = 0 if packed else sum(packing.words["pack_items"] for packing in packings)
         each = max([p.worker_bytes for p in passes] + [p.scratch for p in packings], default=0)
-        self._worker_bytes = -(-each // _ALIGNMENT) * _ALIGNMENT + _ALIGNMENT
-        self._work = task.operations / _SPEED
-        self._jobs: deque[Any] = deque()
+        worker_bytes = _up(each) + _ALIGNMENT
+        panels_bytes = 0 if packed else _up(folded.nbytes)
+        words = {
+            "epilogue": epilogue.address if epilogue else 0,
+            "packed": int(packed),
+            "scratch_at": panels_bytes,
+            "worker_bytes": worker_bytes,
+            "items": self._items,
+            "packs": packs,
+            "passes": address(self._pointers),
+        }
+
+        def divide(workers: int) -> Division:
+            return Division((packs, workers), {}, panels_bytes + workers * worker_bytes)
+
+        work = task.operations / _SPEED
+        code = convolution_nest.code()
+        self._call = Phases(code, JOB.names, words, divide, work, epilogue, self._items)
+        self._follows = epilogue is not None
+        self._written = len(epilogue.writes) if epilogue else 0
         self.about = f"generated, {panels.most_rows} x {panels.width}"
 
     def __call__(self, *addresses: int) -> None:
         if not self._items:
             return
-        workers = threads.workers(self._work, self._items, threads.limit())
-        pool = threads.pool() if workers > 1 else None
-        workers = workers if pool else 1
-        mine = workers * self._worker_bytes
-        panels = 0 if self._packed else -(-self.panels_bytes // _ALIGNMENT) * _ALIGNMENT
-        more = self._epilogue.scratch(workers) if self._epilogue else 0
-        block = selection.current().alloc(panels + mine + more + _ALIGNMENT)
-        try:
-            start = block.address + -block.address % _ALIGNMENT
-            job = self._job(addresses, start, start + panels, start + panels + mine, workers)
-            begin = address(job)
-            if pool is None:
-                self._run(begin + HEADER * WORD)
-            else:
-                job[: 4 + len(pool.header)] = [
-                    *(self._nest.pack, self._packs, self._nest.work, workers),
-                    *pool.header,
-                ]
-                if not self._packs:
-                    job[:4] = [self._nest.work, workers, 0, 0]
-                pool.run(begin, workers)
-            self._jobs.append(job)
-        finally:
-            block.free()
+        count = len(self.operands) - self._written
+        x, w, *reads, out = addresses[:count]
+        followed = [out, *reads, out, *addresses[count:]] if self._follows else ()
+        self._call((x, w, out), followed)
 
-    def _job(
-        self, addresses: Sequence[int], panels: int, scratch: int, more: int, workers: int
-    ) -> Any:
-        try:
-            job = self._jobs.pop()
-        except IndexError:
-            count = HEADER + len(JOB) + (self._epilogue.words if self._epilogue else 0)
-            job = (ctypes.c_int64 * count)()
-        behind = HEADER + len(JOB)
-        x, w, *reads, out = addresses[: len(self.operands) - self._written]
-        found = self._epilogue
-        if found is not None:
-            writes = addresses[len(self.operands) - self._written :]
-            found.write(job, behind, [out, *reads, out, *writes], more)
-        job[HEADER:behind] = [
-            x,
-            *((0, out, w) if self._packed else (w, out, panels)),
-            *(scratch, self._worker_bytes, 0, self._items, self._packs),
-            address(self._pointers),
-            found.address if found else 0,
-            address(job) + behind * WORD,
-        ]
-        return job
 
-    @property
-    def _written(self) -> int:
-        return len(self._epilogue.writes) if self._epilogue else 0
+def _up(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
 def _line(axes: tuple[Axis, Axis, Axis]) -> int:

@@ -22,8 +22,6 @@ the call, ``PASS`` for each sum over windows (a convolution is one; see ``window
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER
@@ -36,32 +34,24 @@ from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, i64, pointer
 
-#: pack(arguments, first, last + 1, worker), and work alike.
+#: first(arguments, first, last + 1, worker), and second alike.
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
 
 
-class Nest(NamedTuple):
-    """Addresses of the functions: ``run(arguments)`` does both, one after the other."""
-
-    pack: int
-    work: int
-    run: int
-
-
-def nest() -> Nest:
-    """The loop nest as machine code."""
-    return _code(target.host())[1]
+def code() -> compile.Code:
+    """The loop nest as machine code: ``first`` packs, ``second`` does the work, ``run``
+    both (``phases.py``)."""
+    return _code(target.host())
 
 
 @compile.once
-def _code(machine: Target) -> tuple[object, Nest]:
+def _code(machine: Target) -> compile.Code:
     about = f"convolutions {compile.sources(FOLDER)}"
-    code = compile.load(about, assembly, machine, compile.Effort.LEAST)
-    return code, Nest(*map(code.address, Nest._fields))
+    return compile.load(about, assembly, machine, compile.Effort.LEAST)
 
 
 def assembly() -> str:
-    """A module in LLVM IR with the functions of ``Nest``."""
+    """A module in LLVM IR with the functions ``first``, ``second`` and ``run``."""
     module = ir.Module("convolutions")
     module.triple = target.triple()
     pack = _pack(module, Pack(module).function)
@@ -77,7 +67,7 @@ def assembly() -> str:
 
 def _pack(module: IR, one: IR) -> IR:
     """Packs first .. last of all passes."""
-    function = ir.Function(module, SIGNATURE, "pack")
+    function = ir.Function(module, SIGNATURE, "first")
     job, first, last, worker = function.args
     nest = Function(function)
     with nest.loop(first, last) as number:
@@ -88,7 +78,7 @@ def _pack(module: IR, one: IR) -> IR:
 
 def _work(module: IR, one: IR) -> IR:
     """Items of all passes, one after the other, until all are taken."""
-    function = ir.Function(module, SIGNATURE, "work")
+    function = ir.Function(module, SIGNATURE, "second")
     job, _, _, worker = function.args
     nest = Function(function)
     b = nest.b

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fl_tensor.backends.providers.generated import planes
-from fl_tensor.backends.providers.generated.convolution.words import JOB, PASS, OfPass
+from fl_tensor.backends.providers.generated.convolution.words import PASS, OfPass
 from fl_tensor.backends.providers.generated.words import zero
 from fl_tensor.codegen.vectors import IR, i64
 
@@ -102,8 +102,7 @@ class Pack(OfPass):
         def either(one: IR, other: IR) -> IR:
             return b.select(of_channels, one, other)
 
-        worker = b.mul(self.worker, JOB.read(b, self.job, "worker_bytes"))
-        mine = self.shifted(self.address("scratch"), worker)
+        mine = self.scratch()
         step, pitch, itemsize = word("weights_step"), word("woven_row"), word("itemsize")
         near = either(self.rows, self.columns)
         far = either(self.columns, self.rows)

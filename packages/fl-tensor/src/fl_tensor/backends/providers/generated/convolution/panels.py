@@ -174,15 +174,17 @@ class _Reordered:
         self._pointers = array(address(block) for block in self._blocks)
         self._scratch = 64 + max((each.scratch for each in self._packings), default=0)
         self._items = sum(packing.words["pack_items"] for packing in self._packings)
-        self._pack = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(convolution_nest.nest().pack)
+        self._pack = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(
+            convolution_nest.code().address("first")
+        )
 
     def __call__(self, *addresses: int) -> None:
         x, out = addresses
         weights, panels = (out, x) if self._unpack else (x, out)
         given = dict.fromkeys(JOB.names, 0)
-        given |= {"weights": weights, "panels": panels, "passes": address(self._pointers)}
+        given |= {"weights": weights, "workspace": panels, "passes": address(self._pointers)}
         block = selection.current().alloc(self._scratch)
-        job: Any = JOB.block(**{**given, "scratch": block.address})
+        job: Any = JOB.block(**{**given, "scratch_at": block.address - panels})
         self._pack(address(job), 0, self._items, 0)
         block.free()
 

@@ -14,11 +14,12 @@ from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.loops import Loops
 from fl_tensor.codegen.vectors import IR, i8, i64, pointer
 
-#: Of a call: addresses of the operands (``weights``: 0 where ``panels`` holds them packed) and of
-#: what is worked in, and what there is to do. ``next`` is the first item that nobody has taken.
+#: Of a call: addresses of the operands (``packed``: whether weights are) and of what is worked in,
+#: panels that are packed first and, ``scratch_at`` bytes further, what each worker needs; and what
+#: there is to do. ``next`` is the first item that nobody has taken.
 JOB = Words(
-    "source weights target panels scratch worker_bytes next items packs passes "
-    "epilogue epilogue_words"
+    "source weights target workspace epilogue_words epilogue "
+    "packed scratch_at worker_bytes next items packs passes"
 )
 
 #: Of a sum over windows. Sizes are in elements, everything else in bytes; ``_image`` to ``_pixel``
@@ -128,8 +129,16 @@ class OfPass(Function):
 
     def panel_at(self, group: IR, panel: IR) -> IR:
         """Where a panel of weights begins."""
-        start = self.shifted(self.address("panels"), self.word("panels_start"))
+        packed = self.b.icmp_signed("!=", JOB.read(self.b, self.job, "packed"), i64(0))
+        panels = self.b.select(packed, self.address("weights"), self.address("workspace"))
+        start = self.shifted(panels, self.word("panels_start"))
         return self.moved(start, (group, "panels_group"), (panel, "panels_panel"))
+
+    def scratch(self) -> IR:
+        """Where the memory of the worker begins."""
+        b, of_workers = self.b, JOB.read(self.b, self.job, "scratch_at")
+        mine = b.mul(self.worker, JOB.read(b, self.job, "worker_bytes"))
+        return self.shifted(self.address("workspace"), b.add(of_workers, mine))
 
     def part(self, index: IR, size: str, of: str) -> tuple[IR, IR]:
         """Where part ``index`` of an axis begins, and how much there is of it."""
