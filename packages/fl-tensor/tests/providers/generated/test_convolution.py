@@ -180,7 +180,7 @@ def test_nothing_beside_the_result_is_touched(run, layout, normal):
 
 
 @pytest.mark.parametrize("name", ["blocks of taps", "strided", "many images", "long line"])
-def test_threads_change_no_bit(run, layout, normal, unset, name):
+def test_threads_change_no_bit(run, layout, normal, unset, pack, name):
     case = CASES[name]
     x_shape, w_shape, out_shape = case.shapes
     x, w, g = normal(*x_shape), normal(*w_shape), normal(*out_shape)
@@ -192,7 +192,13 @@ def test_threads_change_no_bit(run, layout, normal, unset, name):
             out, data = unset(*out_shape, order="last"), unset(*x_shape, order="last")
             run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
             run(ConvolutionData(layout(g), layout(w), layout(data), *case.options), g, w, data)
+            asked = chosen(float32, w_shape)
+            once = Convolution(layout(x), asked, layout(out), *case.options)
+            packed = convolution.prepare(once).operands[1]
+            again = unset(*out_shape, order="last")
+            run(once._replace(w=packed), x, pack(layout(w), w, packed), again)
             found.append((out, data))
+            np.testing.assert_array_equal(again, out)
     finally:
         threads.set_num_threads(before)
     for out, data in found[1:]:
