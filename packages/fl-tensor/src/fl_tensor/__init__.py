@@ -56,6 +56,7 @@ from fl_tensor.errors import DTypeError as DTypeError
 from fl_tensor.errors import FlError as FlError
 from fl_tensor.errors import IndexingError as IndexingError
 from fl_tensor.errors import LinAlgError as LinAlgError
+from fl_tensor.errors import MissingError as MissingError
 from fl_tensor.errors import NonFiniteError as NonFiniteError
 from fl_tensor.errors import ShapeError as ShapeError
 from fl_tensor.functions import *  # noqa: F403 - generated, with an explicit __all__

@@ -37,6 +37,10 @@ class LinAlgError(FlError, ValueError):
     """A matrix that the factorisation does not exist for."""
 
 
+class MissingError(FlError, ModuleNotFoundError):
+    """A package that an optional part takes, and that is not installed."""
+
+
 class NoDataError(BackendError):
     """An answer that needs data was asked of a backend that has shapes alone."""
 

@@ -11,13 +11,13 @@ installed.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from fl_tensor import dispatch
+from fl_tensor import dispatch, extras
 from fl_tensor.backends.jit import extensions
 from fl_tensor.backends.jit.backend import JitBackend
 from fl_tensor.backends.jit.extensions import ExtensionWarning as ExtensionWarning
-from fl_tensor.backends.jit.kernels import KernelWarning as KernelWarning
 from fl_tensor.backends.jit.kernels import Maker as Maker
 from fl_tensor.backends.jit.kernels import Request as Request
 from fl_tensor.backends.jit.kernels import elementwise as elementwise
@@ -32,6 +32,7 @@ from fl_tensor.backends.providers.layout import Layout as Layout
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.pipeline import Function
 from fl_tensor.graph.pipeline import PassWarning as PassWarning
+from fl_tensor.registration import KernelWarning as KernelWarning
 from fl_tensor.registration import Registration as Registration
 
 if TYPE_CHECKING:
@@ -63,11 +64,12 @@ def register_pass(
     """Have every computation that is planned from now on go through ``function``, which takes a
     ``fl_tensor.graph.Graph`` and returns one that computes the same: right before or right after
     another pass, or last. It stays until ``remove()`` of what is returned is called, or for a
-    block: ``with register_pass(...):``.
+    block, ``with register_pass(...):``, in which ``ft.eval`` has things computed: what is put off
+    and not looked at there runs after the block, without the pass.
 
     What a pass gives is checked (``graph.pipeline.check``) and pruned. A pass that raises, or gives
     no sound graph, is left out with a ``PassWarning``. Raises ArgumentError for a name that is
-    taken, and for one in ``before`` or ``after`` that is not there.
+    taken, for one in ``before`` or ``after`` that is not there, and for what is no function.
     """
     return extensions.register_pass(name, function, before=before, after=after)
 
@@ -81,9 +83,9 @@ def register_kernel(op: str, kernel: Maker | elementwise) -> Registration:
              ``program(build)``; or a function ``kernel(request)`` that gives ``run(*addresses)``,
              or None where it has nothing for this ``Request``. Of several the latest is asked first
 
-    Operands are never written to, results never overlap them. A kernel that raises while it is made
-    is left out with a ``KernelWarning``. Raises ArgumentError for an operation that there is not,
-    or one that moves no data.
+    Operands are never written to, results never overlap them. A maker that raises, or gives what
+    cannot be called, is left out with a ``KernelWarning``. Raises ArgumentError for an operation
+    that there is not, or one that moves no data, and for what is no function.
     """
     return extensions.register_kernel(op, kernel)
 
@@ -99,10 +101,13 @@ def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
              ``fl_tensor.backends.providers.generated.microkernel`` has the signature, and the
              built-in one, to begin with. Of several makers the latest is asked first
 
-    Needs llvmlite (``fl-tensor[jit]``), and that the provider ``generated`` is asked
-    (``FL_PROVIDERS``). A module that LLVM refuses is a CompileError, one without ``micro`` an
-    ArgumentError, where a product needs it first.
+    Needs llvmlite, and that the provider ``generated`` is asked (``FL_PROVIDERS``). A maker that
+    raises, or whose module LLVM refuses or has no ``micro``, is left out with a ``KernelWarning``
+    where a product needs it. Raises ArgumentError for what is no function, MissingError without
+    llvmlite.
     """
+    if find_spec("llvmlite") is None:
+        raise extras.missing("[register_micro_kernel]", "llvmlite", "jit")
     from fl_tensor.backends.providers.generated import library
 
     return library.register(maker)

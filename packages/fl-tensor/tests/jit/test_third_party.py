@@ -389,6 +389,46 @@ def test_a_kernel_that_fails_is_left_out(backend):
     np.testing.assert_allclose(found[-1], truth(swiglu, X, GATE), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("made", [5, "kernel"])
+def test_a_kernel_that_cannot_be_called_is_left_out(backend, made):
+    with ft.jit.register_kernel("tests.swiglu", lambda request: made):
+        with pytest.warns(ft.jit.KernelWarning, match="expected a function of addresses, or None"):
+            found = sighted(backend, swiglu, X, GATE)
+    np.testing.assert_allclose(found[-1], truth(swiglu, X, GATE), rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_put_off_in_a_block_runs_without_what_was_registered_there(backend):
+    with ft.use(backend):
+        x, gate = ft.asarray(X), ft.asarray(GATE)
+        sighted(backend, swiglu, X, GATE)  # from here on there is a plan
+        with ft.jit.register_kernel("tests.swiglu", callback):
+            for _ in range(3):
+                inside = swiglu(x, gate)
+                ft.eval(inside)
+            later = swiglu(x, gate)
+        np.testing.assert_array_equal(np.asarray(inside), X + GATE)
+        wanted = truth(swiglu, X, GATE)
+        np.testing.assert_allclose(np.asarray(later), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        lambda: ft.jit.register_kernel("exp", 3),
+        lambda: ft.jit.register_pass("tests-nothing", 3),
+        lambda: ft.jit.register_micro_kernel(3),
+        lambda: ft.jit.operation("tests.number", 3),
+        lambda: ft.jit.elementwise(3),
+        lambda: ft.jit.program(3),
+    ],
+)
+def test_what_is_no_function_is_refused_when_it_is_registered(register):
+    pytest.importorskip("llvmlite", reason="micro-kernels take llvmlite")
+    with pytest.raises(ft.ArgumentError, match="is a int: expected a function"):
+        register()
+    assert "tests-nothing" not in ft.jit.passes()
+
+
 def test_an_operand_is_never_the_result(backend):
     """What a kernel reads may be seen by others: the result has memory of its own."""
     places = []
@@ -559,6 +599,11 @@ def test_numbers_are_no_part_of_a_pattern():
     half = ft.jit.operation("tests.half", lambda ops, x: ops.multiply(x, ops.constant(0.5, x)))
     with pytest.raises(ft.ArgumentError, match="numbers of its own"):
         ft.jit.replacing(half, (4,))
+
+
+def test_only_operations_from_outside_are_looked_for():
+    with pytest.raises(ft.ArgumentError, match="'exp' is a str: expected what ft.jit.operation"):
+        ft.jit.replacing("exp", (4,))
 
 
 # --- packages -------------------------------------------------------------------------------------

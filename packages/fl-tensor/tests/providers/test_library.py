@@ -80,7 +80,7 @@ def test_where_there_is_none_one_is_told_how_to_get_it(nowhere, fresh, monkeypat
     monkeypatch.setenv("FL_PROVIDERS", "onednn")
     monkeypatch.setattr(libraries, "candidates", lambda: iter([(libraries.NAME, "system")]))
     assert choose.current() is None
-    assert "pip install 'fl-tensor[onednn]'" in choose.found()[1][-1]
+    assert "pip install './packages/fl-tensor[onednn]'" in choose.found()[1][-1]
 
 
 def test_a_process_without_it_works(tmp_path):

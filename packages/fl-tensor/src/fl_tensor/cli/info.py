@@ -14,7 +14,7 @@ import json
 from importlib.util import find_spec
 from typing import Any
 
-from fl_tensor import contract, dispatch, threads
+from fl_tensor import contract, dispatch, extras, threads
 from fl_tensor.backends.providers import choose
 from fl_tensor.cli import lines
 from fl_tensor.cli.survey import COUNTED, surveys
@@ -117,7 +117,7 @@ def _libraries(figures: dict[str, Any]) -> list[str]:
     page.append(
         f"Generated kernels for {made['processor']}, vectors of {made['vector_bits']} bits"
         if made
-        else "Generated kernels: none, pip install 'fl-tensor[jit]'"
+        else f"Generated kernels: none ({extras.install('jit')})"
     )
     page.append(f"Threads of an operation: {running['per_operation']}")
     return page + [f"  {name:<14} {state}" for name, state in running["pools"].items()]

@@ -20,14 +20,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-import llvmlite
-import llvmlite.binding as llvm
-
-from fl_tensor import cache_files
+from fl_tensor import cache_files, extras
 from fl_tensor.codegen import target
 from fl_tensor.codegen.errors import CompileError
 from fl_tensor.codegen.target import Target
 from fl_tensor.collection import uncollected
+
+try:
+    import llvmlite
+    import llvmlite.binding as llvm
+except ModuleNotFoundError as error:
+    raise extras.missing("code generation", "llvmlite", "jit") from error
 
 P = ParamSpec("P")
 T = TypeVar("T")

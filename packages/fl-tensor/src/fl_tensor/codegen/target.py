@@ -10,9 +10,13 @@ import functools
 import os
 from dataclasses import dataclass, replace
 
-import llvmlite.binding as llvm
-
+from fl_tensor import extras
 from fl_tensor.errors import ArgumentError
+
+try:
+    import llvmlite.binding as llvm
+except ModuleNotFoundError as error:
+    raise extras.missing("code generation", "llvmlite", "jit") from error
 
 ENVIRONMENT = "FL_VECTOR_BITS"
 #: Features that the generator asks about; what else the processor has, LLVM knows.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from fl_tensor import extras
 from fl_tensor.testing.cases import CASES as CASES
 from fl_tensor.testing.needs import needs as needs
 from fl_tensor.testing.opcase import OpCase as OpCase
@@ -28,8 +29,10 @@ def __getattr__(name: str) -> Any:
     # The suite needs pytest; the table does not.
     if name == "TensorBackendSuite":
         if "fl_tensor.testing.suite" not in sys.modules:
-            import pytest
-
+            try:
+                import pytest
+            except ModuleNotFoundError as error:
+                raise extras.missing("the conformance kit", "pytest", "testing") from error
             # So that failures show both sides of a comparison.
             pytest.register_assert_rewrite("fl_tensor.testing.suite")
         from fl_tensor.testing.suite import TensorBackendSuite

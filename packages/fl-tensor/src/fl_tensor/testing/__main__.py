@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fl_memory.testing.command import run
+from fl_tensor import extras
 from fl_tensor.dispatch import REGISTRY
 from fl_tensor.errors import FlError
 
@@ -21,7 +22,7 @@ from fl_tensor.errors import FlError
 def main(arguments: list[str] | None = None, prog: str = "python -m fl_tensor.testing") -> int:
     """Run the command; the last line printed is ``N passed, M failed``."""
     if find_spec("pytest") is None:
-        print("the conformance kit needs pytest: install fl-tensor[testing]", file=sys.stderr)
+        print(extras.missing("the conformance kit", "pytest", "testing"), file=sys.stderr)
         return 2
     from fl_tensor.testing import under
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl_tensor import dtypes
+from fl_tensor import dtypes, extras
 from fl_tensor.capabilities import CAPABILITIES
 from fl_tensor.dispatch import current_backend
 
@@ -16,8 +16,10 @@ def needs(*names: str) -> Any:
 
     Raises DTypeError for a name that is neither.
     """
-    import pytest
-
+    try:
+        import pytest
+    except ModuleNotFoundError as error:
+        raise extras.missing("needs", "pytest", "testing") from error
     backend = current_backend()
     missing = [name for name in names if not _has(backend, name)]
     reason = f"backend {backend.name!r} has no {', '.join(missing)}"

@@ -18,6 +18,7 @@ from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.errors import CompileError
 from fl_tensor.errors import ArgumentError
+from fl_tensor.registration import KernelWarning
 
 BEST = tile.best(target.host())
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 11)
@@ -207,14 +208,36 @@ def test_a_micro_kernel_can_be_replaced_for_a_while():
     assert library.address(one) == own
 
 
-def test_a_module_without_micro_is_refused():
-    text = f'target triple = "{target.triple()}" define void @mine() {{ ret void }}'
-    kernel = MicroKernel(dtypes.float32, Tile(1, 1))
-    with (
-        library.register(lambda kernel, machine: text),
-        pytest.raises(ArgumentError, match="no function 'micro'"),
-    ):
-        library.address(kernel)
+def fails(kernel, machine):
+    raise ZeroDivisionError("no such luck")
+
+
+@pytest.mark.parametrize(
+    ("maker", "complaint"),
+    [
+        (fails, "ZeroDivisionError: no such luck"),
+        (lambda kernel, machine: 5, "gave a int: expected LLVM IR as text, or None"),
+        (lambda kernel, machine: "define nonsense", "CompileError"),
+        (
+            lambda kernel, machine: (
+                f'target triple = "{target.triple()}" define void @mine() {{ ret void }}'
+            ),
+            "no function 'micro'",
+        ),
+    ],
+)
+def test_a_micro_kernel_that_cannot_be_made_is_left_out(maker, complaint):
+    kernel = MicroKernel(dtypes.float32, Tile(1, BEST.vectors))
+    own = library.address(kernel)
+    warned = pytest.warns(KernelWarning, match=f"micro-kernel micro_float32.*{complaint}")
+    with library.register(maker), warned:
+        assert library.address(kernel) == own
+
+
+def test_a_maker_is_a_function():
+    with pytest.raises(ArgumentError, match="a maker of micro-kernels is a str: expected a func"):
+        library.register("x")
+    assert library.registered() == ()
 
 
 def test_tiles_that_fit_the_registers():

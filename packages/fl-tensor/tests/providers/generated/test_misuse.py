@@ -54,7 +54,7 @@ def test_a_proper_call_goes_through():
             (4098, 8192, 12288),
             r"operand 0 .* cannot be at address 0x1002: expected a multiple of 4",
         ),
-        ((4096, 8192, 0), "operand 2 .* cannot be at address 0x0"),
+        ((4096, 8192, 0), "operand 2 .* cannot be at address 0x0: there is nothing at 0"),
         ((4096, 8192, 4096), "operands 0 and 2 overlap"),
         ((4096, 8192, 4096 + 252), "operands 0 and 2 overlap"),
         ((4096, 8192, 8192 - 252), "operands 1 and 2 overlap"),

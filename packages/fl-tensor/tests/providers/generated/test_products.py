@@ -197,6 +197,12 @@ def test_a_factor_is_packed_in_one_way_whatever_it_is_multiplied_with(provider):
     assert layouts == layouts[:1] * 4
 
 
+def test_a_reason_that_all_tiles_share_is_said_once(provider):
+    shapes = ((4, 5), (5, 7), (4, 7))
+    problem = Matmul(*(row_major(dtype("int32"), shape) for shape in shapes))
+    assert provider.why_not(problem) == "a product of int32 and int32 as int32"
+
+
 def test_shapes_that_do_not_fit_are_refused(provider):
     def problem(x, y, out):
         return Matmul(*(row_major(float32, shape) for shape in (x, y, out)))

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
+from fl_tensor import registration
 from fl_tensor.backends.jit import operations
 from fl_tensor.backends.jit.kernels import Kernels, Maker, elementwise
 from fl_tensor.errors import ArgumentError
@@ -82,6 +83,7 @@ def register_pass(
     name: str, function: Function, *, before: str | None = None, after: str | None = None
 ) -> Registration:
     """See ``ft.jit.register_pass``."""
+    registration.function(f"[pass] {name!r}", function)
     _set(pipeline=lambda p: p.adding(name, function, before, after))
     return Registration(lambda: _set(pipeline=lambda p: p.without(name)))
 
@@ -96,6 +98,8 @@ def register_kernel(op: str, kernel: Maker | elementwise) -> Registration:
         )
     if own is None and isinstance(kernel, elementwise):
         raise ArgumentError(f"[kernel] {op!r} is of the contract, whose instructions are fixed")
+    if not isinstance(kernel, elementwise):
+        registration.function(f"[kernel] of {op!r}", kernel)
     _set(kernels=lambda k: k.adding(op, kernel))
     return Registration(lambda: _set(kernels=lambda k: k.without(op, kernel)))
 

@@ -10,7 +10,6 @@ kernel of its own out of such instructions.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, NamedTuple, TypeAlias
@@ -19,18 +18,16 @@ from fl_tensor import roles, rules
 from fl_tensor.backends.providers.layout import Layout
 from fl_tensor.codegen.errors import ProgramError
 from fl_tensor.codegen.program import Builder, Program
+from fl_tensor.errors import ArgumentError
 from fl_tensor.graph import layout
 from fl_tensor.graph.ir import Node, Value
+from fl_tensor.registration import attempt, function
 
 Shape = roles.Shape
 #: ``run(*addresses)``: those of the operands, then that of the result. Called by several threads.
 Run: TypeAlias = Callable[..., object]
 #: ``build(b, x, ..., parameter=...)``: values of a program in, one out.
 Build: TypeAlias = Callable[..., int]
-
-
-class KernelWarning(RuntimeWarning):
-    """A kernel from outside that raised while it was made, and was left out."""
 
 
 class Request(NamedTuple):
@@ -51,7 +48,7 @@ class elementwise:
     element of each operand: ``build(b, x, ...)`` says how. ``b`` is a ``Builder``."""
 
     def __init__(self, build: Build) -> None:
-        self.build = build
+        self.build = function("[elementwise] build", build)
 
     def accepts(self, node: Node) -> bool:
         """Whether the instructions exist for the dtypes of ``node``, and give its dtype."""
@@ -72,7 +69,7 @@ class program:
     """
 
     def __init__(self, build: Build, row_axes: int = 1) -> None:
-        self.build = build
+        self.build = function("[program] build", build)
         self.row_axes = row_axes
 
     def __call__(self, request: Request) -> Run | None:
@@ -158,7 +155,7 @@ class Kernels:
     def instructions(self, node: Node) -> Build | None:
         """How a group says this node, None if it cannot."""
         found = self._inside.get(node.op)
-        if found is None or not _attempt(node.op, found.accepts, node):
+        if found is None or not attempt(_named(node.op), found.accepts, node):
             return None
         return found.build
 
@@ -174,7 +171,7 @@ class Kernels:
             node.parameters,
         )
         for maker in makers:
-            run = _attempt(node.op, maker, request)
+            run = attempt(_named(node.op), _asked, maker, request)
             if run is not None:
                 return run
         return None
@@ -185,11 +182,14 @@ def _placed(value: Value, place: layout.Layout | None) -> Layout:
     return Layout(value.dtype, value.shape, strides)
 
 
-def _attempt(op: str, function: Callable[[Any], Any], argument: Any) -> Any:
-    # What is wrong with a stranger's kernel is said, and does no harm.
-    try:
-        return function(argument)
-    except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        warnings.warn(f"kernel of {op!r} was left out: {said}", KernelWarning, stacklevel=2)
-        return None
+def _named(op: str) -> str:
+    return f"kernel of {op!r}"
+
+
+def _asked(maker: Maker, request: Request) -> Run | None:
+    run = maker(request)
+    if run is not None and not callable(run):
+        raise ArgumentError(
+            f"its maker gave a {type(run).__name__}: expected a function of addresses, or None"
+        )
+    return run

@@ -18,6 +18,7 @@ from fl_tensor.backends.jit.tracing import Type, graph_of
 from fl_tensor.backends.null import NullAdapter
 from fl_tensor.errors import ArgumentError, DTypeError, FlError
 from fl_tensor.graph.ir import Graph
+from fl_tensor.registration import function
 from fl_tensor.stack import through
 
 _NAME = re.compile(r"[a-z]\w*(\.\w+)+", re.ASCII)
@@ -49,6 +50,7 @@ class Operation:
                 f"[operation] {name!r}: expected the name of a package, a dot, a name, such as "
                 f"'acme.swiglu'"
             )
+        function(f"[operation] the composition of {name}", compose)
         _, *given = inspect.signature(compose).parameters.values()
         plain = [p for p in given if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
         named = [p for p in given if p.kind is p.KEYWORD_ONLY]

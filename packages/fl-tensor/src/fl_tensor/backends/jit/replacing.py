@@ -26,8 +26,13 @@ def replacing(
 
     Numbers in a graph are data, which a pass does not see: a composition that is to be found takes
     its numbers as operands of shape (). Raises ArgumentError for one that has numbers of its own,
-    that cannot be kept whole, or that computes nothing.
+    that cannot be kept whole, or that computes nothing, and for what is no ``ft.jit.operation``.
     """
+    if not isinstance(operation, Operation):
+        raise ArgumentError(
+            f"[replacing] {operation!r} is a {type(operation).__name__}: expected what "
+            f"ft.jit.operation gives; those of the contract have no composition to look for"
+        )
     example = _body(operation, [Type(shape, dtype) for shape in shapes], parameters)
     if example is None:
         raise ArgumentError(f"[replacing] {operation.name} depends on data: it cannot be found")

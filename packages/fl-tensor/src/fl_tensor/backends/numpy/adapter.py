@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from fl_tensor import dtypes
+from fl_tensor import dtypes, extras
 from fl_tensor.backend import TensorAdapter
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
@@ -26,8 +26,7 @@ class _ToNumpy(dict[DType, "np.dtype[Any]"]):
         # The front end asks for what a backend lists: one that borrows from this one may list more.
         raise DTypeError(
             f"backend 'numpy' has no dtype {dtype} here: it takes ml_dtypes, "
-            f"pip install 'fl-tensor[bfloat16]'; a backend that borrows from it lists {dtype} "
-            f"without"
+            f"{extras.install('bfloat16')}; a backend that borrows from it lists {dtype} without"
         )
 
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from typing import TypeAlias
 
+from fl_tensor import extras
 from fl_tensor.backends.providers.chain import Chain
 from fl_tensor.backends.providers.later import Later
 from fl_tensor.backends.providers.provider import Kernel, Provider, ProviderError
@@ -77,7 +78,7 @@ def _onednn() -> Opened:
 
     library, passed = onednn.load()
     if library is None:
-        return None, (*passed, "pip install 'fl-tensor[onednn]' brings one (Linux, x86-64)")
+        return None, (*passed, f"onednn (Linux, x86-64): {extras.install('onednn')}")
     return onednn.OneDNN(library), tuple(passed)
 
 
@@ -85,7 +86,7 @@ def _generated() -> Opened:
     from importlib.util import find_spec
 
     if find_spec("llvmlite") is None:
-        return None, ("generated: pip install 'fl-tensor[jit]' brings llvmlite, which it takes",)
+        return None, (f"generated takes llvmlite: {extras.install('jit')}",)
     return Later("generated", True, _make_generated), ()
 
 

@@ -105,18 +105,20 @@ class Tuner:
             if decided in makers and not by_rule:
                 with contextlib.suppress(UnsupportedError):
                     return makers[decided]()
-            left, reasons = dict(makers), []
+            left, reasons = dict(makers), {}
             while left:
                 name = next(iter(left))
                 try:
                     kernel = left.pop(name)()
                 except UnsupportedError as error:
-                    reasons.append(f"{name}: {error}")
+                    reasons[name] = str(error)
                     continue
                 if not left or by_rule or flops < LEAST_FLOPS:
                     return kernel
                 return Undecided(kernel, functools.partial(self._decide, key, name, kernel, left))
-            raise UnsupportedError("; ".join(reasons))
+            if len(set(reasons.values())) == 1:
+                raise UnsupportedError(next(iter(reasons.values())))
+            raise UnsupportedError("; ".join(f"{name}: {why}" for name, why in reasons.items()))
 
     def _decide(
         self,

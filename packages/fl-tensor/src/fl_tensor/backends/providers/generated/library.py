@@ -22,7 +22,7 @@ from fl_tensor.backends.providers.provider import Provider
 from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.target import Target
 from fl_tensor.errors import ArgumentError
-from fl_tensor.registration import Registration
+from fl_tensor.registration import Registration, attempt, function
 
 Maker: TypeAlias = Callable[[MicroKernel, Target], str | None]
 
@@ -45,7 +45,10 @@ def _set(makers: tuple[Maker, ...]) -> None:
 def register(maker: Maker) -> Registration:
     """Ask ``maker`` for every micro-kernel that is needed from now on, the latest one first; it
     stays until ``remove()`` of what is returned is called, or for a block: ``with register(...):``.
+    One that raises, or whose module cannot be used, is left out with a KernelWarning. Raises
+    ArgumentError for what is no function.
     """
+    function("[register] a maker of micro-kernels", maker)
     _set((maker, *_makers))
     return Registration(lambda: _set(tuple(each for each in _makers if each is not maker)))
 
@@ -62,8 +65,7 @@ def address(kernel: MicroKernel) -> int:
 
 def addresses(kernels: Iterable[MicroKernel]) -> dict[MicroKernel, int]:
     """Where the machine code of each begins; those that nobody asked for before are compiled
-    together. Raises ArgumentError where a maker's module has no ``micro``, CompileError where LLVM
-    refuses it."""
+    together."""
     wanted, machine, makers = list(dict.fromkeys(kernels)), target.host(), _makers
     made = {kernel: _made(kernel, machine, makers)[1] for kernel in wanted}
     ours = {_name(kernel): kernel for kernel, found in made.items() if not found}
@@ -79,14 +81,25 @@ def addresses(kernels: Iterable[MicroKernel]) -> dict[MicroKernel, int]:
 @compile.once
 def _made(kernel: MicroKernel, machine: Target, makers: tuple[Maker, ...]) -> tuple[object, int]:
     # By a maker; 0 where all leave it to the built-in one.
-    made = (maker(kernel, machine) for maker in (*makers, amx.maker))
-    text = next((text for text in made if text is not None), None)
+    for maker in (*makers, amx.maker):
+        code = attempt(f"micro-kernel {_name(kernel)}", _loaded, maker, kernel, machine)
+        if code is not None:
+            return code, code.address("micro")
+    return None, 0
+
+
+def _loaded(maker: Maker, kernel: MicroKernel, machine: Target) -> compile.Code | None:
+    text = maker(kernel, machine)
     if text is None:
-        return None, 0
+        return None
+    if not isinstance(text, str):
+        raise ArgumentError(
+            f"its maker gave a {type(text).__name__}: expected LLVM IR as text, or None"
+        )
     code = compile.load(text, functools.partial(str, text), machine)
     if not code.address("micro"):
-        raise ArgumentError(f"[register] the module made for {kernel} has no function 'micro'")
-    return code, code.address("micro")
+        raise ArgumentError("the module has no function 'micro'")
+    return code
 
 
 def _name(kernel: MicroKernel) -> str:

@@ -70,9 +70,10 @@ class Checked:
         for number, (low, high) in enumerate(self._ranges):
             at, itemsize = addresses[number], self.operands[number].dtype.itemsize
             if low < high and (at % itemsize or not at):
+                why = f"expected a multiple of {itemsize}" if at else "there is nothing at 0"
                 raise ArgumentError(
                     f"operand {number} ({self.operands[number]}) cannot be at address {at:#x}: "
-                    f"expected a multiple of {itemsize}"
+                    f"{why}"
                 )
 
     def _compare(self, one: int, other: int, x: int, out: int) -> None:
