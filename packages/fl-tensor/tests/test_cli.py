@@ -189,7 +189,7 @@ def test_conformance_without_pytest_says_what_to_install(
 ) -> None:
     monkeypatch.setattr("fl_tensor.testing.__main__.find_spec", lambda name: None)
     assert main(["conformance", "numpy"]) == 2
-    assert "install fl-tensor[testing]" in capsys.readouterr().err
+    assert "install './packages/fl-tensor[testing]'" in capsys.readouterr().err
 
 
 def test_contract_card_and_check(capsys: pytest.CaptureFixture[str]) -> None:
