@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from fl_tensor.errors import ArgumentError
+from fl_tensor import settings
 
 DEFAULT_BYTES = 512 << 20
 #: A process looks how much there is at its first write, and after so large a part of all room.
@@ -40,11 +40,7 @@ def folder() -> Path | None:
 
 def most_bytes() -> int:
     """FL_CACHE_BYTES. Raises ArgumentError where that is no number."""
-    asked = os.environ.get("FL_CACHE_BYTES")
-    try:
-        return int(asked) if asked else DEFAULT_BYTES
-    except ValueError:
-        raise ArgumentError(f"FL_CACHE_BYTES={asked!r}: expected a number of bytes") from None
+    return settings.number("FL_CACHE_BYTES", DEFAULT_BYTES, 0, "a number of bytes")
 
 
 def read(path: Path) -> bytes | None:

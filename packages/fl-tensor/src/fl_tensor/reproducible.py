@@ -8,14 +8,14 @@ made by rules alone, on the same machine with the same versions and number of th
 
 from __future__ import annotations
 
-import os
 from contextvars import ContextVar, Token
+
+from fl_tensor import settings
 
 ENVIRONMENT = "FL_REPRODUCIBLE"
 
-_on: ContextVar[bool] = ContextVar(
-    "fl_tensor_reproducible", default=os.environ.get(ENVIRONMENT, "0") != "0"
-)
+_begins_on = settings.switch(ENVIRONMENT, False)
+_on: ContextVar[bool] = ContextVar("fl_tensor_reproducible", default=_begins_on)
 
 #: Whether choices are to be made by rules alone, here and now.
 is_reproducible = _on.get

@@ -29,6 +29,9 @@ class Pool(NamedTuple):
     state: Callable[[], str]
 
 
+#: Threads of one operation; more are a mistake, and would not start.
+MOST = 1024
+
 _lock = threading.RLock()
 _pools: dict[str, Pool] = {}
 _chosen: int | None = None
@@ -38,7 +41,7 @@ def _default() -> int:
     # As OpenMP counts: the first of its numbers (the outer level), else the processors we may use.
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if asked.isdigit() and int(asked) > 0:
-        return int(asked)
+        return min(int(asked), MOST)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -57,11 +60,11 @@ def set_num_threads(count: int) -> None:
     """Let operations use ``count`` threads each, from now on, in the whole process.
 
     Pools that are not loaded yet are told when they are. Raises ArgumentError unless count is an
-    integer of at least 1.
+    integer from 1 to 1024.
     """
     global _chosen
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ArgumentError(f"set_num_threads({count!r}): give an integer of at least 1")
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST:
+        raise ArgumentError(f"set_num_threads({count!r}): give an integer from 1 to {MOST}")
     with _lock:
         _chosen = count
         for pool in _pools.values():

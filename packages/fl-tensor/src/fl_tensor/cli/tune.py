@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     if given.forget:
         seen.forget()
         return 0
-    if given.threads:
+    if given.threads is not None:
         threads.set_num_threads(given.threads)
     provider = choose.current()
     found = seen.known()

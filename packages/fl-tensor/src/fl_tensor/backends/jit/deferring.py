@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fl_tensor import settings
 from fl_tensor.backends.jit.lazy import Lazy, Trace
 from fl_tensor.backends.jit.operations import Operation, Parameters
 from fl_tensor.backends.jit.plans import Plans
@@ -32,7 +32,8 @@ class Deferring(NumpyBackend):
 
     def __init__(self) -> None:
         # Of the instance, where the interpreter finds it sooner.
-        self.smallest = int(os.environ.get("FL_JIT_SMALLEST") or type(self).smallest)
+        least = type(self).smallest
+        self.smallest = settings.number("FL_JIT_SMALLEST", least, 0, "a number of elements")
         self.eager = NumpyBackend()
         self.worth = Worth()
         self.plans = Plans(self.eager, worth=self.worth)

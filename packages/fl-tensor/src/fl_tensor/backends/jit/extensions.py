@@ -7,13 +7,12 @@ plan is found by, so that no plan outlives the registrations that it was made un
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fl_tensor import registration
+from fl_tensor import registration, settings
 from fl_tensor.backends.jit import operations
 from fl_tensor.backends.jit.kernels import Kernels, Maker, elementwise
 from fl_tensor.errors import ArgumentError
@@ -111,8 +110,9 @@ def load() -> None:
     with _lock:
         if _loaded:
             return
+        wanted = settings.switch("FL_JIT_EXTENSIONS", True)
         _loaded = True
-        if os.environ.get("FL_JIT_EXTENSIONS") == "0":
+        if not wanted:
             return
         from importlib.metadata import entry_points
 

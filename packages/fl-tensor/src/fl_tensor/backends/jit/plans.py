@@ -17,6 +17,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from fl_tensor import settings
 from fl_tensor.backends.jit import extensions, lower
 from fl_tensor.backends.jit.interpret import interpret
 from fl_tensor.backends.jit.lazy import Stream, Trace
@@ -82,8 +83,8 @@ class Plans:
     ) -> None:
         self.eager = eager
         self.fusible = fusible or (lower.fusible if find_spec("llvmlite") else _none)
-        self.sightings = int(os.environ.get("FL_JIT_SIGHTINGS") or 2)
-        self.background = os.environ.get("FL_JIT_BACKGROUND") != "0" and self.sightings > 1
+        self.sightings = settings.number("FL_JIT_SIGHTINGS", 2, 1)
+        self.background = settings.switch("FL_JIT_BACKGROUND", True) and self.sightings > 1
         self.worth = worth or Worth()
         if self.sightings == 1:
             self.worth.patience = 0

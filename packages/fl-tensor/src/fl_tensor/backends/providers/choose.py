@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import TypeAlias
 
-from fl_tensor import extras
+from fl_tensor import extras, settings
 from fl_tensor.backends.providers.chain import Chain
 from fl_tensor.backends.providers.later import Later
 from fl_tensor.backends.providers.provider import Kernel, Provider, ProviderError
@@ -33,7 +33,7 @@ watchers: list[Callable[[Provider, Kernel], None]] = []
 @functools.cache
 def is_for_everything() -> bool:
     """Whether sizes are to be disregarded. Every product asks: the environment is read once."""
-    return os.environ.get(EVERYTHING, "0") != "0"
+    return settings.switch(EVERYTHING, False)
 
 
 def wanted() -> tuple[str, ...]:
@@ -47,6 +47,8 @@ def wanted() -> tuple[str, ...]:
             f"{ENVIRONMENT}={asked}: there is no provider {unknown[0]!r}; name some of "
             f"{', '.join(_OPEN)}, or {NONE!r}"
         )
+    if NONE in names and len(names) > 1:
+        raise ProviderError(f"{ENVIRONMENT}={asked}: {NONE!r} stands alone, or is left out")
     return tuple(name for name in names if name != NONE)
 
 

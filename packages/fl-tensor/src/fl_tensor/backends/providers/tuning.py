@@ -116,7 +116,7 @@ class Tuner:
                 if not left or by_rule or flops < LEAST_FLOPS:
                     return kernel
                 return Undecided(kernel, functools.partial(self._decide, key, name, kernel, left))
-            if len(set(reasons.values())) == 1:
+            if len(set(reasons.values())) == 1 < len(reasons):
                 raise UnsupportedError(next(iter(reasons.values())))
             raise UnsupportedError("; ".join(f"{name}: {why}" for name, why in reasons.items()))
 
