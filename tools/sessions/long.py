@@ -6,8 +6,9 @@ import time
 
 import nox
 
-from sessions.environments import in_workshop, install_editable, shared
-from sessions.workspace import closure
+from sessions.environments import in_workshop, install_editable, pytest_in_workshop, shared
+from sessions.settings import FORCED, PROVIDERS, kernels, skip_without_wheel
+from sessions.workspace import closure, suite
 
 
 @nox.session(default=False, reuse_venv=True, tags=["fl-vision"])
@@ -37,3 +38,18 @@ def campaign(session: nox.Session) -> None:
     `-- --provider onednn --kind gemm --count N --seed S` for others than the generated ones.
     """
     in_workshop(session, "python", "packages/fl-tensor/tests/campaign", *session.posargs)
+
+
+@nox.session(default=False, tags=["fl-tensor", "fl-nn"], **shared)
+@nox.parametrize("provider", [nox.param(p, id=p) for p in PROVIDERS])
+def whole_on_jit(session: nox.Session, provider: str) -> None:
+    """The conformance kit in all dtypes, and all tests of fl-nn, on `jit`, with and without oneDNN.
+
+    Everything is put off, planned at once, and has its contractions from one provider.
+    """
+    skip_without_wheel(session, provider)
+    env = {**FORCED, **kernels(session), "FL_PROVIDERS": provider}
+    in_workshop(session, "python", "-m", "fl_tensor.testing", "jit", *session.posargs, env=env)
+    env["FL_TENSOR_BACKEND"] = "jit"
+    options = ["-p", "no:cacheprovider", *suite("fl-nn")]
+    pytest_in_workshop(session, *options, workers=2, env=env)

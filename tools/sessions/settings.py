@@ -33,11 +33,19 @@ FORCED = {
 }
 #: What stands on the tensor contract.
 ABOVE = ("fl-autograd", "fl-nn")
+#: Who computes contractions, alone.
+PROVIDERS = ("generated", "onednn")
 
 
 def kernels(session: nox.Session) -> dict[str, str]:
     """Generated code is kept from session to session; its files are named by what it depends on."""
     return {"FL_CACHE_DIR": str(session.cache_dir / "kernels")}
+
+
+def skip_without_wheel(session: nox.Session, provider: str) -> None:
+    """Leave a session of oneDNN out where there is none."""
+    if provider == "onednn" and (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        session.skip("the wheel is for Linux on x86-64")
 
 
 @nox.session(**shared)
@@ -79,14 +87,13 @@ def deferred(session: nox.Session, package: str) -> None:
 
 
 @nox.session(tags=["fl-tensor", "fl-nn"], **shared)
-@nox.parametrize("provider", [nox.param(p, id=p) for p in ("generated", "onednn")])
+@nox.parametrize("provider", [nox.param(p, id=p) for p in PROVIDERS])
 def providers(session: nox.Session, provider: str) -> None:
     """Products, convolutions and layers made of them, however small, by one provider alone.
 
     Its own tests, the kit's, and those of layers and gradients; on `numpy` and on `jit`.
     """
-    if provider == "onednn" and (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        session.skip("the wheel is for Linux on x86-64")
+    skip_without_wheel(session, provider)
     part = ["-k", "matmul or conv or linear or pool"]
     above = [option for package in ABOVE for option in suite(package)]
     env = {**kernels(session), "FL_PROVIDERS": provider, "FL_PROVIDERS_EVERYTHING": "1"}
