@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import numpy as np
 import pytest
@@ -17,8 +16,21 @@ from fl_tensor.dtypes import float32
 ABOUT = {"library": "test 1", "processor": "none"}
 
 
+class Clock:
+    """A clock that stands still but for what kernels take."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+CLOCK = Clock()
+
+
 class Pretended:
-    """A kernel that takes so long."""
+    """A kernel that takes so long, by the clock."""
 
     operands = (row_major(float32, (4,)),)
     workspace = 0
@@ -30,7 +42,11 @@ class Pretended:
 
     def __call__(self, *addresses: int) -> None:
         self.calls += 1
-        time.sleep(self.seconds)
+        CLOCK.now += self.seconds
+
+
+def tuner_of(folder=None, about=ABOUT):
+    return Tuner(about, folder, CLOCK)
 
 
 def makers(**seconds):
@@ -51,28 +67,48 @@ def unsupported():
 
 
 def test_the_fastest_is_chosen_and_the_choice_printed():
-    tuner = Tuner(ABOUT, None)
+    tuner = tuner_of()
     made, make = makers(slow=0.01, fast=0.001)
     assert chosen(tuner, "a problem", make) == "fast"
     assert tuner.table().startswith("a problem: fast (slow ")
-    assert tuner.decisions()["a problem"]["us"]["slow"] >= 10_000
+    assert tuner.decisions()["a problem"]["us"] == {"slow": 10_000.0, "fast": 1_000.0}
 
 
-def test_the_rule_of_thumb_stands_where_others_are_hardly_faster(monkeypatch):
-    made, make = makers(thumb=0.0, other=0.0)
-    for seconds, choice in ((1.03, "thumb"), (1.2, "other")):
-        monkeypatch.setattr(tuning, "measure", lambda *_, s=seconds: {"thumb": s, "other": 1.0})
-        assert chosen(Tuner(ABOUT, None), "a", make) == choice
+def test_the_rule_of_thumb_stands_where_others_are_hardly_faster():
+    for seconds, choice in ((0.00103, "thumb"), (0.0012, "other")):
+        _, make = makers(thumb=seconds, other=0.001)
+        assert chosen(tuner_of(), "a", make) == choice
+
+
+class Disturbed(Pretended):
+    """It takes a millisecond longer, but for its fourth call."""
+
+    def __call__(self, *addresses: int) -> None:
+        super().__call__(*addresses)
+        CLOCK.now += 0.0 if self.calls == 4 else 0.001
+
+
+def test_the_best_of_several_turns_counts():
+    kernels = {"even": Pretended("even", 0.001), "disturbed": Disturbed("disturbed", 0.0005)}
+    found = tuning.measure(kernels, (), CLOCK)
+    assert found == pytest.approx({"even": 0.001, "disturbed": 0.0005})
+
+
+def test_turns_are_as_many_as_fit_into_a_moment():
+    for seconds, calls in ((tuning.MOMENT, 1), (tuning.MOMENT / 4.5, 4), (1e-6, 10)):
+        made, _ = makers(one=seconds, other=seconds)
+        tuning.measure(made, (), CLOCK)
+        assert made["one"].calls == made["other"].calls == 2 + calls
 
 
 def test_what_is_hopeless_is_not_measured_again():
     made, make = makers(fast=0.0001, slow=0.02)
-    chosen(Tuner(ABOUT, None), "a problem", make)
+    chosen(tuner_of(), "a problem", make)
     assert made["slow"].calls == 2, "once to warm up, once to see"
 
 
 def test_little_work_takes_the_rule_of_thumb():
-    tuner = Tuner(ABOUT, None)
+    tuner = tuner_of()
     made, make = makers(first=0.01, second=0.0)
     assert tuner.choose("small", make, LEAST_FLOPS - 1) is made["first"]
     with ft.reproducible():
@@ -81,7 +117,7 @@ def test_little_work_takes_the_rule_of_thumb():
 
 
 def test_a_problem_is_not_measured_before_it_has_come_up_a_few_times():
-    tuner = Tuner(ABOUT, None)
+    tuner = tuner_of()
     made, make = makers(slow=0.001, fast=0.0)
     kernel = tuner.choose("a problem", make, LEAST_FLOPS)
     for call in range(1, tuning.PATIENCE):
@@ -94,11 +130,11 @@ def test_a_problem_is_not_measured_before_it_has_come_up_a_few_times():
 def test_kernels_of_other_operands_are_no_candidates():
     made, make = makers(slow=0.01, fast=0.0)
     made["fast"].operands = (row_major(float32, (5,)),)
-    assert chosen(Tuner(ABOUT, None), "a problem", make) == "slow"
+    assert chosen(tuner_of(), "a problem", make) == "slow"
 
 
 def test_candidates_that_cannot_be_made_are_passed_over():
-    tuner = Tuner(ABOUT, None)
+    tuner = tuner_of()
     made, make = makers(only=0.0)
     assert chosen(tuner, "a", {"none": unsupported, **make}) == "only"
     with pytest.raises(UnsupportedError, match="none: not for this shape"):
@@ -107,26 +143,26 @@ def test_candidates_that_cannot_be_made_are_passed_over():
 
 def test_choices_outlive_the_process(tmp_path):
     made, make = makers(slow=0.01, fast=0.001)
-    chosen(Tuner(ABOUT, tmp_path), "a problem", make)
+    chosen(tuner_of(tmp_path), "a problem", make)
     calls = made["fast"].calls
-    later = Tuner(ABOUT, tmp_path)
+    later = tuner_of(tmp_path)
     assert later.choose("a problem", make, LEAST_FLOPS) is made["fast"]
     assert made["fast"].calls == calls, "it was not measured again"
 
 
 def test_choices_hang_on_library_and_processor(tmp_path):
     _, make = makers(slow=0.01, fast=0.001)
-    chosen(Tuner(ABOUT, tmp_path), "a problem", make)
-    assert Tuner({**ABOUT, "library": "test 2"}, tmp_path).decisions() == {}
-    assert Tuner({**ABOUT, "processor": "other"}, tmp_path).decisions() == {}
+    chosen(tuner_of(tmp_path), "a problem", make)
+    assert tuner_of(tmp_path, {**ABOUT, "library": "test 2"}).decisions() == {}
+    assert tuner_of(tmp_path, {**ABOUT, "processor": "other"}).decisions() == {}
 
 
 def test_two_processes_keep_the_choices_of_both(tmp_path):
     _, make = makers(slow=0.01, fast=0.001)
-    one, other = Tuner(ABOUT, tmp_path), Tuner(ABOUT, tmp_path)
+    one, other = tuner_of(tmp_path), tuner_of(tmp_path)
     chosen(one, "a", make)
     chosen(other, "b", make)
-    assert set(Tuner(ABOUT, tmp_path).decisions()) == {"a", "b"}
+    assert set(tuner_of(tmp_path).decisions()) == {"a", "b"}
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"], "nothing half-written"
 
 
@@ -145,26 +181,26 @@ def test_two_processes_keep_the_choices_of_both(tmp_path):
     ],
 )
 def test_a_corrupt_file_counts_as_empty_and_is_replaced(tmp_path, content):
-    path = Tuner(ABOUT, tmp_path).path
+    path = tuner_of(tmp_path).path
     path.write_text(content)
     made, make = makers(slow=0.01, fast=0.001)
-    tuner = Tuner(ABOUT, tmp_path)
+    tuner = tuner_of(tmp_path)
     assert tuner.decisions() == {}
     assert chosen(tuner, "a", make) == "fast"
-    assert set(Tuner(ABOUT, tmp_path).decisions()) == {"a"}
+    assert set(tuner_of(tmp_path).decisions()) == {"a"}
 
 
 def test_a_choice_that_is_no_candidate_any_more_is_made_anew(tmp_path):
     _, make = makers(slow=0.01, fast=0.001)
-    chosen(Tuner(ABOUT, tmp_path), "a", make)
+    chosen(tuner_of(tmp_path), "a", make)
     made, make = makers(slow=0.01, other=0.001)
-    assert chosen(Tuner(ABOUT, tmp_path), "a", make) == "other"
+    assert chosen(tuner_of(tmp_path), "a", make) == "other"
 
 
 def test_a_folder_that_cannot_be_written_is_left_alone(tmp_path):
     (tmp_path / "file").write_text("")
     made, make = makers(slow=0.01, fast=0.001)
-    tuner = Tuner(ABOUT, tmp_path / "file" / "folder")
+    tuner = tuner_of(tmp_path / "file" / "folder")
     assert chosen(tuner, "a", make) == "fast"
     assert set(tuner.decisions()) == {"a"}
 

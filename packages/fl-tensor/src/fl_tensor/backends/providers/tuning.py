@@ -20,11 +20,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from fl_tensor import cache_files, threads
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 from fl_tensor.reproducible import is_reproducible
+
+#: Gives a time in seconds, of which differences count.
+Clock: TypeAlias = Callable[[], float]
 
 #: Work below this is not measured: 20 us at 300 GFLOP/s.
 LEAST_FLOPS = 6_000_000
@@ -79,10 +82,14 @@ class Tuners:
 
 class Tuner:
     """Choices among kernels. ``about`` says what they depend on (library, processor, threads);
-    ``folder`` is where they are kept between processes, None for nowhere."""
+    ``folder`` is where they are kept between processes, None for nowhere; ``clock`` gives the
+    seconds by which kernels are measured."""
 
-    def __init__(self, about: Mapping[str, str], folder: Path | None) -> None:
+    def __init__(
+        self, about: Mapping[str, str], folder: Path | None, clock: Clock = time.perf_counter
+    ) -> None:
         self._about = dict(about)
+        self._clock = clock
         self._lock = threading.RLock()
         self._decisions: dict[str, dict[str, Any]] = {}
         self.path: Path | None = None
@@ -136,7 +143,7 @@ class Tuner:
         if len(made) == 1:
             return kernel
         with self._lock:
-            seconds = measure(made, addresses)
+            seconds = measure(made, addresses, self._clock)
             choice = min(seconds, key=lambda name: seconds[name])
             if seconds[first] <= _NOISE * seconds[choice]:
                 choice = first
@@ -213,23 +220,25 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def measure(kernels: Mapping[str, Kernel], addresses: Sequence[int]) -> dict[str, float]:
-    """Seconds per call of each kernel, which all compute the same from the operands at these
-    addresses: the best of several rounds, in which they take turns, so that what disturbs one
+def measure(
+    kernels: Mapping[str, Kernel], addresses: Sequence[int], clock: Clock = time.perf_counter
+) -> dict[str, float]:
+    """Seconds of ``clock`` per call of each kernel, which all compute the same from the operands at
+    these addresses: the best of several rounds, in which they take turns, so that what disturbs one
     disturbs all."""
+
+    def timed(kernel: Kernel) -> float:
+        start = clock()
+        kernel(*addresses)
+        return clock() - start
+
     for kernel in kernels.values():
         kernel(*addresses)  # compiles, touches, warms up
-    best = {name: _timed(kernel, addresses) for name, kernel in kernels.items()}
+    best = {name: timed(kernel) for name, kernel in kernels.items()}
     fastest = min(best.values())
     hopeful = {n: kernel for n, kernel in kernels.items() if best[n] < _HOPELESS * fastest}
     if len(hopeful) > 1:
         for _ in range(min(_ROUNDS, max(1, int(MOMENT / max(fastest, 1e-7))))):
             for name, kernel in hopeful.items():
-                best[name] = min(best[name], _timed(kernel, addresses))
+                best[name] = min(best[name], timed(kernel))
     return best
-
-
-def _timed(kernel: Kernel, addresses: Sequence[int]) -> float:
-    start = time.perf_counter()
-    kernel(*addresses)
-    return time.perf_counter() - start
