@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any
 
-from fl_tensor import dtypes
 from fl_tensor.backends.jit.donation import Values, places
 from fl_tensor.backends.jit.lower import Lowering, Operand, join_axes, letters, output_letters
 from fl_tensor.backends.jit.views import show
@@ -49,15 +48,11 @@ def takes(node: Node) -> bool:
         return False
     x, y = node.operands
     (out,) = node.outputs
-    if any(v.dtype is not dtypes.float32 for v in (x, y, out)):
-        return False
     if node.op == "matmul":
-        work, least = math.prod(out.shape) * x.shape[-1], provided.LEAST_WORK
-    else:
-        if node.parameters.get("order") != channels_last(len(out.shape)):
-            return False
-        work, least = math.prod(out.shape) * math.prod(y.shape[1:]), provided_conv.LEAST_WORK
-    return work > least or (work > 0 and choose.is_for_everything())
+        return provided.is_product_worth(out.shape, x.shape[-1], out.dtype)
+    if node.parameters.get("order") != channels_last(len(out.shape)):
+        return False
+    return provided.is_worth(math.prod(out.shape) * math.prod(y.shape[1:]), out.dtype)
 
 
 class Following:

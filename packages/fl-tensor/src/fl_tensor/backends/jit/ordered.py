@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fl_tensor import dtypes
 from fl_tensor.backends.numpy import memory, provided, provided_conv
 from fl_tensor.backends.providers import choose
 from fl_tensor.codegen import instructions
@@ -18,14 +17,12 @@ from fl_tensor.graph.ir import Node
 def wish(node: Node) -> Order | None:
     """Convolutions of a provider give images with channels last, and gradients of weights such that
     they lie in C order once their first two axes have been exchanged, as they will be."""
-    if node.op != "conv" or node.outputs[0].dtype is not dtypes.float32:
+    if node.op != "conv":
         return None
     x, w = node.operands
     (out,) = node.outputs
     work = math.prod(out.shape) * math.prod(w.shape[1:])
-    if choose.current() is None or not (
-        work > provided_conv.LEAST_WORK or choose.is_for_everything()
-    ):
+    if choose.current() is None or not provided.is_worth(work, out.dtype):
         return None
     if not any(d > 1 for d in node.parameters["input_dilation"]):
         if provided_conv.is_weights(out.shape, w.shape):

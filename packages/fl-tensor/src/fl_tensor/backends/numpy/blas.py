@@ -9,8 +9,8 @@ alternates between the two pools takes twice as long. So where a provider comput
 * NumPy was there before, and unless that variable was set by the user OpenBLAS gets one thread as
   soon as the provider computes something.
 
-float32 products that are worth threads are the provider's then; the rest of OpenBLAS is LAPACK and
-float64.
+Products of real numbers that are worth threads are the provider's then; the rest of OpenBLAS is
+LAPACK, complex products, and float64 times a vector.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dtypes import HALF
 from fl_tensor.roles import Shape
 
+Array: TypeAlias = np.ndarray[Any, Any]
 Value = NumpyAdapter
 Padding: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -24,15 +25,18 @@ class Contractions(DerivedOps):
     """Mixed into the backend."""
 
     def matmul(self, x: Value, y: Value) -> Value:
-        a, b = wide(x), wide(y)
+        a, b = x.array, y.array
         shape = rules.product(a.shape, b.shape)
         out = provided.matmul(a, b, shape)
+        if out is None and x.dtype in HALF:
+            a, b = wide(x), wide(y)
+            out = provided.matmul(a, b, shape)
         if out is None and len(shape) == 2 and memory.is_small(shape[0] * shape[1] * a.itemsize):
             out = a.dot(b)  # begins much sooner than matmul, and knows no warnings
         elif out is None:
             out = memory.empty(shape, a.dtype)
             quiet.writing(out.nbytes)(np.matmul, a, b, out)
-        return NumpyAdapter(out if a is x.array else memory.cast(out, x.array.dtype), x.dtype)
+        return NumpyAdapter(_rounded(out, x), x.dtype)
 
     @quiet.quiet
     def conv(
@@ -47,11 +51,14 @@ class Contractions(DerivedOps):
     ) -> Value:
         rest = (stride, padding, input_dilation, kernel_dilation, groups)
         out_shape = rules.conv(x, w, *rest).shape
-        a, b = wide(x), wide(w)
+        a, b = x.array, w.array
         out = provided_conv.convolve(a, b, *rest, out_shape)
+        if out is None and x.dtype in HALF:
+            a, b = wide(x), wide(w)
+            out = provided_conv.convolve(a, b, *rest, out_shape)
         if out is None:
             out = conv.convolve(a, b, *rest, out_shape)
-        return NumpyAdapter(out if a is x.array else memory.cast(out, x.array.dtype), x.dtype)
+        return NumpyAdapter(_rounded(out, x), x.dtype)
 
     # sequences
 
@@ -126,3 +133,7 @@ class Contractions(DerivedOps):
         if out is None:
             return super().avg_pool_gradient(gradient, *rest, count_include_pad)
         return NumpyAdapter(out, gradient.dtype)
+
+
+def _rounded(out: Array, x: Value) -> Array:
+    return out if out.dtype == x.array.dtype else memory.cast(out, x.array.dtype)

@@ -20,20 +20,20 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fl_tensor.backends.numpy import provided
+from fl_tensor.backends.numpy.adapter import FROM_NUMPY
 from fl_tensor.backends.numpy.kept import Kept
+from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.problems import (
     Convolution,
     ConvolutionData,
     ConvolutionWeights,
     Problem,
 )
+from fl_tensor.dtypes import bfloat16
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Shape: TypeAlias = tuple[int, ...]
 Padding: TypeAlias = tuple[tuple[int, int], ...]
-
-#: Multiplications up to which a convolution is NumPy's.
-LEAST_WORK = 1 << 18
 
 
 class Request(NamedTuple):
@@ -71,12 +71,13 @@ def convolve(
     work = math.prod(out_shape) * math.prod(w.shape[1:])
     if x.size == 0 or not 1 <= len(stride) <= 3:
         return None
-    provider = provided.provider_for(work, LEAST_WORK, x, w)
+    worth = provided.is_worth(work, FROM_NUMPY[x.dtype])
+    provider = choose.current() if worth and x.dtype == w.dtype else None
     if provider is None:
         return None
-    out = provided.empty(out_shape, order) if out is None else out
+    out = provided.empty(out_shape, x.dtype, order) if out is None else out
     request = _cropped(Request(x, w, stride, padding, input_dilation, kernel_dilation, groups, out))
-    if request is None:
+    if request is None or _would_spread(request):
         return None
     poses = (_kept,) if isinstance(w, Kept) else (_data, _weights, _forward)
     for posed in filter(None, (pose(request) for pose in poses)):
@@ -88,6 +89,19 @@ def convolve(
 def is_weights(out_shape: Shape, w_shape: Shape) -> bool:
     """Whether a convolution's kernel is larger than its result, as in gradients of weights."""
     return math.prod(out_shape[2:]) < math.prod(w_shape[2:])
+
+
+def _would_spread(request: Request) -> bool:
+    # Whether a gradient of weights might have NaN where it should not: see ``ConvolutionWeights``.
+    x, w, *_, out = request
+    if FROM_NUMPY[x.dtype] is not bfloat16 or w.shape[-1] % 2 == 0:
+        return False
+    return is_weights(out.shape, w.shape) and not _is_finite(x)
+
+
+def _is_finite(x: Array) -> bool:
+    # Of bfloat16, whose sign is followed by the exponent: all ones in what is not finite.
+    return int(np.max(x.view(np.uint16) & 0x7FFF)) < 0x7F80
 
 
 def _cropped(request: Request) -> Request | None:

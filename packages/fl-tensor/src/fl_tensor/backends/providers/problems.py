@@ -110,7 +110,9 @@ class ConvolutionData(NamedTuple):
 class ConvolutionWeights(NamedTuple):
     """The gradient of the w of a Convolution: the addresses of x, gradient[, bias], out.
 
-    ``out`` is shaped as w; ``bias``, when given, receives the gradient of the bias.
+    ``out`` is shaped as w; ``bias``, when given, receives the gradient of the bias. In bfloat16,
+    with an odd number of pixels in a line of ``gradient``, what is not finite in x may make NaN of
+    sums that it is no part of: the caller sees to that.
     """
 
     x: Placement

@@ -85,7 +85,9 @@ class Generated(Provider):
             return None  # they are read as they lie
         kernel = self.find(problem._replace(w=chosen(problem.w.dtype, problem.w.shape)))
         found = None if kernel is None else kernel.operands[1]
-        return found if isinstance(found, Packed) else None
+        if not isinstance(found, Packed) or found.dtype is not problem.w.dtype:
+            return None  # float16 would be packed as float32, in twice the memory
+        return found
 
     def choices(self) -> str:
         return self._tuners.current().table()

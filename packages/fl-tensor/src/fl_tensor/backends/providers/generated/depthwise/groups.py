@@ -18,6 +18,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.layout import Layout, Placement, Shape
 from fl_tensor.backends.providers.problems import (
     Convolution,
@@ -61,8 +62,9 @@ def _fills(problem: Convolved, groups: Groups) -> bool:
     # Whether a product of matrices has no use for most lanes of a vector, but this has.
     w = problem.out if isinstance(problem, ConvolutionWeights) else problem.w
     dtypes = {place.dtype for place in (*_images(problem), w)}
-    fits = groups.source <= target.host().lanes(w.dtype.itemsize)
-    return isinstance(w, Layout) and fits and dtypes in ({float32}, {float64})
+    wide = {computed(dtype) for dtype in dtypes}
+    fits = groups.source <= target.host().lanes(max(dtype.itemsize for dtype in wide))
+    return isinstance(w, Layout) and fits and wide in ({float32}, {float64})
 
 
 class Groups(NamedTuple):
