@@ -83,7 +83,7 @@ def test_softmax_of_a_linear_layer_is_one_kernel_after_the_product(operands):
         for _ in range(2):
             ft.eval(ft.softmax(ft.linear(ft.asarray(x), ft.asarray(w), ft.asarray(bias)), -1))
     (plan,) = plans(backend)
-    assert [type(s).__name__ for s in plan.steps] == ["Operation", "Launch"]
+    assert [type(s).__name__ for s in plan.steps] == ["Contraction", "Launch"]
 
 
 @pytest.mark.parametrize("seed", [3, (1 << 64) - 3])

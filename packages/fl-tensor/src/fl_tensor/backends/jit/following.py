@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any
 
+from fl_tensor.backends.jit.contraction import Again
 from fl_tensor.backends.jit.donation import Values, places
 from fl_tensor.backends.jit.lower import Lowering, Operand, join_axes, letters, output_letters
 from fl_tensor.backends.jit.views import show
 from fl_tensor.backends.numpy import memory, provided, provided_conv
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
+from fl_tensor.backends.numpy.asked import asking
 from fl_tensor.backends.numpy.views import strided
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.problems import Epilogue
@@ -75,6 +77,7 @@ class Following:
         self.operation, self._make_launch = operation, launch
         (self.product,) = made.product.outputs
         self.operands = [(v, layouts[v]) for v in made.product.operands]
+        self._again = Again(self.operands)
         self.strides = made.strides
         self.epilogue: Epilogue | None = None
         self.reads: list[Operand] = []
@@ -103,25 +106,32 @@ class Following:
         return step
 
     def __call__(self, values: Values) -> None:
-        operands = [show(values, v, layout) for v, layout in self.operands]
         first = self.writes[0]
         made = memory.empty(first.shape, TO_NUMPY[first.dtype])
-        if self.strides is None:
-            out = made.reshape(self.product.shape)
-        else:
-            out = strided(made, made.dtype, 0, self.product.shape, self.strides)
         numbers: list[Any] = []  # held until the call is over
         follow = None
         if self.epilogue is not None:
             follow = provided.Following(self.epilogue, lambda: self._addresses(values, numbers))
-        if _computed(self.node, operands, out, follow):
+        if self._again.run(values, made, follow) or self._asked(values, made, follow):
             values[first] = made
             return
-        del operands, out, made
+        del made
         self.operation(values)
         self._launch(values)
         if self.product not in self.writes:
             del values[self.product]
+
+    def _asked(self, values: Values, made: Any, follow: provided.Following | None) -> bool:
+        # The product into ``made``, and what follows, from whoever computes both.
+        if self.strides is None:
+            out = made.reshape(self.product.shape)
+        else:
+            out = strided(made, made.dtype, 0, self.product.shape, self.strides)
+        with asking() as asked:
+            operands = [show(values, v, layout) for v, layout in self.operands]
+            done = _computed(self.node, operands, out, follow)
+        self._again.learn(asked, values, made)
+        return done
 
     def _addresses(self, values: Values, numbers: list[Any]) -> tuple[list[int], list[int]]:
         read = []

@@ -21,6 +21,7 @@ from fl_tensor.backends.jit import (
     pooling,
     watch,
 )
+from fl_tensor.backends.jit.contraction import Contraction
 from fl_tensor.backends.jit.donation import Overwritten, Values, donated
 from fl_tensor.backends.jit.external import External
 from fl_tensor.backends.jit.following import Following
@@ -32,7 +33,6 @@ from fl_tensor.backends.jit.translate import Translation
 from fl_tensor.backends.jit.views import show
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import Number, adapt
-from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import axis_order
 from fl_tensor.graph.attach import Attached
@@ -122,7 +122,7 @@ class Plan:
                 self.steps.append(self._following(attached[group], group))
             elif group.space is None:
                 own = indexing.step(node, self.layouts, eager) or pooling.step(node, self.layouts)
-                self.steps.append(own or Operation(node, self.layouts, eager))
+                self.steps.append(own or self._operation(node))
             else:
                 self.steps.append(self._launch(group))
             if group not in attached:
@@ -135,8 +135,12 @@ class Plan:
 
         return Launch(lower(group, self.layouts, self.wanted, self.numbers))
 
+    def _operation(self, node: Node) -> Step:
+        kind = Contraction if node.op in ("matmul", "conv") else Operation
+        return kind(node, self.layouts, self.eager)
+
     def _following(self, found: Attached, group: Group) -> Step:
-        product = Operation(found.product, self.layouts, self.eager)
+        product = self._operation(found.product)
         return Following(found, self.layouts, self.wanted, product, lambda: self._launch(group))
 
     def _wanted(self, groups: list[Group]) -> set[Value]:
@@ -234,12 +238,6 @@ class Operation:
 
     def __call__(self, values: dict[Value, Any]) -> None:
         shown = [show(values, v, layout) for v, layout in self.operands]
-        if shown[-1].__class__ is Kept:
-            made = keeping.computed(self.node, *shown)
-            if made is not None:
-                values[self.node.outputs[0]] = made
-                return
-            shown[-1] = shown[-1].factor()
         operands = [adapt(a, v.dtype) for a, (v, _) in zip(shown, self.operands, strict=True)]
         del shown
         if "order" in self.node.parameters:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fl_tensor import dtypes
-from fl_tensor.backends.numpy import blas, memory
+from fl_tensor.backends.numpy import asked, blas, memory
 from fl_tensor.backends.numpy.adapter import FROM_NUMPY, TO_NUMPY
 from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.providers import choose
@@ -101,13 +101,24 @@ def compute(
         if not isinstance(problem, FOLLOWED):
             return False
         problem = problem._replace(epilogue=follow.epilogue)
+    places = [address(a) for a in arrays]
+    if not launch(provider, problem, places, follow):
+        return False
+    asked.note(problem, arrays)
+    return True
+
+
+def launch(
+    provider: Provider, problem: Problem, places: Sequence[int], follow: Following | None = None
+) -> bool:
+    """As ``compute``, given the addresses of the problem's own operands, the result's being last,
+    and what its epilogue is called with."""
     kernel = provider.find(problem)
     if kernel is None:
         return False
     blas.yield_to_openmp()
     for watch in choose.watchers:
         watch(provider.serving(problem), kernel)
-    places = [address(a) for a in arrays]
     if follow is not None:
         reads, writes = follow.addresses()
         places = [*places[:-1], *reads, places[-1], *writes]

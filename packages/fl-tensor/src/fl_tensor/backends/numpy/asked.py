@@ -1,0 +1,64 @@
+"""What a provider is asked for, remembered by whoever will ask the same again.
+
+Which problem a product or a convolution is takes longer to find out than to hand over, and depends
+on shapes and strides alone. ``asking`` notes what a block asks for; who has arrays of the same
+shapes and strides again hands the same problem to ``provided.launch``, with other addresses.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from fl_tensor.backends.providers.problems import Problem
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class Asked(NamedTuple):
+    """A problem that was computed, and its arrays in the order of the call, the result last; those
+    that an epilogue reads or writes are not among them."""
+
+    problem: Problem
+    arrays: tuple[Array, ...]
+
+    def offsets(self, roots: Sequence[Array]) -> list[int] | None:
+        """How many bytes behind the first element of each of ``roots`` the arrays begin; None
+        where one is no view of its root, but was copied."""
+        found = []
+        for array, root in zip(self.arrays, roots, strict=True):
+            if not np.may_share_memory(array, root):
+                return None
+            found.append(_start(array) - _start(root))
+        return found
+
+
+class _Noted(threading.local):
+    asked: list[Asked] | None = None
+
+
+_noted = _Noted()
+
+
+@contextmanager
+def asking() -> Iterator[list[Asked]]:
+    """What this thread asks providers for in the block, as far as they computed it."""
+    before, _noted.asked = _noted.asked, []
+    try:
+        yield _noted.asked
+    finally:
+        _noted.asked = before
+
+
+def note(problem: Problem, arrays: tuple[Array, ...]) -> None:
+    """For who asks: it was computed."""
+    if _noted.asked is not None:
+        _noted.asked.append(Asked(problem, arrays))
+
+
+def _start(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
