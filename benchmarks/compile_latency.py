@@ -1,12 +1,13 @@
 """How long the first training step of each of the six models takes: with an empty cache of kernels,
 and with what a process before has left there.
 
-Claims (2 cores, `fl-tensor[jit,onednn]`): at most 15 s with an empty cache, 3 s with a warm one.
+Claims (2 cores, `fl-tensor[jit]`): at most 15 s with an empty cache, 3 s with a warm one.
 
 Each row is three processes, one after the other, which share a folder of caches that is empty at
 first: `first step s` is what a user waits for, `until fast s` all steps until one takes at most
 1.2 times the fastest, `compiling s` what LLVM did of that, in another thread. `--peer` adds
-PyTorch compiled, which caches, too.
+PyTorch compiled, which caches, too. Contractions are generated, also where oneDNN is installed,
+unless `FL_PROVIDERS` says otherwise.
 
     python benchmarks/compile_latency.py [--only bert vit] [--peer] [--threads 2]
         [--backend jit] [--json FILE]

@@ -38,6 +38,8 @@ from fl_tensor.registration import Registration as Registration
 if TYPE_CHECKING:
     from fl_tensor.backends.jit.plan import Plan
     from fl_tensor.backends.providers.generated.library import Maker as MicroKernelMaker
+    from fl_tensor.backends.providers.generated.microkernel import MicroKernel
+    from fl_tensor.codegen.target import Target
     from fl_tensor.dispatch import BackendLike
 
 
@@ -98,8 +100,8 @@ def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
     maker    a function ``maker(kernel, machine)`` that gives a module in LLVM IR, as text, with a
              function ``micro``, or None for those that it leaves to others. ``kernel`` says which
              (dtype, tile, how A and B lie, masked), ``machine`` what the processor has;
-             ``fl_tensor.backends.providers.generated.microkernel`` has the signature, and the
-             built-in one, to begin with. Of several makers the latest is asked first
+             ``built_in_micro_kernel`` is one, to begin with, and the file that it is in has the
+             signature. Of several makers the latest is asked first
 
     Needs llvmlite, and that the provider ``generated`` is asked (``FL_PROVIDERS``). A maker that
     raises, or whose module LLVM refuses or has no ``micro``, is left out with a ``KernelWarning``
@@ -111,6 +113,14 @@ def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
     from fl_tensor.backends.providers.generated import library
 
     return library.register(maker)
+
+
+def built_in_micro_kernel(kernel: MicroKernel, machine: Target) -> str:
+    """The module of the micro-kernel that is used where ``register_micro_kernel`` has no other: in
+    LLVM IR, as text. It is a maker itself. Needs llvmlite."""
+    from fl_tensor.backends.providers.generated import amx, microkernel
+
+    return amx.maker(kernel, machine) or microkernel.assembly(kernel, machine)
 
 
 def _deferred(op: str, backend: BackendLike) -> JitBackend:
