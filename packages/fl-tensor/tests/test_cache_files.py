@@ -89,3 +89,12 @@ for i in range(300):
     assert [process.wait() for process in running] == [0, 0]
     cache_files.trim(root, 1000)
     assert sum(p.stat().st_size for p in root.rglob("*") if p.is_file()) <= 1000
+
+
+def test_the_folder_and_whether_it_can_be_written_are_said(monkeypatch, tmp_path):
+    monkeypatch.setenv("FL_CACHE_BYTES", str(3 << 20))
+    monkeypatch.setenv("FL_CACHE_DIR", str(tmp_path / "made" / "later"))
+    assert cache_files.state() == f"{tmp_path / 'made' / 'later'}, at most 3 MiB"
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("FL_CACHE_DIR", str(tmp_path / "file" / "fl"))
+    assert "which cannot be written" in cache_files.state()

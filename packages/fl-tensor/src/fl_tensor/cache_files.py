@@ -38,6 +38,17 @@ def folder() -> Path | None:
     return None
 
 
+def state() -> str:
+    """Where files are kept, and whether they can be, for people."""
+    root = folder()
+    if root is None:
+        return "nowhere: this user has no home, set FL_CACHE_DIR"
+    there = next(path for path in (root, *root.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        return f"{root}, which cannot be written: every process makes its kernels anew"
+    return f"{root}, at most {most_bytes() >> 20} MiB"
+
+
 def most_bytes() -> int:
     """FL_CACHE_BYTES. Raises ArgumentError where that is no number."""
     return settings.number("FL_CACHE_BYTES", DEFAULT_BYTES, 0, "a number of bytes")

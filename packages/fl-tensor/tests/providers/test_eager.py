@@ -370,7 +370,9 @@ def test_choices_are_printed(provider, monkeypatch, capsys):
     monkeypatch.setattr(choose, "found", lambda: ((provider,), ()))
     monkeypatch.setattr(type(provider.tuner), "table", lambda self: "matmul: sgemm (sgemm 3 us)")
     assert main(["info", "--choices"]) == 0
-    assert capsys.readouterr().out == "matmul: sgemm (sgemm 3 us)\n"
+    said = capsys.readouterr().out
+    assert said.startswith("matmul: sgemm (sgemm 3 us)\n\n")
+    assert all(f"{word}, " in said for word in ("rule", "14x2", "sgemm", "epilogue"))
     monkeypatch.setattr(choose, "found", lambda: ((), ()))
     assert main(["info", "--choices"]) == 0
     assert capsys.readouterr().out == "nothing was measured yet\n"

@@ -14,7 +14,7 @@ import json
 from importlib.util import find_spec
 from typing import Any
 
-from fl_tensor import contract, dispatch, extras, threads
+from fl_tensor import cache_files, contract, dispatch, extras, threads
 from fl_tensor.backends.providers import choose
 from fl_tensor.cli import lines
 from fl_tensor.cli.survey import COUNTED, surveys
@@ -26,6 +26,12 @@ PAPER = {
     "TensorFlow": {"lines": 1_306_159, "operators": 1_423, "add": 20, "conv": 30, "sum": 10},
     "Flashlight": {"lines": 27_173, "operators": 110, "add": 1, "conv": 2, "sum": 1},
 }
+#: What a line of ``--choices`` says.
+LEGEND = """\
+A line is a problem (dtype[shape]:strides of its operands), the kernel that was chosen, and the time
+of each that was tried. Of generated ones: rule, what the rule of thumb says; 14x2, tiles of 14 rows
+by 2 vectors. oneDNN: matmul, sgemm, ... are ways that it offers. An epilogue, elementwise work on
+the result, is named by 8 digits of its digest."""
 ROWS = {
     "operators": "operators",
     "add": "implementations of add",
@@ -50,7 +56,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     if given.choices:
         found = "\n".join(filter(None, (each.choices() for each in choose.found()[0])))
-        print(found or "nothing was measured yet")
+        print(f"{found}\n\n{LEGEND}" if found else "nothing was measured yet")
         return 0
     figures = collect()
     print(json.dumps(figures, indent=1) if given.json else "\n".join(_page(figures)))
@@ -77,13 +83,15 @@ def collect() -> dict[str, Any]:
 def libraries() -> dict[str, Any]:
     """The default backend, who computes contractions (``providers`` in the order in which they are
     asked, and which were ``passed_over`` and why), what generated kernels are made for
-    (``kernels``), and the pools of threads whose libraries are loaded (``threads``)."""
+    (``kernels``), where files are kept (``cache``), and the pools of threads whose libraries are
+    loaded (``threads``)."""
     found, passed = choose.found()
     return {
         "default": dispatch.current_backend().name,
         "providers": [{"name": each.name, "report": dict(each.report())} for each in found],
         "passed_over": list(passed),
         "kernels": _kernels(),
+        "cache": cache_files.state(),
         "threads": {
             "per_operation": threads.get_num_threads(),
             "pools": {pool.name: pool.state() for pool in threads.pools()},
@@ -119,6 +127,7 @@ def _libraries(figures: dict[str, Any]) -> list[str]:
         if made
         else f"Generated kernels: none ({extras.install('jit')})"
     )
+    page.append(f"Kernels and choices are kept in {figures['cache']}")
     page.append(f"Threads of an operation: {running['per_operation']}")
     return page + [f"  {name:<14} {state}" for name, state in running["pools"].items()]
 

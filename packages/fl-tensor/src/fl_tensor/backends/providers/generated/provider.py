@@ -94,11 +94,11 @@ class Generated(Provider):
 
     def report(self) -> Mapping[str, str]:
         machine = target.host()
-        tile = tiles.best(machine)
+        large, best = tiles.of_product(machine, *task.LARGE), tiles.best(machine)
         return {
             "processor": machine.cpu,
             "vectors": f"{machine.vector_bits} bits",
-            "tile": f"{tile.rows} x {tile.vectors} vectors",
+            "tiles": f"{_words(large)} in products, {_words(best)} in convolutions",
             "micro-kernels of users": str(len(library.registered())),
             "threads": str(pools.limit()),
         }
@@ -106,3 +106,7 @@ class Generated(Provider):
     def _state(self) -> str:
         pool = pools.pool()
         return f"{pools.limit()} of {pool.name if pool else 'none: serially'}"
+
+
+def _words(tile: tiles.Tile) -> str:
+    return f"{tile.rows} rows x {tile.vectors} vectors"
