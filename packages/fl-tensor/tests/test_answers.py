@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
+from fl_memory import OutOfMemoryError
 from fl_tensor.backends.delegate import DelegatingBackend
 from fl_tensor.errors import BackendError
 
@@ -80,6 +81,55 @@ def test_an_error_of_the_backends_own_goes_through():
 
     with pytest.raises(ValueError, match="^the water is too warm$"):
         ft.softmax(ft.asarray([1.0], backend=Sinks))
+
+
+OPERATORS = {
+    "add": lambda x: x + x,
+    "multiply": lambda x: x * 2.0,
+    "subtract": lambda x: 1.0 - x,
+    "matmul": lambda x: x @ x,
+    "negative": operator.neg,
+}
+
+
+def fails_once(op, error):
+    """A square matrix of a backend whose ``op`` raises ``error`` when it is first called; and the
+    calls."""
+    calls = []
+
+    def once(self, *arguments):
+        calls.append(op)
+        if len(calls) == 1:
+            raise error
+        return getattr(DelegatingBackend, op)(self, *arguments)
+
+    methods = {"CONTRACT": (1, 0), "checks_shapes": True, op: once}
+    backend = type("Once", (Kelp,), methods)()
+    return ft.asarray([[1.0, 2.0], [3.0, 4.0]], backend=backend), calls
+
+
+@pytest.mark.parametrize("error", [MemoryError("full"), OutOfMemoryError(64, "cpu")], ids=type)
+@pytest.mark.parametrize("op", OPERATORS)
+def test_memory_that_is_missing_for_a_moment_is_an_error(op, error):
+    x, calls = fails_once(op, error)
+    with pytest.raises(MemoryError) as caught:
+        OPERATORS[op](x)
+    assert caught.value is error and calls == [op]
+
+
+@pytest.mark.parametrize("op", ["add", "matmul"])
+def test_an_error_of_any_class_is_worded_by_the_rule_of_shapes(op):
+    class SinkingError(Exception):
+        pass
+
+    def fails(self, x, y):
+        raise SinkingError
+
+    methods = {"CONTRACT": (1, 0), "checks_shapes": True, op: fails}
+    backend = type("Sinks", (Kelp,), methods)()
+    x, y = (ft.asarray(np.ones(s, np.float32), backend=backend) for s in ((2, 3), (4, 5)))
+    with pytest.raises(ft.ShapeError, match=rf"\[{op}\]"):
+        x + y if op == "add" else x @ y
 
 
 def test_creation_without_a_value():

@@ -3,7 +3,9 @@
 ``x + y`` on a few elements costs as much as the Python around it. So the usual case - two tensors
 of one class, dtype and backend, or a tensor and a number that takes its dtype, with no override
 active - goes from the operator straight to the backend. Everything else, and whatever raises or
-gives no value, takes the general way of ``Array``, which promotes, lifts, and words the error.
+gives no value, takes the general way of ``Array``, which promotes, lifts, and words the error:
+backends raise what they like. Only of memory that is missing there is nothing to word, and it may
+be there a moment later, so that trying again would hide it.
 
 The methods are made from one template: attribute access by a constant name is what the interpreter
 does fastest.
@@ -83,6 +85,8 @@ def {method}(self, other):
                     made._adapter = y
                     made._backend = backend
                     return made
+    except MemoryError:
+        raise
     except Exception:
         return general(self, other)
     return general(self, other)
@@ -107,6 +111,8 @@ def {method}(self, other):
                 made._adapter = y
                 made._backend = backend
                 return made
+    except MemoryError:
+        raise
     except Exception:
         return general(self, other)
     return general(self, other)
@@ -123,6 +129,8 @@ def {method}(self):
                 made._adapter = x
                 made._backend = backend
                 return made
+    except MemoryError:
+        raise
     except Exception:
         return general(self)
     return general(self)
