@@ -50,6 +50,8 @@ CASES = [
     depthwise_case(2, 80, (5, 41), (3, 5), (1, 2), ((1, 1), (4, 0))),  # uneven ends
     depthwise_case(1, 70, (6, 70), (3, 3), (2, 3), SAME),
     depthwise_case(2, 33, (4, 5), (7, 7), padding=((3, 3), (6, 6))),  # no pixel sees all
+    depthwise_case(1, 20, (15, 16), (7, 7), (1, 1), ((6, 6), (6, 6)), (2, 2)),
+    depthwise_case(1, 40, (3, 86), (3, 3), padding=SAME),  # single pixels at both ends
 ]
 
 
