@@ -72,7 +72,7 @@ def _convolution(draw: Draw) -> Problem:
     budget = MOST_WORK if draw.chance(0.03) else USUAL_WORK
     groups = draw.size(12) if draw.chance(0.3) else 1
     channels, features = (groups * draw.size(300 // groups) for _ in range(2))
-    if draw.chance(0.1):  # depthwise, with a multiplier
+    if draw.chance(0.2):  # depthwise, with a multiplier
         groups = channels
         features = channels * int(draw.rng.choice((1, 1, 2, 3)))
     batch = draw.size(9, zero=0.01)
