@@ -42,6 +42,7 @@ LEAST_WORK: dict[DType, int] = {
     dtypes.bfloat16: 1 << 18,
     dtypes.float16: 1 << 18,
 }
+_LITTLE = min(LEAST_WORK.values())  # in any dtype
 #: Elements in windows up to which pooling is NumPy's.
 LEAST_WINDOWS = 1 << 14
 
@@ -170,6 +171,8 @@ def matmul(
 ) -> Array | None:
     """x (..., m, k) times y (..., k, n), of that shape: in ``out`` if it is given, and what is to
     follow."""
+    if math.prod(shape) * x.shape[-1] <= _LITTLE and not choose.is_for_everything():
+        return None  # at once: a microsecond more would be felt
     worth = is_product_worth(shape, x.shape[-1], FROM_NUMPY[x.dtype])
     provider = choose.current() if worth and x.dtype == y.dtype else None
     if provider is None:
