@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from _measure import environment, options, report
+from _peers import require
 from packaging.requirements import Requirement
 
 import fl_autograd as ag
@@ -100,6 +101,7 @@ def places(name: str) -> list[str]:
 
 def sources(package: str) -> list[Path]:
     """The Python files of an installed package."""
+    require([package], f"python -m pip install ./packages/{package.replace('_', '-')} in a clone")
     spec = importlib.util.find_spec(package)
     assert spec and spec.submodule_search_locations
     return sorted(Path(spec.submodule_search_locations[0]).rglob("*.py"))
@@ -252,6 +254,8 @@ def torch_figures() -> dict[str, Any]:
 
 def main() -> None:
     given = options(__doc__, rounds=5)
+    if not given.tiny:
+        require(["torch"], "python -m pip install torch, or --tiny for our own figures alone")
     ours = our_figures(given.rounds)
     theirs = {} if given.tiny else torch_figures()
     rows = [

@@ -22,6 +22,7 @@ the results of the two are compared.
 from __future__ import annotations
 
 import argparse
+import difflib
 import math
 import sys
 import time
@@ -42,12 +43,14 @@ from _measure import (
     take_turns,
     timed,
 )
+from _peers import require
 
 import fl_tensor as ft
 from cases import contractions, problems
 from fl_tensor.backends.providers import Provider, onednn
 from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.backends.providers.tuning import PATIENCE
+from fl_tensor.extras import install
 
 GROUPS = ("products", "packed", "forward", "data", "weights", "depthwise")
 PEERS = ("onednn", "torch", "numpy")
@@ -183,8 +186,8 @@ def providers(given: argparse.Namespace) -> dict[str, Ours]:
     library, passed = onednn.load() if "onednn" in given.peers else (None, [])
     if library is not None:
         found["oneDNN"] = Ours(onednn.OneDNN(library), given)
-    elif passed:
-        print("without oneDNN:", "; ".join(passed), file=sys.stderr)
+    elif "onednn" in given.peers:
+        print("without oneDNN:", "; ".join([*passed, install("onednn")]), file=sys.stderr)
     return found
 
 
@@ -202,6 +205,15 @@ def options() -> argparse.Namespace:
     given.clock = time.thread_time if given.cpu else time.perf_counter
     if given.cpu and given.threads != 1:
         parser.error("--cpu counts the time of one thread: give --threads 1")
+    known = [*GROUPS, *contractions.operations()]
+    for name in given.only:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3) or GROUPS
+            parser.error(
+                f"--only {name}: there is no such case or group, such as {', '.join(near)}"
+            )
+    if "torch" in given.peers and not given.tiny and not given.serve:
+        require(["torch"], "install it, or name other --peers (none: ours alone)")
     return given
 
 

@@ -47,6 +47,7 @@ from _measure import (
     resident,
     serve,
 )
+from _peers import require
 
 import fl_nn as nn
 import fl_tensor as ft
@@ -186,7 +187,7 @@ def draw(path: Path, about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = parser_of(__doc__, rounds=7)
     parser.add_argument("--only", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--peers", nargs="+", default=PEERS[:3], choices=PEERS)
+    parser.add_argument("--peers", nargs="*", default=list(PEERS[:3]), choices=PEERS)
     parser.add_argument("--backend", default="", help="ours; the default one if not given")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--serve", help=argparse.SUPPRESS)
@@ -195,6 +196,10 @@ def main() -> None:
         peer, backend, name, weights = json.loads(given.serve)
         serve(cases(peer, backend, name, Path(weights), given.tiny))
         return
+    if not given.tiny:
+        ours = [peer for peer in given.peers if peer.startswith(OURS)]
+        theirs = ["jax" if peer == "jax" else "torch" for peer in given.peers if peer not in ours]
+        require(theirs, "install it, or name other --peers (none: ours alone)")
     rows = []
     for name in given.only:
         rows.append(measure(name, given))

@@ -1,0 +1,57 @@
+"""What is said where a library is not installed, or a case does not exist: no traceback."""
+
+from __future__ import annotations
+
+import sys
+
+import _peers
+import complexity
+import paper_models
+import pytest
+
+import fl_tensor as ft
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch):
+    monkeypatch.setattr(_peers, "find_spec", lambda name: None)
+
+
+def call(monkeypatch, main, *arguments):
+    monkeypatch.setattr(sys, "argv", ["benchmark", *arguments])
+    main()
+
+
+def test_models_without_pytorch(nothing_installed, monkeypatch):
+    with pytest.raises(SystemExit, match="not installed: torch; .* other --peers"):
+        call(monkeypatch, paper_models.main)
+
+
+def test_models_by_themselves_need_no_peer(nothing_installed, monkeypatch, capsys):
+    monkeypatch.setattr(paper_models, "measure", lambda name, given: {"model": name, "peers": ""})
+    call(monkeypatch, paper_models.main, "--peers", "--only", "bert")
+    assert "bert" in capsys.readouterr().out
+
+
+def test_complexity_counts_all_packages(nothing_installed):
+    with pytest.raises(SystemExit, match=r"not installed: fl_speech; .*\./packages/fl-speech"):
+        complexity.sources("fl_speech")
+
+
+def test_products_and_convolutions(monkeypatch, capsys):
+    pytest.importorskip("llvmlite")
+    import gemm_conv
+
+    from fl_tensor.backends.providers import onednn
+
+    with pytest.raises(SystemExit):
+        call(monkeypatch, gemm_conv.main, "--only", "foo")
+    assert "there is no such case or group, such as products" in capsys.readouterr().err
+    monkeypatch.setattr(_peers, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="not installed: torch"):
+        call(monkeypatch, gemm_conv.main)
+    monkeypatch.setattr(onednn, "load", lambda: (None, []))
+    monkeypatch.setattr(gemm_conv, "GROUPS", ())
+    monkeypatch.setattr(gemm_conv, "report", lambda *arguments, **options: None)
+    call(monkeypatch, gemm_conv.main, "--peers", "onednn", "--threads", str(ft.get_num_threads()))
+    assert "without oneDNN: python -m pip install" in capsys.readouterr().err
