@@ -130,6 +130,20 @@ def test_the_plans_of_a_backend(backend):
     assert "matmul" in plan.to_dot()
 
 
+def test_who_computes_a_contraction_is_known_when_it_ran(backend, monkeypatch):
+    step(backend)
+    with ft.jit.profile() as report:
+        step(backend)
+    (plan,) = report.plans
+    assert str(plan).splitlines()[2].split()[1] == "contraction"
+    assert "contraction" in plan.to_dot()
+    assert "contraction" not in {row.kind for row in report.rows}
+    monkeypatch.setattr(choose, "current", lambda: None)
+    with ft.jit.profile() as report:
+        step(backend)
+    assert works(report)["matmul"].kind == "numpy"
+
+
 def test_a_backend_without_plans():
     with pytest.raises(ft.ArgumentError, match="'numpy' makes no plans"):
         ft.jit.plans("numpy")

@@ -72,7 +72,7 @@ class Again:
 class Contraction:
     """See above; where there is no provider, or none that takes it, NumPy computes."""
 
-    kind = "numpy"
+    kind = "contraction"
     nodes: list[Node]
     dying: list[Value]
 

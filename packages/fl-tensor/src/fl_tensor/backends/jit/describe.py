@@ -21,7 +21,7 @@ class Facts(NamedTuple):
     """A step, or a call without a plan, whose time may vary.
 
     kind    who computes: ``kernel`` (generated), ``numpy``, the name of a provider; ``call`` for
-            what ran without a plan
+            what ran without a plan; ``contraction`` before it is known whether a provider does
     work    the operations
     shape   of the operands of a contraction, else of the largest operand or result
     bytes   that it must move at least
@@ -35,10 +35,17 @@ class Facts(NamedTuple):
     flops: int
 
 
-def of_step(step: Step, plan: Plan, kind: str | None = None) -> Facts:
-    """What is known of a step of ``plan``."""
+def of_step(step: Step, plan: Plan) -> Facts:
+    """What is known of a step of ``plan`` before it runs."""
     found = cost.of_group(step.nodes, plan.layouts, plan.wanted)
-    return Facts(kind or step.kind, work(step.nodes), shape(step.nodes), found.bytes, found.flops)
+    return Facts(step.kind, work(step.nodes), shape(step.nodes), found.bytes, found.flops)
+
+
+def of_run(step: Step, plan: Plan, provider: str | None) -> Facts:
+    """What is known of a step that ran, by a kernel of ``provider`` if there was one."""
+    facts = of_step(step, plan)
+    alone = "numpy" if facts.kind == "contraction" else facts.kind
+    return facts._replace(kind=provider or alone)
 
 
 def of_node(node: Node, kind: str) -> Facts:

@@ -130,7 +130,7 @@ class profile:
         sums: dict[Facts, list[int]] = {k: list(v) for k, v in self._calls.items()}
         for plan, times in self._plans.items():
             for number, step in enumerate(plan.steps):
-                facts = describe.of_step(step, plan, times.providers[number])
+                facts = describe.of_run(step, plan, times.providers[number])
                 line = sums.setdefault(facts, [0, 0])
                 line[0] += times.calls[number]
                 line[1] += times.ns[number]
