@@ -205,6 +205,13 @@ def test_bias_and_activation_are_fused(run, layout, normal, unset, name):
     close(out, np.maximum(forward(case, x, w) + beside, 0))
 
 
+def test_a_sigmoid_of_a_convolution_is_refused(provider, layout, normal, unset):
+    case = CASES["plain"]
+    x, w, out = (make(*shape) for make, shape in zip((normal, normal, unset), case.shapes))
+    problem = Convolution(layout(x), layout(w), layout(out), *case.options, activation="sigmoid")
+    assert "0 of NaN" in provider.why_not(problem)
+
+
 @pytest.mark.parametrize("name", ["plain", "groups", "dilated"])
 def test_weights_that_are_kept_packed(provider, run, layout, normal, unset, name):
     case = CASES[name]

@@ -56,6 +56,8 @@ ACTIVATIONS = {
     "relu": lambda v: np.maximum(v, 0),
     "gelu": lambda v: 0.5 * v * (1 + erf(v / math.sqrt(2))),
     "gelu_tanh": lambda v: 0.5 * v * (1 + np.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))),
+    "tanh": np.tanh,
+    "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
 }
 
 

@@ -13,13 +13,21 @@ from typing import Any
 
 from fl_tensor.backends.jit.contraction import Again
 from fl_tensor.backends.jit.donation import Values, places
-from fl_tensor.backends.jit.lower import Lowering, Operand, join_axes, letters, output_letters
+from fl_tensor.backends.jit.lower import (
+    Lowered,
+    Lowering,
+    Operand,
+    join_axes,
+    letters,
+    output_letters,
+)
 from fl_tensor.backends.jit.views import show
 from fl_tensor.backends.numpy import memory, provided, provided_conv
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.backends.numpy.asked import asking
 from fl_tensor.backends.numpy.views import strided
 from fl_tensor.backends.providers import choose
+from fl_tensor.backends.providers.named import Named, named
 from fl_tensor.backends.providers.problems import Epilogue
 from fl_tensor.codegen.program import Builder
 from fl_tensor.graph.attach import Attached, attach
@@ -33,15 +41,29 @@ def attached(
     groups: list[Group],
     layouts: Mapping[Value, Layout],
     results: Collection[Value],
+    wanted: Collection[Value],
     ours: Callable[[Node], bool],
 ) -> dict[Group, Attached]:
     """What is attached to products, as ``graph.attach`` has it, as far as there is a provider that
-    may take it. ``ours(node)``: no kernel from outside computes the node."""
+    may take it: any elementwise work, or what has a name. ``wanted`` are the values that are read
+    outside the group that makes them; ``ours(node)``: no kernel from outside computes the node."""
     provider = choose.current()
     if provider is None:
         return {}
+
+    def computes(made: Attached) -> bool:
+        if made.strides is not None or provider.has_epilogues:
+            return True
+        name = named(_epilogue(_Lowering(made, layouts, wanted).result()))
+        return name is not None and name.activation in provider.activations
+
     found = attach(groups, layouts, results, lambda node: ours(node) and takes(node))
-    return {g: a for g, a in found.items() if a.strides is not None or provider.has_epilogues}
+    return {group: made for group, made in found.items() if computes(made)}
+
+
+def _epilogue(lowered: Lowered) -> Epilogue:
+    strides = tuple([o.strides for o in (*lowered.inputs, *lowered.outputs)])
+    return Epilogue(lowered.program, lowered.sizes, strides)
 
 
 def takes(node: Node) -> bool:
@@ -85,8 +107,7 @@ class Following:
         self._over: list[list[Value]] = []
         if made.strides is None:
             lowered = _Lowering(made, layouts, wanted).result()
-            strides = tuple([o.strides for o in (*lowered.inputs, *lowered.outputs)])
-            self.epilogue = Epilogue(lowered.program, lowered.sizes, strides)
+            self.epilogue = _epilogue(lowered)
             self.reads = lowered.inputs[1:]
             self.writes = [o.root for o in lowered.outputs]
             self._over = places(lowered)[1:]
@@ -100,6 +121,10 @@ class Following:
         return [[root for root in roots if root in self.dying] for roots in self._over]
 
     @cached_property
+    def _name(self) -> Named | None:
+        return None if self.epilogue is None else named(self.epilogue)
+
+    @cached_property
     def _launch(self) -> Any:
         step = self._make_launch()
         step.dying = [*self.dying, *([] if self.product in self.writes else [self.product])]
@@ -111,7 +136,11 @@ class Following:
         numbers: list[Any] = []  # held until the call is over
         follow = None
         if self.epilogue is not None:
-            follow = provided.Following(self.epilogue, lambda: self._addresses(values, numbers))
+            follow = provided.Following(
+                self.epilogue,
+                lambda: self._addresses(values, numbers),
+                lambda: self._named(values),
+            )
         if self._again.run(values, made, follow) or self._asked(values, made, follow):
             values[first] = made
             return
@@ -132,6 +161,16 @@ class Following:
             done = _computed(self.node, operands, out, follow)
         self._again.learn(asked, values, made)
         return done
+
+    def _named(self, values: Values) -> Named | None:
+        # What it is with the numbers of this call.
+        if self._name is None:
+            return None
+        for place, number in self._name.numbers:
+            root = self.reads[place].root
+            if root.shape or provided.one(values[root], root.dtype) != number:
+                return None
+        return self._name
 
     def _addresses(self, values: Values, numbers: list[Any]) -> tuple[list[int], list[int]]:
         read = []

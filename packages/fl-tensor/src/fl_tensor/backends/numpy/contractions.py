@@ -1,5 +1,5 @@
-"""Products, convolutions, recurrences and pooling: by a provider where there is one that can
-(``fl_tensor.backends.providers``), else by BLAS and NumPy."""
+"""Products, convolutions, recurrences, pooling and batch normalisation: by a provider where there
+is one that can (``fl_tensor.backends.providers``), else by BLAS and NumPy."""
 
 from __future__ import annotations
 
@@ -79,7 +79,23 @@ class Contractions(DerivedOps):
         arrays = (x.array, state.array, weight.array, None if bias is None else bias.array)
         return NumpyAdapter(recurrent.sweep(*arrays, cell, lengths, reverse), x.dtype)
 
-    # pooling: a provider's windows, or the composition
+    # batch normalisation and pooling: a provider's, or the composition
+
+    def batch_norm(
+        self,
+        x: Value,
+        mean: Value,
+        variance: Value,
+        weight: Value | None = None,
+        bias: Value | None = None,
+        axis: int = 1,
+        eps: float = 1e-5,
+    ) -> Value:
+        w, b = (None if v is None else v.array for v in (weight, bias))
+        out = provided.batch_norm(x.array, mean.array, variance.array, w, b, axis, eps)
+        if out is None:
+            return super().batch_norm(x, mean, variance, weight, bias, axis, eps)
+        return NumpyAdapter(out, x.dtype)
 
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
         shape = pooling.output("max_pool", x.shape, window, stride, padding)

@@ -1,4 +1,5 @@
-"""Products and pooling by a provider, where there is one and the work is worth a call.
+"""Products, pooling and batch normalisation by a provider, where there is one and the work is
+worth a call.
 
 A provider is asked in the dtype of the operands. Each function gives None where NumPy should do it:
 no provider, no floating dtype, little work, or a problem that the provider does not support. Those
@@ -14,13 +15,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fl_tensor import dtypes
+from fl_tensor import dtypes, threads
 from fl_tensor.backends.numpy import asked, blas, memory
 from fl_tensor.backends.numpy.adapter import FROM_NUMPY, TO_NUMPY
 from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.layout import Layout
+from fl_tensor.backends.providers.named import Named
 from fl_tensor.backends.providers.problems import (
+    BatchNorm,
     Convolution,
     ConvolutionData,
     Epilogue,
@@ -29,7 +32,7 @@ from fl_tensor.backends.providers.problems import (
     PoolingGradient,
     Problem,
 )
-from fl_tensor.backends.providers.provider import Provider
+from fl_tensor.backends.providers.provider import Kernel, Provider
 from fl_tensor.dtypes import DType
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -45,6 +48,8 @@ LEAST_WORK: dict[DType, int] = {
 _LITTLE = min(LEAST_WORK.values())  # in any dtype
 #: Elements in windows up to which pooling is NumPy's.
 LEAST_WINDOWS = 1 << 14
+#: Elements up to which batch normalisation is NumPy's.
+LEAST_NORMALISED = 1 << 12
 
 #: Problems that something may follow.
 FOLLOWED = (Matmul, Convolution, ConvolutionData)
@@ -53,11 +58,18 @@ _BYTE = ctypes.c_char
 
 
 class Following(NamedTuple):
-    """An epilogue, and a function that gives the addresses of what it reads and writes beside the
-    result; it is called once, right before the kernel is."""
+    """What is to follow a product.
+
+    epilogue    it
+    addresses   gives those of what it reads and writes beside the result; called at most once,
+                right before the kernel is
+    named       gives what it is to providers that run no programs, with these numbers; None: they
+                are not asked
+    """
 
     epilogue: Epilogue
     addresses: Callable[[], tuple[list[int], list[int]]]
+    named: Callable[[], Named | None]
 
 
 def is_worth(work: int, dtype: DType) -> bool:
@@ -114,17 +126,42 @@ def launch(
 ) -> bool:
     """As ``compute``, given the addresses of the problem's own operands, the result's being last,
     and what its epilogue is called with."""
+    if follow is not None:
+        return _followed(provider, problem, places, follow)
     kernel = provider.find(problem)
     if kernel is None:
         return False
+    _begin(provider, problem, kernel)
+    kernel(*places)
+    return True
+
+
+def _begin(provider: Provider, problem: Problem, kernel: Kernel) -> None:
     blas.yield_to_openmp()
     for watch in choose.watchers:
         watch(provider.serving(problem), kernel)
-    if follow is not None:
+
+
+def _followed(
+    provider: Provider, problem: Problem, places: Sequence[int], follow: Following
+) -> bool:
+    # Each is asked as it knows epilogues: for the program, or by name.
+    for each in provider.providers:
+        name, posed = None, problem
+        if not each.has_epilogues:
+            name = follow.named() if isinstance(problem, Matmul | Convolution) else None
+            if name is None or name.activation not in each.activations:
+                continue
+            posed = name.posed(problem)
+        kernel = each.find(posed)
+        if kernel is None:
+            continue
+        _begin(each, posed, kernel)
         reads, writes = follow.addresses()
-        places = [*places[:-1], *reads, places[-1], *writes]
-    kernel(*places)
-    return True
+        reads = reads if name is None else name.taken(reads)
+        kernel(*places[:-1], *reads, places[-1], *writes)
+        return True
+    return False
 
 
 def one(number: Any, dtype: DType) -> Array:
@@ -210,6 +247,40 @@ def _matrices(a: Array) -> Array:
 
 def _aligned(a: Array, ndim: int) -> Array:
     return a.reshape((1,) * (ndim - a.ndim) + a.shape)
+
+
+def batch_norm(
+    x: Array,
+    mean: Array,
+    variance: Array,
+    weight: Array | None,
+    bias: Array | None,
+    axis: int,
+    eps: float,
+) -> Array | None:
+    """x normalised along ``axis`` by these statistics; the result lies in memory as x does."""
+    if x.ndim < 2 or provider_for(x.size, LEAST_NORMALISED, x) is None:
+        return None
+    last = tuple([i for i in range(x.ndim) if i != axis] + [axis])
+    channels, places = x.shape[axis], math.prod(x.shape[axis + 1 :])
+    if x.transpose(last).flags.c_contiguous:
+        order, shape = last, [-1, channels]
+    elif x.flags.c_contiguous and threads.get_num_threads() > 1:  # in one, NumPy is as fast
+        order, shape = tuple(range(x.ndim)), [-1, channels, places]
+    else:
+        return None
+    weight = np.ones(channels, _FLOAT32) if weight is None else weight
+    bias = np.zeros(channels, _FLOAT32) if bias is None else bias
+    beside = weight, bias, mean, variance
+    if any(v.shape != (channels,) or not v.flags.c_contiguous for v in beside):
+        return None
+    provider = provider_for(x.size, LEAST_NORMALISED, *beside)
+    if provider is None:
+        return None
+    out = empty(x.shape, order)
+    given, made = (v.transpose(order).reshape(shape) for v in (x, out))
+    problem = BatchNorm(layout(given), layout(made), eps)
+    return out if compute(provider, problem, given, *beside, made) else None
 
 
 def max_pool(

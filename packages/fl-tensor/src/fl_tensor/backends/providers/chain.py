@@ -14,9 +14,14 @@ class Chain(Provider):
 
     def __init__(self, providers: Sequence[Provider]) -> None:
         super().__init__(capacity=0)
-        self.providers = tuple(providers)
+        self._providers = tuple(providers)
         self.name = ", ".join(each.name for each in providers)
         self.has_epilogues = any(each.has_epilogues for each in providers)
+        self.activations = tuple({name: None for p in providers for name in p.activations})
+
+    @property
+    def providers(self) -> tuple[Provider, ...]:
+        return self._providers
 
     def prepare(self, problem: Problem) -> Kernel:
         kernel = self.find(problem)
@@ -25,7 +30,7 @@ class Chain(Provider):
         return kernel
 
     def find(self, problem: Problem) -> Kernel | None:
-        for each in self.providers:
+        for each in self._providers:
             kernel = each.find(problem)
             if kernel is not None:
                 return kernel
@@ -34,31 +39,31 @@ class Chain(Provider):
     def why_not(self, problem: Problem) -> str:
         if self.find(problem) is not None:
             return ""
-        return "; ".join(f"{each.name}: {each.why_not(problem)}" for each in self.providers)
+        return "; ".join(f"{each.name}: {each.why_not(problem)}" for each in self._providers)
 
     def serving(self, problem: Problem) -> Provider:
-        for each in self.providers:
+        for each in self._providers:
             if each.find(problem) is not None:
                 return each.serving(problem)
         return self
 
     def solves(self, kind: type) -> bool:
-        return any(each.solves(kind) for each in self.providers)
+        return any(each.solves(kind) for each in self._providers)
 
     def kept(self, problem: Matmul | Convolution) -> Packed | None:
-        return self.providers[0].kept(problem)  # who is asked for products first
+        return self._providers[0].kept(problem)  # who is asked for products first
 
     def report(self) -> Mapping[str, str]:
         return {
-            f"{e.name} {name}": value for e in self.providers for name, value in e.report().items()
+            f"{e.name} {name}": value for e in self._providers for name, value in e.report().items()
         }
 
     def choices(self) -> str:
-        return "\n".join(filter(None, (each.choices() for each in self.providers)))
+        return "\n".join(filter(None, (each.choices() for each in self._providers)))
 
     def forget(self) -> None:
-        for each in self.providers:
+        for each in self._providers:
             each.forget()
 
     def remembered(self) -> int:
-        return sum(each.remembered() for each in self.providers)
+        return sum(each.remembered() for each in self._providers)

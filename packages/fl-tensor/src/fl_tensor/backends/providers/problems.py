@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 Shape: TypeAlias = tuple[int, ...]
 Padding: TypeAlias = tuple[tuple[int, int], ...]
 
-#: What may follow a product in the same kernel: nothing, max(v, 0), GELU by erf or by tanh.
-ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh")
+#: What may follow a product in the same kernel: nothing, max(v, 0), GELU by erf or by tanh, tanh,
+#: 1 / (1 + exp(-v)). Of NaN all of them are NaN.
+ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid")
 
 
 class Epilogue(NamedTuple):
@@ -156,35 +157,15 @@ class PoolingGradient(NamedTuple):
 
 
 class BatchNorm(NamedTuple):
-    """(x - mean) / sqrt(variance + eps) * weight + bias per channel: the addresses of x, weight,
-    bias, mean, variance[, workspace], out.
+    """(x - mean) / sqrt(variance + eps) * weight + bias per channel, of given statistics: the
+    addresses of x, weight, bias, mean, variance, out.
 
-    With ``training`` mean and (biased) variance are outputs, otherwise inputs. With ``relu``
-    max(v, 0) follows; in training, memory of ``kernel.workspace`` bytes then remembers where.
-    weight, bias, mean and variance are (channels,) float32.
+    x is (rows, channels) or (batch, channels, places); the others are (channels,) float32.
     """
 
     x: Placement
     out: Placement
     eps: float
-    training: bool = True
-    relu: bool = False
-
-
-class BatchNormGradient(NamedTuple):
-    """The gradients of a BatchNorm: the addresses of x, gradient, weight, mean, variance[,
-    workspace], weight's gradient, bias's gradient, out (x's gradient).
-
-    ``training`` and ``relu`` are those of the BatchNorm; without training mean and variance count
-    as constants.
-    """
-
-    x: Placement
-    gradient: Placement
-    out: Placement
-    eps: float
-    training: bool = True
-    relu: bool = False
 
 
 class Reorder(NamedTuple):
@@ -202,6 +183,5 @@ Problem: TypeAlias = (
     | Pooling
     | PoolingGradient
     | BatchNorm
-    | BatchNormGradient
     | Reorder
 )

@@ -59,6 +59,8 @@ class Provider(ABC):
     name: str = ""
     #: Whether it is asked for problems with an epilogue.
     has_epilogues: bool = False
+    #: If it is not: the activations that it computes by name, with a bias or without ("" is none).
+    activations: tuple[str, ...] = ()
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         # typed: two problems with the same fields are different problems.
@@ -80,6 +82,11 @@ class Provider(ABC):
         """What it is, for ``fl-tensor info``: version, threads, where it came from."""
 
     # -------------------------------------------------------------- you get these
+
+    @property
+    def providers(self) -> tuple[Provider, ...]:
+        """Those that it stands for, in the order in which they are asked."""
+        return (self,)
 
     def find(self, problem: Problem) -> Kernel | None:
         """The kernel for ``problem``, prepared at most once while it is remembered; None where

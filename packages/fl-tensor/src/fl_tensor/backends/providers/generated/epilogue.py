@@ -138,6 +138,12 @@ def _activated(build: Builder, x: int, activation: str, out: Layout) -> int:
         return x
     if activation == "relu":
         return build("maximum", x, constant(0.0))
+    if activation == "tanh":
+        return build("tanh", x)
+    if activation == "sigmoid":  # which does not overflow
+        above = build("exp", build("minimum", x, constant(0.0)))
+        below = build("exp", build("negative", build("absolute", x)))
+        return build("divide", above, build("add", constant(1.0), below))
     if activation == "gelu":  # x Phi(x), Hendrycks & Gimpel, arXiv:1606.08415
         inner = build("erf", build("multiply", x, constant(math.sqrt(0.5))))
     else:  # the approximation by tanh given there

@@ -131,6 +131,8 @@ def _plan(binding: Binding, made: Handle, operands: Sequence[Operand]) -> Kernel
 
 
 def _forward(binding: Binding, problem: Convolution, free: bool) -> Kernel:
+    if problem.activation == "sigmoid":
+        raise UnsupportedError("some convolutions of oneDNN have a sigmoid that makes 0 of NaN")
     attribute = attributes(binding, problem.activation)
     made = _forward_descriptor(binding, problem, free, problem.bias, attribute)
     w = _weights(problem.w, len(problem.x.shape), problem.groups)

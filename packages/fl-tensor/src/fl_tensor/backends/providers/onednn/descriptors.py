@@ -17,7 +17,11 @@ _DTYPES = {
     dtypes.uint8: 6,
     dtypes.float64: 7,
 }
-_ACTIVATIONS = {"relu": 0x20, "gelu_tanh": 0x2B, "gelu": 0x31}
+#: dnnl_eltwise_*. Its ReLU makes 0 of NaN, elu with a factor of 0 does not. Its GELU by erf, which
+#: makes NaN of infinity and is off by 1e-6, is not used.
+_ACTIVATIONS = {"relu": 0x22, "tanh": 0x21, "sigmoid": 0x29, "gelu_tanh": 0x2B}
+#: What follows a product or a convolution in its primitive.
+ACTIVATIONS = ("", *_ACTIVATIONS)
 _MOST_AXES = 12
 
 

@@ -10,12 +10,11 @@ from fl_tensor import threads
 from fl_tensor.backends.providers.layout import Layout, Packed, Placement
 from fl_tensor.backends.providers.onednn import convolution, forks, matmul, normalization, pooling
 from fl_tensor.backends.providers.onednn.binding import Binding
-from fl_tensor.backends.providers.onednn.descriptors import describe
+from fl_tensor.backends.providers.onednn.descriptors import ACTIVATIONS, describe
 from fl_tensor.backends.providers.onednn.library import OPENMP, Library
 from fl_tensor.backends.providers.onednn.primitives import DST, SRC, Operand, assemble, reorder
 from fl_tensor.backends.providers.problems import (
     BatchNorm,
-    BatchNormGradient,
     Convolution,
     ConvolutionData,
     ConvolutionWeights,
@@ -33,6 +32,7 @@ class OneDNN(Provider):
     """Kernels of the library; one set per number of threads, because it divides work beforehand."""
 
     name = "oneDNN"
+    activations = ACTIVATIONS
 
     def __init__(self, library: Library, capacity: int = CAPACITY) -> None:
         super().__init__(capacity)
@@ -46,7 +46,6 @@ class OneDNN(Provider):
             Pooling: functools.partial(pooling.prepare, self.binding),
             PoolingGradient: functools.partial(pooling.prepare_gradient, self.binding),
             BatchNorm: functools.partial(normalization.prepare, self.binding),
-            BatchNormGradient: functools.partial(normalization.prepare_gradient, self.binding),
             Reorder: functools.partial(_prepare_reorder, self.binding),
         }
         forks.watch(self)
