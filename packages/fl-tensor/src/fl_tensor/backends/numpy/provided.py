@@ -149,7 +149,9 @@ def _followed(
     for each in provider.providers:
         name, posed = None, problem
         if not each.has_epilogues:
-            name = follow.named() if isinstance(problem, Matmul | Convolution) else None
+            if not isinstance(problem, Matmul | Convolution):
+                continue
+            name = follow.named()
             if name is None or name.activation not in each.activations:
                 continue
             posed = name.posed(problem)
@@ -259,7 +261,7 @@ def batch_norm(
     eps: float,
 ) -> Array | None:
     """x normalised along ``axis`` by these statistics; the result lies in memory as x does."""
-    if x.ndim < 2 or provider_for(x.size, LEAST_NORMALISED, x) is None:
+    if x.ndim < 2 or _float32_provider(x.size, LEAST_NORMALISED, x) is None:
         return None
     last = tuple([i for i in range(x.ndim) if i != axis] + [axis])
     channels, places = x.shape[axis], math.prod(x.shape[axis + 1 :])
@@ -274,10 +276,10 @@ def batch_norm(
     beside = weight, bias, mean, variance
     if any(v.shape != (channels,) or not v.flags.c_contiguous for v in beside):
         return None
-    provider = provider_for(x.size, LEAST_NORMALISED, *beside)
+    provider = _float32_provider(x.size, LEAST_NORMALISED, *beside)
     if provider is None:
         return None
-    out = empty(x.shape, order)
+    out = empty(x.shape, x.dtype, order)
     given, made = (v.transpose(order).reshape(shape) for v in (x, out))
     problem = BatchNorm(layout(given), layout(made), eps)
     return out if compute(provider, problem, given, *beside, made) else None
@@ -320,7 +322,7 @@ def _pool(
     order: tuple[int, ...] | None,
 ) -> Array | None:
     work = math.prod(shape) * math.prod(window)
-    provider = _provider_of_windows(work, x)
+    provider = _float32_provider(work, LEAST_WINDOWS, x)
     if provider is None or (kind == "max" and not _is_finite(x)):
         return None
     x, out = forwards(x), empty(shape, x.dtype, order)
@@ -337,7 +339,7 @@ def max_pool_gradient(
     order: tuple[int, ...] | None = None,
 ) -> Array | None:
     """Each element to the first maximum of its window, which is looked for again."""
-    provider = _provider_of_windows(gradient.size * math.prod(window), gradient, x)
+    provider = _float32_provider(gradient.size * math.prod(window), LEAST_WINDOWS, gradient, x)
     if provider is None or not _is_finite(x):
         return None
     rest = window, stride, padding, "max"
@@ -367,7 +369,7 @@ def avg_pool_gradient(
     order: tuple[int, ...] | None = None,
 ) -> Array | None:
     """Each element, shared among its window."""
-    provider = _provider_of_windows(gradient.size * math.prod(window), gradient)
+    provider = _float32_provider(gradient.size * math.prod(window), LEAST_WINDOWS, gradient)
     if provider is None:
         return None
     kind = "mean" if count_include_pad else "mean_inside"
@@ -376,8 +378,8 @@ def avg_pool_gradient(
     return out if compute(provider, problem, gradient, out) else None
 
 
-def _provider_of_windows(work: int, *operands: Array) -> Provider | None:
-    if work <= LEAST_WINDOWS and (work == 0 or not choose.is_for_everything()):
+def _float32_provider(work: int, least: int, *operands: Array) -> Provider | None:
+    if work <= least and (work == 0 or not choose.is_for_everything()):
         return None
     return choose.current() if all(a.dtype == _FLOAT32 for a in operands) else None
 
