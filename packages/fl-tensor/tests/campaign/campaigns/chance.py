@@ -10,6 +10,10 @@ from fl_tensor.backends.providers import Layout
 from fl_tensor.backends.providers.layout import Shape, dense
 from fl_tensor.dtypes import DType, bfloat16, float16, float32, float64
 
+#: Activations that are drawn. Those that came later are not among them: what the problems of a seed
+#: are, and what was found of them, stays what it was.
+ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh")
+
 
 class Draw:
     """The random numbers of one problem."""

@@ -29,7 +29,7 @@ LIMITS = {"float32": 2e-6, "float64": 4e-15, "float16": 2e-6, "bfloat16": 2e-6}
 #: What rounding to the nearest adds.
 ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 #: How often an activation may round what it computes, in half precision.
-_ROUNDINGS = {"": 0, "relu": 0, "gelu": 8, "gelu_tanh": 12, "tanh": 1, "sigmoid": 6}
+_ROUNDINGS = {"": 0, "relu": 0, "gelu": 8, "gelu_tanh": 12}
 _ALIGNMENT = 64
 
 

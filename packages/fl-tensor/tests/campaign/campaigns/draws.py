@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from campaigns import epilogues
-from campaigns.chance import Draw
+from campaigns.chance import ACTIVATIONS, Draw
 from fl_tensor.backends.providers import (
     Convolution,
     ConvolutionData,
@@ -17,7 +17,6 @@ from fl_tensor.backends.providers import (
     chosen,
 )
 from fl_tensor.backends.providers.layout import Placement, Shape
-from fl_tensor.backends.providers.problems import ACTIVATIONS
 from fl_tensor.dtypes import bfloat16, float16, float32
 
 #: Multiplications of a problem at most, and of most of them.

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from campaigns.chance import Draw
+from campaigns.chance import ACTIVATIONS, Draw
 from fl_tensor.backends.providers import Epilogue, Layout
 from fl_tensor.backends.providers.layout import Shape
-from fl_tensor.backends.providers.problems import ACTIVATIONS
 from fl_tensor.codegen.program import Builder
 
 Array = np.ndarray

@@ -27,10 +27,6 @@ def activated(x: Array, activation: str) -> Array:
         return 0.5 * x * (1 + erf(x / math.sqrt(2)))
     if activation == "gelu_tanh":
         return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    if activation == "tanh":
-        return np.tanh(x)
-    if activation == "sigmoid":
-        return 1 / (1 + np.exp(-x))
     return x
 
 
