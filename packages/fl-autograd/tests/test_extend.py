@@ -45,6 +45,26 @@ def test_a_new_operation_broadcasts_and_has_higher_orders(normal: Any) -> None:
     ag.check_grads(lambda a, b: scaled_power(a, b, 2.5), [x, y], order=2)
 
 
+def test_operands_of_a_jit_operation_are_promoted_as_it_asks(leaf: Any, close: Any) -> None:
+    whole = ft.jit.operation(
+        "tests.damped", lambda ops, x, y: ops.multiply(x, ops.exp(y)), roles="SS"
+    )
+    damped = extend.defop(
+        "damped",
+        whole.run,
+        x=lambda ops, g, y: ops.multiply(g, ops.exp(y)),
+        y=lambda ops, g, out: ops.multiply(g, out),
+    )
+    integers = ft.asarray([0, 0], "int32")
+    close(damped(ft.asarray([2.0, 3.0]), integers), [2.0, 3.0])
+    close(damped(integers, integers), [0.0, 0.0])
+    x = leaf([2.0, 3.0])
+    damped(x, integers).sum().backward()
+    close(x.grad, [1.0, 1.0])
+    with pytest.raises(ft.ShapeError, match="tests.damped"):
+        damped(x, ft.zeros(3))
+
+
 def test_an_integer_operand_is_named_apart(leaf: Any, close: Any) -> None:
     rows = extend.defop(
         "rows",
