@@ -139,3 +139,9 @@ def test_rows_that_are_added_accumulate_in_order(width):
     updates[0, 0], updates[1, 1] = 1e8, -1e8
     added = ft.scatter(ft.zeros((3, width)), rows, updates, 0, "add").numpy()
     assert (added == np.array([[1], [0], [0]])).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 17, 32])
+def test_products_of_infinities_are_no_warnings(size):
+    found = ft.full((size, size), float("inf")) @ ft.zeros((size, size))
+    assert np.isnan(np.asarray(found)).all()
