@@ -92,7 +92,9 @@ def test_programs_take_the_rule_and_measure_nothing(folder):
 
 
 def test_tune_measures_and_programs_take_what_it_chose(folder, monkeypatch, capsys):
-    monkeypatch.setattr(tuning, "measure", lambda made, addresses: dict.fromkeys(made, 3.0) | FAST)
+    monkeypatch.setattr(
+        tuning, "measure", lambda made, addresses, clock: dict.fromkeys(made, 3.0) | FAST
+    )
     provider = Generated()
     monkeypatch.setattr(providers, "current", lambda: provider)
     seen.note(PRODUCT)
