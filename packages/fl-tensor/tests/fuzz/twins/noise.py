@@ -97,7 +97,8 @@ def _underflow(inner: Any, made: Any, magnitude: Any, rest: tuple[Any, ...]) -> 
     one = adapt(np.ones((), magnitude.array.dtype), magnitude.dtype)
     smallest = _floats(inner.prod(inner.minimum(magnitude, one), *rest))
     others = _floats(inner.prod(inner.maximum(magnitude, one), *rest))
-    reached = (smallest < limits.smallest_normal) & (_floats(made) != 0) & np.isfinite(others)
+    exact = _floats(inner.min(magnitude, *rest)) == 0  # zero in any order
+    reached = (smallest < limits.smallest_normal) & ~exact & np.isfinite(others)
     return np.where(reached, others, 0.0) * limits.smallest_subnormal
 
 
