@@ -37,14 +37,14 @@ class Again:
 
     def __init__(self, operands: Sequence[tuple[Value, Layout]]) -> None:
         self._roots = [layout.root for _, layout in operands]
-        self._problem: Problem | None = None
-        self._offsets: list[int] = []
+        # In one piece, as threads may share a plan: the problem, and where operands begin.
+        self._known: tuple[Problem, list[int]] | None = None
         self._is_settled = all(value.dtype in _SETTLED for value, _ in operands)
 
     @property
     def is_known(self) -> bool:
         """Whether it may ``run``."""
-        return self._problem is not None
+        return self._known is not None
 
     def learn(self, asked: Sequence[Asked], values: Values, result: Any) -> None:
         """After a run that asked for this, and gave the array ``result``."""
@@ -53,20 +53,21 @@ class Again:
             return
         offsets = asked[0].offsets([*roots, result])
         if offsets is not None and offsets.pop() == 0:
-            self._problem, self._offsets = asked[0].problem, offsets
+            self._known = asked[0].problem, offsets
 
     def run(self, values: Values, out: Any, follow: provided.Following | None = None) -> bool:
         """Compute into the array ``out``, and what is to follow; False where that has to be asked
         for anew."""
-        provider = choose.current()
-        if self._problem is None or provider is None:
+        provider, known = choose.current(), self._known
+        if known is None or provider is None:
             return False
+        problem, offsets = known
         held = [values[root] for root in self._roots]  # by a name: not to be written over
         if any(array.__class__ is Kept for array in held):
             return False
-        begin = zip(self._roots, self._offsets)
+        begin = zip(self._roots, offsets)
         places = [*(values.place(root) + offset for root, offset in begin), provided.address(out)]
-        return provided.launch(provider, self._problem, places, follow)
+        return provided.launch(provider, problem, places, follow)
 
 
 class Contraction:
