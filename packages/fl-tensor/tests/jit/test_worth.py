@@ -46,7 +46,7 @@ def test_what_never_comes_again_runs_at_once_after_a_while(jit):
 
 def test_recording_is_tried_again_after_as_much_work_as_was_recorded_in_vain(jit):
     states = []
-    for y in new_each_time(400):
+    for y in new_each_time(2 * REST * jit.worth.patience):
         states.append(is_put_off(y))
         y[0].item()
     first = jit.worth.patience

@@ -23,7 +23,7 @@ HEAVY, HEAVY_CALL = 1 << 28, 1 << 22
 #: A plan of a light trace pays if it has so many steps less than there were operations.
 SAVED = 6
 #: See above. Recording in vain then takes a few percent of the time at most (small_graphs.py).
-REST = 32
+REST = 64
 #: Where results must not depend on what came before, a trace of so many elements, 2 ms in NumPy, is
 #: planned, and others are not.
 REPRODUCIBLY = 1 << 21
@@ -31,6 +31,8 @@ REPRODUCIBLY = 1 << 21
 
 class Worth:
     """The count, of all threads together. ``patience`` 0: putting off always pays."""
+
+    __slots__ = ("_elements", "_vain", "patience", "rest")
 
     def __init__(self, patience: int = 8) -> None:
         self.patience = patience
@@ -40,10 +42,10 @@ class Worth:
 
     def records(self, size: int) -> bool:
         """Whether an operation on so many elements is to be put off."""
-        if self.rest <= 0 or is_reproducible():
-            return True
-        self.rest -= size
-        return False
+        if self.rest > 0 and not is_reproducible():
+            self.rest -= size
+            return False
+        return True
 
     def paid(self) -> None:
         """A plan was faster."""

@@ -115,7 +115,9 @@ def binary(
         dtype = result or x.dtype
         nbytes = a.nbytes * b.size
         if otherwise and nbytes >= self.smallest:
-            size = max(a.size, b.size)
+            size, other_size = a.size, b.size
+            if other_size > size:
+                size = other_size
             if size >= self.smallest and self.worth.records(size):
                 return otherwise(self, x, y)
         if nbytes >= selection.always_small:  # below, no broadcasting makes more of it
