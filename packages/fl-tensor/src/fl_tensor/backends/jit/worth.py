@@ -22,8 +22,9 @@ LIGHT = 1 << 17
 HEAVY, HEAVY_CALL = 1 << 28, 1 << 22
 #: A plan of a light trace pays if it has so many steps less than there were operations.
 SAVED = 6
-#: See above. Recording in vain then takes a few percent of the time at most (small_graphs.py).
-REST = 64
+#: See above. Recording in vain then takes a few percent of the time at most (small_graphs.py). With
+#: twice as much a network that is trained after light work runs without plans for seconds.
+REST = 32
 #: Where results must not depend on what came before, a trace of so many elements, 2 ms in NumPy, is
 #: planned, and others are not.
 REPRODUCIBLY = 1 << 21
