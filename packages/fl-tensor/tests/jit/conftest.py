@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import fl_tensor as ft
+from fl_tensor.backends.jit import JitBackend
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 
@@ -18,3 +21,12 @@ def kernel_files(tmp_path_factory):
         patch.setenv("FL_CACHE_DIR", str(folder))
         patch.setenv("FL_JIT_BACKGROUND", "0")
         yield folder
+
+
+@pytest.fixture
+def jit():
+    """A backend of its own, which puts everything off."""
+    backend = JitBackend()
+    backend.smallest, backend.plans.worth.patience = 1, 0
+    with ft.use(backend):
+        yield backend

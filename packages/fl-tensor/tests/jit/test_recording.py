@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend, recording
-
-
-@pytest.fixture
-def jit():
-    """A backend of its own, which puts everything off."""
-    backend = JitBackend()
-    backend.smallest, backend.plans.worth.patience = 1, 0
-    with ft.use(backend):
-        yield backend
+from fl_tensor.backends.jit import recording
 
 
 def recorded(jit, run):

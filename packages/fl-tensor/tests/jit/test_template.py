@@ -14,15 +14,6 @@ from fl_tensor.composition import traced_once
 from fl_tensor.derived import attention, elementwise, normalization, reduction
 
 
-@pytest.fixture
-def jit():
-    """A backend of its own, which puts everything off."""
-    backend = JitBackend()
-    backend.smallest, backend.plans.worth.patience = 1, 0
-    with ft.use(backend):
-        yield backend
-
-
 def adapter(x):
     return ft.asarray(x).adapter
 
