@@ -56,7 +56,7 @@ def noise(seed: int) -> Iterator[None]:
             scale = _floats(getattr(inner, name)(magnitude, *rest))
             if name != "prod":
                 return _off(made, scale, SUM_ULPS, rng(name))
-            least = _underflow(inner, made, magnitude, rest)
+            least = _underflow(inner, made, magnitude, *rest)
             return _overflowed(x, _off(made, scale, SUM_ULPS, rng(name), least), *rest)
 
         return operation
@@ -88,16 +88,19 @@ def _floats(x: Any) -> Any:
     return np.asarray(x.array, np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-def _underflow(inner: Any, made: Any, magnitude: Any, rest: tuple[Any, ...]) -> Any:
+def _underflow(
+    inner: Any, made: Any, magnitude: Any, axis: tuple[int, ...], keepdims: bool = False
+) -> Any:
     # What a product may be off by where a part of it is subnormal: that was rounded to a multiple
     # of the smallest number, and then multiplied by what is left.
     if made.dtype.itemsize == 2:  # computed in float32
         return 0.0
     limits = np.finfo(made.array.dtype)
     one = adapt(np.ones((), magnitude.array.dtype), magnitude.dtype)
-    smallest = _floats(inner.prod(inner.minimum(magnitude, one), *rest))
-    others = _floats(inner.prod(inner.maximum(magnitude, one), *rest))
-    exact = _floats(inner.min(magnitude, *rest)) == 0  # zero in any order
+    smallest = _floats(inner.prod(inner.minimum(magnitude, one), axis, keepdims))
+    others = _floats(inner.prod(inner.maximum(magnitude, one), axis, keepdims))
+    least = _floats(magnitude).min(axis=axis, keepdims=keepdims, initial=1.0)
+    exact = least == 0  # zero in any order
     reached = (smallest < limits.smallest_normal) & ~exact & np.isfinite(others)
     return np.where(reached, others, 0.0) * limits.smallest_subnormal
 
