@@ -119,6 +119,8 @@ def test_a_product_that_overflows_on_its_way_is_not_compared(factors, kind):
         ([3e-30, 1e-15, 0.7, 0.9], "unstable"),  # 2e-45 rounded up, or down to 0
         ([1e-30, 1e-30, 1e30], "unstable"),  # 0, or 1e-30
         ([1e-30, 0.0, 1e-30], "equal"),  # 0 in any order
+        ([1e-30, 1e-30, 1e-30], "equal"),  # the same, far below the smallest number
+        ([1e-45, 0.7, 0.7, 0.7, 0.7], "unstable"),  # from the left each step is rounded up
         ([], "close"),
     ],
 )

@@ -99,10 +99,20 @@ def _underflow(
     one = adapt(np.ones((), magnitude.array.dtype), magnitude.dtype)
     smallest = _floats(inner.prod(inner.minimum(magnitude, one), axis, keepdims))
     others = _floats(inner.prod(inner.maximum(magnitude, one), axis, keepdims))
-    least = _floats(magnitude).min(axis=axis, keepdims=keepdims, initial=1.0)
-    exact = least == 0  # zero in any order
+    exact = _is_zero(_floats(magnitude), axis, keepdims, np.log2(limits.smallest_subnormal))
     reached = (smallest < limits.smallest_normal) & ~exact & np.isfinite(others)
     return np.where(reached, others, 0.0) * limits.smallest_subnormal
+
+
+def _is_zero(magnitude: Any, axis: tuple[int, ...], keepdims: bool, smallest: float) -> Any:
+    # Whether a product is 0 in any order: a factor is, or none is above 1 and the product so far
+    # below the smallest number that rounding up, which at most doubles it each time, is no help.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithm = np.log2(magnitude).sum(axis=axis, keepdims=keepdims)
+    factors = magnitude.size // max(logarithm.size, 1)
+    largest = magnitude.max(axis=axis, keepdims=keepdims, initial=0.0)
+    least = magnitude.min(axis=axis, keepdims=keepdims, initial=1.0)
+    return (least == 0) | (largest <= 1) & (logarithm + factors - 1 < smallest)
 
 
 def _overflowed(x: Any, made: Any, axis: tuple[int, ...], keepdims: bool = False) -> Any:
