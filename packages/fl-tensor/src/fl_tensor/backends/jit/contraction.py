@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor import dtypes
-from fl_tensor.backends.jit import keeping, ordered
+from fl_tensor.backends.jit import keeping
 from fl_tensor.backends.jit.donation import Values
-from fl_tensor.backends.jit.interpret import run_node
-from fl_tensor.backends.jit.views import show
+from fl_tensor.backends.jit.operation import Operation
 from fl_tensor.backends.numpy import memory, provided
-from fl_tensor.backends.numpy.adapter import TO_NUMPY, adapt
+from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.backends.numpy.asked import Asked, asking
 from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.providers import choose
@@ -70,18 +69,13 @@ class Again:
         return provided.launch(provider, problem, places, follow)
 
 
-class Contraction:
+class Contraction(Operation):
     """See above; where there is no provider, or none that takes it, NumPy computes."""
 
     kind = "contraction"
-    nodes: list[Node]
-    dying: list[Value]
 
     def __init__(self, node: Node, found: dict[Value, Layout], eager: Any) -> None:
-        self.node, self.eager = node, eager
-        self.operands = [(v, found[v]) for v in node.operands]
-        self.roots = [layout.root for _, layout in self.operands] + list(node.outputs)
-        (self.result,) = node.outputs
+        super().__init__(node, found, eager)
         self._again = Again(self.operands)
 
     def __call__(self, values: Values) -> None:
@@ -92,20 +86,14 @@ class Contraction:
                 return
             del made
         with asking() as asked:
-            made = self._computed(values)
+            made = self.computed(self.shown(values))
         self._again.learn(asked, values, made)
         values[self.result] = made
 
-    def _computed(self, values: Values) -> Any:
-        shown = [show(values, v, layout) for v, layout in self.operands]
+    def computed(self, shown: list[Any]) -> Any:
         if shown[-1].__class__ is Kept:
             made = keeping.computed(self.node, *shown)
             if made is not None:
                 return made
             shown[-1] = shown[-1].factor()
-        operands = [adapt(a, v.dtype) for a, (v, _) in zip(shown, self.operands, strict=True)]
-        del shown
-        if "order" in self.node.parameters:
-            return ordered.run(self.eager, self.node, operands)
-        made = run_node(self.eager, self.node, operands).array
-        return made if made.flags.c_contiguous else memory.cast(made, made.dtype)
+        return super().computed(shown)

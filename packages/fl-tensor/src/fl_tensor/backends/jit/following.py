@@ -83,7 +83,7 @@ class Following:
     """See above. ``operation`` is the step that computes the product alone, ``launch()`` makes the
     one that computes the group alone."""
 
-    kind = "product"
+    kind = "contraction"
     dying: list[Value]
 
     def __init__(

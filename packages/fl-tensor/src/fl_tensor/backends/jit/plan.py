@@ -25,14 +25,13 @@ from fl_tensor.backends.jit.contraction import Contraction
 from fl_tensor.backends.jit.donation import Overwritten, Values, donated
 from fl_tensor.backends.jit.external import External
 from fl_tensor.backends.jit.following import Following
-from fl_tensor.backends.jit.interpret import run_node
 from fl_tensor.backends.jit.lazy import Stream
 from fl_tensor.backends.jit.lower import lower
+from fl_tensor.backends.jit.operation import Operation
 from fl_tensor.backends.jit.reserve import needed, reserve
 from fl_tensor.backends.jit.translate import Translation
 from fl_tensor.backends.jit.views import show
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import Number, adapt
+from fl_tensor.backends.numpy.adapter import Number
 from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import axis_order
 from fl_tensor.graph.attach import Attached
@@ -40,7 +39,7 @@ from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion
 from fl_tensor.graph.group import Group
 from fl_tensor.graph.ir import Node, Value
-from fl_tensor.graph.layout import Layout, layouts
+from fl_tensor.graph.layout import layouts
 from fl_tensor.graph.reductions import split, without_kept_axes
 from fl_tensor.graph.schedule import Task, schedule
 
@@ -222,31 +221,6 @@ class Plan:
 
     def __str__(self) -> str:
         return describe.listing(self)
-
-
-class Operation:
-    """One operation of the NumPy backend."""
-
-    kind = "numpy"
-    nodes: list[Node]
-    dying: list[Value]
-
-    def __init__(self, node: Node, found: dict[Value, Layout], eager: Any) -> None:
-        self.node, self.eager = node, eager
-        self.operands = [(v, found[v]) for v in node.operands]
-        self.roots = [layout.root for _, layout in self.operands] + list(node.outputs)
-
-    def __call__(self, values: dict[Value, Any]) -> None:
-        shown = [show(values, v, layout) for v, layout in self.operands]
-        operands = [adapt(a, v.dtype) for a, (v, _) in zip(shown, self.operands, strict=True)]
-        del shown
-        if "order" in self.node.parameters:
-            made = ordered.run(self.eager, self.node, operands)
-        else:
-            made = run_node(self.eager, self.node, operands).array
-            if not made.flags.c_contiguous:
-                made = memory.cast(made, made.dtype)
-        values[self.node.outputs[0]] = made
 
 
 def _signed(word: int) -> int:
