@@ -198,10 +198,19 @@ def environment(*distributions: str) -> dict[str, Any]:
     """What a figure depends on: date, machine, Python, versions of ``distributions``."""
     return {
         "date": datetime.date.today().isoformat(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "machine": f"{processor()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         **{name: _version(name) for name in distributions},
     }
+
+
+def processor() -> str:
+    """What LLVM calls this processor; its architecture, where llvmlite is not installed."""
+    try:
+        from llvmlite.binding import get_host_cpu_name
+    except ImportError:
+        return platform.machine()
+    return str(get_host_cpu_name())
 
 
 def _version(distribution: str) -> str:

@@ -78,12 +78,16 @@ def test_summaries_are_those_of_the_rows_that_are_there(given):
     assert len(run({listed[0]: 0.5})) == 1, "no summary of a part of the list"
 
 
+#: A folder for each processor, by the name that LLVM has for it.
 RESULTS = Path(__file__).parents[1] / "results"
 CAPITALS = tuple(group.upper() for group in gemm_conv.GROUPS)
 
 
-def test_ratios_of_models_on_file_are_those_of_the_times_beside_them():
-    for row in json.loads((RESULTS / "paper_models.json").read_text())["rows"]:
+@pytest.mark.parametrize(
+    "file", sorted(RESULTS.glob("*/paper_models.json")), ids=lambda f: f.parent.name
+)
+def test_ratios_of_models_on_file_are_those_of_the_times_beside_them(file):
+    for row in json.loads(file.read_text())["rows"]:
         ratios = [column for column in row if column.endswith(" / ours")]
         assert row["peers"] == ", ".join(
             peer for peer in paper_models.PEERS if f"{peer} / ours" in ratios
@@ -93,8 +97,11 @@ def test_ratios_of_models_on_file_are_those_of_the_times_beside_them():
             assert row[column] == pytest.approx(time / row["ours, ms"]), (row["model"], column)
 
 
-def test_ratios_of_contractions_on_file_are_those_of_the_speeds_beside_them():
-    rows = json.loads((RESULTS / "gemm_conv.json").read_text())["rows"]
+@pytest.mark.parametrize(
+    "file", sorted(RESULTS.glob("*/gemm_conv.json")), ids=lambda f: f.parent.name
+)
+def test_ratios_of_contractions_on_file_are_those_of_the_speeds_beside_them(file):
+    rows = json.loads(file.read_text())["rows"]
     for row in rows:
         if "generated, GF/s" in row:
             own = row["generated, GF/s"]
