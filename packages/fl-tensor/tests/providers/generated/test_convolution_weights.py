@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import threading
 from typing import NamedTuple
@@ -15,12 +16,14 @@ from convolution_cases import Case
 
 from fl_tensor import dtypes, threads
 from fl_tensor.backends.providers import ConvolutionWeights, Layout
+from fl_tensor.backends.providers.generated import caches, library
 from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
 from fl_tensor.backends.providers.generated.weights import axes as weights_axes
 from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
 from fl_tensor.backends.providers.generated.weights import plan as weights_plan
 from fl_tensor.backends.providers.layout import Packed
 from fl_tensor.backends.providers.provider import UnsupportedError
+from fl_tensor.codegen import target
 
 #: Orders of axes in memory, slowest first.
 IMAGES = {"last": (0, 2, 3, 1), "first": (0, 1, 2, 3), "mixed": (2, 0, 3, 1), "width": (1, 0, 2, 3)}
@@ -229,6 +232,73 @@ def test_pixels_that_are_far_apart_are_copied(layout):
     assert lies(64, 256) == (True, False)
     assert lies(256, 64) == (False, True)
     assert lies(512, 64) == (False, False)  # a copy of the gradient for many tiles
+
+
+LINE = 64
+
+
+def lines_of(array):
+    """The numbers of the cache lines in which the elements of a part of an array lie."""
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return set(range(low // LINE, (high - 1) // LINE + 1))
+
+
+def test_the_next_strip_is_asked_for_while_one_is_computed(layout):
+    posed = pose(Case(2, 20, 40, (80, 80), (3, 3), (2, 2), padding=SAME), layout)
+    axes = weights_axes.axes_of(posed.problem)
+    made = weights_plan.plan(posed.problem, axes)
+    calls = []
+
+    def note(*arguments):
+        taps, k, address = arguments[0], arguments[2], arguments[11]
+        calls.append([address // LINE + line for line in range(taps * k)])
+
+    noted = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 12)(note)
+    place = ctypes.cast(noted, ctypes.c_void_p).value
+
+    def maker(kernel, machine):
+        words = ", ".join(f"i64 %w{i}" for i in range(12))
+        call = f"%note = inttoptr i64 {place} to ptr call void %note({words}) ret void"
+        return f'target triple = "{target.triple()}" define void @micro({words}) {{ {call} }}'
+
+    before = threads.get_num_threads()
+    threads.set_num_threads(1)
+    try:
+        with library.register(maker):
+            posed()
+    finally:
+        threads.set_num_threads(before)
+    blocks = [-(-axis.size // step) for axis, step in zip(axes, made.steps, strict=True)]
+    count, rest = divmod(len(calls), made.strips)
+    assert made.ahead and not rest and made.strips == np.prod(blocks) > 2
+    for strip, block in enumerate(np.ndindex(*blocks)):
+        starts = [i * step for i, step in zip(block, made.steps, strict=True)]
+        ends = [first + step for first, step in zip(starts, made.steps, strict=True)]
+        _, n, row, _ = (slice(*each) for each in zip(starts, ends, strict=True))
+        seen = slice(max(2 * starts[2] - 1, 0), 2 * (min(ends[2], axes[2].size) - 1) + 2)
+        wanted = lines_of(posed.x[n, :, seen]) | lines_of(posed.gradient[n, :, row])
+        if strip:
+            asked = calls[(strip - 1) * count : strip * count]
+            assert wanted <= {line for call in asked for line in call}
+            # Nothing else but what the last call of each round has left.
+            assert all(wanted & {call[0]} for call in asked)
+
+
+@pytest.mark.parametrize(
+    ("case", "images", "is_asked_for"),
+    [
+        (Case(4, 64, 64, (40, 40), (3, 3), padding=SAME), "last", True),
+        (Case(4, 64, 64, (40, 40), (1, 1)), "last", True),
+        (Case(4, 64, 64, (40, 40), (1, 1), (2, 2)), "last", False),  # half of x is not seen
+        (Case(4, 64, 64, (40, 40), (3, 3), padding=SAME), "first", False),  # in many pieces
+        (Case(1, 64, 64, (7, 7), (3, 3), padding=SAME), "last", False),  # one strip
+        (Case(2, 1000, 1000, (40, 40), (1, 1)), "last", False),  # too much for the cache
+    ],
+)
+def test_what_is_asked_for(case, images, is_asked_for, layout, monkeypatch):
+    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 1 << 20, 3: 4 << 20}.get)
+    problem = pose(case, layout, images=IMAGES[images]).problem
+    assert weights_plan.plan(problem, weights_axes.axes_of(problem)).ahead == is_asked_for
 
 
 def test_pixels_without_a_neighbourhood_are_one_long_axis(layout):

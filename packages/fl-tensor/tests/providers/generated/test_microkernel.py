@@ -108,21 +108,42 @@ def test_taps(a):
     assert not c.any(), "the sum over no taps is 0"
 
 
+@pytest.mark.parametrize("shape", [BEST, (1, 2)], ids=str)
+def test_looking_ahead_changes_nothing_and_needs_no_memory_there(shape):
+    kernel = MicroKernel(dtypes.float32, Tile(*shape), "columns", ahead=True)
+    with_one_more = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 12)
+    rng, found = np.random.default_rng(0), []
+    x = rng.standard_normal((9, kernel.tile.rows)).astype(np.float32)
+    y = rng.standard_normal((9, width(kernel))).astype(np.float32)
+    offset = np.zeros(1, np.int64)
+    for each in (kernel, kernel._replace(ahead=False)):  # that one does not see it
+        c = np.full((kernel.tile.rows, width(kernel)), np.nan, np.float32)
+        with_one_more(library.address(each))(
+            1, offset.ctypes.data, 9, x.ctypes.data, x.strides[0], y.ctypes.data, y.strides[0],
+            c.ctypes.data, c.strides[0], 0, width(kernel), 1 << 62,
+        )  # fmt: skip
+        close(c, x.T.astype(float) @ y, 9)
+        found.append(c.tobytes())
+    assert found[0] == found[1]
+
+
 #: LLVM keeps a product apart where it is not added at once, which takes a few more registers.
 FUSED = [target.processor(), target.avx2()]
 
 
 @pytest.mark.skipif(not target.triple().startswith("x86_64"), reason="looks at x86-64 code")
 @pytest.mark.parametrize("a", ["rows", "columns"])
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("machine", FUSED, ids=lambda m: m.cpu)
-def test_the_tile_stays_in_registers(machine, a):
+def test_the_tile_stays_in_registers(machine, ahead, a):
     """A loop that stores a vector keeps sums in memory, at half the speed or less."""
     shape = tile.best(machine)
     assert tile.fits(shape, machine)
-    text = microkernel.assembly(MicroKernel(dtypes.float32, shape, a), machine)
+    text = microkernel.assembly(MicroKernel(dtypes.float32, shape, a, ahead=ahead), machine)
     listing = compile.listing(text, machine, compile.Effort.TIDY)
     spills = re.findall(r"mov[au]p\w\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)", listing)
     assert spills == []
+    assert ("prefetcht1" in listing) == ahead
 
 
 # --- pairs of bfloat16 ----------------------------------------------------------------------------

@@ -29,6 +29,11 @@ and row r of B, ``vectors * lanes`` numbers, at
 C (and of B, unless packed), others all of it. Nothing is aligned but to the dtype. No shape is
 known beforehand: one kernel serves every problem.
 
+A kernel that looks ``ahead`` has one argument more, an address: with each step of k it asks for a
+cache line from there on, which comes into L2 while sums are made, and need not exist. In between
+two steps there is room for that: asked for all at once, lines would wait for each other, and sums
+for them. A kernel without may be called as if it had the argument.
+
 bfloat16 is multiplied in pairs where the processor does that (``Target.has_bfloat_products``): a
 "number" of A, and of B, are then two neighbours along k in 4 bytes, ``k`` counts pairs, C is
 float32, and an instruction adds two products. In memory A is as it was, if k lies side by side;
@@ -63,11 +68,16 @@ _REACH = 4
 SIGNATURE = ir.FunctionType(
     ir.VoidType(), [i64, pointer, i64, pointer, i64, pointer, i64, pointer, i64, i64, i64]
 )
+#: The same of a kernel that looks ahead.
+SIGNATURE_AHEAD = ir.FunctionType(ir.VoidType(), [*SIGNATURE.args, pointer])
+#: Bytes of a cache line.
+LINE = 64
 
 
 class MicroKernel(NamedTuple):
     """Which one: the dtype of everything (float32, float64; bfloat16: of A and B), the tile, how A
-    and B lie, whether there may be fewer columns than the tile has, whether C is bfloat16, too."""
+    and B lie, whether there may be fewer columns than the tile has, whether C is bfloat16, too, and
+    whether it looks ahead."""
 
     dtype: DType
     tile: Tile
@@ -75,6 +85,7 @@ class MicroKernel(NamedTuple):
     b: str = "packed"
     masked: bool = False
     narrow: bool = False
+    ahead: bool = False
 
 
 def assembly(kernel: MicroKernel, machine: Target) -> str:
@@ -91,7 +102,8 @@ def assemblies(kernels: Mapping[str, MicroKernel], machine: Target) -> str:
         if kernel.dtype is bfloat16 and not machine.has_bfloat_products:
             missing = "instruction for products of bfloat16"
             raise CompileError(f"{machine.cpu} has no {missing}: {kernel}")
-        _Micro(ir.Function(module, SIGNATURE, name), kernel, machine)
+        signature = SIGNATURE_AHEAD if kernel.ahead else SIGNATURE
+        _Micro(ir.Function(module, signature, name), kernel, machine)
     return str(module)
 
 
@@ -111,20 +123,22 @@ class _Micro(Loops):
         self.vector = self.of.of(self.element)
         self.tiles = [(i, j) for i in range(self.rows) for j in range(self.vectors)]
         taps, tap_offsets, self.k, a, self.a_pitch, b, b_pitch, c, c_pitch, flags, columns = (
-            function.args
+            function.args[:11]
         )
         row_bytes = self.vectors * self.of.lanes * self.itemsize
         self.b_pitch = i64(row_bytes) if kernel.b == "packed" else b_pitch
         self.masks = [self._mask(columns, j) for j in range(self.vectors)]
         self.sums = {tile: self.variable(self.vector) for tile in self.tiles}
-        self.in_b = self.variable(pointer)
+        self.in_b, self.soon = self.variable(pointer), self.variable(pointer)
+        if kernel.ahead:
+            self.b.store(function.args[11], self.soon)
         groups = range(0, self.rows, _REACH) if kernel.a == "rows" else (0,)
         multiples = [self.opaque(self.b.mul(self.a_pitch, i64(i))) for i in (1, 3)]
         self.within = [i64(0), multiples[0], self.b.shl(multiples[0], i64(1)), multiples[1]]
         self.in_a = {i: self.variable(pointer) for i in groups}
         with self.loop(i64(0), i64(self.rows)) as i:  # C arrives while sums are made
             row = self._at(c, self.b.mul(c_pitch, self.opaque(i)))
-            for byte in range(0, row_bytes // (2 if kernel.narrow else 1), 64):
+            for byte in range(0, row_bytes // (2 if kernel.narrow else 1), LINE):
                 self._prefetch(self._at(row, i64(byte)))
         self._add_up(taps, tap_offsets, a, b)
         self.c = [self._at(c, self.b.mul(c_pitch, i64(i))) for i in range(self.rows)]
@@ -153,6 +167,7 @@ class _Micro(Loops):
         build, of = self.b, self.of
         multiply_add = of.pairwise_multiply_add if self.pairs else of.fma
         sums = {tile: build.load(self.sums[tile], typ=self.vector) for tile in self.tiles}
+        self._ask(count)
         in_b = self._stepped(self.in_b)
         in_a = {i: self._stepped(variable) for i, variable in self.in_a.items()}
         for step in range(count):
@@ -171,6 +186,13 @@ class _Micro(Loops):
         for i, variable in self.in_a.items():
             moved = 0 if self.kernel.a == "columns" else count * self.itemsize
             build.store(self._at(in_a[i], i64(moved)), variable)
+
+    def _ask(self, steps: int) -> None:
+        if self.kernel.ahead:
+            soon = self._stepped(self.soon)
+            for step in range(steps):
+                self.of.prefetch(self._at(soon, i64(LINE * step)), 2)
+            self.b.store(self._at(soon, i64(LINE * steps)), self.soon)
 
     def _stepped(self, variable: IR) -> IR:
         """The address in a variable, of which LLVM does not know that the loop steps it."""

@@ -212,7 +212,9 @@ class Job:
             masked = partial and kind == "_tail"
             for name, rows in (("long", made.cut.size + 1), ("short", made.cut.size)):
                 dtype = bfloat16 if made.pairs else self.dtype
-                kernel = MicroKernel(dtype, Tile(rows, vectors), "columns", lies, masked)
+                kernel = MicroKernel(
+                    *(dtype, Tile(rows, vectors), "columns", lies, masked), ahead=made.ahead
+                )
                 if name == "short" or made.cut.longer:
                     kernels[f"{name}{kind}_kernel"] = kernel
         found = library.addresses(kernels.values())

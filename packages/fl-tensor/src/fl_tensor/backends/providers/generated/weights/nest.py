@@ -34,8 +34,9 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
+from fl_tensor.backends.providers.generated.microkernel import SIGNATURE_AHEAD
+from fl_tensor.backends.providers.generated.weights.ahead import Ahead
 from fl_tensor.backends.providers.generated.weights.results import Bias, Put, Second
-from fl_tensor.backends.providers.generated.weights.strips import Strips
 from fl_tensor.backends.providers.generated.weights.sweeps import COLUMN_SUMS, PAIR_UP
 from fl_tensor.backends.providers.generated.weights.tiles import Tiles
 from fl_tensor.backends.providers.generated.weights.words import OF_TAPS, WORDS
@@ -66,7 +67,7 @@ class _Functions(NamedTuple):
     bias: IR
 
 
-class _First(Tiles, Strips):
+class _First(Tiles, Ahead):
     # An item is a part of the pixels, for some of the panels and some of the tiles of a group.
 
     def __init__(
@@ -107,6 +108,7 @@ class _First(Tiles, Strips):
 
     def _strip(self, strip: IR) -> None:
         b, words = self.b, self.words
+        self.look_ahead(strip, self.packed)
         self.locate(strip)
         extents = self.extents
         x_direct, direct = self.flag("x_direct"), self.flag("gradient_direct")
@@ -257,13 +259,13 @@ class _First(Tiles, Strips):
             rows = b.sub(b.mul(high, self.planes), low)
             steps = self.minimum(at["tap_steps"], self.steps)
             before = b.add(at["tap_in_copies"], b.mul(low, b.mul(steps, pitch)))
-            self.micro(
-                kernel,
+            self.call(
+                *(kernel, SIGNATURE_AHEAD),
                 *(rows, self.address(b.add(self.strip_rows, b.mul(low, i64(8)))), steps),
                 *(self.address(b.add(x, at["tap_in_strip"])), x_pitch),
                 *(self.address(b.add(self.gradient_now, before)), pitch),
                 *(self.address(b.add(sums, at["tap_in_sums"])), words["row_sums"]),
-                *(self.adds, columns),
+                *(self.adds, columns, self.address(self.ask(b.mul(rows, steps)))),
             )
         with self.when(b.and_(self.is_last, b.not_(self.flag("in_place")))):
             b.call(self.own.put, [self.arguments, self.group, panel, tile, sums])

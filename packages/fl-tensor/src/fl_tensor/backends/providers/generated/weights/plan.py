@@ -5,11 +5,12 @@ Nothing but the problem and the processor decides, so that results do not depend
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fl_tensor.backends.providers.generated import tile
+from fl_tensor.backends.providers.generated import caches, tile
 from fl_tensor.backends.providers.generated.tile import Cut, Tile
 from fl_tensor.backends.providers.generated.weights.axes import Axis, Range, steps_of, strides
 from fl_tensor.backends.providers.problems import ConvolutionWeights
@@ -49,6 +50,7 @@ class Plan(NamedTuple):
     vectors          of features in a panel
     x_direct         whether x is read where it lies
     gradient_direct  whether the gradient is
+    ahead            whether the next strip is asked for while one is computed
     pairs            whether two pixels at a time are multiplied, as pairs of bfloat16
     ranges           of the pixels of a line: all, and those that some places of the kernel see, if
                      it pays to leave out the others: of each range the gradient is copied
@@ -63,6 +65,7 @@ class Plan(NamedTuple):
     vectors: int
     x_direct: bool
     gradient_direct: bool
+    ahead: bool
     pairs: bool
     ranges: tuple[Range, ...]
 
@@ -113,9 +116,23 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis], tiles: Tile | None =
         vectors,
         x_side and not joined and all(axis.is_inside for axis in axes),
         direct and not ranges,
+        strips > 1 and _looks_ahead(problem, axes, steps),
         pairs,
         ((0, axes[3].size), *ranges),
     )
+
+
+def _looks_ahead(problem: ConvolutionWeights, axes: Sequence[Axis], steps: Sequence[int]) -> bool:
+    # Where what strips see lies in one piece, and L2 holds that of this one and of the next.
+    item = problem.x.dtype.itemsize
+    channels, features = (place.shape[1] * item for place in (problem.x, problem.gradient))
+    lies = axes[-1].x == channels and axes[-1].gradient == features
+    for outer, inner in itertools.pairwise(axes):
+        lies = lies and (outer.extent == 1 or outer.x == inner.x * inner.extent)
+        lies = lies and (outer.size == 1 or outer.gradient == inner.gradient * inner.size)
+    seen = (min(a.seen(step), a.extent) for a, step in zip(axes, steps, strict=True))
+    nbytes = math.prod(seen) * channels + math.prod(steps) * features
+    return lies and 2 * nbytes <= caches.level(2)
 
 
 def _ranges(axes: Sequence[Axis], tiles: int, direct: bool) -> list[Range]:
