@@ -146,6 +146,16 @@ def test_the_tile_stays_in_registers(machine, ahead, a):
     assert ("prefetcht1" in listing) == ahead
 
 
+@pytest.mark.skipif(not target.triple().startswith("x86_64"), reason="looks at x86-64 code")
+@pytest.mark.parametrize(("shape", "b", "lines"), [
+    (Tile(6, 2), "packed", 1), (Tile(6, 2), "rows", 0), (Tile(1, 8), "packed", 0),
+])  # fmt: skip
+def test_a_packed_b_is_asked_for_ahead_where_loads_are_few(shape, b, lines):
+    text = microkernel.assembly(MicroKernel(dtypes.float32, shape, b=b), target.avx2())
+    listing = compile.listing(text, target.avx2(), compile.Effort.TIDY)
+    assert len(re.findall(r"prefetcht0\s+\d{4}\(", listing)) == lines
+
+
 # --- pairs of bfloat16 ----------------------------------------------------------------------------
 
 needs_pairs = pytest.mark.skipif(

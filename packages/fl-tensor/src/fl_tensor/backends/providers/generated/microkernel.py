@@ -65,6 +65,9 @@ _FEW = 4
 #: Rows of A that one address serves: with p and 3p in registers, a processor reaches a + p, a + 2p
 #: and a + 3p itself, so that 14 rows take 6 registers.
 _REACH = 4
+#: How many rows ahead of use a packed B is asked for: 400 cycles, where a tile needs a row every 12
+#: to 14 of them. From beyond the second level it would come too late; from there it is no slower.
+_AHEAD = 32
 SIGNATURE = ir.FunctionType(
     ir.VoidType(), [i64, pointer, i64, pointer, i64, pointer, i64, pointer, i64, i64, i64]
 )
@@ -127,6 +130,10 @@ class _Micro(Loops):
         )
         row_bytes = self.vectors * self.of.lanes * self.itemsize
         self.b_pitch = i64(row_bytes) if kernel.b == "packed" else b_pitch
+        # Where loads are fewer than multiply-adds anyway: these are not what takes the time.
+        has_time = self.rows + 2 * self.vectors <= len(self.tiles)
+        ahead = range(_AHEAD * row_bytes, (_AHEAD + 1) * row_bytes, 64)
+        self.asked = ahead if has_time and kernel.b == "packed" else range(0)
         self.masks = [self._mask(columns, j) for j in range(self.vectors)]
         self.sums = {tile: self.variable(self.vector) for tile in self.tiles}
         self.in_b, self.soon = self.variable(pointer), self.variable(pointer)
@@ -171,6 +178,8 @@ class _Micro(Loops):
         in_b = self._stepped(self.in_b)
         in_a = {i: self._stepped(variable) for i, variable in self.in_a.items()}
         for step in range(count):
+            for byte in self.asked:
+                self._prefetch(self._at(in_b, i64(byte)), write=False)
             masks = self.masks if self.kernel.b == "rows" else [None] * self.vectors
             row = [of.load(self.read, self._vector(in_b, j), masks[j]) for j in range(self.vectors)]
             for i in range(self.rows):
@@ -238,6 +247,6 @@ class _Micro(Loops):
             return address
         return self.b.gep(address, [distance], source_etype=i8)
 
-    def _prefetch(self, address: IR) -> None:
-        to_write, all_levels, data = ir.IntType(32)(1), ir.IntType(32)(3), ir.IntType(32)(1)
+    def _prefetch(self, address: IR, write: bool = True) -> None:
+        to_write, all_levels, data = i32(int(write)), i32(3), i32(1)
         self.of.call("llvm.prefetch.p0", ir.VoidType(), address, to_write, all_levels, data)
