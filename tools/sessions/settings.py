@@ -94,7 +94,7 @@ def providers(session: nox.Session, provider: str) -> None:
     Its own tests, the kit's, and those of layers and gradients; on `numpy` and on `jit`.
     """
     skip_without_wheel(session, provider)
-    part = ["-k", "matmul or conv or linear or pool"]
+    part = ["-k", "matmul or conv or linear or pool or batch_norm"]
     above = [option for package in ABOVE for option in suite(package)]
     env = {**kernels(session), "FL_PROVIDERS": provider, "FL_PROVIDERS_EVERYTHING": "1"}
     # The tests of generated code ask for it themselves: `tests(fl-tensor)` has run them.

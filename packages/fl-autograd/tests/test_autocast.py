@@ -34,6 +34,7 @@ PRODUCTS = {
 }
 NORMALISATIONS = {
     "batch_norm": lambda x: ft.batch_norm(x, x[0], x[1]),
+    "batch_norm_training": lambda x: ft.batch_norm_training(x)[0],
     "layer_norm": lambda x: ft.layer_norm(x),
 }
 SENSITIVE = {
@@ -75,7 +76,8 @@ PROMOTED = (
     "negative absolute add subtract multiply divide remainder maximum minimum max min fmax fmin "
     "sqrt cbrt sin cos tanh atan atan2 sigmoid relu silu clip deg2rad rad2deg copysign nan_to_num "
     "diff cross cumulative_max cumulative_min nanmax nanmin median nanmedian quantile nanquantile "
-    "bincount histogram avg_pool max_pool avg_pool_gradient max_pool_gradient real imag conj"
+    "bincount histogram avg_pool max_pool avg_pool_gradient max_pool_gradient "
+    "batch_norm_gradient real imag conj"
 ).split()
 
 F16, F32 = "float16", "float32"

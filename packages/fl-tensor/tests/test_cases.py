@@ -32,7 +32,7 @@ NEED_AXES = {
     *("avg_pool", "dot", "outer", "linear", "arange", "vecdot", "cross", "diagonal", "trace"),
     *("diag", "diff", "repeat", "unstack", "unique", "nanargmax", "nanargmin"),
     *("cumulative_max", "cumulative_min", "cumulative_logsumexp", "attention", "recurrent"),
-    *("max_pool_gradient", "avg_pool_gradient"),
+    *("max_pool_gradient", "avg_pool_gradient", "batch_norm_training", "batch_norm_gradient"),
     *(op.name for op in OPERATIONS if op.capability in ("linalg", "fft")),
 }
 #: Operations without array operands have no layout to vary.

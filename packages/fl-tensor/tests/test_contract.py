@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import json
 import re
+import runpy
 import shutil
 from abc import abstractmethod
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from fl_memory import contract as pinned
 from fl_memory.contract import ContractError
 from fl_memory.contract.series import Contract
-from fl_tensor import cli, contract, derived
+from fl_tensor import cli, contract, derived, derived_ops
 from fl_tensor.backend import TensorBackend
 from fl_tensor.backends.delegate import DelegatingBackend
 from fl_tensor.backends.numpy import NumpyBackend
@@ -103,6 +104,13 @@ def with_derived(monkeypatch: pytest.MonkeyPatch, since: dict[str, str]) -> None
     monkeypatch.setattr(module, "__all__", [*module.__all__, "median9"])
     monkeypatch.setattr(module, "SINCE", since, raising=False)
     monkeypatch.setattr(contract, "DERIVED", contract._derived())
+
+
+def test_a_new_operation_can_be_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generator imports the package, whose generated file does not have it yet."""
+    with_derived(monkeypatch, {"median9": NEXT})
+    stale = runpy.run_path(derived_ops.__file__)["DerivedOps"]
+    assert not hasattr(stale, "median9")
 
 
 def frozen_copy(copy: Contract) -> str:

@@ -30,12 +30,13 @@ operation, when it is first used.
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fl_autograd.errors import GradError
-from fl_autograd.rules.table import Rule, passed_on
+from fl_autograd.rules.table import Rule, Vjp, passed_on
 from fl_autograd.source import (
     SCOPE,
     Signature,
@@ -182,27 +183,48 @@ def _partner_lines(op: str, name: str, lead: str) -> list[str]:
 def compile_several(op: Signature, rule: Rule) -> Callable[..., Any]:
     """The recording method of an operation with several results. Gradients are linear, so each
     result gets a node of its own, with the same rule told which ``result`` it is; the engine adds
-    them up."""
-    passed = ", ".join(["self", "wrap(out, self.base)", "i", *op.names])
+    them up. Other results that a joint rule keeps are operands of the first one's node, so that
+    they have their history when that gradient is differentiated."""
+    asked = [] if rule.joint is None else _needs(rule.joint, 3)
+    kept = [name for name in asked if name.startswith("result_")]
+    others = [f"outs[{name.removeprefix('result_')}]" for name in kept]
+    each = ", ".join(["self", "wrap(out, self.base)", "i", *op.names])
+    first = ", ".join(["self", "wrap(outs[0], self.base)", "0", *op.names, *others])
     body = [
-        f"outs = {call(op, None)}",
-        f"return tuple([record({passed}) for i, out in enumerate(outs)])",
+        f"outs = list({call(op, None)})",
+        f"outs[1:] = [record({each}) for i, out in enumerate(outs[1:], 1)]",
+        f"outs[0] = record({first})",
+        "return tuple(outs)",
     ]
-    return method(op, body, {"record": compile_known(op, rule, _parameter("result"))})
+    return method(op, body, {"record": compile_known(op, rule, ["result"], kept)})
 
 
-def compile_known(op: Signature, rule: Rule, *more: inspect.Parameter) -> Callable[..., Any]:
+def compile_known(
+    op: Signature, rule: Rule, more: Sequence[str] = (), kept: Sequence[str] = ()
+) -> Callable[..., Any]:
     """The method that records an operation whose result is known: the first parameter, ``made``, a
-    variable; then those named in ``more``, and those of the operation."""
-    one = Signature(op.name, [_parameter("made"), *more, *op.parameters], ["made", *op.operands])
-    kept = Rule(
-        op.name, rule.vjps, rule.joint, rule.operands, lambda ops, made, *_: made, rule.partial
-    )
-    return compile_rule(one, kept)
+    variable; then those named in ``more``, and those of the operation; then variables, or None,
+    that the rule keeps and has no gradients for."""
+    lead = [_parameter(name) for name in ("made", *more)]
+    parameters = [*lead, *op.parameters, *(_parameter(name, None) for name in kept)]
+    joint = rule.joint
+    if joint is not None and kept:
+        joint = _beside(joint, len(kept))
+    operands, known = (*rule.operands, *kept), lambda ops, made, *_: made
+    one = Signature(op.name, parameters, ["made", *op.operands, *kept])
+    return compile_rule(one, Rule(op.name, rule.vjps, joint, operands, known, rule.partial))
 
 
-def _parameter(name: str) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+def _beside(joint: Vjp, count: int) -> Vjp:
+    @functools.wraps(joint)
+    def padded(*arguments: Any) -> tuple[Any, ...]:
+        return (*joint(*arguments), *(None,) * count)
+
+    return padded
+
+
+def _parameter(name: str, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
 
 
 def has_several_results(rule: Rule) -> bool:

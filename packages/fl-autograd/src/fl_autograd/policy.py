@@ -32,7 +32,7 @@ FAMILIES: dict[str, frozenset[str]] = {
         "sum prod mean var std norm average trace logsumexp "
         "nansum nanprod nanmean nanvar nanstd "
         "cumulative_sum cumulative_prod cumulative_logsumexp softmax log_softmax cross_entropy",
-        "normalisation": "batch_norm layer_norm",
+        "normalisation": "batch_norm batch_norm_training layer_norm",
         # Libraries have no half precision for these.
         "decomposition": "cholesky qr svd svdvals eigh eigvalsh eig eigvals solve slogdet det inv "
         "pinv lstsq matrix_norm matrix_power fft ifft rfft irfft fftn ifftn rfftn irfftn hfft "

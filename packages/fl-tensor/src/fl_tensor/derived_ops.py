@@ -421,6 +421,30 @@ class DerivedOps:
     ) -> Any:
         return normalization.batch_norm(self, x, mean, variance, weight, bias, axis, eps)
 
+    def batch_norm_gradient(
+        self,
+        gradient: S,
+        x: S,
+        mean: S,
+        variance: S,
+        weight: S | None = None,
+        axis: Axis = 1,
+        eps: float = 1e-05,
+    ) -> tuple[Any, Any, Any]:
+        return normalization.batch_norm_gradient(
+            self, gradient, x, mean, variance, weight, axis, eps
+        )
+
+    def batch_norm_training(
+        self,
+        x: S,
+        weight: S | None = None,
+        bias: S | None = None,
+        axis: Axis = 1,
+        eps: float = 1e-05,
+    ) -> tuple[Any, Any, Any]:
+        return normalization.batch_norm_training(self, x, weight, bias, axis, eps)
+
     def layer_norm(
         self,
         x: S,
@@ -592,5 +616,5 @@ for _module in (
     statistics,
     truncation,
 ):
-    for _name in _module.__all__:
+    for _name in vars(DerivedOps).keys() & _module.__all__:  # less while this is stale
         getattr(DerivedOps, _name).__doc__ = getattr(_module, _name).__doc__

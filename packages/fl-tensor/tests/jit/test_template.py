@@ -53,6 +53,8 @@ DERIVED = {
     "layer_norm": (normalization.layer_norm, X, ROW, ROW, (2,), 1e-5),
     "layer_norm without bias": (normalization.layer_norm, X, ROW, None, (2,), 1e-5),
     "batch_norm": (normalization.batch_norm, X, ROW, ROW, None, ROW, 2, 1e-5),
+    "batch_norm_training": (normalization.batch_norm_training, X, ROW, ROW, 2, 1e-5),
+    "batch_norm_gradient": (normalization.batch_norm_gradient, X, X, ROW, ROW, None, 2, 1e-5),
     "attention": (attention.attention, X[None], X[None], X[None], None, None, None, False, None),
     "softmax, float16": (reduction.softmax, X.astype(np.float16), 1),
 }
@@ -70,10 +72,12 @@ def test_the_calls_are_those_of_the_composition(jit, case):
     for run in (function.__wrapped__, function):
         pending = [jit.negative(adapter(x)) if isinstance(x, np.ndarray) else x for x in arguments]
         made = run(jit, *pending)
-        found.append((said(jit), values(made)))
+        results = made if isinstance(made, tuple) else (made,)
+        found.append((said(jit), [values(result) for result in results]))
     (composed, expected), (copied, got) = found
     assert copied == composed
-    np.testing.assert_allclose(got, expected, rtol=1e-6 if got.dtype == np.float32 else 1e-3)
+    for ours, theirs in zip(got, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6 if ours.dtype == np.float32 else 1e-3)
 
 
 def test_it_runs_once_for_operands_of_a_type(jit, counted):

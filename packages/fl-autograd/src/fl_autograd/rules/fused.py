@@ -228,6 +228,30 @@ def _batch_norm(
     return tuple(made)
 
 
+def _batch_norm_training(
+    ops: Any,
+    g: Any,
+    needs: tuple[bool, ...],
+    x: Any,
+    weight: Any,
+    result_1: Any,
+    result_2: Any,
+    axis: int,
+    eps: float,
+    result: int,
+) -> tuple[Any, ...]:
+    # One operation, which a backend may have a kernel for, where the composition has three nodes.
+    others = tuple(i for i in range(len(x.shape)) if i != axis)
+    if result == 1:
+        return _mean(ops, g, x.shape, others, False), None, None
+    if result == 2:
+        return _var(ops, g, x, others, False, 0.0), None, None
+    if needs[0]:
+        return ops.batch_norm_gradient(g, x, result_1, result_2, weight, axis, eps)
+    needs = (False, False, False, needs[1], needs[2])
+    return _batch_norm(ops, g, needs, x, result_1, result_2, weight, axis, eps)[2:]
+
+
 @traced_once
 def _layer_norm(
     ops: Any,
@@ -266,6 +290,7 @@ rule("var", x=_var)
 rule("std", x=_std)
 rule("norm", x=_norm)
 rule("batch_norm", joint=_batch_norm, operands=("x", "mean", "variance", "weight", "bias"))
+rule("batch_norm_training", joint=_batch_norm_training, operands=("x", "weight", "bias"))
 rule("layer_norm", joint=_layer_norm, operands=("x", "weight", "bias"))
 
 # ---- products and updates ------------------------------------------------------------------------

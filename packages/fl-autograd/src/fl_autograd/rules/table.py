@@ -12,6 +12,7 @@ backward pass:
     axis, ...        any argument of the operation that is not an array
     index, xs_shapes for an operand that is a sequence ``xs``: which element, and all their shapes
     result           for an operation with several results: whose gradient ``g`` is, 0, 1, ...
+    result_1, ...    another of several results; kept for the gradient of the first, else None
 
     rule("multiply", x=lambda ops, g, y: ops.multiply(g, y), y=lambda ops, g, x: ops.multiply(g, x))
 
@@ -19,7 +20,7 @@ keeps ``y`` alone when only ``x`` needs a gradient. The result may have the broa
 engine sums it to the shape of the operand. That of a slice is a ``Pieces``, which the engine
 collects. ``joint=f`` instead of the single functions gives one
 function ``f(ops, g, needs, ...)`` that returns a gradient (or None) per operand named in
-``operands``.
+``operands``; it alone may ask for other results.
 """
 
 from __future__ import annotations

@@ -71,14 +71,13 @@ class BatchNorm(Module):
         if not self.training and self.running_mean is not None:
             mean, variance = self.running_mean, self.running_var
             return ft.batch_norm(x, mean, variance, self.weight, self.bias, axis, self.eps)
-        over = tuple(i for i in range(x.ndim) if i != axis)
         samples = x.size // self.features
         if samples < 2:
             raise ft.ShapeError(
                 f"[BatchNorm] x {x.shape}: {samples} values per feature have no variance; train "
                 "with larger batches (policy='skip_last' drops a last one that is too small)"
             )
-        y, means, variances = _batch_norm(x, self.weight, self.bias, over, axis, self.eps)
+        y, means, variances = _batch_norm(x, self.weight, self.bias, axis, self.eps)
         if self.training and self.running_mean is not None:
             self._track(tensor_of(means), tensor_of(variances) * (samples / (samples - 1)))
         return y
@@ -253,10 +252,10 @@ Weight = ft.Array | None
 
 @ag.as_operation("batch_norm")
 def _batch_norm(
-    x: ft.Array, weight: Weight, bias: Weight, over: tuple[int, ...], axis: int, eps: float
+    x: ft.Array, weight: Weight, bias: Weight, axis: int, eps: float
 ) -> tuple[ft.Array, ft.Array, ft.Array]:
-    mean, variance = ft.mean(x, over), ft.var(x, over)
-    return ft.batch_norm(x, mean, variance, weight, bias, axis, eps), mean, variance
+    y, mean, variance = ft.batch_norm_training(x, weight, bias, axis, eps)
+    return y, mean, variance
 
 
 @ag.as_operation("group_norm", casts_like="layer_norm")

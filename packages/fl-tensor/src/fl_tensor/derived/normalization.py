@@ -1,7 +1,8 @@
-"""Normalisation by statistics that are computed here (layer) or given (batch)."""
+"""Normalisation by statistics that are computed here (layer, batch) or given (batch)."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fl_tensor.composition import traced_once
@@ -9,7 +10,9 @@ from fl_tensor.derived.precision import in_float32
 from fl_tensor.errors import ShapeError
 from fl_tensor.roles import Axes, Axis, Ops, S, Shape
 
-__all__ = ["batch_norm", "layer_norm"]
+__all__ = ["batch_norm", "batch_norm_gradient", "batch_norm_training", "layer_norm"]
+
+SINCE = {"batch_norm_gradient": "1.1", "batch_norm_training": "1.1"}
 
 
 def _aligned(ops: Ops, name: str, op: str, value: Any, x: Any, axes: Axes) -> Any:
@@ -68,3 +71,66 @@ def batch_norm(
     if bias is not None:
         y = ops.add(y, _aligned(ops, "bias", "batch_norm", bias, x, axes))
     return y
+
+
+@traced_once
+@in_float32
+def batch_norm_training(
+    ops: Ops,
+    x: S,
+    weight: S | None = None,
+    bias: S | None = None,
+    axis: Axis = 1,
+    eps: float = 1e-5,
+) -> tuple[Any, Any, Any]:
+    """``batch_norm`` of ``x`` by its own statistics, and these: the mean and the biased variance
+    over all axes but ``axis``."""
+    others, size = tuple(i for i in range(len(x.shape)) if i != axis), (x.shape[axis],)
+    mean = ops.mean(x, others, True)
+    centred = ops.subtract(x, mean)
+    variance = ops.mean(ops.multiply(centred, centred), others, True)
+    scale = ops.rsqrt(ops.add(variance, ops.constant(eps, x)))
+    if weight is not None:
+        weight = _aligned(ops, "weight", "batch_norm_training", weight, x, (axis,))
+        scale = ops.multiply(scale, weight)
+    y = ops.multiply(centred, scale)
+    if bias is not None:
+        y = ops.add(y, _aligned(ops, "bias", "batch_norm_training", bias, x, (axis,)))
+    return y, ops.reshape(mean, size), ops.reshape(variance, size)
+
+
+@traced_once
+@in_float32
+def batch_norm_gradient(
+    ops: Ops,
+    gradient: S,
+    x: S,
+    mean: S,
+    variance: S,
+    weight: S | None = None,
+    axis: Axis = 1,
+    eps: float = 1e-5,
+) -> tuple[Any, Any, Any]:
+    """The gradients of ``x``, weight and bias, ``gradient`` being that of what
+    ``batch_norm_training`` makes of them; ``mean`` and ``variance`` are the statistics that it
+    gave. Raises ShapeError where ``gradient`` is not shaped as ``x``."""
+    if tuple(gradient.shape) != tuple(x.shape):
+        raise ShapeError(f"[batch_norm_gradient] gradient {gradient.shape}: x is {x.shape}")
+
+    def along(name: str, value: Any) -> Any:
+        return _aligned(ops, name, "batch_norm_gradient", value, x, (axis,))
+
+    others = tuple(i for i in range(len(x.shape)) if i != axis)
+    centred = ops.subtract(x, along("mean", mean))
+    scale = ops.rsqrt(ops.add(along("variance", variance), ops.constant(eps, x)))
+    to_bias = ops.sum(gradient, others, True)
+    to_weight = ops.multiply(ops.sum(ops.multiply(gradient, centred), others, True), scale)
+    # What a change of x does to the statistics takes out of the gradient its mean, and what of it
+    # goes along with x.
+    count = ops.constant(float(math.prod(x.shape[i] for i in others)), x)
+    factor = scale if weight is None else ops.multiply(scale, along("weight", weight))
+    slope = ops.divide(ops.multiply(to_weight, scale), count)
+    rest = ops.subtract(gradient, ops.divide(to_bias, count))
+    rest = ops.subtract(rest, ops.multiply(centred, slope))
+    size = (x.shape[axis],)
+    return ops.multiply(rest, factor), ops.reshape(to_weight, size), ops.reshape(to_bias, size)

@@ -6,14 +6,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from fl_tensor.dtypes import HALF, float32
+from fl_tensor.dtypes import HALF, DType, float32
 from fl_tensor.roles import Ops
 
 
 def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a derived operation with one result: float16 and bfloat16 operands become float32,
-    and a floating result what they were. Every operation in between would round otherwise, and sums
-    on the way to a mean or a norm overflow."""
+    """Decorates a derived operation: float16 and bfloat16 operands become float32, and a floating
+    result, or each of several, what they were. Every operation in between would round otherwise,
+    and sums on the way to a mean or a norm overflow."""
 
     @functools.wraps(function)
     def operation(ops: Ops, x: Any, *rest: Any, **options: Any) -> Any:
@@ -21,6 +21,12 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(ops, x, *rest, **options)
         wide = [ops.cast(v, float32) if getattr(v, "dtype", None) in HALF else v for v in rest]
         result = function(ops, ops.cast(x, float32), *wide, **options)
-        return ops.cast(result, x.dtype) if result.dtype is float32 else result
+        if result.__class__ is tuple:
+            return tuple([_rounded(ops, each, x.dtype) for each in result])
+        return _rounded(ops, result, x.dtype)
 
     return operation
+
+
+def _rounded(ops: Ops, result: Any, dtype: DType) -> Any:
+    return ops.cast(result, dtype) if result.dtype is float32 else result

@@ -39,6 +39,8 @@ __all__ = [
     "atan2",
     "atanh",
     "batch_norm",
+    "batch_norm_gradient",
+    "batch_norm_training",
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
@@ -1038,6 +1040,55 @@ def batch_norm(
         raw(_bias),
         axis_of("batch_norm", axis, _x.shape),
         float_of("batch_norm", eps, "eps"),
+    )
+
+
+def batch_norm_gradient(
+    gradient: ArrayLike,
+    x: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    weight: ArrayLike | None = None,
+    axis: int = 1,
+    eps: float = 1e-05,
+) -> Any:
+    """The gradients of ``x``, weight and bias, ``gradient`` being that of what
+    ``batch_norm_training`` makes of them; ``mean`` and ``variance`` are the statistics that it
+    gave. Raises ShapeError where ``gradient`` is not shaped as ``x``."""
+    _gradient, _x, _mean, _variance, _weight = operands_of(
+        "batch_norm_gradient", "SSSSs", gradient, x, mean, variance, weight
+    )
+    return run(
+        "batch_norm_gradient",
+        _gradient,
+        raw(_gradient),
+        raw(_x),
+        raw(_mean),
+        raw(_variance),
+        raw(_weight),
+        axis_of("batch_norm_gradient", axis, _gradient.shape),
+        float_of("batch_norm_gradient", eps, "eps"),
+    )
+
+
+def batch_norm_training(
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    axis: int = 1,
+    eps: float = 1e-05,
+) -> Any:
+    """``batch_norm`` of ``x`` by its own statistics, and these: the mean and the biased variance
+    over all axes but ``axis``."""
+    _x, _weight, _bias = operands_of("batch_norm_training", "Sss", x, weight, bias)
+    return run(
+        "batch_norm_training",
+        _x,
+        raw(_x),
+        raw(_weight),
+        raw(_bias),
+        axis_of("batch_norm_training", axis, _x.shape),
+        float_of("batch_norm_training", eps, "eps"),
     )
 
 

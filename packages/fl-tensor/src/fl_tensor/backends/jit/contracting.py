@@ -38,8 +38,10 @@ class Contracting(Deferring):
         shape = (kept, *x.shape[:2], state.shape[2])
         return self.pending.record("recurrent", operands, rest, shape, x.dtype)
 
-    # The composition, which becomes part of a kernel with what is around it.
+    # The compositions, which become parts of kernels with what is around them.
     batch_norm = DerivedOps.batch_norm
+    batch_norm_training = DerivedOps.batch_norm_training
+    batch_norm_gradient = DerivedOps.batch_norm_gradient
 
     @put_off("x")
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:

@@ -8,7 +8,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fl_tensor import rules
-from fl_tensor.backends.numpy import conv, memory, provided, provided_conv, quiet, recurrent
+from fl_tensor.backends.numpy import (
+    conv,
+    memory,
+    provided,
+    provided_conv,
+    provided_norm,
+    quiet,
+    recurrent,
+)
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.backends.numpy.ufuncs import wide
 from fl_tensor.derived import pooling, pooling_gradient, sequence
@@ -94,11 +102,43 @@ class Contractions(DerivedOps):
         axis: int = 1,
         eps: float = 1e-5,
     ) -> Value:
-        w, b = (None if v is None else v.array for v in (weight, bias))
-        out = provided.batch_norm(x.array, mean.array, variance.array, w, b, axis, eps)
+        arrays = x.array, mean.array, variance.array, _array(weight), _array(bias)
+        out = provided_norm.batch_norm(*arrays, axis, eps)
         if out is None:
             return super().batch_norm(x, mean, variance, weight, bias, axis, eps)
         return NumpyAdapter(out, x.dtype)
+
+    def batch_norm_training(
+        self,
+        x: Value,
+        weight: Value | None = None,
+        bias: Value | None = None,
+        axis: int = 1,
+        eps: float = 1e-5,
+    ) -> tuple[Value, Value, Value]:
+        arrays = x.array, _array(weight), _array(bias)
+        made = provided_norm.batch_norm_training(*arrays, axis, eps)
+        if made is None:
+            return super().batch_norm_training(x, weight, bias, axis, eps)
+        out, mean, variance = [NumpyAdapter(each, x.dtype) for each in made]
+        return out, mean, variance
+
+    def batch_norm_gradient(
+        self,
+        gradient: Value,
+        x: Value,
+        mean: Value,
+        variance: Value,
+        weight: Value | None = None,
+        axis: int = 1,
+        eps: float = 1e-5,
+    ) -> tuple[Value, Value, Value]:
+        arrays = gradient.array, x.array, mean.array, variance.array, _array(weight)
+        made = provided_norm.batch_norm_gradient(*arrays, axis, eps)
+        if made is None:
+            return super().batch_norm_gradient(gradient, x, mean, variance, weight, axis, eps)
+        to_x, to_weight, to_bias = [NumpyAdapter(each, x.dtype) for each in made]
+        return to_x, to_weight, to_bias
 
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
         shape = pooling.output("max_pool", x.shape, window, stride, padding)
@@ -152,6 +192,10 @@ class Contractions(DerivedOps):
         if out is None:
             return super().avg_pool_gradient(gradient, *rest, count_include_pad)
         return NumpyAdapter(out, gradient.dtype)
+
+
+def _array(x: Value | None) -> Array | None:
+    return None if x is None else x.array
 
 
 def _rounded(out: Array, x: Value) -> Array:

@@ -1,5 +1,4 @@
-"""Products, pooling and batch normalisation by a provider, where there is one and the work is
-worth a call.
+"""Products and pooling by a provider, where there is one and the work is worth a call.
 
 A provider is asked in the dtype of the operands. Each function gives None where NumPy should do it:
 no provider, no floating dtype, little work, or a problem that the provider does not support. Those
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fl_tensor import dtypes, threads
+from fl_tensor import dtypes
 from fl_tensor.backends.numpy import asked, blas, memory
 from fl_tensor.backends.numpy.adapter import FROM_NUMPY, TO_NUMPY
 from fl_tensor.backends.numpy.kept import Kept
@@ -23,7 +22,6 @@ from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.layout import Layout
 from fl_tensor.backends.providers.named import Named
 from fl_tensor.backends.providers.problems import (
-    BatchNorm,
     Convolution,
     ConvolutionData,
     Epilogue,
@@ -48,8 +46,6 @@ LEAST_WORK: dict[DType, int] = {
 _LITTLE = min(LEAST_WORK.values())  # in any dtype
 #: Elements in windows up to which pooling is NumPy's.
 LEAST_WINDOWS = 1 << 14
-#: Elements up to which batch normalisation is NumPy's.
-LEAST_NORMALISED = 1 << 12
 
 #: Problems that something may follow.
 FOLLOWED = (Matmul, Convolution, ConvolutionData)
@@ -251,40 +247,6 @@ def _aligned(a: Array, ndim: int) -> Array:
     return a.reshape((1,) * (ndim - a.ndim) + a.shape)
 
 
-def batch_norm(
-    x: Array,
-    mean: Array,
-    variance: Array,
-    weight: Array | None,
-    bias: Array | None,
-    axis: int,
-    eps: float,
-) -> Array | None:
-    """x normalised along ``axis`` by these statistics; the result lies in memory as x does."""
-    if x.ndim < 2 or _float32_provider(x.size, LEAST_NORMALISED, x) is None:
-        return None
-    last = tuple([i for i in range(x.ndim) if i != axis] + [axis])
-    channels, places = x.shape[axis], math.prod(x.shape[axis + 1 :])
-    if x.transpose(last).flags.c_contiguous:
-        order, shape = last, [-1, channels]
-    elif x.flags.c_contiguous and threads.get_num_threads() > 1:  # in one, NumPy is as fast
-        order, shape = tuple(range(x.ndim)), [-1, channels, places]
-    else:
-        return None
-    weight = np.ones(channels, _FLOAT32) if weight is None else weight
-    bias = np.zeros(channels, _FLOAT32) if bias is None else bias
-    beside = weight, bias, mean, variance
-    if any(v.shape != (channels,) or not v.flags.c_contiguous for v in beside):
-        return None
-    provider = _float32_provider(x.size, LEAST_NORMALISED, *beside)
-    if provider is None:
-        return None
-    out = empty(x.shape, x.dtype, order)
-    given, made = (v.transpose(order).reshape(shape) for v in (x, out))
-    problem = BatchNorm(layout(given), layout(made), eps)
-    return out if compute(provider, problem, given, *beside, made) else None
-
-
 def max_pool(
     x: Array,
     shape: tuple[int, ...],
@@ -322,7 +284,7 @@ def _pool(
     order: tuple[int, ...] | None,
 ) -> Array | None:
     work = math.prod(shape) * math.prod(window)
-    provider = _float32_provider(work, LEAST_WINDOWS, x)
+    provider = float32_provider(work, LEAST_WINDOWS, x)
     if provider is None or (kind == "max" and not _is_finite(x)):
         return None
     x, out = forwards(x), empty(shape, x.dtype, order)
@@ -339,7 +301,7 @@ def max_pool_gradient(
     order: tuple[int, ...] | None = None,
 ) -> Array | None:
     """Each element to the first maximum of its window, which is looked for again."""
-    provider = _float32_provider(gradient.size * math.prod(window), LEAST_WINDOWS, gradient, x)
+    provider = float32_provider(gradient.size * math.prod(window), LEAST_WINDOWS, gradient, x)
     if provider is None or not _is_finite(x):
         return None
     rest = window, stride, padding, "max"
@@ -369,7 +331,7 @@ def avg_pool_gradient(
     order: tuple[int, ...] | None = None,
 ) -> Array | None:
     """Each element, shared among its window."""
-    provider = _float32_provider(gradient.size * math.prod(window), LEAST_WINDOWS, gradient)
+    provider = float32_provider(gradient.size * math.prod(window), LEAST_WINDOWS, gradient)
     if provider is None:
         return None
     kind = "mean" if count_include_pad else "mean_inside"
@@ -378,7 +340,8 @@ def avg_pool_gradient(
     return out if compute(provider, problem, gradient, out) else None
 
 
-def _float32_provider(work: int, least: int, *operands: Array) -> Provider | None:
+def float32_provider(work: int, least: int, *operands: Array) -> Provider | None:
+    """Who is asked for more than so much work where all of it is in float32."""
     if work <= least and (work == 0 or not choose.is_for_everything()):
         return None
     return choose.current() if all(a.dtype == _FLOAT32 for a in operands) else None

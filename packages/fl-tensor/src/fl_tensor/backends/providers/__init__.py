@@ -12,6 +12,7 @@ from fl_tensor.backends.providers.layout import channels_last as channels_last
 from fl_tensor.backends.providers.layout import chosen as chosen
 from fl_tensor.backends.providers.layout import row_major as row_major
 from fl_tensor.backends.providers.problems import BatchNorm as BatchNorm
+from fl_tensor.backends.providers.problems import BatchNormGradient as BatchNormGradient
 from fl_tensor.backends.providers.problems import Convolution as Convolution
 from fl_tensor.backends.providers.problems import ConvolutionData as ConvolutionData
 from fl_tensor.backends.providers.problems import ConvolutionWeights as ConvolutionWeights

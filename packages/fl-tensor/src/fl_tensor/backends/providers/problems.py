@@ -157,13 +157,28 @@ class PoolingGradient(NamedTuple):
 
 
 class BatchNorm(NamedTuple):
-    """(x - mean) / sqrt(variance + eps) * weight + bias per channel, of given statistics: the
-    addresses of x, weight, bias, mean, variance, out.
+    """(x - mean) / sqrt(variance + eps) * weight + bias per channel: the addresses of x, weight,
+    bias, mean, variance, out.
 
-    x is (rows, channels) or (batch, channels, places); the others are (channels,) float32.
+    x is (rows, channels) or (batch, channels, places); the others are (channels,) float32. The
+    statistics are given, or with ``training`` those of x, and results.
     """
 
     x: Placement
+    out: Placement
+    eps: float
+    training: bool = False
+
+
+class BatchNormGradient(NamedTuple):
+    """The gradients of the x, weight and bias of a BatchNorm in training: the addresses of x,
+    gradient, weight, mean, variance, to_weight, to_bias, out.
+
+    ``gradient`` and ``out`` are shaped as x; the statistics are those that BatchNorm gave.
+    """
+
+    x: Placement
+    gradient: Placement
     out: Placement
     eps: float
 
@@ -183,5 +198,6 @@ Problem: TypeAlias = (
     | Pooling
     | PoolingGradient
     | BatchNorm
+    | BatchNormGradient
     | Reorder
 )

@@ -1,4 +1,4 @@
-"""Rows of products, convolution and normalisation."""
+"""Rows of products and convolution."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ NUMBERS = "iufc"
 SMOOTH = (PLAIN, BROADCAST, NON_CONTIGUOUS, EDGE)
 SUMMED = Tolerance(8, scale=8.0)
 PRODUCT = Tolerance(0, overrides={"complex64": 2, "complex128": 2})
-COMPOSED = Tolerance(16, scale=4.0)
 LAYOUTS = ("permuted", "stepped", "reversed")
 
 _MATMULS = (
@@ -116,65 +115,6 @@ def _linear_reference(x: HostArray, w: HostArray, bias: HostArray | None = None)
     return np.asarray(y if bias is None else y + bias)
 
 
-def _layer_norms(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
-    def x(*shape: int) -> object:
-        return numbers(dtype, rng, shape)
-
-    yield Sample(PLAIN, (x(2, 4), x(4), x(4), (1,)))
-    yield Sample(PLAIN, (x(2, 3, 2), x(3, 2), None, (1, 2), 1e-3))
-    yield Sample(PLAIN, (x(3, 2), None, None, (0,)))
-    yield Sample(EMPTY, (x(0, 4), x(4), x(4), (1,)))
-    for layout in LAYOUTS:
-        laid = relaid(numbers(dtype, rng, (2, 4)), layout)
-        yield Sample(NON_CONTIGUOUS, (laid, x(4), x(4), (1,)))
-
-
-def _layer_norm(
-    x: HostArray,
-    weight: HostArray | None,
-    bias: HostArray | None,
-    axis: Shape,
-    eps: float = 1e-5,
-) -> HostArray:
-    shape = [n if i in axis else 1 for i, n in enumerate(x.shape)]
-    count = np.prod([x.shape[a] for a in axis])
-    centred = x - x.sum(axis, keepdims=True) / count
-    y = centred / np.sqrt((centred**2).sum(axis, keepdims=True) / count + eps)
-    y = y if weight is None else y * weight.reshape(shape)
-    return y if bias is None else y + bias.reshape(shape)
-
-
-def _batch_norms(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
-    def row(label: str, shape: Shape, axis: int, layout: str = "contiguous") -> Sample:
-        n = (shape[axis],)
-        x = relaid(numbers(dtype, rng, shape), layout)
-        mean, weight, bias = (numbers(dtype, rng, n) for _ in range(3))
-        return Sample(label, (x, mean, numbers(dtype, rng, n, "positive"), weight, bias, axis))
-
-    yield row(PLAIN, (2, 3, 2), 1)
-    yield row(PLAIN, (4, 2), 0)
-    yield row(EMPTY, (0, 3), 1)
-    for layout in LAYOUTS:
-        yield row(NON_CONTIGUOUS, (2, 3), 1, layout)
-    x, mean = numbers(dtype, rng, (2, 3)), numbers(dtype, rng, (3,))
-    yield Sample(PLAIN, (x, mean, numbers(dtype, rng, (3,), "positive"), None, None, 1, 0.1))
-
-
-def _batch_norm(
-    x: HostArray,
-    mean: HostArray,
-    variance: HostArray,
-    weight: HostArray | None = None,
-    bias: HostArray | None = None,
-    axis: int = 1,
-    eps: float = 1e-5,
-) -> HostArray:
-    rows = np.moveaxis(x, axis, -1)
-    y = (rows - mean) / np.sqrt(variance + eps)
-    y = y if weight is None else y * weight
-    return np.moveaxis(y if bias is None else y + bias, -1, axis)
-
-
 def _exact_matmul(x: HostArray, y: HostArray) -> HostArray:
     return np.matmul(x.astype(np.int64), y.astype(np.int64))
 
@@ -211,6 +151,4 @@ CASES = (
         grad=SMOOTH,
     ),
     OpCase("linear", listed(_linear), _linear_reference, "fc", tolerance=SUMMED, grad=SMOOTH),
-    OpCase("layer_norm", listed(_layer_norms), _layer_norm, tolerance=COMPOSED, grad=SMOOTH),
-    OpCase("batch_norm", listed(_batch_norms), _batch_norm, tolerance=COMPOSED, grad=SMOOTH),
 )

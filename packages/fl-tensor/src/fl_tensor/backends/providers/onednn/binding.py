@@ -66,6 +66,10 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dnnl_batch_normalization_forward_primitive_desc_create": (
         *(_POINTER, _POINTER, _INT, _POINTER, _POINTER, _FLOAT, ctypes.c_uint, _POINTER),
     ),
+    "dnnl_batch_normalization_backward_primitive_desc_create": (
+        *(_POINTER, _POINTER, _INT, _POINTER, _POINTER, _POINTER),
+        *(_FLOAT, ctypes.c_uint, _POINTER, _POINTER),
+    ),
     "dnnl_sgemm": (
         *(_CHAR, _CHAR, _LONG, _LONG, _LONG, _FLOAT, _POINTER, _LONG),
         *(_POINTER, _LONG, _FLOAT, _POINTER, _LONG),

@@ -1,34 +1,64 @@
-"""Batch normalisation by given statistics, with weight and bias."""
+"""Batch normalisation with weight and bias, and its gradients in training."""
 
 from __future__ import annotations
 
-from fl_tensor.backends.providers.layout import row_major
+from fl_tensor.backends.providers.layout import Placement, row_major
 from fl_tensor.backends.providers.onednn import primitives
-from fl_tensor.backends.providers.onednn.binding import Binding
+from fl_tensor.backends.providers.onednn.binding import Binding, Handle
 from fl_tensor.backends.providers.onednn.descriptors import attributes, describe
 from fl_tensor.backends.providers.onednn.primitives import Operand, Primitive, assemble
-from fl_tensor.backends.providers.problems import BatchNorm
+from fl_tensor.backends.providers.problems import BatchNorm, BatchNormGradient
 from fl_tensor.backends.providers.provider import Kernel
 from fl_tensor.dtypes import float32
 
-_INFERENCE = 96  # dnnl_forward_inference
+_TRAINING, _INFERENCE, _BACKWARD = 64, 96, 128  # dnnl_prop_kind_t
 _GIVEN_STATISTICS, _WEIGHT, _BIAS = 1, 2, 4
 
 
 def prepare(binding: Binding, problem: BatchNorm) -> Kernel:
-    """Normalise in one pass over x."""
-    x = problem.x
+    """Normalise by given statistics, in one pass over x, or by those of x."""
+    x, out, eps, training = problem
+    made = _forward(binding, x, out, eps, training)
+    channels = row_major(float32, x.shape[1:2])
+    operands = [
+        Operand(primitives.SRC, x),
+        Operand(primitives.SCALE, channels),
+        Operand(primitives.SHIFT, channels),
+        Operand(primitives.MEAN, channels, output=training),
+        Operand(primitives.VARIANCE, channels, output=training),
+        Operand(primitives.DST, out, output=True),
+    ]
+    return assemble(Primitive(binding, made), operands)
+
+
+def prepare_gradient(binding: Binding, problem: BatchNormGradient) -> Kernel:
+    """The gradients of x, weight and bias."""
+    x, gradient, out, eps = problem
     made = binding.create(
-        *("dnnl_batch_normalization_forward_primitive_desc_create", binding.engine, _INFERENCE),
-        *(describe(binding, x), describe(binding, problem.out), problem.eps),
-        *(_GIVEN_STATISTICS | _WEIGHT | _BIAS, attributes(binding)),
+        *("dnnl_batch_normalization_backward_primitive_desc_create", binding.engine, _BACKWARD),
+        *(describe(binding, out), describe(binding, gradient), describe(binding, x)),
+        *(eps, _WEIGHT | _BIAS, _forward(binding, x, gradient, eps, True), attributes(binding)),
         destroy="dnnl_primitive_desc_destroy",
     )
     channels = row_major(float32, x.shape[1:2])
-    beside = primitives.SCALE, primitives.SHIFT, primitives.MEAN, primitives.VARIANCE
     operands = [
         Operand(primitives.SRC, x),
-        *(Operand(argument, channels) for argument in beside),
-        Operand(primitives.DST, problem.out, output=True),
+        Operand(primitives.DIFF_DST, gradient),
+        Operand(primitives.SCALE, channels),
+        Operand(primitives.MEAN, channels),
+        Operand(primitives.VARIANCE, channels),
+        Operand(primitives.DIFF_SCALE, channels, output=True),
+        Operand(primitives.DIFF_SHIFT, channels, output=True),
+        Operand(primitives.DIFF_SRC, out, output=True),
     ]
     return assemble(Primitive(binding, made), operands)
+
+
+def _forward(binding: Binding, x: Placement, out: Placement, eps: float, training: bool) -> Handle:
+    statistics = 0 if training else _GIVEN_STATISTICS
+    return binding.create(
+        *("dnnl_batch_normalization_forward_primitive_desc_create", binding.engine),
+        *(_TRAINING if training else _INFERENCE, describe(binding, x), describe(binding, out)),
+        *(eps, statistics | _WEIGHT | _BIAS, attributes(binding)),
+        destroy="dnnl_primitive_desc_destroy",
+    )

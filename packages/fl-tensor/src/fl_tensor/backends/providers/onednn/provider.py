@@ -15,6 +15,7 @@ from fl_tensor.backends.providers.onednn.library import OPENMP, Library
 from fl_tensor.backends.providers.onednn.primitives import DST, SRC, Operand, assemble, reorder
 from fl_tensor.backends.providers.problems import (
     BatchNorm,
+    BatchNormGradient,
     Convolution,
     ConvolutionData,
     ConvolutionWeights,
@@ -46,6 +47,7 @@ class OneDNN(Provider):
             Pooling: functools.partial(pooling.prepare, self.binding),
             PoolingGradient: functools.partial(pooling.prepare_gradient, self.binding),
             BatchNorm: functools.partial(normalization.prepare, self.binding),
+            BatchNormGradient: functools.partial(normalization.prepare_gradient, self.binding),
             Reorder: functools.partial(_prepare_reorder, self.binding),
         }
         forks.watch(self)
