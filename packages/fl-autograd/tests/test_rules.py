@@ -82,6 +82,22 @@ def test_ties_are_shared(leaf: Any, close: Any) -> None:
     close(slope(lambda v: ft.min(v, (0, 1)), z), [[1, 0, 0], [0, 0, 0]])
 
 
+def test_batch_norm_of_data_has_gradients_of_its_parameters_alone(leaf: Any, close: Any) -> None:
+    data = np.sin(np.arange(24.0)).reshape(4, 3, 2)
+
+    def gradients(tracked: list[Any], *operands: Any) -> Any:
+        y, mean, variance = ft.batch_norm_training(*operands)
+        return ag.grad((y * y * y).sum() + mean.sum() + variance.sum(), tracked)
+
+    x, weight, bias = leaf(data), leaf([1.0, 2.0, -3.0]), leaf([0.5, 0.0, 1.0])
+    _, to_weight, to_bias = gradients([x, weight, bias], x, weight, bias)
+    plain = [v.detach() for v in (x, weight, bias)]
+    (alone,) = gradients([weight], plain[0], weight, plain[2])
+    close(alone, to_weight.numpy())
+    (alone,) = gradients([bias], plain[0], plain[1], bias)
+    close(alone, to_bias.numpy())
+
+
 def test_max_pool_gives_to_the_first_maximum(leaf: Any, close: Any) -> None:
     x = leaf(np.ones((1, 1, 4, 4)))
     got = slope(lambda v: ft.max_pool(v, 2), x)
