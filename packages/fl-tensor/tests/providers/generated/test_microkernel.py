@@ -156,6 +156,22 @@ def test_a_packed_b_is_asked_for_ahead_where_loads_are_few(shape, b, lines):
     assert len(re.findall(r"prefetcht0\s+\d{4}\(", listing)) == lines
 
 
+@pytest.mark.skipif(not target.triple().startswith("x86_64"), reason="looks at x86-64 code")
+def test_a_step_asks_for_lines_that_come_later():
+    """Where it has time to: a tile of few rows loads as often as it multiplies."""
+
+    def asked(rows, vectors):
+        kernel = MicroKernel(dtypes.float32, Tile(rows, vectors))
+        text = microkernel.assembly(kernel, target.avx2())
+        listing = compile.listing(text, target.avx2(), compile.Effort.TIDY)
+        steps = [part for part in re.split(r"\n\.LBB\w+:", listing) if "vfmadd" in part]
+        return {len(re.findall("prefetch", part)) for part in steps}
+
+    assert asked(6, 2) == {1}  # 64 bytes of B
+    assert asked(4, 3) == {2}  # 96
+    assert asked(2, 3) == {0}
+
+
 # --- pairs of bfloat16 ----------------------------------------------------------------------------
 
 needs_pairs = pytest.mark.skipif(

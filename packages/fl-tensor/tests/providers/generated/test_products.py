@@ -16,7 +16,7 @@ pytest.importorskip("llvmlite")
 
 import fl_tensor as ft
 from fl_tensor.backends.providers import Layout, Matmul, Reorder, chosen, row_major
-from fl_tensor.backends.providers.generated import tile
+from fl_tensor.backends.providers.generated import caches, tile
 from fl_tensor.backends.providers.generated.products import blocks
 from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.codegen import target
@@ -361,6 +361,21 @@ def test_blocks_follow_the_machine():
     assert blocks.k_block(0, 6, 4) == 2
     assert all(blocks.k_block(k, 6, 4) % 2 == 0 for k in range(1, 3000, 37))
     assert blocks.k_block(10_000, 6, 8) <= blocks.k_block(10_000, 6, 4) < 2000
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        (0, (2 << 20) // 3),  # none
+        (16 << 20, 4 << 20),  # a quarter of what a processor has
+        (128 << 20, (2 << 20) // 3),  # all of a host: not this system's alone, and far away
+    ],
+)
+def test_a_block_of_columns_fits_a_cache_of_our_own(share, expected, monkeypatch):
+    sizes = {1: 48 << 10, 2: 2 << 20, 3: share}
+    monkeypatch.setattr(caches, "level", sizes.__getitem__)
+    assert blocks.column_block(512, 4) == expected // (512 * 4)
+    assert blocks.column_block(1 << 30, 8) == 1
 
 
 def test_threads_get_equal_parts():

@@ -118,7 +118,6 @@ class _Pack(mover.Mover):
             nbytes = b.mul(columns, i64(self.dtype.itemsize))
             with self.loop(i64(0), nbytes, _LINE) as byte:
                 self.of.prefetch(self.at(below, byte), 2)
-                self.of.prefetch(self.at(here, b.add(nbytes, byte)))
 
             def move(column: IR, mask: IR | None) -> None:
                 found = self.read(self.at(here, b.mul(column, i64(self.dtype.itemsize))), mask)
