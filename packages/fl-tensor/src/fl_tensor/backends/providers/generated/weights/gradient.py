@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
-from fl_tensor.backends.providers.generated import FOLDER
+from fl_tensor.backends.providers.generated import FOLDER, caches
 from fl_tensor.backends.providers.generated.phases import Phases
 from fl_tensor.backends.providers.generated.products import matmul
 from fl_tensor.backends.providers.generated.tile import Tile
@@ -64,9 +64,12 @@ def prepare(problem: ConvolutionWeights, tiles: Tile | None = None) -> WeightsKe
     problem = settled(problem)
     axes = axes_of(problem)
     made = plan(problem, axes, tiles)
-    # Of one strip a product is faster, which packs the gradient once for all tiles; of several the
-    # nest, which finds each strip of x in the cache.
-    as_product = pointwise.product(problem, axes) if made.strips == 1 else None
+    # Of one strip that is small a product is faster, which packs the gradient once for all tiles and
+    # copies nothing else; otherwise the nest, which copies x, too: pixels of many channels fall
+    # into the same few sets of a cache.
+    nbytes = sum(math.prod(place.shape) * place.dtype.itemsize for place in problem[:2])
+    is_small = made.strips == 1 and nbytes <= caches.level(2) // 2
+    as_product = pointwise.product(problem, axes) if is_small else None
     if as_product:
         found = matmul.prepare(as_product, tiles)
         return WeightsKernel(problem, f"a product: {found.about}", _operands_of(found))

@@ -18,10 +18,11 @@ from fl_tensor.codegen import target
 from fl_tensor.dtypes import HALF, DType, bfloat16
 
 #: Pixels of a strip where there are so many: the sums of a tile are written and read again after
-#: each, which takes about as long as three pixels.
+#: each, which takes about as long as three pixels. Twice as many where a step is a pair of pixels.
 PIXELS = 512
-#: The same where a step is a pair of pixels.
-PIXELS_OF_PAIRS = 1024
+#: The same where the kernel is one place: as little as may be is computed with what is read, and L2
+#: shall have room for this strip and for the next one.
+PIXELS_OF_ONE_PLACE = 256
 #: Weights up to which pixels are divided among threads: sums of every part are written and added.
 MOST_DIVIDED = 1 << 18
 #: Pixels of a part at least, and parts at most.
@@ -29,8 +30,9 @@ PART_PIXELS, MOST_PARTS = 1024, 16
 #: Channels up to which those of neighbouring taps are joined: more fill a tile of their own.
 MOST_JOINED = 8
 #: Bytes from pixel to pixel below which x, and the gradient, are read where they lie: pixels that
-#: are further apart, mostly by a power of two, fall into the same few sets of a cache.
-MOST_DIRECT = 1024
+#: are further apart, mostly by a power of two, fall into the same few sets of a cache. From L2,
+#: which the next strip is brought to, they may be read nevertheless.
+MOST_DIRECT, MOST_DIRECT_AHEAD = 1024, 2048
 #: Bytes of a group's channels up to which a copy of a pixel asks for those of the next group.
 MOST_AHEAD = 256
 #: Tiles from which on the gradient is copied nevertheless: so many read the copy.
@@ -93,10 +95,13 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis], tiles: Tile | None =
     taps = math.prod(axis.kernel for axis in axes)
     few = taps * channels * features <= MOST_DIVIDED
     parts = max(1, min(pixels // PART_PIXELS, MOST_PARTS)) if few else 1
-    steps = steps_of(axes, PIXELS_OF_PAIRS if pairs else PIXELS, parts)
+    most = PIXELS if taps > 1 else PIXELS_OF_ONE_PLACE
+    steps = steps_of(axes, 2 * most if pairs else most, parts)
     strips = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
+    ahead = strips > 1 and _looks_ahead(problem, axes, steps)
+    most_direct = MOST_DIRECT_AHEAD if ahead else MOST_DIRECT
     x_side, gradient_side = (
-        (count == 1 or strides(place)[1] == 1) and distance < MOST_DIRECT and not converts
+        (count == 1 or strides(place)[1] == 1) and distance < most_direct and not converts
         for count, place, distance in (
             (channels, problem.x, axes[-1].x * axes[-1].stride),
             (features, problem.gradient, axes[-1].gradient),
@@ -116,7 +121,7 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis], tiles: Tile | None =
         vectors,
         x_side and not joined and all(axis.is_inside for axis in axes),
         direct and not ranges,
-        strips > 1 and _looks_ahead(problem, axes, steps),
+        ahead,
         pairs,
         ((0, axes[3].size), *ranges),
     )
