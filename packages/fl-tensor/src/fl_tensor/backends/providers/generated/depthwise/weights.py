@@ -24,7 +24,7 @@ from fl_tensor.backends.providers.generated.weights.axes import (
 )
 from fl_tensor.backends.providers.generated.weights.gradient import WeightsKernel
 from fl_tensor.backends.providers.generated.weights.operands import settled
-from fl_tensor.backends.providers.generated.weights.plan import MOST_PARTS, PART_PIXELS
+from fl_tensor.backends.providers.generated.weights.plan import MOST_PARTS
 from fl_tensor.backends.providers.generated.words import address, array
 from fl_tensor.backends.providers.problems import ConvolutionWeights
 from fl_tensor.codegen import compile, target
@@ -34,6 +34,8 @@ from fl_tensor.dtypes import DType
 _SPEED = 10.0
 #: Pixels of a strip at least, where there are so many; and at most: what is added one by one.
 _LEAST_PIXELS, _MOST_PIXELS = 64, 1024
+#: Pixels of a part at least: its sums are few.
+_PART_PIXELS = 1024
 #: Columns of the kernel up to which x is read where it lies: there is code for every pixel near the
 #: end of a line.
 _COLUMNS = 7
@@ -81,7 +83,7 @@ class _Build:
         pairs = list(zip(self.axes, self.steps, strict=True))
         self.strips = math.prod(-(-axis.size // step) for axis, step in pairs)
         all_pixels = math.prod(axis.size for axis in self.axes)
-        self.parts = max(1, min(all_pixels // PART_PIXELS, MOST_PARTS, self.strips))
+        self.parts = max(1, min(all_pixels // _PART_PIXELS, MOST_PARTS, self.strips))
         x, gradient = strides(problem.x), strides(problem.gradient)
         self.x_direct = (
             groups == (1, 1)

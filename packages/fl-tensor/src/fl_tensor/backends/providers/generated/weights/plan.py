@@ -25,8 +25,9 @@ PIXELS = 512
 PIXELS_OF_ONE_PLACE = 256
 #: Weights up to which pixels are divided among threads: sums of every part are written and added.
 MOST_DIVIDED = 1 << 18
-#: Pixels of a part at least, and parts at most.
-PART_PIXELS, MOST_PARTS = 1024, 16
+#: Pixels of a part at least, as sums of each are written, read and added, mostly beyond L2, which
+#: takes about as long as 40 pixels; and parts at most: a power of two, which threads share equally.
+PART_PIXELS, MOST_PARTS = 3072, 16
 #: Channels up to which those of neighbouring taps are joined: more fill a tile of their own.
 MOST_JOINED = 8
 #: Bytes from pixel to pixel below which x, and the gradient, are read where they lie: pixels that
@@ -95,6 +96,7 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis], tiles: Tile | None =
     taps = math.prod(axis.kernel for axis in axes)
     few = taps * channels * features <= MOST_DIVIDED
     parts = max(1, min(pixels // PART_PIXELS, MOST_PARTS)) if few else 1
+    parts = 1 << (parts.bit_length() - 1)
     most = PIXELS if taps > 1 else PIXELS_OF_ONE_PLACE
     steps = steps_of(axes, 2 * most if pairs else most, parts)
     strips = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
