@@ -64,9 +64,9 @@ def prepare(problem: ConvolutionWeights, tiles: Tile | None = None) -> WeightsKe
     problem = settled(problem)
     axes = axes_of(problem)
     made = plan(problem, axes, tiles)
-    # Of one strip that is small a product is faster, which packs the gradient once for all tiles and
-    # copies nothing else; otherwise the nest, which copies x, too: pixels of many channels fall
-    # into the same few sets of a cache.
+    # Of one strip that is small a product is faster, which packs the gradient once for all tiles;
+    # otherwise the nest, which copies x, too: pixels of many channels fall into the same few sets
+    # of a cache.
     nbytes = sum(math.prod(place.shape) * place.dtype.itemsize for place in problem[:2])
     is_small = made.strips == 1 and nbytes <= caches.level(2) // 2
     as_product = pointwise.product(problem, axes) if is_small else None
