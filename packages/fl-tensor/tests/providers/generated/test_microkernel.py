@@ -157,11 +157,12 @@ def test_a_packed_b_is_asked_for_ahead_where_loads_are_few(shape, b, lines):
 
 
 @pytest.mark.skipif(not target.triple().startswith("x86_64"), reason="looks at x86-64 code")
-def test_a_step_asks_for_lines_that_come_later():
+@pytest.mark.parametrize("b", ["packed", "rows"])
+def test_a_step_asks_for_lines_that_come_later(b):
     """Where it has time to: a tile of few rows loads as often as it multiplies."""
 
     def asked(rows, vectors):
-        kernel = MicroKernel(dtypes.float32, Tile(rows, vectors))
+        kernel = MicroKernel(dtypes.float32, Tile(rows, vectors), b=b)
         text = microkernel.assembly(kernel, target.avx2())
         listing = compile.listing(text, target.avx2(), compile.Effort.TIDY)
         steps = [part for part in re.split(r"\n\.LBB\w+:", listing) if "vfmadd" in part]
