@@ -216,7 +216,9 @@ def _pass(op: str, p: inspect.Parameter, lead: str) -> str:
     from fl_tensor.contract import is_sequence, role
 
     if role(p):
-        return f"[raw(x) for x in {p.name}]" if is_sequence(p) else f"raw(_{p.name})"
+        if is_sequence(p):
+            return f"[raw(x) for x in {p.name}]"
+        return f"raw(_{p.name})" if _letter(p).islower() else f"_{p.name}._raw"
     kind = str(p.annotation)
     if kind == "Axes":
         return f'axes("{op}", {p.name}, {lead}.shape)'

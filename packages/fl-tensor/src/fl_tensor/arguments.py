@@ -96,6 +96,8 @@ def axes(op: str, axis: int | Sequence[int] | None, shape: Sequence[int]) -> tup
     if type(axis) is int:
         return (axis_of(op, axis, shape),)
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    if len(given) == 1:
+        return (axis_of(op, given[0], shape),)
     found = [axis_of(op, a, shape) for a in given]
     if len(set(found)) != len(found):
         raise ShapeError(f"[{op}] x {tuple(shape)}: axis {tuple(given)} names one axis twice")

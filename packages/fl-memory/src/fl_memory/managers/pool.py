@@ -2,7 +2,9 @@
 
 Chunks of one buffer form a doubly linked list in address order. Free chunks are kept in a list
 sorted by (size, address), so that the smallest sufficient chunk is one bisection away and ties go
-to the lowest address. A chunk that becomes free merges with its free neighbours.
+to the lowest address. A chunk that becomes free merges with its free neighbours: not at once, but
+before anything else happens in the pool. If the next request is of its size, as where a result
+takes the place of the last one, it is given out as it is.
 
 Optionally (``quick=True``) merging is put off: a chunk that comes back waits in a bin of its exact
 size, where the next request of that size finds it with one ``pop``. Only when no free chunk fits
@@ -39,11 +41,17 @@ class Pool:
         self.least_rest = least_rest
         self.quick = quick
         self.bins: dict[int, list[Chunk]] = {}
+        self._latest: Chunk | None = None  # came back, and has not been merged yet
         self._order: list[tuple[int, int]] = []
         self._at: dict[int, Chunk] = {}
 
     def take(self, size: int) -> Chunk | None:
         """The smallest free chunk that fits, split if worthwhile; None when there is none."""
+        latest, self._latest = self._latest, None
+        if latest is not None:
+            if latest.size == size:
+                return latest
+            self._merge(latest)
         found = self._best(size)
         if found is None and self.bins:
             self.merge_bins()
@@ -62,9 +70,14 @@ class Pool:
             except KeyError:
                 self.bins[chunk.size] = [chunk]
         else:
-            self._merge(chunk)
+            latest, self._latest = self._latest, chunk
+            if latest is not None:
+                self._merge(latest)
 
     def merge_bins(self) -> None:
+        latest, self._latest = self._latest, None
+        if latest is not None:
+            self._merge(latest)
         bins, self.bins = self.bins, {}
         for waiting in bins.values():
             for chunk in waiting:

@@ -164,7 +164,7 @@ __all__ = [
 def broadcast_to(x: ArrayLike, shape: int | Sequence[int]) -> Any:
     """Repeat along new leading axes and axes of size 1."""
     _x = operand("broadcast_to", "A", x)
-    return run("broadcast_to", _x, raw(_x), shape_of("broadcast_to", shape))
+    return run("broadcast_to", _x, _x._raw, shape_of("broadcast_to", shape))
 
 
 def concatenate(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
@@ -181,14 +181,14 @@ def concatenate(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
 def sort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Sorted values; NaN sorts as the largest value."""
     _x = operand("sort", "Q", x)
-    return run("sort", _x, raw(_x), axis_of("sort", axis, _x.shape), descending)
+    return run("sort", _x, _x._raw, axis_of("sort", axis, _x.shape), descending)
 
 
 def argsort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Positions that sort ``x``, int64, stable in both directions (equal elements keep
     order)."""
     _x = operand("argsort", "Q", x)
-    return run("argsort", _x, raw(_x), axis_of("argsort", axis, _x.shape), descending)
+    return run("argsort", _x, _x._raw, axis_of("argsort", axis, _x.shape), descending)
 
 
 def negative(x: ArrayLike) -> Any:
@@ -360,13 +360,13 @@ def bitwise_right_shift(x: ArrayLike, y: ArrayLike) -> Any:
 def max(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Largest element over axes of non-zero size; NaN if there is one."""
     _x = operand("max", "Q", x)
-    return run("max", _x, raw(_x), axes("max", axis, _x.shape), keepdims)
+    return run("max", _x, _x._raw, axes("max", axis, _x.shape), keepdims)
 
 
 def min(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Smallest element over axes of non-zero size; NaN if there is one."""
     _x = operand("min", "Q", x)
-    return run("min", _x, raw(_x), axes("min", axis, _x.shape), keepdims)
+    return run("min", _x, _x._raw, axes("min", axis, _x.shape), keepdims)
 
 
 def acos(x: ArrayLike) -> Any:
@@ -407,7 +407,7 @@ def cbrt(x: ArrayLike) -> Any:
 def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Any:
     """``x`` limited to [low, high]; either bound may be absent. Bounds broadcast."""
     _x, _low, _high = operands_of("clip", "Qqq", x, low, high)
-    return run("clip", _x, raw(_x), raw(_low), raw(_high))
+    return run("clip", _x, _x._raw, raw(_low), raw(_high))
 
 
 def cosh(x: ArrayLike) -> Any:
@@ -429,7 +429,7 @@ def gelu(x: ArrayLike, approximate: str = "none") -> Any:
     """x times the normal distribution function at x; ``approximate="tanh"`` for the tanh form.
     Hendrycks & Gimpel, 2016."""
     _x = operand("gelu", "S", x)
-    return run("gelu", _x, raw(_x), approximate)
+    return run("gelu", _x, _x._raw, approximate)
 
 
 def hypot(x: ArrayLike, y: ArrayLike) -> Any:
@@ -516,8 +516,8 @@ def allclose(
     return run(
         "allclose",
         _x,
-        raw(_x),
-        raw(_y),
+        _x._raw,
+        _y._raw,
         float_of("allclose", rtol, "rtol"),
         float_of("allclose", atol, "atol"),
         equal_nan,
@@ -527,7 +527,7 @@ def allclose(
 def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Any:
     """Whether shapes and all elements are equal, without axes."""
     _x, _y = operands_of("array_equal", "PP", x, y)
-    return run("array_equal", _x, raw(_x), raw(_y), equal_nan)
+    return run("array_equal", _x, _x._raw, _y._raw, equal_nan)
 
 
 def copysign(x: ArrayLike, y: ArrayLike) -> Any:
@@ -554,8 +554,8 @@ def isclose(
     return run(
         "isclose",
         _x,
-        raw(_x),
-        raw(_y),
+        _x._raw,
+        _y._raw,
         float_of("isclose", rtol, "rtol"),
         float_of("isclose", atol, "atol"),
         equal_nan,
@@ -578,7 +578,7 @@ def nan_to_num(
     """``x`` with numbers in place of NaN and infinities, which become the largest and the smallest
     of the dtype unless given."""
     _x = operand("nan_to_num", "Q", x)
-    return run("nan_to_num", _x, raw(_x), float_of("nan_to_num", nan, "nan"), posinf, neginf)
+    return run("nan_to_num", _x, _x._raw, float_of("nan_to_num", nan, "nan"), posinf, neginf)
 
 
 def nextafter(x: ArrayLike, y: ArrayLike) -> Any:
@@ -655,13 +655,13 @@ def not_equal(x: ArrayLike, y: ArrayLike) -> Any:
 def all(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Whether every element over axes is non-zero; True over nothing."""
     _x = operand("all", "A", x)
-    return run("all", _x, raw(_x), axes("all", axis, _x.shape), keepdims)
+    return run("all", _x, _x._raw, axes("all", axis, _x.shape), keepdims)
 
 
 def any(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Whether any element over axes is non-zero; False over nothing."""
     _x = operand("any", "A", x)
-    return run("any", _x, raw(_x), axes("any", axis, _x.shape), keepdims)
+    return run("any", _x, _x._raw, axes("any", axis, _x.shape), keepdims)
 
 
 def count_nonzero(
@@ -669,25 +669,25 @@ def count_nonzero(
 ) -> Any:
     """The number of non-zero elements over axes, int64."""
     _x = operand("count_nonzero", "A", x)
-    return run("count_nonzero", _x, raw(_x), axes("count_nonzero", axis, _x.shape), keepdims)
+    return run("count_nonzero", _x, _x._raw, axes("count_nonzero", axis, _x.shape), keepdims)
 
 
 def log_softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``log(softmax(x))`` along ``axis``, without its underflow; an empty axis stays empty."""
     _x = operand("log_softmax", "S", x)
-    return run("log_softmax", _x, raw(_x), axis_of("log_softmax", axis, _x.shape))
+    return run("log_softmax", _x, _x._raw, axis_of("log_softmax", axis, _x.shape))
 
 
 def logsumexp(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over axes without overflow; -inf over nothing."""
     _x = operand("logsumexp", "S", x)
-    return run("logsumexp", _x, raw(_x), axes("logsumexp", axis, _x.shape), keepdims)
+    return run("logsumexp", _x, _x._raw, axes("logsumexp", axis, _x.shape), keepdims)
 
 
 def mean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Arithmetic mean over axes; NaN over nothing."""
     _x = operand("mean", "F", x)
-    return run("mean", _x, raw(_x), axes("mean", axis, _x.shape), keepdims)
+    return run("mean", _x, _x._raw, axes("mean", axis, _x.shape), keepdims)
 
 
 def norm(
@@ -699,7 +699,7 @@ def norm(
     return run(
         "norm",
         _x,
-        raw(_x),
+        _x._raw,
         axes("norm", axis, _x.shape),
         keepdims,
         float_of("norm", ord, "ord"),
@@ -709,7 +709,7 @@ def norm(
 def softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``exp(x)`` divided by its sum along ``axis``; an empty axis stays empty."""
     _x = operand("softmax", "S", x)
-    return run("softmax", _x, raw(_x), axis_of("softmax", axis, _x.shape))
+    return run("softmax", _x, _x._raw, axis_of("softmax", axis, _x.shape))
 
 
 def std(
@@ -723,7 +723,7 @@ def std(
     return run(
         "std",
         _x,
-        raw(_x),
+        _x._raw,
         axes("std", axis, _x.shape),
         keepdims,
         float_of("std", correction, "correction"),
@@ -742,7 +742,7 @@ def var(
     return run(
         "var",
         _x,
-        raw(_x),
+        _x._raw,
         axes("var", axis, _x.shape),
         keepdims,
         float_of("var", correction, "correction"),
@@ -752,55 +752,55 @@ def var(
 def cumulative_logsumexp(x: ArrayLike, axis: int = -1) -> Any:
     """``log(cumulative_sum(exp(x)))`` without overflow."""
     _x = operand("cumulative_logsumexp", "S", x)
-    return run("cumulative_logsumexp", _x, raw(_x), axis_of("cumulative_logsumexp", axis, _x.shape))
+    return run("cumulative_logsumexp", _x, _x._raw, axis_of("cumulative_logsumexp", axis, _x.shape))
 
 
 def cumulative_max(x: ArrayLike, axis: int = -1) -> Any:
     """The largest element so far; NaN from the first one on."""
     _x = operand("cumulative_max", "Q", x)
-    return run("cumulative_max", _x, raw(_x), axis_of("cumulative_max", axis, _x.shape))
+    return run("cumulative_max", _x, _x._raw, axis_of("cumulative_max", axis, _x.shape))
 
 
 def cumulative_min(x: ArrayLike, axis: int = -1) -> Any:
     """The smallest element so far; NaN from the first one on."""
     _x = operand("cumulative_min", "Q", x)
-    return run("cumulative_min", _x, raw(_x), axis_of("cumulative_min", axis, _x.shape))
+    return run("cumulative_min", _x, _x._raw, axis_of("cumulative_min", axis, _x.shape))
 
 
 def nanargmax(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first maximum that is no NaN along an axis, int64; 0 where all are NaN."""
     _x = operand("nanargmax", "Q", x)
-    return run("nanargmax", _x, raw(_x), axis_of("nanargmax", axis, _x.shape), keepdims)
+    return run("nanargmax", _x, _x._raw, axis_of("nanargmax", axis, _x.shape), keepdims)
 
 
 def nanargmin(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first minimum that is no NaN along an axis, int64; 0 where all are NaN."""
     _x = operand("nanargmin", "Q", x)
-    return run("nanargmin", _x, raw(_x), axis_of("nanargmin", axis, _x.shape), keepdims)
+    return run("nanargmin", _x, _x._raw, axis_of("nanargmin", axis, _x.shape), keepdims)
 
 
 def nanmax(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """The largest that is no NaN; NaN where all are."""
     _x = operand("nanmax", "Q", x)
-    return run("nanmax", _x, raw(_x), axes("nanmax", axis, _x.shape), keepdims)
+    return run("nanmax", _x, _x._raw, axes("nanmax", axis, _x.shape), keepdims)
 
 
 def nanmean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Arithmetic mean of what is no NaN; NaN over nothing."""
     _x = operand("nanmean", "S", x)
-    return run("nanmean", _x, raw(_x), axes("nanmean", axis, _x.shape), keepdims)
+    return run("nanmean", _x, _x._raw, axes("nanmean", axis, _x.shape), keepdims)
 
 
 def nanmin(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """The smallest that is no NaN; NaN where all are."""
     _x = operand("nanmin", "Q", x)
-    return run("nanmin", _x, raw(_x), axes("nanmin", axis, _x.shape), keepdims)
+    return run("nanmin", _x, _x._raw, axes("nanmin", axis, _x.shape), keepdims)
 
 
 def nanprod(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Product of what is no NaN; 1 over nothing. dtype as ``prod``."""
     _x = operand("nanprod", "A", x)
-    return run("nanprod", _x, raw(_x), axes("nanprod", axis, _x.shape), keepdims)
+    return run("nanprod", _x, _x._raw, axes("nanprod", axis, _x.shape), keepdims)
 
 
 def nanstd(
@@ -814,7 +814,7 @@ def nanstd(
     return run(
         "nanstd",
         _x,
-        raw(_x),
+        _x._raw,
         axes("nanstd", axis, _x.shape),
         keepdims,
         float_of("nanstd", correction, "correction"),
@@ -824,7 +824,7 @@ def nanstd(
 def nansum(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Sum of what is no NaN; 0 over nothing. dtype as ``sum``."""
     _x = operand("nansum", "A", x)
-    return run("nansum", _x, raw(_x), axes("nansum", axis, _x.shape), keepdims)
+    return run("nansum", _x, _x._raw, axes("nansum", axis, _x.shape), keepdims)
 
 
 def nanvar(
@@ -839,7 +839,7 @@ def nanvar(
     return run(
         "nanvar",
         _x,
-        raw(_x),
+        _x._raw,
         axes("nanvar", axis, _x.shape),
         keepdims,
         float_of("nanvar", correction, "correction"),
@@ -850,19 +850,19 @@ def median(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool
     """The middle element over axes, of an even number the mean of the two in the middle; NaN where
     there is one, and over nothing."""
     _x = operand("median", "S", x)
-    return run("median", _x, raw(_x), axes("median", axis, _x.shape), keepdims)
+    return run("median", _x, _x._raw, axes("median", axis, _x.shape), keepdims)
 
 
 def nanmedian(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """``median`` of what is no NaN; NaN over nothing."""
     _x = operand("nanmedian", "S", x)
-    return run("nanmedian", _x, raw(_x), axes("nanmedian", axis, _x.shape), keepdims)
+    return run("nanmedian", _x, _x._raw, axes("nanmedian", axis, _x.shape), keepdims)
 
 
 def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.float32) -> Any:
     """Integers (...) as rows (..., classes) with a single 1; out of range gives a row of zeros."""
     _x = operand("one_hot", "A", x)
-    return run("one_hot", _x, raw(_x), int_of("one_hot", classes, "classes"), dtypes.dtype(dtype))
+    return run("one_hot", _x, _x._raw, int_of("one_hot", classes, "classes"), dtypes.dtype(dtype))
 
 
 def stack(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
@@ -877,7 +877,7 @@ def swapaxes(x: ArrayLike, axis1: int = -1, axis2: int = -1) -> Any:
     return run(
         "swapaxes",
         _x,
-        raw(_x),
+        _x._raw,
         axis_of("swapaxes", axis1, _x.shape),
         axis_of("swapaxes", axis2, _x.shape),
     )
@@ -886,7 +886,7 @@ def swapaxes(x: ArrayLike, axis1: int = -1, axis2: int = -1) -> Any:
 def tile(x: ArrayLike, repeats: int | Sequence[int]) -> Any:
     """``x`` repeated ``repeats[i]`` times along axis i; missing leading axes count as 1."""
     _x = operand("tile", "A", x)
-    return run("tile", _x, raw(_x), shape_of("tile", repeats))
+    return run("tile", _x, _x._raw, shape_of("tile", repeats))
 
 
 def topk(x: ArrayLike, k: int, axis: int = -1, largest: bool = True) -> Any:
@@ -895,7 +895,7 @@ def topk(x: ArrayLike, k: int, axis: int = -1, largest: bool = True) -> Any:
     return run(
         "topk",
         _x,
-        raw(_x),
+        _x._raw,
         int_of("topk", k, "k"),
         axis_of("topk", axis, _x.shape),
         largest,
@@ -916,7 +916,7 @@ def diff(
     return run(
         "diff",
         _x,
-        raw(_x),
+        _x._raw,
         int_of("diff", n, "n"),
         axis_of("diff", axis, _x.shape),
         raw(_prepend),
@@ -927,14 +927,14 @@ def diff(
 def unstack(x: ArrayLike, axis: int = 0) -> Any:
     """The slices along ``axis``, without it."""
     _x = operand("unstack", "A", x)
-    return run("unstack", _x, raw(_x), axis_of("unstack", axis, _x.shape))
+    return run("unstack", _x, _x._raw, axis_of("unstack", axis, _x.shape))
 
 
 def diag(x: ArrayLike, k: int = 0) -> Any:
     """A vector (n,) as diagonal ``k`` of a square matrix of zeros, or diagonal ``k`` of a
     matrix."""
     _x = operand("diag", "A", x)
-    return run("diag", _x, raw(_x), int_of("diag", k, "k"))
+    return run("diag", _x, _x._raw, int_of("diag", k, "k"))
 
 
 def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
@@ -944,7 +944,7 @@ def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     return run(
         "diagonal",
         _x,
-        raw(_x),
+        _x._raw,
         int_of("diagonal", offset, "offset"),
         axis_of("diagonal", axis1, _x.shape),
         axis_of("diagonal", axis2, _x.shape),
@@ -957,7 +957,7 @@ def trace(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return run(
         "trace",
         _x,
-        raw(_x),
+        _x._raw,
         int_of("trace", offset, "offset"),
         axis_of("trace", axis1, _x.shape),
         axis_of("trace", axis2, _x.shape),
@@ -967,13 +967,13 @@ def trace(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 def tril(x: ArrayLike, k: int = 0) -> Any:
     """The lower triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
     _x = operand("tril", "A", x)
-    return run("tril", _x, raw(_x), int_of("tril", k, "k"))
+    return run("tril", _x, _x._raw, int_of("tril", k, "k"))
 
 
 def triu(x: ArrayLike, k: int = 0) -> Any:
     """The upper triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
     _x = operand("triu", "A", x)
-    return run("triu", _x, raw(_x), int_of("triu", k, "k"))
+    return run("triu", _x, _x._raw, int_of("triu", k, "k"))
 
 
 def dot(x: ArrayLike, y: ArrayLike) -> Any:
@@ -996,7 +996,7 @@ def kron(x: ArrayLike, y: ArrayLike) -> Any:
 def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Any:
     """``x @ weight.T + bias``: x (..., in), weight (out, in), bias (out,) give (..., out)."""
     _x, _weight, _bias = operands_of("linear", "FFf", x, weight, bias)
-    return run("linear", _x, raw(_x), raw(_weight), raw(_bias))
+    return run("linear", _x, _x._raw, _weight._raw, raw(_bias))
 
 
 def outer(x: ArrayLike, y: ArrayLike) -> Any:
@@ -1013,7 +1013,7 @@ def isin(x: ArrayLike, values: ArrayLike, invert: bool = False) -> Any:
     """Whether each element of ``x`` equals one of ``values`` (any shape), or with ``invert`` none
     of them. NaN equals nothing."""
     _x, _values = operands_of("isin", "QQ", x, values)
-    return run("isin", _x, raw(_x), raw(_values), invert)
+    return run("isin", _x, _x._raw, _values._raw, invert)
 
 
 def batch_norm(
@@ -1033,9 +1033,9 @@ def batch_norm(
     return run(
         "batch_norm",
         _x,
-        raw(_x),
-        raw(_mean),
-        raw(_variance),
+        _x._raw,
+        _mean._raw,
+        _variance._raw,
         raw(_weight),
         raw(_bias),
         axis_of("batch_norm", axis, _x.shape),
@@ -1105,7 +1105,7 @@ def layer_norm(
     return run(
         "layer_norm",
         _x,
-        raw(_x),
+        _x._raw,
         raw(_weight),
         raw(_bias),
         axes("layer_norm", axis, _x.shape),

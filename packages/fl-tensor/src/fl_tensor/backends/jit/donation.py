@@ -22,19 +22,19 @@ from fl_tensor.graph.layout import contiguous
 
 class Values(dict[Value, Any]):
     """The arrays of a plan that runs, by root. ``donated``: leaves that the plan may write over,
-    and results that have; ``overwritten``: what was written over."""
+    and results that have; ``overwritten``: what was written over; ``places``: addresses found."""
 
     def __init__(self, constants: Mapping[Value, Any]) -> None:
         super().__init__(constants)
-        self._places: dict[Value, int] = {}
+        self.places: dict[Value, int] = {}
         self.donated: set[Value] = set()
         self.overwritten: set[Value] = set()
 
     def place(self, root: Value) -> int:
         """The address of an array, looked up once: what a root lies in stays the same."""
-        found = self._places.get(root)
+        found = self.places.get(root)
         if found is None:
-            found = self._places[root] = address(self[root])
+            found = self.places[root] = address(self[root])
         return found
 
     def take(self, roots: list[Value], result: Value) -> Any:

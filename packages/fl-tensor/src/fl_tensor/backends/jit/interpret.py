@@ -39,7 +39,7 @@ def interpret(eager: Any, trace: Trace, seen: list[bool]) -> None:
         if seen[number]:
             found.append((number, made.array))
     for number, array in found:
-        trace.results[number].array = array
+        trace.results[number].array = array  # type: ignore[union-attr]
 
 
 def last_uses(calls: list[Call], seen: list[bool]) -> dict[int, list[int]]:

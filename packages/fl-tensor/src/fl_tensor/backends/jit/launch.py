@@ -11,6 +11,7 @@ from fl_tensor.backends.jit.donation import Values, places
 from fl_tensor.backends.jit.lower import Lowered, Operand
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
+from fl_tensor.backends.numpy.provided import address
 from fl_tensor.codegen.batch import Batch
 from fl_tensor.codegen.kernel import ALIGNED, Kernel, may_stream
 from fl_tensor.graph import cost
@@ -55,13 +56,17 @@ class Launch:
     def addresses(self, values: Values, free: list[list[Value]]) -> list[int]:
         """Where operands and results lie; results of this call get their places, each over one of
         the roots that are ``free`` for it."""
-        place = values.place
-        found = [place(root) + offset for root, offset in self.inputs]
+        places, found = values.places, []
+        for root, offset in self.inputs:
+            place = places.get(root)
+            if place is None:
+                place = places[root] = address(values[root])
+            found.append(place + offset)
         for (root, shape, dtype), over in zip(self.outputs, free):
             made = values.take(over, root) if over else None
             values[root] = memory.empty(shape, dtype) if made is None else made
             del made  # whoever is held by a name is not written over
-            found.append(place(root))
+            found.append(values.place(root))
         return found
 
     def numbers(self, values: Values) -> list[Any]:

@@ -116,7 +116,7 @@ class Trace:
         self.calls: list[Call] = []
         self._begun: Recording | None = None  # which is the same so far
         self._before: tuple[Call, ...] = ()  # its calls
-        self.results: list[Lazy] = []
+        self.results: list[Lazy | None] = []  # None: of a call that nobody sees
         self.leaves: list[Any] = []
         self._places: dict[int, int] = {}
         self._bytes = 0  # of operands
@@ -185,25 +185,36 @@ class Trace:
             self._begun, self._before = None, ()
             before = more
         self.calls += before
-        self.results += [_new(Lazy) for _ in more]
+        self.results += [None] * len(more)
 
     def _shown(self, number: int) -> Lazy:
-        made, call = self.results[number], self.calls[number]
-        made.trace, made.number = self, number
-        made.shape, made.dtype = call.shape, call.dtype
+        made = self.results[number]
+        if made is None:
+            made, call = _new(Lazy), self.calls[number]
+            made.trace, made.number = self, number
+            made.shape, made.dtype = call.shape, call.dtype
+            self.results[number] = made
         return made
 
     def _numbers(self, operands: Sequence[Any]) -> tuple[int, ...] | None:
         # How calls name these operands; None where one is of another thread.
-        found = []
+        found, places, leaves = [], self._places, self.leaves
         for x in operands:
-            if x.__class__ is Lazy and x.trace is not None:
+            kind = x.__class__
+            if kind is Lazy and x.trace is not None:
                 if x.trace is not self:
                     return None
                 found.append(x.number)
-            else:
-                place = self._places.get(id(x))
-                found.append(self._leaf(x) if place is None else place)
+                continue
+            place = places.get(id(x))
+            if place is None:
+                if kind is NumpyAdapter or kind is Lazy:
+                    self._bytes += x.array.nbytes
+                elif kind is not Stream and kind is not Number:
+                    self._bytes += held(x).nbytes
+                place = places[id(x)] = ~len(leaves)
+                leaves.append(x)
+            found.append(place)
         return tuple(found)
 
     def _is_over(self) -> bool:
@@ -227,13 +238,6 @@ class Trace:
         for x in operands:
             if x.__class__ is Lazy and x.trace is not self:
                 x.array  # noqa: B018
-
-    def _leaf(self, x: Any) -> int:
-        if x.__class__ is not Stream and x.__class__ is not Number:
-            self._bytes += held(x).nbytes
-        place = self._places[id(x)] = ~len(self.leaves)
-        self.leaves.append(x)
-        return place
 
     def _look(self) -> None:
         # Which operands others have, too, and which results nobody sees, takes a while to find out.
@@ -262,7 +266,7 @@ class Trace:
 
     def seen(self) -> list[bool]:
         """Which results somebody else holds."""
-        return [count > _ALONE for count in _references(self.results)]
+        return [x is not None and sys.getrefcount(x) > _ALONE for x in self.results]
 
     def run(self) -> None:
         """Compute what was put off; raises what the computation raises, and then keeps it."""
@@ -276,5 +280,6 @@ class Trace:
                 with selection.use(self.manager), reproducible(self.reproducible):
                     self.execute(self, seen)
             for x in self.results:
-                x.trace = None
+                if x is not None:
+                    x.trace = None
             self._clear()

@@ -31,6 +31,8 @@ class Making:
     plan, error  one of them, when it is done
     pays         whether the plan is faster even where operations are light (``worth``)
     grace        how many more times the trace is run without it, so that nobody waits
+    elements     of its operations (``worth``)
+    used         when it was asked for last, by a clock of whoever keeps it
     reported     whether a user was told of the error
     """
 
@@ -38,6 +40,7 @@ class Making:
     error: Exception | None = None
     pays = False
     grace = 0
+    used = 0
     reported = False
 
     def __init__(
@@ -45,7 +48,9 @@ class Making:
         trace: Trace,
         seen: list[bool],
         made: Callable[[Translation, list[Any]], Plan],
+        elements: int,
     ) -> None:
+        self.elements = elements
         leaves = [_outlined(leaf) for leaf in trace.leaves]
         self._given: Any = trace.calls, leaves, seen, made
         self._done = threading.Event()

@@ -128,6 +128,10 @@ class Plan:
                 self.steps[-1].nodes = group.nodes
         self._put_in_order()
         self._let_go()
+        #: Of each leaf: its values, whether it is a number, and what keeps it packed.
+        self._given = [
+            (places, places[0] in numbers, self.keeps.get(places[0])) for places in self.inputs
+        ]
 
     def _launch(self, group: Group) -> Step:
         from fl_tensor.backends.jit.launch import Launch  # takes llvmlite
@@ -177,14 +181,14 @@ class Plan:
         """The arrays of the results that are seen, in the order of ``outputs``."""
         values = Values(self.constants)
         owned = donated(leaves)
-        for leaf, places, mine in zip(leaves, self.inputs, owned, strict=True):
-            if leaf.__class__ is Stream:
-                values[places[0]], values[places[1]] = _signed(leaf.seed), _signed(leaf.offset)
-            elif leaf.__class__ is Number:
+        for leaf, (places, is_number, keep), mine in zip(leaves, self._given, owned, strict=True):
+            if leaf.__class__ is Number:
                 values[places[0]] = leaf.number
-            elif not leaf.shape:
+            elif leaf.__class__ is Stream:
+                values[places[0]], values[places[1]] = _signed(leaf.seed), _signed(leaf.offset)
+            elif is_number:
                 values[places[0]] = leaf.array[()]
-            elif keep := self.keeps.get(places[0]):
+            elif keep is not None:
                 values[places[0]] = keep(leaf)
             else:
                 values[places[0]] = leaf.array
@@ -194,7 +198,7 @@ class Plan:
             self._is_new = False
             reserve(needed(self.steps, values.donated))
         try:
-            for step in watch.steps(self):
+            for step in watch.steps(self) if watch.watchers else self.steps:
                 step(values)
                 for value in step.dying:
                     del values[value]
@@ -208,7 +212,7 @@ class Plan:
     @property
     def is_keeping(self) -> bool:
         """Whether the last run read weights that are kept packed."""
-        return any(keep.is_on for keep in self.keeps.values())
+        return bool(self.keeps) and any(keep.is_on for keep in self.keeps.values())
 
     def to_dot(self, operations: bool = False) -> str:
         """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""

@@ -8,6 +8,7 @@ depend on what came before either (``ft.reproducible``), the work in a trace alo
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import warnings
@@ -20,14 +21,14 @@ from typing import Any, NamedTuple
 from fl_tensor import settings
 from fl_tensor.backends.jit import extensions, lower
 from fl_tensor.backends.jit.interpret import interpret
-from fl_tensor.backends.jit.lazy import Stream, Trace
+from fl_tensor.backends.jit.lazy import Lazy, Stream, Trace
 from fl_tensor.backends.jit.making import JitWarning, Making
 from fl_tensor.backends.jit.plan import Plan
 from fl_tensor.backends.jit.recording import Recording
 from fl_tensor.backends.jit.translate import Translation
-from fl_tensor.backends.jit.worth import Worth, is_heavy, is_planned_by_rule
+from fl_tensor.backends.jit.worth import Worth, elements, is_heavy, is_planned_by_rule
 from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
 from fl_tensor.backends.numpy.kept import held
 from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import axis_order
@@ -90,7 +91,8 @@ class Plans:
             self.worth.patience = 0
         self._lock = threading.Lock()
         _every.add(self)
-        self._found: OrderedDict[Structure, Making] = OrderedDict()
+        self._found: dict[Structure, Making] = {}
+        self._clock = itertools.count(1)
         self._sighted: OrderedDict[int, int] = OrderedDict()
 
     def execute(self, trace: Trace, seen: list[bool]) -> None:
@@ -99,38 +101,51 @@ class Plans:
         if making is None:
             interpret(self.eager, trace, seen)
             return
-        making.wait()
+        if making.plan is None:
+            making.wait()
         plan = making.plan
         if plan is None:
             interpret(self.eager, trace, seen)
-            self.worth.in_vain(trace.calls, trace.leaves)
+            self.worth.in_vain(len(trace.calls), making.elements)
             self._report(making, trace)
             return
         for number, array in zip(plan.outputs, plan.run(trace.leaves), strict=True):
-            trace.results[number].array = array
+            trace.results[number].array = array  # type: ignore[union-attr]
         if making.pays or plan.is_keeping:
             self.worth.paid()
         else:
-            self.worth.in_vain(trace.calls, trace.leaves)
+            self.worth.in_vain(len(trace.calls), making.elements)
 
     def _making(self, trace: Trace, seen: list[bool]) -> Making | None:
         # The plan that computes this trace, None if none does this time.
         by_rule = is_reproducible() and self.sightings > 1
         if by_rule:
-            if not is_planned_by_rule(trace.calls, trace.leaves):
+            if not is_planned_by_rule(elements(trace.calls, trace.leaves)):
                 return None
             trace.leaves = [_in_order(leaf) for leaf in trace.leaves]
         key = structure(trace, seen)
-        with self._lock:
-            making = self._found.get(key)
-            if making is not None:
-                self._found.move_to_end(key)
+        making = self._planned(key)
         if making is None:
-            making = self._sight(key, trace, seen, by_rule)
-        elif making.grace and not by_rule:
+            return self._sight(key, trace, seen, by_rule)
+        making.used = next(self._clock)
+        if making.grace and not by_rule:
             making.grace -= 1
             return None
         return making
+
+    def _planned(self, key: Structure) -> Making | None:
+        # To compare with the structure that the recording had last takes less than to hash one.
+        recording = key.recording
+        latest = recording.latest
+        if latest is not None:
+            seen, leaves, version, making = latest
+            if (seen, leaves, version) == key[1:]:
+                return making
+        with self._lock:
+            found = self._found.get(key)
+        if found is not None:
+            recording.latest = *key[1:], found
+        return found
 
     def _sight(
         self, key: Structure, trace: Trace, seen: list[bool], at_once: bool
@@ -142,15 +157,19 @@ class Plans:
             self._sighted.move_to_end(sighted)
             if len(self._sighted) > MOST_SIGHTINGS:
                 self._sighted.popitem(last=False)
-        at_once = at_once or is_heavy(trace.calls, trace.leaves)
+        size = elements(trace.calls, trace.leaves)
+        at_once = at_once or is_heavy(len(trace.calls), size)
         if count < self.sightings and not at_once:
-            self.worth.in_vain(trace.calls, trace.leaves)
+            self.worth.in_vain(len(trace.calls), size)
             return None
-        making = Making(trace, seen, self._made)
+        making = Making(trace, seen, self._made, size)
+        making.used = next(self._clock)
         with self._lock:
             self._found[key] = making
             if len(self._found) > MOST:
-                self._found.popitem(last=False)
+                oldest = min(self._found, key=lambda key: self._found[key].used)
+                del self._found[oldest]
+                oldest.recording.latest = None
         if at_once or not self.background:
             making.run()
             return making
@@ -184,7 +203,7 @@ class Plans:
 
     def _all(self) -> list[Making]:
         with self._lock:
-            return list(self._found.values())
+            return sorted(self._found.values(), key=lambda making: making.used)
 
 
 def _none(node: Node) -> bool:
@@ -193,9 +212,19 @@ def _none(node: Node) -> bool:
 
 def structure(trace: Trace, seen: list[bool]) -> Structure:
     """The structure of ``trace`` at this moment."""
-    kinds = tuple([_kind(leaf) for leaf in trace.leaves])
+    kinds: list[Any] = []
+    for leaf in trace.leaves:
+        kind = leaf.__class__
+        if kind is Number:
+            kinds.append((leaf.dtype.name, (), ()))
+        elif kind is Stream:
+            kinds.append(None)
+        else:
+            array = leaf.array if kind is NumpyAdapter or kind is Lazy else held(leaf)
+            shape = array.shape
+            kinds.append((leaf.dtype.name, shape, array.strides if shape else ()))
     version = extensions.current().version
-    return Structure(trace.recording(), tuple(seen), kinds, version)
+    return Structure(trace.recording(), tuple(seen), tuple(kinds), version)
 
 
 def _in_order(leaf: Any) -> Any:
@@ -206,9 +235,3 @@ def _in_order(leaf: Any) -> Any:
     if array.flags.c_contiguous or axis_order.order_of(leaf.shape, strides_of(array)) is None:
         return leaf
     return NumpyAdapter(memory.cast(array, array.dtype), leaf.dtype)
-
-
-def _kind(leaf: Any) -> Any:
-    if leaf.__class__ is Stream:
-        return None
-    return leaf.dtype.name, leaf.shape, held(leaf).strides if leaf.shape else ()

@@ -29,10 +29,12 @@ class Call(NamedTuple):
 class Recording:
     """All calls of a trace. Equal to others of equal calls, and hashed once."""
 
-    __slots__ = ("_hash", "calls")
+    __slots__ = ("_hash", "calls", "latest")
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.calls = tuple(calls)
+        #: What was found for it last, by whoever looks something up for recordings.
+        self.latest: Any = None
         self._hash = hash(self.calls)
 
     def __hash__(self) -> int:
@@ -53,9 +55,13 @@ class Recordings:
 
     def __init__(self) -> None:
         self._found: OrderedDict[Any, Recording] = OrderedDict()
+        self._latest: Recording | None = None
 
     def beginning(self, call: Any) -> Recording | None:
         """The recording that began so; None where none did."""
+        latest = self._latest  # no hashing where the same comes again and again
+        if latest is not None and latest.calls[0] == call:
+            return latest
         return self._found.get(call)
 
     def of(self, calls: list[Call], begun: Recording | None) -> Recording:
@@ -63,6 +69,9 @@ class Recordings:
         has the same calls and perhaps more."""
         if begun is None or len(begun.calls) != len(calls):
             begun = Recording(calls)
+        if begun is self._latest:
+            return begun
+        self._latest = begun
         first = begun.calls[0]
         self._found[first] = begun
         self._found.move_to_end(first)

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 from fl_tensor import calls
 from fl_tensor.backends.jit.recording import Call
 from fl_tensor.backends.jit.tracing import Type, graph_of
+from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import FlError
 from fl_tensor.graph.ir import Graph, Value
 
 #: Classes of arguments that are no adapters.
 PLAIN = frozenset((bool, int, float, str, tuple, type(None), DType))
+_tuple = tuple.__new__  # less Python than a constructor
 #: Templates that are remembered, and for each the places where it has been, so many at most.
 MOST, MOST_PLACES = 256, 64
 
@@ -95,7 +97,16 @@ class Templates:
 
     def of(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Template | None:
         """The calls of the function for such arguments; None where it has to run."""
-        return self._found(function, tuple([_key(x) for x in arguments]))
+        key = []
+        for x in arguments:
+            kind = x.__class__
+            if kind not in PLAIN:
+                shape = x.array.shape if kind is NumpyAdapter else x.shape
+                x = _tuple(Type, (shape, x.dtype))
+            elif kind is float and not x:
+                x = _Zero(repr(x))
+            key.append(x)
+        return self._found(function, tuple(key))
 
     def _made(self, function: Callable[..., Any], key: tuple[Any, ...]) -> Template | None:
         types = [x for x in key if x.__class__ is Type]
@@ -125,13 +136,6 @@ class _Zero(NamedTuple):
     """A float that is zero: 0.0 and -0.0 are equal, and give other numbers."""
 
     text: str
-
-
-def _key(argument: Any) -> Any:
-    kind = argument.__class__
-    if kind not in PLAIN:
-        return Type(argument.shape, argument.dtype)
-    return _Zero(repr(argument)) if kind is float and not argument else argument
 
 
 def _value(key: Any) -> Any:

@@ -52,12 +52,9 @@ class Worth:
         """A plan was faster."""
         self._vain = self._elements = 0
 
-    def in_vain(self, calls: list[Call], leaves: list[Any]) -> None:
-        """These calls were no faster for having been put off."""
-        if not self.patience or is_reproducible():
-            return
-        size = elements(calls, leaves)
-        if size >= LIGHT * len(calls):
+    def in_vain(self, calls: int, size: int) -> None:
+        """So many calls, on so many ``elements``, were no faster for having been put off."""
+        if not self.patience or size >= LIGHT * calls or is_reproducible():
             return
         self._vain += 1
         self._elements += size
@@ -66,14 +63,15 @@ class Worth:
             self._vain = self._elements = 0
 
 
-def is_heavy(calls: list[Call], leaves: list[Any]) -> bool:
-    """Whether these calls are planned even if they never come again."""
-    return elements(calls, leaves) >= max(HEAVY, HEAVY_CALL * len(calls))
+def is_heavy(calls: int, size: int) -> bool:
+    """Whether so many calls on so many ``elements`` are planned even if they never come again."""
+    return size >= max(HEAVY, HEAVY_CALL * calls)
 
 
-def is_planned_by_rule(calls: list[Call], leaves: list[Any]) -> bool:
-    """Whether these calls are planned where results must not depend on what came before."""
-    return elements(calls, leaves) >= REPRODUCIBLY
+def is_planned_by_rule(size: int) -> bool:
+    """Whether calls on so many ``elements`` are planned where results must not depend on what came
+    before."""
+    return size >= REPRODUCIBLY
 
 
 def elements(calls: list[Call], leaves: list[Any]) -> int:
