@@ -1,6 +1,7 @@
 """A program as LLVM IR text: ``sweep``, ``finish`` where something waits for all rows, and ``run``.
 
-``run(arguments)`` does all of it in the calling thread. A division of the work among threads calls
+``run(arguments)`` does all of it in the calling thread; before its arguments is the header of a job
+(``pools.py``). A division of the work among threads calls
 the other two, whose results do not depend on that division.
 """
 
@@ -12,6 +13,7 @@ from fl_tensor.codegen import philox, target
 from fl_tensor.codegen.builder import Builder
 from fl_tensor.codegen.emit_finish import Finish
 from fl_tensor.codegen.emit_sweep import Sweep
+from fl_tensor.codegen.pools import HEADER, TURNED
 from fl_tensor.codegen.program import Program
 from fl_tensor.codegen.schedule import Schedule, schedule
 from fl_tensor.codegen.target import Target
@@ -31,10 +33,13 @@ def emit(
     finish = Finish(module, program, plan, machine, lanes) if plan.late_outputs else None
     run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
     b = Builder(run.append_basic_block("entry"))
-    for frame, word in ((sweep, "chunks"), (finish, "pieces")):
-        if frame is not None:
-            count = _word(b, run.args[0], frame.layout.words[word])
-            b.call(frame.function, [run.args[0], i64(0), count, i64(0)])
+    chunks = _word(b, run.args[0], sweep.layout.words["chunks"])
+    is_turned = b.icmp_signed("!=", _word(b, run.args[0], TURNED - HEADER), i64(0))
+    ends = [b.select(is_turned, *pair) for pair in ((chunks, i64(0)), (i64(0), chunks))]
+    b.call(sweep.function, [run.args[0], *ends, i64(0)])
+    if finish is not None:
+        pieces = _word(b, run.args[0], finish.layout.words["pieces"])
+        b.call(finish.function, [run.args[0], i64(0), pieces, i64(0)])
     b.ret_void()
     return str(module)
 

@@ -1,6 +1,7 @@
 """The first function of a kernel: it goes over rows, in passes.
 
-``sweep(arguments, begin, end, worker)`` does chunks ``begin`` to ``end - 1``. A chunk is a range of
+``sweep(arguments, begin, end, worker)`` does chunks ``begin`` to ``end - 1``, or from ``begin - 1``
+down to ``end`` where that is less. A chunk is a range of
 rows and a tile of their last axis; what it finds of column reductions and totals goes to a place of
 its own in ``partials``, so that no result depends on who did which chunk.
 """
@@ -69,8 +70,12 @@ class Sweep(Transposition):
     # chunks and rows
 
     def _all(self) -> None:
-        with self.loop(*self.range) as chunk:
-            self._chunk(chunk)
+        b, (begin, end) = self.b, self.range
+        is_turned = b.icmp_signed("<", end, begin)
+        low, high = self.minimum(begin, end), b.select(is_turned, begin, end)
+        with self.loop(low, high) as number:
+            mirrored = b.sub(b.sub(b.add(low, high), i64(1)), number)
+            self._chunk(b.select(is_turned, mirrored, number))
 
     def _chunk(self, chunk: IR) -> None:
         b, words = self.b, self.words

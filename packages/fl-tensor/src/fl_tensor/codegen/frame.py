@@ -10,8 +10,11 @@ from fl_tensor.codegen import emit_elementwise, half, reductions
 from fl_tensor.codegen.function import Place
 from fl_tensor.codegen.instructions import ARRAYS
 from fl_tensor.codegen.operands import Operands
-from fl_tensor.codegen.vectors import IR, element_type, f64, i1, i64, pointer
+from fl_tensor.codegen.vectors import IR, Vectors, element_type, f64, i1, i64, pointer
 from fl_tensor.dtypes import DType
+
+#: What is not pipelined, and the lanes that it is computed in where all are the same.
+_DIVIDING, FEW = frozenset(("divide", "sqrt", "rsqrt")), 4
 
 
 class Frame(Operands):
@@ -62,7 +65,20 @@ class Frame(Operands):
             if op == "gather":
                 address = self.at_index(operand, address, known[operands[0]])
             return self.load_one(operand, address)
+        if op in _DIVIDING and self.of.lanes > FEW:
+            return self._few(number, known)
         return self.instruction(number, known)
+
+    def _few(self, number: int, known: dict[int, IR]) -> IR:
+        # In a few lanes: processors take several times as long to divide more of them.
+        wide, lanes = self.of, self.of.lanes
+        operands = self.program.instructions[number].operands
+        first = list(range(FEW))
+        few = {i: wide.shuffle(known[i], known[i], first) for i in operands}
+        self.of = Vectors(self.b, wide.target, FEW)
+        found = self.instruction(number, few)
+        self.of = wide
+        return wide.shuffle(found, found, [0] * lanes)
 
     def index(self, axis: int, place: Place) -> IR:
         """The index of a row axis."""

@@ -8,6 +8,7 @@ microseconds and may be called from several threads at once.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import struct
 import threading
@@ -18,7 +19,7 @@ from fl_tensor.codegen import compile, emit, target, threads, workspace
 from fl_tensor.codegen.errors import ProgramError
 from fl_tensor.codegen.grid import Grid, cut
 from fl_tensor.codegen.layout import GRID, REST, Layout
-from fl_tensor.codegen.pools import HEADER
+from fl_tensor.codegen.pools import HEADER, TURNED
 from fl_tensor.codegen.program import Program
 from fl_tensor.codegen.schedule import schedule
 from fl_tensor.codegen.target import Target
@@ -26,7 +27,10 @@ from fl_tensor.codegen.target import Target
 Strides = Sequence[Sequence[int]]
 _WORD = 8
 #: Where the words begin that change from call to call.
-_FIRST = HEADER * _WORD
+_FIRST = TURNED * _WORD
+#: Every second launch goes from the last chunk to the first: what the launch before it left in the
+#: caches is the end of what it read and wrote, and the end is what most next ones need, too.
+_turns = itertools.cycle((0, 1))
 #: Sizes that a kernel remembers.
 _LAUNCHES = 64
 
@@ -151,7 +155,7 @@ class Launch:
         self.is_simple = not (grid.worker_bytes or grid.partial_bytes)
         self._static = words
         kinds = "".join("d" if dtype.is_floating else "q" for dtype in layout.scalar_dtypes)
-        self._pack = struct.Struct(f"={2 + count}q{kinds}").pack_into
+        self._pack = struct.Struct(f"={3 + count}q{kinds}").pack_into
         self._signed = [i for i, d in enumerate(layout.scalar_dtypes) if not d.is_floating]
         self._free: list[Job] = []
         self._threads = 0
@@ -167,15 +171,16 @@ class Launch:
             job = self._job()
         if self._signed:
             scalars = self._wrapped(scalars)
+        words, turn = job.words, next(_turns)
         try:
             if job.nbytes:
                 piece = workspace.take(job.nbytes)
-                scratch = piece.address
-                self._pack(job.words, _FIRST, scratch, scratch + job.mine, *addresses, *scalars)
+                at = piece.address
+                self._pack(words, _FIRST, turn, at, at + job.mine, *addresses, *scalars)
                 job.run(job.operand)
                 piece.give_back()
             else:
-                self._pack(job.words, _FIRST, 0, 0, *addresses, *scalars)
+                self._pack(words, _FIRST, turn, 0, 0, *addresses, *scalars)
                 job.run(job.operand)
         except struct.error as error:
             raise self._refusal(addresses, scalars) from error
@@ -191,7 +196,7 @@ class Launch:
         """The words of a call into ``job``."""
         given = self._wrapped(scalars) if self._signed else scalars
         try:
-            self._pack(job.words, _FIRST, 0, 0, *addresses, *given)
+            self._pack(job.words, _FIRST, 0, 0, 0, *addresses, *given)
         except struct.error as error:
             raise self._refusal(addresses, given) from error
 

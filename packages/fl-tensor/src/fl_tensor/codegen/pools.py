@@ -2,7 +2,9 @@
 
 A *job* is an address: a header of ``HEADER`` words, then a kernel's arguments. The header has two
 phases, a function and a count of items each, the second one perhaps 0 and 0; the second begins when
-all of the first is done. Thread k of n does items ``count * k // n`` to ``count * (k + 1) // n``.
+all of the first is done. Thread k of n does items ``count * k // n`` to ``count * (k + 1) // n``;
+where the word ``TURNED`` is not 0, functions of the first phase are given the end of these first,
+and go from there to the beginning.
 All that runs between the call and its return is machine code, and needs nothing of Python.
 """
 
@@ -16,6 +18,8 @@ from fl_tensor.codegen import compile, target
 
 #: Words before the arguments: two functions with their counts, and what the pool puts there.
 HEADER = 8
+#: The last of them, which no pool needs.
+TURNED = HEADER - 1
 
 
 class Pool(Protocol):
@@ -43,11 +47,18 @@ define internal void @part(ptr %job, i64 %phase, i64 %number, i64 %threads) {{
   %begin = sdiv i64 %before, %threads
   %end = sdiv i64 %after, %threads
   %any = icmp slt i64 %begin, %end
+  %turned_at = getelementptr i64, ptr %job, i64 {TURNED}
+  %turned = load i64, ptr %turned_at
+  %is_turned = icmp ne i64 %turned, 0
+  %is_first = icmp eq i64 %phase, 0
+  %turns = and i1 %is_turned, %is_first
+  %from = select i1 %turns, i64 %end, i64 %begin
+  %to = select i1 %turns, i64 %begin, i64 %end
   br i1 %any, label %work, label %done
 work:
   %function = inttoptr i64 %address to ptr
   %arguments = getelementptr i64, ptr %job, i64 {HEADER}
-  call void %function(ptr %arguments, i64 %begin, i64 %end, i64 %number)
+  call void %function(ptr %arguments, i64 %from, i64 %to, i64 %number)
   br label %done
 done:
   ret void
