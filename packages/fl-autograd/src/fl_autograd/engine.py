@@ -12,7 +12,7 @@ from fl_autograd.mode import enable_grad
 from fl_autograd.node import Node
 from fl_autograd.pieces import Pieces
 from fl_autograd.reach import FREED, LAST, ONCE, count_uses, leading_to
-from fl_autograd.variable import Variable, variable
+from fl_autograd.variable import Variable, attach_engine, variable
 from fl_tensor.array import Array
 from fl_tensor.dispatch import ops_for
 from fl_tensor.errors import DTypeError, ShapeError
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 def backward(root: Variable, grad: Any, retain_graph: bool, create_graph: bool) -> None:
     """``Variable.backward``."""
     propagate([root], [grad], None, retain_graph, create_graph)
+
+
+attach_engine(backward)
 
 
 def propagate(

@@ -74,12 +74,15 @@ class _Mode:
         _mode.reset(self._tokens.pop())
 
     def __call__(self, function: F) -> F:
-        mode = type(self)
+        value = self._value
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with mode():  # a fresh one per call: the function may run in several threads
+            token = _mode.set(value())
+            try:
                 return function(*args, **kwargs)
+            finally:
+                _mode.reset(token)
 
         return wrapped  # type: ignore[return-value]
 

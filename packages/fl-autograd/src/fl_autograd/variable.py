@@ -23,12 +23,19 @@ if TYPE_CHECKING:
 _tape_for: Callable[[Any], Any]
 _casting_for: Callable[[Any], Any]
 _promoted_for: Callable[[Any, str, DType], DType]
+_backward: Callable[[Variable, Any, bool, bool], None]
 
 
 def attach_tape(tape_for: Callable[[Any], Any]) -> None:
     """Tell variables which namespace computes for a backend (the tape is built on variables)."""
     global _tape_for
     _tape_for = tape_for
+
+
+def attach_engine(backward: Callable[[Variable, Any, bool, bool], None]) -> None:
+    """Tell variables who runs the backward pass (the engine is built on variables)."""
+    global _backward
+    _backward = backward
 
 
 def attach_casting(
@@ -253,9 +260,7 @@ class Variable(Array):
 
         Raises GradError when it requires no gradient, GraphFreedError when the graph is gone.
         """
-        from fl_autograd import engine
-
-        engine.backward(self, grad, retain_graph or create_graph, create_graph)
+        _backward(self, grad, retain_graph or create_graph, create_graph)
 
     def register_hook(self, hook: Hook) -> Callable[[], None]:
         """Call ``hook(grad)`` when the gradient of this variable is complete in a backward pass,

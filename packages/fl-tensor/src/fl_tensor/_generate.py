@@ -97,7 +97,6 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "    operand,",
         "    operands_of,",
         "    prepare_all,",
-        "    raw,",
         "    run,",
         "    unary,",
         ")\n",
@@ -217,8 +216,9 @@ def _pass(op: str, p: inspect.Parameter, lead: str) -> str:
 
     if role(p):
         if is_sequence(p):
-            return f"[raw(x) for x in {p.name}]"
-        return f"raw(_{p.name})" if _letter(p).islower() else f"_{p.name}._raw"
+            return f"[x._raw for x in {p.name}]"
+        given = f"_{p.name}._raw"
+        return f"None if _{p.name} is None else {given}" if _letter(p).islower() else given
     kind = str(p.annotation)
     if kind == "Axes":
         return f'axes("{op}", {p.name}, {lead}.shape)'

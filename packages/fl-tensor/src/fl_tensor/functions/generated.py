@@ -17,7 +17,6 @@ from fl_tensor.frontend import (
     operand,
     operands_of,
     prepare_all,
-    raw,
     run,
     unary,
 )
@@ -173,7 +172,7 @@ def concatenate(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
     return run(
         "concatenate",
         xs[0],
-        [raw(x) for x in xs],
+        [x._raw for x in xs],
         axis_of("concatenate", axis, xs[0].shape),
     )
 
@@ -407,7 +406,13 @@ def cbrt(x: ArrayLike) -> Any:
 def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Any:
     """``x`` limited to [low, high]; either bound may be absent. Bounds broadcast."""
     _x, _low, _high = operands_of("clip", "Qqq", x, low, high)
-    return run("clip", _x, _x._raw, raw(_low), raw(_high))
+    return run(
+        "clip",
+        _x,
+        _x._raw,
+        None if _low is None else _low._raw,
+        None if _high is None else _high._raw,
+    )
 
 
 def cosh(x: ArrayLike) -> Any:
@@ -868,7 +873,7 @@ def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.float32) -> 
 def stack(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
     """Arrays of one shape joined along a new axis."""
     xs = prepare_all("stack", "P", xs)
-    return run("stack", xs[0], [raw(x) for x in xs], axis_of("stack", axis, (*xs[0].shape, 1)))
+    return run("stack", xs[0], [x._raw for x in xs], axis_of("stack", axis, (*xs[0].shape, 1)))
 
 
 def swapaxes(x: ArrayLike, axis1: int = -1, axis2: int = -1) -> Any:
@@ -919,8 +924,8 @@ def diff(
         _x._raw,
         int_of("diff", n, "n"),
         axis_of("diff", axis, _x.shape),
-        raw(_prepend),
-        raw(_append),
+        None if _prepend is None else _prepend._raw,
+        None if _append is None else _append._raw,
     )
 
 
@@ -996,7 +1001,7 @@ def kron(x: ArrayLike, y: ArrayLike) -> Any:
 def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Any:
     """``x @ weight.T + bias``: x (..., in), weight (out, in), bias (out,) give (..., out)."""
     _x, _weight, _bias = operands_of("linear", "FFf", x, weight, bias)
-    return run("linear", _x, _x._raw, _weight._raw, raw(_bias))
+    return run("linear", _x, _x._raw, _weight._raw, None if _bias is None else _bias._raw)
 
 
 def outer(x: ArrayLike, y: ArrayLike) -> Any:
@@ -1036,8 +1041,8 @@ def batch_norm(
         _x._raw,
         _mean._raw,
         _variance._raw,
-        raw(_weight),
-        raw(_bias),
+        None if _weight is None else _weight._raw,
+        None if _bias is None else _bias._raw,
         axis_of("batch_norm", axis, _x.shape),
         float_of("batch_norm", eps, "eps"),
     )
@@ -1106,8 +1111,8 @@ def layer_norm(
         "layer_norm",
         _x,
         _x._raw,
-        raw(_weight),
-        raw(_bias),
+        None if _weight is None else _weight._raw,
+        None if _bias is None else _bias._raw,
         axes("layer_norm", axis, _x.shape),
         float_of("layer_norm", eps, "eps"),
     )

@@ -66,12 +66,14 @@ class Deferring(NumpyBackend):
         largest = 0
         for x in operands:
             kind = x.__class__
-            if kind is NumpyAdapter:
+            if kind is Lazy:
+                if x.trace is not None:
+                    return True
+                size = x.array.size
+            elif kind is NumpyAdapter:
                 size = x.array.size
             elif kind is Number:
                 continue
-            elif kind is Lazy and x.trace is not None:
-                return True
             else:
                 size = held(x).size
             if size > largest:

@@ -180,11 +180,13 @@ class Trace:
         first = len(self.calls)
         if not first and more:
             self._begin(more[0])
-        before = self._before[first : first + len(more)]
-        if before != more:
-            self._begun, self._before = None, ()
-            before = more
-        self.calls += before
+        if self._before:
+            before = self._before[first : first + len(more)]
+            if before == more:
+                more = before
+            else:
+                self._begun, self._before = None, ()
+        self.calls += more
         self.results += [None] * len(more)
 
     def _shown(self, number: int) -> Lazy:

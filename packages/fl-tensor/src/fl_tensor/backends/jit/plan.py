@@ -128,6 +128,7 @@ class Plan:
                 self.steps[-1].nodes = group.nodes
         self._put_in_order()
         self._let_go()
+        self._shown = [(value, self.layouts[value]) for value in self.results]
         #: Of each leaf: its values, whether it is a number, and what keeps it packed.
         self._given = [
             (places, places[0] in numbers, self.keeps.get(places[0])) for places in self.inputs
@@ -207,7 +208,9 @@ class Plan:
                 if places[0] in values.overwritten:
                     leaves[i] = Overwritten(leaves[i])
             raise
-        return [show(values, v, self.layouts[v]) for v in self.results]
+        return [
+            values[v] if layout.root is v else show(values, v, layout) for v, layout in self._shown
+        ]
 
     @property
     def is_keeping(self) -> bool:
