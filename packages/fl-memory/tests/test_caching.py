@@ -132,6 +132,21 @@ def test_pool_splits_only_worthwhile_remainders() -> None:
     assert pool.take(1) is None, "what was handed out is gone"
 
 
+def test_what_comes_back_is_given_out_again_before_it_is_merged() -> None:
+    pool = Pool(least_rest=512, quick=False)
+    first = pool.add(4096, 8192, 2048)
+    pool.give(first)
+    assert pool.take(2048) is first, "and not cut from all that is free"
+    second = pool.take(2048)
+    assert second is not None and second.address == 6144
+    pool.give(second)
+    pool.give(first)
+    whole = pool.take(8192)
+    assert whole is not None and whole.address == 4096, "another size: all is merged"
+    pool.give(whole)
+    assert pool.buffers_without_tenant() == [(4096, 8192)]
+
+
 def test_pool_keeps_buffers_with_a_tenant() -> None:
     pool = Pool(least_rest=512, quick=True)
     chunks: list[Chunk] = [pool.add(4096, 4096, 1024)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import os
 import signal
 import subprocess
@@ -22,7 +23,8 @@ from kernel_programs import computed, empty, run
 from test_codegen_rows import cross_entropy, layer_norm_gradient, softmax
 
 import fl_tensor as ft
-from fl_tensor.codegen import compile, target, threads, workspace
+from fl_tensor.codegen import compile, kernel, target, threads, workspace
+from fl_tensor.codegen.grid import CHUNK
 from fl_tensor.codegen.kernel import Kernel
 from fl_tensor.codegen.pools import HEADER, Gomp, OwnThreads
 from fl_tensor.codegen.program import Builder
@@ -102,6 +104,35 @@ def test_the_number_of_threads_changes_no_bit(name, pool):
         ft.set_num_threads(count)
         found.append([x.tobytes() for x in run(program, inputs, sizes, scalars)])
     assert found[1:] == found[:1] * 3
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_order_of_chunks_changes_no_bit(name, pool, monkeypatch):
+    make, inputs, sizes, scalars = CASES[name]
+    program, found = make(), []
+    for count in (1, 3):
+        ft.set_num_threads(count)
+        for turned in (0, 1):
+            monkeypatch.setattr(kernel, "_turns", itertools.repeat(turned))
+            found.append([x.tobytes() for x in run(program, inputs, sizes, scalars)])
+    assert found[1:] == found[:1] * 3
+
+
+def test_every_second_launch_goes_from_the_last_chunk_to_the_first(monkeypatch):
+    """All rows are written to one place: who comes last is seen there."""
+    b = Builder(2)
+    b.output(b("negative", b.input(float32, "sc")), "sc")
+    rows = 4 * CHUNK // 64
+    x = np.repeat(np.arange(rows, dtype=np.float32)[:, None], 64, 1)
+    y = np.zeros(64, np.float32)
+    launch = Kernel.of(b.program()).bind((rows, 64), [(64, 1), (0, 1)])
+    monkeypatch.setattr(threads, "limit", lambda: 1)
+    found = []
+    for _ in range(4):
+        launch([x.ctypes.data, y.ctypes.data])
+        found.append(-y[0])
+    assert sorted(found[:2]) == [rows // 4 - 1, rows - 1]
+    assert found[2:] == found[:2]
 
 
 def test_rows_that_are_added_to_by_several_threads(pool):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit import JitBackend, plans
 
 
 @pytest.fixture
@@ -123,3 +123,18 @@ def test_sums_in_half_precision_are_rounded_once(jit):
     x = np.ones((3, 1, 2049), np.float16).transpose(0, 1, 2)
     found = ft.sum(ft.asarray(np.broadcast_to(x, (3, 2, 2049))), (0, 2))
     assert found.tolist() == [6148.0, 6148.0]
+
+
+def test_the_plan_that_ran_last_is_the_last_one_and_others_are_forgotten(jit, monkeypatch):
+    monkeypatch.setattr(plans, "MOST", 2)
+    x = ft.asarray(np.ones(10, np.float32))
+    computations = {"a": lambda: ft.sum(ft.exp(x)), "b": lambda: ft.tanh(x), "c": lambda: -x}
+    found = []
+    for name in "abaacab":
+        ft.eval(computations[name]())
+        jit.plans.wait()
+        found.append(jit.plans.kept())
+    first, last = [kept[0] for kept in found], [kept[-1] for kept in found]
+    assert all(len(kept) <= 2 for kept in found)
+    assert last[2] is last[3] is last[5] is first[6] is last[0], "a, which ran again and again"
+    assert last[6] is not last[1], "b had not run for longest when c came"
