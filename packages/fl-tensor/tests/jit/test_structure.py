@@ -14,6 +14,7 @@ def jit():
     """A backend of its own, which plans everything at its first sighting."""
     backend = JitBackend()
     backend.smallest, backend.plans.sightings, backend.plans.worth.patience = 1, 1, 0
+    backend.plans.background = False
     with ft.use(backend):
         yield backend
 
@@ -123,6 +124,25 @@ def test_sums_in_half_precision_are_rounded_once(jit):
     x = np.ones((3, 1, 2049), np.float16).transpose(0, 1, 2)
     found = ft.sum(ft.asarray(np.broadcast_to(x, (3, 2, 2049))), (0, 2))
     assert found.tolist() == [6148.0, 6148.0]
+
+
+def test_the_same_calls_in_turns_on_arrays_that_lie_otherwise(jit):
+    x = np.arange(24.0, dtype=np.float32).reshape(4, 6)
+    given = [ft.from_dlpack(a) for a in (x, np.asfortranarray(x), np.repeat(x, 2, 1)[:, ::2])]
+    for a in (*given, *given[::-1], *given):
+        np.testing.assert_array_equal(np.asarray(a * 2.0 + 1.0), x * 2 + 1)
+
+
+def test_the_same_calls_in_turns_with_other_results_seen(jit):
+    x = ft.asarray(np.arange(24, dtype=np.float32))
+    for both in (True, False, False, True, True, False):
+        doubled = x * 2.0
+        y = doubled + 1.0
+        if not both:
+            del doubled
+        np.testing.assert_array_equal(np.asarray(y), np.arange(24) * 2 + 1)
+        if both:
+            np.testing.assert_array_equal(np.asarray(doubled), np.arange(24) * 2)
 
 
 def test_the_plan_that_ran_last_is_the_last_one_and_others_are_forgotten(jit, monkeypatch):
