@@ -1066,11 +1066,11 @@ def batch_norm_gradient(
     return run(
         "batch_norm_gradient",
         _gradient,
-        raw(_gradient),
-        raw(_x),
-        raw(_mean),
-        raw(_variance),
-        raw(_weight),
+        _gradient._raw,
+        _x._raw,
+        _mean._raw,
+        _variance._raw,
+        None if _weight is None else _weight._raw,
         axis_of("batch_norm_gradient", axis, _gradient.shape),
         float_of("batch_norm_gradient", eps, "eps"),
     )
@@ -1089,9 +1089,9 @@ def batch_norm_training(
     return run(
         "batch_norm_training",
         _x,
-        raw(_x),
-        raw(_weight),
-        raw(_bias),
+        _x._raw,
+        None if _weight is None else _weight._raw,
+        None if _bias is None else _bias._raw,
         axis_of("batch_norm_training", axis, _x.shape),
         float_of("batch_norm_training", eps, "eps"),
     )
