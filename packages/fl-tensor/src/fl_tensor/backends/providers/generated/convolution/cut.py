@@ -16,8 +16,9 @@ from fl_tensor.backends.providers.generated import caches
 from fl_tensor.backends.providers.generated.convolution.sums import Panels, Sum
 from fl_tensor.backends.providers.generated.convolution.windows import ABSENT, Axis
 
-#: Rows of A that are a multiple of so many bytes apart compete for places in the first-level cache.
-_ALIAS = 4096
+#: Bytes of a way of a first-level cache: rows of A that are a multiple of them apart compete for
+#: places there, as many as there are ways.
+_WAY = 4096
 #: Channels of fewer bytes are too short a run: those of a row of the kernel are one.
 _SHORT = 128
 _LINE = 64
@@ -93,16 +94,23 @@ class Cut:
             self.source.dtype is not task.dtype
             or (task.channels > 1 and self.source.channel != 1)
             or (self.dense and not (x.is_inside and apart == nbytes))
-            or (x.places > 1 and apart * x.step % _ALIAS == 0)
+            or (x.places > 1 and apart * x.step % _WAY == 0 and self._is_crowded)
         )
         self.pixel = nbytes if self.copied else apart
-        if self.copied and nbytes * x.step % _ALIAS == 0:
+        if self.copied and nbytes * x.step % _WAY == 0:
             self.pixel += _LINE
+
+    @property
+    def _is_crowded(self) -> bool:
+        """Whether rows of a tile that compete leave B less than half of the first-level cache."""
+        return self.most > caches.level(1) // _WAY // 2
 
     def _shape_items(self, workers: int) -> None:
         """How many places of how many rows and images an item has: as many as fit the second-level
         cache, with what they read and all that they write. More than one worker gets at least
-        four items each, so that all end at about the same time."""
+        four items each, so that all end at about the same time: items of fewer panels where weights
+        are more than the cache holds and than all images, as each item reads its weights anew; of
+        fewer images and rows elsewhere."""
         z, y, x = self.axes
         groups, planes_ = self.task.groups, max(len(z.kernel), 1)
         features = self.task.features * self.task.dtype.itemsize
@@ -126,15 +134,18 @@ class Cut:
         if self.rows == y.places and segments == 1 and z.places == 1:
             fit = max(room // nbytes(x.places, self.rows), 1)
             self.images = -(-self.batch // -(-self.batch // min(fit, self.batch)))
-        wanted = 4 * workers if workers > 1 else 1
+        wanted = least = 4 * workers if workers > 1 else 1
+        if weights > max(caches.level(2), self.batch * nbytes(x.places, y.places)):
+            wanted *= 2  # of unequal items
+            least = -(-wanted // self.panels.number)
 
         def items() -> int:
             blocks = -(-self.batch // self.images)
             return groups * z.places * segments * blocks * -(-y.places // self.rows)
 
-        while items() < wanted and self.images > 1:
+        while items() < least and self.images > 1:
             self.images = -(-self.images // 2)
-        while items() < wanted and self.rows > 4:
+        while items() < least and self.rows > 4:
             self.rows = -(-self.rows // 2)
         chunks = min(-(-wanted // items()), self.panels.number)
         self.chunk = -(-self.panels.number // chunks)
