@@ -19,12 +19,14 @@ from fl_tensor.backends.providers import (
     ConvolutionData,
     Packed,
     Reorder,
+    channels_last,
     chosen,
 )
-from fl_tensor.backends.providers.generated import epilogue, library, tile
+from fl_tensor.backends.providers.generated import caches, epilogue, library, tile
 from fl_tensor.backends.providers.generated.convolution import forward as convolution
-from fl_tensor.backends.providers.generated.convolution import panels
-from fl_tensor.backends.providers.generated.convolution.sums import Panels
+from fl_tensor.backends.providers.generated.convolution import panels, passes, windows
+from fl_tensor.backends.providers.generated.convolution.cut import Cut
+from fl_tensor.backends.providers.generated.convolution.sums import Image, Panels, Sum, Weights
 from fl_tensor.backends.providers.provider import UnsupportedError
 from fl_tensor.codegen import target
 from fl_tensor.dtypes import float32
@@ -234,6 +236,42 @@ def test_panels_of_long_sums_are_equal_where_they_can_be():
         if vectors > 3 and vectors % long.number == 0:
             assert long.tail == long.width
     assert Panels.of(float32, 6 * lanes, 100, 1).tail < 3 * lanes, "it would take time to write"
+
+
+def cut(case, rows, workers=2):
+    """How a convolution is cut in tiles of so many rows and 64 features."""
+    x, _, out = case.shapes
+    source, result = (Image.of(channels_last(float32, shape)) for shape in (x, out))
+    axes = windows.convolution(x[2:], out[2:], case.kernel, *case.options[:3])
+    weights = Weights(float32, 0, 0, 0, (0, 0, 0))
+    sizes = case.batch, 1, case.channels, case.features
+    panels_ = Panels(float32, 64, 64, case.features // 64, rows)
+    return Cut(Sum(source, result, weights, *sizes, (axes,)), axes, panels_, workers)
+
+
+SAME = ((1, 1), (1, 1))
+
+
+@pytest.mark.parametrize(("channels", "by_features"), [(512, True), (64, False)])
+def test_weights_beyond_the_cache_are_read_for_several_images(channels, by_features, monkeypatch):
+    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.get)
+    found = cut(Case(8, channels, 512, (7, 7), (3, 3), padding=SAME), 7)
+    assert (found.images > 1) == by_features
+    assert (found.chunk < found.panels.number) == by_features
+
+
+@pytest.mark.parametrize(("first", "rows", "copied"), [
+    (48, 6, False), (48, 14, True), (32, 6, True), (32, 4, False),
+])  # fmt: skip
+def test_rows_that_would_fill_the_first_cache_are_copied(first, rows, copied, monkeypatch):
+    monkeypatch.setattr(caches, "level", {1: first << 10, 2: 2 << 20, 3: 0}.get)
+    assert cut(Case(2, 1024, 64, (14, 14), (1, 1)), rows).copied == copied
+
+
+@pytest.mark.parametrize(("second", "rows"), [(512, 640), (1024, 640), (2048, 1280), (8192, 1280)])
+def test_blocks_of_weights_are_as_deep_as_the_second_cache_allows(second, rows, monkeypatch):
+    monkeypatch.setattr(caches, "level", {2: second << 10}.get)
+    assert passes.depth() == rows
 
 
 def test_a_gradient_with_phases_takes_no_epilogue(layout, normal):

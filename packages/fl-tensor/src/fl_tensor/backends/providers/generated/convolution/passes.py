@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from fl_tensor.backends.providers.generated import amx, planes
+from fl_tensor.backends.providers.generated import amx, caches, planes
 from fl_tensor.backends.providers.generated.convolution import strips, tiles
 from fl_tensor.backends.providers.generated.convolution.cut import Cut
 from fl_tensor.backends.providers.generated.convolution.panels import Packing, Places
@@ -18,9 +18,13 @@ from fl_tensor.backends.providers.generated.words import address, array
 from fl_tensor.codegen import target
 from fl_tensor.dtypes import bfloat16, int16
 
-#: Rows of B that are multiplied before the next tile: a panel of so many stays in the cache.
-DEPTH = 640
 _LINE = 64
+
+
+def depth() -> int:
+    """Rows of B that are multiplied before the next tile: a panel of so many stays in the
+    second-level cache, beside a strip. The more there are, the less often sums are added to C."""
+    return min(max(640 * caches.level(2) >> 20, 640), 1280)
 
 
 class Pass(Cut):
@@ -140,7 +144,7 @@ class Pass(Cut):
             for j in range(len(y.kernel))
             for part in range(parts)
         ]
-        blocks = -(-len(offsets) // max(DEPTH // max(k, 1), 1)) or 1
+        blocks = -(-len(offsets) // max(depth() // max(k, 1), 1)) or 1
         self.whole = blocks == 1 and offsets and self.is_inside
         met = {
             "tap_offsets": offsets,
@@ -245,10 +249,10 @@ def _pair(name: str, ranges: Iterable[tuple[int, int]]) -> dict[str, list[int]]:
 
 
 def _parts(k: int) -> int:
-    """A run of more than ``DEPTH`` in equal parts of at most that, where there are such."""
-    least = -(-k // DEPTH)
+    """A run of more than ``depth`` in equal parts of at most that, where there are such."""
+    least = -(-k // depth())
     found = (parts for parts in range(least, 4 * least) if k % parts == 0)
-    return next(found, 1) if k > DEPTH else 1
+    return next(found, 1) if least > 1 else 1
 
 
 def _up(nbytes: int, to: int = _LINE) -> int:
