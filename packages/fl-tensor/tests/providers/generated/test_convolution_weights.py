@@ -366,7 +366,9 @@ def test_without_a_neighbourhood_it_is_a_product(images, weights, groups, dtype,
     assert error <= 16 * np.finfo(dtype).eps
 
 
-def test_products_are_not_for_a_bias_or_half_precision_or_several_strips(layout):
+def test_products_are_not_for_a_bias_or_half_precision_or_several_strips(layout, monkeypatch):
+    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 1 << 20, 3: 4 << 20}.get)
+
     def about(case, bias=None, **how):
         problem = pose(case, layout, **how).problem
         return convolution_weights.prepare(problem._replace(bias=bias and problem.bias)).about
@@ -376,6 +378,8 @@ def test_products_are_not_for_a_bias_or_half_precision_or_several_strips(layout)
     assert "product" not in about(POINTWISE, dtype="float16")
     assert "product" not in about(POINTWISE._replace(size=(50, 50))), "several strips"
     assert "product" not in about(Case(2, 1030, 300, (20, 20), (1, 1))), "strips of one part"
+    small, large = Case(1, 200, 200, (15, 15), (1, 1)), Case(1, 900, 900, (15, 15), (1, 1))
+    assert "product" in about(small) and "product" not in about(large), "too much for the cache"
     assert "product" not in about(POINTWISE._replace(padding=SAME))
 
 
