@@ -214,11 +214,11 @@ def test_few_weights_are_divided_by_pixels_and_many_are_not(layout):
     assert parts(LARGE["by tiles and panels"]) == 1
 
 
-def test_parts_are_equal_where_one_axis_is_cut(layout):
-    case = Case(18, 16, 16, (28, 28), (1, 1))
+def test_parts_are_equal_and_a_power_of_two_where_one_axis_is_cut(layout):
+    case = Case(24, 16, 16, (28, 28), (1, 1))
     problem = pose(case, layout).problem
     made = weights_plan.plan(problem, weights_axes.axes_of(problem))
-    assert (made.parts, made.strips, made.steps[-1]) == (4, 56, 252)
+    assert (made.parts, made.strips, made.steps[-1]) == (4, 76, 248)
     check(case, layout)
 
 
