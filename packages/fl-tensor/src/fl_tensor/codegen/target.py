@@ -22,6 +22,10 @@ ENVIRONMENT = "FL_VECTOR_BITS"
 #: Features that the generator asks about; what else the processor has, LLVM knows.
 AVX512 = ("+avx512f", "+avx512bw", "+avx512dq", "+avx512vl")
 
+#: Bytes of a result from which it is written past the caches: whoever reads it next would not find
+#: it there anyway.
+STREAMED = 64 << 20
+
 
 @dataclass(frozen=True)
 class Target:

@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 
 from fl_tensor import dtypes
 from fl_tensor.backends.providers.generated import library, microkernel, tile
-from fl_tensor.backends.providers.generated.microkernel import ADD, MicroKernel
+from fl_tensor.backends.providers.generated.microkernel import ADD, STREAM, MicroKernel
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.errors import CompileError
@@ -96,6 +96,19 @@ def test_any_tile(shape, a):
 
 def width_of(shape, itemsize=4):
     return shape[1] * target.host().lanes(itemsize)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
+def test_a_result_may_be_written_past_the_caches(dtype):
+    kernel = MicroKernel(dtype, Tile(5, BEST.vectors))
+    assert "nontemporal" in microkernel.assembly(kernel, target.host())
+    lines = np.zeros((6, width(kernel) + 16 * 8), str(dtype))
+    c = lines[:5, -lines.ctypes.data % 64 // lines.itemsize :][:, : width(kernel)]
+    a, b = np.ones((5, 9), str(dtype)), np.ones((9, width(kernel)), str(dtype))
+    for flags, expected in ((STREAM, 9), (ADD, 18), (ADD | STREAM, 27), (STREAM, 9)):
+        call(kernel, a, b, c, k=9, flags=flags)
+        assert (c == expected).all()
+    assert lines.sum() == c.sum()
 
 
 @pytest.mark.parametrize("a", ["rows", "columns"])

@@ -431,6 +431,38 @@ def test_other_dtypes_are_refused(provider, kind):
     assert "int32" in provider.why_not(problem)
 
 
+@pytest.mark.parametrize("offset", [0, 1, 8], ids="{} elements off".format)
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+def test_results_too_large_for_caches_are_written_past_them(monkeypatch, threads, batch, offset):
+    monkeypatch.setattr(target, "STREAMED", 1)
+    provider, rng = Generated(), np.random.default_rng(offset)
+    for count, (m, k, n) in itertools.product((1, 2), ((40, 32, 200), (7, 3, 130), (3, 0, 128))):
+        threads(count)
+        x = rng.standard_normal((*batch, m, k), dtype=np.float32)
+        y = rng.standard_normal((*batch, k, n), dtype=np.float32)
+        whole = np.full(16 + (*batch, 1)[0] * (m + 1) * 256 + offset, np.nan, np.float32)
+        begin = -(whole.ctypes.data // 4) % 16 + offset  # of a line of 64 bytes, or not
+        whole = whole[begin:][: (*batch, 1)[0] * (m + 1) * 256]
+        out = whole.reshape(*batch, m + 1, 256)[..., :m, :n]
+        kernel = run(provider, Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        assert "past caches" in kernel.about
+        np.testing.assert_allclose(out, x @ y, rtol=1e-5, atol=1e-5)
+        assert np.isnan(whole).sum() == whole.size - out.size, "nothing beside it is written"
+        again = provider.find(Matmul(lay(x), lay(y), lay(out), accumulate=True))
+        assert "past caches" not in again.about, "what is there has to be read"
+
+
+def test_results_of_rows_that_begin_anywhere_are_not(monkeypatch):
+    monkeypatch.setattr(target, "STREAMED", 1)
+    x, y = (row_major(float32, s) for s in ((40, 32), (32, 200)))
+    for out in (row_major(float32, (40, 201)), row_major(float32, (40, 200))):
+        out = Layout(float32, (40, 200), out.strides)
+        assert "past caches" not in Generated().find(Matmul(x, y, out)).about
+    monkeypatch.undo()
+    large = [row_major(float32, s) for s in ((4096, 32), (32, 4096), (4096, 4096))]
+    assert "past caches" in Generated().find(Matmul(*large)).about
+
+
 TOGETHER = """
 import threading
 import numpy as np

@@ -14,6 +14,7 @@ from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.backends.numpy.provided import address
 from fl_tensor.codegen.batch import Batch
 from fl_tensor.codegen.kernel import ALIGNED, Kernel, may_stream
+from fl_tensor.codegen.target import STREAMED
 from fl_tensor.graph import cost
 from fl_tensor.graph.horizontal import together
 from fl_tensor.graph.ir import Node, Value
@@ -101,10 +102,6 @@ class Together:
             ]
         )
 
-
-#: Bytes of results from which these are written past the caches: whoever reads them next would not
-#: find them there anyway.
-STREAMED = 64 << 20
 #: Elements up to which a kernel may run together with others. Of larger ones nothing was gained: 30
 #: to 40 parameters of 300 x 300 to 768 x 768, SGD and AdamW, one thread, in turns: 0.94 to 1.07.
 SMALL = 1 << 16

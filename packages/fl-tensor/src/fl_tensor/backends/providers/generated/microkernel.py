@@ -25,9 +25,11 @@ and row r of B, ``vectors * lanes`` numbers, at
     b == "packed"    B + r * (bytes of a row)         without gaps, padded to whole rows
     b == "rows"      B + r * b_pitch                  a row-major B as it is
 
-``flags & ADD`` adds to what C holds. A ``masked`` kernel touches the first ``columns`` of a row of
-C (and of B, unless packed), others all of it. Nothing is aligned but to the dtype. No shape is
-known beforehand: one kernel serves every problem.
+``flags & ADD`` adds to what C holds. ``flags & STREAM`` says that C is too large for the caches and
+that each of its vectors begins at a multiple of its size, or of 64 bytes if that is less: it may be
+written past them, which saves that it is read before. A ``masked`` kernel touches the first
+``columns`` of a row of C (and of B, unless packed), others all of it. Nothing else is aligned but
+to the dtype. No shape is known beforehand: one kernel serves every problem.
 
 A kernel that looks ``ahead`` has one argument more, an address: with each step of k it asks for a
 cache line from there on, which comes into L2 while sums are made, and need not exist. In between
@@ -58,8 +60,8 @@ from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i32, i64, pointer
 from fl_tensor.dtypes import DType, bfloat16
 
-#: The flag that has sums added to what C holds.
-ADD = 1
+#: Flags: sums are added to what C holds; sums are written past the caches.
+ADD, STREAM = 1, 2
 #: Sums up to which a turn of the loop is two steps of k: they take less time than to count.
 _FEW = 4
 #: Rows of A that one address serves: with p and 3p in registers, a processor reaches a + p, a + 2p
@@ -148,13 +150,18 @@ class _Micro(Loops):
         multiples = [self.opaque(self.b.mul(self.a_pitch, i64(i))) for i in (1, 3)]
         self.within = [i64(0), multiples[0], self.b.shl(multiples[0], i64(1)), multiples[1]]
         self.in_a = {i: self.variable(pointer) for i in groups}
-        with self.loop(i64(0), i64(self.rows)) as i:  # C arrives while sums are made
+        streams = self.b.and_(flags, i64(0 if kernel.masked else STREAM))
+        is_read = self.b.icmp_signed("==", streams, i64(0))
+        with (
+            self.b.if_then(is_read),
+            self.loop(i64(0), i64(self.rows)) as i,  # C arrives while sums are made
+        ):
             row = self._at(c, self.b.mul(c_pitch, self.opaque(i)))
             for byte in range(0, row_bytes // (2 if kernel.narrow else 1), LINE):
                 self._prefetch(self._at(row, i64(byte)))
         self._add_up(taps, tap_offsets, a, b)
         self.c = [self._at(c, self.b.mul(c_pitch, i64(i))) for i in range(self.rows)]
-        self._write(flags)
+        self._write(flags, is_read)
         self.b.ret_void()
 
     def _add_up(self, taps: IR, tap_offsets: IR, a: IR, b: IR) -> None:
@@ -220,7 +227,7 @@ class _Micro(Loops):
         row = self._at(in_a[i - within], self.within[within])
         return self._at(row, i64(step * self.itemsize))
 
-    def _write(self, flags: IR) -> None:
+    def _write(self, flags: IR, is_read: IR) -> None:
         build = self.b
         sums = {tile: build.load(self.sums[tile], typ=self.vector) for tile in self.tiles}
         if self.kernel.narrow:
@@ -239,9 +246,11 @@ class _Micro(Loops):
                     totals[i, j] = build.fadd(old, total)
                 for (i, j), total in totals.items():
                     self.of.store(total, places[i, j], self.masks[j])
-            with setting:
-                for (i, j), total in sums.items():
-                    self.of.store(total, places[i, j], self.masks[j])
+            with setting, build.if_else(is_read) as (keeping, streaming):
+                for branch, streams in ((keeping, False), (streaming, True)):
+                    with branch:
+                        for (i, j), total in sums.items():
+                            self.of.store(total, places[i, j], self.masks[j], streams)
 
     def _mask(self, columns: IR, j: int) -> IR | None:
         if not self.kernel.masked:

@@ -33,7 +33,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER
-from fl_tensor.backends.providers.generated.microkernel import ADD
+from fl_tensor.backends.providers.generated.microkernel import ADD, LINE, STREAM
 from fl_tensor.backends.providers.generated.microkernel import SIGNATURE as MICRO
 from fl_tensor.backends.providers.generated.products import packing, unpacking
 from fl_tensor.backends.providers.generated.products.words import AXIS, NUMBER, WORDS, Job
@@ -90,8 +90,12 @@ class _Gemm(Job):
         self.no_offset = b.gep(self.arguments, [i64(NUMBER["zero"])], source_etype=i64)
         self.scratch = b.add(w["scratch"], b.mul(w["worker bytes"], self.worker))
         self.tile_memory = b.add(self.scratch, w["tile at"])
+        is_aligned = b.icmp_signed("==", b.and_(w["out"], i64(LINE - 1)), i64(0))
+        self.streams = b.and_(self.is_set("streams"), is_aligned)
         with self.items() as item:
             self._item(item)
+        if target.host().has_fences:
+            call(b, "llvm.x86.sse.sfence", ir.VoidType())  # others may read it from here on
         b.ret_void()
 
     # items
@@ -109,8 +113,9 @@ class _Gemm(Job):
                 goal = b.add(block.out, b.mul(row, w["out row"]))
                 goal = b.add(goal, b.mul(block.column, w["out column"]))
                 sums, pitch = self._sums(block, goal, row)
-                adds = self.either(self.is_set("unpack"), i64(0), w["accumulate"])
-                adds = self.either(b.icmp_signed(">", k0, i64(0)), i64(ADD), adds)
+                flags = self.either(self.is_set("unpack"), i64(0), w["accumulate"])
+                flags = self.either(b.icmp_signed(">", k0, i64(0)), i64(ADD), flags)
+                flags = self.either(self.streams, i64(STREAM), flags)
                 given = (i64(1), self.no_offset, k, self.pointer(left), left_pitch)
                 is_longer = b.icmp_signed("<", tile, w["longer tiles"])
                 with self.loop(block.first, block.last) as panel:
@@ -126,9 +131,8 @@ class _Gemm(Job):
                     at = b.mul(b.mul(here, w["panel columns"]), w["out itemsize"])
                     c = self.pointer(b.add(sums, at))
                     self._ask_ahead(block, tile, k0, k, here)
-                    self.call(
-                        MICRO, micro, *given, self.pointer(part), w["y k"], c, pitch, adds, columns
-                    )
+                    given_to = (*given, self.pointer(part), w["y k"], c, pitch, flags, columns)
+                    self.call(MICRO, micro, *given_to)
                 with b.if_then(b.icmp_signed(">=", b.add(k0, k), w["k"])):
                     self._complete(block, row, rows, sums, pitch, goal)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fl_tensor.backends.providers.generated import amx, caches, library, tile
 from fl_tensor.backends.providers.generated.epilogue import Prepared
-from fl_tensor.backends.providers.generated.microkernel import MicroKernel
+from fl_tensor.backends.providers.generated.microkernel import LINE, MicroKernel
 from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.products import (
     blocks,
@@ -49,6 +49,7 @@ def planned(
     cut = _cut(task, accumulate, tiles)
     left, right = _left(task, cut), _right(task, cut)
     memory = _memory(task, cut, left, right)
+    streams = not (accumulate or epilogue) and _streams(task, cut)
     words = dict.fromkeys(WORDS, 0) | {
         "m": task.m, "k": task.k, "itemsize": cut.dtype.itemsize,
         "out itemsize": 2 if cut.narrow else cut.dtype.itemsize,
@@ -63,6 +64,7 @@ def planned(
         "epilogue": epilogue.address if epilogue else 0,
         "ahead": _asks_ahead(task, cut),
         "accumulate": accumulate, "batch axes": len(task.batch),
+        "streams": streams,
     } | left.words | right.words | memory | _micros(task, cut, left, right)  # fmt: skip
     arguments = [words[name] for name in WORDS[2:]]
     for axis, size in enumerate(task.batch):
@@ -76,6 +78,7 @@ def planned(
     how = [right.how, "copy" if left.copies else "", f"{cut.tile.rows}x{cut.width}"]
     how += [f"{cut.parts.rows}x{cut.parts.columns}", f"k {cut.depth}"]
     how += ["pairs"] if task.pairs else []
+    how += ["past caches"] if streams else []
     return runner, "gemm " + " ".join(filter(None, how))
 
 
@@ -251,6 +254,16 @@ def _micros(task: Task, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]
             wanted[f"micro {name} last"] = end
     found = library.addresses(wanted.values())
     return {word: found[kernel] for word, kernel in wanted.items()}
+
+
+def _streams(task: Task, cut: _Cut) -> bool:
+    """Whether the result is larger than caches, written at once, and all its vectors can begin at
+    multiples of their size."""
+    out = task.out
+    nbytes = math.prod(task.batch) * task.m * task.n * out.dtype.itemsize
+    at_once = task.k <= cut.depth and not (cut.apart or cut.narrow)
+    steps = (out.down, *out.batch)
+    return nbytes >= target.STREAMED and at_once and not any(s % LINE for s in steps)
 
 
 def _rounded(nbytes: int, to: int = 64) -> int:

@@ -27,8 +27,8 @@ WORDS = (
     # a function that packs y before all else, for all threads; how much memory, before the workers'
     "pack shared", "shared bytes",
     # whether y is packed already, A is copied row by row, the next tile of A is asked for ahead,
-    # sums are added to what is there
-    "y packed", "copy by rows", "ahead", "accumulate",
+    # sums are added to what is there, results are too large for the caches
+    "y packed", "copy by rows", "ahead", "accumulate", "streams",
     # the offset of the only tap
     "zero",
     # axes of the batch; their sizes and strides of x, y and out follow, slowest first
