@@ -431,6 +431,21 @@ def test_other_dtypes_are_refused(provider, kind):
     assert "int32" in provider.why_not(problem)
 
 
+@pytest.mark.parametrize(("m", "copied"), [(768, True), (1024, True), (200, False)])
+def test_steps_of_k_that_fall_into_few_places_of_far_caches_are_copied(monkeypatch, m, copied):
+    rng = np.random.default_rng(m)
+    x = rng.standard_normal((300, m), dtype=np.float32).T
+    y = rng.standard_normal((300, 130), dtype=np.float32)
+    out = np.empty((m, 130), np.float32)
+    monkeypatch.setattr(caches, "near_third", lambda: 0)
+    kernel = run(Generated(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
+    assert ("copy" in kernel.about) is copied
+    monkeypatch.setattr(caches, "near_third", lambda: 16 << 20)
+    near = Generated().find(Matmul(lay(x), lay(y), lay(out)))
+    assert "copy" not in near.about, "where a third level is near, they are read as they lie"
+
+
 @pytest.mark.parametrize("offset", [0, 1, 8], ids="{} elements off".format)
 @pytest.mark.parametrize("batch", [(), (3,)], ids=str)
 def test_results_too_large_for_caches_are_written_past_them(monkeypatch, threads, batch, offset):

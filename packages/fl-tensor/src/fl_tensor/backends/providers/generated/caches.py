@@ -9,12 +9,21 @@ _FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
 #: Where the system does not say: what most processors have at least.
 _DEFAULT = {1: 32 << 10, 2: 512 << 10, 3: 0}
 _TOLD = ("level", "type", "size", "shared_cpu_map")
+#: A share of L3 of more L2s than this is none: a virtual machine with few processors is told of all
+#: that its host has, which is far away (10 bytes a cycle, half of what multiply-adds take) and
+#: others' as well. A real share is 1 to 16 of them.
+_MOST_SHARE = 32
 
 
 def level(number: int) -> int:
     """Bytes of the data cache of a level (1 to 3) that a processor has for itself; of the third its
     equal share."""
     return _levels().get(number, _DEFAULT[number])
+
+
+def near_third() -> int:
+    """Bytes of the third level that are near and a processor's own; 0 where there are none."""
+    return level(3) if level(3) <= _MOST_SHARE * level(2) else 0
 
 
 @functools.cache

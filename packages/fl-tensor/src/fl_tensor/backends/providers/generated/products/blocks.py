@@ -7,7 +7,8 @@
     columns      of a packed block of B (k block x columns). The more there are, the more is done
                  with a tile of A and the pages of its rows once they are at hand; it may take a
                  third of L2 (the rest is for A, C and what else the core does) or, where that is
-                 more, a quarter of a core's share of L3
+                 more, a quarter of a core's share of L3; of L2 three quarters where tiles of A are
+                 copied one by one, into L1
     parts        of rows and columns, for threads: those that are most equal; columns rather than
                  rows, as each thread then packs what is its own
 
@@ -26,10 +27,6 @@ from fl_tensor.backends.providers.generated import caches
 _DEEPEST = 3072
 #: What it costs that several threads need the same B: to wait for each other while it is packed.
 _SHARED = 0.02
-#: A share of L3 of more L2s than this is none: a virtual machine with few processors is told of all
-#: that its host has, which is far away (10 bytes a cycle, half of what multiply-adds take) and
-#: others' as well. A real share is 1 to 16 of them.
-_MOST_SHARE = 32
 
 
 def k_block(k: int, rows: int, itemsize: int) -> int:
@@ -39,11 +36,11 @@ def k_block(k: int, rows: int, itemsize: int) -> int:
     return max(-(-k // parts) + 1 & ~1, 2)
 
 
-def column_block(k: int, itemsize: int) -> int:
-    """How many columns a block of B has, at most."""
-    l2, l3 = caches.level(2), caches.level(3)
-    of_l3 = min(l3 // 4, 4 * l2) if l3 <= _MOST_SHARE * l2 else 0
-    return max(max(l2 // 3, of_l3) // (max(k, 1) * itemsize), 1)
+def column_block(k: int, itemsize: int, copies: bool = False) -> int:
+    """How many columns a block of B has, at most. Where A is copied, one copy is to be for many."""
+    l2 = caches.level(2)
+    of_l2 = l2 * 3 // 4 if copies else l2 // 3
+    return max(max(of_l2, min(caches.near_third() // 4, 4 * l2)) // (max(k, 1) * itemsize), 1)
 
 
 class Parts(NamedTuple):

@@ -218,14 +218,15 @@ class _Gemm(Job):
         plain = b.add(plain, b.mul(k0, w["x k"]))
         by_rows = self.is_set("copy by rows")
         copies = self.is_set("copy")
+        gap = self.either(by_rows, i64(GAP), i64(0))
         steps, across = self.either(by_rows, rows, k), self.either(by_rows, k, rows)
         strides = [
             self.either(by_rows, w["x row"], w["x k"]), self.either(by_rows, w["x k"], w["x row"])
         ]  # fmt: skip
         with b.if_then(copies):
-            given = (self.pointer(plain), *strides, steps, across, i64(1 << 40), i64(GAP))
+            given = (self.pointer(plain), *strides, steps, across, i64(1 << 40), gap)
             self.call(packing.PACK, w["copy"], *given, self.pointer(self.tile_memory))
-        pitch = b.add(self._padded(across), i64(GAP))
+        pitch = b.add(self._padded(across), gap)
         return self.either(copies, self.tile_memory, plain), self.either(copies, pitch, strides[0])
 
     def _ask_ahead(self, block: Block, tile: IR, k0: IR, k: IR, here: IR) -> None:

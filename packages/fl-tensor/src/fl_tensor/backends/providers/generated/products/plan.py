@@ -34,6 +34,9 @@ _STREAMED_ROWS, _STREAMED_BYTES, _ALWAYS_STREAMED_ROWS, _STREAMED_DEPTH = 16, 20
 #: Rows of a tile from which on they fight for the places of L1, if they are a multiple of so many
 #: bytes apart.
 _MANY_ROWS, _CONFLICT = 9, 2048
+#: Steps of k of an A by columns from which on they fight for the places of L1 and L2, if they are a
+#: multiple of so many bytes apart.
+_MANY_STEPS, _STEPS_CONFLICT = 128, 1024
 #: How many rows a product may have whose B is as large as L2, for B to be read as it is.
 _FEW_ROWS = 512
 #: Cache lines that are asked for at once, at most: a processor waits for 16 to 48 of them, and what
@@ -115,7 +118,8 @@ def _cut(task: Task, accumulate: bool, tiles: Tile | None) -> _Cut:
     depth = blocks.k_block(task.k, tile.of_product(machine, *LARGE).rows, item)
     if in_place and _is_streamed(task):
         depth = min(depth, _STREAMED_DEPTH)
-    most = max(blocks.column_block(min(task.k, depth), item) // width, 1)
+    block = blocks.column_block(min(task.k, depth), item, _columns_fight(task))
+    most = max(block // width, 1)
     counts = threads.limit() if threads.pool() else 1
     tail = last / width
     parts = blocks.parts(rows.parts, panels, tail, most, math.prod(task.batch), counts)
@@ -150,8 +154,21 @@ def _tile(task: Task, lanes: int, tiles: Tile | None) -> Tile:
         return Tile(rows, wide if task.packed else min(wide, vectors))
     if task.packed:
         return tile.of_product(machine, *LARGE)
-    by_columns = task.x.transposed.is_by_rows and not task.x.is_by_rows
-    return tile.of_product(machine, max(task.m, 1), vectors, by_columns)
+    if _columns_fight(task) and task.m > tile.best(machine).rows:
+        return Tile(tile.best(machine).rows, min(tile.best(machine).vectors, vectors))
+    return tile.of_product(machine, max(task.m, 1), vectors, _is_by_columns(task))
+
+
+def _is_by_columns(task: Task) -> bool:
+    return task.x.transposed.is_by_rows and not task.x.is_by_rows
+
+
+def _columns_fight(task: Task) -> bool:
+    """Whether the steps of an A by columns, a cache line or two of each tile, fall into few places
+    of L1 and L2, and what comes behind these is far. Then a tile is copied, of as many of a line's
+    elements as may be: 1.2 to 1.9 times as fast, with steps 3072 to 16384 bytes apart."""
+    fights = task.k >= _MANY_STEPS and task.x.along % _STEPS_CONFLICT == 0
+    return fights and _is_by_columns(task) and not task.pairs and not caches.near_third()
 
 
 def _reads_in_place(task: Task, rows: Cut, width: int) -> bool:
@@ -189,6 +206,8 @@ def _left(task: Task, cut: _Cut) -> _Left:
         copies = copies or conflict
     elif task.mixes(x):
         kind, copies = "pairs", True
+    elif _columns_fight(task):
+        copies = True
     copy = packing.pack(kind, x.dtype) if copies else 0
     return _Left("rows" if by_rows else "columns", {"copy": copy, "copy by rows": by_rows})
 
