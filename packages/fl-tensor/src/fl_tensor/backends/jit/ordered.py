@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fl_tensor.backends.numpy import memory, provided, provided_conv
+from fl_tensor.backends.numpy import memory, provided, provided_conv, provided_pool
 from fl_tensor.backends.providers import choose
 from fl_tensor.codegen import instructions
 from fl_tensor.graph.axis_order import Order, channels_last
@@ -55,21 +55,21 @@ def _conv(x: Any, w: Any, given: dict[str, Any], shape: Order, order: Order) -> 
 
 
 def _max_pool(x: Any, given: dict[str, Any], shape: Order, order: Order) -> Any:
-    return provided.max_pool(x, shape, **given, order=order)
+    return provided_pool.max_pool(x, shape, **given, order=order)
 
 
 def _avg_pool(x: Any, given: dict[str, Any], shape: Order, order: Order) -> Any:
-    return provided.avg_pool(x, shape, **given, order=order)
+    return provided_pool.avg_pool(x, shape, **given, order=order)
 
 
 def _max_pool_gradient(
     gradient: Any, x: Any, given: dict[str, Any], shape: Order, order: Order
 ) -> Any:
-    return provided.max_pool_gradient(gradient, x, **given, order=order)
+    return provided_pool.max_pool_gradient(gradient, x, **given, order=order)
 
 
 def _avg_pool_gradient(gradient: Any, given: dict[str, Any], shape: Order, order: Order) -> Any:
-    return provided.avg_pool_gradient(gradient, **given, order=order)
+    return provided_pool.avg_pool_gradient(gradient, **given, order=order)
 
 
 _PROVIDED: dict[str, Callable[..., Any]] = {

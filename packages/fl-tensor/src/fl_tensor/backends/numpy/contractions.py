@@ -14,6 +14,7 @@ from fl_tensor.backends.numpy import (
     provided,
     provided_conv,
     provided_norm,
+    provided_pool,
     quiet,
     recurrent,
 )
@@ -142,7 +143,7 @@ class Contractions(DerivedOps):
 
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
         shape = pooling.output("max_pool", x.shape, window, stride, padding)
-        out = provided.max_pool(x.array, (*x.shape[:2], *shape), window, stride, padding)
+        out = provided_pool.max_pool(x.array, (*x.shape[:2], *shape), window, stride, padding)
         if out is None:
             return super().max_pool(x, window, stride, padding)
         return NumpyAdapter(out, x.dtype)
@@ -156,7 +157,7 @@ class Contractions(DerivedOps):
         count_include_pad: bool = True,
     ) -> Value:
         shape = (*x.shape[:2], *pooling.output("avg_pool", x.shape, window, stride, padding))
-        out = provided.avg_pool(x.array, shape, window, stride, padding, count_include_pad)
+        out = provided_pool.avg_pool(x.array, shape, window, stride, padding, count_include_pad)
         if out is None:
             rest = (window, stride, padding, count_include_pad)
             return super().avg_pool(x, *rest)
@@ -172,7 +173,7 @@ class Contractions(DerivedOps):
     ) -> Value:
         rest = (window, stride, padding)
         pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *rest)
-        out = provided.max_pool_gradient(gradient.array, x.array, *rest)
+        out = provided_pool.max_pool_gradient(gradient.array, x.array, *rest)
         if out is None:
             return super().max_pool_gradient(gradient, x, *rest)
         return NumpyAdapter(out, x.dtype)
@@ -188,7 +189,7 @@ class Contractions(DerivedOps):
     ) -> Value:
         rest = (shape, window, stride, padding)
         pooling_gradient.fitting("avg_pool_gradient", gradient, *rest)
-        out = provided.avg_pool_gradient(gradient.array, *rest, count_include_pad)
+        out = provided_pool.avg_pool_gradient(gradient.array, *rest, count_include_pad)
         if out is None:
             return super().avg_pool_gradient(gradient, *rest, count_include_pad)
         return NumpyAdapter(out, gradient.dtype)

@@ -1,4 +1,4 @@
-"""Products and pooling by a provider, where there is one and the work is worth a call.
+"""Products by a provider, where there is one and the work is worth a call.
 
 A provider is asked in the dtype of the operands. Each function gives None where NumPy should do it:
 no provider, no floating dtype, little work, or a problem that the provider does not support. Those
@@ -26,8 +26,6 @@ from fl_tensor.backends.providers.problems import (
     ConvolutionData,
     Epilogue,
     Matmul,
-    Pooling,
-    PoolingGradient,
     Problem,
 )
 from fl_tensor.backends.providers.provider import Kernel, Provider
@@ -44,8 +42,6 @@ LEAST_WORK: dict[DType, int] = {
     dtypes.float16: 1 << 18,
 }
 _LITTLE = min(LEAST_WORK.values())  # in any dtype
-#: Elements in windows up to which pooling is NumPy's.
-LEAST_WINDOWS = 1 << 14
 
 #: Problems that something may follow.
 FOLLOWED = (Matmul, Convolution, ConvolutionData)
@@ -247,106 +243,8 @@ def _aligned(a: Array, ndim: int) -> Array:
     return a.reshape((1,) * (ndim - a.ndim) + a.shape)
 
 
-def max_pool(
-    x: Array,
-    shape: tuple[int, ...],
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[tuple[int, int], ...],
-    order: tuple[int, ...] | None = None,
-) -> Array | None:
-    """The largest element of each window; ``order`` as for ``empty``. Finite elements alone: a
-    provider may overlook a NaN, and take the lowest number for the maximum of nothing but -inf."""
-    return _pool(x, shape, window, stride, padding, "max", order)
-
-
-def avg_pool(
-    x: Array,
-    shape: tuple[int, ...],
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[tuple[int, int], ...],
-    count_include_pad: bool,
-    order: tuple[int, ...] | None = None,
-) -> Array | None:
-    """The mean of each window."""
-    kind = "mean" if count_include_pad else "mean_inside"
-    return _pool(x, shape, window, stride, padding, kind, order)
-
-
-def _pool(
-    x: Array,
-    shape: tuple[int, ...],
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[tuple[int, int], ...],
-    kind: str,
-    order: tuple[int, ...] | None,
-) -> Array | None:
-    work = math.prod(shape) * math.prod(window)
-    provider = float32_provider(work, LEAST_WINDOWS, x)
-    if provider is None or (kind == "max" and not _is_finite(x)):
-        return None
-    x, out = forwards(x), empty(shape, x.dtype, order)
-    problem = Pooling(layout(x), layout(out), window, stride, padding, kind)
-    return out if compute(provider, problem, x, out) else None
-
-
-def max_pool_gradient(
-    gradient: Array,
-    x: Array,
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[tuple[int, int], ...],
-    order: tuple[int, ...] | None = None,
-) -> Array | None:
-    """Each element to the first maximum of its window, which is looked for again."""
-    provider = float32_provider(gradient.size * math.prod(window), LEAST_WINDOWS, gradient, x)
-    if provider is None or not _is_finite(x):
-        return None
-    rest = window, stride, padding, "max"
-    pooled = empty(gradient.shape, x.dtype, order)
-    x = laid(x, order)
-    forward = Pooling(layout(x), layout(pooled), *rest, workspace=True)
-    first = provider.find(forward)
-    gradient, out = laid(gradient, order), empty(x.shape, x.dtype, order)
-    backward = PoolingGradient(layout(gradient), layout(out), *rest)
-    second = provider.find(backward)
-    if first is None or second is None or first.workspace != second.workspace:
-        return None
-    workspace = memory.empty((first.workspace,), np.dtype(np.uint8))
-    blas.yield_to_openmp()
-    first(address(x), address(workspace), address(pooled))
-    second(address(gradient), address(workspace), address(out))
-    return out
-
-
-def avg_pool_gradient(
-    gradient: Array,
-    shape: tuple[int, ...],
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[tuple[int, int], ...],
-    count_include_pad: bool,
-    order: tuple[int, ...] | None = None,
-) -> Array | None:
-    """Each element, shared among its window."""
-    provider = float32_provider(gradient.size * math.prod(window), LEAST_WINDOWS, gradient)
-    if provider is None:
-        return None
-    kind = "mean" if count_include_pad else "mean_inside"
-    gradient, out = laid(gradient, order), empty(shape, gradient.dtype, order)
-    problem = PoolingGradient(layout(gradient), layout(out), window, stride, padding, kind)
-    return out if compute(provider, problem, gradient, out) else None
-
-
 def float32_provider(work: int, least: int, *operands: Array) -> Provider | None:
     """Who is asked for more than so much work where all of it is in float32."""
     if work <= least and (work == 0 or not choose.is_for_everything()):
         return None
     return choose.current() if all(a.dtype == _FLOAT32 for a in operands) else None
-
-
-def _is_finite(x: Array) -> bool:
-    # The minimum of all is NaN if any is, and -inf if any is: one pass, no array of answers.
-    return math.isfinite(np.minimum.reduce(x, None))
