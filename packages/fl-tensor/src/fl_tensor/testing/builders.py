@@ -210,3 +210,22 @@ def calls(
             )
 
     return listed(samples)
+
+
+def holed(base: Samples) -> Samples:
+    """``base`` with NaN: a third of long operands, and one element of others, where it does not
+    stand alone."""
+
+    def samples(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+        for sample in base(dtype, rng):
+            x, *rest = sample.args
+            axis = next(a for a in rest if isinstance(a, int) or not a or isinstance(a[0], int))
+            reduced = np.prod([x.shape[a] for a in np.atleast_1d(np.array(axis, int))])
+            if dtype.is_floating and sample.label != EDGE and x.values.size and reduced > 1:
+                values = x.values.copy()
+                holes = rng.integers(0, 3, x.shape) == 0 if sample.label == LONG else 0
+                values.flat[np.flatnonzero(holes) if sample.label == LONG else 0] = np.nan
+                x = Operand(values, dtype, x.layout)
+            yield Sample(sample.label, (x, *rest), sample.kwargs)
+
+    return listed(samples)
