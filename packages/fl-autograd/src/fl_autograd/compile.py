@@ -36,7 +36,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fl_autograd.errors import GradError
-from fl_autograd.rules.table import Rule, Vjp, passed_on
+from fl_autograd.rules.table import Rule, Vjp
+from fl_autograd.saving import compile_backward, needs, saved
 from fl_autograd.source import (
     SCOPE,
     Signature,
@@ -86,8 +87,8 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
             f"[{op.name}] the rule differentiates {unknown[0]!r}, but the array operands are "
             f"{', '.join(op.operands)}"
         )
-    saved = _saved(op, rule)
-    _compile_backward(op, rule, [name for name, _ in saved])
+    kept = saved(op, rule)
+    compile_backward(op, rule, [name for name, _ in kept])
     if op.sequence is not None:
         tracked = [f"ins = tuple([v._node for v in {op.sequence}])"]
         condition = "any([parent is not None for parent in ins])"
@@ -106,7 +107,7 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
             body += [f"        raise missing({op.name!r}, {name!r})"]
     body += [
         f"if ({condition}) and (active := recording()):",
-        *_node_lines(ins, saved),
+        *_node_lines(ins, kept),
         "    if active is not True:",
         "        active.recorded(v)",
         "else:",
@@ -116,12 +117,12 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
     return method(op, body, {"rule": rule, "forward": rule.forward})
 
 
-def _node_lines(ins: str, saved: list[tuple[str, str]]) -> list[str]:
+def _node_lines(ins: str, kept: list[tuple[str, str]]) -> list[str]:
     return [
         "    v._node = node = new(Node)",
         "    node.rule = rule",
         f"    node.ins = {ins}",
-        f"    node.saved = {tuple_of(expression for _, expression in saved)}",
+        f"    node.saved = {tuple_of(expression for _, expression in kept)}",
         "    node.shape = out.shape",
         "    node.base = base",
         "    node.hooks = None",
@@ -155,7 +156,7 @@ def compile_operator(
         "v._adapter = out",
         "v._backend = base",
         f"if active and ({' or '.join(f'n_{name} is not None' for name in rule.operands)}):",
-        *_node_lines(tuple_of(f"n_{name}" for name in rule.operands), _saved(op, rule)),
+        *_node_lines(tuple_of(f"n_{name}" for name in rule.operands), saved(op, rule)),
         "else:",
         "    v._node = None",
         "return v",
@@ -185,7 +186,7 @@ def compile_several(op: Signature, rule: Rule) -> Callable[..., Any]:
     result gets a node of its own, with the same rule told which ``result`` it is; the engine adds
     them up. Other results that a joint rule keeps are operands of the first one's node, so that
     they have their history when that gradient is differentiated."""
-    asked = [] if rule.joint is None else _needs(rule.joint, 3)
+    asked = [] if rule.joint is None else needs(rule.joint, 3)
     kept = [name for name in asked if name.startswith("result_")]
     others = [f"outs[{name.removeprefix('result_')}]" for name in kept]
     each = ", ".join(["self", "wrap(out, self.base)", "i", *op.names])
@@ -231,110 +232,3 @@ def has_several_results(rule: Rule) -> bool:
     """Whether a rule asks whose gradient it gets."""
     functions = [*rule.vjps.values(), *([rule.joint] if rule.joint else [])]
     return any("result" in inspect.signature(f).parameters for f in functions)
-
-
-# ---- what a rule needs ---------------------------------------------------------------------------
-
-
-def _needs(function: Callable[..., Any], first: int) -> list[str]:
-    return [p.name for p in list(inspect.signature(function).parameters.values())[first:]]
-
-
-def _functions(rule: Rule) -> list[tuple[str, Callable[..., Any], list[str]]]:
-    # (operand, vjp, the names that it asks for)
-    return [(name, vjp, _needs(vjp, 2)) for name, vjp in rule.vjps.items()]
-
-
-def _implicit(op: Signature, operand: str, name: str) -> bool:
-    # Known without being saved: the shape of an operand that has a node, the place in a sequence.
-    return name == "index" if op.sequence else name == f"{operand}_shape"
-
-
-def _saved(op: Signature, rule: Rule) -> list[tuple[str, str]]:
-    """(name, expression that saves it) of everything the rule needs kept."""
-    users: dict[str, list[str]] = {}
-    if rule.joint is not None:
-        for name in _needs(rule.joint, 3):
-            users[name] = list(rule.operands)
-    for operand, _, names in _functions(rule):
-        for name in names:
-            if not _implicit(op, operand, name):
-                users.setdefault(name, []).append(operand)
-    result = []
-    for name, operands in users.items():
-        expression = _keep(op, rule, name)
-        is_value = name == "out" or name in op.operands  # plain arguments cost nothing to keep
-        if is_value and len(operands) < len(rule.operands):
-            condition = " and ".join(f"n_{operand} is None" for operand in operands)
-            expression = f"(None if {condition} else {expression})"
-        result.append((name, expression))
-    rule.names = tuple(name for name, _ in result)
-    rule.lifts = tuple(
-        (i, -1 if name == "out" else _number(rule, name))
-        for i, (name, _) in enumerate(result)
-        if name == "out" or name in op.operands
-    )
-    return result
-
-
-def _number(rule: Rule, name: str) -> int:
-    # An operand without a gradient gets the number past the last: it has no node.
-    return rule.operands.index(name) if name in rule.operands else len(rule.operands)
-
-
-def _keep(op: Signature, rule: Rule, name: str) -> str:
-    if name == "out":
-        return "out"
-    if name in op.operands:
-        if op.sequence:
-            raise GradError(f"[{op.name}] a rule cannot keep the arrays of a sequence, only shapes")
-        return (
-            f"(None if {name} is None else {name}._adapter)"
-            if op.optional(name)
-            else (f"{name}._adapter")
-        )
-    if name in op.names:
-        return name
-    operand, _, attribute = name.rpartition("_")
-    if op.sequence == operand and attribute == "shapes":
-        return f"[v._adapter.shape for v in {operand}]"
-    if operand in op.operands and attribute in ("shape", "dtype"):
-        return f"{operand}._adapter.{attribute}"
-    known = ", ".join(["out", *op.names])
-    raise GradError(
-        f"[{op.name}] the rule asks for {name!r}; known are {known}, and NAME_shape or NAME_dtype "
-        f"of an array"
-    )
-
-
-def _compile_backward(op: Signature, rule: Rule, saved: list[str]) -> None:
-    body = [f"{tuple_of(saved)} = saved"] if saved else []
-    scope: dict[str, Any] = {"joint": rule.joint}
-    if rule.joint is not None:
-        needs = "tuple([parent is not None for parent in ins])"
-        body += [f"return joint(ops, g, {needs}, {', '.join(saved)})"]
-    elif op.sequence is not None:
-        ((_, vjp, names),) = _functions(rule)
-        scope["vjp"] = vjp
-        passed = ", ".join(["ops", "g", *names])
-        each = f"None if parent is None else vjp({passed})"
-        body += [f"return tuple([{each} for index, parent in enumerate(ins)])"]
-    else:
-        results = []
-        body += [f"{tuple_of(f'n_{name}' for name in rule.operands)} = ins"]
-        for operand, vjp, names in _functions(rule):
-            scope[f"vjp_{operand}"] = vjp
-            own = f"{operand}_shape"
-            given = [f"n_{operand}.shape" if name == own else name for name in names]
-            value = (
-                f"vjp_{operand}({', '.join(['ops', 'g', *given])})" if vjp is not passed_on else "g"
-            )
-            results.append(
-                value
-                if len(rule.vjps) == 1 or vjp is passed_on
-                else f"None if n_{operand} is None else {value}"
-            )
-        body += [f"return {tuple_of(results)}"]
-    rule.backward = build(
-        "backward", ["ops", "g", "saved", "ins"], body, scope, f"{op.name} backward"
-    )

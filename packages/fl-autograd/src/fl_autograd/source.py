@@ -1,4 +1,4 @@
-"""Pieces of source text for ``fl_autograd.compile``, and the step from text to function."""
+"""Pieces of source text (``compile.py``, ``saving.py``), and the step from text to function."""
 
 from __future__ import annotations
 
