@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar, Token
-from types import TracebackType
+from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from fl_tensor import choosing, dispatch, dtypes, functions
 from fl_tensor.arguments import axis_of, int_of, scalar, shape_of
 from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
 from fl_tensor.derived.truncation import TRUNCATED_WORDS
+from fl_tensor.draws import NOTING
+from fl_tensor.draws import Draws as Draws
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
 from fl_tensor.frontend import cast, operands_of
-from fl_tensor.functions import special
-from fl_tensor.functions.creation import DeviceLike, DTypeLike, _place
+from fl_tensor.functions import elementwise, gathering
+from fl_tensor.functions.creation import DeviceLike, DTypeLike, place_for
 from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Generator:
             return x
         x = x * (high - low) + low
         # The largest numbers below 1 may be rounded up to ``high`` here.
-        return special.where(x < high, x, low)
+        return elementwise.where(x < high, x, low)
 
     def normal(
         self,
@@ -167,7 +167,7 @@ class Generator:
         (x,) = operands_of("shuffle", "A", x)
         axis = axis_of("shuffle", axis, x.shape)
         order = self.permutation(x.shape[axis], x.device, x._backend)
-        return special.gather(x, order, axis)
+        return gathering.gather(x, order, axis)
 
     def choice(
         self,
@@ -201,7 +201,7 @@ class Generator:
         return functions.bitwise_left_shift(words[..., 0], 31) + words[..., 1]
 
     def _words(self, shape: Size, device: DeviceLike, backend: TensorBackend | None) -> Tensor:
-        backend, place = _place(device, backend)
+        backend, place = place_for(device, backend)
         size = shape_of("random", shape)
         draw = dispatch.ops_for(backend).random_bits
         return Tensor(draw(self.seed, self._take(math.prod(size)), size, place), backend)
@@ -216,7 +216,7 @@ class Generator:
         words: dict[DType, int],
         parameters: tuple[float, ...] = (),
     ) -> Tensor:
-        backend, place = _place(device, backend)
+        backend, place = place_for(device, backend)
         kind = dtypes.dtype(dtype or dtypes.DEFAULT_FLOAT)
         if kind not in words:
             raise DTypeError(f"[{op}] dtype {kind}: expected a floating dtype; draw one and cast")
@@ -227,7 +227,7 @@ class Generator:
 
     def _take(self, words: int) -> int:
         # No two draws share words, though several threads may draw from one generator.
-        noting = _noting.get()
+        noting = NOTING.get()
         if noting is not None:
             noting.note(self)
         with _taking:
@@ -236,57 +236,6 @@ class Generator:
         return offset
 
 
-class Draws:
-    """Notes the generators that are drawn from in a block, whoever holds them, so that the same
-    numbers can be drawn again:
-
-        with Draws() as draws:
-            first = step()
-        with draws.again():
-            assert step() == first
-
-    After ``again`` the generators are where they were before it.
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[int, tuple[Generator, dict[str, int]]] = {}
-        self._around: list[tuple[Token[Draws | None], Draws | None]] = []
-
-    def note(self, generator: Generator) -> None:
-        """``generator`` is about to be drawn from."""
-        if id(generator) not in self._found:
-            self._found[id(generator)] = generator, generator.state()
-        for _, around in self._around:
-            if around is not None:
-                around.note(generator)
-
-    def __enter__(self) -> Draws:
-        around = _noting.get()
-        self._around.append((_noting.set(self), around))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _noting.reset(self._around.pop()[0])
-
-    @contextmanager
-    def again(self) -> Iterator[None]:
-        """Draw in this block what was drawn in the other."""
-        after = [(generator, generator.state()) for generator, _ in self._found.values()]
-        for generator, before in list(self._found.values()):
-            generator.set_state(before)
-        try:
-            yield
-        finally:
-            for generator, state in after:
-                generator.set_state(state)
-
-
-_noting: ContextVar[Draws | None] = ContextVar("fl_tensor_draws", default=None)
 _process_generator = Generator(0)
 _context_generator: ContextVar[Generator | None] = ContextVar("fl_tensor_generator", default=None)
 
