@@ -17,7 +17,7 @@ HEADER = (
 )
 
 #: Public functions that differ from the operation in more than promotion: written by hand, in
-#: ``special.py`` and the modules beside it.
+#: the files of ``functions`` beside the generated one.
 SPECIAL = frozenset(
     "full arange from_host to_host random_bits uniform normal reshape permute pad slice gather "
     "scatter slice_update nonzero matmul cast split where conv max_pool avg_pool squeeze "

@@ -15,7 +15,7 @@ import fl_tensor.indexing as indexing
 from fl_tensor import arguments, frontend
 from fl_tensor.array_methods import ArrayMethods
 from fl_tensor.errors import DTypeError
-from fl_tensor.functions import special
+from fl_tensor.functions import products
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -78,10 +78,10 @@ class Array(ArrayMethods):
         return functions.power(other, self)
 
     def __matmul__(self, other: Any) -> Any:
-        return special.matmul(self, other)
+        return products.matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return special.matmul(other, self)
+        return products.matmul(other, self)
 
     def __and__(self, other: Any) -> Any:
         return functions.bitwise_and(self, other)

@@ -11,7 +11,7 @@ from fl_tensor.array_value import ArrayValue
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError
-from fl_tensor.functions import special
+from fl_tensor.functions import elementwise, gathering, shaping
 
 Axes = int | Sequence[int] | None
 
@@ -26,29 +26,29 @@ class ArrayMethods(ArrayValue):
         return frontend.same_value(self)
 
     def astype(self, dtype: DType | str) -> Any:
-        return special.cast(self, dtype)
+        return elementwise.cast(self, dtype)
 
     def reshape(self, *shape: Any) -> Any:
         given = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return special.reshape(self, given)
+        return shaping.reshape(self, given)
 
     def flatten(self) -> Any:
-        return special.reshape(self, (-1,))
+        return shaping.reshape(self, (-1,))
 
     def permute(self, *axes: Any) -> Any:
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return special.permute(self, given)
+        return shaping.permute(self, given)
 
     def transpose(self, *axes: Any) -> Any:
         """Axes in the given order; reversed without arguments."""
-        return self.permute(*axes) if axes else special.permute(self, range(self.ndim)[::-1])
+        return self.permute(*axes) if axes else shaping.permute(self, range(self.ndim)[::-1])
 
     @property
     def T(self) -> Any:
         """The transpose of a matrix; ArgumentError for another number of axes."""
         if len(self.shape) != 2:
             raise ArgumentError(f"[T] x {self.shape}: expected two axes; use mT or permute")
-        return special.permute(self, (1, 0))
+        return shaping.permute(self, (1, 0))
 
     @property
     def mT(self) -> Any:
@@ -56,10 +56,10 @@ class ArrayMethods(ArrayValue):
         return functions.swapaxes(self, -2, -1)
 
     def squeeze(self, axis: Axes = None) -> Any:
-        return special.squeeze(self, axis)
+        return shaping.squeeze(self, axis)
 
     def expand_dims(self, axis: int) -> Any:
-        return special.expand_dims(self, axis)
+        return shaping.expand_dims(self, axis)
 
     def sum(
         self, axis: Axes = None, keepdims: bool = False, dtype: DType | str | None = None
@@ -129,13 +129,13 @@ class ArrayMethods(ArrayValue):
         return functions.diagonal(self, offset, axis1, axis2)
 
     def nonzero(self) -> Any:
-        return special.nonzero(self)
+        return gathering.nonzero(self)
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         return functions.swapaxes(self, axis1, axis2)
 
     def repeat(self, repeats: Any, axis: int | None = None) -> Any:
-        return functions.shaping.repeat(self, repeats, axis)
+        return shaping.repeat(self, repeats, axis)
 
     def take(self, indices: Any, axis: int | None = None) -> Any:
         return functions.searching.take(self, indices, axis)

@@ -11,7 +11,7 @@ from fl_tensor import functions
 from fl_tensor.arguments import axis_of, float_of, shape_of
 from fl_tensor.errors import ArgumentError
 from fl_tensor.frontend import operand
-from fl_tensor.functions import searching, special
+from fl_tensor.functions import elementwise, gathering, searching, shaping
 from fl_tensor.functions.creation import DeviceLike, asarray
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ def choice(
         raise ArgumentError(f"[choice] {drawn} of {possible} possible slices{once}")
     if not replace:
         order = _order(generator, count, shares, device, backend)
-        places = special.reshape(order[:drawn], size)
+        places = shaping.reshape(order[:drawn], size)
     elif shares is None or not drawn:
         places = generator.integers(0, max(count, 1), size, None, device, backend)
     else:
         places = _weighted(shares, generator._keys(size, device, backend))
-    return places if isinstance(x, int) else special.gather(x, places, axis)
+    return places if isinstance(x, int) else gathering.gather(x, places, axis)
 
 
 def _weighted(shares: list[float], keys: Tensor) -> Any:
@@ -73,8 +73,8 @@ def _order(
     u = generator.uniform(count, device=device, backend=backend)
     rates = asarray(shares, u.dtype, u.device, u._backend)
     never = rates == 0
-    times = -functions.log1p(-u) / special.where(never, 1.0, rates)
-    return functions.argsort(special.where(never, math.inf, times))
+    times = -functions.log1p(-u) / elementwise.where(never, 1.0, rates)
+    return functions.argsort(elementwise.where(never, math.inf, times))
 
 
 def _probabilities(p: Any, count: int) -> list[float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import fl_tensor.array as array
 from fl_tensor import arguments, dtypes, frontend, rules
 from fl_tensor.errors import DTypeError, IndexingError, ShapeError
-from fl_tensor.functions import special
+from fl_tensor.functions import shaping
 from fl_tensor.places import Place, parse, whole_mask
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def getitem(x: Any, index: Any) -> Any:
         return frontend.run("gather", rows, rows._raw, _raw_index(x, places), 0)
     place = parse("getitem", x, index)
     if len(place.arrays) > 1 or (place.arrays and place.at not in place.arrays):
-        rows = special.reshape(x, _rows_shape(x, place))
+        rows = shaping.reshape(x, _rows_shape(x, place))
         places = _row_numbers("getitem", x, place)
         return frontend.run("gather", rows, rows._raw, _raw_index(x, places), 0)
     box, ops, shape = x._raw, x._ops(), place.shape
@@ -43,7 +43,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     if isinstance(index, array.Array) and (mask := whole_mask("setitem", x, index)) is not None:
         value = _operand(x, value)
         if value.size == 1:
-            one = value._raw if not value.shape else special.reshape(value, ())._raw
+            one = value._raw if not value.shape else shaping.reshape(value, ())._raw
             made = x._ops().where(mask._raw, one, x._raw)
             x._adapter = frontend.answer("where", x._backend, made)
         else:
@@ -89,7 +89,7 @@ def _fit(x: Tensor, value: Tensor, shape: tuple[int, ...]) -> Tensor:
     given = value.shape
     extra = len(given) - len(shape)
     if extra > 0 and all(n == 1 for n in given[:extra]):
-        value = special.reshape(value, given[extra:])
+        value = shaping.reshape(value, given[extra:])
     try:
         fits = rules.broadcast("setitem", value.shape, shape) == shape
     except ShapeError:

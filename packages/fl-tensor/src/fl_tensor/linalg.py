@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 from fl_tensor import arguments, dtypes, frontend, functions
 from fl_tensor.frontend import ArrayLike, operand, operands_of, run
-from fl_tensor.functions import generated, special
+from fl_tensor.functions import elementwise, generated, shaping
 from fl_tensor.functions import outer as outer
 from fl_tensor.functions.creation import DTypeLike
 from fl_tensor.functions.products import cross as cross
+from fl_tensor.functions.products import matmul as matmul
 from fl_tensor.functions.products import tensordot as tensordot
 from fl_tensor.functions.products import vecdot as vecdot
-from fl_tensor.functions.special import matmul as matmul
 
 __all__ = [
     "cholesky",
@@ -137,8 +137,8 @@ def solve(x: ArrayLike, y: ArrayLike) -> Any:
     x, y = operands_of("solve", "FF", x, y)
     if y.ndim != 1:
         return run("solve", x, x._raw, y._raw)
-    y = special.reshape(y, (*y.shape, 1))
-    return special.squeeze(run("solve", x, x._raw, y._raw), -1)
+    y = shaping.reshape(y, (*y.shape, 1))
+    return shaping.squeeze(run("solve", x, x._raw, y._raw), -1)
 
 
 def inv(x: ArrayLike) -> Any:
@@ -159,9 +159,9 @@ def lstsq(x: ArrayLike, y: ArrayLike, *, rtol: ArrayLike | None = None) -> Any:
     ``pinv``."""
     x, y = operands_of("lstsq", "FF", x, y)
     column = y.ndim == 1
-    y = special.reshape(y, (*y.shape, 1)) if column else y
+    y = shaping.reshape(y, (*y.shape, 1)) if column else y
     found = run("lstsq", x, x._raw, y._raw, _tolerance("lstsq", x, rtol))
-    return special.squeeze(found, -1) if column else found
+    return shaping.squeeze(found, -1) if column else found
 
 
 def det(x: ArrayLike) -> Any:
@@ -232,7 +232,7 @@ def trace(x: ArrayLike, *, offset: int = 0, dtype: DTypeLike = None) -> Any:
     """The sum of ``diagonal(x, offset)``, in ``dtype`` or in that of ``ft.sum``."""
     if dtype is None:
         return generated.trace(x, offset, -2, -1)
-    return special.cast(generated.trace(special.cast(x, dtype), offset, -2, -1), dtype)
+    return elementwise.cast(generated.trace(elementwise.cast(x, dtype), offset, -2, -1), dtype)
 
 
 def _run(op: str, x: ArrayLike, *arguments: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import fl_tensor.array as array
 from fl_tensor import dtypes
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, IndexingError
-from fl_tensor.functions import special
+from fl_tensor.functions import gathering, shaping
 
 _FIXED = frozenset((int, type(None), type(Ellipsis)))
 _BASIC = _FIXED | {slice}
@@ -158,7 +158,7 @@ def _bounds(op: str, item: slice, size: int) -> tuple[int, int, int]:
 
 def _checked(op: str, shape: tuple[int, ...], item: _Pick, axis: int) -> Any:
     if item.size is None:
-        return special.in_range(op, item.indices, shape[axis], axis, shape)
+        return gathering.in_range(op, item.indices, shape[axis], axis, shape)
     if item.size not in (shape[axis], 0):  # NumPy: an empty mask fits any axis
         raise IndexingError(
             f"[{op}] x {shape}: a mask of {item.size} stands for axis {axis} of {shape[axis]}"
@@ -180,9 +180,9 @@ def _items(op: str, x: Any, item: Any) -> list[Any]:
     indices = _array(op, x, item)
     if indices.dtype is dtypes.bool:
         if not indices.shape:
-            positions = special.nonzero(special.reshape(indices, (1,)))[0]
+            positions = gathering.nonzero(shaping.reshape(indices, (1,)))[0]
             return [_Pick(positions, new=True)]
-        found = special.nonzero(indices)
+        found = gathering.nonzero(indices)
         return [_Pick(i, n) for i, n in zip(found, indices.shape, strict=True)]
     if not indices.dtype.is_integer:
         raise IndexingError(f"[{op}] an index array is {indices.dtype}: expected integers or bools")

@@ -11,4 +11,3 @@ from fl_tensor.functions.generated import *  # noqa: F403 - generated, with an e
 if TYPE_CHECKING:  # they need ``Array``: the package loads them when that is there
     from fl_tensor.functions import reducing as reducing
     from fl_tensor.functions import searching as searching
-    from fl_tensor.functions import shaping as shaping

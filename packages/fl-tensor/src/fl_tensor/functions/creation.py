@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fl_tensor import arguments, dispatch, dtypes, frontend
@@ -13,9 +12,10 @@ from fl_tensor.arguments import shape_of
 from fl_tensor.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
-from fl_tensor.elements import FORMATS, pack, swapped
+from fl_tensor.elements import pack, swapped
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, ShapeError
 from fl_tensor.frontend import supported
+from fl_tensor.functions import reading
 from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 
 DTypeLike = DType | str | None
 DeviceLike = Device | str | None
-
-_CODES = {code: name for name, code in FORMATS.items()} | {"l": "int64", "L": "uint64"}
-_NUMBERS = frozenset(arguments.SCALARS)
-_NESTED = (list, tuple, range)
-# A C long has the size of the platform; NumPy uses it for one of the two 64- or 32-bit integers.
-_LONG = {"l": "i", "L": "u"}
 
 
 def asarray(
@@ -53,7 +47,7 @@ def asarray(
         x: Any = obj if not copy else frontend.same_value(obj)
         place = x.device if device is None else Device.parse(device)
     else:
-        backend, place = _place(device, backend)
+        backend, place = place_for(device, backend)
         if copy is False:
             x = _borrow(obj, backend)
         else:
@@ -71,8 +65,8 @@ def asarray(
 def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
     from fl_tensor.backends.numpy import interop
 
-    view = _buffer(obj)
-    if view is not None and _format(view)[1]:
+    view = reading.buffer_of(obj)
+    if view is not None and reading.format_of(view)[1]:
         raise ArgumentError("[asarray] the buffer's byte order is foreign: it is read by a copy")
     host = dispatch.get_backend("numpy")
     source = obj if view is None else Tensor(interop.from_buffer(view), host)
@@ -88,9 +82,11 @@ def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
     return Tensor(made, backend)
 
 
-def _place(
+def place_for(
     device: DeviceLike, backend: dispatch.BackendLike | None
 ) -> tuple[TensorBackend, Device]:
+    """The backend that is to make a tensor, and the device, its first unless one is named. Raises
+    BackendError for a device that it has not."""
     backend = dispatch.get_backend(backend)
     if device is None:
         return backend, backend.devices()[0]
@@ -106,7 +102,7 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
         dtype = wanted or dtypes.dtype(type(obj))
         return full((), obj, dtype, place, backend)
     if not isinstance(obj, (list, tuple, range)):
-        view = _buffer(obj)
+        view = reading.buffer_of(obj)
         if view is not None:
             return _from_buffer(view, place, backend)
         if hasattr(obj, "__dlpack__"):
@@ -117,7 +113,7 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
                 f"[asarray] cannot read a {type(obj).__name__}: expected numbers, nested lists, or "
                 f"an object with a buffer or DLPack"
             )
-    if not _NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
+    if not reading.NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
         from fl_tensor import functions
 
         return functions.stack([asarray(o, None, place, backend) for o in obj])
@@ -131,7 +127,7 @@ def _holds_arrays(obj: Sequence[Any]) -> bool:
     first = obj[0]
     if isinstance(first, arguments.SCALARS):
         return False
-    return _buffer(first) is not None or hasattr(first, "__dlpack__")
+    return reading.buffer_of(first) is not None or hasattr(first, "__dlpack__")
 
 
 def _from_producer(obj: Any) -> Tensor:
@@ -143,85 +139,20 @@ def _from_producer(obj: Any) -> Tensor:
         raise DTypeError(f"[asarray] cannot read a {type(obj).__name__}: {error}") from error
 
 
-def _buffer(obj: Any) -> memoryview | None:
-    try:
-        view = memoryview(obj)
-    except (TypeError, ValueError, BufferError):
-        return None
-    # NumPy's dates show their bytes as an array of their own.
-    return view if getattr(obj, "shape", view.shape) == view.shape else None
-
-
 def _from_buffer(view: memoryview, place: Device, backend: TensorBackend) -> Tensor:
-    dtype, foreign = _format(view)
+    dtype, foreign = reading.format_of(view)
     data = swapped(view.tobytes(), dtype) if foreign else view.tobytes()
     return frombytes(data, tuple(view.shape or ()), dtype, place, backend)
-
-
-def _format(view: memoryview) -> tuple[DType, bool]:
-    """The dtype of a buffer, and whether its byte order is foreign."""
-    code = view.format.lstrip("@=")
-    foreign = False
-    if code[:1] in "<>!" and view.itemsize > 1:
-        foreign = code[0] != ("<" if sys.byteorder == "little" else ">")
-        code = code[1:]
-    name = _CODES.get(code)
-    if code in _LONG:
-        name = f"{'u' if _LONG[code] == 'u' else ''}int{8 * view.itemsize}"
-    if name is None:
-        raise DTypeError(f"[asarray] the buffer's element format {view.format!r} is not supported")
-    return dtypes.ALL[name], foreign
 
 
 def _from_lists(
     obj: Sequence[Any], wanted: DType | None, place: Device, backend: TensorBackend
 ) -> Tensor:
-    shape = tuple(_nested_shape(obj))
-    flat = list(_flatten(obj, shape))
-    kinds = set(map(type, flat))
-    if not kinds <= _NUMBERS:
-        flat = [v if type(v) in _NUMBERS else _number(v) for v in flat]
-        kinds = set(map(type, flat))
-    order = (bool, int, float, complex)
-    found = max(kinds, key=order.index, default=float)
+    shape, flat, found = reading.numbers(obj)
     dtype = supported("asarray", wanted or dtypes.dtype(found), backend)
     if dtype.is_integer and found in (float, complex):
         flat = [arguments.scalar("asarray", v, dtype) for v in flat]
     return frombytes(pack(flat, dtype), shape, dtype, place, backend)
-
-
-def _number(value: Any) -> Any:
-    # The Python scalar of another array library's.
-    try:
-        number = value.item()
-    except (AttributeError, TypeError, ValueError):
-        number = None
-    if type(number) not in arguments.SCALARS:
-        raise DTypeError(f"[asarray] found a {type(value).__name__}: expected numbers")
-    return number
-
-
-def _nested_shape(obj: Any) -> Iterator[int]:
-    while isinstance(obj, _NESTED):
-        yield len(obj)
-        if not len(obj):
-            return
-        obj = obj[0]
-
-
-def _flatten(obj: Any, shape: tuple[int, ...]) -> Iterator[Any]:
-    if not shape:
-        yield obj
-        return
-    if not isinstance(obj, _NESTED) or len(obj) != shape[0]:
-        raise ShapeError(f"[asarray] the sequences are ragged: expected {shape[0]} elements")
-    if len(shape) > 1:
-        for part in obj:
-            yield from _flatten(part, shape[1:])
-    elif _NUMBERS.issuperset(map(type, obj)) or not any(isinstance(v, _NESTED) for v in obj):
-        yield from obj
-    else:
-        raise ShapeError("[asarray] the sequences are nested unevenly")
 
 
 def frombytes(
@@ -233,7 +164,7 @@ def frombytes(
 ) -> Tensor:
     """A tensor from bytes in C order and native byte order; copied. Raises ShapeError when their
     number does not fit."""
-    backend, place = _place(device, backend)
+    backend, place = place_for(device, backend)
     try:
         view = memoryview(data)
     except TypeError:
@@ -261,7 +192,7 @@ def from_dlpack(
     this process cannot read so, ArgumentError where ``copy=False`` cannot be."""
     from fl_tensor.backends.numpy import interop
 
-    backend, place = _place(device, backend)
+    backend, place = place_for(device, backend)
     interop.check_producer(obj)
     adapter = None if copy else backend.from_dlpack(obj, place)
     if adapter is not None:
@@ -282,7 +213,7 @@ def full(
 ) -> Tensor:
     """All elements equal to the Python scalar ``value``; dtype defaults to the value's. A float for
     an integer dtype is truncated; DTypeError for an integer that does not fit."""
-    backend, place = _place(device, backend)
+    backend, place = place_for(device, backend)
     kind = dtypes.dtype(type(value) if dtype is None else dtype)
     shape, value = shape_of("full", shape), arguments.scalar("full", value, kind)
     made = dispatch.ops_for(backend).full(shape, value, supported("full", kind, backend), place)
@@ -337,7 +268,7 @@ def arange(
         start, stop = 0, start
     if step == 0:
         raise ArgumentError("[arange] step is 0")
-    backend, place = _place(device, None)
+    backend, place = place_for(device, None)
     start, stop, step = _bound(start), _bound(stop), _bound(step)
     floating = float in (type(start), type(stop), type(step))
     kind = dtypes.dtype(dtype or (dtypes.DEFAULT_FLOAT if floating else dtypes.DEFAULT_INT))

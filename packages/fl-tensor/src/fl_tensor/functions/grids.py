@@ -7,7 +7,7 @@ from typing import Any
 
 from fl_tensor import arguments, dtypes, functions
 from fl_tensor.errors import ArgumentError
-from fl_tensor.functions import special
+from fl_tensor.functions import gathering, shaping
 from fl_tensor.functions.creation import DeviceLike, DTypeLike, arange, asarray, ones
 from fl_tensor.tensor import Tensor
 
@@ -118,9 +118,9 @@ def meshgrid(*xs: Any, indexing: str = "xy") -> list[Any]:
     arrays = [asarray(x) for x in xs]
     rank = len(arrays)
     grids = [
-        special.reshape(x, [-1 if j == i else 1 for j in range(rank)]) for i, x in enumerate(arrays)
+        shaping.reshape(x, [-1 if j == i else 1 for j in range(rank)]) for i, x in enumerate(arrays)
     ]
-    grids = special.broadcast_arrays(*grids) if grids else []
+    grids = shaping.broadcast_arrays(*grids) if grids else []
     if indexing == "xy" and rank > 1:
         grids = [functions.swapaxes(g, 0, 1) for g in grids]
     return grids
@@ -140,5 +140,5 @@ def triu_indices(rows: int, k: int = 0, columns: int | None = None) -> tuple[Any
 
 def _places(rows: int, columns: int | None, part: Any) -> tuple[Any, Any]:
     matrix = ones((rows, rows if columns is None else columns), dtypes.bool)
-    row, column = special.nonzero(part(matrix))
+    row, column = gathering.nonzero(part(matrix))
     return row, column

@@ -1,4 +1,4 @@
-"""Public products whose arguments take some reading: subscripts, pairs of axes."""
+"""Public products, whose arguments take some reading: strides, subscripts, pairs of axes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,65 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor import arguments, rules
-from fl_tensor.arguments import axis_of
+from fl_tensor.arguments import Pairs, axis_of, pairs_of, per_axis
 from fl_tensor.errors import ArgumentError, ShapeError
 from fl_tensor.frontend import ArrayLike, operands_of, prepare_all, run
 
-__all__ = ["cross", "einsum", "tensordot", "vecdot"]
+__all__ = ["conv", "cross", "einsum", "matmul", "tensordot", "vecdot"]
+
+
+def matmul(x: ArrayLike, y: ArrayLike) -> Any:
+    """Matrix product: (..., m, k) times (..., k, n), leading axes broadcast. A 1-d operand is a row
+    on the left, a column on the right, and its axis is dropped from the result."""
+    x, y = operands_of("matmul", "NN", x, y)
+    left, right = x.shape, y.shape
+    if not left or not right:
+        raise ShapeError(f"[matmul] x {left} and y {right}: both need at least one axis")
+    row, column = len(left) == 1, len(right) == 1
+    inner = right[0 if column else -2]
+    if left[-1] != inner:
+        raise ShapeError(
+            f"[matmul] x {left} and y {right}: inner dimensions differ ({left[-1]} != {inner})"
+        )
+    x = run("reshape", x, x._raw, (1, *left)) if row else x
+    y = run("reshape", y, y._raw, (*right, 1)) if column else y
+    result = run("matmul", x, x._raw, y._raw)
+    if row or column:
+        made = result.shape
+        kept = made[:-2] + (() if row else made[-2:-1]) + (() if column else made[-1:])
+        result = run("reshape", result, result._raw, kept)
+    return result
+
+
+def conv(
+    x: ArrayLike,
+    w: ArrayLike,
+    stride: int | Sequence[int] = 1,
+    padding: Pairs = 0,
+    input_dilation: int | Sequence[int] = 1,
+    kernel_dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Any:
+    """Cross-correlation of ``x`` (batch, channels, *spatial) with ``w`` (features, channels /
+    groups, *kernel). ``padding``: an int, an int per axis, or a (low, high) pair per axis, which
+    may be negative (cropping); strides and dilations: an int, or one per spatial axis. An axis of
+    n elements and a kernel of k gives ``((n - 1) * input_dilation + low + high - (k - 1) *
+    kernel_dilation) // stride + 1``."""
+    x, w = operands_of("conv", "NN", x, w)
+    n = x.ndim - 2
+    if n < 1:
+        raise ShapeError(f"[conv] x {x.shape}: expected (batch, channels, *spatial)")
+    return run(
+        "conv",
+        x,
+        x._raw,
+        w._raw,
+        per_axis("conv", stride, n, "stride"),
+        pairs_of("conv", padding, n, "padding"),
+        per_axis("conv", input_dilation, n, "input_dilation"),
+        per_axis("conv", kernel_dilation, n, "kernel_dilation"),
+        arguments.int_of("conv", groups, "groups"),
+    )
 
 
 def einsum(subscripts: str, *operands: ArrayLike) -> Any:

@@ -11,8 +11,9 @@ from fl_tensor.array import Array
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ShapeError
 from fl_tensor.frontend import ArrayLike, cast, operand, operands_of, run
-from fl_tensor.functions import creation
-from fl_tensor.functions.special import reshape
+from fl_tensor.functions import reading
+from fl_tensor.functions.creation import asarray
+from fl_tensor.functions.shaping import reshape
 
 __all__ = [
     "average",
@@ -142,12 +143,11 @@ def percentile(
 def _numbers(op: str, q: Any) -> tuple[tuple[float, ...], tuple[int, ...]]:
     # Python numbers stay what they are: the default float would round them.
     if isinstance(q, (list, tuple)):
-        shape = tuple(creation._nested_shape(q))
-        flat = list(creation._flatten(q, shape))
+        shape, flat = reading.nested(q)
     elif arguments.is_single(q) and not isinstance(q, Array):
         shape, flat = (), [q]
     else:
-        made = creation.asarray(q)
+        made = asarray(q)
         shape, flat = made.shape, made.flatten().tolist()
     return tuple(arguments.float_of(op, v, "q") for v in flat), shape
 

@@ -12,7 +12,8 @@ from fl_tensor.arguments import axis_of
 from fl_tensor.errors import ArgumentError, ShapeError
 from fl_tensor.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.functions.creation import asarray
-from fl_tensor.functions.special import gather, reshape, take_along_axis
+from fl_tensor.functions.gathering import gather, take_along_axis
+from fl_tensor.functions.shaping import reshape
 
 __all__ = [
     "argmax",

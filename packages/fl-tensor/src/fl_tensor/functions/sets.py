@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fl_tensor.arguments import axis_of
 from fl_tensor.frontend import ArrayLike, operand, run
-from fl_tensor.functions.special import moveaxis, reshape
+from fl_tensor.functions.shaping import moveaxis, reshape
 
 __all__ = ["unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 

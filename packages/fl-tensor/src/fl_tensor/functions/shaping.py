@@ -1,19 +1,151 @@
-"""Public functions that repeat, move or surround elements: their arguments take some reading."""
+"""Public functions that change shapes, and repeat, move or surround elements."""
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import arguments, frontend
-from fl_tensor.arguments import Pairs, axis_of, pairs_of
-from fl_tensor.array import Array
+import fl_tensor.array as array
+from fl_tensor import arguments, frontend, rules
+from fl_tensor.arguments import Pairs, axes, axis_of, pairs_of, shape_of
 from fl_tensor.derived.repetition import PAD_MODES
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
-from fl_tensor.frontend import ArrayLike, operand, run
-from fl_tensor.functions.special import reshape
+from fl_tensor.frontend import ArrayLike, operand, operands_of, run
 
-__all__ = ["pad", "repeat", "roll"]
+__all__ = [
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "expand_dims",
+    "flip",
+    "moveaxis",
+    "pad",
+    "permute",
+    "repeat",
+    "reshape",
+    "roll",
+    "split",
+    "squeeze",
+]
+
+
+def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
+    """The same elements in C order in another shape; one size may be -1 (what is left over)."""
+    x = operand("reshape", "A", x)
+    wanted, held = arguments.ints_of("reshape", shape, "shape"), x.shape
+    size = math.prod(held)
+    if wanted and min(wanted) < 0:
+        wanted = shape_of("reshape", _completed(held, size, wanted))
+    if math.prod(wanted) != size:
+        raise ShapeError(
+            f"[reshape] x {held}: {size} elements do not fit {wanted}, "
+            f"which has {math.prod(wanted)}"
+        )
+    return frontend.same_value(x) if wanted == held else run("reshape", x, x._raw, wanted)
+
+
+def _completed(held: tuple[int, ...], size: int, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    # With what is left over in the place of a single -1.
+    if wanted.count(-1) != 1:
+        return wanted
+    known, at = -math.prod(wanted), wanted.index(-1)
+    if known == 0 or size % known:
+        raise ShapeError(f"[reshape] x {held}: {size} elements do not fill {wanted}")
+    return (*wanted[:at], size // known, *wanted[at + 1 :])
+
+
+def permute(x: ArrayLike, axes: Sequence[int]) -> Any:
+    """Axis i of the result is axis ``axes[i]`` of ``x``."""
+    x = operand("permute", "A", x)
+    return run("permute", x, x._raw, _order(x.shape, arguments.ints_of("permute", axes, "axes")))
+
+
+@functools.lru_cache(maxsize=1024)
+def _order(shape: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    order = tuple(axis_of("permute", a, shape) for a in given)
+    if sorted(order) != list(range(len(shape))):
+        raise ShapeError(f"[permute] x {shape}: {given} does not name each axis once")
+    return order
+
+
+def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
+    """Without the given axes of size 1, or without all of them."""
+    x = operand("squeeze", "A", x)
+    if axis is None:
+        axis = [i for i, n in enumerate(x.shape) if n == 1]
+    return run("squeeze", x, x._raw, axes("squeeze", axis, x.shape))
+
+
+def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Any:
+    """New axes of size 1 at these positions of the result."""
+    x = operand("expand_dims", "A", x)
+    given = arguments.ints_of("expand_dims", axis, "axis")
+    if len(given) == 1:
+        return run("expand_dims", x, x._raw, axis_of("expand_dims", given[0], (*x.shape, 1)))
+    shape = list(x.shape)
+    for place in axes("expand_dims", given, (*x.shape, *given)):
+        shape.insert(place, 1)
+    return reshape(x, shape)
+
+
+def moveaxis(
+    x: ArrayLike, source: int | Sequence[int] = -1, destination: int | Sequence[int] = -1
+) -> Any:
+    """Axes ``source`` moved to positions ``destination``; the others keep their order."""
+    x = operand("moveaxis", "A", x)
+    places = []
+    for name, given in (("source", source), ("destination", destination)):
+        ints = arguments.ints_of("moveaxis", given, name)
+        axes("moveaxis", ints, x.shape)  # each at most once
+        places.append([axis_of("moveaxis", i, x.shape, name) for i in ints])
+    old, new = places
+    if len(old) != len(new):
+        raise ShapeError(f"[moveaxis] x {x.shape}: {len(old)} axes for {len(new)} destinations")
+    if len(old) == 1:
+        return run("moveaxis", x, x._raw, old[0], new[0])
+    order = [a for a in range(x.ndim) if a not in old]
+    for to, axis in sorted(zip(new, old, strict=True)):
+        order.insert(to, axis)
+    return permute(x, order)
+
+
+def flip(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
+    """The elements in reverse order along the given axes, or along all."""
+    x = operand("flip", "A", x)
+    return run("flip", x, x._raw, axes("flip", axis, x.shape))
+
+
+def split(x: ArrayLike, sizes: int | Sequence[int], axis: int = 0) -> list[Any]:
+    """Consecutive parts along ``axis``: of the given sizes, or that many equal ones."""
+    x = operand("split", "A", x)
+    axis = axis_of("split", axis, x.shape)
+    given = arguments.ints_of("split", sizes, "sizes")
+    if arguments.is_single(sizes):
+        (parts,) = given
+        if parts < 1 or x.shape[axis] % parts:
+            raise ShapeError(
+                f"[split] x {x.shape}: axis {axis} of {x.shape[axis]} has no {parts} equal parts"
+            )
+        given = (x.shape[axis] // parts,) * parts
+    return run("split", x, x._raw, given, axis)
+
+
+def broadcast_arrays(*xs: ArrayLike) -> list[Any]:
+    """The arrays, each broadcast to their common shape."""
+    made = operands_of("broadcast_arrays", "A" * len(xs), *xs) if xs else []
+    shape: tuple[int, ...] = ()
+    for x in made:
+        shape = rules.broadcast("broadcast_arrays", shape, x.shape)
+    return [run("broadcast_to", x, x._raw, shape) for x in made]
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
+    """The shape to which arrays of these shapes broadcast. Raises ShapeError."""
+    found: tuple[int, ...] = ()
+    for shape in shapes:
+        found = rules.broadcast("broadcast_shapes", found, shape_of("broadcast_shapes", shape))
+    return found
 
 
 def pad(x: ArrayLike, widths: Pairs, mode: str = "constant", value: Any = 0) -> Any:
@@ -45,7 +177,7 @@ def repeat(x: ArrayLike, repeats: int | Sequence[int] | ArrayLike, axis: int | N
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     axis = axis_of("repeat", axis, x.shape)
-    if isinstance(repeats, Array):
+    if isinstance(repeats, array.Array):
         if not repeats.dtype.is_integer:
             raise DTypeError(f"[repeat] repeats are {repeats.dtype}: expected integers")
         if repeats.ndim > 1:

@@ -1,0 +1,122 @@
+"""Public functions that find places, read and write at them: indices are checked and counted from
+the front."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from fl_tensor import dtypes, frontend, rules
+from fl_tensor.arguments import axis_of
+from fl_tensor.errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from fl_tensor.frontend import ArrayLike, operand, operands_of, run
+from fl_tensor.functions.elementwise import where
+
+__all__ = [
+    "cross_entropy",
+    "embedding",
+    "gather",
+    "nonzero",
+    "scatter",
+    "take_along_axis",
+]
+
+
+def nonzero(x: ArrayLike) -> tuple[Any, ...]:
+    """Indices of the elements that are not zero: one 1-d int64 array per axis, C order."""
+    x = operand("nonzero", "A", x)
+    if not x.shape:
+        raise ShapeError("[nonzero] x has no axes: compare it with zero instead")
+    return run("nonzero", x, x._raw)
+
+
+def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Any:
+    """``x`` at integer ``indices`` along ``axis``, which the shape of ``indices`` replaces.
+    Negative indices count from the end. Raises IndexingError for one that is out of range."""
+    x, indices = operands_of("gather", "AA", x, indices)
+    axis = axis_of("gather", axis, x.shape)
+    indices = in_range("gather", indices, x.shape[axis], axis, x.shape)
+    return run("gather", x, x._raw, indices._raw, axis)
+
+
+def scatter(
+    x: ArrayLike, indices: ArrayLike, updates: ArrayLike, axis: int = 0, mode: str = "set"
+) -> Any:
+    """``x`` with ``updates`` written (``"set"``) or added (``"add"``) where ``gather`` would read.
+    ``updates`` broadcast to the shape of ``gather(x, indices, axis)``."""
+    if mode not in ("set", "add"):
+        raise ArgumentError(f"[scatter] mode {mode!r}: expected 'set' or 'add'")
+    x, indices, updates = operands_of("scatter", "AAA", x, indices, updates)
+    axis = axis_of("scatter", axis, x.shape)
+    indices = in_range("scatter", indices, x.shape[axis], axis, x.shape)
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    updates = frontend.cast(updates, x.dtype)
+    if updates.shape != shape:
+        if rules.broadcast("scatter", updates.shape, shape) != shape:
+            rules.fail("scatter", x=x.shape, updates=updates.shape, why=f"updates must fit {shape}")
+        updates = run("broadcast_to", updates, updates._raw, shape)
+    return run("scatter", x, x._raw, indices._raw, updates._raw, axis, mode)
+
+
+def in_range(op: str, indices: Any, size: int, axis: int, shape: Sequence[int]) -> Any:
+    """Integer indices with negative ones counted from the end. Reads the indices: IndexingError
+    names the first that is out of range."""
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"[{op}] indices are {indices.dtype}: expected integers")
+    if indices.dtype not in (dtypes.int64, dtypes.int32):
+        indices = frontend.cast(indices, dtypes.int64)
+    if indices.size == 0 or not indices._backend.has_values:
+        return indices
+    low, high = _extremes(indices)
+    if low < -size or high >= size:
+        bad = low if low < -size else high
+        raise IndexingError(
+            f"[{op}] x {tuple(shape)}: index {bad} is out of range for axis {axis} of {size}"
+        )
+    return where(indices < 0, indices + size, indices) if low < 0 else indices
+
+
+def _extremes(x: Any) -> tuple[int, int]:
+    # The smallest and the largest of some signed integers. Looking at an index is no operation of
+    # the program: the backend is asked, not the layers above it.
+    backend, value = x._backend, x._tensor()._raw
+    axes = tuple(range(len(value.shape)))
+    found = (backend.min(value, axes), backend.max(value, axes))
+    low, high = (int.from_bytes(backend.to_host(v), sys.byteorder, signed=True) for v in found)
+    return low, high
+
+
+def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Any:
+    """``out[..., i, ...] = x[..., indices[..., i, ...], ...]``: shapes equal except along ``axis``;
+    the shape of ``indices`` is the result's. Negative indices count from the end; IndexingError for
+    one that is out of range."""
+    x, indices = operands_of("take_along_axis", "AA", x, indices)
+    axis = axis_of("take_along_axis", axis, x.shape)
+    indices = in_range("take_along_axis", indices, x.shape[axis], axis, x.shape)
+    return run("take_along_axis", x, x._raw, indices._raw, axis)
+
+
+def embedding(weight: ArrayLike, indices: ArrayLike) -> Any:
+    """Rows of ``weight`` (n, dim) at integer ``indices`` (...): shape (..., dim). Raises
+    IndexingError for one outside [-n, n)."""
+    weight, indices = operands_of("embedding", "AA", weight, indices)
+    if weight.ndim == 2:
+        indices = in_range("embedding", indices, weight.shape[0], 0, weight.shape)
+    return run("embedding", weight, weight._raw, indices._raw)
+
+
+def cross_entropy(log_probs: ArrayLike, targets: ArrayLike, axis: int = -1) -> Any:
+    """``-log_probs`` at integer ``targets`` along ``axis``: log_probs (..., classes, ...), targets
+    the same shape without that axis, and so is the result. Raises IndexingError for a target
+    outside [0, classes)."""
+    log_probs, targets = operands_of("cross_entropy", "SA", log_probs, targets)
+    axis = axis_of("cross_entropy", axis, log_probs.shape)
+    if targets.dtype.is_integer and targets.size and targets._backend.has_values:
+        low, high = targets.min().item(), targets.max().item()
+        if low < 0 or high >= log_probs.shape[axis]:
+            raise IndexingError(
+                f"[cross_entropy] target {low if low < 0 else high} is outside the "
+                f"{log_probs.shape[axis]} classes of log_probs {log_probs.shape}"
+            )
+    return run("cross_entropy", log_probs, log_probs._raw, targets._raw, axis)

@@ -1,0 +1,97 @@
+"""What ``asarray`` is given: numbers in nested sequences, and buffers; no tensor is made here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fl_tensor import arguments, dtypes
+from fl_tensor.dtypes import DType
+from fl_tensor.elements import FORMATS
+from fl_tensor.errors import DTypeError, ShapeError
+
+#: The classes of Python's numbers.
+NUMBERS = frozenset(arguments.SCALARS)
+_CODES = {code: name for name, code in FORMATS.items()} | {"l": "int64", "L": "uint64"}
+_NESTED = (list, tuple, range)
+# A C long has the size of the platform; NumPy uses it for one of the two 64- or 32-bit integers.
+_LONG = {"l": "i", "L": "u"}
+
+
+def buffer_of(obj: Any) -> memoryview | None:
+    """The buffer of an object, None where it has none that is an array."""
+    try:
+        view = memoryview(obj)
+    except (TypeError, ValueError, BufferError):
+        return None
+    # NumPy's dates show their bytes as an array of their own.
+    return view if getattr(obj, "shape", view.shape) == view.shape else None
+
+
+def format_of(view: memoryview) -> tuple[DType, bool]:
+    """The dtype of a buffer, and whether its byte order is foreign. DTypeError for elements that
+    are no numbers."""
+    code = view.format.lstrip("@=")
+    foreign = False
+    if code[:1] in "<>!" and view.itemsize > 1:
+        foreign = code[0] != ("<" if sys.byteorder == "little" else ">")
+        code = code[1:]
+    name = _CODES.get(code)
+    if code in _LONG:
+        name = f"{'u' if _LONG[code] == 'u' else ''}int{8 * view.itemsize}"
+    if name is None:
+        raise DTypeError(f"[asarray] the buffer's element format {view.format!r} is not supported")
+    return dtypes.ALL[name], foreign
+
+
+def nested(obj: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
+    """The shape of nested sequences, and what they hold, in C order. Raises ShapeError where they
+    are ragged."""
+    shape = tuple(_nested_shape(obj))
+    return shape, list(_flatten(obj, shape))
+
+
+def numbers(obj: Sequence[Any]) -> tuple[tuple[int, ...], list[Any], type]:
+    """As ``nested``, of Python numbers, and the widest class of these, float if there are none.
+    Raises DTypeError, too, for what is no number."""
+    shape, flat = nested(obj)
+    kinds = set(map(type, flat))
+    if not kinds <= NUMBERS:
+        flat = [v if type(v) in NUMBERS else _number(v) for v in flat]
+        kinds = set(map(type, flat))
+    return shape, flat, max(kinds, key=(bool, int, float, complex).index, default=float)
+
+
+def _number(value: Any) -> Any:
+    # The Python scalar of another array library's.
+    try:
+        number = value.item()
+    except (AttributeError, TypeError, ValueError):
+        number = None
+    if type(number) not in arguments.SCALARS:
+        raise DTypeError(f"[asarray] found a {type(value).__name__}: expected numbers")
+    return number
+
+
+def _nested_shape(obj: Any) -> Iterator[int]:
+    while isinstance(obj, _NESTED):
+        yield len(obj)
+        if not len(obj):
+            return
+        obj = obj[0]
+
+
+def _flatten(obj: Any, shape: tuple[int, ...]) -> Iterator[Any]:
+    if not shape:
+        yield obj
+        return
+    if not isinstance(obj, _NESTED) or len(obj) != shape[0]:
+        raise ShapeError(f"[asarray] the sequences are ragged: expected {shape[0]} elements")
+    if len(shape) > 1:
+        for part in obj:
+            yield from _flatten(part, shape[1:])
+    elif NUMBERS.issuperset(map(type, obj)) or not any(isinstance(v, _NESTED) for v in obj):
+        yield from obj
+    else:
+        raise ShapeError("[asarray] the sequences are nested unevenly")
