@@ -97,7 +97,8 @@ def test_training_and_its_gradients(run, layout, normal, unset, shape, order):
 
 
 def test_statistics_of_numbers_far_from_zero(run, layout, normal, unset):
-    """Sums of squares alone would have lost the variance: 1 of 250,000."""
+    """Sums of squares alone would have lost the variance: 1 of 250,000. A mean that is wrong by
+    5e-6 of 500 adds 6e-6 to it, and a hundred and fifty additions round by 9e-6 at most."""
     for order in ("C", "last"):
         x = normal(8, 16, 300, order=order) + 500
         out, mean, variance = unset(8, 16, 300, order=order), unset(16), unset(16)
@@ -105,7 +106,7 @@ def test_statistics_of_numbers_far_from_zero(run, layout, normal, unset):
         run(problem, x, np.ones(16, "f"), np.zeros(16, "f"), mean, variance, out)
         exact = statistics_of(x)
         np.testing.assert_allclose(mean, exact[0], rtol=5e-6)
-        np.testing.assert_allclose(variance, exact[1], rtol=1e-3)
+        np.testing.assert_allclose(variance, exact[1], rtol=2e-5)
 
 
 AXES = pytest.mark.parametrize(
