@@ -65,6 +65,50 @@ def test_operands_of_a_jit_operation_are_promoted_as_it_asks(leaf: Any, close: A
         damped(x, ft.zeros(3))
 
 
+def test_operands_of_a_new_operation_are_promoted_to_one_dtype(leaf: Any, close: Any) -> None:
+    seen = []
+
+    def forward(ops: Any, x: Any, y: Any) -> Any:
+        seen.append((x.dtype, y.dtype))
+        return ops.multiply(x, y)
+
+    product = extend.defop(
+        "product",
+        forward,
+        x=lambda ops, g, y: ops.multiply(g, y),
+        y=lambda ops, g, x: ops.multiply(g, x),
+    )
+    x, y = leaf([2.0, 3.0], "float32"), leaf([5.0, 7.0], "float64")
+    z = product(x, y)
+    assert z.dtype is ft.float64
+    z.sum().backward()
+    assert x.grad.dtype is ft.float32 and y.grad.dtype is ft.float64
+    close(x.grad, [5.0, 7.0])
+    assert product(x, ft.asarray([1, 2])).dtype is ft.float32
+    assert product(y, 0.5).dtype is ft.float64, "a number is what the other operand is"
+    assert all(left is right for left, right in seen)
+    with pytest.raises(ft.DTypeError, match=r"\[product\].*uint64"):
+        product(ft.asarray([1], "uint64"), ft.asarray([1], "int64"))
+
+
+def test_roles_say_which_operands_stay_as_they_are(leaf: Any) -> None:
+    def forward(ops: Any, x: Any, y: Any) -> Any:
+        return ops.add(ops.cast(x, y.dtype), y)
+
+    vjps: Any = {"x": lambda ops, g, x_dtype: ops.cast(g, x_dtype), "y": lambda ops, g: g}
+    mixed = extend.defop("mixed", forward, roles="AA", **vjps)
+    x = leaf([1.0], "float32")
+    y = mixed(x, ft.asarray([2.0], "float64"))
+    assert y.grad_fn.ins[0].name == "leaf", "nothing was cast on the way"
+    y.backward()
+    assert x.grad.dtype is ft.float32
+    whole = extend.defop("whole", lambda ops, x: ops.exp(x), roles="F", x=lambda ops, g, out: g)
+    assert whole(ft.asarray([0])).dtype is ft.float32
+    for roles in ("A", "AX"):
+        with pytest.raises(ag.GradError, match=r"\[bad\] roles 'AX?': expected a letter for each"):
+            extend.defop("bad", forward, roles=roles, **vjps)
+
+
 def test_an_integer_operand_is_named_apart(leaf: Any, close: Any) -> None:
     rows = extend.defop(
         "rows",

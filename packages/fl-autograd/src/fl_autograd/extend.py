@@ -21,7 +21,7 @@ from fl_autograd.rules.table import Rule, Vjp
 from fl_autograd.tape import Tape
 from fl_autograd.variable import Variable
 from fl_tensor.array import Array
-from fl_tensor.frontend import prepare
+from fl_tensor.frontend import KINDS, prepare
 
 __all__ = [
     "Leaf",
@@ -113,6 +113,7 @@ def defop(
     forward: Callable[..., Any],
     *,
     operands: Sequence[str] | None = None,
+    roles: str | None = None,
     joint: Vjp | None = None,
     differentiable: Sequence[str] = (),
     casts_like: str | None = None,
@@ -120,10 +121,12 @@ def defop(
 ) -> Callable[..., Any]:
     """A new operation with its own gradient: a function on Tensors and Variables.
 
-    forward   ``forward(ops, x, ...)`` over adapters, written with operations of ``ops``. It gets
-              operands as they are; ``run`` of an ``ft.jit.operation`` gets them promoted as the
-              roles of that ask
+    forward   ``forward(ops, x, ...)`` over adapters, written with operations of ``ops``; ``run`` of
+              an ``ft.jit.operation``, too
     operands  names of its array parameters; by default those with a vjp
+    roles     a letter for each of them (``fl_tensor.roles``): what it is promoted with. By default
+              those of the ``ft.jit.operation``; else all operands that have a gradient are promoted
+              to one dtype, numbers with them ("P"), and the others are taken as they are ("A")
     vjps      one function per differentiable operand, as in the table of rules
               (or ``joint`` with ``differentiable`` naming its operands)
     casts_like  the operation whose dtype it takes under ``autocast``, such as ``"matmul"``, unless
@@ -142,8 +145,12 @@ def defop(
     if not arrays:
         raise GradError(f"[{name}] needs at least one array operand")
     policy.register(name, casts_like)
-    known = dict(zip([p.name for p in parameters], getattr(forward, "roles", "")))
-    roles = "".join(known.get(a, "A") for a in arrays)
+    if roles is None:
+        known = dict(zip([p.name for p in parameters], getattr(forward, "roles", "")))
+        promoted = known or dict.fromkeys(vjps or differentiable, "P")
+        roles = "".join(promoted.get(a, "A") for a in arrays)
+    if len(roles) != len(arrays) or not KINDS.keys() >= set(roles):
+        raise GradError(f"[{name}] roles {roles!r}: expected a letter for each of {arrays}")
     signature = compiler.Signature(name, parameters, arrays)
     rule = Rule(name, vjps, joint, differentiable, forward)
     record = compiler.compile_rule(signature, rule)
