@@ -158,3 +158,23 @@ def test_the_plan_that_ran_last_is_the_last_one_and_others_are_forgotten(jit, mo
     assert all(len(kept) <= 2 for kept in found)
     assert last[2] is last[3] is last[5] is first[6] is last[0], "a, which ran again and again"
     assert last[6] is not last[1], "b had not run for longest when c came"
+
+
+def test_more_computations_in_turns_than_plans_leave_those_that_are_there(monkeypatch):
+    monkeypatch.setattr(plans, "MOST", 3)
+    backend = JitBackend()
+    backend.smallest, backend.plans.worth.patience, backend.plans.background = 1, 0, False
+    known = backend.plans
+
+    def rounds(count, sizes):
+        for _ in range(count):
+            for size in sizes:
+                with ft.use(backend):
+                    ft.eval(ft.exp(ft.asarray(np.ones(size, np.float32))))
+
+    rounds(2, [1, 2, 3])
+    first = {id(plan) for plan in known.kept()}
+    rounds(3, [1, 2, 3, 4, 5])
+    assert len(first) == 3 and {id(plan) for plan in known.kept()} == first
+    rounds(2, [4, 5])
+    assert len(known.kept()) == 3 and len({id(plan) for plan in known.kept()} - first) == 2

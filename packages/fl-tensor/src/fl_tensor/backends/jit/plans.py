@@ -35,7 +35,9 @@ from fl_tensor.graph import axis_order
 from fl_tensor.graph.ir import Node
 from fl_tensor.reproducible import is_reproducible
 
-#: How many plans, and how many sightings, are remembered, least recently used first forgotten.
+#: How many plans, and how many sightings, are remembered, least recently used first forgotten. More
+#: structures than plans that come in turns would each find theirs forgotten: so a plan gives way
+#: only to a structure that was sighted since it ran, and the others of a round run call by call.
 MOST = 256
 MOST_SIGHTINGS = 4096
 #: How many times a trace is run call by call while its plan is made in the background.
@@ -93,7 +95,7 @@ class Plans:
         _every.add(self)
         self._found: dict[Structure, Making] = {}
         self._clock = itertools.count(1)
-        self._sighted: OrderedDict[int, int] = OrderedDict()
+        self._sighted: OrderedDict[int, tuple[int, int]] = OrderedDict()  # how often, when last
 
     def execute(self, trace: Trace, seen: list[bool]) -> None:
         """Compute the results of ``trace`` that are ``seen``."""
@@ -153,13 +155,16 @@ class Plans:
         # What is known of a structure that has no plan yet: soon it will have one, or not.
         sighted = hash((key.recording, key.seen, key.version))
         with self._lock:
-            count = self._sighted[sighted] = self._sighted.get(sighted, 0) + 1
+            count, before = self._sighted.get(sighted, (0, 0))
+            self._sighted[sighted] = count + 1, next(self._clock)
             self._sighted.move_to_end(sighted)
             if len(self._sighted) > MOST_SIGHTINGS:
                 self._sighted.popitem(last=False)
+            full = len(self._found) >= MOST
+            since = min(self._found.values(), key=_used).used if full else 0
         size = elements(trace.calls, trace.leaves)
-        at_once = at_once or is_heavy(len(trace.calls), size)
-        if count < self.sightings and not at_once:
+        at_once = at_once or self.sightings == 1 or is_heavy(len(trace.calls), size)
+        if not at_once and (count + 1 < self.sightings or before < since):
             self.worth.in_vain(len(trace.calls), size)
             return None
         making = Making(trace, seen, self._made, size)
@@ -203,7 +208,11 @@ class Plans:
 
     def _all(self) -> list[Making]:
         with self._lock:
-            return sorted(self._found.values(), key=lambda making: making.used)
+            return sorted(self._found.values(), key=_used)
+
+
+def _used(making: Making) -> int:
+    return making.used
 
 
 def _none(node: Node) -> bool:
