@@ -100,15 +100,23 @@ def width_of(shape, itemsize=4):
 
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
 def test_a_result_may_be_written_past_the_caches(dtype):
-    kernel = MicroKernel(dtype, Tile(5, BEST.vectors))
-    assert "nontemporal" in microkernel.assembly(kernel, target.host())
+    kernel = MicroKernel(dtype, Tile(5, BEST.vectors), streams=True)
     lines = np.zeros((6, width(kernel) + 16 * 8), str(dtype))
     c = lines[:5, -lines.ctypes.data % 64 // lines.itemsize :][:, : width(kernel)]
     a, b = np.ones((5, 9), str(dtype)), np.ones((9, width(kernel)), str(dtype))
-    for flags, expected in ((STREAM, 9), (ADD, 18), (ADD | STREAM, 27), (STREAM, 9)):
-        call(kernel, a, b, c, k=9, flags=flags)
-        assert (c == expected).all()
+    for flags, k in ((STREAM, 9), (0, 8), (STREAM, 7)):
+        call(kernel, a, b, c, k=k, flags=flags)
+        assert (c == k).all()
     assert lines.sum() == c.sum()
+    check(kernel._replace(masked=True), 9, width(kernel) - 1, flags=STREAM)
+
+
+def test_code_for_results_past_the_caches_is_only_where_it_is_asked_for():
+    kernel = MicroKernel(dtypes.float32, BEST)
+    asked = kernel._replace(streams=True)
+    for each in (kernel, asked, asked._replace(masked=True)):
+        has = "nontemporal" in microkernel.assembly(each, target.host())
+        assert has == (each == asked)
 
 
 @pytest.mark.parametrize("a", ["rows", "columns"])

@@ -108,4 +108,4 @@ def _name(kernel: MicroKernel) -> str:
     return "_".join(["micro", str(kernel.dtype), f"{rows}x{vectors}", *lies, *flags])
 
 
-_FLAGS = "masked", "narrow", "ahead"
+_FLAGS = "masked", "narrow", "ahead", "streams"

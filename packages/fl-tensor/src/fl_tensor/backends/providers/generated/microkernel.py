@@ -25,9 +25,10 @@ and row r of B, ``vectors * lanes`` numbers, at
     b == "packed"    B + r * (bytes of a row)         without gaps, padded to whole rows
     b == "rows"      B + r * b_pitch                  a row-major B as it is
 
-``flags & ADD`` adds to what C holds. ``flags & STREAM`` says that C is too large for the caches and
-that each of its vectors begins at a multiple of its size, or of 64 bytes if that is less: it may be
-written past them, which saves that it is read before. A ``masked`` kernel touches the first
+``flags & ADD`` adds to what C holds. A kernel that ``streams`` adds to nothing: ``flags & STREAM``
+tells it that C is too large for the caches and that each of its vectors begins at a multiple of its
+size, or of 64 bytes if that is less. It then writes past them, which saves that C is read before; if
+it is masked, it does not. Others overlook that flag. A ``masked`` kernel touches the first
 ``columns`` of a row of C (and of B, unless packed), others all of it. Nothing else is aligned but
 to the dtype. No shape is known beforehand: one kernel serves every problem.
 
@@ -83,8 +84,9 @@ LINE = 64
 
 class MicroKernel(NamedTuple):
     """Which one: the dtype of everything (float32, float64; bfloat16: of A and B), the tile, how A
-    and B lie, whether there may be fewer columns than the tile has, whether C is bfloat16, too, and
-    whether it looks ahead."""
+    and B lie, whether there may be fewer columns than the tile has, whether C is bfloat16, too,
+    whether it looks ahead, and whether it can write past the caches, which all others are spared:
+    its stores would be there twice."""
 
     dtype: DType
     tile: Tile
@@ -93,6 +95,7 @@ class MicroKernel(NamedTuple):
     masked: bool = False
     narrow: bool = False
     ahead: bool = False
+    streams: bool = False
 
 
 def assembly(kernel: MicroKernel, machine: Target) -> str:
@@ -134,6 +137,7 @@ class _Micro(Loops):
         )
         row_bytes = self.vectors * self.of.lanes * self.itemsize
         self.b_pitch = i64(row_bytes) if kernel.b == "packed" else b_pitch
+        self.passes = kernel.streams and not (kernel.masked or kernel.narrow)
         # Where loads are fewer than multiply-adds anyway: these are not what takes the time.
         has_time = self.rows + 2 * self.vectors <= len(self.tiles)
         self.asked = range(0, row_bytes if has_time else 0, LINE)
@@ -150,19 +154,21 @@ class _Micro(Loops):
         multiples = [self.opaque(self.b.mul(self.a_pitch, i64(i))) for i in (1, 3)]
         self.within = [i64(0), multiples[0], self.b.shl(multiples[0], i64(1)), multiples[1]]
         self.in_a = {i: self.variable(pointer) for i in groups}
-        streams = self.b.and_(flags, i64(0 if kernel.masked else STREAM))
-        is_read = self.b.icmp_signed("==", streams, i64(0))
-        with (
-            self.b.if_then(is_read),
-            self.loop(i64(0), i64(self.rows)) as i,  # C arrives while sums are made
-        ):
-            row = self._at(c, self.b.mul(c_pitch, self.opaque(i)))
-            for byte in range(0, row_bytes // (2 if kernel.narrow else 1), LINE):
-                self._prefetch(self._at(row, i64(byte)))
+        self._ask_for_c(c, c_pitch, flags, row_bytes // (2 if kernel.narrow else 1))
         self._add_up(taps, tap_offsets, a, b)
         self.c = [self._at(c, self.b.mul(c_pitch, i64(i))) for i in range(self.rows)]
-        self._write(flags, is_read)
+        self._write(flags)
         self.b.ret_void()
+
+    def _ask_for_c(self, c: IR, c_pitch: IR, flags: IR, nbytes: int) -> None:
+        """C arrives while sums are made, if it is not written past the caches."""
+        rows = i64(self.rows)
+        if self.passes:
+            rows = self.b.select(self._has(flags, STREAM), i64(0), rows)
+        with self.loop(i64(0), rows) as i:
+            row = self._at(c, self.b.mul(c_pitch, self.opaque(i)))
+            for byte in range(0, nbytes, LINE):
+                self._prefetch(self._at(row, i64(byte)))
 
     def _add_up(self, taps: IR, tap_offsets: IR, a: IR, b: IR) -> None:
         build = self.b
@@ -227,30 +233,41 @@ class _Micro(Loops):
         row = self._at(in_a[i - within], self.within[within])
         return self._at(row, i64(step * self.itemsize))
 
-    def _write(self, flags: IR, is_read: IR) -> None:
-        build = self.b
+    def _write(self, flags: IR) -> None:
+        build, kernel = self.b, self.kernel
         sums = {tile: build.load(self.sums[tile], typ=self.vector) for tile in self.tiles}
-        if self.kernel.narrow:
+        if kernel.narrow:
             for (i, j), total in sums.items():
                 place = self._at(self.c[i], i64(j * self.of.lanes * bfloat16.itemsize))
                 self.of.store(narrow_sums(self.of, bfloat16, total), place, self.masks[j])
-            return
-        places = {(i, j): self._vector(self.c[i], j) for i, j in self.tiles}
-        with build.if_else(build.trunc(flags, ir.IntType(1))) as (adding, setting):
-            with adding:
-                # All is read before any is written: rows a multiple of 4096 bytes apart look like
-                # the same place to a processor, which would wait for the row before.
-                totals = {}
-                for (i, j), total in sums.items():
-                    old = self.of.load(self.element, places[i, j], self.masks[j])
-                    totals[i, j] = build.fadd(old, total)
-                for (i, j), total in totals.items():
-                    self.of.store(total, places[i, j], self.masks[j])
-            with setting, build.if_else(is_read) as (keeping, streaming):
-                for branch, streams in ((keeping, False), (streaming, True)):
-                    with branch:
-                        for (i, j), total in sums.items():
-                            self.of.store(total, places[i, j], self.masks[j], streams)
+        elif self.passes:
+            with build.if_else(self._has(flags, STREAM)) as (streaming, keeping):
+                with streaming:
+                    self._store(sums, streams=True)
+                with keeping:
+                    self._store(sums)
+        elif kernel.streams:
+            self._store(sums)
+        else:
+            with build.if_else(self._has(flags, ADD)) as (adding, setting):
+                with adding:
+                    # All is read before any is written: rows a multiple of 4096 bytes apart look
+                    # like the same place to a processor, which would wait for the row before.
+                    self._store({tile: self._plus_old(tile, sums[tile]) for tile in self.tiles})
+                with setting:
+                    self._store(sums)
+
+    def _store(self, totals: dict[tuple[int, int], IR], streams: bool = False) -> None:
+        for (i, j), total in totals.items():
+            self.of.store(total, self._vector(self.c[i], j), self.masks[j], streams)
+
+    def _plus_old(self, tile: tuple[int, int], total: IR) -> IR:
+        i, j = tile
+        old = self.of.load(self.element, self._vector(self.c[i], j), self.masks[j])
+        return self.b.fadd(old, total)
+
+    def _has(self, flags: IR, flag: int) -> IR:
+        return self.b.icmp_signed("!=", self.b.and_(flags, i64(flag)), i64(0))
 
     def _mask(self, columns: IR, j: int) -> IR | None:
         if not self.kernel.masked:

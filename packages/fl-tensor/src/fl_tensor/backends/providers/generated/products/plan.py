@@ -68,7 +68,7 @@ def planned(
         "ahead": _asks_ahead(task, cut),
         "accumulate": accumulate, "batch axes": len(task.batch),
         "streams": streams,
-    } | left.words | right.words | memory | _micros(task, cut, left, right)  # fmt: skip
+    } | left.words | right.words | memory | _micros(task, cut, left, right, streams)  # fmt: skip
     arguments = [words[name] for name in WORDS[2:]]
     for axis, size in enumerate(task.batch):
         arguments += [size, *(each.batch[axis] for each in (task.x, task.y, task.out))]
@@ -256,10 +256,12 @@ def _memory(task: Task, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]
     }  # fmt: skip
 
 
-def _micros(task: Task, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]:
+def _micros(
+    task: Task, cut: _Cut, left: _Left, right: _Right, streams: bool
+) -> dict[str, int]:
     """The micro-kernels of all tiles: longer and other ones, whole panels and the last one."""
     factors, b = bfloat16 if task.pairs else cut.dtype, "packed" if right.is_packed else "rows"
-    like = MicroKernel(factors, cut.tile, left.lies, b, narrow=cut.narrow)
+    like = MicroKernel(factors, cut.tile, left.lies, b, narrow=cut.narrow, streams=streams)
     vectors = cut.padded // cut.lanes
     masked = cut.last % cut.lanes != 0 and not (cut.apart and right.is_packed)
     wanted: dict[str, MicroKernel] = {}
