@@ -27,10 +27,10 @@ and row r of B, ``vectors * lanes`` numbers, at
 
 ``flags & ADD`` adds to what C holds. A kernel that ``streams`` adds to nothing: ``flags & STREAM``
 tells it that C is too large for the caches and that each of its vectors begins at a multiple of its
-size, or of 64 bytes if that is less. It then writes past them, which saves that C is read before; if
-it is masked, it does not. Others overlook that flag. A ``masked`` kernel touches the first
-``columns`` of a row of C (and of B, unless packed), others all of it. Nothing else is aligned but
-to the dtype. No shape is known beforehand: one kernel serves every problem.
+size, or of 64 bytes if that is less. Then it writes past them, unless it is masked, which saves
+that C is read before. A ``masked`` kernel touches the first ``columns`` of a row of C (and of B,
+unless packed), others all of it. Nothing else is aligned but to the dtype. No shape is known
+beforehand: one kernel serves every problem.
 
 A kernel that looks ``ahead`` has one argument more, an address: with each step of k it asks for a
 cache line from there on, which comes into L2 while sums are made, and need not exist. In between

@@ -256,9 +256,7 @@ def _memory(task: Task, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]
     }  # fmt: skip
 
 
-def _micros(
-    task: Task, cut: _Cut, left: _Left, right: _Right, streams: bool
-) -> dict[str, int]:
+def _micros(task: Task, cut: _Cut, left: _Left, right: _Right, streams: bool) -> dict[str, int]:
     """The micro-kernels of all tiles: longer and other ones, whole panels and the last one."""
     factors, b = bfloat16 if task.pairs else cut.dtype, "packed" if right.is_packed else "rows"
     like = MicroKernel(factors, cut.tile, left.lies, b, narrow=cut.narrow, streams=streams)
