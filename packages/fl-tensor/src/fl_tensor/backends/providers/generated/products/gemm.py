@@ -231,7 +231,8 @@ class _Gemm(Job):
 
     def _ask_ahead(self, block: Block, tile: IR, k0: IR, k: IR, here: IR) -> None:
         """While a micro-kernel works, a part of the next tile of A comes from memory: each panel of
-        the block asks for its share of what is going to be copied."""
+        the block asks for its share of what is going to be copied. Rows and steps that begin within
+        a cache line end in another one, which is what the tile before did not read."""
         b, w = self.b, self.word
         with b.if_then(self.is_set("ahead")):
             rows, row = self._rows(b.add(tile, i64(1)))
@@ -240,12 +241,11 @@ class _Gemm(Job):
             steps, across = self.either(by_rows, rows, k), self.either(by_rows, k, rows)
             stride = self.either(by_rows, w["x row"], w["x k"])
             begin, end = self._share(here, b.sub(block.last, block.first), steps)
-            with (
-                self.loop(begin, end) as step,
-                self.loop(i64(0), b.mul(across, w["itemsize"]), 64) as byte,
-            ):
-                line = b.add(b.add(start, b.mul(step, stride)), byte)
-                call(b, "llvm.prefetch.p0", ir.VoidType(), self.pointer(line), *_TO_L2)
+            with self.loop(begin, end) as step:
+                first = b.add(start, b.mul(step, stride))
+                stop = b.add(first, b.mul(across, w["itemsize"]))
+                with self.loop(b.and_(first, i64(-LINE)), stop, LINE) as line:
+                    call(b, "llvm.prefetch.p0", ir.VoidType(), self.pointer(line), *_TO_L2)
 
     def _sums(self, block: Block, goal: IR, row: IR) -> tuple[IR, IR]:
         """Where sums are kept, and their pitch: in the result, or apart."""

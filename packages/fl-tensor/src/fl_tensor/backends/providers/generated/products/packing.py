@@ -109,6 +109,25 @@ class _Pack(mover.Mover):
                 fill(source, count, columns, self.at(to, b.mul(first, pitch)), pitch)
 
     def _rows(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
+        b = self.b
+        is_narrow = b.icmp_signed("<", columns, i64(self.lanes))
+        with b.if_else(is_narrow) as (narrow, wide):
+            with narrow:
+                self._narrow_rows(source, rows, columns, to, pitch)
+            with wide:
+                self._wide_rows(source, rows, columns, to, pitch)
+
+    def _narrow_rows(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
+        """Rows of less than a vector, of which tiles of an A by columns have hundreds."""
+        b, mask = self.b, self.of.first(columns)
+        last = b.sub(b.mul(columns, i64(self.dtype.itemsize)), i64(1))
+        ahead = b.add(b.mul(self.row_stride, i64(_TOGETHER)), last)
+        with self.loop(i64(0), rows) as row:
+            here = self.at(source, b.mul(row, self.row_stride))
+            self.of.prefetch(self.at(here, ahead), 2)
+            self.of.store(self.read(here, mask), self.at(to, b.mul(row, pitch)))
+
+    def _wide_rows(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
         b, whole = self.b, self.whole(columns)
         with self.loop(i64(0), rows) as row:
             here, there = (
