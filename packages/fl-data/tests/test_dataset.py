@@ -132,3 +132,26 @@ def test_check_indices_counts_from_the_front_and_names_what_is_outside():
     for outside in ([3], [0, -4], range(4)):
         with pytest.raises(data.SampleIndexError, match="here.*out of range for 3"):
             data.check_indices(outside, 3, "here")
+
+
+def test_a_dataset_of_its_own_epochs():
+    class Growing(data.EpochDataset):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return (data.check_index(index, 3, "Growing") + 10 * self.epoch,)
+
+    ds = Growing()
+    batches = data.Batch(ds, 3)
+    assert (ds.epoch, batches.epoch) == (0, 0)
+    batches.set_epoch(2)
+    assert (ds.epoch, batches.epoch) == (2, 2)
+    assert batches[0][0].tolist() == [20, 21, 22]
+    with pytest.raises(data.DataError, match=r"\[Growing\] epoch must be at least 0"):
+        ds.set_epoch(-1)
+    samples = iter(ds)
+    next(samples)
+    ds.set_epoch(3)
+    with pytest.raises(data.IterationError, match="went from epoch 2 to 3"):
+        next(samples)

@@ -15,6 +15,7 @@ from fl_data.collate import pad_collate as pad_collate
 from fl_data.collate import pad_to as pad_to
 from fl_data.concat import Concat as Concat
 from fl_data.dataset import Dataset as Dataset
+from fl_data.dataset import EpochDataset as EpochDataset
 from fl_data.dataset import Sample as Sample
 from fl_data.dataset import as_dataset as as_dataset
 from fl_data.dataset import check_index as check_index

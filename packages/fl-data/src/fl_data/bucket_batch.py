@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import fl_tensor as ft
 from fl_data.batch import RowBatches
 from fl_data.collate import Collate, pad_collate
-from fl_data.dataset import check_count, check_index
+from fl_data.dataset import EpochDataset, check_count, check_index
 from fl_data.errors import DataError
 from fl_data.per_epoch import PerEpoch
 from fl_data.round_robin import lengths_of
@@ -17,7 +17,7 @@ from fl_data.select import check_rank, share
 from fl_data.shuffle import fisher_yates
 
 
-class BucketBatch(RowBatches):
+class BucketBatch(EpochDataset, RowBatches):
     """Batches of samples of similar length, so that little is padded.
 
     Bucket `k` holds the samples with `lengths[i] <= boundaries[k]`, a last one the longer ones;
@@ -60,21 +60,12 @@ class BucketBatch(RowBatches):
         self._bucket_of = array("q", (bisect_left(edges, length) for length in numbers))
         self._sizes = _batch_sizes(numbers, self._bucket_of, len(edges) + 1, size, max_size)
         self._skip_last = skip_last
-        self._epoch = 0
         seed = check_count(seed, "seed", "BucketBatch")
         self._plans = PerEpoch(self._drawn if shuffle else self._in_order, seed)
         self._length = len(self._batches(range(len(numbers))))
 
     def __len__(self) -> int:
         return self._length
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        self._epoch = check_count(epoch, "epoch", "BucketBatch")
-        super().set_epoch(epoch)
 
     def _rows(self, index: int) -> tuple[Sequence[int], Sequence[int]]:
         whole = self._plans.get(self._epoch)[check_index(index, self._length, "BucketBatch")]

@@ -82,6 +82,20 @@ class Dataset(ABC):
         return f"{type(self).__name__}({inside})"
 
 
+class EpochDataset(Dataset):
+    """A dataset whose own samples depend on the epoch, which it remembers: 0 at first."""
+
+    _epoch = 0
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        self._epoch = check_count(epoch, "epoch", type(self).__name__)
+        super().set_epoch(epoch)
+
+
 class _SequenceDataset(Dataset):
     """Anything with a length and indexing (a list of samples, say), as a `Dataset`."""
 

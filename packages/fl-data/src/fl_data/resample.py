@@ -6,12 +6,20 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 
 import fl_tensor as ft
-from fl_data.dataset import Dataset, Sample, as_dataset, check_count, check_index, check_indices
+from fl_data.dataset import (
+    Dataset,
+    EpochDataset,
+    Sample,
+    as_dataset,
+    check_count,
+    check_index,
+    check_indices,
+)
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.per_epoch import PerEpoch
 
 
-class Resample(Dataset):
+class Resample(EpochDataset):
     """Samples `draw(generator)` of `ds`: indices, drawn anew in every epoch.
 
     `draw` may repeat and leave out what it likes, but gives `length` indices each time; without
@@ -38,7 +46,6 @@ class Resample(Dataset):
             )
         self._ds = as_dataset(ds)
         self._draw = draw
-        self._epoch = 0
         self._length = None if length is None else check_count(length, "length", name)
         self._orders = PerEpoch(self._checked, check_count(seed, "seed", name))
         if self._length is None:
@@ -47,14 +54,6 @@ class Resample(Dataset):
     @property
     def sources(self) -> tuple[Dataset, ...]:
         return (self._ds,)
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        self._epoch = check_count(epoch, "epoch", type(self).__name__)
-        super().set_epoch(epoch)
 
     def resample(self) -> None:
         """Go to the order of the next epoch."""

@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import fl_tensor as ft
-from fl_data.dataset import Dataset, Sample, as_dataset, as_sample, check_count, check_index
+from fl_data.dataset import (
+    Dataset,
+    EpochDataset,
+    Sample,
+    as_dataset,
+    as_sample,
+    check_count,
+    check_index,
+)
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.seeds import mix
 
@@ -56,7 +64,7 @@ class Transform(Dataset):
         return _map_fields(sample, self._fields)
 
 
-class RandomTransform(Dataset):
+class RandomTransform(EpochDataset):
     """Samples of `ds` after `fn(sample, generator) -> sample`, for augmentation.
 
     Every call gets its own `ft.Generator`, which depends on `seed`, the epoch and the index alone:
@@ -72,19 +80,10 @@ class RandomTransform(Dataset):
             raise SampleTypeError(f"[RandomTransform] {fn!r} is not callable")
         self._fn = fn
         self._seed = check_count(seed, "seed", "RandomTransform")
-        self._epoch = 0
 
     @property
     def sources(self) -> tuple[Dataset, ...]:
         return (self._ds,)
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        self._epoch = check_count(epoch, "epoch", "RandomTransform")
-        super().set_epoch(epoch)
 
     def __len__(self) -> int:
         return len(self._ds)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import fl_tensor as ft
-from fl_data import Batch, Dataset, Sample, check_index, mix, share
+from fl_data import Batch, Dataset, EpochDataset, Sample, check_index, mix, share
 from fl_vision.datasets.image_data import image_and_label
 from fl_vision.errors import UsageError
 
@@ -98,7 +98,7 @@ def random_shift(
     return ft.take_along_axis(moved, ft.broadcast_to(columns, images.shape), axis=3)
 
 
-class RandomShift(Dataset):
+class RandomShift(EpochDataset):
     """The batches of `batches` with `random_shift`, anew in every epoch.
 
     An image is moved alike whichever rank has it: the shifts depend on the seed, the epoch, the
@@ -110,19 +110,10 @@ class RandomShift(Dataset):
     ) -> None:
         self._batches, self._reach, self._seed = batches, reach, seed
         self._rank, self._world_size = rank, world_size
-        self._epoch = 0
 
     @property
     def sources(self) -> tuple[Dataset, ...]:
         return (self._batches,)
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        self._epoch = epoch
-        super().set_epoch(epoch)
 
     def __len__(self) -> int:
         return len(self._batches)

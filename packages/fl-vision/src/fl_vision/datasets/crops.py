@@ -5,14 +5,14 @@ from __future__ import annotations
 from PIL import Image
 
 import fl_tensor as ft
-from fl_data import Dataset, check_index, mix
+from fl_data import Dataset, EpochDataset, check_index, mix
 from fl_data.dataset import check_count
 from fl_vision.datasets.folder import ImageFolder
 from fl_vision.errors import DataFileError
 from fl_vision.images import open_image, pixels_of
 
 
-class RandomCrops(Dataset):
+class RandomCrops(EpochDataset):
     """A window of `size` (height, width) out of each image of `folder`, and with `flip` half of
     them left and right exchanged; anew in every epoch.
 
@@ -27,19 +27,10 @@ class RandomCrops(Dataset):
         for extent, name in zip(size, ("height", "width"), strict=True):
             check_count(extent, name, "RandomCrops", least=1)
         self._folder, self._size, self._flip, self._seed = folder, size, flip, seed
-        self._epoch = 0
 
     @property
     def sources(self) -> tuple[Dataset, ...]:
         return (self._folder,)
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        self._epoch = epoch
-        super().set_epoch(epoch)
 
     def __len__(self) -> int:
         return len(self._folder)
