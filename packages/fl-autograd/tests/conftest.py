@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,5 +38,22 @@ def close() -> Any:
 
     def check(x: Any, values: Any, rtol: float = 1e-9, atol: float = 1e-12) -> None:
         np.testing.assert_allclose(np.asarray(x), np.asarray(values), rtol=rtol, atol=atol)
+
+    return check
+
+
+@pytest.fixture
+def leaves_no_cycles() -> Callable[[Callable[[], None]], None]:
+    """``leaves_no_cycles(step)``: reference counting frees all that ``step`` makes."""
+
+    def check(step: Callable[[], None]) -> None:
+        step()
+        gc.collect()
+        gc.disable()
+        try:
+            step()
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
 
     return check

@@ -57,3 +57,16 @@ def suite_test() -> Callable[[Any, str], None]:
             raise AssertionError(str(failure)) from None
 
     return run
+
+
+@pytest.fixture
+def catches(suite_test: Callable[[Any, str], None]) -> Callable[[Any, str], None]:
+    """``catches(backend_class, test)``: the test fails on that backend, and not by a mistake in
+    calling it."""
+
+    def check(backend: Any, test: str) -> None:
+        with pytest.raises(Exception) as caught:
+            suite_test(backend, test)
+        assert not isinstance(caught.value, (NameError, AttributeError)), caught.value
+
+    return check

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import pytest
 import references
-import twins
-from twins import BOUNDS, COUNT, SEED, Draw, close, torch, torch_of
+from twins import BOUNDS, Draw, check_runs, close, torch, torch_of
 
 import fl_nn as nn
 import fl_tensor as ft
 
 STEPS = 50
-RUNS = max(1, COUNT // 5)
 OPTIMIZERS = {}
 
 
@@ -177,11 +175,4 @@ def run(name: str, draw: Draw, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_fifty_steps(name, dtype):
-    for number in range(RUNS):
-        try:
-            run(name, Draw(f"{SEED} {name} {dtype} {number}"), dtype)
-        except Exception as error:
-            raise AssertionError(
-                f"{name} number {number} in {dtype} (FL_ORACLE_SEED={SEED}): {error}"
-            ) from error
-        twins.compared += 1
+    check_runs(name, dtype, lambda draw: run(name, draw, dtype))

@@ -4,14 +4,12 @@ fifty steps along them give."""
 from __future__ import annotations
 
 import pytest
-import twins
-from twins import BOUNDS, COUNT, SEED, Draw, close, torch, torch_of
+from twins import BOUNDS, Draw, check_runs, close, torch, torch_of
 
 import fl_nn as nn
 
 lr = torch.optim.lr_scheduler  # PyTorch's schedules
 STEPS = 50
-RUNS = max(1, COUNT // 5)
 SCHEDULES = {}
 
 
@@ -161,11 +159,4 @@ def run(name: str, draw: Draw, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_fifty_steps(name, dtype):
-    for number in range(RUNS):
-        try:
-            run(name, Draw(f"{SEED} {name} {dtype} {number}"), dtype)
-        except Exception as error:
-            raise AssertionError(
-                f"{name} number {number} in {dtype} (FL_ORACLE_SEED={SEED}): {error}"
-            ) from error
-        twins.compared += 1
+    check_runs(name, dtype, lambda draw: run(name, draw, dtype))

@@ -4,8 +4,7 @@ sizes, padding rows and indices are drawn at random."""
 from __future__ import annotations
 
 import pytest
-import twins
-from twins import BOUNDS, COUNT, SEED, Draw, close, torch, torch_of
+from twins import BOUNDS, Draw, check_runs, close, torch, torch_of
 
 import fl_nn as nn
 import fl_tensor as ft
@@ -14,7 +13,6 @@ from fl_autograd import RowGradient
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 
 STEPS = 50
-RUNS = max(1, COUNT // 5)
 
 
 def sgd(draw):
@@ -73,12 +71,5 @@ def run(draw_settings, draw: Draw, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("draw_settings", [sgd, adagrad, sparse_adam])
 def test_fifty_steps_from_rows(draw_settings, dtype):
-    name = draw_settings.__name__
-    for number in range(RUNS):
-        try:
-            run(draw_settings, Draw(f"{SEED} rows {name} {dtype} {number}"), dtype)
-        except Exception as error:
-            raise AssertionError(
-                f"{name} number {number} in {dtype} (FL_ORACLE_SEED={SEED}): {error}"
-            ) from error
-        twins.compared += 1
+    name = f"rows {draw_settings.__name__}"
+    check_runs(name, dtype, lambda draw: run(draw_settings, draw, dtype))

@@ -104,6 +104,21 @@ def check_family(name: str, count: int = COUNT) -> None:
         compared += 1
 
 
+def check_runs(
+    name: str, dtype: str, run: Callable[[Draw], None], count: int = max(1, COUNT // 5)
+) -> None:
+    """Let `run` compare that often, with random settings of its own."""
+    global compared
+    for number in range(count):
+        try:
+            run(Draw(f"{SEED} {name} {dtype} {number}"))
+        except Exception as error:
+            raise AssertionError(
+                f"{name} number {number} in {dtype} (FL_ORACLE_SEED={SEED}): {error}"
+            ) from error
+        compared += 1
+
+
 def compare(case: Case, dtype: str, draw: Draw) -> None:
     """Raise AssertionError where the twins differ."""
     modules = isinstance(case.mine, nn.Module)

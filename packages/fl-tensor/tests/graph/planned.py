@@ -26,12 +26,17 @@ def fusible(node: Node) -> bool:
 def recorded(function, *shapes):
     """The graph of a function of arrays of these shapes, and such arrays."""
     inputs = [ft.Generator(i).normal(shape) for i, shape in enumerate(shapes)]
+    return recorded_on(function, *inputs), inputs
+
+
+def recorded_on(function, *inputs):
+    """The graph of a function of these arrays."""
     with ft.trace() as graph:
         for x in inputs:
             graph.input(x)
         result = function(*inputs)
         graph.output(*(result if isinstance(result, tuple) else (result,)))
-    return graph.prune(), inputs
+    return graph.prune()
 
 
 def planned(function, *shapes, **settings) -> tuple[Fusion, Graph]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from planned import recorded
 
 import fl_tensor as ft
 from fl_tensor.graph import Node, cost
@@ -27,13 +28,7 @@ def fusible(node: Node) -> bool:
 
 def attached(function, *shapes):
     """What is attached to the products of ``function``."""
-    inputs = [ft.zeros(shape) for shape in shapes]
-    with ft.trace() as graph:
-        for x in inputs:
-            graph.input(x)
-        result = function(*inputs)
-        graph.output(*(result if isinstance(result, tuple) else (result,)))
-    graph = graph.prune()
+    graph, _ = recorded(function, *shapes)
     places = layouts(graph)
     groups = Fusion(graph, places, fusible).groups
     results = {places[v].root for v in graph.outputs}

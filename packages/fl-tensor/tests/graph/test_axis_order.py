@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from planned import recorded
 
 import fl_tensor as ft
 from fl_tensor.graph import Graph, Node, Value
@@ -11,16 +12,6 @@ from fl_tensor.graph.axis_order import channels_last, inverse, order_of, reorder
 
 ELEMENTWISE = frozenset("add subtract multiply divide exp maximum where less equal cast".split())
 SHAPE = (2, 3, 4, 5)
-
-
-def recorded(function, *shapes):
-    inputs = [ft.Generator(i).normal(shape) for i, shape in enumerate(shapes)]
-    with ft.trace() as graph:
-        for x in inputs:
-            graph.input(x)
-        result = function(*inputs)
-        graph.output(*(result if isinstance(result, tuple) else (result,)))
-    return graph.prune(), inputs
 
 
 def wish_of_exp(node: Node):

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from planned import recorded
 
 import fl_tensor as ft
 from fl_tensor.graph import cost
 from fl_tensor.graph.layout import layouts
 
 
-def recorded(function, *shapes):
-    inputs = [ft.zeros(shape) for shape in shapes]
-    with ft.trace() as graph:
-        for x in inputs:
-            graph.input(x)
-        graph.output(function(*inputs))
-    return graph.prune()
-
-
 def of(function, *shapes):
     """The cost of all nodes together."""
-    graph = recorded(function, *shapes)
+    graph, _ = recorded(function, *shapes)
     places = layouts(graph)
     nodes = [n for n in graph.nodes if places[n.outputs[0]].root is n.outputs[0]]
     return cost.of_group(nodes, places, {places[v].root for v in graph.outputs})

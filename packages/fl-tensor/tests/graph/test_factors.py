@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from planned import recorded
 
 import fl_tensor as ft
 from fl_tensor.graph.factors import factors
@@ -14,13 +15,7 @@ X = (24, 8)
 def found(function, *shapes, lying=None):
     """For each input of ``function`` whether it is such a factor, as its transpose: None, False or
     True. ``lying``: strides of inputs by number."""
-    inputs = [ft.zeros(shape) for shape in shapes]
-    with ft.trace() as graph:
-        for x in inputs:
-            graph.input(x)
-        result = function(*inputs)
-        graph.output(*(result if isinstance(result, tuple) else (result,)))
-    graph = graph.prune()
+    graph, _ = recorded(function, *shapes)
     given = {graph.inputs[i]: strides for i, strides in (lying or {}).items()}
     places = layouts(graph, given)
     results = {places[v].root for v in graph.outputs}

@@ -6,22 +6,15 @@ import math
 
 import numpy as np
 import pytest
+from planned import recorded_on
 
 import fl_tensor as ft
 from fl_tensor.graph.fold import fold
 
 
-def recorded(function, *inputs):
-    with ft.trace() as graph:
-        for x in inputs:
-            graph.input(x)
-        graph.output(function(*inputs))
-    return graph.prune()
-
-
 def left(function, *inputs):
     """The operations that are left; that they give the same, bit for bit, is checked."""
-    graph = recorded(function, *inputs)
+    graph = recorded_on(function, *inputs)
     smaller = fold(graph).prune()
     for a, b in zip(graph(*inputs), smaller(*inputs), strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
@@ -90,7 +83,7 @@ def test_two_in_a_row_become_one(function, operations):
 
 
 def test_numbers_of_the_structure_are_constants():
-    graph = fold(recorded(lambda x: x * ft.full((), 2.5), X)).prune()
+    graph = fold(recorded_on(lambda x: x * ft.full((), 2.5), X)).prune()
     assert [n.op for n in graph.nodes] == ["multiply"]
     ((value, data),) = graph.constants
     assert (value.shape, value.dtype) == ((), ft.float32)
@@ -117,6 +110,6 @@ def test_inputs_are_never_known():
 
 
 def test_an_output_keeps_its_maker():
-    graph = recorded(lambda x: ft.permute(ft.permute(x, (1, 0)), (1, 0)), X)
+    graph = recorded_on(lambda x: ft.permute(ft.permute(x, (1, 0)), (1, 0)), X)
     assert [n.op for n in fold(graph).prune().nodes] == ["permute"]
     assert graph.outputs == fold(graph).outputs
