@@ -86,6 +86,10 @@ class Block(NamedTuple):
 class _Gemm(Job):
     def __init__(self, module: IR) -> None:
         super().__init__(module, "gemm")
+        # Instructions are chosen one by one, registers with care: that takes half the time, and is
+        # as fast. Without registers (``Effort.LEAST``) products of few steps of k would be slower.
+        for attribute in ("noinline", "optnone"):
+            self.function.attributes.add(attribute)
         w, b = self.word, self.b
         self.no_offset = b.gep(self.arguments, [i64(NUMBER["zero"])], source_etype=i64)
         self.scratch = b.add(w["scratch"], b.mul(w["worker bytes"], self.worker))
@@ -107,25 +111,26 @@ class _Gemm(Job):
         with self.loop(i64(0), most, w["k block"]) as k0:
             k = self.minimum(b.sub(w["k"], k0), w["k block"])
             right, panel_bytes = self._right(block, k0, k)
+            flags = self.either(self.is_set("unpack"), i64(0), w["accumulate"])
+            flags = self.either(b.icmp_signed(">", k0, i64(0)), i64(ADD), flags)
+            flags = self.either(self.streams, i64(STREAM), flags)
+            last_panel = b.sub(w["panels"], i64(1))
             with self.loop(block.begin, block.end) as tile:
                 rows, row = self._rows(tile)
                 left, left_pitch = self._left(block, row, rows, k0, k)
                 goal = b.add(block.out, b.mul(row, w["out row"]))
                 goal = b.add(goal, b.mul(block.column, w["out column"]))
                 sums, pitch = self._sums(block, goal, row)
-                flags = self.either(self.is_set("unpack"), i64(0), w["accumulate"])
-                flags = self.either(b.icmp_signed(">", k0, i64(0)), i64(ADD), flags)
-                flags = self.either(self.streams, i64(STREAM), flags)
                 given = (i64(1), self.no_offset, k, self.pointer(left), left_pitch)
                 is_longer = b.icmp_signed("<", tile, w["longer tiles"])
+                of_last, of_whole = (
+                    self.either(is_longer, w[f"micro longer {which}"], w[f"micro other {which}"])
+                    for which in ("last", "whole")
+                )
                 with self.loop(block.first, block.last) as panel:
                     here = b.sub(panel, block.first)
-                    is_last = b.icmp_signed("==", panel, b.sub(w["panels"], i64(1)))
-                    longer, other = (
-                        self.either(is_last, w[f"micro {which} last"], w[f"micro {which} whole"])
-                        for which in ("longer", "other")
-                    )
-                    micro = self.either(is_longer, longer, other)
+                    is_last = b.icmp_signed("==", panel, last_panel)
+                    micro = self.either(is_last, of_last, of_whole)
                     columns = self.either(is_last, w["last columns"], w["panel columns"])
                     part = b.add(right, b.mul(here, panel_bytes))
                     at = b.mul(b.mul(here, w["panel columns"]), w["out itemsize"])

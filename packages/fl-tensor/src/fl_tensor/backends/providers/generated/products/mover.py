@@ -65,4 +65,5 @@ def code(about: str, dtype: DType, emit: Callable[[IR], object]) -> compile.Code
         emit(module)
         return str(module)
 
-    return compile.load(f"{about} {dtype} {compile.sources(FOLDER)}", assembly, machine)
+    about = f"{about} {dtype} {compile.sources(FOLDER)}"
+    return compile.load(about, assembly, machine, compile.Effort.TIDY)

@@ -39,10 +39,10 @@ class Shares(Loops):
     first two arguments are the address of the shares and their number."""
 
     def __init__(self, module: IR, name: str) -> None:
-        function = ir.Function(module, SIGNATURE, name)
-        function.attributes.add("nounwind")
-        self.arguments, self.begin, self.end, self.worker = function.args
-        self.b = Builder(function.append_basic_block("entry"))
+        self.function = ir.Function(module, SIGNATURE, name)
+        self.function.attributes.add("nounwind")
+        self.arguments, self.begin, self.end, self.worker = self.function.args
+        self.b = Builder(self.function.append_basic_block("entry"))
 
     def argument(self, number: int | IR) -> IR:
         """Word ``number`` of the arguments."""

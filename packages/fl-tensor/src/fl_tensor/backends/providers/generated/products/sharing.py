@@ -21,7 +21,8 @@ def address() -> int:
 
 @compile.once
 def _code() -> compile.Code:
-    return compile.load(f"pack shared {compile.sources(FOLDER)}", assembly, target.host())
+    about = f"pack shared {compile.sources(FOLDER)}"
+    return compile.load(about, assembly, target.host(), compile.Effort.LEAST)
 
 
 def assembly() -> str:
