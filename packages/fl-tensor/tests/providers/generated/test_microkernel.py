@@ -17,6 +17,7 @@ from fl_tensor.backends.providers.generated.microkernel import ADD, STREAM, Micr
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.codegen import compile, target
 from fl_tensor.codegen.errors import CompileError
+from fl_tensor.codegen.target import AVX512
 from fl_tensor.errors import ArgumentError
 from fl_tensor.registration import KernelWarning
 
@@ -192,6 +193,20 @@ def test_a_step_asks_for_lines_that_come_later(b):
     assert asked(6, 2) == {1}  # 64 bytes of B
     assert asked(4, 3) == {2}  # 96
     assert asked(2, 3) == {0}
+
+
+@pytest.mark.skipif(not target.processor().has(*AVX512), reason="looks at AVX-512 code")
+@pytest.mark.parametrize(("shape", "a", "direct"), [
+    (Tile(14, 2), "columns", 9), (Tile(13, 2), "columns", 8), (Tile(9, 3), "columns", 5),
+    (Tile(14, 2), "rows", 0), (Tile(6, 1), "columns", 6),
+])  # fmt: skip
+def test_multiplications_read_numbers_themselves_as_far_as_there_are_loads(shape, a, direct):
+    """Each row takes an instruction less then, and as many loads as there are vectors."""
+    machine = target.processor()
+    kernel = MicroKernel(dtypes.float32, shape, a, ahead=True)
+    listing = compile.listing(microkernel.assembly(kernel, machine), machine, compile.Effort.TIDY)
+    assert len(re.findall(r"vfmadd.*\{1to", listing)) == direct * shape.vectors
+    assert len(re.findall("vbroadcast", listing)) == shape.rows - direct
 
 
 # --- pairs of bfloat16 ----------------------------------------------------------------------------
