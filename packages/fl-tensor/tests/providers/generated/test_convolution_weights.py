@@ -16,7 +16,7 @@ from convolution_cases import Case
 
 from fl_tensor import dtypes, threads
 from fl_tensor.backends.providers import ConvolutionWeights, Layout
-from fl_tensor.backends.providers.generated import caches, library
+from fl_tensor.backends.providers.generated import caches, library, tile
 from fl_tensor.backends.providers.generated.depthwise import weights as depthwise_weights
 from fl_tensor.backends.providers.generated.weights import axes as weights_axes
 from fl_tensor.backends.providers.generated.weights import gradient as convolution_weights
@@ -229,6 +229,8 @@ def test_pixels_that_are_far_apart_are_copied(layout, monkeypatch):
         return made.x_direct, made.gradient_direct
 
     monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 256 << 10, 3: 4 << 20}.get)
+    tiles = 448 // tile.best(target.host()).rows  # those of 448 channels, whatever they are
+    monkeypatch.setattr(weights_plan, "MANY_TILES", tiles)
     assert lies(64, 64) == (True, True)
     assert lies(64, 256) == (True, False)
     assert lies(256, 64) == (False, True)
