@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fl_tensor.random import Generator
+    from fl_tensor.random.generator import Generator
 
 
 class Draws:

@@ -16,7 +16,7 @@ from fl_tensor.functions.creation import DeviceLike, asarray
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
-    from fl_tensor.random import Generator, Size
+    from fl_tensor.random.generator import Generator, Size
     from fl_tensor.tensor import Tensor
 
 

@@ -1,24 +1,23 @@
-"""Random numbers from explicit generators: a seed and a position in its Philox stream."""
+"""``Generator``: a seed and a position in its Philox stream."""
 
 from __future__ import annotations
 
 import math
 import threading
 from collections.abc import Sequence
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import choosing, dispatch, dtypes, functions
+from fl_tensor import dispatch, dtypes, functions
 from fl_tensor.arguments import axis_of, int_of, scalar, shape_of
 from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
 from fl_tensor.derived.truncation import TRUNCATED_WORDS
-from fl_tensor.draws import NOTING
-from fl_tensor.draws import Draws as Draws
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
 from fl_tensor.frontend import cast, operands_of
 from fl_tensor.functions import elementwise, gathering
 from fl_tensor.functions.creation import DeviceLike, DTypeLike, place_for
+from fl_tensor.random import choosing
+from fl_tensor.random.draws import NOTING
 from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -234,35 +233,3 @@ class Generator:
             offset = self.offset
             self.offset += words
         return offset
-
-
-_process_generator = Generator(0)
-_context_generator: ContextVar[Generator | None] = ContextVar("fl_tensor_generator", default=None)
-
-
-def default_generator() -> Generator:
-    """The generator that random functions use here when none is passed."""
-    return _context_generator.get() or _process_generator
-
-
-def set_default_generator(generator: Generator) -> None:
-    """Make ``generator`` the default in this context (a thread of its own, say) and those it
-    starts."""
-    _context_generator.set(generator)
-
-
-def seed(n: int) -> Generator:
-    """Restart the default generator from seed ``n``; returns it."""
-    generator = default_generator()
-    generator.set_state({"seed": int_of("seed", n, "n") & 0xFFFFFFFFFFFFFFFF, "offset": 0})
-    return generator
-
-
-def rand(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
-    """Uniform on [0, 1). Options as in ``Generator.uniform``."""
-    return (generator or default_generator()).uniform(shape, **options)
-
-
-def randn(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
-    """Standard normal. Options as in ``Generator.normal``."""
-    return (generator or default_generator()).normal(shape, **options)

@@ -1,0 +1,43 @@
+"""Random numbers from explicit generators, and the generator that is used where none is passed."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+from fl_tensor.arguments import int_of
+from fl_tensor.random.draws import Draws as Draws
+from fl_tensor.random.generator import Generator as Generator
+from fl_tensor.random.generator import Size as Size
+from fl_tensor.tensor import Tensor
+
+_process_generator = Generator(0)
+_context_generator: ContextVar[Generator | None] = ContextVar("fl_tensor_generator", default=None)
+
+
+def default_generator() -> Generator:
+    """The generator that random functions use here when none is passed."""
+    return _context_generator.get() or _process_generator
+
+
+def set_default_generator(generator: Generator) -> None:
+    """Make ``generator`` the default in this context (a thread of its own, say) and those it
+    starts."""
+    _context_generator.set(generator)
+
+
+def seed(n: int) -> Generator:
+    """Restart the default generator from seed ``n``; returns it."""
+    generator = default_generator()
+    generator.set_state({"seed": int_of("seed", n, "n") & 0xFFFFFFFFFFFFFFFF, "offset": 0})
+    return generator
+
+
+def rand(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
+    """Uniform on [0, 1). Options as in ``Generator.uniform``."""
+    return (generator or default_generator()).uniform(shape, **options)
+
+
+def randn(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
+    """Standard normal. Options as in ``Generator.normal``."""
+    return (generator or default_generator()).normal(shape, **options)
