@@ -148,6 +148,10 @@ def test_a_dataset_of_its_own_epochs():
     batches.set_epoch(2)
     assert (ds.epoch, batches.epoch) == (2, 2)
     assert batches[0][0].tolist() == [20, 21, 22]
+    above = data.RandomTransform(ds, lambda sample, generator: sample)
+    above.set_epoch(4)
+    assert ds.epoch == 4, "it reaches what is below"
+    ds.set_epoch(2)
     with pytest.raises(data.DataError, match=r"\[Growing\] epoch must be at least 0"):
         ds.set_epoch(-1)
     samples = iter(ds)
