@@ -149,16 +149,7 @@ def _pull(
     if len(cotangents) != len(outputs):
         raise GradError(f"[{name}] {len(outputs)} outputs but {len(cotangents)} gradients of them")
     pairs = [(y, _like(name, u, y)) for y, u in zip(outputs, cotangents) if y.requires_grad]
-    found: Sequence[Variable | None] = [None] * len(inputs)
-    if pairs:
-        found = grad(
-            [y for y, _ in pairs],
-            inputs,
-            [u for _, u in pairs],
-            create_graph,
-            retain_graph=True,
-            allow_unused=True,
-        )
+    found = _grads(pairs, inputs, create_graph)
     return tuple(_zeros(x) if g is None else dense(g) for x, g in zip(inputs, found))
 
 
@@ -173,17 +164,18 @@ def _push(
     us = [Variable(_zeros(y), requires_grad=True) for y in outputs]
     pulled = _pull(name, outputs, inputs, us, True)
     pairs = [(g, _like(name, t, x)) for g, x, t in zip(pulled, inputs, tangents) if g.requires_grad]
-    found: Sequence[Variable | None] = [None] * len(us)
-    if pairs:
-        found = grad(
-            [g for g, _ in pairs],
-            us,
-            [t for _, t in pairs],
-            create_graph,
-            retain_graph=True,
-            allow_unused=True,
-        )
+    found = _grads(pairs, us, create_graph)
     return tuple(_zeros(u) if g is None else g for u, g in zip(us, found))
+
+
+def _grads(
+    pairs: Sequence[tuple[Variable, Any]], inputs: Sequence[Variable], create_graph: bool
+) -> Sequence[Variable | None]:
+    # Of outputs with their gradients; None for inputs that none of them depends on.
+    if not pairs:
+        return [None] * len(inputs)
+    outputs, given = zip(*pairs)
+    return grad(outputs, inputs, given, create_graph, retain_graph=True, allow_unused=True)
 
 
 def _rows(
