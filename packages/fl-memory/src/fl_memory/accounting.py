@@ -13,10 +13,8 @@ that arrives in the middle of ``reserve`` is served by the device directly.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
-import weakref
 from abc import abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic
@@ -25,34 +23,12 @@ from fl_memory.account import Account, AnyAccount
 from fl_memory.block import Block
 from fl_memory.device import device_memory
 from fl_memory.errors import OutOfMemoryError
+from fl_memory.forks import free_after_fork
 from fl_memory.manager import SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
 from fl_memory.requests import ALIGNMENTS, checked_size, foreign_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
-
-
-_managers: weakref.WeakSet[AccountingManager[Any]] = weakref.WeakSet()
-_held: list[AccountingManager[Any]] = []
-
-
-def _before_fork() -> None:
-    # Another thread may be half-way through a step, and does not come along to end it.
-    _held[:] = _managers
-    for manager in _held:
-        manager._lock.acquire()
-
-
-def _after_fork() -> None:
-    for manager in _held:
-        manager._lock.release()
-    _held.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
 
 
 class _Direct:
@@ -76,7 +52,7 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         self._delivering = False
         for memory in memories:
             self._accounts[memory.device] = self.open(memory)
-        _managers.add(self)
+        free_after_fork(self._lock)
 
     # -------------------------------------------------------------- you must write
 
