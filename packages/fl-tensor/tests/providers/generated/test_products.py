@@ -431,13 +431,23 @@ def test_other_dtypes_are_refused(provider, kind):
     assert "int32" in provider.why_not(problem)
 
 
-@pytest.mark.parametrize(("m", "copied"), [(768, True), (1024, True), (200, False)])
-def test_steps_of_k_that_fall_into_few_places_of_far_caches_are_copied(monkeypatch, m, copied):
+@pytest.mark.parametrize(
+    ("m", "k", "n", "copied"),
+    [
+        *[(768, 300, 130, True), (1024, 300, 130, True), (200, 300, 130, False)],
+        *[(600, 400, 600, True), (600, 400, 500, False), (500, 400, 600, False)],
+        *[(600, 50, 600, False), (1001, 400, 513, True)],
+    ],
+)
+def test_steps_of_k_that_do_not_stay_in_the_first_cache_are_copied_where_the_third_is_far(
+    monkeypatch, m, k, n, copied
+):
     rng = np.random.default_rng(m)
-    x = rng.standard_normal((300, m), dtype=np.float32).T
-    y = rng.standard_normal((300, 130), dtype=np.float32)
-    out = np.empty((m, 130), np.float32)
+    x = rng.standard_normal((k, m), dtype=np.float32).T
+    y = rng.standard_normal((k, n), dtype=np.float32)
+    out = np.empty((m, n), np.float32)
     monkeypatch.setattr(caches, "near_third", lambda: 0)
+    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.__getitem__)
     kernel = run(Generated(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
     np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
     assert ("copy" in kernel.about) is copied
