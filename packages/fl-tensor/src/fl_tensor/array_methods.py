@@ -48,7 +48,7 @@ class ArrayMethods(ArrayValue):
         """The transpose of a matrix; ArgumentError for another number of axes."""
         if len(self.shape) != 2:
             raise ArgumentError(f"[T] x {self.shape}: expected two axes; use mT or permute")
-        return shaping.permute(self, (1, 0))
+        return self.permute(1, 0)
 
     @property
     def mT(self) -> Any:

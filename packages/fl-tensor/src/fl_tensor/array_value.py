@@ -23,6 +23,9 @@ class ArrayValue:
     __slots__ = ()
     #: Of operands of several classes the highest decides; the others are lifted to it.
     _priority: ClassVar[int] = 0
+    #: Whether it is an adapter (``_adapter``) and its backend, and nothing else: then ``_ops`` and
+    #: ``_wrap`` need not be asked while no layer is active.
+    _is_handle: ClassVar[bool] = False
     #: NumPy arrays leave mixed expressions to us.
     __array_ufunc__ = None
 

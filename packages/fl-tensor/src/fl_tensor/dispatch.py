@@ -74,9 +74,11 @@ def _made(backend: str | type) -> Any:
 def current_backend() -> TensorBackend:
     """The backend that creates tensors here: of ``use``, else ``FL_TENSOR_BACKEND``, else the
     faster of ``jit`` and ``numpy``: ``jit`` where its compiler (llvmlite) is installed."""
+    global _process_default
     found = _context_default.get() or _process_default
-    if found is None:
+    if found is None:  # once: a look at the environment takes longer than a small operation
         found = get_backend(os.environ.get("FL_TENSOR_BACKEND") or _fastest())
+        _process_default = found
     return found
 
 

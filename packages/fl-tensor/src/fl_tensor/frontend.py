@@ -24,6 +24,8 @@ ArrayLike: TypeAlias = Any
 #: Kinds of dtype that an operand of a role has without being cast.
 KINDS = {"A": "biufc", "P": "biufc", "N": "iufc", "F": "fc", "I": "biu", "Z": "iu"}
 KINDS |= {"Q": "biuf", "R": "iuf", "S": "f"}
+# As names of this module they are found at once.
+new, layers = object.__new__, stack.current
 KINDS |= {role.lower(): kinds for role, kinds in KINDS.items()}
 
 
@@ -33,8 +35,9 @@ def raw(x: array.Array | None) -> Any:
 
 def run(op: str, lead: array.Array, *arguments: Any) -> Any:
     """Run an operation in the namespace of ``lead`` and wrap what comes out."""
-    ops = lead._ops()
     backend = lead._backend
+    plain = lead._is_handle and layers() is None
+    ops = backend if plain else lead._ops()  # a call less in the usual case
     if not backend.checks_shapes:
         check(op, backend, arguments)
     try:
@@ -48,6 +51,11 @@ def run(op: str, lead: array.Array, *arguments: Any) -> Any:
             wrapped = [lead._wrap(answer(op, backend, r)) for r in result]
             return wrapped if isinstance(result, list) else tuple(wrapped)
         answer(op, backend, result)
+    if plain:
+        made: Any = new(type(lead))
+        made._adapter = result
+        made._backend = backend
+        return made
     made = lead._wrap(result)
     return same_value(made) if made is lead else made
 
@@ -206,6 +214,7 @@ def cast(x: array.Array, dtype: DType) -> Any:
 def same_value(x: Any) -> Any:
     """Another handle on the value of ``x``: what a function returns that has nothing to do, so that
     an assignment to its result does not reach ``x``."""
+    x.dtype  # noqa: B018 - raises where an assignment has taken the value out
     made = x._wrap(x._raw)
     return run("reshape", x, x._raw, x.shape) if made is x else made
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import fl_tensor.array as array
 from fl_tensor import arguments, dtypes, frontend, rules
-from fl_tensor.errors import DTypeError, IndexingError, ShapeError
+from fl_tensor.errors import BackendError, DTypeError, IndexingError, ShapeError
 from fl_tensor.functions import shaping
-from fl_tensor.places import Place, parse, whole_mask
+from fl_tensor.places import Place, parse, seen, whole_mask
 
 if TYPE_CHECKING:
     from fl_tensor.tensor import Tensor
@@ -17,24 +17,34 @@ if TYPE_CHECKING:
 
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]`` as a value. Raises what ``places.parse`` raises."""
-    if isinstance(index, array.Array) and (mask := whole_mask("getitem", x, index)) is not None:
+    if type(index) is int:
+        place = seen("getitem", x.shape, (index,))
+    elif isinstance(index, array.Array) and (mask := whole_mask("getitem", x, index)) is not None:
         rows, places = _flat(x), _true_places(mask)
         return frontend.run("gather", rows, rows._raw, _raw_index(x, places), 0)
-    place = parse("getitem", x, index)
-    if len(place.arrays) > 1 or (place.arrays and place.at not in place.arrays):
+    else:
+        place = parse("getitem", x, index)
+    starts, sizes, steps, _, shape, arrays, at, whole = place
+    if len(arrays) > 1 or (arrays and at not in arrays):
         rows = shaping.reshape(x, _rows_shape(x, place))
         places = _row_numbers("getitem", x, place)
         return frontend.run("gather", rows, rows._raw, _raw_index(x, places), 0)
-    box, ops, shape = x._raw, x._ops(), place.shape
-    if not place.whole:
-        box = ops.slice(box, place.starts, place.sizes, place.steps)
-    elif not place.arrays and shape == x.shape:
+    plain = x._is_handle and frontend.layers() is None
+    box, ops = x._raw, x._backend if plain else x._ops()
+    if not whole:
+        box = ops.slice(box, starts, sizes, steps)
+    elif not arrays and shape == sizes:
         return frontend.same_value(x)
-    if box.shape != shape:
+    if sizes != shape:
         box = ops.reshape(box, shape)
-    for axis, indices in place.arrays.items():
+    for axis, indices in arrays.items():
         box = ops.gather(box, _raw_index(x, indices), axis)
-    return x._wrap(box)
+    if not plain:
+        return x._wrap(box)
+    made = frontend.new(type(x))
+    made._adapter = box
+    made._backend = ops
+    return made
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
@@ -103,6 +113,26 @@ def _fit(x: Tensor, value: Tensor, shape: tuple[int, ...]) -> Tensor:
 # holds it, and writes in place. What is written may be the value of x itself.
 
 
+class _Away:
+    """Stands in the handle meanwhile."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise BackendError(
+            "this tensor is being assigned to, by another thread or from inside an override: "
+            "read it before, or from a handle of its own (x.copy())"
+        )
+
+
+_AWAY: Any = _Away()
+
+
+def _taken(x: Tensor) -> Any:
+    # The value, out of the handle.
+    x._adapter.dtype  # noqa: B018 - says so where it is away already
+    adapter, x._adapter = x._adapter, _AWAY
+    return adapter
+
+
 def _write_box(x: Tensor, place: Place, value: Tensor) -> None:
     ops, sizes = x._ops(), place.sizes
     updates = value._raw
@@ -112,7 +142,7 @@ def _write_box(x: Tensor, place: Place, value: Tensor) -> None:
         updates = ops.broadcast_to(updates, sizes)
     if updates.shape != sizes:
         updates = ops.reshape(updates, sizes)
-    adapter, x._adapter = x._raw, None  # type: ignore[assignment]
+    adapter = _taken(x)
     try:
         made = ops.slice_update(adapter, place.starts, place.steps, updates, donate=True)
         adapter = frontend.answer("slice_update", x._backend, made)
@@ -128,7 +158,7 @@ def _write_rows(
     updates = _fit(x, value, (*rows[:axis], *indices.shape, *rows[axis + 1 :]))._raw
     if 0 in updates.shape:
         return
-    adapter, x._adapter = x._raw, None  # type: ignore[assignment]
+    adapter = _taken(x)
     try:
         if rows != shape:
             adapter = ops.reshape(adapter, rows)

@@ -51,7 +51,7 @@ def parse(op: str, x: Any, index: Any) -> Place:
     array of another backend."""
     items: Sequence[Any] = index if type(index) is tuple else (index,)
     if _FIXED.issuperset(map(type, items)):
-        return _seen(op, x.shape, items)
+        return seen(op, x.shape, items)
     if not _BASIC.issuperset(map(type, items)):
         items = [part for item in items for part in _items(op, x, item)]
     return _place(op, x.shape, items)
@@ -118,8 +118,9 @@ def _place(op: str, shape: tuple[int, ...], items: Sequence[Any]) -> Place:
     return tuple.__new__(Place, made)  # sooner than by its constructor
 
 
-#: A loop has the same few indices again and again; slices are no keys.
-_seen = functools.lru_cache(maxsize=1024)(_place)
+#: A loop has the same few indices again and again: ``seen(op, shape, items)`` is for items that are
+#: of class int, None or '...'; slices are no keys.
+seen = functools.lru_cache(maxsize=1024)(_place)
 
 
 def whole_mask(op: str, x: Any, index: Any) -> Any:

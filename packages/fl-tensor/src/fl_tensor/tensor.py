@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fl_tensor import dispatch, dtypes, elements, frontend, indexing, stack
 from fl_tensor.array import Array
@@ -10,6 +10,7 @@ from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, BackendError
 from fl_tensor.operators import Operators
+from fl_tensor.short_methods import ShortMethods
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _new, _layers = object.__new__, stack.current
 
 
-class Tensor(Operators, Array):
+class Tensor(Operators, ShortMethods, Array):
     """A value and the backend that owns it.
 
     Handles have value semantics: indexing gives values, and ``x[i] = v`` gives this handle a new
@@ -35,24 +36,18 @@ class Tensor(Operators, Array):
         self._adapter = adapter
         self._backend = backend
 
-    @property
-    def _raw(self) -> Any:
-        if self._adapter is None:  # an assignment has taken the value out, see indexing.setitem
-            raise BackendError(
-                "this tensor is being assigned to, by another thread or from inside an override: "
-                "read it before, or from a handle of its own (x.copy())"
-            )
-        return self._adapter
-
-    # The adapter's own, as quickly as can be; ``_raw`` words the error where there is none.
+    #: As ``Array`` has it: the same slot, as a property would take longer.
+    _raw: Any
+    _is_handle: ClassVar[bool] = True
+    __getitem__ = indexing.getitem
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self._adapter or self._raw).shape
+        return self._adapter.shape
 
     @property
     def dtype(self) -> DType:
-        return (self._adapter or self._raw).dtype
+        return self._adapter.dtype
 
     def _ops(self) -> Any:
         layers = _layers()
@@ -133,11 +128,11 @@ class Tensor(Operators, Array):
         return self._backend.dlpack_device(self._raw)
 
     def __copy__(self) -> Tensor:
-        return Tensor(self._raw, self._backend)
+        return frontend.same_value(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         # Values are immutable: another handle is as good as another copy.
-        return Tensor(self._raw, self._backend)
+        return frontend.same_value(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (bytes(self.tobytes()), self.shape, self.dtype.name, self._backend.name)
@@ -146,6 +141,9 @@ class Tensor(Operators, Array):
         from fl_tensor import display
 
         return display.describe(self)
+
+
+Tensor._raw = vars(Tensor)["_adapter"]
 
 
 def _unpickle(data: bytes, shape: tuple[int, ...], dtype: str, backend: str) -> Tensor:

@@ -48,10 +48,10 @@ def asarray(
         place = x.device if device is None else Device.parse(device)
     else:
         backend, place = place_for(device, backend)
-        if copy is False:
-            x = _borrow(obj, backend)
-        else:
+        if copy is not False:
             x = _import(obj, wanted, place, backend)
+            return x if wanted is None else frontend.cast(x, wanted)
+        x = _borrow(obj, backend)
     if copy is False and (place != x.device or wanted not in (None, x.dtype)):
         raise ArgumentError(
             f"[asarray] {x.dtype} on {x.device} becomes {wanted or x.dtype} on {place} only by a "
@@ -152,7 +152,9 @@ def _from_lists(
     dtype = supported("asarray", wanted or dtypes.dtype(found), backend)
     if dtype.is_integer and found in (float, complex):
         flat = [arguments.scalar("asarray", v, dtype) for v in flat]
-    return frombytes(pack(flat, dtype), shape, dtype, place, backend)
+    data = memoryview(pack(flat, dtype))
+    made = dispatch.ops_for(backend).from_host(data, shape, dtype, place)
+    return Tensor(frontend.answer("from_host", backend, made), backend)
 
 
 def frombytes(
@@ -269,7 +271,7 @@ def arange(
     if step == 0:
         raise ArgumentError("[arange] step is 0")
     backend, place = place_for(device, None)
-    start, stop, step = _bound(start), _bound(stop), _bound(step)
+    start, stop, step = [n if type(n) is int else _bound(n) for n in (start, stop, step)]
     floating = float in (type(start), type(stop), type(step))
     kind = dtypes.dtype(dtype or (dtypes.DEFAULT_FLOAT if floating else dtypes.DEFAULT_INT))
     count = math.ceil((stop - start) / step)

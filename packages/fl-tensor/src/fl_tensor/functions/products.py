@@ -8,7 +8,7 @@ from typing import Any
 from fl_tensor import arguments, rules
 from fl_tensor.arguments import Pairs, axis_of, pairs_of, per_axis
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.frontend import ArrayLike, operands_of, prepare_all, run
+from fl_tensor.frontend import ArrayLike, answer, operands_of, prepare_all, run
 
 __all__ = ["conv", "cross", "einsum", "matmul", "tensordot", "vecdot"]
 
@@ -26,14 +26,17 @@ def matmul(x: ArrayLike, y: ArrayLike) -> Any:
         raise ShapeError(
             f"[matmul] x {left} and y {right}: inner dimensions differ ({left[-1]} != {inner})"
         )
-    x = run("reshape", x, x._raw, (1, *left)) if row else x
-    y = run("reshape", y, y._raw, (*right, 1)) if column else y
-    result = run("matmul", x, x._raw, y._raw)
-    if row or column:
-        made = result.shape
-        kept = made[:-2] + (() if row else made[-2:-1]) + (() if column else made[-1:])
-        result = run("reshape", result, result._raw, kept)
-    return result
+    if not (row or column):
+        return run("matmul", x, x._raw, y._raw)
+    backend, reshape = x._backend, x._ops().reshape
+    a, b = x._raw, y._raw
+    if row:
+        a = answer("reshape", backend, reshape(a, (1, *left)))
+    if column:
+        b = answer("reshape", backend, reshape(b, (*right, 1)))
+    result = run("matmul", x, a, b)
+    kept = left[:-1] if column else right[:-2] + right[-1:]
+    return x._wrap(answer("reshape", backend, reshape(result._raw, kept)))
 
 
 def conv(

@@ -55,9 +55,12 @@ def nested(obj: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
 def numbers(obj: Sequence[Any]) -> tuple[tuple[int, ...], list[Any], type]:
     """As ``nested``, of Python numbers, and the widest class of these, float if there are none.
     Raises DTypeError, too, for what is no number."""
-    shape, flat = nested(obj)
-    kinds = set(map(type, flat))
-    if not kinds <= NUMBERS:
+    kinds = set(map(type, obj))
+    if kinds <= NUMBERS:  # as they usually are
+        shape: tuple[int, ...] = (len(obj),)
+        flat = list(obj)
+    else:
+        shape, flat = nested(obj)
         flat = [v if type(v) in NUMBERS else _number(v) for v in flat]
         kinds = set(map(type, flat))
     return shape, flat, max(kinds, key=(bool, int, float, complex).index, default=float)

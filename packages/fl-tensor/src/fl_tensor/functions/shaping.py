@@ -33,7 +33,13 @@ __all__ = [
 def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
     """The same elements in C order in another shape; one size may be -1 (what is left over)."""
     x = operand("reshape", "A", x)
-    wanted, held = arguments.ints_of("reshape", shape, "shape"), x.shape
+    held = x.shape
+    wanted = fitted(held, arguments.ints_of("reshape", shape, "shape"))
+    return frontend.same_value(x) if wanted == held else run("reshape", x, x._raw, wanted)
+
+
+def fitted(held: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that ``reshape`` makes of ``held``. Raises ShapeError."""
     size = math.prod(held)
     if wanted and min(wanted) < 0:
         wanted = shape_of("reshape", _completed(held, size, wanted))
@@ -42,7 +48,7 @@ def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
             f"[reshape] x {held}: {size} elements do not fit {wanted}, "
             f"which has {math.prod(wanted)}"
         )
-    return frontend.same_value(x) if wanted == held else run("reshape", x, x._raw, wanted)
+    return wanted
 
 
 def _completed(held: tuple[int, ...], size: int, wanted: tuple[int, ...]) -> tuple[int, ...]:
@@ -58,15 +64,17 @@ def _completed(held: tuple[int, ...], size: int, wanted: tuple[int, ...]) -> tup
 def permute(x: ArrayLike, axes: Sequence[int]) -> Any:
     """Axis i of the result is axis ``axes[i]`` of ``x``."""
     x = operand("permute", "A", x)
-    return run("permute", x, x._raw, _order(x.shape, arguments.ints_of("permute", axes, "axes")))
+    return run("permute", x, x._raw, order(x.shape, arguments.ints_of("permute", axes, "axes")))
 
 
 @functools.lru_cache(maxsize=1024)
-def _order(shape: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
-    order = tuple(axis_of("permute", a, shape) for a in given)
-    if sorted(order) != list(range(len(shape))):
+def order(shape: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    """``given``, counted from the front. Raises AxisError, or ShapeError unless it names each axis
+    once."""
+    found = tuple(axis_of("permute", a, shape) for a in given)
+    if sorted(found) != list(range(len(shape))):
         raise ShapeError(f"[permute] x {shape}: {given} does not name each axis once")
-    return order
+    return found
 
 
 def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
@@ -70,6 +71,8 @@ class NumpyBackend(Moving, Contractions, Linalg, Fft, TensorBackend):
     def arange(
         self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType, device: Device
     ) -> Value:
+        if type(start) is type(stop) is type(step) is int and dtype.is_integer:
+            return adapt(memory.owned(np.arange(start, stop, step, TO_NUMPY[dtype])), dtype)
         (count,) = rules.arange(start, stop, step, dtype, device).shape
         if dtype.is_floating or isinstance(start, float) or isinstance(step, float):
             values: Any = start + np.arange(count, dtype=np.float64) * step
@@ -208,6 +211,8 @@ class NumpyBackend(Moving, Contractions, Linalg, Fft, TensorBackend):
         shape = a.shape
         if not c.shape == shape == b.shape:
             shape = rules.where(condition, x, y).shape
+        if math.prod(shape) * a.itemsize < selection.always_small:
+            return adapt(np.where(c, a, b), x.dtype)
         out = memory.empty(shape, a.dtype)
         np.copyto(out, b)
         np.copyto(out, a, where=c)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fl_memory import selection
 from fl_tensor import rules
 from fl_tensor.backends.numpy import (
     conv,
@@ -35,17 +36,23 @@ class Contractions(DerivedOps):
 
     def matmul(self, x: Value, y: Value) -> Value:
         a, b = x.array, y.array
+        if (
+            a.ndim == 2 == b.ndim
+            and a.shape[1] == len(b)
+            and x.dtype not in HALF
+            and provided.is_little(a.size * b.shape[1])
+            and len(a) * b.shape[1] * a.itemsize < selection.always_small
+        ):
+            try:  # ``quiet.call``, which would be a call more; dot begins much sooner than matmul
+                return NumpyAdapter(quiet.run(a.dot, b), x.dtype)
+            except RuntimeError:
+                return NumpyAdapter(quiet.waiting(a.dot, b), x.dtype)
         shape = rules.product(a.shape, b.shape)
         out = provided.matmul(a, b, shape)
         if out is None and x.dtype in HALF:
             a, b = wide(x), wide(y)
             out = provided.matmul(a, b, shape)
-        if out is None and len(shape) == 2 and memory.is_small(shape[0] * shape[1] * a.itemsize):
-            try:  # ``quiet.call``, which would be a call more; dot begins much sooner than matmul
-                out = quiet.run(a.dot, b)
-            except RuntimeError:
-                out = quiet.waiting(a.dot, b)
-        elif out is None:
+        if out is None:
             out = memory.empty(shape, a.dtype)
             quiet.writing(out.nbytes)(np.matmul, a, b, out)
         return NumpyAdapter(_rounded(out, x), x.dtype)

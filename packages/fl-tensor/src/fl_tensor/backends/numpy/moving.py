@@ -21,20 +21,30 @@ Value = NumpyAdapter
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _INT64 = np.dtype(np.int64)
+# What is a view takes next to no time; the constructor would take as long. Hence what is written
+# out three times.
+_new = object.__new__
 
 
 class Moving:
     """What computes no elements: the mixin of the primitives of shape."""
 
     def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
-        if x.array.flags.c_contiguous or _differ_in_ones(x.array.shape, shape):
-            return NumpyAdapter(x.array.reshape(shape), x.dtype)
-        out = memory.empty(x.shape, x.array.dtype)
-        np.copyto(out, x.array)
-        return NumpyAdapter(out.reshape(shape), x.dtype)
+        array = x.array
+        if not (array.flags.c_contiguous or _differ_in_ones(array.shape, shape)):
+            out = memory.empty(array.shape, array.dtype)
+            np.copyto(out, array)
+            array = out
+        made = _new(NumpyAdapter)
+        made.array = array.reshape(shape)
+        made.dtype = x.dtype
+        return made
 
     def permute(self, x: Value, axes: tuple[int, ...]) -> Value:
-        return NumpyAdapter(x.array.transpose(axes), x.dtype)
+        made = _new(NumpyAdapter)
+        made.array = x.array.transpose(axes)
+        made.dtype = x.dtype
+        return made
 
     def broadcast_to(self, x: Value, shape: tuple[int, ...]) -> Value:
         return NumpyAdapter(np.broadcast_to(x.array, shape), x.dtype)
@@ -72,7 +82,10 @@ class Moving:
         array = x.array[_places(starts, sizes, steps)]
         if array.shape != sizes or min(starts) < 0:
             rules.slice(x, starts, sizes, steps)  # says what is out of range
-        return NumpyAdapter(array, x.dtype)
+        made = _new(NumpyAdapter)
+        made.array = array
+        made.dtype = x.dtype
+        return made
 
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
         if not x.shape:

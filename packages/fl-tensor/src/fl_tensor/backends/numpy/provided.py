@@ -72,6 +72,12 @@ def is_worth(work: int, dtype: DType) -> bool:
     return work > least or choose.is_for_everything()
 
 
+def is_little(work: int) -> bool:
+    """Whether no provider is asked for so many multiplications, of whatever dtype: to be known at
+    once, as a microsecond more would be felt."""
+    return work <= _LITTLE and not choose.is_for_everything()
+
+
 def is_product_worth(shape: tuple[int, ...], terms: int, dtype: DType) -> bool:
     """The same for a product of that shape, whose elements are sums of so many terms. BLAS is
     faster at float64 times a single row or column (measured: 1.1 to 1.5 times, in cache)."""
@@ -202,8 +208,8 @@ def matmul(
 ) -> Array | None:
     """x (..., m, k) times y (..., k, n), of that shape: in ``out`` if it is given, and what is to
     follow."""
-    if math.prod(shape) * x.shape[-1] <= _LITTLE and not choose.is_for_everything():
-        return None  # at once: a microsecond more would be felt
+    if is_little(math.prod(shape) * x.shape[-1]):
+        return None
     worth = is_product_worth(shape, x.shape[-1], FROM_NUMPY[x.dtype])
     provider = choose.current() if worth and x.dtype == y.dtype else None
     if provider is None:

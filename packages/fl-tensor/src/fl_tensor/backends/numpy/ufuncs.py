@@ -176,6 +176,11 @@ def reduction(ufunc: Any, accumulate: bool) -> Any:
             found = quiet.waiting(reduce, a, axis, target, out, keepdims)
         if half:
             found = memory.cast(np.asarray(found), TO_NUMPY[dtype])
-        return adapt(found, dtype)
+        if found.__class__ is not _ndarray:
+            return adapt(found, dtype)
+        made = _new(NumpyAdapter)
+        made.array = found
+        made.dtype = dtype
+        return made
 
     return operation
