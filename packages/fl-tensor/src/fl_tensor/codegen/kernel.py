@@ -13,6 +13,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from fl_tensor.codegen import compile, emit, target, threads, workspace
@@ -163,8 +164,9 @@ class Launch:
 
     def __call__(self, addresses: Sequence[int], scalars: Sequence[complex] = ()) -> None:
         """Run; see ``Kernel.__call__``."""
-        if self._threads != threads.limit():
-            self._settle(threads.limit())
+        count = threads.limit()
+        if self._threads != count:
+            self._settle(count)
         try:
             job = self._free.pop()
         except IndexError:
@@ -177,11 +179,11 @@ class Launch:
                 piece = workspace.take(job.nbytes)
                 at = piece.address
                 self._pack(words, _FIRST, turn, at, at + job.mine, *addresses, *scalars)
-                job.run(job.operand)
+                job.run()
                 piece.give_back()
             else:
                 self._pack(words, _FIRST, turn, 0, 0, *addresses, *scalars)
-                job.run(job.operand)
+                job.run()
         except struct.error as error:
             raise self._refusal(addresses, scalars) from error
         if job.workers == self._workers:
@@ -229,8 +231,9 @@ class Launch:
 class Job:
     """The words of one call. One call at a time has them.
 
-    operand  what ``run`` is called with: the arguments, in one thread
-    nbytes  of memory to work in: ``mine`` for the workers, the rest for partial results
+    run      does it
+    operand  the arguments, in one thread; else all words
+    nbytes   of memory to work in: ``mine`` for the workers, the rest for partial results
     """
 
     __slots__ = ("mine", "nbytes", "operand", "run", "words", "workers")
@@ -250,10 +253,9 @@ class Job:
             words[place : place + len(found)] = found
         job = ctypes.addressof(self.words)
         if pool:
-            parallel = pool.run
             self.operand = job
-            self.run: Callable[[int], object] = lambda job: parallel(job, workers)
+            self.run: Callable[[], object] = partial(pool.run, job, workers)
         else:
             short = grid.work < threads.WORTH_A_THREAD
-            self.run = kernel.run_short if short else kernel.run_long
             self.operand = job + HEADER * _WORD
+            self.run = partial(kernel.run_short if short else kernel.run_long, self.operand)

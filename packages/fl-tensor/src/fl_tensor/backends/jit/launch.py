@@ -52,7 +52,7 @@ class Launch:
         launch = self.launch
         if self.streamed is not None and _are_apart(found, len(self.inputs)):
             launch = self.streamed
-        launch(found, self.numbers(values))
+        launch(found, [values[root] for root in self.scalars] if self.scalars else ())
 
     def addresses(self, values: Values, free: list[list[Value]]) -> list[int]:
         """Where operands and results lie; results of this call get their places, each over one of

@@ -232,8 +232,8 @@ def structure(trace: Trace, seen: list[bool]) -> Structure:
             array = leaf.array if kind is NumpyAdapter or kind is Lazy else held(leaf)
             shape = array.shape
             kinds.append((leaf.dtype.name, shape, array.strides if shape else ()))
-    version = extensions.current().version
-    return Structure(trace.recording(), tuple(seen), tuple(kinds), version)
+    found = trace.recording(), tuple(seen), tuple(kinds), extensions.current().version
+    return tuple.__new__(Structure, found)  # sooner than by its constructor
 
 
 def _in_order(leaf: Any) -> Any:
