@@ -5,8 +5,9 @@ Claims (2 cores, `fl-tensor[jit]`): at most 15 s with an empty cache, 3 s with a
 
 Each row is three processes, one after the other, which share a folder of caches that is empty at
 first: `first step s` is what a user waits for, `until fast s` all steps until one takes at most
-1.2 times the fastest, `compiling s` what LLVM did of that, in another thread. `--peer` adds
-PyTorch compiled, which caches, too. Contractions are generated, also where oneDNN is installed,
+1.2 times the fastest, `compiling s` what LLVM did of that, in another thread. The folder has
+Python's byte code, too, as an installed package has, whatever PYTHONDONTWRITEBYTECODE says.
+`--peer` adds PyTorch compiled, which caches, too. Contractions are generated, also where oneDNN is installed,
 unless `FL_PROVIDERS` says otherwise.
 
     python benchmarks/compile_latency.py [--only bert vit] [--peer] [--threads 2]
@@ -111,7 +112,12 @@ def serve(library: str, backend: str, name: str, tiny: bool) -> None:
 def row_of(name: str, library: str, state: str, folder: str, given: Any) -> dict[str, Any]:
     command = [sys.executable, __file__, "--serve", json.dumps([library, given.backend, name])]
     pools = {f"{pool}_NUM_THREADS": str(given.threads) for pool in ("OMP", "OPENBLAS", "MKL")}
-    caches = {"FL_CACHE_DIR": folder, "TORCHINDUCTOR_CACHE_DIR": f"{folder}/torch"}
+    caches = {
+        "FL_CACHE_DIR": folder,
+        "TORCHINDUCTOR_CACHE_DIR": f"{folder}/torch",
+        "PYTHONPYCACHEPREFIX": f"{folder}/python",
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
     done = subprocess.run(
         [*command, "--tiny"] if given.tiny else command,
         env={**os.environ, **pools, **caches},
