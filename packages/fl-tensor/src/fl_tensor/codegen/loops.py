@@ -51,8 +51,9 @@ class Loops:
 
 
 class OuterLoops(Loops):
-    """Loops around calls of other functions. LLVM does not know where their indices come from, so
-    it does not look for ways to step all the addresses that are computed from them."""
+    """Loops around calls of other functions, or around a few loads and stores. LLVM does not know
+    where their indices come from, so it does not look for ways to step all the addresses that are
+    computed from them."""
 
     @contextmanager
     def loop(self, low: IR, high: IR, step: IR | int = 1) -> Iterator[IR]:

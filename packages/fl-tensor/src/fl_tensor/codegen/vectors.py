@@ -183,7 +183,7 @@ class Vectors:
             for i in [i for i in lanes if not i & half]:
                 pair = found[i], found[i + half]
                 found[i], found[i + half] = self.shuffle(*pair, low), self.shuffle(*pair, high)
-            if half == self.lanes // 4:
+            if half > 1:
                 found = [self._fenced(x) for x in found]
             half //= 2
         return found

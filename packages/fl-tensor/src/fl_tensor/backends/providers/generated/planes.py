@@ -28,7 +28,7 @@ from llvmlite import ir
 from fl_tensor.backends.providers.generated import FOLDER
 from fl_tensor.codegen import compile, half, target
 from fl_tensor.codegen.builder import Builder
-from fl_tensor.codegen.loops import Loops
+from fl_tensor.codegen.loops import OuterLoops
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, Vectors, i8, i16, i32, i64, memory_type, pointer
 from fl_tensor.dtypes import HALF, DType, int16, int32
@@ -90,7 +90,7 @@ def assembly(moves: Iterable[Move], machine: Target) -> str:
     return str(module)
 
 
-class _Move(Loops):
+class _Move(OuterLoops):
     def __init__(self, function: IR, move: Move, machine: Target) -> None:
         function.attributes.add("nounwind")
         self.b = Builder(function.append_basic_block("entry"))
