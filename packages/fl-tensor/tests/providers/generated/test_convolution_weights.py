@@ -214,6 +214,23 @@ def test_few_weights_are_divided_by_pixels_and_many_are_not(layout):
     assert parts(LARGE["by tiles and panels"]) == 1
 
 
+def test_strips_fit_a_large_l1_unless_they_are_lower_than_the_kernel_or_short(layout, monkeypatch):
+    def pixels(size, kernel):
+        problem = pose(Case(8, 64, 64, size, kernel, padding=((1, 1),) * 2), layout).problem
+        made = weights_plan.plan(problem, weights_axes.axes_of(problem), tile.Tile(14, 2))
+        return np.prod(made.steps)
+
+    panel = 2 * target.host().lanes(4) * 4
+    room = 256 * (panel + 64)
+    monkeypatch.setattr(caches, "level", {1: room, 2: 2 << 20, 3: 0}.get)
+    assert pixels((28, 28), (3, 3)) == 7 * 28
+    assert pixels((56, 56), (3, 3)) == 4 * 56
+    assert pixels((112, 112), (3, 3)) == 4 * 112, "2 lines would see 4"
+    assert pixels((13, 13), (3, 3)) == 3 * 169, "an image is too short"
+    monkeypatch.setattr(caches, "level", {1: room - 1, 2: 2 << 20, 3: 0}.get)
+    assert pixels((28, 28), (3, 3)) == 14 * 28
+
+
 def test_parts_are_equal_and_a_power_of_two_where_one_axis_is_cut(layout):
     case = Case(24, 16, 16, (28, 28), (1, 1))
     problem = pose(case, layout).problem

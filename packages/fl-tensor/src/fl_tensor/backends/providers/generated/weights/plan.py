@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fl_tensor.backends.providers.generated import caches, tile
+from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.backends.providers.generated.tile import Cut, Tile
 from fl_tensor.backends.providers.generated.weights.axes import Axis, Range, steps_of, strides
+from fl_tensor.backends.providers.layout import Shape
 from fl_tensor.backends.providers.problems import ConvolutionWeights
 from fl_tensor.codegen import target
 from fl_tensor.dtypes import HALF, DType, bfloat16
@@ -20,6 +22,10 @@ from fl_tensor.dtypes import HALF, DType, bfloat16
 #: Pixels of a strip where there are so many: the sums of a tile are written and read again after
 #: each, which takes about as long as three pixels. Twice as many where a step is a pair of pixels.
 PIXELS = 512
+#: The same where L1 has room for so many of a panel and of a tile: a micro-kernel whose steps take
+#: 14 cycles waits for L2 if it reads all from there. Not where a strip is lower than the kernel,
+#: whose lines of x would be copied too often, or has less than three quarters of that.
+PIXELS_NEAR = 256
 #: The same where the kernel is one place: as little as may be is computed with what is read, and L2
 #: shall have room for this strip and for the next one.
 PIXELS_OF_ONE_PLACE = 256
@@ -97,8 +103,7 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis], tiles: Tile | None =
     few = taps * channels * features <= MOST_DIVIDED
     parts = max(1, min(pixels // PART_PIXELS, MOST_PARTS)) if few else 1
     parts = 1 << (parts.bit_length() - 1)
-    most = PIXELS if taps > 1 else PIXELS_OF_ONE_PLACE
-    steps = steps_of(axes, 2 * most if pairs else most, parts)
+    steps = _steps(axes, computed(dtype), Tile(tallest(cut), vectors), 1 + pairs, parts)
     strips = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
     ahead = strips > 1 and _looks_ahead(problem, axes, steps)
     most_direct = MOST_DIRECT_AHEAD if ahead else MOST_DIRECT
@@ -127,6 +132,18 @@ def plan(problem: ConvolutionWeights, axes: Sequence[Axis], tiles: Tile | None =
         pairs,
         ((0, axes[3].size), *ranges),
     )
+
+
+def _steps(axes: Sequence[Axis], dtype: DType, of: Tile, factor: int, parts: int) -> Shape:
+    # Of a strip, whose pixels are ``factor`` times as many as those of numbers.
+    if all(axis.kernel == 1 for axis in axes):
+        return steps_of(axes, factor * PIXELS_OF_ONE_PLACE, parts)
+    near, lanes = steps_of(axes, factor * PIXELS_NEAR, parts), target.host().lanes(dtype.itemsize)
+    nbytes = (of.vectors + -(-of.rows // lanes)) * lanes * dtype.itemsize
+    fits = PIXELS_NEAR * nbytes <= caches.level(1) and near[2] >= axes[2].reach
+    if fits and 4 * math.prod(near) >= 3 * factor * PIXELS_NEAR:
+        return near
+    return steps_of(axes, factor * PIXELS, parts)
 
 
 def _looks_ahead(problem: ConvolutionWeights, axes: Sequence[Axis], steps: Sequence[int]) -> bool:
