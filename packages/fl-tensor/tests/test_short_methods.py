@@ -132,3 +132,31 @@ def test_vectors_are_multiplied_as_matrices_of_one_row_or_column(left, right):
 def test_products_of_vectors_with_batches_keep_these():
     assert (ft.ones((5, 2, 3)) @ ft.ones(3)).shape == (5, 2)
     assert (ft.ones(3) @ ft.ones((5, 3, 2))).shape == (5, 2)
+
+
+def test_a_slice_is_read_by_the_classes_of_its_bounds_whatever_came_before():
+    x = ft.asarray(X)
+    assert x[:, 1:].tolist() == x[:, 1:].tolist() == [[2, 3], [5, 6]]
+    assert x[::-1, 0].tolist() == [4, 1] and x[None, 1:].shape == (1, 1, 3)
+    with pytest.raises(ft.DTypeError, match="slice"):
+        x[:, 1.0:]
+    with pytest.raises(ft.ArgumentError, match="step of a slice may not be 0"):
+        x[::0]
+    with pytest.raises(ft.IndexingError, match="3 indices for 2 axes"):
+        x[:, 1:, 1:]
+    y = ft.zeros((2, 3))
+    y[:, 1:] = 1.0
+    assert y[:, 1:].tolist() == [[1, 1], [1, 1]] and y.sum().item() == 4
+
+
+def test_products_and_lists_of_arrays_still_promote():
+    assert ft.concatenate((ft.ones(1), ft.arange(1))).dtype is ft.promote(ft.float32, ft.int64)
+    assert (ft.ones(2) @ ft.arange(2)).item() == 1
+
+
+def test_ends_of_a_range_fit_its_dtype():
+    assert ft.arange(2**63 - 2, 2**63 - 1).tolist() == [2**63 - 2]
+    assert ft.arange(-(2**63), -(2**63) + 1).tolist() == [-(2**63)]
+    for start, stop, dtype in ((2**63 - 1, 2**63 + 1, None), (-1, 1, "uint8"), (0, 300, "uint8")):
+        with pytest.raises(ft.DTypeError, match="does not fit"):
+            ft.arange(start, stop, 1, dtype)

@@ -101,7 +101,7 @@ class ArrayValue:
 
     def item(self) -> Any:
         """The single element as a Python scalar. Raises ArgumentError for any other size."""
-        if self.size != 1:
+        if self.shape and self.size != 1:
             raise ArgumentError(f"[item] x {self.shape}: expected exactly one element")
         return self._tensor()._values()[0]
 

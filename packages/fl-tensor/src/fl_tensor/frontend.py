@@ -149,7 +149,8 @@ def prepare_all(op: str, role: str, xs: Sequence[ArrayLike]) -> list[Any]:
         raise DTypeError(f"[{op}] expected a sequence of arrays, got {type(xs).__name__}")
     if not xs:
         raise ArgumentError(f"[{op}] expected at least one array")
-    return operands_of(op, role * len(xs), *xs)
+    roles = role * len(xs)
+    return list(xs) if _alike(roles, xs) else operands_of(op, roles, *xs)
 
 
 def prepare(op: str, roles: str, *operands: ArrayLike) -> list[Any]:

@@ -14,6 +14,7 @@ from fl_tensor.functions import gathering, shaping
 
 _FIXED = frozenset((int, type(None), type(Ellipsis)))
 _BASIC = _FIXED | {slice}
+_BOUNDS = frozenset((int, type(None)))
 
 
 class Place(NamedTuple):
@@ -54,11 +55,13 @@ def parse(op: str, x: Any, index: Any) -> Place:
         return seen(op, x.shape, items)
     if not _BASIC.issuperset(map(type, items)):
         items = [part for item in items for part in _items(op, x, item)]
+    elif (keys := _keys(items)) is not None:
+        return seen(op, x.shape, keys)
     return _place(op, x.shape, items)
 
 
 def _place(op: str, shape: tuple[int, ...], items: Sequence[Any]) -> Place:
-    # Of ints, slices, None, Ellipsis and picks.
+    # Of ints, slices, also as ``_keys`` has them, None, Ellipsis and picks.
     rank = len(shape)
     starts, sizes, steps = [0] * rank, list(shape), [1] * rank
     axes: list[int | None] = []
@@ -86,6 +89,8 @@ def _place(op: str, shape: tuple[int, ...], items: Sequence[Any]) -> Place:
             _unnamed(op, shape, items)  # raises: more indices than axes
         else:
             size = shape[axis]
+            if kind is tuple:
+                item, kind = slice(*item), slice
             if kind is int:
                 if not -size <= item < size:
                     raise IndexingError(
@@ -119,8 +124,21 @@ def _place(op: str, shape: tuple[int, ...], items: Sequence[Any]) -> Place:
 
 
 #: A loop has the same few indices again and again: ``seen(op, shape, items)`` is for items that are
-#: of class int, None or '...'; slices are no keys.
+#: of class int, None, '...', or what ``_keys`` makes of slices.
 seen = functools.lru_cache(maxsize=1024)(_place)
+
+
+def _keys(items: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The items with tuples for slices, which were no keys of a dictionary before Python 3.12; None
+    where bounds are of another class than int: True and 1.0 are equal to 1."""
+    found = []
+    for item in items:
+        if type(item) is slice:
+            item = item.start, item.stop, item.step
+            if not _BOUNDS.issuperset(map(type, item)):
+                return None
+        found.append(item)
+    return tuple(found)
 
 
 def whole_mask(op: str, x: Any, index: Any) -> Any:

@@ -102,7 +102,7 @@ class Tensor(Operators, ShortMethods, Array):
 
     def _values(self) -> list[Any]:
         # The elements as Python scalars, in C order.
-        return elements.unpack(self.tobytes(), self.dtype)
+        return elements.unpack(self._ops().to_host(self._adapter), self.dtype)
 
     def numpy(self) -> Any:
         from fl_tensor.backends.numpy import interop

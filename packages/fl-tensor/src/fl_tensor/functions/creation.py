@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
 
 DTypeLike = DType | str | None
+#: Numbers between it and its negative fit int64, and are not looked at again.
+_SAFE = 1 << 62
 DeviceLike = Device | str | None
 
 
@@ -87,7 +89,7 @@ def place_for(
 ) -> tuple[TensorBackend, Device]:
     """The backend that is to make a tensor, and the device, its first unless one is named. Raises
     BackendError for a device that it has not."""
-    backend = dispatch.get_backend(backend)
+    backend = dispatch.current_backend() if backend is None else dispatch.get_backend(backend)
     if device is None:
         return backend, backend.devices()[0]
     place = Device.parse(device)
@@ -276,8 +278,10 @@ def arange(
     kind = dtypes.dtype(dtype or (dtypes.DEFAULT_FLOAT if floating else dtypes.DEFAULT_INT))
     count = math.ceil((stop - start) / step)
     if kind.is_integer and count > 0:
-        for end in (start, start + (count - 1) * step):
-            arguments.scalar("arange", end, kind)
+        ends = start, start + (count - 1) * step
+        if kind is not dtypes.int64 or not -_SAFE < min(ends) <= max(ends) < _SAFE:
+            for end in ends:
+                arguments.scalar("arange", end, kind)
     ops = dispatch.ops_for(backend)
     made = ops.arange(start, stop, step, supported("arange", kind, backend), place)
     return Tensor(frontend.answer("arange", backend, made), backend)
