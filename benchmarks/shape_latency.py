@@ -38,7 +38,7 @@ from fl_tensor.backends.providers import (
 
 STATES = ("first ms", "new micro-kernels ms", "known micro-kernels ms", "from files ms")
 KINDS = (
-    *("product", "forward", "data", "weights"),
+    *("product", "product by columns", "forward", "data", "weights"),
     *("depthwise forward", "depthwise data", "depthwise weights"),
 )
 #: Sizes of a product (m, k, n), and of a convolution: images, channels, features, pixels each way.
@@ -47,11 +47,14 @@ CONVOLUTIONS = ((2, 64, 96, 28), (2, 77, 109, 41), (3, 64, 96, 28))
 
 
 def problem_of(kind: str, number: int) -> Problem:
-    """Shape ``number`` of a kind, 3 x 3 with padding if it is a convolution."""
+    """Shape ``number`` of a kind, 3 x 3 with padding if it is a convolution. The second factor of a
+    product may lie by columns, as weights of a layer do."""
     f32 = ft.float32
-    if kind == "product":
+    if kind.startswith("product"):
         m, k, n = PRODUCTS[number]
-        return Matmul(row_major(f32, (m, k)), row_major(f32, (k, n)), row_major(f32, (m, n)))
+        y = row_major(f32, (k, n))
+        y = y if kind == "product" else y._replace(strides=(1, k))
+        return Matmul(row_major(f32, (m, k)), y, row_major(f32, (m, n)))
     batch, channels, features, size = CONVOLUTIONS[number]
     *depthwise, which = kind.split()
     groups = channels if depthwise else 1

@@ -11,13 +11,13 @@ from fl_tensor.backends.providers.generated import FOLDER
 from fl_tensor.backends.providers.generated.nest import computed
 from fl_tensor.codegen import compile, half, target
 from fl_tensor.codegen.builder import Builder
-from fl_tensor.codegen.loops import Loops
+from fl_tensor.codegen.loops import OuterLoops
 from fl_tensor.codegen.target import Target
 from fl_tensor.codegen.vectors import IR, Vectors, element_type, i8, i64, memory_type
 from fl_tensor.dtypes import HALF, DType
 
 
-class Mover(Loops):
+class Mover(OuterLoops):
     """The function ``move``, for a matrix of ``dtype``."""
 
     def __init__(self, module: IR, signature: IR, dtype: DType, machine: Target) -> None:
