@@ -15,7 +15,7 @@ import pytest
 
 import fl_data as data
 import fl_tensor as ft
-from fl_data.fingerprint import fingerprint
+from fl_data.transforms.fingerprint import fingerprint
 
 
 class Doubled:

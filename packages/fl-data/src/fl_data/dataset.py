@@ -49,7 +49,7 @@ class Dataset(ABC):
 
         An empty list gives fields of length 0, shaped after sample 0.
         """
-        from fl_data.collate import collate, empty_batch
+        from fl_data.batches.collate import collate, empty_batch
 
         if len(indices) == 0:
             return empty_batch(collate([self[0]]))

@@ -8,12 +8,12 @@ from copy import copy
 from itertools import accumulate
 from typing import Literal, get_args
 
-from fl_data.collate import Collate, empty_batch
+from fl_data.batches.collate import Collate, empty_batch
 from fl_data.dataset import Dataset, Sample, as_dataset, as_sample, check_count, check_index
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.iterate import DataIterator
-from fl_data.prefetch import Prefetch
-from fl_data.select import check_rank, share
+from fl_data.prefetching.prefetch import Prefetch
+from fl_data.views.select import check_rank, share
 
 Policy = Literal["include_last", "skip_last", "divisible_only"]
 

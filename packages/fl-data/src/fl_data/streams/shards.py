@@ -11,9 +11,9 @@ import fl_tensor as ft
 from fl_data.dataset import Dataset, Sample, as_sample, check_count
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.seeds import mix
-from fl_data.select import check_rank
-from fl_data.shuffle import fisher_yates
-from fl_data.stream import Place, Stream, place_of
+from fl_data.streams.stream import Place, Stream, place_of
+from fl_data.views.select import check_rank
+from fl_data.views.shuffle import fisher_yates
 
 
 class ShardStream(Stream):

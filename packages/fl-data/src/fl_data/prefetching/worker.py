@@ -13,9 +13,9 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 import fl_tensor as ft
-from fl_data import shared
 from fl_data.dataset import Dataset
-from fl_data.parcel import Parcel, pack, unpack, write
+from fl_data.prefetching import shared
+from fl_data.prefetching.parcel import Parcel, pack, unpack, write
 from fl_data.seeds import seeded_sample
 from fl_tensor.threads import set_num_threads
 

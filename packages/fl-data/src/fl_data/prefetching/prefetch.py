@@ -13,11 +13,11 @@ import fl_tensor as ft
 from fl_data.dataset import Dataset, Sample, as_dataset, check_count
 from fl_data.errors import DataError, IterationError, WorkerError
 from fl_data.iterate import DataIterator
+from fl_data.prefetching.threads import ThreadPipeline
 from fl_data.seeds import mix, seeded_sample
-from fl_data.threads import ThreadPipeline
 
 if TYPE_CHECKING:
-    from fl_data.workers import WorkerPool
+    from fl_data.prefetching.workers import WorkerPool
 
 StartMethod = Literal["spawn", "forkserver", "fork"]
 
@@ -101,7 +101,7 @@ class Prefetch(Dataset):
 
     def iterate(self, start: int = 0) -> DataIterator:
         if self._processes and self._pool is None:
-            from fl_data.workers import WorkerPool
+            from fl_data.prefetching.workers import WorkerPool
 
             self._pool = WorkerPool(min(self._processes, self._depth), self._start_method)
         return PrefetchIterator(self._ds, start, self._threads, self._depth, self._pool)
@@ -182,7 +182,7 @@ class PrefetchIterator(DataIterator):
         """Workers that make samples from `index` on; they stop when this iterator is dropped."""
         pipeline: Pipeline
         if self._pool is not None:
-            from fl_data.processes import ProcessPipeline
+            from fl_data.prefetching.processes import ProcessPipeline
 
             backend = self._context.run(ft.current_backend).name
             pipeline = ProcessPipeline(self._pool, index, self._length, self._depth)

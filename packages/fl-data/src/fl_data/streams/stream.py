@@ -12,7 +12,7 @@ from fl_data.dataset import Sample, check_count
 from fl_data.errors import DataError, IterationError
 
 if TYPE_CHECKING:
-    from fl_data.collate import Collate
+    from fl_data.batches.collate import Collate
 
 Place: TypeAlias = Any
 """Where a stream is: None at its beginning, otherwise numbers and lists, as JSON has them."""
@@ -96,9 +96,9 @@ class Stream(ABC):
 
 
 def _parts() -> ModuleType:
-    from fl_data import stream_parts  # made of streams: it cannot come first
+    from fl_data.streams import parts  # made of streams: it cannot come first
 
-    return stream_parts
+    return parts
 
 
 class StreamIterator(Iterator["Sample"]):

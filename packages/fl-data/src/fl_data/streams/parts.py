@@ -12,13 +12,13 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 import fl_tensor as ft
-from fl_data.collate import Collate, collate
+from fl_data.batches.collate import Collate, collate
 from fl_data.dataset import Sample, as_sample, check_count
 from fl_data.errors import SampleTypeError
 from fl_data.seeds import mix
-from fl_data.select import check_rank
-from fl_data.shuffle import fisher_yates
-from fl_data.stream import Place, Stream, place_of
+from fl_data.streams.stream import Place, Stream, place_of
+from fl_data.views.select import check_rank
+from fl_data.views.shuffle import fisher_yates
 
 _Read: TypeAlias = Generator[tuple[Sample, Place], None, None]
 

@@ -7,14 +7,14 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 import fl_tensor as ft
-from fl_data.batch import RowBatches
-from fl_data.collate import Collate, pad_collate
+from fl_data.batches.batch import RowBatches
+from fl_data.batches.collate import Collate, pad_collate
+from fl_data.batches.round_robin import lengths_of
 from fl_data.dataset import EpochDataset, check_count, check_index
 from fl_data.errors import DataError
 from fl_data.per_epoch import PerEpoch
-from fl_data.round_robin import lengths_of
-from fl_data.select import check_rank, share
-from fl_data.shuffle import fisher_yates
+from fl_data.views.select import check_rank, share
+from fl_data.views.shuffle import fisher_yates
 
 
 class BucketBatch(EpochDataset, RowBatches):

@@ -11,7 +11,7 @@ from itertools import accumulate
 import fl_tensor as ft
 from fl_data.dataset import as_dataset
 from fl_data.errors import DataError
-from fl_data.resample import Resample
+from fl_data.views.resample import Resample
 
 
 class Weighted(Resample):

@@ -6,7 +6,7 @@ from array import array
 
 import fl_tensor as ft
 from fl_data.dataset import as_dataset
-from fl_data.resample import Resample
+from fl_data.views.resample import Resample
 
 
 class Shuffle(Resample):

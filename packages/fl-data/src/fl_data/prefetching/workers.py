@@ -14,8 +14,8 @@ from threading import RLock
 from typing import Any, Literal
 from weakref import WeakSet
 
-from fl_data import shared
-from fl_data.worker import Begin, Make, main
+from fl_data.prefetching import shared
+from fl_data.prefetching.worker import Begin, Make, main
 
 StartMethod = Literal["spawn", "forkserver", "fork"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import fl_tensor as ft
 from fl_data.dataset import check_count
 from fl_data.errors import DataError
-from fl_data.select import check_rank, share
+from fl_data.views.select import check_rank, share
 
 
 def partition_by_round_robin(

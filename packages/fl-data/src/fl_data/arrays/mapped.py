@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
+from fl_data.arrays.npy import read_npy_header
 from fl_data.dataset import Dataset, Sample, check_count, check_index, check_indices
 from fl_data.errors import DataError, FileFormatError
 from fl_data.files import opened, require_little_endian
-from fl_data.npy import read_npy_header
 
 _PathLike = str | os.PathLike[str]
 

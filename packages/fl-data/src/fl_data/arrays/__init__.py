@@ -1,0 +1,1 @@
+"""Datasets of rows: of tensors in memory, of arrays in files."""

@@ -1,0 +1,1 @@
+"""Samples made ahead of time: `Prefetch`, its threads, its processes and what goes between them."""

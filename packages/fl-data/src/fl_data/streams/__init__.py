@@ -1,0 +1,1 @@
+"""Samples that come one after the other, without length or index."""

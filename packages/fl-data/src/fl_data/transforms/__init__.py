@@ -1,0 +1,1 @@
+"""Functions applied to samples, and their results kept."""
