@@ -191,6 +191,7 @@ def test_dtypes_of_a_kind(kind, names):
 def test_isdtype():
     assert xp.isdtype(xp.int8, xp.int8) and not xp.isdtype(xp.int8, (xp.int16, "bool"))
     assert xp.isdtype(ft.float16, "real floating") and not xp.isdtype(xp.bool, "numeric")
+    assert xp.isdtype(np.float64, "real floating"), "whatever names a dtype, as in all functions"
     with pytest.raises(ft.ArgumentError, match="kind 'float'"):
         xp.isdtype(xp.int8, "float")
 

@@ -191,7 +191,9 @@ def _checked(op: str, shape: tuple[int, ...], item: _Pick, axis: int) -> Any:
 def _items(op: str, x: Any, item: Any) -> list[Any]:
     if type(item) in _BASIC:
         return [item]
-    if not isinstance(item, (bool, array.Array)):
+    # NumPy's truth values come with a number for an index, before 2.3.
+    truth = getattr(getattr(item, "dtype", None), "kind", "") == "b"
+    if not (truth or isinstance(item, (bool, array.Array))):
         try:
             return [operator.index(item)]
         except TypeError:

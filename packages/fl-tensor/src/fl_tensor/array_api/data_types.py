@@ -33,8 +33,8 @@ def isdtype(dtype: DType, kind: Kind) -> bool:
     if isinstance(kind, str):
         if kind not in KINDS:
             raise ft.ArgumentError(f"[isdtype] kind {kind!r}: expected one of {', '.join(KINDS)}")
-        return dtype.kind in KINDS[kind]
-    return dtype is kind
+        return ft.dtype(dtype).kind in KINDS[kind]
+    return ft.dtype(dtype) is ft.dtype(kind)
 
 
 def finfo(type: DType | Array, /) -> FloatInfo:

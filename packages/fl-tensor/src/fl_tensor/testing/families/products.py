@@ -100,7 +100,9 @@ def _vecdot(x: HostArray, y: HostArray, axis: int) -> HostArray:
 
 
 def _cross(x: HostArray, y: HostArray, axis: int) -> HostArray:
-    return np.asarray(np.cross(x, y, axis=axis))
+    # Written out: NumPy's takes no Python integers, in which this is exact, before 2.3.
+    (a, b, c), (d, e, f) = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)
+    return np.stack([b * f - c * e, c * d - a * f, a * e - b * d], axis)
 
 
 def _trace(x: HostArray, *args: int) -> HostArray:

@@ -30,7 +30,8 @@ def position(draw: Draw, values: Values) -> Step:
 @step(1)
 def count(draw: Draw, values: Values) -> Step:
     x = pick(draw, values)
-    return Step(f"ft.count_nonzero({x}, axis={draw.axes(values[x].ndim)})")
+    call = f"count_nonzero({x}, axis={draw.axes(values[x].ndim)})"
+    return Step(f"ft.{call}", f"np.asarray(np.{call})")  # an int before NumPy 2.3
 
 
 @step(1)
