@@ -10,7 +10,8 @@ import pytest
 
 import fl_tensor as ft
 from fl_tensor import cache_files, settings
-from fl_tensor.backends.jit import JitBackend, extensions
+from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.outside import extensions
 from fl_tensor.backends.providers import choose
 
 

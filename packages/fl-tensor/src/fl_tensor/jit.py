@@ -15,19 +15,19 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fl_tensor import dispatch, extras
-from fl_tensor.backends.jit import extensions
 from fl_tensor.backends.jit.backend import JitBackend
-from fl_tensor.backends.jit.extensions import ExtensionWarning as ExtensionWarning
-from fl_tensor.backends.jit.kernels import Maker as Maker
-from fl_tensor.backends.jit.kernels import Request as Request
-from fl_tensor.backends.jit.kernels import elementwise as elementwise
-from fl_tensor.backends.jit.kernels import program as program
-from fl_tensor.backends.jit.making import JitWarning as JitWarning
-from fl_tensor.backends.jit.operations import Operation as Operation
-from fl_tensor.backends.jit.operations import operation as operation
-from fl_tensor.backends.jit.profile import Row as Row
-from fl_tensor.backends.jit.profile import profile as profile
-from fl_tensor.backends.jit.replacing import replacing as replacing
+from fl_tensor.backends.jit.outside import extensions
+from fl_tensor.backends.jit.outside.extensions import ExtensionWarning as ExtensionWarning
+from fl_tensor.backends.jit.outside.kernels import Maker as Maker
+from fl_tensor.backends.jit.outside.kernels import Request as Request
+from fl_tensor.backends.jit.outside.kernels import elementwise as elementwise
+from fl_tensor.backends.jit.outside.kernels import program as program
+from fl_tensor.backends.jit.outside.operations import Operation as Operation
+from fl_tensor.backends.jit.outside.operations import operation as operation
+from fl_tensor.backends.jit.outside.replacing import replacing as replacing
+from fl_tensor.backends.jit.planning.making import JitWarning as JitWarning
+from fl_tensor.backends.jit.reporting.profile import Row as Row
+from fl_tensor.backends.jit.reporting.profile import profile as profile
 from fl_tensor.backends.providers.layout import Layout as Layout
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.pipeline import Function
@@ -36,7 +36,7 @@ from fl_tensor.registration import KernelWarning as KernelWarning
 from fl_tensor.registration import Registration as Registration
 
 if TYPE_CHECKING:
-    from fl_tensor.backends.jit.plan import Plan
+    from fl_tensor.backends.jit.planning.plan import Plan
     from fl_tensor.backends.providers.generated.library import Maker as MicroKernelMaker
     from fl_tensor.backends.providers.generated.microkernel import MicroKernel
     from fl_tensor.codegen.target import Target

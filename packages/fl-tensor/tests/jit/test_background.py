@@ -14,8 +14,8 @@ import pytest
 import fl_memory
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.making import JitWarning
-from fl_tensor.backends.jit.plans import GRACE
+from fl_tensor.backends.jit.planning.making import JitWarning
+from fl_tensor.backends.jit.planning.plans import GRACE
 
 N = 10_000
 

@@ -10,7 +10,8 @@ import pytest
 
 import fl_memory
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend, lazy
+from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.traces import lazy
 from fl_tensor.backends.numpy import NumpyBackend
 
 N = 10_000

@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend, launch
+from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.steps import launch
 
 SHAPE = (100, 200)
 

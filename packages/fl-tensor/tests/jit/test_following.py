@@ -11,8 +11,8 @@ pytest.importorskip("llvmlite", reason="generated kernels take llvmlite")
 
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.donation import Values
-from fl_tensor.backends.jit.following import Following
+from fl_tensor.backends.jit.steps.donation import Values
+from fl_tensor.backends.jit.steps.following import Following
 from fl_tensor.backends.numpy import conv
 from fl_tensor.backends.providers import (
     Convolution,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend, indexing
+from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.steps import indexing
 
 DTYPES = ["bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 

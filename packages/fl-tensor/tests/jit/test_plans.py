@@ -9,7 +9,7 @@ import fl_memory
 import fl_tensor as ft
 from fl_memory.managers.caching import CachingManager
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.plans import Plans
+from fl_tensor.backends.jit.planning.plans import Plans
 from fl_tensor.backends.numpy import NumpyBackend
 
 

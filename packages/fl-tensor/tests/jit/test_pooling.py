@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend, pooling
-from fl_tensor.backends.jit.windows import Windows
+from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.steps import pooling
+from fl_tensor.backends.jit.steps.windows import Windows
 from fl_tensor.backends.providers import choose
 
 #: image, window, stride, padding

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend, watch
-from fl_tensor.backends.jit.plans import Plans
+from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.planning.plans import Plans
+from fl_tensor.backends.jit.reporting import watch
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.providers import choose
 

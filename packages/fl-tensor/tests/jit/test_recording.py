@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
-from fl_tensor.backends.jit import recording
+from fl_tensor.backends.jit.traces import recording
 
 
 def recorded(jit, run):

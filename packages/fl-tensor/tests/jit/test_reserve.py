@@ -9,7 +9,8 @@ import pytest
 import fl_memory as mem
 import fl_tensor as ft
 from fl_memory.managers.caching import CachingManager
-from fl_tensor.backends.jit import JitBackend, reserve
+from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.planning import reserve
 from fl_tensor.graph import Node, Value
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend, indexing
+from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.steps import indexing
 
 SHAPE = (40, 300)
 

@@ -10,7 +10,8 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 from kernel_programs import computed, numbers, run
 
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend, launch
+from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.steps import launch
 from fl_tensor.codegen import emit, target
 from fl_tensor.codegen.kernel import ALIGNED, Kernel, may_stream
 from fl_tensor.codegen.program import Builder

@@ -9,7 +9,7 @@ import pytest
 
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.worth import LIGHT, REST
+from fl_tensor.backends.jit.planning.worth import LIGHT, REST
 
 N = 10_000
 

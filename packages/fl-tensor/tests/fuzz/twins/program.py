@@ -12,7 +12,7 @@ import numpy as np
 
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.making import JitWarning
+from fl_tensor.backends.jit.planning.making import JitWarning
 from twins import runtime
 
 NAMES = ("array", "indices", "refused", "look", "variable")

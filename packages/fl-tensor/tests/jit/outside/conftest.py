@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.plans import Plans
+from fl_tensor.backends.jit.planning.plans import Plans
 from fl_tensor.backends.numpy import NumpyBackend
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -164,7 +164,7 @@ def test_only_operations_from_outside_are_looked_for():
 def test_installed_packages_register_what_they_bring(monkeypatch):
     from importlib import metadata
 
-    from fl_tensor.backends.jit import extensions
+    from fl_tensor.backends.jit.outside import extensions
 
     called = []
     points = [

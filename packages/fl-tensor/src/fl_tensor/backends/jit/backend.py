@@ -14,7 +14,7 @@ from typing import Any
 from fl_tensor.backends.jit.contracting import Contracting
 from fl_tensor.backends.jit.elementwise import Elementwise
 from fl_tensor.backends.jit.moving import Moving
-from fl_tensor.backends.jit.template import PLAIN, Templates
+from fl_tensor.backends.jit.traces.template import PLAIN, Templates
 from fl_tensor.device import CPU
 
 

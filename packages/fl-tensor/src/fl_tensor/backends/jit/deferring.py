@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fl_tensor import settings
-from fl_tensor.backends.jit.lazy import Lazy, Trace
-from fl_tensor.backends.jit.operations import Operation, Parameters
-from fl_tensor.backends.jit.plans import Plans
-from fl_tensor.backends.jit.worth import Worth
+from fl_tensor.backends.jit.outside.operations import Operation, Parameters
+from fl_tensor.backends.jit.planning.plans import Plans
+from fl_tensor.backends.jit.planning.worth import Worth
+from fl_tensor.backends.jit.traces.lazy import Lazy, Trace
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
 from fl_tensor.backends.numpy.kept import held

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fl_tensor import dtypes, rules
 from fl_tensor.backends.jit.deferring import Deferring, Value, put_off
-from fl_tensor.backends.jit.lazy import Lazy, Stream
+from fl_tensor.backends.jit.traces.lazy import Lazy, Stream
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import NumpyAdapter, is_sole_owner
 from fl_tensor.device import CPU, Device

@@ -1,0 +1,226 @@
+"""A plan: how to compute the results of a trace of known structure, again and again.
+
+A trace becomes a graph, passes make it smaller, fusion makes groups of its nodes, and every group a
+step: a kernel, or one operation of the NumPy backend. A plan holds no data: it is run with the
+leaves of a trace, whose numbers, shapes, dtypes and strides are those that it was made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from fl_tensor.backends.jit.outside import extensions
+from fl_tensor.backends.jit.planning.reserve import needed, reserve
+from fl_tensor.backends.jit.planning.translate import Translation
+from fl_tensor.backends.jit.reporting import describe, drawing, watch
+from fl_tensor.backends.jit.steps import following, indexing, keeping, ordered, pooling
+from fl_tensor.backends.jit.steps.contraction import Contraction
+from fl_tensor.backends.jit.steps.donation import Overwritten, Values, donated
+from fl_tensor.backends.jit.steps.external import External
+from fl_tensor.backends.jit.steps.following import Following
+from fl_tensor.backends.jit.steps.lower import lower
+from fl_tensor.backends.jit.steps.operation import Operation
+from fl_tensor.backends.jit.steps.views import show
+from fl_tensor.backends.jit.traces.lazy import Stream
+from fl_tensor.backends.numpy.adapter import Number
+from fl_tensor.backends.numpy.views import strides_of
+from fl_tensor.graph import axis_order
+from fl_tensor.graph.attach import Attached
+from fl_tensor.graph.common import common
+from fl_tensor.graph.fuse import Fusion
+from fl_tensor.graph.group import Group
+from fl_tensor.graph.ir import Node, Value
+from fl_tensor.graph.layout import layouts
+from fl_tensor.graph.reductions import split, without_kept_axes
+from fl_tensor.graph.schedule import Task, schedule
+
+
+class Step(Protocol):
+    """Reads arrays of ``values`` and puts its results there. ``roots`` are all that it reads or
+    writes, ``dying`` those that nobody reads after it; ``nodes`` what it computes, and ``kind`` who
+    does (for people)."""
+
+    kind: str
+    nodes: list[Node]
+    roots: list[Value]
+    dying: list[Value]
+
+    def __call__(self, values: Values) -> None: ...
+
+
+class Plan:
+    """See above. ``eager`` is the NumPy backend; operations that it alone can do, and those for
+    which ``fusible`` does not hold, are done there."""
+
+    _is_new = True
+
+    def __init__(
+        self,
+        translation: Translation,
+        leaves: list[Any],
+        eager: Any,
+        fusible: Callable[[Node], bool],
+    ) -> None:
+        self.inputs = translation.inputs
+        self.outputs = translation.outputs
+        numbers: set[Value] = set()
+        strides, orders = {}, {}
+        for leaf, values in zip(leaves, self.inputs, strict=True):
+            if leaf.__class__ is Stream or not leaf.shape:
+                numbers.update(values)
+            else:
+                strides[values[0]] = found = strides_of(leaf.array)
+                if order := axis_order.order_of(leaf.shape, found):
+                    orders[values[0]] = order
+        extended = extensions.current()
+        kernels = extended.kernels
+        graph = extended.rewritten(translation.graph, fusible)
+
+        def wish(node: Node) -> axis_order.Order | None:
+            return ordered.wish(node) if kernels.make(node) is None else None
+
+        graph = common(without_kept_axes(graph))
+        graph = split(axis_order.reorder(graph, ordered.elementwise, wish, orders)).prune()
+        self.graph = graph
+        self.results = graph.outputs
+        self.constants: dict[Value, Any] = {}
+        for value, data in graph.constants:
+            one = eager.from_host(memoryview(data), value.shape, value.dtype, value.device)
+            self.constants[value] = one.array if value.shape else one.array[()]
+            numbers.update([] if value.shape else [value])
+        self.layouts = layouts(graph, strides)
+        made = {node: kernels.make(node, self.layouts) for node in graph.nodes}
+        fusion = Fusion(graph, self.layouts, lambda n: made[n] is None and fusible(n))
+        self.fusion = fusion
+        self.wanted = self._wanted(fusion.groups)
+        self.numbers, self.eager = numbers, eager
+        self.steps: list[Step] = []
+        results = {self.layouts[v].root for v in self.results}
+        attached = following.attached(
+            fusion.groups, self.layouts, results, self.wanted, lambda node: made.get(node) is None
+        )
+        self.keeps = keeping.keeps(graph, self.layouts, results, lambda node: made[node] is None)
+        products = {found.product for found in attached.values()}
+        for group in fusion.groups:
+            node = group.nodes[0]
+            run = made.get(node)
+            if run is not None:
+                self.steps.append(External(node, self.layouts, run))
+            elif node in products:
+                continue
+            elif group in attached:
+                self.steps.append(self._following(attached[group], group))
+            elif group.space is None:
+                own = indexing.step(node, self.layouts, eager) or pooling.step(node, self.layouts)
+                self.steps.append(own or self._operation(node))
+            else:
+                self.steps.append(self._launch(group))
+            if group not in attached:
+                self.steps[-1].nodes = group.nodes
+        self._put_in_order()
+        self._let_go()
+        self._shown = [(value, self.layouts[value]) for value in self.results]
+        #: Of each leaf: its values, whether it is a number, and what keeps it packed.
+        self._given = [
+            (places, places[0] in numbers, self.keeps.get(places[0])) for places in self.inputs
+        ]
+
+    def _launch(self, group: Group) -> Step:
+        from fl_tensor.backends.jit.steps.launch import Launch  # takes llvmlite
+
+        return Launch(lower(group, self.layouts, self.wanted, self.numbers))
+
+    def _operation(self, node: Node) -> Step:
+        kind = Contraction if node.op in ("matmul", "conv") else Operation
+        return kind(node, self.layouts, self.eager)
+
+    def _following(self, found: Attached, group: Group) -> Step:
+        product = self._operation(found.product)
+        return Following(found, self.layouts, self.wanted, product, lambda: self._launch(group))
+
+    def _wanted(self, groups: list[Group]) -> set[Value]:
+        # The roots that are read outside the group that makes them.
+        home = {v: group for group in groups for node in group.nodes for v in node.outputs}
+        wanted = {self.layouts[v].root for v in self.results}
+        for group in groups:
+            for node in group.nodes:
+                roots = {self.layouts[v].root for v in node.operands}
+                wanted |= {r for r in roots if home.get(r) is not group}
+        return wanted
+
+    def _put_in_order(self) -> None:
+        tasks = []
+        for step in self.steps:
+            made = {v for node in step.nodes for v in node.outputs}
+            roots = set(step.roots)
+            tasks.append(Task(roots - made, roots & made))
+        kept = {self.layouts[v].root for v in self.results}
+        order = schedule(tasks, kept)
+        self.steps = [self.steps[i] for i in order]
+        if any(step.kind == "kernel" for step in self.steps):
+            from fl_tensor.backends.jit.steps.launch import merged  # takes llvmlite
+
+            self.steps = merged(self.steps, [tasks[i] for i in order])
+
+    def _let_go(self) -> None:
+        kept = {self.layouts[v].root for v in self.results}
+        seen: set[Value] = set(kept)
+        for step in reversed(self.steps):
+            step.dying = [v for v in dict.fromkeys(step.roots) if v not in seen]
+            seen.update(step.dying)
+
+    def run(self, leaves: list[Any]) -> list[Any]:
+        """The arrays of the results that are seen, in the order of ``outputs``."""
+        values = Values(self.constants)
+        owned = donated(leaves)
+        for leaf, (places, is_number, keep), mine in zip(leaves, self._given, owned, strict=True):
+            if leaf.__class__ is Number:
+                values[places[0]] = leaf.number
+            elif leaf.__class__ is Stream:
+                values[places[0]], values[places[1]] = _signed(leaf.seed), _signed(leaf.offset)
+            elif is_number:
+                values[places[0]] = leaf.array[()]
+            elif keep is not None:
+                values[places[0]] = keep(leaf)
+            else:
+                values[places[0]] = leaf.array
+                if mine:
+                    values.donated.add(places[0])
+        if self._is_new:
+            self._is_new = False
+            reserve(needed(self.steps, values.donated))
+        try:
+            for step in watch.steps(self) if watch.watchers else self.steps:
+                step(values)
+                for value in step.dying:
+                    del values[value]
+        except BaseException:
+            for i, places in enumerate(self.inputs):
+                if places[0] in values.overwritten:
+                    leaves[i] = Overwritten(leaves[i])
+            raise
+        return [
+            values[v] if layout.root is v else show(values, v, layout) for v, layout in self._shown
+        ]
+
+    @property
+    def is_keeping(self) -> bool:
+        """Whether the last run read weights that are kept packed."""
+        return bool(self.keeps) and any(keep.is_on for keep in self.keeps.values())
+
+    def to_dot(self, operations: bool = False) -> str:
+        """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""
+        return drawing.dot([self], [lambda number: ("", 0.0)], operations)
+
+    def explain(self) -> str:
+        """Which values are written between kernels, and why; which are computed again instead. In
+        bytes: what is saved, and what it costs in bytes that could be moved meanwhile."""
+        return "\n".join(self.fusion.explain())
+
+    def __str__(self) -> str:
+        return describe.listing(self)
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word

@@ -1,0 +1,247 @@
+"""Which way a trace is run: call by call when its structure is new, by a plan when it is heavy or
+has come again.
+
+A plan rounds otherwise than single calls do. So it is a matter of counting when one takes over, not
+of how long it took to make: a program gives the same bits whenever it is run. Where they must not
+depend on what came before either (``ft.reproducible``), the work in a trace alone decides.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from fl_tensor import settings
+from fl_tensor.backends.jit.outside import extensions
+from fl_tensor.backends.jit.planning.making import JitWarning, Making
+from fl_tensor.backends.jit.planning.plan import Plan
+from fl_tensor.backends.jit.planning.translate import Translation
+from fl_tensor.backends.jit.planning.worth import Worth, elements, is_heavy, is_planned_by_rule
+from fl_tensor.backends.jit.steps import lower
+from fl_tensor.backends.jit.steps.interpret import interpret
+from fl_tensor.backends.jit.traces.lazy import Lazy, Stream, Trace
+from fl_tensor.backends.jit.traces.recording import Recording
+from fl_tensor.backends.numpy import memory
+from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
+from fl_tensor.backends.numpy.kept import held
+from fl_tensor.backends.numpy.views import strides_of
+from fl_tensor.graph import axis_order
+from fl_tensor.graph.ir import Node
+from fl_tensor.reproducible import is_reproducible
+
+#: How many plans, and how many sightings, are remembered, least recently used first forgotten. More
+#: structures than plans that come in turns would each find theirs forgotten: so a plan gives way
+#: only to a structure that was sighted since it ran, and the others of a round run call by call.
+MOST = 256
+MOST_SIGHTINGS = 4096
+#: How many times a trace is run call by call while its plan is made in the background.
+GRACE = 8
+
+
+class Structure(NamedTuple):
+    """What a plan depends on: the calls, which results are seen, how the leaves lie, and what is
+    registered from outside (``extensions``)."""
+
+    recording: Recording
+    seen: tuple[bool, ...]
+    leaves: tuple[Any, ...]
+    version: int
+
+
+_every: weakref.WeakSet[Plans] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    # Another thread, which does not come along, may have held a lock.
+    for plans in list(_every):
+        plans._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+class Plans:
+    """The plans of a backend. Without llvmlite nothing is fused: a plan is then the operations that
+    are needed, in NumPy.
+
+    sightings   at which sighting of a structure its plan is made (1: always at once). Its strides
+                are no part of that: weights that lie otherwise after a step are no new beginning
+    background  plans are made while traces go on being run call by call, ``GRACE`` times; False: at
+                once. Those of heavy traces always are: call by call takes longer than to make them
+    worth       is told what came of each trace
+    """
+
+    def __init__(
+        self,
+        eager: Any,
+        fusible: Callable[[Node], bool] | None = None,
+        worth: Worth | None = None,
+    ) -> None:
+        self.eager = eager
+        self.fusible = fusible or (lower.fusible if find_spec("llvmlite") else _none)
+        self.sightings = settings.number("FL_JIT_SIGHTINGS", 2, 1)
+        self.background = settings.switch("FL_JIT_BACKGROUND", True) and self.sightings > 1
+        self.worth = worth or Worth()
+        if self.sightings == 1:
+            self.worth.patience = 0
+        self._lock = threading.Lock()
+        _every.add(self)
+        self._found: dict[Structure, Making] = {}
+        self._clock = itertools.count(1)
+        self._sighted: OrderedDict[int, tuple[int, int]] = OrderedDict()  # how often, when last
+
+    def execute(self, trace: Trace, seen: list[bool]) -> None:
+        """Compute the results of ``trace`` that are ``seen``."""
+        making = self._making(trace, seen)
+        if making is None:
+            interpret(self.eager, trace, seen)
+            return
+        if making.plan is None:
+            making.wait()
+        plan = making.plan
+        if plan is None:
+            interpret(self.eager, trace, seen)
+            self.worth.in_vain(len(trace.calls), making.elements)
+            self._report(making, trace)
+            return
+        for number, array in zip(plan.outputs, plan.run(trace.leaves), strict=True):
+            trace.results[number].array = array  # type: ignore[union-attr]
+        if making.pays or plan.is_keeping:
+            self.worth.paid()
+        else:
+            self.worth.in_vain(len(trace.calls), making.elements)
+
+    def _making(self, trace: Trace, seen: list[bool]) -> Making | None:
+        # The plan that computes this trace, None if none does this time.
+        by_rule = is_reproducible() and self.sightings > 1
+        if by_rule:
+            if not is_planned_by_rule(elements(trace.calls, trace.leaves)):
+                return None
+            trace.leaves = [_in_order(leaf) for leaf in trace.leaves]
+        key = structure(trace, seen)
+        making = self._planned(key)
+        if making is None:
+            return self._sight(key, trace, seen, by_rule)
+        making.used = next(self._clock)
+        if making.grace and not by_rule:
+            making.grace -= 1
+            return None
+        return making
+
+    def _planned(self, key: Structure) -> Making | None:
+        # To compare with the structure that the recording had last takes less than to hash one.
+        recording = key.recording
+        latest = recording.latest
+        if latest is not None:
+            seen, leaves, version, making = latest
+            if (seen, leaves, version) == key[1:]:
+                return making
+        with self._lock:
+            found = self._found.get(key)
+        if found is not None:
+            recording.latest = *key[1:], found
+        return found
+
+    def _sight(
+        self, key: Structure, trace: Trace, seen: list[bool], at_once: bool
+    ) -> Making | None:
+        # What is known of a structure that has no plan yet: soon it will have one, or not.
+        sighted = hash((key.recording, key.seen, key.version))
+        with self._lock:
+            count, before = self._sighted.get(sighted, (0, 0))
+            self._sighted[sighted] = count + 1, next(self._clock)
+            self._sighted.move_to_end(sighted)
+            if len(self._sighted) > MOST_SIGHTINGS:
+                self._sighted.popitem(last=False)
+            full = len(self._found) >= MOST
+            since = min(self._found.values(), key=_used).used if full else 0
+        size = elements(trace.calls, trace.leaves)
+        at_once = at_once or self.sightings == 1 or is_heavy(len(trace.calls), size)
+        if not at_once and (count + 1 < self.sightings or before < since):
+            self.worth.in_vain(len(trace.calls), size)
+            return None
+        making = Making(trace, seen, self._made, size)
+        making.used = next(self._clock)
+        with self._lock:
+            self._found[key] = making
+            if len(self._found) > MOST:
+                oldest = min(self._found, key=lambda key: self._found[key].used)
+                del self._found[oldest]
+                oldest.recording.latest = None
+        if at_once or not self.background:
+            making.run()
+            return making
+        making.submit(GRACE - 1)
+        return None
+
+    def _made(self, translation: Translation, leaves: list[Any]) -> Plan:
+        return Plan(translation, leaves, self.eager, self.fusible)
+
+    def _report(self, making: Making, trace: Trace) -> None:
+        # Once, that there is no plan.
+        error = making.error
+        if not making.reported:
+            making.reported = True
+            warnings.warn(
+                f"a computation of {len(trace.calls)} operations runs one by one from now on, "
+                f"because its plan could not be made: {type(error).__name__}: {error}",
+                JitWarning,
+                stacklevel=2,
+            )
+
+    def wait(self) -> None:
+        """Return when no plan is being made any more; all are used from now on."""
+        for making in self._all():
+            making.wait()
+            making.grace = 0
+
+    def kept(self) -> list[Plan]:
+        """The plans that are remembered, least recently used first."""
+        return [making.plan for making in self._all() if making.plan is not None]
+
+    def _all(self) -> list[Making]:
+        with self._lock:
+            return sorted(self._found.values(), key=_used)
+
+
+def _used(making: Making) -> int:
+    return making.used
+
+
+def _none(node: Node) -> bool:
+    return False
+
+
+def structure(trace: Trace, seen: list[bool]) -> Structure:
+    """The structure of ``trace`` at this moment."""
+    kinds: list[Any] = []
+    for leaf in trace.leaves:
+        kind = leaf.__class__
+        if kind is Number:
+            kinds.append((leaf.dtype.name, (), ()))
+        elif kind is Stream:
+            kinds.append(None)
+        else:
+            array = leaf.array if kind is NumpyAdapter or kind is Lazy else held(leaf)
+            shape = array.shape
+            kinds.append((leaf.dtype.name, shape, array.strides if shape else ()))
+    found = trace.recording(), tuple(seen), tuple(kinds), extensions.current().version
+    return tuple.__new__(Structure, found)  # sooner than by its constructor
+
+
+def _in_order(leaf: Any) -> Any:
+    # Weights lie in C order when they were read from a file, but not as a step left them.
+    if leaf.__class__ is Stream or not leaf.shape:
+        return leaf
+    array = leaf.array
+    if array.flags.c_contiguous or axis_order.order_of(leaf.shape, strides_of(array)) is None:
+        return leaf
+    return NumpyAdapter(memory.cast(array, array.dtype), leaf.dtype)

@@ -1,0 +1,111 @@
+"""Results that take the places of operands: an update of all parameters needs no second copy of
+them, and memory that was just read is there to be written.
+
+A plan may write over an array that nobody but the plan can see: the adapter is held by the trace
+alone, and the array by the adapter alone. Reference counts show it, as where values are donated to
+the NumPy backend; views, exports and results that share memory hold references, too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from fl_tensor.backends.jit.steps.lower import Lowered
+from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.backends.numpy.provided import address
+from fl_tensor.errors import BackendError
+from fl_tensor.graph.ir import Value
+from fl_tensor.graph.layout import contiguous
+
+
+class Values(dict[Value, Any]):
+    """The arrays of a plan that runs, by root. ``donated``: leaves that the plan may write over,
+    and results that have; ``overwritten``: what was written over; ``places``: addresses found."""
+
+    def __init__(self, constants: Mapping[Value, Any]) -> None:
+        super().__init__(constants)
+        self.places: dict[Value, int] = {}
+        self.donated: set[Value] = set()
+        self.overwritten: set[Value] = set()
+
+    def place(self, root: Value) -> int:
+        """The address of an array, looked up once: what a root lies in stays the same."""
+        found = self.places.get(root)
+        if found is None:
+            found = self.places[root] = address(self[root])
+        return found
+
+    def take(self, roots: list[Value], result: Value) -> Any:
+        """The array of one of ``roots`` for ``result`` to be written to; None if others see them
+        all, as other results do that have taken one."""
+        for root in roots:
+            if _holders(self, root) - (root in self.donated) <= _HELD:
+                array = self[root]
+                if array.flags.carray and array.base.__class__ is not array.__class__:
+                    if root in self.donated:
+                        self.overwritten.add(root)
+                        self.donated.add(result)
+                    return array
+        return None
+
+
+def _holders(values: dict[Any, Any], root: Any) -> int:
+    return sys.getrefcount(values[root])
+
+
+#: What ``_holders`` finds where nobody but the values of a plan holds an array. The adapter of a
+#: leaf is one more.
+_HELD = _holders({None: object()}, None)
+
+
+def donated(leaves: list[Any]) -> list[bool]:
+    """Which leaves only this list holds."""
+    return [sys.getrefcount(leaf) <= _LISTED for leaf in leaves]
+
+
+def _listed(leaves: list[Any]) -> int:
+    return [sys.getrefcount(leaf) for leaf in leaves][0]
+
+
+_LISTED = _listed([object()])
+
+
+def places(lowered: Lowered) -> list[list[Value]]:
+    """For each output of a kernel the roots that it may be written over, if they die: those read by
+    one operand only, element by element, in C order and from the beginning, as it is written."""
+    order = contiguous(lowered.sizes)
+    roots = [o.root for o in lowered.inputs]
+    found = [
+        o.root
+        for o in lowered.inputs
+        if o.strides == order and not o.offset and roots.count(o.root) == 1
+    ]
+    return [
+        [r for r in found if (r.shape, r.dtype) == (o.root.shape, o.root.dtype)]
+        if o.strides == order
+        else []
+        for o in lowered.outputs
+    ]
+
+
+class Overwritten(NumpyAdapter):
+    """Stands for a leaf that was written over by a computation that then failed."""
+
+    __slots__ = ("_shape",)
+
+    def __init__(self, leaf: Any) -> None:
+        self.dtype, self._shape = leaf.dtype, leaf.shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name != "array":
+            raise AttributeError(f"a value of backend 'jit' has no attribute {name!r}")
+        raise BackendError(
+            f"[jit] an operand {self.dtype}{self.shape} of this computation is gone: the first try "
+            f"to run it failed after it had written over it. Compute its operands anew"
+        )
