@@ -1,76 +1,23 @@
-"""The step of a plan that is a product or a convolution, and how it asks again at once for what it
-has asked for before.
-
-Which problem of a provider such an operation is depends on shapes and strides, which are a plan's
-own: after the first run it is known, and so is where its operands begin in the arrays that they
-show. Between two kernels, whose data fills the caches, the Python that finds it out again takes
-some 100 us: 2 to 3 % of a training step of ResNet-50 on two threads.
-"""
+"""The step of a plan that is a product or a convolution."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import dtypes
 from fl_tensor.backends.jit.steps import keeping
+from fl_tensor.backends.jit.steps.again import Again
 from fl_tensor.backends.jit.steps.donation import Values
 from fl_tensor.backends.jit.steps.operation import Operation
-from fl_tensor.backends.numpy import memory, provided
+from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
-from fl_tensor.backends.numpy.asked import Asked, asking
+from fl_tensor.backends.numpy.asked import asking
 from fl_tensor.backends.numpy.kept import Kept
-from fl_tensor.backends.providers import choose
-from fl_tensor.backends.providers.problems import Problem
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout
 
-#: Where the problem depends on nothing but the layouts of operands. (In bfloat16 a provider may be
-#: passed over for what data there is.)
-_SETTLED = frozenset((dtypes.float32, dtypes.float64))
-
-
-class Again:
-    """What a step asked its provider for, once that is known. ``operands`` are those of the
-    problem, in its order."""
-
-    def __init__(self, operands: Sequence[tuple[Value, Layout]]) -> None:
-        self._roots = [layout.root for _, layout in operands]
-        # In one piece, as threads may share a plan: the problem, and where operands begin.
-        self._known: tuple[Problem, list[int]] | None = None
-        self._is_settled = all(value.dtype in _SETTLED for value, _ in operands)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it may ``run``."""
-        return self._known is not None
-
-    def learn(self, asked: Sequence[Asked], values: Values, result: Any) -> None:
-        """After a run that asked for this, and gave the array ``result``."""
-        roots = [values[root] for root in self._roots]
-        if len(asked) != 1 or not self._is_settled or any(r.__class__ is Kept for r in roots):
-            return
-        offsets = asked[0].offsets([*roots, result])
-        if offsets is not None and offsets.pop() == 0:
-            self._known = asked[0].problem, offsets
-
-    def run(self, values: Values, out: Any, follow: provided.Following | None = None) -> bool:
-        """Compute into the array ``out``, and what is to follow; False where that has to be asked
-        for anew."""
-        provider, known = choose.current(), self._known
-        if known is None or provider is None:
-            return False
-        problem, offsets = known
-        held = [values[root] for root in self._roots]  # by a name: not to be written over
-        if any(array.__class__ is Kept for array in held):
-            return False
-        begin = zip(self._roots, offsets)
-        places = [*(values.place(root) + offset for root, offset in begin), provided.address(out)]
-        return provided.launch(provider, problem, places, follow)
-
 
 class Contraction(Operation):
-    """See above; where there is no provider, or none that takes it, NumPy computes."""
+    """Where there is no provider, or none that takes it, NumPy computes."""
 
     kind = "contraction"
 

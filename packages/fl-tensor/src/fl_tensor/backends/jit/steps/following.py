@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any
 
-from fl_tensor.backends.jit.steps.contraction import Again
+from fl_tensor.backends.jit.steps.again import Again
 from fl_tensor.backends.jit.steps.donation import Values, places
 from fl_tensor.backends.jit.steps.lower import (
     Lowered,
