@@ -34,31 +34,29 @@ def interleave(
     rounds: int = 15,
     moment: float = 0.02,
     around: Mapping[str, Around] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Seconds per call of each case: the median over ``rounds`` of about ``moment`` seconds. A case
-    runs inside the context that ``around`` has for it, whose entering and leaving is not timed."""
+    """Seconds of ``clock`` per call of each case: the median over ``rounds`` of about ``moment``
+    seconds. A case runs inside the context that ``around`` has for it, whose entering and leaving
+    is not timed."""
     places = {name: (around or {}).get(name, nullcontext) for name in cases}
     repeats = {}
     for name, run in cases.items():
         with places[name]():
-            repeats[name] = _repeats(run, moment)
+            repeats[name] = _repeats(run, moment, clock)
     times: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(rounds):
         for name, run in cases.items():
             with places[name]():
-                times[name].append(_timed(run, repeats[name]))
+                times[name].append(timed(run, repeats[name], clock))
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def _repeats(run: Callable[[], object], moment: float) -> int:
+def _repeats(run: Callable[[], object], moment: float, clock: Callable[[], float]) -> int:
     count = 1
-    while (spent := _timed(run, count) * count) < moment / 2:
+    while (spent := timed(run, count, clock) * count) < moment / 2:
         count *= 2 if spent < moment / 8 else 4
     return max(1, round(count * moment / spent))
-
-
-def _timed(run: Callable[[], object], count: int) -> float:
-    return timed(run, count, time.perf_counter)
 
 
 def timed(run: Callable[[], object], count: int, clock: Callable[[], float]) -> float:
