@@ -50,7 +50,11 @@ def binary(p: Growing) -> str | None:
             y = str(p.integer(0, 3))
     else:
         op = p.choose(ARITHMETIC if p.chance(80) else RARE_BINARY)
-    return f"ft.{op}({y}, {x})" if p.chance(30) and op not in SHIFTS else f"ft.{op}({x}, {y})"
+    if p.chance(30) and op not in SHIFTS:
+        x, y = y, x
+    if op == "power" and kinds <= set("iu"):
+        y = f"ft.bitwise_and({y}, 3)"  # negative in the data of another run, it would be an error
+    return f"ft.{op}({x}, {y})"
 
 
 def operator(p: Growing) -> str | None:
