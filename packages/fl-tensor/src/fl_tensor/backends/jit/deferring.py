@@ -113,7 +113,7 @@ def put_off(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], 
     def decorate(record: Callable[..., Value]) -> Any:
         operation = name or record.__name__
         given = inspect.signature(record).parameters.values()
-        small = "type({0}) is adapter and {0}.array.size < self.smallest"
+        small = "{0}.trace is None and {0}.array.size < self.smallest"
         source = _PUT_OFF.format(
             name=operation,
             parameters=", ".join(str(p.replace(annotation=p.empty)) for p in given),
@@ -122,7 +122,7 @@ def put_off(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], 
             arguments=", ".join(p.name for p in given),
         )
         eager = getattr(NumpyBackend, operation)
-        scope = {"eager": eager, "record": record, "adapter": NumpyAdapter, "__name__": __name__}
+        scope = {"eager": eager, "record": record, "__name__": __name__}
         exec(compile(source, f"<JitBackend.{operation}>", "exec"), scope)
         return functools.update_wrapper(scope[operation], eager)
 

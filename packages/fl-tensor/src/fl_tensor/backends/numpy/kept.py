@@ -87,6 +87,7 @@ class OnDemand:
     """Mixed into a class of adapters: those whose array may be missing, because it is kept."""
 
     __slots__ = ()
+    trace: Any = "packed"
 
     @property
     def array(self) -> Array:

@@ -27,7 +27,7 @@ _leaving: dict[Any, Callable[[Any], Any]] = {}
 
 
 def unless_small(method: Any, otherwise: Callable[..., Value]) -> Any:
-    """A method that does what ``method`` does where operands are values of this backend with fewer
+    """A method that does what ``method`` does where operands are there, and have fewer
     elements than ``self.smallest``, or with more while ``self.worth`` does not want to hear of
     them; what ``otherwise(self, ...)`` does elsewhere. As one function: a call between two would be
     a tenth of ``x + y``."""
@@ -40,7 +40,7 @@ def unary(ufunc: Callable[..., Array], otherwise: Any = None) -> Any:
     has it."""
 
     def operation(self: Any, x: Value) -> Value:
-        if otherwise and type(x) is not NumpyAdapter and type(x) is not Number:
+        if otherwise and x.trace is not None:
             return otherwise(self, x)
         a = x.array
         nbytes = a.nbytes
@@ -96,8 +96,7 @@ def binary(
     ``otherwise`` as ``unless_small`` has it."""
 
     def operation(self: Any, x: Any, y: Any) -> Value:
-        kind, other = type(x), type(y)
-        if scalar and kind is Number is other and selection.always_small > 8:
+        if scalar and type(x) is Number is type(y) and selection.always_small > 8:
             try:
                 found: Any = _quietly(scalar, x.number, y.number)
             except RuntimeError:
@@ -106,10 +105,7 @@ def binary(
             number.number = found
             number.dtype = x.dtype
             return number
-        if otherwise and (
-            (kind is not NumpyAdapter and kind is not Number)
-            or (other is not NumpyAdapter and other is not Number)
-        ):
+        if otherwise and (x.trace is not None or y.trace is not None):
             return otherwise(self, x, y)
         a, b = x.array, y.array
         dtype = result or x.dtype
