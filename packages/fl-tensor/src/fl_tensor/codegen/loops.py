@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from fl_tensor.codegen.vectors import IR, i64
+from fl_tensor.codegen.vectors import IR, i64, pointer
 
 
 class Loops:
@@ -41,6 +41,12 @@ class Loops:
         """Room for a value that loops change; LLVM makes a register of it."""
         with self.b.goto_entry_block():
             return self.b.alloca(kind)
+
+    def room(self, kind: IR, count: int) -> IR:
+        """The address of room for ``count`` values, until the function returns."""
+        with self.b.goto_entry_block():
+            start = self.b.alloca(kind, size=i64(count))
+            return self.b.inttoptr(self.b.ptrtoint(start, i64), pointer)
 
     def opaque(self, number: IR) -> IR:
         """The same int64 or address, of which LLVM does not know where it comes from. It would look

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
 
 DTypeLike = DType | str | None
+DeviceLike = Device | str | None
 #: Numbers between it and its negative fit int64, and are not looked at again.
 _SAFE = 1 << 62
-DeviceLike = Device | str | None
 
 
 def asarray(

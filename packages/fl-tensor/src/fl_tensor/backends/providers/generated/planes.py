@@ -158,9 +158,7 @@ class _Move(OuterLoops):
 
     def _transposed(self) -> None:
         lanes = self.of.lanes
-        with self.b.goto_entry_block():
-            memory = self.b.alloca(self.of.of(i64), size=i64(lanes))
-            self.square = self.b.inttoptr(self.b.ptrtoint(memory, i64), pointer)
+        self.square = self.room(self.of.of(i64), lanes)
         with (
             self.loop(i64(0), self.columns, lanes) as column,
             self.loop(i64(0), self.rows, lanes) as row,

@@ -74,6 +74,7 @@ class _Pack(mover.Mover):
         ) = self.function.args  # fmt: skip
         self.read = self._pairs if kind == "pairs" else self.load
         if kind == "columns":
+            self.aside = self.room(self.of.of(self.element), self.lanes)
             with self._panels() as panel:
                 self._squares(*panel)
         else:
@@ -176,37 +177,42 @@ class _Pack(mover.Mover):
         L2, as L1 has no room for them, from where what comes next is asked for in time."""
         b, lanes = self.b, self.lanes
         with self.loop(i64(0), columns, lanes) as column:
-            left = b.sub(columns, column)
+            left = self.minimum(b.sub(columns, column), i64(lanes))
             here = self.at(source, b.mul(column, self.column_stride))
             there = self.at(to, self.bytes(column))
-            is_full = b.icmp_signed(">=", left, i64(lanes))
-            whole = b.select(is_full, self.whole(self.rows), i64(0))
-            with self.loop(i64(0), whole, lanes) as row:
+            with self.loop(i64(0), self.rows, lanes) as row:
                 start = self.at(here, b.mul(row, i64(self.dtype.itemsize)))
                 for i in range(lanes):
                     soon = self.at(start, b.mul(self.column_stride, i64(i)))
                     self.of.prefetch(self.at(soon, b.mul(self.column_stride, i64(lanes))), 2)
                     self.of.prefetch(self.at(soon, i64(_AHEAD)))
-                self._square(start, None, None, self.at(there, b.mul(row, pitch)), pitch)
-            with self.loop(whole, self.rows, lanes) as row:
-                start = self.at(here, b.mul(row, i64(self.dtype.itemsize)))
-                rows = b.sub(self.rows, row)
+                rows = self.minimum(b.sub(self.rows, row), i64(lanes))
                 self._square(start, rows, left, self.at(there, b.mul(row, pitch)), pitch)
 
-    def _square(self, source: IR, rows: IR | None, columns: IR | None, to: IR, pitch: IR) -> None:
-        """Columns as vectors, which become rows. ``rows`` and ``columns``: how many there are,
-        where they may be fewer than lanes."""
-        b, of, found = self.b, self.of, []
-        mask = None if rows is None else of.first(rows)
-        for i in range(self.lanes):
-            wanted = mask
-            if mask is not None:
-                wanted = b.and_(mask, of.splat(b.icmp_signed("<", i64(i), columns)))
-            found.append(self.load(self.at(source, b.mul(self.column_stride, i64(i))), wanted))
-        for i, row in enumerate(of.transposed(found)):
-            address = self.at(to, b.mul(pitch, i64(i)))
-            if rows is None:
-                of.store(row, address)
-            else:
-                with b.if_then(b.icmp_signed("<", i64(i), rows)):
-                    of.store(row, address)
+    def _square(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
+        """Columns as vectors, which become rows. A square at the edge goes through memory of its
+        own, there and back: LLVM takes long for a transposition, so there is one."""
+        b, of, lanes = self.b, self.of, i64(self.lanes)
+        given = memory_type(self.dtype)
+        given_bytes, taken_bytes = i64(self.lanes * self.dtype.itemsize), self.bytes(lanes)
+        is_part = b.icmp_signed("<", self.minimum(rows, columns), lanes)
+        with b.if_then(is_part), self.loop(i64(0), lanes) as i:
+            mask = b.and_(of.first(rows), of.splat(b.icmp_signed("<", i, columns)))
+            found = of.load(given, self.at(source, b.mul(self.column_stride, i)), mask)
+            of.store(found, self.at(self.aside, b.mul(given_bytes, i)))
+        read, read_pitch, written, written_pitch = (
+            b.select(is_part, part, whole)
+            for part, whole in (
+                (self.aside, source),
+                (given_bytes, self.column_stride),
+                (self.aside, to),
+                (taken_bytes, pitch),
+            )
+        )
+        places = range(self.lanes)
+        square = [self.load(self.at(read, b.mul(read_pitch, i64(i))), None) for i in places]
+        for i, row in enumerate(of.transposed(square)):
+            of.store(row, self.at(written, b.mul(written_pitch, i64(i))))
+        with b.if_then(is_part), self.loop(i64(0), rows) as i:
+            row = of.load(self.element, self.at(self.aside, b.mul(taken_bytes, i)))
+            of.store(row, self.at(to, b.mul(pitch, i)))
