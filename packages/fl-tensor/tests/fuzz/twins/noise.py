@@ -35,6 +35,8 @@ def noise(seed: int) -> Iterator[None]:
     """Rounding is different in this block; the same ``seed`` gives the same results."""
     count = iter(range(1 << 30))
 
+    # Of what is one way or the other, two seeds choose the opposite of each other: one of them is
+    # not what NumPy chose.
     def rng(name: str, seed: int = seed) -> np.random.Generator:
         return np.random.default_rng([seed, next(count), zlib.crc32(name.encode())])
 
@@ -55,7 +57,8 @@ def noise(seed: int) -> Iterator[None]:
                 rest = (inner.absolute(rest[0]), *rest[1:])
             scale = _floats(getattr(inner, name)(magnitude, *rest))
             if name != "prod":
-                return _off(made, scale, SUM_ULPS, rng(name))
+                off = _off(made, scale, SUM_ULPS, rng(name))
+                return _cancelled(off, scale, rng(name, seed // 2), seed % 2 == 1)
             least = _underflow(inner, made, magnitude, *rest)
             return _overflowed(x, _off(made, scale, SUM_ULPS, rng(name), least), *rest)
 
@@ -65,7 +68,6 @@ def noise(seed: int) -> Iterator[None]:
         def operation(inner: Any, x: Any, *rest: Any) -> Any:
             made = getattr(inner, name)(x, *rest)
             others = [r for r in rest if hasattr(r, "array")]
-            # Two seeds choose the opposite of each other: one of them is not what NumPy chose.
             return _either_zero(made, [x, *others], rng(name, seed // 2), seed % 2 == 1)
 
         return operation
@@ -142,6 +144,14 @@ def _off(made: Any, scale: Any, ulps: float, rng: np.random.Generator, least: An
         off = _floats(made) + size * (eps * ulps * np.abs(scale) + least)
         kept = np.where(np.isfinite(off), off, _floats(made)).astype(np.asarray(made.array).dtype)
     return adapt(kept, made.dtype)
+
+
+def _cancelled(made: Any, scale: Any, rng: np.random.Generator, opposite: bool) -> Any:
+    # A sum that may be nothing but rounding is exactly 0 in some orders.
+    array = np.asarray(made.array)
+    error = float(ft.finfo(made.dtype).eps) * SUM_ULPS * np.abs(scale)
+    none = (np.abs(_floats(made)) <= 2 * error) & ((rng.random(array.shape) < 0.5) ^ opposite)
+    return adapt(np.where(none, 0, array).astype(array.dtype), made.dtype)
 
 
 def _either_zero(made: Any, operands: list[Any], rng: np.random.Generator, opposite: bool) -> Any:
