@@ -87,6 +87,13 @@ def test_operands_of_a_new_operation_are_promoted_to_one_dtype(leaf: Any, close:
     assert product(x, ft.asarray([1, 2])).dtype is ft.float32
     assert product(y, 0.5).dtype is ft.float64, "a number is what the other operand is"
     assert all(left is right for left, right in seen)
+
+
+def test_operands_of_no_common_dtype_are_refused_by_name() -> None:
+    if ft.uint64 not in ft.current_backend().dtypes:
+        pytest.skip("the backend has no uint64")
+    vjps: Any = {name: lambda ops, g: g for name in "xy"}
+    product = extend.defop("product", lambda ops, x, y: ops.multiply(x, y), **vjps)
     with pytest.raises(ft.DTypeError, match=r"\[product\].*uint64"):
         product(ft.asarray([1], "uint64"), ft.asarray([1], "int64"))
 
