@@ -221,8 +221,8 @@ class _Micro(Loops):
     def _direct(self, machine: Target) -> set[int]:
         """Rows of an A by columns whose number multiply-adds read from memory themselves: an
         instruction less than to have it in a register, and more loads, of which a processor does
-        one with each multiply-add. Tiles of 2 vectors are 8 % faster where instructions are what a
-        core has too few of, as one that another program shares, and as fast elsewhere."""
+        one with each multiply-add. Tiles of 2 vectors were 8 % faster so on an Emerald Rapids
+        while it ran slowly, perhaps as another program shared the core, and as fast elsewhere."""
         loads = self.rows + self.vectors + len(self.asked) + self.kernel.ahead
         count = (len(self.tiles) - loads) // max(self.vectors - 1, 1)
         is_plain = self.kernel.a == "columns" and not self.pairs  # others take an instruction again
