@@ -10,7 +10,7 @@ from fl_autograd import engine
 from fl_autograd.errors import GradError
 from fl_autograd.mode import enable_grad
 from fl_autograd.variable import Variable
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
 
 
 def grad(

@@ -1,7 +1,7 @@
 """The operators of ``Variable``, on the shortest way to a node.
 
-As those of ``Tensor`` (``fl_tensor.operators``): two variables of one dtype and backend, or a
-floating variable and a float, with no override and no recorder active, go from the operator
+As those of ``Tensor`` (``fl_tensor.arrays.operators``): two variables of one dtype and backend, or
+a floating variable and a float, with no override and no recorder active, go from the operator
 straight to the backend, and the node is made in place. Everything else, and whatever raises, takes
 the general way of ``Array``: conversion, promotion, the tape.
 
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fl_autograd.variable import Variable
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
+from fl_tensor.arrays.operators import BINARY, UNARY
 from fl_tensor.frontend import KINDS
-from fl_tensor.operators import BINARY, UNARY
 
 #: Operation -> its methods, and which operand is the variable that has the method.
 _METHODS: dict[str, dict[str, str]] = {

@@ -17,7 +17,7 @@ from fl_autograd.functional import grad
 from fl_autograd.mode import enable_grad
 from fl_autograd.rows import dense
 from fl_autograd.variable import Variable, variable
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
 from fl_tensor.frontend import same_value
 
 Function = Callable[..., Any]

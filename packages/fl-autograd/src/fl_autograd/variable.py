@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fl_autograd.errors import GradError
 from fl_autograd.mode import is_grad_enabled, recording
 from fl_autograd.node import Hook, Leaf, Node
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
+from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.device import Device
 from fl_tensor.dtypes import ALL, HALF, DType, float32
 from fl_tensor.errors import DTypeError, ShapeError
 from fl_tensor.stack import current as layers
-from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from typing_extensions import Self

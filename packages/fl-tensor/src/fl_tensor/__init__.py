@@ -14,11 +14,12 @@ package loads no array library; a backend is loaded when the first tensor is mad
 from fl_tensor._version import __version__ as __version__
 
 # isort: split
-from fl_tensor.array import Array as Array  # first: the modules below complete it
+from fl_tensor.arrays.array import Array as Array  # first: the modules below complete it
 
 # isort: split
 from fl_tensor import fft as fft
 from fl_tensor import linalg as linalg
+from fl_tensor.arrays.tensor import Tensor as Tensor
 from fl_tensor.backend import TensorAdapter as TensorAdapter
 from fl_tensor.backend import TensorBackend as TensorBackend
 from fl_tensor.derived_ops import DerivedOps as DerivedOps
@@ -149,7 +150,6 @@ from fl_tensor.stack import Operation as Operation
 from fl_tensor.stack import Wrapper as Wrapper
 from fl_tensor.stack import ops_for as ops_for
 from fl_tensor.stack import override as override
-from fl_tensor.tensor import Tensor as Tensor
 from fl_tensor.threads import get_num_threads as get_num_threads
 from fl_tensor.threads import set_num_threads as set_num_threads
 from fl_tensor.wrappers import check as check

@@ -400,8 +400,8 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
     ) -> Any:
         """A DLPack capsule of ``x``, flagged read-only where the version allows: arguments as of
         ``__dlpack__``. As inherited, over host memory (``to_host``)."""
+        from fl_tensor.arrays.tensor import Tensor
         from fl_tensor.backends.numpy import interop
-        from fl_tensor.tensor import Tensor
 
         return interop.to_dlpack(Tensor(x, self), stream, max_version, dl_device, copy)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import fl_tensor.array as array
+import fl_tensor.arrays.array as array
 from fl_tensor import dispatch, dtypes, stack
 from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.capabilities import not_offered

@@ -11,9 +11,9 @@ from fl_autograd.tape import tape_for
 from fl_autograd.variable import Variable
 from fl_memory.testing.kit import hide
 from fl_tensor import dtypes
+from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.dtypes import DType
-from fl_tensor.tensor import Tensor
 from fl_tensor.testing import wording
 from fl_tensor.testing.cases import CASES
 from fl_tensor.testing.harness import Harness

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import fl_tensor as ft
-from fl_tensor.elements import FORMATS
+from fl_tensor.arrays.elements import FORMATS
 
 _ALIGNMENT = 64
 _SMALL = 1 << 14

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import fl_tensor as ft
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_tensor import dtypes
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.limits import FloatInfo, IntInfo

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import fl_tensor as ft
-from fl_tensor.array import Array
 from fl_tensor.array_api.signatures import binary, unary
+from fl_tensor.arrays.array import Array
 
 abs = unary(ft.absolute, "abs")
 acos = unary(ft.acos)

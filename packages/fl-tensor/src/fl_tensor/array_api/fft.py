@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fl_tensor import fft as transforms
-from fl_tensor.array import Array
 from fl_tensor.array_api.signatures import transform, transform_axes
+from fl_tensor.arrays.array import Array
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 

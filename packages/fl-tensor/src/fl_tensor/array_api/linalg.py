@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from fl_tensor import linalg
-from fl_tensor.array import Array
 from fl_tensor.array_api.linear_algebra import matmul as matmul
 from fl_tensor.array_api.linear_algebra import matrix_transpose as matrix_transpose
 from fl_tensor.array_api.linear_algebra import tensordot as tensordot
 from fl_tensor.array_api.linear_algebra import vecdot as vecdot
 from fl_tensor.array_api.reductions import sum_dtype
 from fl_tensor.array_api.signatures import binary, unary
+from fl_tensor.arrays.array import Array
 from fl_tensor.dtypes import DType
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import fl_tensor as ft
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
 
 
 def matmul(x1: Array, x2: Array, /) -> Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fl_tensor as ft
 from fl_tensor import dtypes
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
 from fl_tensor.dtypes import DType
 
 Axes = int | tuple[int, ...] | None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import fl_tensor as ft
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
 
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import fl_tensor as ft
-from fl_tensor.array import Array
 from fl_tensor.array_api.signatures import unary
+from fl_tensor.arrays.array import Array
 
 unique_all = unary(ft.unique_all)
 unique_counts = unary(ft.unique_counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
 
 Unary = Callable[[Array], Any]
 #: One of the two may be a Python scalar where ``fl_tensor`` takes one.

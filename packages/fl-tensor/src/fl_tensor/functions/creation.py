@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from fl_tensor import arguments, dispatch, dtypes, frontend
 from fl_tensor.arguments import shape_of
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
+from fl_tensor.arrays.elements import pack, swapped
+from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
-from fl_tensor.elements import pack, swapped
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, ShapeError
 from fl_tensor.frontend import supported
 from fl_tensor.functions import reading
-from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from fl_tensor import arguments, dtypes, functions
+from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.errors import ArgumentError
 from fl_tensor.functions import gathering, shaping
 from fl_tensor.functions.creation import DeviceLike, DTypeLike, arange, asarray, ones
-from fl_tensor.tensor import Tensor
 
 __all__ = [
     "eye",

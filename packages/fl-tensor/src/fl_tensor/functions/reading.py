@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fl_tensor import arguments, dtypes
+from fl_tensor.arrays.elements import FORMATS
 from fl_tensor.dtypes import DType
-from fl_tensor.elements import FORMATS
 from fl_tensor.errors import DTypeError, ShapeError
 
 #: The classes of Python's numbers.

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import fl_tensor.array as array
+import fl_tensor.arrays.array as array
 from fl_tensor import arguments, frontend, rules
 from fl_tensor.arguments import Pairs, axes, axis_of, pairs_of, shape_of
 from fl_tensor.derived.repetition import PAD_MODES

@@ -46,7 +46,7 @@ def run(graph: Graph, ops: Any, inputs: Sequence[Any]) -> list[Any]:
 def call(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     """As ``run``, for Tensors and Variables (``Graph.__call__``)."""
     from fl_tensor import dispatch, frontend
-    from fl_tensor.tensor import Tensor
+    from fl_tensor.arrays.tensor import Tensor
 
     if not inputs:
         backend = dispatch.current_backend()

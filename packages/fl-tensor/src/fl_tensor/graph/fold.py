@@ -17,7 +17,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from fl_tensor import elements
+from fl_tensor.arrays import elements
 from fl_tensor.graph.ir import Constant, Graph, Node, Ref, Value
 from fl_tensor.graph.layout import VIEWS
 

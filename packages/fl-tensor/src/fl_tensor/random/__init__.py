@@ -6,10 +6,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from fl_tensor.arguments import int_of
+from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.random.draws import Draws as Draws
 from fl_tensor.random.generator import Generator as Generator
 from fl_tensor.random.generator import Size as Size
-from fl_tensor.tensor import Tensor
 
 _process_generator = Generator(0)
 _context_generator: ContextVar[Generator | None] = ContextVar("fl_tensor_generator", default=None)

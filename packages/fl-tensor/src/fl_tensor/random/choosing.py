@@ -15,9 +15,9 @@ from fl_tensor.functions import elementwise, gathering, searching, shaping
 from fl_tensor.functions.creation import DeviceLike, asarray
 
 if TYPE_CHECKING:
+    from fl_tensor.arrays.tensor import Tensor
     from fl_tensor.backend import TensorBackend
     from fl_tensor.random.generator import Generator, Size
-    from fl_tensor.tensor import Tensor
 
 
 def choice(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_tensor import dispatch, dtypes, functions
 from fl_tensor.arguments import axis_of, int_of, scalar, shape_of
+from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
 from fl_tensor.derived.truncation import TRUNCATED_WORDS
 from fl_tensor.dtypes import DType
@@ -18,7 +19,6 @@ from fl_tensor.functions import elementwise, gathering
 from fl_tensor.functions.creation import DeviceLike, DTypeLike, place_for
 from fl_tensor.random import choosing
 from fl_tensor.random.draws import NOTING
-from fl_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend

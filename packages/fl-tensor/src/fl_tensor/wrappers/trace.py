@@ -14,7 +14,7 @@ from fl_tensor.graph.ir import Constant, Graph, Node, Ref, Value
 from fl_tensor.stack import Operation, Wrapper
 
 if TYPE_CHECKING:
-    from fl_tensor.array import Array
+    from fl_tensor.arrays.array import Array
 
 
 class Traced(Graph):

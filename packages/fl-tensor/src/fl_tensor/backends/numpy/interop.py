@@ -14,7 +14,7 @@ from fl_tensor.errors import BackendError, DTypeError
 from fl_tensor.frontend import supported
 
 if TYPE_CHECKING:
-    from fl_tensor.tensor import Tensor
+    from fl_tensor.arrays.tensor import Tensor
 
 
 def to_numpy(x: Tensor) -> np.ndarray[Any, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fl_tensor import dispatch, dtypes, elements, frontend, indexing, stack
-from fl_tensor.array import Array
+from fl_tensor import dispatch, dtypes, frontend, stack
+from fl_tensor.arrays import elements, indexing
+from fl_tensor.arrays.array import Array
+from fl_tensor.arrays.operators import Operators
+from fl_tensor.arrays.short_methods import ShortMethods
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, BackendError
-from fl_tensor.operators import Operators
-from fl_tensor.short_methods import ShortMethods
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -138,7 +139,7 @@ class Tensor(Operators, ShortMethods, Array):
         return _unpickle, (bytes(self.tobytes()), self.shape, self.dtype.name, self._backend.name)
 
     def __repr__(self) -> str:
-        from fl_tensor import display
+        from fl_tensor.arrays import display
 
         return display.describe(self)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fl_tensor import arguments, frontend, stack
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
 from fl_tensor.frontend import KINDS
 from fl_tensor.functions import shaping
 

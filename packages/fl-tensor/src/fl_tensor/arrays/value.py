@@ -12,9 +12,9 @@ from fl_tensor.errors import ArgumentError, DTypeError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from fl_tensor.array import Array
+    from fl_tensor.arrays.array import Array
+    from fl_tensor.arrays.tensor import Tensor
     from fl_tensor.backend import TensorBackend
-    from fl_tensor.tensor import Tensor
 
 
 class ArrayValue:

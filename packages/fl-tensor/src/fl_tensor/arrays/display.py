@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fl_tensor.tensor import Tensor
+    from fl_tensor.arrays.tensor import Tensor
 
 #: Along an axis longer than this only the first and last three elements are shown.
 THRESHOLD = 8

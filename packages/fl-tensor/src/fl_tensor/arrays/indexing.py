@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import fl_tensor.array as array
+import fl_tensor.arrays.array as array
 from fl_tensor import arguments, dtypes, frontend, rules
+from fl_tensor.arrays.places import Place, parse, seen, whole_mask
 from fl_tensor.errors import BackendError, DTypeError, IndexingError, ShapeError
 from fl_tensor.functions import shaping
-from fl_tensor.places import Place, parse, seen, whole_mask
 
 if TYPE_CHECKING:
-    from fl_tensor.tensor import Tensor
+    from fl_tensor.arrays.tensor import Tensor
 
 
 def getitem(x: Any, index: Any) -> Any:

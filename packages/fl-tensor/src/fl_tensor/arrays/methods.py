@@ -7,7 +7,7 @@ from typing import Any
 
 import fl_tensor.functions as functions
 from fl_tensor import frontend
-from fl_tensor.array_value import ArrayValue
+from fl_tensor.arrays.value import ArrayValue
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError

@@ -3,17 +3,17 @@
 A subclass says what its values are: ``_raw`` (what its namespace of operations computes with),
 ``_ops()`` (that namespace), ``_wrap(raw)`` (an array of the class) and ``_lift(other)`` (an array
 of a lower class as one of this). ``Tensor`` wraps adapters; other packages add classes of their
-own. How values are read is in ``array_value``, the methods are in ``array_methods``."""
+own. How values are read is in ``value``, the methods are in ``methods``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import fl_tensor.arrays.indexing as indexing
 import fl_tensor.functions as functions
-import fl_tensor.indexing as indexing
 from fl_tensor import arguments, frontend
-from fl_tensor.array_methods import ArrayMethods
+from fl_tensor.arrays.methods import ArrayMethods
 from fl_tensor.errors import DTypeError
 from fl_tensor.functions import products
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import fl_tensor.array as array
+import fl_tensor.arrays.array as array
 from fl_tensor import dtypes
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, IndexingError
 from fl_tensor.functions import gathering, shaping

@@ -18,7 +18,7 @@ from typing import Any
 
 from fl_tensor import dtypes, frontend, stack
 from fl_tensor.arguments import scalar
-from fl_tensor.array import Array
+from fl_tensor.arrays.array import Array
 from fl_tensor.frontend import KINDS
 
 #: Python's name -> operation, role of its operands (``fl_tensor.roles``).
