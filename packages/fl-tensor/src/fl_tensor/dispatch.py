@@ -13,9 +13,6 @@ from fl_memory.contract import Version
 from fl_memory.plugins import Registry
 from fl_tensor.device import Device
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError
-from fl_tensor.stack import _stack as _stack
-from fl_tensor.stack import ops_for as ops_for
-from fl_tensor.stack import override as override
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend

@@ -17,6 +17,7 @@ from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, ShapeError
 from fl_tensor.frontend import supported
 from fl_tensor.functions import reading
+from fl_tensor.stack import ops_for
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
@@ -155,7 +156,7 @@ def _from_lists(
     if dtype.is_integer and found in (float, complex):
         flat = [arguments.scalar("asarray", v, dtype) for v in flat]
     data = memoryview(pack(flat, dtype))
-    made = dispatch.ops_for(backend).from_host(data, shape, dtype, place)
+    made = ops_for(backend).from_host(data, shape, dtype, place)
     return Tensor(frontend.answer("from_host", backend, made), backend)
 
 
@@ -180,7 +181,7 @@ def frombytes(
             f"[frombytes] {view.nbytes} bytes for {size} of {kind}, which takes "
             f"{math.prod(size) * kind.itemsize}"
         )
-    made = dispatch.ops_for(backend).from_host(view, size, kind, place)
+    made = ops_for(backend).from_host(view, size, kind, place)
     return Tensor(frontend.answer("from_host", backend, made), backend)
 
 
@@ -220,7 +221,7 @@ def full(
     backend, place = place_for(device, backend)
     kind = dtypes.dtype(type(value) if dtype is None else dtype)
     shape, value = shape_of("full", shape), arguments.scalar("full", value, kind)
-    made = dispatch.ops_for(backend).full(shape, value, supported("full", kind, backend), place)
+    made = ops_for(backend).full(shape, value, supported("full", kind, backend), place)
     return Tensor(frontend.answer("full", backend, made), backend)
 
 
@@ -282,7 +283,7 @@ def arange(
         if kind is not dtypes.int64 or not -_SAFE < min(ends) <= max(ends) < _SAFE:
             for end in ends:
                 arguments.scalar("arange", end, kind)
-    ops = dispatch.ops_for(backend)
+    ops = ops_for(backend)
     made = ops.arange(start, stop, step, supported("arange", kind, backend), place)
     return Tensor(frontend.answer("arange", backend, made), backend)
 

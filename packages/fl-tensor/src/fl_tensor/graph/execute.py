@@ -47,10 +47,11 @@ def call(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     """As ``run``, for Tensors and Variables (``Graph.__call__``)."""
     from fl_tensor import dispatch, frontend
     from fl_tensor.arrays.tensor import Tensor
+    from fl_tensor.stack import ops_for
 
     if not inputs:
         backend = dispatch.current_backend()
-        return [Tensor(x, backend) for x in run(graph, dispatch.ops_for(backend), [])]
+        return [Tensor(x, backend) for x in run(graph, ops_for(backend), [])]
     arrays = frontend.operands_of("graph", "A" * len(inputs), *inputs)
     results = run(graph, arrays[0]._ops(), [x._raw for x in arrays])
     return [arrays[0]._wrap(x) for x in results]

@@ -19,6 +19,7 @@ from fl_tensor.functions import elementwise, gathering
 from fl_tensor.functions.creation import DeviceLike, DTypeLike, place_for
 from fl_tensor.random import choosing
 from fl_tensor.random.draws import NOTING
+from fl_tensor.stack import ops_for
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
@@ -202,7 +203,7 @@ class Generator:
     def _words(self, shape: Size, device: DeviceLike, backend: TensorBackend | None) -> Tensor:
         backend, place = place_for(device, backend)
         size = shape_of("random", shape)
-        draw = dispatch.ops_for(backend).random_bits
+        draw = ops_for(backend).random_bits
         return Tensor(draw(self.seed, self._take(math.prod(size)), size, place), backend)
 
     def _draw(
@@ -220,7 +221,7 @@ class Generator:
         if kind not in words:
             raise DTypeError(f"[{op}] dtype {kind}: expected a floating dtype; draw one and cast")
         size = shape_of(op, shape)
-        draw = getattr(dispatch.ops_for(backend), op)
+        draw = getattr(ops_for(backend), op)
         offset = self._take(math.prod(size) * words[kind])
         return Tensor(draw(self.seed, offset, size, *parameters, kind, place), backend)
 

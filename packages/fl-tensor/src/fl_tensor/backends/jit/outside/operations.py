@@ -19,7 +19,7 @@ from fl_tensor.backends.null import NullAdapter
 from fl_tensor.errors import ArgumentError, DTypeError, FlError
 from fl_tensor.graph.ir import Graph
 from fl_tensor.registration import function
-from fl_tensor.stack import through
+from fl_tensor.stack import ops_for, through
 
 _NAME = re.compile(r"[a-z]\w*(\.\w+)+", re.ASCII)
 _ROLES = "APNFIZQRS"
@@ -144,7 +144,7 @@ class Operation:
         def compute(_: Any, operands: Sequence[Any]) -> Sequence[Any]:
             nonlocal complete
             with promises.Asked():
-                ops = dispatch.ops_for(dispatch.null_backend())
+                ops = ops_for(dispatch.null_backend())
                 result = self.compose(ops, *operands, **dict(parameters))
             if not isinstance(result, NullAdapter):
                 raise ArgumentError(

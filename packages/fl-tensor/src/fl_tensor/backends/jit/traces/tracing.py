@@ -15,6 +15,7 @@ from fl_tensor.errors import NoDataError
 from fl_tensor.graph.ir import Graph
 from fl_tensor.graph.layout import VIEWS
 from fl_tensor.graph.reductions import REDUCTIONS
+from fl_tensor.stack import ops_for
 from fl_tensor.wrappers.trace import trace
 
 #: What may be in a composition that is put off: results do not depend on when it runs, and no error
@@ -51,7 +52,7 @@ def _graph_of(
     with trace() as graph:
         graph.inputs += [graph.add(x) for x in operands]
         try:
-            results = compute(dispatch.ops_for(dispatch.null_backend()), operands)
+            results = compute(ops_for(dispatch.null_backend()), operands)
         except NoDataError:
             return None
         graph.outputs += [graph.find(x) or graph.add(x) for x in results]
