@@ -14,7 +14,7 @@ import fl_tensor as ft
 from fl_autograd import extend
 from fl_autograd.rules import RULES
 from fl_tensor.derived_ops import DerivedOps
-from fl_tensor.stack import operation_names
+from fl_tensor.dispatch.stack import operation_names
 
 PHASES = ("forward", "backward", "optimizer")
 

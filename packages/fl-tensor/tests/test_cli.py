@@ -12,11 +12,12 @@ import pytest
 
 import fl_tensor as ft
 from fl_memory import contract as pinned
-from fl_tensor import contract, dispatch
+from fl_tensor import contract
 from fl_tensor.backends.delegate import DelegatingBackend
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.cli import COMMANDS, lines, main
 from fl_tensor.cli.survey import implementations, survey, surveys
+from fl_tensor.dispatch import registry
 
 
 class Inherits(NumpyBackend):
@@ -40,13 +41,13 @@ def offered() -> Any:
     """Two more backends, as if they were installed."""
     providers = {"inherits": Inherits, "broken": Broken, "lost": "no_such_module:Backend"}
     for name, provider in providers.items():
-        dispatch.REGISTRY.register(name, provider)
+        registry.REGISTRY.register(name, provider)
     surveys.cache_clear()
     yield
     surveys.cache_clear()
     for name in providers:
-        dispatch.REGISTRY.unregister(name)
-        dispatch._instances.pop(name, None)
+        registry.REGISTRY.unregister(name)
+        registry._instances.pop(name, None)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -122,12 +123,12 @@ class Starter(DelegatingBackend):
 
 @pytest.fixture
 def borrower() -> Any:
-    dispatch.REGISTRY.register("starter", Starter)
+    registry.REGISTRY.register("starter", Starter)
     surveys.cache_clear()
     yield
     surveys.cache_clear()
-    dispatch.REGISTRY.unregister("starter")
-    dispatch._instances.pop("starter", None)
+    registry.REGISTRY.unregister("starter")
+    registry._instances.pop("starter", None)
 
 
 def test_borrowed_operations_show(borrower: None) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 import fl_tensor as ft
 from fl_tensor import contract
-from fl_tensor.dispatch import REGISTRY
+from fl_tensor.dispatch.registry import REGISTRY
 from fl_tensor.testing import TensorBackendSuite
 
 FOLDER = Path(__file__).resolve().parent / "compat"

@@ -23,7 +23,7 @@ from fl_tensor.backends.delegate import DelegatingBackend
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.contract import OpSpec
 from fl_tensor.derived_ops import DerivedOps
-from fl_tensor.dispatch import REGISTRY
+from fl_tensor.dispatch.registry import REGISTRY
 from fl_tensor.testing import CASES
 
 #: The digest of every frozen version, by file: ``python -m fl_tensor.contract --freeze`` prints it.

@@ -9,7 +9,7 @@ import pytest
 
 import fl_tensor as ft
 from fl_tensor.backends.numpy import NumpyBackend
-from fl_tensor.stack import active
+from fl_tensor.dispatch.stack import active
 
 
 class Names(ft.Wrapper):

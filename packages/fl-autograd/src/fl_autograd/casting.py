@@ -23,9 +23,9 @@ from fl_autograd.tape import tape_for
 from fl_autograd.variable import Variable, attach_casting
 from fl_tensor import dtypes
 from fl_tensor.arrays.array import Array
+from fl_tensor.dispatch.stack import Layer, active, current
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import DTypeError
-from fl_tensor.stack import Layer, active, current
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -49,7 +49,7 @@ from fl_autograd.source import (
     tuple_of,
 )
 from fl_tensor.arguments import scalar
-from fl_tensor.stack import current
+from fl_tensor.dispatch.stack import current
 
 
 def compile_untracked(op: Signature) -> Callable[..., Any]:

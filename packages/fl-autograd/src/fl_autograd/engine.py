@@ -14,8 +14,8 @@ from fl_autograd.pieces import Pieces
 from fl_autograd.reach import FREED, LAST, ONCE, count_uses, leading_to
 from fl_autograd.variable import Variable, attach_engine, variable
 from fl_tensor.arrays.array import Array
+from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.errors import DTypeError, ShapeError
-from fl_tensor.stack import ops_for
 
 if TYPE_CHECKING:
     from fl_autograd.rules.table import Rule

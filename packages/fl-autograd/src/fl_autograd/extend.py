@@ -21,7 +21,7 @@ from fl_autograd.rules.table import Rule, Vjp
 from fl_autograd.tape import Tape
 from fl_autograd.variable import Variable
 from fl_tensor.arrays.array import Array
-from fl_tensor.frontend import KINDS, prepare
+from fl_tensor.dispatch.frontend import KINDS, prepare
 
 __all__ = [
     "Leaf",

@@ -34,8 +34,16 @@ from fl_autograd.mode import (
 from fl_autograd.node import Node
 from fl_autograd.variable import Variable, variable
 from fl_tensor.arrays.array import Array
+from fl_tensor.dispatch.stack import (
+    Operation,
+    Stack,
+    Wrapper,
+    current,
+    operation_names,
+    revived,
+    under,
+)
 from fl_tensor.random import Draws
-from fl_tensor.stack import Operation, Stack, Wrapper, current, operation_names, revived, under
 
 _recomputing: ContextVar[bool] = ContextVar("fl_autograd_recomputing", default=False)
 

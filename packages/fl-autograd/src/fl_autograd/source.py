@@ -12,7 +12,7 @@ from fl_autograd.errors import GradError, MissingRuleError
 from fl_autograd.mode import recording
 from fl_autograd.node import Node
 from fl_autograd.variable import Variable, wrap
-from fl_tensor.stack import ops_for
+from fl_tensor.dispatch.stack import ops_for
 
 #: Names that the generated functions use themselves.
 RESERVED = frozenset(

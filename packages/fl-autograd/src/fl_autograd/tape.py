@@ -17,7 +17,7 @@ from fl_autograd.source import missing
 from fl_autograd.variable import Variable, attach_tape, variable
 from fl_tensor import contract
 from fl_tensor.derived_ops import DerivedOps
-from fl_tensor.stack import ops_for
+from fl_tensor.dispatch.stack import ops_for
 
 #: What else an ``ops`` namespace is asked for: facts about the backend.
 _FACTS = frozenset("name dtypes capabilities checks_shapes has_values devices synchronize".split())

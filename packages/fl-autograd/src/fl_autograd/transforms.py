@@ -18,7 +18,7 @@ from fl_autograd.mode import enable_grad
 from fl_autograd.rows import dense
 from fl_autograd.variable import Variable, variable
 from fl_tensor.arrays.array import Array
-from fl_tensor.frontend import same_value
+from fl_tensor.dispatch.frontend import same_value
 
 Function = Callable[..., Any]
 

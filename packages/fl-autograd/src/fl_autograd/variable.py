@@ -11,9 +11,9 @@ from fl_autograd.node import Hook, Leaf, Node
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.device import Device
+from fl_tensor.dispatch.stack import current as layers
 from fl_tensor.dtypes import ALL, HALF, DType, float32
 from fl_tensor.errors import DTypeError, ShapeError
-from fl_tensor.stack import current as layers
 
 if TYPE_CHECKING:
     from typing_extensions import Self

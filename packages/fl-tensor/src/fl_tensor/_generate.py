@@ -90,8 +90,7 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "from typing import Any\n",
         "from fl_tensor import dtypes",
         "from fl_tensor.arguments import axes, axis_of, float_of, int_of, shape_of",
-        "from fl_tensor.dtypes import DType",
-        "from fl_tensor.frontend import (",
+        "from fl_tensor.dispatch.frontend import (",
         "    ArrayLike,",
         "    binary,",
         "    operand,",
@@ -99,7 +98,8 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "    prepare_all,",
         "    run,",
         "    unary,",
-        ")\n",
+        ")",
+        "from fl_tensor.dtypes import DType\n",
     ]
     specs = [op for op in operations if op.name not in SPECIAL and op.capability not in APART]
     exported = sorted({op.name for op in specs} - INTERNAL)

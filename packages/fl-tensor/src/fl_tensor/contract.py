@@ -192,7 +192,7 @@ PINNED = Contract(
     build=manifest,
     says=summaries,
     module="fl_tensor.contract",
-    number="TensorBackend.CONTRACT (backend.py) and the host of REGISTRY (dispatch.py)",
+    number="TensorBackend.CONTRACT (backend.py) and the host of REGISTRY (dispatch/registry.py)",
     mark='say "{version}" at the new operations: SINCE in a derived module, since= of an optional '
     "one, since of the OpCase row; a new required operation needs a new major version",
 )

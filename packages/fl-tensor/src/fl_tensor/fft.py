@@ -13,10 +13,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import arguments, dtypes, frontend, functions
+from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arguments import axis_of
+from fl_tensor.dispatch import frontend
+from fl_tensor.dispatch.frontend import ArrayLike, operand, run
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
-from fl_tensor.frontend import ArrayLike, operand, run
 from fl_tensor.functions import creation, shaping
 from fl_tensor.functions.creation import DeviceLike, DTypeLike
 

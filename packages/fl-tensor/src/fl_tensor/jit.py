@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from fl_tensor import dispatch, extras
+from fl_tensor import extras
 from fl_tensor.backends.jit.backend import JitBackend
 from fl_tensor.backends.jit.outside import extensions
 from fl_tensor.backends.jit.outside.extensions import ExtensionWarning as ExtensionWarning
@@ -29,6 +29,7 @@ from fl_tensor.backends.jit.planning.making import JitWarning as JitWarning
 from fl_tensor.backends.jit.reporting.profile import Row as Row
 from fl_tensor.backends.jit.reporting.profile import profile as profile
 from fl_tensor.backends.providers.layout import Layout as Layout
+from fl_tensor.dispatch import registry
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.pipeline import Function
 from fl_tensor.graph.pipeline import PassWarning as PassWarning
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from fl_tensor.backends.providers.generated.library import Maker as MicroKernelMaker
     from fl_tensor.backends.providers.generated.microkernel import MicroKernel
     from fl_tensor.codegen.target import Target
-    from fl_tensor.dispatch import BackendLike
+    from fl_tensor.dispatch.registry import BackendLike
 
 
 def plans(backend: BackendLike = "jit") -> list[Plan]:
@@ -124,7 +125,7 @@ def built_in_micro_kernel(kernel: MicroKernel, machine: Target) -> str:
 
 
 def _deferred(op: str, backend: BackendLike) -> JitBackend:
-    found = dispatch.get_backend(backend)
+    found = registry.get_backend(backend)
     if not isinstance(found, JitBackend):
         raise ArgumentError(f"[{op}] backend {found.name!r} makes no plans: expected 'jit'")
     return found

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fl_tensor import arguments, dtypes, frontend, functions
-from fl_tensor.frontend import ArrayLike, operand, operands_of, run
+from fl_tensor import arguments, dtypes, functions
+from fl_tensor.dispatch import frontend
+from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.functions import elementwise, generated, shaping
 from fl_tensor.functions import outer as outer
 from fl_tensor.functions.creation import DTypeLike

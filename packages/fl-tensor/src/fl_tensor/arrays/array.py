@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import fl_tensor.arrays.indexing as indexing
 import fl_tensor.functions as functions
-from fl_tensor import arguments, frontend
+from fl_tensor import arguments
 from fl_tensor.arrays.methods import ArrayMethods
+from fl_tensor.dispatch import frontend
 from fl_tensor.errors import DTypeError
 from fl_tensor.functions import products
 

@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import fl_tensor.arrays.array as array
-from fl_tensor import arguments, dtypes, frontend, rules
+from fl_tensor import arguments, dtypes, rules
 from fl_tensor.arrays.places import Place, parse, seen, whole_mask
+from fl_tensor.dispatch import frontend
 from fl_tensor.errors import BackendError, DTypeError, IndexingError, ShapeError
 from fl_tensor.functions import shaping
 

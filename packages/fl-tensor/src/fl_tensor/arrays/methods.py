@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import fl_tensor.functions as functions
-from fl_tensor import frontend
 from fl_tensor.arrays.value import ArrayValue
 from fl_tensor.device import Device
+from fl_tensor.dispatch import frontend
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError
 from fl_tensor.functions import elementwise, gathering, shaping

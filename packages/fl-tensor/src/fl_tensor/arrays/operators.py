@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fl_tensor import dtypes, frontend, stack
+from fl_tensor import dtypes
 from fl_tensor.arguments import scalar
 from fl_tensor.arrays.array import Array
-from fl_tensor.frontend import KINDS
+from fl_tensor.dispatch import frontend, stack
+from fl_tensor.dispatch.frontend import KINDS
 
 #: Python's name -> operation, role of its operands (``fl_tensor.roles``).
 BINARY = {

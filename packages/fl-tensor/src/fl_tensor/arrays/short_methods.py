@@ -10,9 +10,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from fl_tensor import arguments, frontend, stack
+from fl_tensor import arguments
 from fl_tensor.arrays.array import Array
-from fl_tensor.frontend import KINDS
+from fl_tensor.dispatch import frontend, stack
+from fl_tensor.dispatch.frontend import KINDS
 from fl_tensor.functions import shaping
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fl_tensor import dispatch, dtypes, frontend, stack
+from fl_tensor import dtypes
 from fl_tensor.arrays import elements, indexing
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.operators import Operators
 from fl_tensor.arrays.short_methods import ShortMethods
 from fl_tensor.device import Device
+from fl_tensor.dispatch import frontend, registry, stack
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, BackendError
 
@@ -96,7 +97,7 @@ class Tensor(Operators, ShortMethods, Array):
             return frombytes(self.tobytes(), self.shape, self.dtype, device, self._backend)
         if not hasattr(target, "from_host"):
             return self.astype(dtypes.dtype(target))
-        target = dispatch.get_backend(target)
+        target = registry.get_backend(target)
         if target is self._backend:
             return self.copy()
         return frombytes(self.tobytes(), self.shape, self.dtype, None, target)
@@ -150,6 +151,6 @@ Tensor._raw = vars(Tensor)["_adapter"]
 def _unpickle(data: bytes, shape: tuple[int, ...], dtype: str, backend: str) -> Tensor:
     from fl_tensor.functions.creation import frombytes
 
-    if backend not in dispatch.available_backends():
+    if backend not in registry.available_backends():
         raise ArgumentError(f"a pickled tensor needs backend {backend!r}, which is not installed")
-    return frombytes(data, shape, dtype, None, dispatch.get_backend(backend))
+    return frombytes(data, shape, dtype, None, registry.get_backend(backend))

@@ -17,13 +17,13 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from fl_tensor import dispatch
 from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.device import Device
+from fl_tensor.dispatch import registry
+from fl_tensor.dispatch.stack import operation_names
 from fl_tensor.dtypes import DType
 from fl_tensor.roles import Shape
-from fl_tensor.stack import operation_names
 
 
 class DelegatingAdapter(TensorAdapter):
@@ -99,12 +99,12 @@ class DelegatingBackend(_Borrowed, TensorBackend):
     """
 
     #: Who computes what is not overridden: the name of a backend, a backend, or its class.
-    lent_by: ClassVar[dispatch.BackendLike] = "numpy"
+    lent_by: ClassVar[registry.BackendLike] = "numpy"
 
     @functools.cached_property
     def lender(self) -> TensorBackend:
         """The inner backend."""
-        return dispatch.get_backend(self.lent_by)
+        return registry.get_backend(self.lent_by)
 
     @classmethod
     def borrowed(cls) -> list[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
-from fl_tensor import capability_rules, dispatch, dtypes, rules
+from fl_tensor import capability_rules, dtypes, rules
 from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.capabilities import CAPABILITIES
 from fl_tensor.device import CPU, Device
+from fl_tensor.dispatch import registry
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import NoDataError
 
@@ -56,7 +57,7 @@ def _elementwise(rule: Callable[..., rules.Spec], op: str) -> Any:
 
 
 def _elsewhere() -> str:
-    others = [name for name in dispatch.available_backends() if name != "null"]
+    others = [name for name in registry.available_backends() if name != "null"]
     return f"such as ft.use({others[0]!r})" if others else "and install one"
 
 

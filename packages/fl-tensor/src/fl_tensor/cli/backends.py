@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import Any
 
-from fl_tensor import dispatch
 from fl_tensor.cli.survey import surveys
+from fl_tensor.dispatch import registry
 
 
 def main(arguments: list[str]) -> int:
@@ -21,13 +21,13 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     found = surveys()
     if given.json:
-        problems = dispatch.REGISTRY.problems()
+        problems = registry.REGISTRY.problems()
         print(json.dumps({"backends": found, "problems": problems}, indent=1))
         return 0
     for facts in found:
         print("\n".join(_lines(facts)))
     listed = {facts["error"] for facts in found}
-    for problem in dispatch.REGISTRY.problems():
+    for problem in registry.REGISTRY.problems():
         if problem not in listed:
             print(f"! {problem}")
     return 0

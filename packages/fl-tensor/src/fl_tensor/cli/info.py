@@ -14,10 +14,11 @@ import json
 from importlib.util import find_spec
 from typing import Any
 
-from fl_tensor import cache_files, contract, dispatch, extras, threads
+from fl_tensor import cache_files, contract, extras, threads
 from fl_tensor.backends.providers import choose
 from fl_tensor.cli import lines
 from fl_tensor.cli.survey import COUNTED, surveys
+from fl_tensor.dispatch import registry
 
 #: Table 1 of the paper as remembered, not yet compared with its text: check before quoting it. Ours
 #: is counted when the command runs.
@@ -87,7 +88,7 @@ def libraries() -> dict[str, Any]:
     loaded (``threads``)."""
     found, passed = choose.found()
     return {
-        "default": dispatch.current_backend().name,
+        "default": registry.current_backend().name,
         "providers": [{"name": each.name, "report": dict(each.report())} for each in found],
         "passed_over": list(passed),
         "kernels": _kernels(),

@@ -18,7 +18,7 @@ _EMPTY = {
 #: What the files of fl_tensor are, by the beginning of their path; the rest is the front end.
 PARTS = {
     "contract": "backend.py capabilities.py capability_rules.py roles.py rules.py dtypes.py "
-    "device.py errors.py promises.py contract.py",
+    "device.py errors.py dispatch/promises.py contract.py",
     "derived operations": "derived/",
     "generated": "functions/generated.py derived_ops.py",
     "backend numpy": "backends/numpy/",
@@ -28,7 +28,7 @@ PARTS = {
     "other backends": "backends/",
     "conformance kit": "testing/",
     "command line": "cli/ __main__.py _generate.py",
-    "graph and wrappers": "graph/ wrappers/ stack.py",
+    "graph and wrappers": "graph/ wrappers/ dispatch/stack.py",
     "array API": "array_api/",
 }
 

@@ -14,8 +14,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from fl_tensor import dispatch
 from fl_tensor._version import __version__
+from fl_tensor.dispatch import registry
 from fl_tensor.errors import ArgumentError
 
 TEMPLATE = Path(__file__).parent / "template"
@@ -86,7 +86,7 @@ def _check(name: str) -> None:
             f"{name!r} is no name for a backend: lower-case letters and digits, words joined by "
             f"'-' or '_', beginning with a letter, such as 'acme'"
         )
-    taken = {installed.replace("-", "_") for installed in dispatch.available_backends()}
+    taken = {installed.replace("-", "_") for installed in registry.available_backends()}
     if name.replace("-", "_") in taken:
         raise ArgumentError(f"a backend {name!r} is installed already: choose another name")
     if find_spec(_module(name)) is not None:

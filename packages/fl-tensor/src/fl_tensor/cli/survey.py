@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from fl_tensor import dispatch, dtypes
+from fl_tensor import dtypes
 from fl_tensor._version import __version__
 from fl_tensor.backend import TensorBackend
 from fl_tensor.derived_ops import DerivedOps
+from fl_tensor.dispatch import registry
 
 #: The operations that the paper counts implementations of.
 COUNTED = ("add", "conv", "sum")
@@ -19,11 +20,11 @@ def survey(name: str) -> dict[str, Any]:
     used, and is then all that is known beside its origin."""
     facts: dict[str, Any] = {
         "name": name,
-        "origin": dispatch.REGISTRY.origin(name) or f"fl-tensor {__version__}",
+        "origin": registry.REGISTRY.origin(name) or f"fl-tensor {__version__}",
         "error": None,
     }
     try:
-        backend = dispatch.get_backend(name)
+        backend = registry.get_backend(name)
         devices = [str(device) for device in backend.devices()]
     except Exception as error:  # somebody else's module, constructor or driver: report what it says
         return {**facts, "error": str(error) or type(error).__name__}
@@ -63,4 +64,4 @@ def implementations(cls: type, operation: str) -> list[str]:
 @functools.cache
 def surveys() -> tuple[dict[str, Any], ...]:
     """All installed backends, by name."""
-    return tuple(survey(name) for name in dispatch.available_backends())
+    return tuple(survey(name) for name in registry.available_backends())

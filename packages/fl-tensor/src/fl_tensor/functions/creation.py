@@ -7,17 +7,18 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import arguments, dispatch, dtypes, frontend
+from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import shape_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.elements import pack, swapped
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.device import Device
+from fl_tensor.dispatch import frontend, registry
+from fl_tensor.dispatch.frontend import supported
+from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, ShapeError
-from fl_tensor.frontend import supported
 from fl_tensor.functions import reading
-from fl_tensor.stack import ops_for
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
@@ -71,7 +72,7 @@ def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
     view = reading.buffer_of(obj)
     if view is not None and reading.format_of(view)[1]:
         raise ArgumentError("[asarray] the buffer's byte order is foreign: it is read by a copy")
-    host = dispatch.get_backend("numpy")
+    host = registry.get_backend("numpy")
     source = obj if view is None else Tensor(interop.from_buffer(view), host)
     if backend is host and view is not None:
         return source
@@ -86,11 +87,11 @@ def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
 
 
 def place_for(
-    device: DeviceLike, backend: dispatch.BackendLike | None
+    device: DeviceLike, backend: registry.BackendLike | None
 ) -> tuple[TensorBackend, Device]:
     """The backend that is to make a tensor, and the device, its first unless one is named. Raises
     BackendError for a device that it has not."""
-    backend = dispatch.current_backend() if backend is None else dispatch.get_backend(backend)
+    backend = registry.current_backend() if backend is None else registry.get_backend(backend)
     if device is None:
         return backend, backend.devices()[0]
     place = Device.parse(device)
@@ -135,7 +136,7 @@ def _holds_arrays(obj: Sequence[Any]) -> bool:
 
 def _from_producer(obj: Any) -> Tensor:
     try:
-        return from_dlpack(obj, dispatch.get_backend("numpy"))
+        return from_dlpack(obj, registry.get_backend("numpy"))
     except BackendError as error:
         if obj.__dlpack_device__()[0] != 1:  # not the host's memory
             raise
@@ -204,7 +205,7 @@ def from_dlpack(
         return Tensor(adapter, backend)
     if copy is False:
         raise ArgumentError(f"[from_dlpack] backend {backend.name!r} reads this memory by a copy")
-    host = dispatch.get_backend("numpy")
+    host = registry.get_backend("numpy")
     borrowed = Tensor(interop.from_dlpack(obj), host)
     return frombytes(borrowed.tobytes(), borrowed.shape, borrowed.dtype, place, backend)
 

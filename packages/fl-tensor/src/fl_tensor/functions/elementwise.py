@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl_tensor import arguments, dtypes, frontend
+from fl_tensor import arguments, dtypes
+from fl_tensor.dispatch import frontend
+from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import DTypeError
-from fl_tensor.frontend import ArrayLike, operand, operands_of, run
 
 __all__ = ["cast", "conj", "imag", "positive", "real", "where"]
 

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import dtypes, frontend, rules
+from fl_tensor import dtypes, rules
 from fl_tensor.arguments import axis_of
+from fl_tensor.dispatch import frontend
+from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from fl_tensor.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.functions.elementwise import where
 
 __all__ = [

@@ -10,8 +10,7 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.arguments import axes, axis_of, float_of, int_of, shape_of
-from fl_tensor.dtypes import DType
-from fl_tensor.frontend import (
+from fl_tensor.dispatch.frontend import (
     ArrayLike,
     binary,
     operand,
@@ -20,6 +19,7 @@ from fl_tensor.frontend import (
     run,
     unary,
 )
+from fl_tensor.dtypes import DType
 
 __all__ = [
     "absolute",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor.arguments import Pairs, pairs_of, per_axis, shape_of
-from fl_tensor.frontend import ArrayLike, operand, operands_of, run
+from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 
 __all__ = ["avg_pool", "avg_pool_gradient", "max_pool", "max_pool_gradient"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from fl_tensor import arguments, rules
 from fl_tensor.arguments import Pairs, axis_of, pairs_of, per_axis
+from fl_tensor.dispatch.frontend import ArrayLike, answer, operands_of, prepare_all, run
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.frontend import ArrayLike, answer, operands_of, prepare_all, run
 
 __all__ = ["conv", "cross", "einsum", "matmul", "tensordot", "vecdot"]
 

@@ -8,9 +8,9 @@ from typing import Any
 from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import axes, axis_of
 from fl_tensor.arrays.array import Array
+from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ShapeError
-from fl_tensor.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.functions import reading
 from fl_tensor.functions.creation import asarray
 from fl_tensor.functions.shaping import reshape

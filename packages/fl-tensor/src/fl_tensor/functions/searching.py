@@ -9,8 +9,8 @@ from typing import Any
 
 from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import axis_of
+from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.functions.creation import asarray
 from fl_tensor.functions.gathering import gather, take_along_axis
 from fl_tensor.functions.shaping import reshape

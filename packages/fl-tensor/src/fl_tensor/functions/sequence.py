@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor import arguments, dtypes
+from fl_tensor.dispatch.frontend import ArrayLike, operands_of, raw, run
 from fl_tensor.errors import DTypeError
-from fl_tensor.frontend import ArrayLike, operands_of, raw, run
 
 __all__ = ["attention", "recurrent"]
 

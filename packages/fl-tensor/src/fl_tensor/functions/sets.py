@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fl_tensor.arguments import axis_of
-from fl_tensor.frontend import ArrayLike, operand, run
+from fl_tensor.dispatch.frontend import ArrayLike, operand, run
 from fl_tensor.functions.shaping import moveaxis, reshape
 
 __all__ = ["unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"]

@@ -9,12 +9,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fl_tensor import calls, dtypes
+from fl_tensor import dtypes
 from fl_tensor.device import Device
+from fl_tensor.dispatch import calls
+from fl_tensor.dispatch.stack import operation_names
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, FlError
 from fl_tensor.graph.ir import Constant, Graph, Node, Ref, Value
-from fl_tensor.stack import operation_names
 
 FORMAT = "fl-graph"
 VERSION = 1

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from fl_tensor import functions
 from fl_tensor.arguments import axis_of, float_of, shape_of
+from fl_tensor.dispatch.frontend import operand
 from fl_tensor.errors import ArgumentError
-from fl_tensor.frontend import operand
 from fl_tensor.functions import elementwise, gathering, searching, shaping
 from fl_tensor.functions.creation import DeviceLike, asarray
 

@@ -7,19 +7,20 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import dispatch, dtypes, functions
+from fl_tensor import dtypes, functions
 from fl_tensor.arguments import axis_of, int_of, scalar, shape_of
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
 from fl_tensor.derived.truncation import TRUNCATED_WORDS
+from fl_tensor.dispatch import registry
+from fl_tensor.dispatch.frontend import cast, operands_of
+from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
-from fl_tensor.frontend import cast, operands_of
 from fl_tensor.functions import elementwise, gathering
 from fl_tensor.functions.creation import DeviceLike, DTypeLike, place_for
 from fl_tensor.random import choosing
 from fl_tensor.random.draws import NOTING
-from fl_tensor.stack import ops_for
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
@@ -52,7 +53,7 @@ class Generator:
     def split(self, n: int) -> list[Generator]:
         """``n`` generators with seeds drawn from this one: independent streams."""
         # The seeds are the same everywhere, so a backend without values can have them too.
-        backend = None if dispatch.current_backend().has_values else dispatch.get_backend("numpy")
+        backend = None if registry.current_backend().has_values else registry.get_backend("numpy")
         words = self.integers(0, 1 << 31, (n, 2), backend=backend).tolist()
         return [Generator((high << 32) | low) for high, low in words]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fl_memory.testing.command import run
 from fl_tensor import extras
-from fl_tensor.dispatch import REGISTRY
+from fl_tensor.dispatch.registry import REGISTRY
 from fl_tensor.errors import FlError
 
 

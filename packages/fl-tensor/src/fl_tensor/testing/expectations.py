@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fl_tensor import calls, dtypes
+from fl_tensor import dtypes
+from fl_tensor.dispatch import calls
 from fl_tensor.dtypes import DType
 from fl_tensor.testing import compare
 from fl_tensor.testing.hostdata import HostArray

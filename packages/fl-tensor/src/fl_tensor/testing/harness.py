@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fl_memory.testing.kit import hide
-from fl_tensor import calls, promises
 from fl_tensor.backend import TensorAdapter, TensorBackend
+from fl_tensor.dispatch import calls, promises
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import BackendError
 from fl_tensor.testing import compare

@@ -30,7 +30,7 @@ class _Recorder:
 @functools.cache
 def pieces(name: str) -> frozenset[str]:
     """The operations that the composition of a derived one calls itself, in its plain samples."""
-    from fl_tensor.dispatch import get_backend
+    from fl_tensor.dispatch.registry import get_backend
 
     harness, case = Harness(get_backend("numpy")), CASES[name]
     dtype = next(d for d in sorted(harness.backend.dtypes, key=str) if case.accepts(d))

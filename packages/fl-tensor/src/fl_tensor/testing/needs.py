@@ -6,7 +6,7 @@ from typing import Any
 
 from fl_tensor import dtypes, extras
 from fl_tensor.capabilities import CAPABILITIES
-from fl_tensor.dispatch import current_backend
+from fl_tensor.dispatch.registry import current_backend
 
 
 def needs(*names: str) -> Any:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from fl_tensor.backend import TensorBackend
 from fl_tensor.device import Device
+from fl_tensor.dispatch.stack import Wrapper
 from fl_tensor.errors import ArgumentError
-from fl_tensor.stack import Wrapper
 from fl_tensor.wrappers import check, count, profile, trace, wrapped
 
 #: How the command tells the process that runs the tests.

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 import fl_tensor
-from fl_tensor import calls
+from fl_tensor.dispatch import calls
 from fl_tensor.dtypes import DType
 from fl_tensor.testing.hostdata import HostArray
 from fl_tensor.testing.opcase import DEVICE, Operand, Sample

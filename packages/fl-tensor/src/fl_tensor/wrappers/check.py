@@ -7,9 +7,10 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from fl_tensor import calls, dtypes, promises
+from fl_tensor import dtypes
+from fl_tensor.dispatch import calls, promises
+from fl_tensor.dispatch.stack import Operation, Wrapper
 from fl_tensor.errors import BackendError, NonFiniteError
-from fl_tensor.stack import Operation, Wrapper
 from fl_tensor.wrappers import caller
 
 _FORMATS = {"float16": "e", "float32": "f", "float64": "d", "complex64": "2f", "complex128": "2d"}

@@ -6,9 +6,9 @@ import math
 import threading
 from typing import Any
 
-from fl_tensor import calls
+from fl_tensor.dispatch import calls
+from fl_tensor.dispatch.stack import Operation, Wrapper
 from fl_tensor.graph import cost
-from fl_tensor.stack import Operation, Wrapper
 from fl_tensor.wrappers import table
 
 

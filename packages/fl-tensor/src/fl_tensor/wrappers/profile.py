@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fl_memory
-from fl_tensor import calls
+from fl_tensor.dispatch import calls
+from fl_tensor.dispatch.stack import Operation, Wrapper, active
 from fl_tensor.errors import ArgumentError
-from fl_tensor.stack import Operation, Wrapper, active
 from fl_tensor.wrappers import table
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import calls
+from fl_tensor.dispatch import calls
+from fl_tensor.dispatch.stack import Operation, Wrapper
 from fl_tensor.errors import ArgumentError, BackendError
 from fl_tensor.graph.ir import Constant, Graph, Node, Ref, Value
-from fl_tensor.stack import Operation, Wrapper
 
 if TYPE_CHECKING:
     from fl_tensor.arrays.array import Array

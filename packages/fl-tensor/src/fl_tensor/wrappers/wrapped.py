@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 from fl_tensor.backend import TensorBackend
-from fl_tensor.dispatch import get_backend
-from fl_tensor.stack import Layer, Stack, seen_names
+from fl_tensor.dispatch.registry import get_backend
+from fl_tensor.dispatch.stack import Layer, Stack, seen_names
 from fl_tensor.wrappers.trace import trace
 
 

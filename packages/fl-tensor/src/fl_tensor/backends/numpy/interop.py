@@ -9,9 +9,9 @@ import numpy as np
 from fl_tensor import dtypes
 from fl_tensor.backends.numpy.adapter import FROM_NUMPY, TO_NUMPY, NumpyAdapter
 from fl_tensor.backends.numpy.capsule import BFLOAT, UINT, Integers, retag
-from fl_tensor.dispatch import get_backend
+from fl_tensor.dispatch.frontend import supported
+from fl_tensor.dispatch.registry import get_backend
 from fl_tensor.errors import BackendError, DTypeError
-from fl_tensor.frontend import supported
 
 if TYPE_CHECKING:
     from fl_tensor.arrays.tensor import Tensor

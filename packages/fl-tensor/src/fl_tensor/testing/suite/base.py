@@ -23,7 +23,7 @@ def resolve(given: Any) -> TensorBackend:
     Raises PluginError or ContractError for a name that cannot be loaded, ArgumentError for what is
     no backend at all.
     """
-    from fl_tensor.dispatch import REGISTRY, get_backend
+    from fl_tensor.dispatch.registry import REGISTRY, get_backend
 
     found = given
     if isinstance(found, str):

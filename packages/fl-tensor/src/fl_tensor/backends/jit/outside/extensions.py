@@ -15,6 +15,7 @@ from typing import NamedTuple
 from fl_tensor import registration, settings
 from fl_tensor.backends.jit.outside import operations
 from fl_tensor.backends.jit.outside.kernels import Kernels, Maker, elementwise
+from fl_tensor.dispatch.stack import operation_names
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.common import common
 from fl_tensor.graph.fold import fold
@@ -23,7 +24,6 @@ from fl_tensor.graph.ir import Graph, Node
 from fl_tensor.graph.layout import VIEWS
 from fl_tensor.graph.pipeline import Function, Pass, Pipeline
 from fl_tensor.registration import Registration
-from fl_tensor.stack import operation_names
 
 #: The entry points of packages that register something: functions without arguments.
 GROUP = "fl.jit.v1"

@@ -13,13 +13,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from fl_tensor import dispatch, errors, frontend, promises
+from fl_tensor import errors
 from fl_tensor.backends.jit.traces.tracing import Type, graph_of
 from fl_tensor.backends.null import NullAdapter
+from fl_tensor.dispatch import frontend, promises, registry
+from fl_tensor.dispatch.stack import ops_for, through
 from fl_tensor.errors import ArgumentError, DTypeError, FlError
 from fl_tensor.graph.ir import Graph
 from fl_tensor.registration import function
-from fl_tensor.stack import ops_for, through
 
 _NAME = re.compile(r"[a-z]\w*(\.\w+)+", re.ASCII)
 _ROLES = "APNFIZQRS"
@@ -144,7 +145,7 @@ class Operation:
         def compute(_: Any, operands: Sequence[Any]) -> Sequence[Any]:
             nonlocal complete
             with promises.Asked():
-                ops = ops_for(dispatch.null_backend())
+                ops = ops_for(registry.null_backend())
                 result = self.compose(ops, *operands, **dict(parameters))
             if not isinstance(result, NullAdapter):
                 raise ArgumentError(

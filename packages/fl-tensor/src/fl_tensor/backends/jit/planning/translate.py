@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl_tensor import calls, dtypes
+from fl_tensor import dtypes
 from fl_tensor.backends.jit.traces.lazy import Stream
 from fl_tensor.backends.jit.traces.recording import Call
 from fl_tensor.device import CPU
+from fl_tensor.dispatch import calls
 from fl_tensor.graph.ir import Graph, Node, Value
 
 

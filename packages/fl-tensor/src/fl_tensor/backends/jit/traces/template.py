@@ -12,10 +12,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fl_tensor import calls
 from fl_tensor.backends.jit.traces.recording import Call
 from fl_tensor.backends.jit.traces.tracing import Type, graph_of
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.dispatch import calls
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import FlError
 from fl_tensor.graph.ir import Graph, Value

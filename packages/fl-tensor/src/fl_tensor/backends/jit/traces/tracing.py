@@ -6,16 +6,17 @@ import contextvars
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fl_tensor import dispatch, rules
+from fl_tensor import rules
 from fl_tensor.backends.null import NullAdapter
 from fl_tensor.codegen import instructions
 from fl_tensor.device import CPU
+from fl_tensor.dispatch import registry
+from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import NoDataError
 from fl_tensor.graph.ir import Graph
 from fl_tensor.graph.layout import VIEWS
 from fl_tensor.graph.reductions import REDUCTIONS
-from fl_tensor.stack import ops_for
 from fl_tensor.wrappers.trace import trace
 
 #: What may be in a composition that is put off: results do not depend on when it runs, and no error
@@ -52,7 +53,7 @@ def _graph_of(
     with trace() as graph:
         graph.inputs += [graph.add(x) for x in operands]
         try:
-            results = compute(ops_for(dispatch.null_backend()), operands)
+            results = compute(ops_for(registry.null_backend()), operands)
         except NoDataError:
             return None
         graph.outputs += [graph.find(x) or graph.add(x) for x in results]

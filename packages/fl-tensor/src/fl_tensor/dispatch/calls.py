@@ -29,7 +29,7 @@ def parameters(name: str) -> tuple[Parameter, ...]:
     """The parameters of an operation, of ``constant`` and ``scalar`` too."""
     from fl_tensor import contract
     from fl_tensor.contract import OpSpec
-    from fl_tensor.stack import operation_names
+    from fl_tensor.dispatch.stack import operation_names
 
     if name in operation_names():
         spec = next(op for op in contract.OPERATIONS if op.name == name)

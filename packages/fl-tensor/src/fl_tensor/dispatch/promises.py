@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from fl_tensor.backend import TensorAdapter
-from fl_tensor.calls import Options, adapters, describe, given, operands, parameters
+from fl_tensor.dispatch.calls import Options, adapters, describe, given, operands, parameters
+from fl_tensor.dispatch.frontend import KINDS
+from fl_tensor.dispatch.stack import Operation, Wrapper
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import AxisError, DTypeError, FlError, NoDataError, ShapeError
-from fl_tensor.frontend import KINDS
-from fl_tensor.stack import Operation, Wrapper
 
 _KIND_NAMES = {"b": "bool", "iu": "integer", "f": "floating", "c": "complex"}
 #: Kinds of arrays that are taken as they are, where only some will do.
@@ -115,7 +115,7 @@ def answer(name: str, arguments: tuple[Any, ...], options: Options, result: Any)
 def rule(name: str, arguments: tuple[Any, ...], options: Options) -> Any:
     """What the shape and dtype rule gives for these arguments: values without data. Raises what a
     user would see for arguments that do not fit, NoDataError where the shape depends on data."""
-    from fl_tensor.dispatch import null_backend
+    from fl_tensor.dispatch.registry import null_backend
 
     null = null_backend()
     return getattr(null, name)(

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import fl_tensor.arrays.array as array
-from fl_tensor import dispatch, dtypes, stack
+from fl_tensor import dtypes
 from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.capabilities import not_offered
+from fl_tensor.dispatch import registry, stack
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import (
     ArgumentError,
@@ -82,7 +83,7 @@ def answer(op: str, backend: Any, result: Any) -> Any:
 
 def check(op: str, backend: Any, arguments: tuple[Any, ...]) -> None:
     """Raise what the shape rule of ``op`` says about these arguments; data is not looked at."""
-    null = dispatch.null_backend()
+    null = registry.null_backend()
     if backend is null:
         return
     try:
