@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fl_tensor import roles, rules
 from fl_tensor.backends.providers.layout import Layout
+from fl_tensor.codegen.axes import join_axes, letters, output_letters
 from fl_tensor.codegen.errors import ProgramError
 from fl_tensor.codegen.program import Builder, Program
 from fl_tensor.errors import ArgumentError
@@ -88,7 +89,6 @@ class program:
         raise refused
 
     def _bound(self, request: Request, space: Shape, rows: int, form: str, result: Shape) -> Run:
-        from fl_tensor.backends.jit.steps.lower import join_axes, letters, output_letters
         from fl_tensor.codegen.kernel import Kernel
 
         strides = [layout.broadcast(x.shape, x.strides or (), space) for x in request.operands]

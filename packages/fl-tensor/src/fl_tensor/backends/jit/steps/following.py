@@ -13,14 +13,7 @@ from typing import Any
 
 from fl_tensor.backends.jit.steps.again import Again
 from fl_tensor.backends.jit.steps.donation import Values, places
-from fl_tensor.backends.jit.steps.lower import (
-    Lowered,
-    Lowering,
-    Operand,
-    join_axes,
-    letters,
-    output_letters,
-)
+from fl_tensor.backends.jit.steps.lower import Lowered, Lowering, Operand
 from fl_tensor.backends.jit.steps.views import show
 from fl_tensor.backends.numpy import memory, provided, provided_conv
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
@@ -29,6 +22,7 @@ from fl_tensor.backends.numpy.views import strided
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.named import Named, named
 from fl_tensor.backends.providers.problems import Epilogue
+from fl_tensor.codegen.axes import join_axes, letters, output_letters
 from fl_tensor.codegen.program import Builder
 from fl_tensor.graph.attach import Attached, attach
 from fl_tensor.graph.axis_order import channels_last, inverse
