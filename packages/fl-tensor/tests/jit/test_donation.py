@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import signal
 
 import numpy as np
 import pytest
@@ -101,28 +102,6 @@ def test_an_operand_that_is_read_in_another_order_is_not_written_over(backend):
         np.testing.assert_array_equal(np.asarray(x), want)
 
 
-def test_a_computation_that_failed_does_not_go_on_with_what_it_overwrote(backend, monkeypatch):
-    def run():
-        x = fresh(3.0)
-        ft.eval(x)
-        x = x * 2.0
-        return x, ft.sum(ft.exp(x), 1)
-
-    for _ in range(2):
-        ft.eval(*run())
-    x, total = run()
-
-    def refuse(shape, dtype):
-        raise MemoryError("no more")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(launch.memory, "empty", refuse)
-        with pytest.raises(MemoryError, match="no more"):
-            ft.eval(x, total)
-    with pytest.raises(ft.BackendError, match="had written over it"):
-        ft.eval(x, total)
-
-
 def test_rows_are_added_to_a_table_in_its_place(backend):
     rows = ft.asarray(np.array([3, 0, 3]))
     values = ft.asarray(np.ones((3, SHAPE[1]), np.float32))
@@ -154,3 +133,92 @@ def test_a_table_that_is_seen_is_copied_before_rows_are_added(backend, how):
         np.testing.assert_array_equal(np.asarray(table), want)
         if held is not None:
             np.testing.assert_array_equal(np.asarray(held), np.full(SHAPE, 2.0))
+
+
+def overwritten_half_way(backend, monkeypatch):
+    """Results of a computation that failed after it had written over an operand."""
+
+    def run():
+        x = fresh(3.0)
+        ft.eval(x)
+        x = x * 2.0
+        return x, ft.sum(ft.exp(x), 1)
+
+    for _ in range(2):
+        ft.eval(*run())
+    lost = run()
+
+    def refuse(shape, dtype):
+        raise MemoryError("no more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch.memory, "empty", refuse)
+        with pytest.raises(MemoryError, match="no more"):
+            ft.eval(*lost)
+    return lost
+
+
+def test_what_is_computed_after_such_a_failure_has_nothing_to_do_with_it(backend, monkeypatch):
+    lost = overwritten_half_way(backend, monkeypatch)
+    y = fresh(1.0) * 2.0
+    np.testing.assert_array_equal(np.asarray(y), np.full(SHAPE, 2.0))
+    for x in (*lost, *lost):
+        with pytest.raises(ft.BackendError, match="had written over it.* from a checkpoint"):
+            ft.eval(x)
+    with pytest.raises(ft.BackendError, match="had written over it"):
+        lost[0] + y
+    np.testing.assert_array_equal(np.asarray(y + 1.0), np.full(SHAPE, 3.0))
+
+
+def interrupting(monkeypatch, times=1):
+    """Control-C comes while a kernel has run and the next has not."""
+    real, left = launch.memory.empty, [times]
+
+    def empty(shape, dtype):
+        while left[0]:
+            left[0] -= 1
+            signal.raise_signal(signal.SIGINT)
+        return real(shape, dtype)
+
+    monkeypatch.setattr(launch.memory, "empty", empty)
+
+
+def test_control_c_waits_until_an_update_is_whole(backend, monkeypatch):
+    def run(x):
+        x = x * 2.0
+        return x, ft.sum(ft.exp(x), 1)
+
+    x = fresh(0.5)
+    for _ in range(3):
+        x, total = run(x * 0.5)
+        ft.eval(x, total)
+    before = signal.getsignal(signal.SIGINT)
+    x, total = run(x * 0.5)
+    with monkeypatch.context() as patch:
+        interrupting(patch)
+        with pytest.raises(KeyboardInterrupt):
+            ft.eval(x, total)
+    assert signal.getsignal(signal.SIGINT) is before
+    np.testing.assert_array_equal(np.asarray(x), np.full(SHAPE, 0.5))
+    np.testing.assert_allclose(np.asarray(total), np.full(SHAPE[0], SHAPE[1] * np.exp(0.5)), 1e-5)
+    x, total = run(x * 0.5)
+    ft.eval(x, total)  # and nothing is left of it
+
+
+def test_a_second_control_c_does_not_wait(backend, monkeypatch):
+    def run(x):
+        x = x * 2.0
+        return x, ft.sum(ft.exp(x), 1)
+
+    x = fresh(0.5)
+    for _ in range(3):
+        x, total = run(x * 0.5)
+        ft.eval(x, total)
+    x, total = run(x * 0.5)
+    with monkeypatch.context() as patch:
+        interrupting(patch, times=2)
+        with pytest.raises(KeyboardInterrupt):
+            ft.eval(x, total)
+    with pytest.raises(ft.BackendError, match="had written over it"):
+        ft.eval(x)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

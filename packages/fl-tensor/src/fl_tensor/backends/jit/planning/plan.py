@@ -22,6 +22,7 @@ from fl_tensor.backends.jit.steps.following import Following
 from fl_tensor.backends.jit.steps.lower import lower
 from fl_tensor.backends.jit.steps.operation import Operation
 from fl_tensor.backends.jit.steps.views import show
+from fl_tensor.backends.jit.traces import interrupts
 from fl_tensor.backends.jit.traces.lazy import Stream
 from fl_tensor.backends.numpy.adapter import Number
 from fl_tensor.backends.numpy.views import strides_of
@@ -187,6 +188,8 @@ class Plan:
                 values[places[0]] = leaf.array
                 if mine:
                     values.donated.add(places[0])
+        if values.donated:
+            interrupts.hold()
         if self._is_new:
             self._is_new = False
             reserve(needed(self.steps, values.donated))

@@ -25,6 +25,7 @@ from fl_tensor.backends.jit.planning.plan import Plan
 from fl_tensor.backends.jit.planning.translate import Translation
 from fl_tensor.backends.jit.planning.worth import Worth, elements, is_heavy, is_planned_by_rule
 from fl_tensor.backends.jit.steps import lower
+from fl_tensor.backends.jit.steps.donation import Overwritten
 from fl_tensor.backends.jit.steps.interpret import interpret
 from fl_tensor.backends.jit.traces.lazy import Lazy, Stream, Trace
 from fl_tensor.backends.jit.traces.recording import Recording
@@ -112,7 +113,13 @@ class Plans:
             self.worth.in_vain(len(trace.calls), making.elements)
             self._report(making, trace)
             return
-        for number, array in zip(plan.outputs, plan.run(trace.leaves), strict=True):
+        try:
+            arrays = plan.run(trace.leaves)
+        except BaseException:
+            if any(leaf.__class__ is Overwritten for leaf in trace.leaves):
+                trace.abandon()
+            raise
+        for number, array in zip(plan.outputs, arrays, strict=True):
             trace.results[number].array = array  # type: ignore[union-attr]
         if making.pays or plan.is_keeping:
             self.worth.paid()

@@ -107,5 +107,6 @@ class Overwritten(NumpyAdapter):
             raise AttributeError(f"a value of backend 'jit' has no attribute {name!r}")
         raise BackendError(
             f"[jit] an operand {self.dtype}{self.shape} of this computation is gone: the first try "
-            f"to run it failed after it had written over it. Compute its operands anew"
+            f"to run it failed after it had written over it. Make what it was computed from anew, "
+            f"or load it: if this was a training step, the parameters, from a checkpoint"
         )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fl_memory import selection
 from fl_memory.selection import current as current_manager
+from fl_tensor.backends.jit.traces import interrupts
 from fl_tensor.backends.jit.traces.recording import Call, Recording, Recordings
 from fl_tensor.backends.numpy import kept as keeping
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
@@ -147,11 +148,16 @@ class Trace:
                     self._begin(call)
                 before = self._before
                 if number < len(before) and before[number] == call:
-                    calls.append(before[number])
+                    call = before[number]
                 else:
                     self._begun, self._before = None, ()
-                    calls.append(_tuple(Call, call))
-                self.results.append(made)
+                    call = _tuple(Call, call)
+                try:
+                    self.results.append(made)
+                    calls.append(call)
+                except BaseException:  # Control-C between them
+                    del self.results[number:], calls[number:]
+                    raise
                 if self._bytes > self._most or len(calls) >= self._enough:
                     self._look()
                 return made
@@ -186,8 +192,9 @@ class Trace:
                 more = before
             else:
                 self._begun, self._before = None, ()
+        unseen = [None] * len(more)  # before the two lists grow, which Control-C must not part
         self.calls += more
-        self.results += [None] * len(more)
+        self.results += unseen
 
     def _shown(self, number: int) -> Lazy:
         made = self.results[number]
@@ -275,13 +282,30 @@ class Trace:
         with self.lock:
             if not self.calls:
                 return
-            seen = self.seen()
-            if self.manager is selection.current() and self.reproducible is is_reproducible():
+            try:
+                self._run()
+            finally:
+                interrupts.release()
+
+    def _run(self) -> None:
+        seen = self.seen()
+        if self.manager is selection.current() and self.reproducible is is_reproducible():
+            self.execute(self, seen)
+        else:
+            with selection.use(self.manager), reproducible(self.reproducible):
                 self.execute(self, seen)
-            else:
-                with selection.use(self.manager), reproducible(self.reproducible):
-                    self.execute(self, seen)
-            for x in self.results:
-                if x is not None:
-                    x.trace = None
-            self._clear()
+        for x in self.results:
+            if x is not None:
+                x.trace = None
+        self._clear()
+
+    def abandon(self) -> None:
+        """What was put off can never be computed: its operands were written over. Who looks at a
+        result is told so each time, and what is put off from here on has nothing to do with it."""
+        lost = Trace(self.execute)
+        lost.manager, lost.reproducible = self.manager, self.reproducible
+        lost.calls, lost.results, lost.leaves = self.calls, self.results, self.leaves
+        for x in lost.results:
+            if x is not None:
+                x.trace = lost
+        self._clear()
