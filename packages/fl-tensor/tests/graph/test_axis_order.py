@@ -55,11 +55,16 @@ FOLLOWING = {
     "a slice": lambda x: ft.exp(x)[:, 1:, ::2, 1:4] * 2.0,
     "concatenation": lambda x, y: ft.concatenate([ft.exp(x), y], 1) * 2.0,
     "windows": lambda x: ft.max_pool(ft.exp(x), 2) * 2.0,
+    "axes exchanged": lambda x, y: ft.permute(ft.exp(x), (1, 0, 3, 2)) * y,
+    "axes exchanged again": lambda x: (
+        ft.permute(ft.permute(ft.exp(x), (3, 2, 1, 0)), (1, 3, 0, 2)) * 2.0
+    ),
+    "axes as they lie": lambda x: ft.permute(ft.exp(x), (0, 2, 3, 1)) * 2.0,
     "a change of shape": lambda x: ft.reshape(ft.exp(x), (2, -1)) * 2.0,
 }
 SHAPES = {"with another operand": [SHAPE, SHAPE], "with a bias per channel": [SHAPE, (3,)]}
 SHAPES |= {"with a lower rank": [SHAPE, (4, 1)], "where": [SHAPE, SHAPE]}
-SHAPES |= {"concatenation": [SHAPE, (2, 2, 4, 5)]}
+SHAPES |= {"concatenation": [SHAPE, (2, 2, 4, 5)], "axes exchanged": [SHAPE, (3, 2, 5, 4)]}
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
@@ -69,7 +74,10 @@ def test_what_follows_computes_the_same(name):
     same(changed, graph, inputs)
 
 
-@pytest.mark.parametrize("name", sorted(FOLLOWING.keys() - {"a change of shape"}))
+MOVED = {"a change of shape", "axes as they lie"}
+
+
+@pytest.mark.parametrize("name", sorted(FOLLOWING.keys() - MOVED))
 def test_what_follows_runs_in_the_same_order(name):
     graph, _ = recorded(FOLLOWING[name], *SHAPES.get(name, [SHAPE]))
     changed = reorder(graph, ELEMENTWISE.__contains__, wish_of_exp)
@@ -91,6 +99,12 @@ def test_inputs_that_lie_in_another_order_pass_it_on():
     (product,) = [n for n in changed.nodes if n.op == "multiply"]
     assert product.outputs[0].shape == (2, 4, 5, 3)
     same(changed, graph, inputs)
+
+
+def test_axes_exchanged_until_they_lie_in_c_order_are_followed_by_nothing():
+    graph, _ = recorded(FOLLOWING["axes as they lie"], SHAPE)
+    changed = reorder(graph, ELEMENTWISE.__contains__, wish_of_exp)
+    assert changed.nodes[-1] == graph.nodes[-1]
 
 
 def test_without_a_wish_nothing_changes():

@@ -58,6 +58,15 @@ def test_an_update_is_written_where_its_operands_were(backend):
     np.testing.assert_array_equal(np.asarray(weight), np.full(SHAPE, 1.0 - sum(speeds[1:]) / 4))
 
 
+def test_a_result_of_another_shape_has_an_array_of_that_shape(backend):
+    for _ in range(3):
+        x = fresh(3.0)
+        ft.eval(x)
+        x = ft.reshape(x, SHAPE[::-1]) * 2.0
+        ft.eval(x)
+        np.testing.assert_array_equal(np.asarray(x), np.full(SHAPE[::-1], 6.0))
+
+
 SEEN = {
     "the tensor": lambda x: x,
     "a copy of the handle": copy.copy,

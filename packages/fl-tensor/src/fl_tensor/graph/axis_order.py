@@ -106,6 +106,8 @@ class _Reordering:
         order = self.followed(node)
         if order is None:
             self.nodes.append(node)
+            if node.op == "permute":
+                self.show(node)
         elif node.op in _WINDOWS:
             self.make(node, node.inputs, {**node.parameters, "order": order}, order)
         elif node.op in _PER_AXIS:
@@ -126,6 +128,15 @@ class _Reordering:
         else:
             operands = tuple([self.aligned(v, order) for v in node.operands])
             self.make(node, operands, node.parameters, order)
+
+    def show(self, node: Node) -> None:
+        # A twin's value with its axes exchanged has that twin, too, unless it lies in C order.
+        (x,), (out,), axes = node.operands, node.outputs, node.parameters["axes"]
+        if x in self.twins:
+            twin, order = self.twins[x]
+            moved = tuple([axes.index(axis) for axis in order])
+            if moved != tuple(range(len(moved))):
+                self.twins[out] = twin, moved
 
     def followed(self, node: Node) -> Order | None:
         # The order of the first of the largest operands that is a twin, where the operation can

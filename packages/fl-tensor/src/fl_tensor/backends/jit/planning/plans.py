@@ -47,13 +47,15 @@ GRACE = 8
 
 
 class Structure(NamedTuple):
-    """What a plan depends on: the calls, which results are seen, how the leaves lie, and what is
-    registered from outside (``extensions``)."""
+    """What a plan depends on: the calls, which results are seen, how the leaves lie, what is
+    registered from outside (``extensions``), and whether runs are to be ``reproducible``, when
+    weights stay in C order."""
 
     recording: Recording
     seen: tuple[bool, ...]
     leaves: tuple[Any, ...]
     version: int
+    reproducible: bool
 
 
 _every: weakref.WeakSet[Plans] = weakref.WeakSet()
@@ -147,10 +149,8 @@ class Plans:
         # To compare with the structure that the recording had last takes less than to hash one.
         recording = key.recording
         latest = recording.latest
-        if latest is not None:
-            seen, leaves, version, making = latest
-            if (seen, leaves, version) == key[1:]:
-                return making
+        if latest is not None and latest[:-1] == key[1:]:
+            return latest[-1]
         with self._lock:
             found = self._found.get(key)
         if found is not None:
@@ -240,7 +240,8 @@ def structure(trace: Trace, seen: list[bool]) -> Structure:
             array = leaf.array if kind is NumpyAdapter or kind is Lazy else held(leaf)
             shape = array.shape
             kinds.append((leaf.dtype.name, shape, array.strides if shape else ()))
-    found = trace.recording(), tuple(seen), tuple(kinds), extensions.current().version
+    version = extensions.current().version
+    found = trace.recording(), tuple(seen), tuple(kinds), version, is_reproducible()
     return tuple.__new__(Structure, found)  # sooner than by its constructor
 
 

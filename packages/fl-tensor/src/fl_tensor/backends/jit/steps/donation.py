@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from fl_tensor.backends.jit.steps.lower import Lowered
@@ -42,8 +43,8 @@ class Values(dict[Value, Any]):
         all, as other results do that have taken one."""
         for root in roots:
             if _holders(self, root) - (root in self.donated) <= _HELD:
-                array = self[root]
-                if array.flags.carray and array.base.__class__ is not array.__class__:
+                array = _owner(self[root])
+                if array is not None and array.shape == result.shape:
                     if root in self.donated:
                         self.overwritten.add(root)
                         self.donated.add(result)
@@ -55,6 +56,24 @@ def _holders(values: dict[Any, Any], root: Any) -> int:
     return sys.getrefcount(values[root])
 
 
+def _owner(array: Any) -> Any:
+    """The array in C order whose memory this is: itself or, as after an exchange of axes, the one
+    that it shows and nobody else does. None if there is none."""
+    if _is_view(array) and _showing(array) <= _SHOWN:
+        array = array.base
+    return array if array.flags.carray and not _is_view(array) else None
+
+
+def _is_view(array: Any) -> bool:
+    return array.base.__class__ is array.__class__
+
+
+def _showing(array: Any) -> int:
+    return sys.getrefcount(array.base)
+
+
+#: What ``_showing`` finds where nothing else shows the same memory.
+_SHOWN = _showing(SimpleNamespace(base=object()))
 #: What ``_holders`` finds where nobody but the values of a plan holds an array. The adapter of a
 #: leaf is one more.
 _HELD = _holders({None: object()}, None)
@@ -82,11 +101,13 @@ def places(lowered: Lowered) -> list[list[Value]]:
         for o in lowered.inputs
         if o.strides == order and not o.offset and roots.count(o.root) == 1
     ]
+
+    def fits(root: Value, result: Value) -> bool:
+        # Their axes may be in another order: ``Values.take`` looks how the array lies.
+        return root.dtype is result.dtype and sorted(root.shape) == sorted(result.shape)
+
     return [
-        [r for r in found if (r.shape, r.dtype) == (o.root.shape, o.root.dtype)]
-        if o.strides == order
-        else []
-        for o in lowered.outputs
+        [r for r in found if fits(r, o.root)] if o.strides == order else [] for o in lowered.outputs
     ]
 
 
