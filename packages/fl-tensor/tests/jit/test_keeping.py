@@ -373,10 +373,20 @@ def test_a_process_may_fork_while_another_thread_packs(backend, generated):
     plain = values(128, 128)
     w = ft.asarray(plain)._adapter
     keep(w, w.array, *packing(generated, w))
-    with kept._lock:  # as that thread holds it
-        child = os.fork()
-        if child == 0:  # nothing of pytest may run here
-            signal.alarm(60)
-            os._exit(0 if w.array.tobytes() == plain.tobytes() else 1)
+    begun, end = threading.Event(), threading.Event()
+
+    def packs():
+        with kept._lock:
+            begun.set()
+            end.wait(0.3)
+
+    thread = threading.Thread(target=packs)
+    thread.start()
+    assert begun.wait(5)
+    child = os.fork()
+    if child == 0:  # nothing of pytest may run here
+        signal.alarm(60)
+        os._exit(0 if w.array.tobytes() == plain.tobytes() else 1)
+    thread.join()
     assert os.waitpid(child, 0)[1] == 0
     assert w.array.tobytes() == plain.tobytes()

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
+from fl_memory.forks import free_after_fork
 from fl_tensor import cache_files, extras
 from fl_tensor.codegen import target
 from fl_tensor.codegen.errors import CompileError
@@ -39,10 +40,7 @@ _MAGIC = b"fl kernel 2\n"
 #: process forks, or ends.
 lock = threading.RLock()
 atexit.register(lock.acquire)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
-    )
+free_after_fork(lock)
 
 
 class Effort(enum.IntEnum):

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from fl_memory.forks import free_after_fork
 from fl_tensor.codegen import compile, emit, target, threads, workspace
 from fl_tensor.codegen.errors import ProgramError
 from fl_tensor.codegen.grid import Grid, cut
@@ -103,10 +103,7 @@ class Kernel:
 
 _kernels: dict[tuple[str, bool], Kernel] = {}
 _making = threading.Lock()
-if hasattr(os, "register_at_fork"):  # a thread that does not come along may be making one
-    os.register_at_fork(
-        before=_making.acquire, after_in_parent=_making.release, after_in_child=_making.release
-    )
+free_after_fork(_making)
 
 
 def may_stream(program: Program, strides: Strides) -> bool:

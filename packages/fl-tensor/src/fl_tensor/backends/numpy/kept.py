@@ -9,12 +9,12 @@ nothing that could be out of date.
 from __future__ import annotations
 
 import math
-import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from fl_memory.forks import free_after_fork
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.backends.numpy.views import strided
@@ -29,15 +29,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _content = NumpyAdapter.__dict__["array"]
 #: Held while an adapter changes its class and content, which others must not see apart.
 _lock = threading.Lock()
-
-
-def _forked() -> None:
-    global _lock
-    _lock = threading.Lock()  # another thread, which does not come along, may have held it
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+free_after_fork(_lock)
 
 
 class Kept:

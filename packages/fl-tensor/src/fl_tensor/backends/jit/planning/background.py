@@ -11,7 +11,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from fl_memory.forks import free_after_fork
+
 _lock = threading.Lock()
+free_after_fork(_lock)
 _waiting: deque[Callable[[], None]] = deque()
 _thread: threading.Thread | None = None
 
@@ -43,9 +46,8 @@ def _run() -> None:
 
 
 def _forked() -> None:
-    # The thread is not there, and may have held the lock.
-    global _lock, _thread
-    _lock, _thread = threading.Lock(), None
+    global _thread
+    _thread = None  # it stayed with the parent
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,15 +9,14 @@ depend on what came before either (``ft.reproducible``), the work in a trace alo
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import warnings
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from fl_memory.forks import free_after_fork
 from fl_tensor import settings
 from fl_tensor.backends.jit.outside import extensions
 from fl_tensor.backends.jit.planning.making import JitWarning, Making
@@ -58,19 +57,6 @@ class Structure(NamedTuple):
     reproducible: bool
 
 
-_every: weakref.WeakSet[Plans] = weakref.WeakSet()
-
-
-def _forked() -> None:
-    # Another thread, which does not come along, may have held a lock.
-    for plans in list(_every):
-        plans._lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
-
-
 class Plans:
     """The plans of a backend. Without llvmlite nothing is fused: a plan is then the operations that
     are needed, in NumPy.
@@ -96,7 +82,7 @@ class Plans:
         if self.sightings == 1:
             self.worth.patience = 0
         self._lock = threading.Lock()
-        _every.add(self)
+        free_after_fork(self._lock)
         self._found: dict[Structure, Making] = {}
         self._clock = itertools.count(1)
         self._sighted: OrderedDict[int, tuple[int, int]] = OrderedDict()  # how often, when last
