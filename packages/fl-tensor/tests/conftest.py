@@ -1,9 +1,10 @@
-"""Shared by the tests: the environment, and single tests of the conformance kit."""
+"""Shared by the tests: the environment, a place for kernels, tests of the conformance kit."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +41,24 @@ def run_suite_test(backend: Any, test: str) -> None:
         method(harness, view, mode, donate == "donate")
     else:
         method(harness)
+
+
+@pytest.fixture(scope="session")
+def kernel_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for compiled kernels and for choices, of this session alone. Folders of tests that
+    compile have it from their first test on."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("kernels")
+        patch.setenv("FL_CACHE_DIR", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def plans_in_the_foreground() -> Iterator[None]:
+    """Plans are made when they are asked for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FL_JIT_BACKGROUND", "0")
+        yield
 
 
 @pytest.fixture

@@ -9,7 +9,5 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kernel_files(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FL_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
-        yield
+def of_one_session(kernel_files):
+    pass

@@ -15,12 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kernel_files(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("kernels")
-        patch.setenv("FL_CACHE_DIR", str(folder))
-        patch.setenv("FL_JIT_BACKGROUND", "0")
-        yield folder
+def of_one_session(kernel_files, plans_in_the_foreground):
+    pass
 
 
 @pytest.fixture
