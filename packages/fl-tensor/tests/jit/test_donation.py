@@ -145,13 +145,14 @@ def test_a_table_that_is_seen_is_copied_before_rows_are_added(backend, how):
 
 
 def overwritten_half_way(backend, monkeypatch):
-    """Results of a computation that failed after it had written over an operand."""
+    """Results of a computation that failed after it had written over an operand, and one that does
+    not need it."""
 
     def run():
         x = fresh(3.0)
         ft.eval(x)
         x = x * 2.0
-        return x, ft.sum(ft.exp(x), 1)
+        return x, ft.sum(ft.exp(x), 1), fresh(5.0) * 2.0
 
     for _ in range(2):
         ft.eval(*run())
@@ -168,8 +169,9 @@ def overwritten_half_way(backend, monkeypatch):
 
 
 def test_what_is_computed_after_such_a_failure_has_nothing_to_do_with_it(backend, monkeypatch):
-    lost = overwritten_half_way(backend, monkeypatch)
+    *lost, other = overwritten_half_way(backend, monkeypatch)
     y = fresh(1.0) * 2.0
+    np.testing.assert_array_equal(np.asarray(other), np.full(SHAPE, 10.0))
     np.testing.assert_array_equal(np.asarray(y), np.full(SHAPE, 2.0))
     for x in (*lost, *lost):
         with pytest.raises(ft.BackendError, match="had written over it.* from a checkpoint"):

@@ -95,6 +95,31 @@ def test_a_value_is_looked_at_by_many_threads_at_once(jit):
         assert len(set(found)) == 1 and found[0] == pytest.approx(2 * np.e)
 
 
+def test_a_value_that_another_thread_has_just_computed_is_waited_for(jit):
+    """It has its array, and its thread has not come to say so yet."""
+    computed, go_on = threading.Event(), threading.Event()
+    found = []
+
+    def execute(trace, seen):
+        jit._execute(trace, seen)
+        computed.set()
+        go_on.wait(30)
+
+    def work():
+        with ft.use(jit):
+            jit.pending.execute = execute
+            found.append(ft.full(N, 3.0) * 2.0)
+            ft.eval(found[0])
+
+    def look():
+        computed.wait(30)
+        threading.Timer(0.2, go_on.set).start()
+        with ft.use(jit):
+            assert (found[0] + 1.0)[7].item() == 7.0
+
+    together([work, look])
+
+
 def test_a_value_outlives_the_thread_that_began_it(jit):
     found = []
 

@@ -57,7 +57,7 @@ class Making:
         self._process = os.getpid()
 
     def run(self) -> None:
-        """Make it now; never raises."""
+        """Make it now; raises nothing but what interrupts it."""
         calls, leaves, seen, made = self._given
         try:
             plan = made(Translation(calls, leaves, seen), leaves)
@@ -78,6 +78,11 @@ class Making:
         except RuntimeError as error:  # no more threads
             self.error = error
             self._done.set()
+
+    def interrupted(self) -> None:
+        """Whoever was to make it was interrupted: nobody waits for it any more."""
+        self.error = RuntimeError("interrupted")
+        self._done.set()
 
     def wait(self) -> None:
         """Return when it is done."""

@@ -16,14 +16,15 @@ from fl_tensor.backends.jit.planning.translate import Translation
 from fl_tensor.backends.jit.reporting import describe, drawing, watch
 from fl_tensor.backends.jit.steps import following, indexing, keeping, ordered, pooling
 from fl_tensor.backends.jit.steps.contraction import Contraction
-from fl_tensor.backends.jit.steps.donation import Overwritten, Values, donated
+from fl_tensor.backends.jit.steps.donation import Values, donated
 from fl_tensor.backends.jit.steps.external import External
 from fl_tensor.backends.jit.steps.following import Following
 from fl_tensor.backends.jit.steps.lower import lower
 from fl_tensor.backends.jit.steps.operation import Operation
 from fl_tensor.backends.jit.steps.views import show
 from fl_tensor.backends.jit.traces import interrupts
-from fl_tensor.backends.jit.traces.lazy import Stream
+from fl_tensor.backends.jit.traces.gone import Overwritten
+from fl_tensor.backends.jit.traces.lazy import Lazy, Stream
 from fl_tensor.backends.numpy.adapter import Number
 from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import axis_order
@@ -171,8 +172,9 @@ class Plan:
             step.dying = [v for v in dict.fromkeys(step.roots) if v not in seen]
             seen.update(step.dying)
 
-    def run(self, leaves: list[Any]) -> list[Any]:
-        """The arrays of the results that are seen, in the order of ``outputs``."""
+    def run(self, leaves: list[Any], results: list[Lazy | None]) -> None:
+        """Give those of ``results`` that are seen their arrays. Where that fails, ``leaves`` say
+        which of them are gone (``Overwritten``)."""
         values = Values(self.constants)
         owned = donated(leaves)
         for leaf, (places, is_number, keep), mine in zip(leaves, self._given, owned, strict=True):
@@ -198,14 +200,14 @@ class Plan:
                 step(values)
                 for value in step.dying:
                     del values[value]
+            for number, (v, layout) in zip(self.outputs, self._shown, strict=True):
+                array = values[v] if layout.root is v else show(values, v, layout)
+                results[number].array = array  # type: ignore[union-attr]
         except BaseException:
             for i, places in enumerate(self.inputs):
                 if places[0] in values.overwritten:
                     leaves[i] = Overwritten(leaves[i])
             raise
-        return [
-            values[v] if layout.root is v else show(values, v, layout) for v, layout in self._shown
-        ]
 
     @property
     def is_keeping(self) -> bool:

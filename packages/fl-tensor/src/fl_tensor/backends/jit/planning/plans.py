@@ -24,7 +24,6 @@ from fl_tensor.backends.jit.planning.plan import Plan
 from fl_tensor.backends.jit.planning.translate import Translation
 from fl_tensor.backends.jit.planning.worth import Worth, elements, is_heavy, is_planned_by_rule
 from fl_tensor.backends.jit.steps import lower
-from fl_tensor.backends.jit.steps.donation import Overwritten
 from fl_tensor.backends.jit.steps.interpret import interpret
 from fl_tensor.backends.jit.traces.lazy import Lazy, Stream, Trace
 from fl_tensor.backends.jit.traces.recording import Recording
@@ -101,14 +100,7 @@ class Plans:
             self.worth.in_vain(len(trace.calls), making.elements)
             self._report(making, trace)
             return
-        try:
-            arrays = plan.run(trace.leaves)
-        except BaseException:
-            if any(leaf.__class__ is Overwritten for leaf in trace.leaves):
-                trace.abandon()
-            raise
-        for number, array in zip(plan.outputs, arrays, strict=True):
-            trace.results[number].array = array  # type: ignore[union-attr]
+        plan.run(trace.leaves, trace.results)
         if making.pays or plan.is_keeping:
             self.worth.paid()
         else:
@@ -163,17 +155,25 @@ class Plans:
             return None
         making = Making(trace, seen, self._made, size)
         making.used = next(self._clock)
-        with self._lock:
-            self._found[key] = making
-            if len(self._found) > MOST:
-                oldest = min(self._found, key=lambda key: self._found[key].used)
-                del self._found[oldest]
-                oldest.recording.latest = None
-        if at_once or not self.background:
-            making.run()
-            return making
-        making.submit(GRACE - 1)
+        try:
+            with self._lock:
+                self._found[key] = making
+                if len(self._found) > MOST:
+                    self._forget(min(self._found, key=lambda key: self._found[key].used))
+            if at_once or not self.background:
+                making.run()
+                return making
+            making.submit(GRACE - 1)
+        except BaseException:  # the next time it is made
+            making.interrupted()
+            with self._lock:
+                self._forget(key)
+            raise
         return None
+
+    def _forget(self, key: Structure) -> None:
+        self._found.pop(key, None)
+        key.recording.latest = None
 
     def _made(self, translation: Translation, leaves: list[Any]) -> Plan:
         return Plan(translation, leaves, self.eager, self.fusible)

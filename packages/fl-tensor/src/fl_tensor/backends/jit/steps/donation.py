@@ -11,12 +11,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
 from fl_tensor.backends.jit.steps.lower import Lowered
-from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.backends.numpy.provided import address
-from fl_tensor.errors import BackendError
 from fl_tensor.graph.ir import Value
 from fl_tensor.graph.layout import contiguous
 
@@ -109,25 +107,3 @@ def places(lowered: Lowered) -> list[list[Value]]:
     return [
         [r for r in found if fits(r, o.root)] if o.strides == order else [] for o in lowered.outputs
     ]
-
-
-class Overwritten(NumpyAdapter):
-    """Stands for a leaf that was written over by a computation that then failed."""
-
-    __slots__ = ("_shape",)
-
-    def __init__(self, leaf: Any) -> None:
-        self.dtype, self._shape = leaf.dtype, leaf.shape
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name != "array":
-            raise AttributeError(f"a value of backend 'jit' has no attribute {name!r}")
-        raise BackendError(
-            f"[jit] an operand {self.dtype}{self.shape} of this computation is gone: the first try "
-            f"to run it failed after it had written over it. Make what it was computed from anew, "
-            f"or load it: if this was a training step, the parameters, from a checkpoint"
-        )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fl_memory import selection
 from fl_memory.selection import current as current_manager
 from fl_tensor.backends.jit.traces import interrupts
+from fl_tensor.backends.jit.traces.gone import Gone, sort_out
 from fl_tensor.backends.jit.traces.recording import Call, Recording, Recordings
 from fl_tensor.backends.numpy import kept as keeping
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
@@ -41,19 +42,18 @@ class Stream(NamedTuple):
 
 class Lazy(NumpyAdapter):
     """The result of a call in ``trace``, at place ``number``; when the call has run, ``trace`` is
-    None and ``array`` is there."""
+    None and ``array`` is there. ``Gone``: it never will."""
 
     __slots__ = ("number", "shape", "trace")
 
-    trace: Trace | None
+    trace: Trace | Gone | None
     shape: tuple[int, ...]
     number: int
 
     def __getattr__(self, name: str) -> Any:
         if name != "array":
             raise AttributeError(f"a value of backend 'jit' has no attribute {name!r}")
-        trace = self.trace
-        if trace is not None:
+        while (trace := self.trace) is not None:  # again where another thread ran it, and failed
             trace.run()
         return _array_of(self)
 
@@ -245,8 +245,9 @@ class Trace:
     def _fetch(self, operands: Sequence[Any]) -> None:
         # Those of another thread, whose lock is not asked for under ours.
         for x in operands:
-            if x.__class__ is Lazy and x.trace is not self:
-                x.array  # noqa: B018
+            trace = x.trace if x.__class__ is Lazy else None
+            if trace is not None and trace is not self:
+                trace.run()  # also where the array is there, and the trace about to say so
 
     def _look(self) -> None:
         # Which operands others have, too, and which results nobody sees, takes a while to find out.
@@ -284,6 +285,10 @@ class Trace:
                 return
             try:
                 self._run()
+            except BaseException:
+                sort_out(self.calls, self.results, self.leaves)
+                self._places = {id(x): ~i for i, x in enumerate(self.leaves)}
+                raise
             finally:
                 interrupts.release()
 
@@ -297,15 +302,4 @@ class Trace:
         for x in self.results:
             if x is not None:
                 x.trace = None
-        self._clear()
-
-    def abandon(self) -> None:
-        """What was put off can never be computed: its operands were written over. Who looks at a
-        result is told so each time, and what is put off from here on has nothing to do with it."""
-        lost = Trace(self.execute)
-        lost.manager, lost.reproducible = self.manager, self.reproducible
-        lost.calls, lost.results, lost.leaves = self.calls, self.results, self.leaves
-        for x in lost.results:
-            if x is not None:
-                x.trace = lost
         self._clear()
