@@ -6,6 +6,9 @@
 The blocks of one file run in order in one process, in a temporary folder. A block that begins with
 ```python notest shows something that needs more than the packages, and is only parsed.
 
+A command that installs packages of this checkout names one with extras before those that need it:
+older versions of pip, such as the one that comes with Python 3.11, do not find it otherwise.
+
 In docs/tutorials, which the first command leaves out, blocks ```sh are run by bash in their turn,
 and a block whose first line is a comment with a path, `# size_classes.py`, is written to that file.
 """
@@ -13,6 +16,7 @@ and a block whose first line is a comment with a path, `# size_classes.py`, is w
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -22,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"
 BLOCK = re.compile(r"^```(python|sh)( notest)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
+INSTALL = re.compile(r"pip install ([^`]*\./packages/[^`\n]*(?:\n[^`\n]*)?)`")
+NEEDS = re.compile(r"^dependencies = \[(.*?)\]", re.MULTILINE | re.DOTALL)
 RUN_SHELL = "__import__('subprocess').run(['bash', '-ec', {!r}], check=True)"
 
 
@@ -43,6 +49,33 @@ def blocks(path: Path, folder: Path) -> tuple[str, int]:
     return "\n".join(code), count
 
 
+def late_extras(text: str) -> list[str]:
+    """Packages with extras that a command of the page names after one that needs them."""
+    found = []
+    for command in INSTALL.findall(text):
+        words = shlex.split(command)
+        names = [name for word in words for name in expanded(word) if "/packages/" in name]
+        for place, name in enumerate(names):
+            package, bracket, _ = name.removeprefix("./packages/").partition("[")
+            before = (one.removeprefix("./packages/").partition("[")[0] for one in names[:place])
+            if bracket and any(package in needs(other) for other in before):
+                found.append(name)
+    return found
+
+
+def expanded(word: str) -> list[str]:
+    """As bash does it: ``fl-{nn,data}`` is two words."""
+    start, brace, rest = word.partition("{")
+    middle, _, end = rest.partition("}")
+    return [start + part + end for part in middle.split(",")] if brace else [word]
+
+
+def needs(package: str) -> str:
+    declared = (ROOT / "packages" / package / "pyproject.toml").read_text(encoding="utf-8")
+    match = NEEDS.search(declared)
+    return match[1] if match else ""
+
+
 def main(names: list[str]) -> int:
     tutorials = sorted(TUTORIALS.glob("*.md"))
     found = sorted(
@@ -61,7 +94,10 @@ def main(names: list[str]) -> int:
                 capture_output=True,
                 text=True,
             )
-        failed += run.returncode != 0
+        late = late_extras(path.read_text(encoding="utf-8"))
+        failed += run.returncode != 0 or bool(late)
+        if late:
+            print(f"{path}: pip wants {', '.join(late)} before the packages that need it")
         print(f"{path}: {count} blocks, {'FAILED' if run.returncode else 'ran'}")
         if run.returncode:
             print(run.stdout + run.stderr)

@@ -67,6 +67,8 @@ def dtype(name: object) -> DType:
     found = ALL.get(getattr(name, "name", None) or str(name)) or ALL.get(
         getattr(name, "__name__", "")
     )
+    if found is None and isinstance(name, int):
+        raise DTypeError(f"unknown dtype {name!r}; a shape is one argument, as in zeros((2, 3))")
     if found is None:
         raise DTypeError(f"unknown dtype {name!r}; dtypes are {', '.join(ALL)}")
     return found

@@ -93,7 +93,10 @@ class Tensor(Operators, ShortMethods, Array):
                 return self.copy()
             if device not in self._backend.devices():
                 have = ", ".join(map(str, self._backend.devices()))
-                raise BackendError(f"backend {self._backend.name!r} has no {device}; it has {have}")
+                is_backend = target in registry.available_backends()
+                hint = f"; for that backend pass ft.get_backend({target!r})" if is_backend else ""
+                mine = self._backend.name
+                raise BackendError(f"backend {mine!r} has no {device}; it has {have}{hint}")
             return frombytes(self.tobytes(), self.shape, self.dtype, device, self._backend)
         if not hasattr(target, "from_host"):
             return self.astype(dtypes.dtype(target))

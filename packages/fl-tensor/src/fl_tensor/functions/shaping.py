@@ -54,7 +54,9 @@ def fitted(held: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
 
 def _completed(held: tuple[int, ...], size: int, wanted: tuple[int, ...]) -> tuple[int, ...]:
     # With what is left over in the place of a single -1.
-    if wanted.count(-1) != 1:
+    if wanted.count(-1) > 1:
+        raise ShapeError(f"[reshape] x {held}: one size may be -1, not several as in {wanted}")
+    if -1 not in wanted:
         return wanted
     known, at = -math.prod(wanted), wanted.index(-1)
     if known == 0 or size % known:

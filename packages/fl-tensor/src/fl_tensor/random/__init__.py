@@ -7,6 +7,7 @@ from typing import Any
 
 from fl_tensor.arguments import int_of
 from fl_tensor.arrays.tensor import Tensor
+from fl_tensor.errors import ArgumentError
 from fl_tensor.random.draws import Draws as Draws
 from fl_tensor.random.generator import Generator as Generator
 from fl_tensor.random.generator import Size as Size
@@ -35,9 +36,20 @@ def seed(n: int) -> Generator:
 
 def rand(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
     """Uniform on [0, 1). Options as in ``Generator.uniform``."""
-    return (generator or default_generator()).uniform(shape, **options)
+    return _generator("rand", generator).uniform(shape, **options)
 
 
 def randn(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
     """Standard normal. Options as in ``Generator.normal``."""
-    return (generator or default_generator()).normal(shape, **options)
+    return _generator("randn", generator).normal(shape, **options)
+
+
+def _generator(op: str, given: Generator | None) -> Generator:
+    if given is None:
+        return default_generator()
+    if not isinstance(given, Generator):
+        raise ArgumentError(
+            f"[{op}] generator {given!r}: expected a Generator; a shape is one argument, as in "
+            f"{op}((2, 3))"
+        )
+    return given
