@@ -1,4 +1,4 @@
-"""Machine code that tests make is kept for one session; ``bfloat_pairs`` is beside the tests."""
+"""Machine code that tests make is kept for one session; helpers lie beside the tests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,26 @@ from pathlib import Path
 
 import pytest
 
+import fl_tensor as ft
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def of_one_session(kernel_files):
     pass
+
+
+@pytest.fixture(scope="module")
+def provider():
+    from fl_tensor.backends.providers.generated.provider import Generated  # takes llvmlite
+
+    return Generated()
+
+
+@pytest.fixture
+def threads():
+    """``threads(count)`` sets their number, for one test."""
+    before = ft.get_num_threads()
+    yield ft.set_num_threads
+    ft.set_num_threads(before)

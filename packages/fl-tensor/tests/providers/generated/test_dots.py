@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+from product_cases import lay
+
 import fl_tensor as ft
 from fl_tensor.backends.providers import Epilogue, Layout, Matmul, row_major
 from fl_tensor.backends.providers.generated.products import dots
@@ -17,19 +19,9 @@ from fl_tensor.dtypes import dtype, float32
 TOLERANCE = {"float32": 2e-6, "float64": 1e-14}
 
 
-@pytest.fixture(scope="module")
-def provider():
-    return Generated()
-
-
 @pytest.fixture
 def rng():
     return np.random.default_rng(5)
-
-
-def lay(array):
-    strides = tuple(step // array.itemsize for step in array.strides)
-    return Layout(dtype(array.dtype.name), array.shape, strides)
 
 
 def product(provider, x, w, out, **more):

@@ -17,7 +17,6 @@ pytest.importorskip("llvmlite")
 
 import llvmlite.binding as llvm
 
-import fl_tensor as ft
 from fl_tensor import dtypes
 from fl_tensor.backends.providers import (
     Convolution,
@@ -172,13 +171,6 @@ def computed(some_problems):
         assert np.isfinite(arrays[-1]).all()
         found.append(arrays[-1].tobytes())
     return found
-
-
-@pytest.fixture
-def threads():
-    before = ft.get_num_threads()
-    yield ft.set_num_threads
-    ft.set_num_threads(before)
 
 
 def test_any_number_of_threads_gives_the_same_bits(some_problems, threads):

@@ -1,0 +1,108 @@
+"""How products are cut into blocks that caches hold, what they copy first, and where they write."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from product_cases import lay, run
+
+from fl_tensor.backends.providers import Layout, Matmul, row_major
+from fl_tensor.backends.providers.generated import caches, tile
+from fl_tensor.backends.providers.generated.products import blocks
+from fl_tensor.backends.providers.generated.provider import Generated
+from fl_tensor.codegen import target
+from fl_tensor.dtypes import float32
+
+
+def test_blocks_follow_the_machine():
+    """Shallow for few products, never deeper than the caches are for."""
+    assert blocks.k_block(10, 6, 4) == 10
+    assert blocks.k_block(0, 6, 4) == 2
+    assert all(blocks.k_block(k, 6, 4) % 2 == 0 for k in range(1, 3000, 37))
+    assert blocks.k_block(10_000, 6, 8) <= blocks.k_block(10_000, 6, 4) < 2000
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        (0, (2 << 20) // 3),  # none
+        (16 << 20, 4 << 20),  # a quarter of what a processor has
+        (128 << 20, (2 << 20) // 3),  # all of a host: not this system's alone, and far away
+    ],
+)
+def test_a_block_of_columns_fits_a_cache_of_our_own(share, expected, monkeypatch):
+    sizes = {1: 48 << 10, 2: 2 << 20, 3: share}
+    monkeypatch.setattr(caches, "level", sizes.__getitem__)
+    assert blocks.column_block(512, 4) == expected // (512 * 4)
+    assert blocks.column_block(1 << 30, 8) == 1
+
+
+@pytest.mark.skipif(tile.registers(target.host()) < 32, reason="one tile for all")
+def test_panels_are_equal_where_rows_lie_apart():
+    machine = target.host()
+    assert [tile.of_product(machine, 100, n, by_columns=True).vectors for n in (48, 32, 16, 8)] == [
+        *(3, 4, 4, 4)
+    ]
+    assert tile.of_product(machine, 100, 48).vectors == 4
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "copied"),
+    [
+        *[(768, 300, 130, True), (1024, 300, 130, True), (200, 300, 130, False)],
+        *[(600, 400, 600, True), (600, 400, 500, False), (500, 400, 600, False)],
+        *[(600, 50, 600, False), (1001, 400, 513, True)],
+    ],
+)
+def test_steps_of_k_that_do_not_stay_in_the_first_cache_are_copied_where_the_third_is_far(
+    monkeypatch, m, k, n, copied
+):
+    rng = np.random.default_rng(m)
+    x = rng.standard_normal((k, m), dtype=np.float32).T
+    y = rng.standard_normal((k, n), dtype=np.float32)
+    out = np.empty((m, n), np.float32)
+    monkeypatch.setattr(caches, "near_third", lambda: 0)
+    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.__getitem__)
+    kernel = run(Generated(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
+    assert ("copy" in kernel.about) is copied
+    monkeypatch.setattr(caches, "near_third", lambda: 16 << 20)
+    near = Generated().find(Matmul(lay(x), lay(y), lay(out)))
+    assert "copy" not in near.about, "where a third level is near, they are read as they lie"
+
+
+@pytest.mark.parametrize("offset", [0, 1, 8], ids="{} elements off".format)
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+def test_results_too_large_for_caches_are_written_past_them(monkeypatch, threads, batch, offset):
+    monkeypatch.setattr(target, "STREAMED", 1)
+    provider, rng = Generated(), np.random.default_rng(offset)
+    for count, (m, k, n) in itertools.product((1, 2), ((40, 32, 200), (7, 3, 130), (3, 0, 128))):
+        threads(count)
+        x = rng.standard_normal((*batch, m, k), dtype=np.float32)
+        y = rng.standard_normal((*batch, k, n), dtype=np.float32)
+        whole = np.full(16 + (*batch, 1)[0] * (m + 1) * 256 + offset, np.nan, np.float32)
+        begin = -(whole.ctypes.data // 4) % 16 + offset  # of a line of 64 bytes, or not
+        whole = whole[begin:][: (*batch, 1)[0] * (m + 1) * 256]
+        out = whole.reshape(*batch, m + 1, 256)[..., :m, :n]
+        kernel = run(provider, Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        assert "past caches" in kernel.about
+        np.testing.assert_allclose(out, x @ y, rtol=1e-5, atol=1e-5)
+        assert np.isnan(whole).sum() == whole.size - out.size, "nothing beside it is written"
+        again = provider.find(Matmul(lay(x), lay(y), lay(out), accumulate=True))
+        assert "past caches" not in again.about, "what is there has to be read"
+
+
+def test_results_of_rows_that_begin_anywhere_are_not(monkeypatch):
+    monkeypatch.setattr(target, "STREAMED", 1)
+    x, y = (row_major(float32, s) for s in ((40, 32), (32, 200)))
+    for out in (row_major(float32, (40, 201)), row_major(float32, (40, 200))):
+        out = Layout(float32, (40, 200), out.strides)
+        assert "past caches" not in Generated().find(Matmul(x, y, out)).about
+    monkeypatch.undo()
+    large = [row_major(float32, s) for s in ((4096, 32), (32, 4096), (4096, 4096))]
+    assert "past caches" in Generated().find(Matmul(*large)).about
