@@ -102,6 +102,17 @@ def test_a_view_is_not_written_over(backend):
         np.testing.assert_array_equal(np.asarray(x), np.full(SHAPE, 3.0))
 
 
+@pytest.mark.parametrize("borrow", [ft.asarray, ft.from_dlpack], ids=["asarray", "from_dlpack"])
+def test_borrowed_memory_is_not_written_over(backend, borrow):
+    """Not even where no other array shows it: its owner does."""
+    for _ in range(3):
+        owner = bytearray(np.full(SHAPE, 3.0, np.float32).tobytes())
+        x = borrow(np.frombuffer(owner, np.float32))
+        x = x * 2.0 + 1.0
+        np.testing.assert_array_equal(np.asarray(x), 7.0)
+        np.testing.assert_array_equal(np.frombuffer(owner, np.float32), 3.0)
+
+
 def test_an_operand_that_is_read_in_another_order_is_not_written_over(backend):
     for _ in range(3):
         x = ft.asarray(np.arange(40_000, dtype=np.float32).reshape(200, 200)) * 1.0

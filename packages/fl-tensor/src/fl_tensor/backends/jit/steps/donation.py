@@ -56,8 +56,9 @@ def _holders(values: dict[Any, Any], root: Any) -> int:
 
 def _owner(array: Any) -> Any:
     """The array in C order whose memory this is: itself or, as after an exchange of axes, the one
-    that it shows and nobody else does. None if there is none."""
-    if _is_view(array) and _showing(array) <= _SHOWN:
+    that it shows and nobody else does. None if there is none; borrowed memory, which is somebody
+    else's, cannot be written to."""
+    if _is_view(array) and array.flags.writeable and _showing(array) <= _SHOWN:
         array = array.base
     return array if array.flags.carray and not _is_view(array) else None
 
