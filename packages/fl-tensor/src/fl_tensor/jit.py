@@ -18,12 +18,12 @@ from fl_tensor import extras
 from fl_tensor.backends.jit.backend import JitBackend
 from fl_tensor.backends.jit.outside import extensions
 from fl_tensor.backends.jit.outside.extensions import ExtensionWarning as ExtensionWarning
+from fl_tensor.backends.jit.outside.extensions import operation as operation
 from fl_tensor.backends.jit.outside.kernels import Maker as Maker
 from fl_tensor.backends.jit.outside.kernels import Request as Request
 from fl_tensor.backends.jit.outside.kernels import elementwise as elementwise
 from fl_tensor.backends.jit.outside.kernels import program as program
 from fl_tensor.backends.jit.outside.operations import Operation as Operation
-from fl_tensor.backends.jit.outside.operations import operation as operation
 from fl_tensor.backends.jit.outside.replacing import replacing as replacing
 from fl_tensor.backends.jit.planning.making import JitWarning as JitWarning
 from fl_tensor.backends.jit.reporting.profile import Row as Row

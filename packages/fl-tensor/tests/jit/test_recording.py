@@ -100,3 +100,11 @@ def test_what_comes_again_is_one_of_the_latest(jit):
     for turn in range(1, 4):
         others(jit, range(100 * turn, 100 * turn + recording.MOST - 1))
         assert recorded(jit, chain(0.5)) is first
+
+
+def test_padding_with_zeros_of_either_sign(jit):
+    """They are equal, and two computations."""
+    for _ in range(3):
+        for zero in (0.0, -0.0):
+            x = ft.pad(ft.asarray(np.ones((3, 4), np.float32)), 1, "constant", zero)
+            assert np.signbit(np.asarray(x)[0, 0]) == np.signbit(zero)

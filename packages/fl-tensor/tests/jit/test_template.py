@@ -119,6 +119,23 @@ def test_zeros_of_either_sign_are_two_numbers(jit):
         assert np.signbit(values(times(jit, adapter(ROW), -0.0))).all()
 
 
+@pytest.mark.parametrize(
+    "arguments", [(1, 1.0, True), ((1,), (1.0,), (True,)), ((0.0,), (-0.0,)), (0, 0.0, False)]
+)
+def test_arguments_that_are_equal_and_not_the_same_are_told_apart(jit, arguments):
+    given = []
+
+    @traced_once
+    def same(ops, x, argument):
+        given.append(repr(argument))
+        return ops.exp(x)
+
+    for _ in range(2):
+        for argument in arguments:
+            same(jit, adapter(ROW), argument)
+    assert given == [repr(x) for x in arguments]
+
+
 def test_small_arrays_that_are_there_are_computed_at_once(counted):
     composition, ran = counted
     backend = JitBackend()

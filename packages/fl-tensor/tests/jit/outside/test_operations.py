@@ -79,6 +79,34 @@ def test_parameters_are_part_of_the_structure(backend):
     np.testing.assert_allclose(truth(powers, X), X * X, rtol=1e-6)
 
 
+def test_parameters_that_are_equal_and_not_the_same_are_told_apart(backend):
+    def compose(ops, x, *, factor=1.0):
+        by = {bool: 5.0, int: 3.0}.get(type(factor), factor)
+        return ops.multiply(x, ops.constant(by, x))
+
+    scaled = ft.jit.operation("tests.scaled_by_class", compose)
+    for _ in range(3):
+        for factor, wanted in ((1, 3.0), (True, 5.0), (1.0, 1.0), (0.0, 0.0), (-0.0, -0.0)):
+            with ft.use(backend):
+                found = np.asarray(scaled(ft.asarray(X), factor=factor))
+            np.testing.assert_array_equal(found, X * np.float32(wanted))
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(X * np.float32(wanted)))
+
+
+def test_no_plan_outlives_the_composition_that_it_was_made_of(backend):
+    """A notebook runs a cell again."""
+
+    def defined(number):
+        def compose(ops, x):
+            return ops.add(ops.exp(x), ops.constant(number, x))
+
+        return ft.jit.operation("tests.again", compose)
+
+    for number in (1.0, 2.0, 3.0):
+        for found in sighted(backend, defined(number), X):
+            np.testing.assert_allclose(found, np.exp(X) + np.float32(number), rtol=1e-5)
+
+
 def test_arrays_may_be_taken_as_they_are(backend):
     def compose(ops, mask, x):
         return ops.where(mask, x, ops.negative(x))

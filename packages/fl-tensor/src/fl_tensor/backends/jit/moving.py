@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fl_tensor import dtypes, rules
 from fl_tensor.backends.jit.deferring import Deferring, Value, put_off
+from fl_tensor.backends.jit.traces.exact import exact
 from fl_tensor.backends.jit.traces.lazy import Lazy, Stream
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import NumpyAdapter, is_sole_owner
@@ -68,6 +69,8 @@ class Moving(Deferring):
     ) -> Value:
         shape = rules.pad(x, low, high, interior, value).shape
         parameters = (tuple(low), tuple(high), tuple(interior), value)
+        if not value:  # which may be -0.0
+            parameters = exact(parameters)
         return self.pending.record("pad", (x,), parameters, shape, x.dtype)
 
     def slice(

@@ -10,7 +10,7 @@ import itertools
 import threading
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fl_tensor import registration, settings
 from fl_tensor.backends.jit.outside import operations
@@ -76,6 +76,16 @@ def current() -> State:
     if not _loaded:
         load()
     return _state
+
+
+def operation(name: str, compose: Callable[..., Any], roles: str = "") -> operations.Operation:
+    """See ``operations.operation``. No plan outlives the composition that it was made of; what was
+    put off before another one takes its place runs by that."""
+    is_new = operations.find(name) is None
+    made = operations.operation(name, compose, roles)
+    if not is_new:
+        _set()
+    return made
 
 
 def register_pass(

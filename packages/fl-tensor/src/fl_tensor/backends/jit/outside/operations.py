@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from fl_tensor import errors
+from fl_tensor.backends.jit.traces.exact import exact
 from fl_tensor.backends.jit.traces.tracing import Type, graph_of
 from fl_tensor.backends.null import NullAdapter
 from fl_tensor.dispatch import frontend, promises, registry
@@ -115,7 +116,7 @@ class Operation:
                 f"[{self.name}] {len(arguments)} arguments and {sorted(named)} by name: expected "
                 f"({wanted}"
             )
-        return arguments[:count], tuple(found.items())
+        return arguments[:count], exact(tuple(found.items()))
 
     def result(self, operands: Sequence[Any], parameters: Parameters) -> Type | None:
         """The type of the result, None where the operation cannot be kept whole. Raises what the

@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from fl_tensor.backends.jit.traces.exact import exact
 from fl_tensor.backends.jit.traces.recording import Call
 from fl_tensor.backends.jit.traces.tracing import Type, graph_of
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
@@ -103,8 +104,10 @@ class Templates:
             if kind not in PLAIN:
                 shape = x.array.shape if kind is NumpyAdapter else x.shape
                 x = _tuple(Type, (shape, x.dtype))
-            elif kind is float and not x:
-                x = _Zero(repr(x))
+            elif kind is float or kind is bool:
+                x = _tuple(_Plain, (kind, x if x else repr(x)))
+            elif kind is tuple:
+                x = exact(x)
             key.append(x)
         return self._found(function, tuple(key))
 
@@ -132,11 +135,14 @@ class Templates:
         return Template(graph, self._number, present, single)
 
 
-class _Zero(NamedTuple):
-    """A float that is zero: 0.0 and -0.0 are equal, and give other numbers."""
+class _Plain(NamedTuple):
+    """A float or a boolean: True and 1.0 are equal, 0.0 and -0.0 too, and give other numbers."""
 
-    text: str
+    kind: type
+    value: Any  # as text where it is zero
 
 
 def _value(key: Any) -> Any:
-    return float(key.text) if key.__class__ is _Zero else key
+    if key.__class__ is not _Plain:
+        return key
+    return float(key.value) if key.kind is float else key.value is True
