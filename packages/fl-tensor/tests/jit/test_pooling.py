@@ -11,9 +11,10 @@ pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
 
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.steps import pooling
+from fl_tensor.backends.jit.steps import ordered, pooling
 from fl_tensor.backends.jit.steps.windows import Windows
 from fl_tensor.backends.providers import choose
+from fl_tensor.graph.ir import Node, Value
 
 #: image, window, stride, padding
 CASES = {
@@ -178,3 +179,22 @@ def met(box):
     for here, t in places(box):
         for number, other in zip(box.places, box.others, strict=True):
             yield here, number, tuple(a + b * c for a, b, c in zip(other, box.pace, t))
+
+
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool", "max_pool_gradient", "avg_pool_gradient"])
+def test_a_result_in_another_order_of_axes_is_the_same_without_a_provider(op):
+    shape, *windows = CASES["overlapping"]
+    backend, order = ft.get_backend("numpy"), (0, 2, 3, 1)
+    x = ft.asarray(image(shape, "float32"), backend=backend)._adapter
+    pooled = backend.max_pool(x, *windows)
+    given = dict(zip(("window", "stride", "padding"), windows))
+    if op.startswith("avg"):
+        given["count_include_pad"] = False
+    operands = [pooled, x] if op == "max_pool_gradient" else [x]
+    if op == "avg_pool_gradient":
+        operands, given = [pooled], {"shape": shape, **given}
+    expected = getattr(backend, op)(*operands, *given.values()).array.transpose(order)
+    out = Value(0, expected.shape, x.dtype, x.device)
+    made = ordered.run(backend, Node(op, (), {**given, "order": order}, (out,)), operands)
+    assert made.flags.c_contiguous
+    np.testing.assert_array_equal(made, expected)

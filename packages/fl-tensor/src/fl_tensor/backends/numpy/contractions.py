@@ -149,10 +149,11 @@ class Contractions(DerivedOps):
         return to_x, to_weight, to_bias
 
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
-        shape = pooling.output("max_pool", x.shape, window, stride, padding)
-        out = provided_pool.max_pool(x.array, (*x.shape[:2], *shape), window, stride, padding)
+        rest = (window, stride, padding)
+        shape = (*x.shape[:2], *pooling.output("max_pool", x.shape, *rest))
+        out = provided_pool.pool(x.array, shape, provided_pool.maximum(*rest))
         if out is None:
-            return super().max_pool(x, window, stride, padding)
+            return super().max_pool(x, *rest)
         return NumpyAdapter(out, x.dtype)
 
     def avg_pool(
@@ -164,9 +165,9 @@ class Contractions(DerivedOps):
         count_include_pad: bool = True,
     ) -> Value:
         shape = (*x.shape[:2], *pooling.output("avg_pool", x.shape, window, stride, padding))
-        out = provided_pool.avg_pool(x.array, shape, window, stride, padding, count_include_pad)
+        rest = (window, stride, padding, count_include_pad)
+        out = provided_pool.pool(x.array, shape, provided_pool.mean(*rest))
         if out is None:
-            rest = (window, stride, padding, count_include_pad)
             return super().avg_pool(x, *rest)
         return NumpyAdapter(out, x.dtype)
 
@@ -180,7 +181,7 @@ class Contractions(DerivedOps):
     ) -> Value:
         rest = (window, stride, padding)
         pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *rest)
-        out = provided_pool.max_pool_gradient(gradient.array, x.array, *rest)
+        out = provided_pool.maximum_gradient(gradient.array, x.array, provided_pool.maximum(*rest))
         if out is None:
             return super().max_pool_gradient(gradient, x, *rest)
         return NumpyAdapter(out, x.dtype)
@@ -194,11 +195,12 @@ class Contractions(DerivedOps):
         padding: Padding,
         count_include_pad: bool = True,
     ) -> Value:
-        rest = (shape, window, stride, padding)
-        pooling_gradient.fitting("avg_pool_gradient", gradient, *rest)
-        out = provided_pool.avg_pool_gradient(gradient.array, *rest, count_include_pad)
+        rest = (window, stride, padding)
+        pooling_gradient.fitting("avg_pool_gradient", gradient, shape, *rest)
+        windows = provided_pool.mean(*rest, count_include_pad)
+        out = provided_pool.mean_gradient(gradient.array, shape, windows)
         if out is None:
-            return super().avg_pool_gradient(gradient, *rest, count_include_pad)
+            return super().avg_pool_gradient(gradient, shape, *rest, count_include_pad)
         return NumpyAdapter(out, gradient.dtype)
 
 

@@ -4,12 +4,12 @@ elements are looked for. Each function gives None where NumPy should do it (``pr
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fl_tensor.backends.numpy import blas, memory, provided
-from fl_tensor.backends.providers.problems import Pooling, PoolingGradient
+from fl_tensor.backends.providers.problems import Padding, Pooling, PoolingGradient, Shape
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -17,70 +17,52 @@ Array: TypeAlias = np.ndarray[Any, Any]
 LEAST = 1 << 14
 
 
-def max_pool(
-    x: Array,
-    shape: tuple[int, ...],
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[tuple[int, int], ...],
-    order: tuple[int, ...] | None = None,
-) -> Array | None:
-    """The largest element of each window; ``order`` as for ``empty``. Finite elements alone: a
-    provider may overlook a NaN, and take the lowest number for the maximum of nothing but -inf."""
-    return _pool(x, shape, window, stride, padding, "max", order)
+class Windows(NamedTuple):
+    """How windows lie over an array, and what is taken of each: as a ``Pooling`` says it."""
+
+    window: Shape
+    stride: Shape
+    padding: Padding
+    kind: str
 
 
-def avg_pool(
-    x: Array,
-    shape: tuple[int, ...],
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[tuple[int, int], ...],
-    count_include_pad: bool,
-    order: tuple[int, ...] | None = None,
-) -> Array | None:
-    """The mean of each window."""
-    kind = "mean" if count_include_pad else "mean_inside"
-    return _pool(x, shape, window, stride, padding, kind, order)
+def maximum(window: Shape, stride: Shape, padding: Padding) -> Windows:
+    """Of each window its largest element."""
+    return Windows(window, stride, padding, "max")
 
 
-def _pool(
-    x: Array,
-    shape: tuple[int, ...],
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[tuple[int, int], ...],
-    kind: str,
-    order: tuple[int, ...] | None,
-) -> Array | None:
-    work = math.prod(shape) * math.prod(window)
+def mean(window: Shape, stride: Shape, padding: Padding, count_include_pad: bool = True) -> Windows:
+    """Of each window its mean."""
+    return Windows(window, stride, padding, "mean" if count_include_pad else "mean_inside")
+
+
+def pool(x: Array, shape: Shape, windows: Windows, order: Shape | None = None) -> Array | None:
+    """What ``windows`` take of ``x``, of that shape; ``order`` as for ``empty``. Maxima of finite
+    elements alone: a provider may overlook a NaN, and take the lowest number for the maximum of
+    nothing but -inf."""
+    work = math.prod(shape) * math.prod(windows.window)
     provider = provided.float32_provider(work, LEAST, x)
-    if provider is None or (kind == "max" and not _is_finite(x)):
+    if provider is None or (windows.kind == "max" and not _is_finite(x)):
         return None
     x, out = provided.forwards(x), provided.empty(shape, x.dtype, order)
-    problem = Pooling(provided.layout(x), provided.layout(out), window, stride, padding, kind)
+    problem = Pooling(provided.layout(x), provided.layout(out), *windows)
     return out if provided.compute(provider, problem, x, out) else None
 
 
-def max_pool_gradient(
-    gradient: Array,
-    x: Array,
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[tuple[int, int], ...],
-    order: tuple[int, ...] | None = None,
+def maximum_gradient(
+    gradient: Array, x: Array, windows: Windows, order: Shape | None = None
 ) -> Array | None:
     """Each element to the first maximum of its window, which is looked for again."""
-    provider = provided.float32_provider(gradient.size * math.prod(window), LEAST, gradient, x)
+    work = gradient.size * math.prod(windows.window)
+    provider = provided.float32_provider(work, LEAST, gradient, x)
     if provider is None or not _is_finite(x):
         return None
-    rest = window, stride, padding, "max"
     pooled = provided.empty(gradient.shape, x.dtype, order)
     x = provided.laid(x, order)
-    forward = Pooling(provided.layout(x), provided.layout(pooled), *rest, workspace=True)
+    forward = Pooling(provided.layout(x), provided.layout(pooled), *windows, workspace=True)
     first = provider.find(forward)
     gradient, out = provided.laid(gradient, order), provided.empty(x.shape, x.dtype, order)
-    backward = PoolingGradient(provided.layout(gradient), provided.layout(out), *rest)
+    backward = PoolingGradient(provided.layout(gradient), provided.layout(out), *windows)
     second = provider.find(backward)
     if first is None or second is None or first.workspace != second.workspace:
         return None
@@ -91,24 +73,16 @@ def max_pool_gradient(
     return out
 
 
-def avg_pool_gradient(
-    gradient: Array,
-    shape: tuple[int, ...],
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[tuple[int, int], ...],
-    count_include_pad: bool,
-    order: tuple[int, ...] | None = None,
+def mean_gradient(
+    gradient: Array, shape: Shape, windows: Windows, order: Shape | None = None
 ) -> Array | None:
     """Each element, shared among its window."""
-    provider = provided.float32_provider(gradient.size * math.prod(window), LEAST, gradient)
+    work = gradient.size * math.prod(windows.window)
+    provider = provided.float32_provider(work, LEAST, gradient)
     if provider is None:
         return None
-    kind = "mean" if count_include_pad else "mean_inside"
     gradient, out = provided.laid(gradient, order), provided.empty(shape, gradient.dtype, order)
-    problem = PoolingGradient(
-        provided.layout(gradient), provided.layout(out), window, stride, padding, kind
-    )
+    problem = PoolingGradient(provided.layout(gradient), provided.layout(out), *windows)
     return out if provided.compute(provider, problem, gradient, out) else None
 
 

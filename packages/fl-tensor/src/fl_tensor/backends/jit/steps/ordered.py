@@ -72,21 +72,22 @@ def _conv(x: Any, w: Any, given: dict[str, Any], shape: Order, order: Order) -> 
 
 
 def _max_pool(x: Any, given: dict[str, Any], shape: Order, order: Order) -> Any:
-    return provided_pool.max_pool(x, shape, **given, order=order)
+    return provided_pool.pool(x, shape, provided_pool.maximum(**given), order)
 
 
 def _avg_pool(x: Any, given: dict[str, Any], shape: Order, order: Order) -> Any:
-    return provided_pool.avg_pool(x, shape, **given, order=order)
+    return provided_pool.pool(x, shape, provided_pool.mean(**given), order)
 
 
 def _max_pool_gradient(
     gradient: Any, x: Any, given: dict[str, Any], shape: Order, order: Order
 ) -> Any:
-    return provided_pool.max_pool_gradient(gradient, x, **given, order=order)
+    return provided_pool.maximum_gradient(gradient, x, provided_pool.maximum(**given), order)
 
 
 def _avg_pool_gradient(gradient: Any, given: dict[str, Any], shape: Order, order: Order) -> Any:
-    return provided_pool.avg_pool_gradient(gradient, **given, order=order)
+    to, *rest = given.values()
+    return provided_pool.mean_gradient(gradient, to, provided_pool.mean(*rest), order)
 
 
 _PROVIDED: dict[str, Callable[..., Any]] = {
