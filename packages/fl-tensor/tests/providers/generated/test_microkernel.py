@@ -89,8 +89,10 @@ def test_some_columns(dtype, b):
 
 
 @pytest.mark.parametrize("a", ["rows", "columns"])
-@pytest.mark.parametrize("shape", [(8, 3), (6, 4), (6, 2), (2, 1), (1, 4), (14, 2)])
+@pytest.mark.parametrize("shape", [(9, 3), (8, 3), (6, 4), (6, 2), (2, 1), (1, 4), (14, 2)])
 def test_any_tile(shape, a):
+    for k in (0, 3, 5):
+        check(MicroKernel(dtypes.float32, Tile(*shape), a), k, width_of(shape), taps=2)
     check(MicroKernel(dtypes.float32, Tile(*shape), a), 30, width_of(shape))
     check(MicroKernel(dtypes.float64, Tile(*shape), a), 30, width_of(shape, 8), flags=ADD)
 
@@ -207,6 +209,23 @@ def test_multiplications_read_numbers_themselves_as_far_as_there_are_loads(shape
     listing = compile.listing(microkernel.assembly(kernel, machine), machine, compile.Effort.TIDY)
     assert len(re.findall(r"vfmadd.*\{1to", listing)) == direct * shape.vectors
     assert len(re.findall("vbroadcast", listing)) == shape.rows - direct
+
+
+@pytest.mark.skipif(not target.processor().has(*AVX512), reason="looks at AVX-512 code")
+@pytest.mark.parametrize(("b", "masked", "turns"), [
+    ("packed", False, (4, 1)), ("packed", True, (1,)), ("rows", False, (1,)),
+])  # fmt: skip
+def test_wide_tiles_take_several_steps_in_a_turn(b, masked, turns):
+    """And one at a time what is left. Rows 0, 4 and 8 have addresses, which multiply-adds read."""
+    kernel, machine = (
+        MicroKernel(dtypes.float32, Tile(9, 3), b=b, masked=masked),
+        target.processor(),
+    )
+    listing = compile.listing(microkernel.assembly(kernel, machine), machine, compile.Effort.TIDY)
+    steps = [part for part in re.split(r"\n\.LBB\w+:", listing) if "vfmadd" in part]
+    assert tuple(part.count("vfmadd") / 27 for part in steps) == turns
+    direct = 9 if len(turns) > 1 else 0
+    assert listing.count("{1to") == direct * sum(turns)
 
 
 # --- pairs of bfloat16 ----------------------------------------------------------------------------

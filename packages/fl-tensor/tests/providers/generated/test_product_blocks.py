@@ -11,12 +11,22 @@ pytest.importorskip("llvmlite")
 
 from product_cases import lay, run
 
-from fl_tensor.backends.providers import Layout, Matmul, row_major
+from fl_tensor.backends.providers import Layout, Matmul, Reorder, chosen, row_major
 from fl_tensor.backends.providers.generated import caches, tile
 from fl_tensor.backends.providers.generated.products import blocks
 from fl_tensor.backends.providers.generated.provider import Generated
 from fl_tensor.codegen import target
 from fl_tensor.dtypes import float32
+
+
+def far_third(monkeypatch):
+    monkeypatch.setattr(caches, "near_third", lambda: 0)
+    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.__getitem__)
+
+
+def near_third(monkeypatch):
+    monkeypatch.setattr(caches, "near_third", lambda: 16 << 20)
+    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}.__getitem__)
 
 
 def test_blocks_follow_the_machine():
@@ -39,6 +49,7 @@ def test_a_block_of_columns_fits_a_cache_of_our_own(share, expected, monkeypatch
     sizes = {1: 48 << 10, 2: 2 << 20, 3: share}
     monkeypatch.setattr(caches, "level", sizes.__getitem__)
     assert blocks.column_block(512, 4) == expected // (512 * 4)
+    assert blocks.column_block(512, 4, wide=True) >= (2 << 20) * 3 // 4 // (512 * 4)
     assert blocks.column_block(1 << 30, 8) == 1
 
 
@@ -49,6 +60,57 @@ def test_panels_are_equal_where_rows_lie_apart():
         *(3, 4, 4, 4)
     ]
     assert tile.of_product(machine, 100, 48).vectors == 4
+
+
+@pytest.mark.skipif(tile.registers(target.host()) < 32, reason="one tile for all")
+def test_tiles_read_less_of_a_second_factor_from_far_away(monkeypatch):
+    machine = target.host()
+    far_third(monkeypatch)
+    assert tile.of_product(machine, 100, 48, k=512) == (9, 3)
+    assert tile.of_product(machine, 100, 48, k=32) == (6, 4), "the result is most of the work"
+    assert tile.of_product(machine, 100, 8, k=512) == (6, 4), "panels would be unequal"
+    near_third(monkeypatch)
+    assert tile.of_product(machine, 100, 48, k=512) == (6, 4)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "far", "near"),
+    [
+        (64, 768, 3072, "pack", ""),  # rows 3 pages apart: all of a column in one place of L1
+        (64, 768, 2304, "", ""),
+        (64, 128, 3072, "", ""),  # L2 has all of it
+        (512, 768, 3072, "pack", "pack"),
+    ],
+)
+def test_a_second_factor_whose_rows_fight_for_the_caches_is_packed(
+    monkeypatch, threads, m, k, n, far, near
+):
+    threads(1)
+    problem = Matmul(*(row_major(float32, s) for s in ((m, k), (k, n), (m, n))))
+    far_third(monkeypatch)
+    assert ("pack" in Generated().find(problem).about) == bool(far)
+    near_third(monkeypatch)
+    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 2 << 20, 3: 16 << 20}.__getitem__)
+    assert ("pack" in Generated().find(problem).about) == bool(near)
+
+
+@pytest.mark.parametrize("third", [far_third, near_third])
+def test_blocks_for_any_caches_give_the_same_products(monkeypatch, threads, third):
+    third(monkeypatch)
+    provider, rng = Generated(), np.random.default_rng(5)
+    for count, (m, k, n) in itertools.product((1, 2), ((290, 771, 1027), (19, 513, 1024))):
+        threads(count)
+        x = rng.standard_normal((m, k), dtype=np.float32)
+        y = rng.standard_normal((k, n), dtype=np.float32)
+        out = np.empty((m, n), np.float32)
+        run(provider, Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        np.testing.assert_allclose(out, x.astype(float) @ y, rtol=1e-4, atol=1e-3)
+        problem = Matmul(lay(x), chosen(float32, y.shape), lay(out))
+        packed = provider.find(problem).operands[1]
+        room = np.zeros(packed.nbytes // 4, np.float32)
+        run(provider, Reorder(lay(y), packed), y, room)
+        run(provider, problem._replace(y=packed), x, room, out)
+        np.testing.assert_allclose(out, x.astype(float) @ y, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +141,7 @@ def test_steps_of_k_that_do_not_stay_in_the_first_cache_are_copied_where_the_thi
 @pytest.mark.parametrize("offset", [0, 1, 8], ids="{} elements off".format)
 @pytest.mark.parametrize("batch", [(), (3,)], ids=str)
 def test_results_too_large_for_caches_are_written_past_them(monkeypatch, threads, batch, offset):
+    near_third(monkeypatch)
     monkeypatch.setattr(target, "STREAMED", 1)
     provider, rng = Generated(), np.random.default_rng(offset)
     for count, (m, k, n) in itertools.product((1, 2), ((40, 32, 200), (7, 3, 130), (3, 0, 128))):
@@ -98,11 +161,15 @@ def test_results_too_large_for_caches_are_written_past_them(monkeypatch, threads
 
 
 def test_results_of_rows_that_begin_anywhere_are_not(monkeypatch):
+    near_third(monkeypatch)
     monkeypatch.setattr(target, "STREAMED", 1)
     x, y = (row_major(float32, s) for s in ((40, 32), (32, 200)))
     for out in (row_major(float32, (40, 201)), row_major(float32, (40, 200))):
         out = Layout(float32, (40, 200), out.strides)
         assert "past caches" not in Generated().find(Matmul(x, y, out)).about
     monkeypatch.undo()
+    near_third(monkeypatch)
     large = [row_major(float32, s) for s in ((4096, 32), (32, 4096), (4096, 4096))]
     assert "past caches" in Generated().find(Matmul(*large)).about
+    far_third(monkeypatch)
+    assert "past caches" not in Generated().find(Matmul(*large)).about, "it takes them sooner"

@@ -90,6 +90,9 @@ def test_threads_get_equal_parts():
     assert blocks.parts(22, 2, 1.0, 20, 96, 2) == (1, 1)
     # No more columns than fit the cache, whatever the threads.
     assert blocks.parts(683, 64, 1.0, 21, 1, 1) == (1, 4)
+    # Many rows: rows, as each thread then reads its own, if there is one block of columns.
+    assert blocks.parts(1536, 64, 1.0, 100, 1, 2, tall=True) == (2, 1)
+    assert blocks.parts(1536, 64, 1.0, 32, 1, 4, tall=True) == (1, 4)
     for tiles, panels, threads in itertools.product((0, 1, 7, 200), (1, 5, 64), (1, 3, 64)):
         rows, columns = blocks.parts(tiles, panels, 0.5, 100, 1, threads)
         assert 1 <= rows <= max(tiles, 1) and 1 <= columns <= panels

@@ -65,6 +65,9 @@ from fl_tensor.dtypes import DType, bfloat16
 ADD, STREAM = 1, 2
 #: Sums up to which a turn of the loop is two steps of k: they take less time than to count.
 _FEW = 4
+#: Steps in a turn of wide tiles. Where another thread computes on the same core, the number of
+#: instructions is what counts: 2 to 5 % less time, and more of the compiler's.
+_STEPS_OF_WIDE = 4
 #: Rows of A that one address serves: with p and 3p in registers, a processor reaches a + p, a + 2p
 #: and a + 3p itself, so that 14 rows take 6 registers.
 _REACH = 4
@@ -145,6 +148,12 @@ class _Micro(Loops):
         self.ahead = (
             i64(ahead * row_bytes) if kernel.b == "packed" else self.b.mul(b_pitch, i64(ahead))
         )
+        self.is_wide = (
+            self.vectors > 2
+            and (kernel.a, kernel.b) == ("rows", "packed")
+            and not (kernel.masked or self.pairs)
+            and machine.has(*AVX512)
+        )
         self.direct = self._direct(machine)
         self.masks = [self._mask(columns, j) for j in range(self.vectors)]
         self.sums = {tile: self.variable(self.vector) for tile in self.tiles}
@@ -176,7 +185,7 @@ class _Micro(Loops):
         for tile in self.tiles:
             build.store(self.of.constant(self.element, 0), self.sums[tile])
         build.store(b, self.in_b)
-        turn = 2 if len(self.tiles) <= _FEW else 1
+        turn = 2 if len(self.tiles) <= _FEW else _STEPS_OF_WIDE if self.is_wide else 1
         whole = build.and_(self.k, i64(-turn))
         with self.loop(i64(0), taps) as tap:
             offset = build.load(build.gep(tap_offsets, [tap], source_etype=i64), typ=i64)
@@ -219,13 +228,16 @@ class _Micro(Loops):
             build.store(self._at(in_a[i], i64(moved)), variable)
 
     def _direct(self, machine: Target) -> set[int]:
-        """Rows of an A by columns whose number multiply-adds read from memory themselves: an
-        instruction less than to have it in a register, and more loads, of which a processor does
-        one with each multiply-add. Tiles of 2 vectors were 8 % faster so on an Emerald Rapids
-        while it ran slowly, perhaps as another program shared the core, and as fast elsewhere."""
+        """Rows whose number of A multiply-adds read from memory themselves: an instruction less
+        than to have it in a register, and more loads, of which a processor does one with each
+        multiply-add. Tiles of 2 vectors were 8 % faster so on an Emerald Rapids while it ran
+        slowly, perhaps as another program shared the core, and as fast elsewhere. Of an A by rows
+        those that have an address of their own: others would take an instruction again."""
         loads = self.rows + self.vectors + len(self.asked) + self.kernel.ahead
         count = (len(self.tiles) - loads) // max(self.vectors - 1, 1)
-        is_plain = self.kernel.a == "columns" and not self.pairs  # others take an instruction again
+        if self.is_wide:
+            return set(range(0, self.rows, _REACH)[: max(count, 0)])
+        is_plain = self.kernel.a == "columns" and not self.pairs
         count *= is_plain and self.vectors > 1 and machine.has(*AVX512)
         return {(2 * i + 1) * self.rows // (2 * count) for i in range(count)}
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fl_tensor.backends.providers.generated import caches
 from fl_tensor.codegen import target
 from fl_tensor.codegen.target import AVX512, Target
 
@@ -38,18 +39,26 @@ def best(machine: Target) -> Tile:
     return Tile(14, 2) if machine.vector_bits > 128 else Tile(6, 4)
 
 
-#: Vectors of columns from which on an A by columns has a tile of its own.
+#: Vectors of columns from which on there are tiles of 3 of them.
 _MANY_VECTORS = 16
+#: Steps of k from which on they are more of the work than C is.
+_DEEP = 128
 
 
-def of_product(machine: Target, rows: int, vectors: int, by_columns: bool = False) -> Tile:
+def of_product(
+    machine: Target, rows: int, vectors: int, by_columns: bool = False, k: int = 0
+) -> Tile:
     """The tile for a product of so many rows and vectors of columns. Few rows that are long are
     better for what lies in memory row by row: C is written, and an unpacked B read, in stretches of
     several cache lines, of fewer pages. 6 x 4 + 4 + 1 = 29 registers, 8 x 3 + 3 + 1 = 28. Of an A
     that lies ``by_columns`` 8 rows are half a cache line of float32: 1 to 3 % faster than 6, but
-    not where 3 vectors do not divide the columns: panels would be unequal, also among threads."""
+    not where 3 vectors do not divide the columns: panels would be unequal, also among threads.
+    Where L3 is far, much of the time is that B comes from L2, or does not: in ``k`` many steps 9
+    rows of 3 vectors, 27 + 3 + 1 = 31 registers, read a third less of it for each multiply-add."""
     if registers(machine) < 32:
         return Tile(best(machine).rows, min(vectors, 2))
+    if rows > 14 and vectors >= _MANY_VECTORS and k >= _DEEP and not by_columns:
+        return Tile(6, 4) if caches.near_third() else Tile(9, 3)
     if by_columns and rows >= 8 and vectors >= _MANY_VECTORS and vectors % 3 == 0:
         return Tile(8, 3)
     few = {1: 8, 2: 8, 7: 3, 8: 3}.get(rows, 2 if 8 < rows <= 14 else 4)

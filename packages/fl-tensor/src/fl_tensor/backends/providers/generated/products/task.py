@@ -121,7 +121,7 @@ def packed_layout(dtype: DType, shape: Shape) -> Packed:
     pairs = dtype is bfloat16
     k = k // 2 if pairs else k
     lanes = machine.lanes(item)
-    best = tile.of_product(machine, *LARGE)
+    best = tile.of_product(machine, *LARGE, k=k)
     vectors = amx.BEST.vectors if pairs and amx.is_usable(machine) else best.vectors
     depth = blocks.k_block(k, best.rows, item)
     columns = -(-n // lanes) * lanes
