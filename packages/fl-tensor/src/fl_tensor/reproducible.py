@@ -17,8 +17,13 @@ ENVIRONMENT = "FL_REPRODUCIBLE"
 _begins_on = settings.switch(ENVIRONMENT, False)
 _on: ContextVar[bool] = ContextVar("fl_tensor_reproducible", default=_begins_on)
 
-#: Whether choices are to be made by rules alone, here and now.
-is_reproducible = _on.get
+#: Whether anybody has asked for it in this process: else no context needs to be searched.
+_asked = _begins_on
+
+
+def is_reproducible() -> bool:
+    """Whether choices are to be made by rules alone, here and now."""
+    return _asked and _on.get()
 
 
 class reproducible:
@@ -34,6 +39,8 @@ class reproducible:
         self._tokens: list[Token[bool]] = []
 
     def __enter__(self) -> None:
+        global _asked
+        _asked = True
         self._tokens.append(_on.set(self.on))
 
     def __exit__(self, *raised: object) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.planning.worth import LIGHT, REST
+from fl_tensor.backends.jit.planning.worth import LEAST, LIGHT, REST
 
 N = 10_000
 
@@ -23,10 +23,10 @@ def jit():
         yield backend
 
 
-def new_each_time(count):
+def new_each_time(count, size=N):
     """Computations of 20 operations, every one another."""
     for k in range(count):
-        y = x = ft.full(N, 1.0)
+        y = x = ft.full(size, 1.0)
         for i in range(20):
             y = y + x if k >> i & 1 else y * x
         yield y
@@ -46,13 +46,24 @@ def test_what_never_comes_again_runs_at_once_after_a_while(jit):
 
 def test_recording_is_tried_again_after_as_much_work_as_was_recorded_in_vain(jit):
     states = []
-    for y in new_each_time(2 * REST * jit.worth.patience):
+    for y in new_each_time(2 * REST * jit.worth.patience, 2 * N):
         states.append(is_put_off(y))
         y[0].item()
     first = jit.worth.patience
     assert all(states[:first])
     resting = [len(list(group)) for lazy, group in itertools.groupby(states) if not lazy]
     assert resting[0] == pytest.approx(REST * first, rel=0.2)
+
+
+def test_a_rest_after_little_work_is_long_enough_not_to_be_felt(jit):
+    x = ft.full(N, 1.0)
+    states = []
+    for _ in range(2 * LEAST // N):
+        y = x * 2.0
+        states.append(is_put_off(y))
+        y[0].item()
+    resting = [len(list(group)) for lazy, group in itertools.groupby(states) if not lazy]
+    assert resting[0] == pytest.approx(LEAST / N, rel=0.01)
 
 
 def test_what_comes_again_and_again_stays_put_off(jit):

@@ -12,12 +12,15 @@ from fl_tensor import rules
 from fl_tensor.backends.numpy import memory, quiet
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, NumpyAdapter, adapt
 from fl_tensor.dtypes import HALF, DType, accumulator, bfloat16, sum_dtype
+from fl_tensor.reproducible import is_reproducible
 
 Value = NumpyAdapter
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _FLOAT32 = np.dtype(np.float32)
 _new, _ndarray, _quietly = object.__new__, np.ndarray, quiet.run
+#: Bytes below which it does not pay to ask whether operands have the same shape.
+_LITTLE = 4096
 
 # A small result has as little Python around the ufunc as there can be, hence what is written out
 # twice, and names that are found at once: a call more would be a tenth of ``x + y``.
@@ -28,9 +31,9 @@ _leaving: dict[Any, Callable[[Any], Any]] = {}
 
 def unless_small(method: Any, otherwise: Callable[..., Value]) -> Any:
     """A method that does what ``method`` does where operands are there, and have fewer
-    elements than ``self.smallest``, or with more while ``self.worth`` does not want to hear of
-    them; what ``otherwise(self, ...)`` does elsewhere. As one function: a call between two would be
-    a tenth of ``x + y``."""
+    elements than ``self.smallest``, or with more while ``self.worth`` has a rest, which is counted
+    here as in ``records``; what ``otherwise(self, ...)`` does elsewhere. As one function: a call
+    between two would be a tenth of ``x + y``."""
     make = _leaving.get(method)
     return otherwise if make is None else make(otherwise)
 
@@ -45,7 +48,10 @@ def unary(ufunc: Callable[..., Array], otherwise: Any = None) -> Any:
         a = x.array
         nbytes = a.nbytes
         if otherwise and nbytes >= self.smallest:
-            if a.size >= self.smallest and self.worth.records(a.size):
+            size, worth = a.size, self.worth
+            if worth.rest > 0 and not is_reproducible():
+                worth.rest -= size
+            elif size >= self.smallest:
                 return otherwise(self, x)
         if nbytes >= selection.always_small:
             out = memory.empty(a.shape, a.dtype)
@@ -109,16 +115,19 @@ def binary(
             return otherwise(self, x, y)
         a, b = x.array, y.array
         dtype = result or x.dtype
-        nbytes = a.nbytes * b.size
+        nbytes, shape = a.nbytes * b.size, None  # no broadcasting makes more of it
+        if nbytes >= _LITTLE and a.shape == b.shape:
+            nbytes, shape = a.nbytes, a.shape
         if otherwise and nbytes >= self.smallest:
-            size, other_size = a.size, b.size
+            size, other_size, worth = a.size, b.size, self.worth
             if other_size > size:
                 size = other_size
-            if size >= self.smallest and self.worth.records(size):
+            if worth.rest > 0 and not is_reproducible():
+                worth.rest -= size
+            elif size >= self.smallest:
                 return otherwise(self, x, y)
-        if nbytes >= selection.always_small:  # below, no broadcasting makes more of it
-            shape = a.shape if a.shape == b.shape else np.broadcast(a, b).shape
-            out = memory.empty(shape, TO_NUMPY[dtype])
+        if nbytes >= selection.always_small:
+            out = memory.empty(shape or np.broadcast(a, b).shape, TO_NUMPY[dtype])
             return NumpyAdapter(quiet.writing(out.nbytes)(ufunc, a, b, out=out), dtype)
         try:
             found = _quietly(ufunc, a, b)

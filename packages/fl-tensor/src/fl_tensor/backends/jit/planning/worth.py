@@ -4,7 +4,7 @@ To record an operation, and to run it call by call when its structure is new, ta
 than to run it at once. That is nothing beside a large operation and more than a plan saves of a
 small one whose structure never comes again. So light traces that no plan made faster are counted;
 after ``patience`` of them in a row operations run at once, for ``REST`` times the work that was
-recorded in vain; then recording is tried again.
+recorded in vain, ``LEAST`` at least; then recording is tried again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ SAVED = 6
 #: See above. Recording in vain then takes a few percent of the time at most (small_graphs.py). With
 #: twice as much a network that is trained after light work runs without plans for seconds.
 REST = 32
+#: A rest is of so many elements at least, some 10 ms in NumPy: nobody misses plans for so short a
+#: while, and where each result is looked at, recording in vain takes longest beside the work.
+LEAST = 1 << 26
 #: Where results must not depend on what came before, a trace of so many elements, 2 ms in NumPy, is
 #: planned, and others are not.
 REPRODUCIBLY = 1 << 21
@@ -59,7 +62,7 @@ class Worth:
         self._vain += 1
         self._elements += size
         if self._vain >= self.patience:
-            self.rest = REST * self._elements
+            self.rest = max(REST * self._elements, LEAST)
             self._vain = self._elements = 0
 
 
