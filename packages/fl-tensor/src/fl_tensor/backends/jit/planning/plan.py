@@ -7,7 +7,9 @@ leaves of a trace, whose numbers, shapes, dtypes and strides are those that it w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Protocol
 
 from fl_tensor.backends.jit.outside import extensions
@@ -33,7 +35,7 @@ from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion
 from fl_tensor.graph.group import Group
 from fl_tensor.graph.ir import Node, Value
-from fl_tensor.graph.layout import layouts
+from fl_tensor.graph.layout import contiguous, layouts
 from fl_tensor.graph.reductions import split, without_kept_axes
 from fl_tensor.graph.schedule import Task, schedule
 
@@ -122,11 +124,21 @@ class Plan:
                 self.steps[-1].nodes = group.nodes
         self._put_in_order()
         self._let_go()
-        self._shown = [(value, self.layouts[value]) for value in self.results]
-        #: Of each leaf: its values, whether it is a number, and what keeps it packed.
-        self._given = [
-            (places, places[0] in numbers, self.keeps.get(places[0])) for places in self.inputs
-        ]
+        #: Of each result that is seen: its number, and what gives its array.
+        self._shown = list(zip(self.outputs, map(self._reader, self.results), strict=True))
+        #: Of each leaf: its first value, whether that is a number, and what keeps it packed.
+        self._given = [(v, v in numbers, self.keeps.get(v)) for v, *_ in self.inputs]
+        self._words = {words[0]: words for words in self.inputs if len(words) > 1}
+
+    def _reader(self, value: Value) -> Callable[[Values], Any]:
+        # What gives the array of a result.
+        layout = root, offset, strides = self.layouts[value]
+        if root is value:
+            return itemgetter(value)
+        whole = math.prod(root.shape) == math.prod(value.shape) and root not in self.graph.inputs
+        if whole and not offset and strides == contiguous(value.shape):
+            return lambda values: values[root].reshape(value.shape)  # sooner than by strides
+        return lambda values: show(values, value, layout)
 
     def _launch(self, group: Group) -> Step:
         from fl_tensor.backends.jit.steps.launch import Launch  # takes llvmlite
@@ -171,41 +183,44 @@ class Plan:
         for step in reversed(self.steps):
             step.dying = [v for v in dict.fromkeys(step.roots) if v not in seen]
             seen.update(step.dying)
+        #: What goes after each step; after the last one, with all there is.
+        self._going = [*(step.dying for step in self.steps[:-1]), []]
 
     def run(self, leaves: list[Any], results: list[Lazy | None]) -> None:
         """Give those of ``results`` that are seen their arrays. Where that fails, ``leaves`` say
         which of them are gone (``Overwritten``)."""
         values = Values(self.constants)
         owned = donated(leaves)
-        for leaf, (places, is_number, keep), mine in zip(leaves, self._given, owned, strict=True):
-            if leaf.__class__ is Number:
-                values[places[0]] = leaf.number
-            elif leaf.__class__ is Stream:
-                values[places[0]], values[places[1]] = _signed(leaf.seed), _signed(leaf.offset)
-            elif is_number:
-                values[places[0]] = leaf.array[()]
+        for leaf, (value, is_number, keep), mine in zip(leaves, self._given, owned, strict=True):
+            if is_number:
+                if leaf.__class__ is Number:
+                    values[value] = leaf.number
+                elif leaf.__class__ is Stream:
+                    values.update(zip(self._words[value], map(_signed, leaf)))
+                else:
+                    values[value] = leaf.array[()]
             elif keep is not None:
-                values[places[0]] = keep(leaf)
+                values[value] = keep(leaf)
             else:
-                values[places[0]] = leaf.array
+                values[value] = leaf.array
                 if mine:
-                    values.donated.add(places[0])
+                    values.donated.add(value)
         if values.donated:
             interrupts.hold()
         if self._is_new:
             self._is_new = False
             reserve(needed(self.steps, values.donated))
         try:
-            for step in watch.steps(self) if watch.watchers else self.steps:
+            steps = watch.steps(self) if watch.watchers else self.steps
+            for step, going in zip(steps, self._going):
                 step(values)
-                for value in step.dying:
+                for value in going:
                     del values[value]
-            for number, (v, layout) in zip(self.outputs, self._shown, strict=True):
-                array = values[v] if layout.root is v else show(values, v, layout)
-                results[number].array = array  # type: ignore[union-attr]
+            for number, read in self._shown:
+                results[number].array = read(values)  # type: ignore[union-attr]
         except BaseException:
-            for i, places in enumerate(self.inputs):
-                if places[0] in values.overwritten:
+            for i, (value, *_) in enumerate(self.inputs):
+                if value in values.overwritten:
                     leaves[i] = Overwritten(leaves[i])
             raise
 

@@ -219,13 +219,13 @@ def structure(trace: Trace, seen: list[bool]) -> Structure:
     for leaf in trace.leaves:
         kind = leaf.__class__
         if kind is Number:
-            kinds.append((leaf.dtype.name, (), ()))
+            kinds.append(leaf.dtype)
         elif kind is Stream:
             kinds.append(None)
         else:
             array = leaf.array if kind is NumpyAdapter or kind is Lazy else held(leaf)
             shape = array.shape
-            kinds.append((leaf.dtype.name, shape, array.strides if shape else ()))
+            kinds.append((leaf.dtype, shape, array.strides) if shape else leaf.dtype)
     version = extensions.current().version
     found = trace.recording(), tuple(seen), tuple(kinds), version, is_reproducible()
     return tuple.__new__(Structure, found)  # sooner than by its constructor

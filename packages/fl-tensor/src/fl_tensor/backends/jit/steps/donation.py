@@ -8,8 +8,8 @@ the NumPy backend; views, exports and results that share memory hold references,
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
+from sys import getrefcount
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +22,8 @@ from fl_tensor.graph.layout import contiguous
 class Values(dict[Value, Any]):
     """The arrays of a plan that runs, by root. ``donated``: leaves that the plan may write over,
     and results that have; ``overwritten``: what was written over; ``places``: addresses found."""
+
+    __slots__ = ("donated", "overwritten", "places")
 
     def __init__(self, constants: Mapping[Value, Any]) -> None:
         super().__init__(constants)
@@ -51,7 +53,7 @@ class Values(dict[Value, Any]):
 
 
 def _holders(values: dict[Any, Any], root: Any) -> int:
-    return sys.getrefcount(values[root])
+    return getrefcount(values[root])
 
 
 def _owner(array: Any) -> Any:
@@ -68,7 +70,7 @@ def _is_view(array: Any) -> bool:
 
 
 def _showing(array: Any) -> int:
-    return sys.getrefcount(array.base)
+    return getrefcount(array.base)
 
 
 #: What ``_showing`` finds where nothing else shows the same memory.
@@ -80,11 +82,11 @@ _HELD = _holders({None: object()}, None)
 
 def donated(leaves: list[Any]) -> list[bool]:
     """Which leaves only this list holds."""
-    return [sys.getrefcount(leaf) <= _LISTED for leaf in leaves]
+    return [getrefcount(leaf) <= _LISTED for leaf in leaves]
 
 
 def _listed(leaves: list[Any]) -> int:
-    return [sys.getrefcount(leaf) for leaf in leaves][0]
+    return [getrefcount(leaf) for leaf in leaves][0]
 
 
 _LISTED = _listed([object()])

@@ -65,9 +65,12 @@ class Launch:
             found.append(place + offset)
         for (root, shape, dtype), over in zip(self.outputs, free):
             made = values.take(over, root) if over else None
-            values[root] = memory.empty(shape, dtype) if made is None else made
+            if made is None:
+                made = memory.empty(shape, dtype)
+            values[root] = made
+            places[root] = place = address(made)
+            found.append(place)
             del made  # whoever is held by a name is not written over
-            found.append(values.place(root))
         return found
 
     def numbers(self, values: Values) -> list[Any]:
@@ -101,6 +104,7 @@ class Together:
                 for step, free in zip(self.steps, self._free)
             ]
         )
+
 
 #: Elements up to which a kernel may run together with others. Of larger ones nothing was gained: 30
 #: to 40 parameters of 300 x 300 to 768 x 768, SGD and AdamW, one thread, in turns: 0.94 to 1.07.

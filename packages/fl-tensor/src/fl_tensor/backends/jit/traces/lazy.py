@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import threading
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fl_memory import selection
@@ -75,7 +75,7 @@ _new, _tuple = object.__new__, tuple.__new__
 
 
 def _references(values: list[Any]) -> list[int]:
-    return [sys.getrefcount(x) for x in values]
+    return [getrefcount(x) for x in values]
 
 
 #: How many references ``_references`` finds to a value that only its list has.
@@ -207,7 +207,7 @@ class Trace:
 
     def _numbers(self, operands: Sequence[Any]) -> tuple[int, ...] | None:
         # How calls name these operands; None where one is of another thread.
-        found, places, leaves = [], self._places, self.leaves
+        found, places, leaves, nbytes = [], self._places, self.leaves, 0
         for x in operands:
             kind = x.__class__
             if kind is Lazy and x.trace is not None:
@@ -215,15 +215,17 @@ class Trace:
                     return None
                 found.append(x.number)
                 continue
-            place = places.get(id(x))
+            key = id(x)
+            place = places.get(key)
             if place is None:
-                if kind is NumpyAdapter or kind is Lazy:
-                    self._bytes += x.array.nbytes
-                elif kind is not Stream and kind is not Number:
-                    self._bytes += held(x).nbytes
-                place = places[id(x)] = ~len(leaves)
+                place = places[key] = ~len(leaves)
                 leaves.append(x)
+                if kind is NumpyAdapter or kind is Lazy:
+                    nbytes += x.array.nbytes
+                elif kind is not Number and kind is not Stream:
+                    nbytes += held(x).nbytes
             found.append(place)
+        self._bytes += nbytes
         return tuple(found)
 
     def _is_over(self) -> bool:
@@ -276,7 +278,11 @@ class Trace:
 
     def seen(self) -> list[bool]:
         """Which results somebody else holds."""
-        return [x is not None and sys.getrefcount(x) > _ALONE for x in self.results]
+        seen = [False] * len(self.results)
+        for x in filter(None, self.results):  # of compositions most are None
+            if getrefcount(x) > _ALONE:
+                seen[x.number] = True
+        return seen
 
     def run(self) -> None:
         """Compute what was put off; raises what the computation raises, and then keeps it."""
@@ -299,7 +305,6 @@ class Trace:
         else:
             with selection.use(self.manager), reproducible(self.reproducible):
                 self.execute(self, seen)
-        for x in self.results:
-            if x is not None:
-                x.trace = None
+        for x in filter(None, self.results):
+            x.trace = None
         self._clear()
