@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fl_tensor.backends.providers.provider import ProviderError
+from fl_tensor.threads import soon_asleep
 
 NAME = "libdnnl.so.3"
 ENVIRONMENT = "FL_ONEDNN_LIB"
@@ -83,7 +84,8 @@ def _try(path: str, asked: bool) -> Library | str:
     if not sys.platform.startswith("linux"):
         return f"not tried on {sys.platform}: this binding is for Linux"
     try:
-        c = ctypes.CDLL(path)
+        with soon_asleep():
+            c = ctypes.CDLL(path)
     except OSError as error:
         return f"cannot be loaded ({error})"
     try:
