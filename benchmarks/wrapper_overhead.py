@@ -89,8 +89,8 @@ def peers() -> tuple[Callable[[], object], dict[str, Around]]:
 
     x, y = torch.ones(4), torch.ones(4)
     layers: dict[str, Around] = {
-        "torch: TorchDispatchMode": Empty,
-        "torch: profiler": lambda: profile(activities=[ProfilerActivity.CPU], record_shapes=True),
+        "TorchDispatchMode": Empty,
+        "profiler": lambda: profile(activities=[ProfilerActivity.CPU], record_shapes=True),
     }
     return lambda: x + y, layers
 
