@@ -104,10 +104,13 @@ class Templates:
             if kind not in PLAIN:
                 shape = x.array.shape if kind is NumpyAdapter else x.shape
                 x = _tuple(Type, (shape, x.dtype))
-            elif kind is float or kind is bool:
+            elif kind is bool or (kind is float and x.is_integer()):  # some integer equals it
                 x = _tuple(_Plain, (kind, x if x else repr(x)))
             elif kind is tuple:
-                x = exact(x)
+                for element in x:
+                    if element.__class__ is not int:
+                        x = exact(x)
+                        break
             key.append(x)
         return self._found(function, tuple(key))
 
