@@ -182,6 +182,24 @@ def test_from_dlpack_copies_on_demand():
         ft.from_dlpack(source, copy=False)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jit"])
+def test_fields_of_packed_records_are_copied(backend):
+    """Their elements are no whole elements apart."""
+    if backend == "jit":
+        pytest.importorskip("llvmlite")
+    records = np.zeros((120, 90), [("value", np.float32), ("flag", np.uint8)])
+    records["value"] = np.arange(10_800).reshape(120, 90) % 7
+    field = records["value"]
+    with ft.use(backend):
+        for read in (ft.asarray, ft.from_dlpack):
+            x = read(field)
+            np.testing.assert_array_equal(np.asarray(x * 2.0 + 1.0), field * 2 + 1)
+            np.testing.assert_array_equal(np.asarray(x @ x.T), np.array(field) @ field.T)
+        for refused in (ft.asarray, ft.from_dlpack):
+            with pytest.raises(ValueError, match="by a copy"):
+                refused(field, copy=False)
+
+
 def test_a_producer_lives_as_long_as_what_borrows_from_it():
     source = np.arange(4.0)
     alive = weakref.ref(source)

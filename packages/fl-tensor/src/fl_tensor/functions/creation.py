@@ -73,10 +73,12 @@ def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
     if view is not None and reading.format_of(view)[1]:
         raise ArgumentError("[asarray] the buffer's byte order is foreign: it is read by a copy")
     host = registry.get_backend("numpy")
-    source = obj if view is None else Tensor(interop.from_buffer(view), host)
-    if backend is host and view is not None:
-        return source
-    made = None
+    source, made = obj, None
+    if view is not None:
+        found = interop.from_buffer(view)
+        source = Tensor(found, host) if interop.is_even(found.array) else None
+        if backend is host and source is not None:
+            return source
     if hasattr(source, "__dlpack__"):
         made = backend.from_dlpack(source, backend.devices()[0])
     if made is None:

@@ -98,10 +98,11 @@ class NumpyBackend(Moving, Contractions, Linalg, Fft, TensorBackend):
         flat: Any = np.ascontiguousarray(x.array).reshape(-1).view(np.uint8)
         return memoryview(flat).toreadonly()
 
-    def from_dlpack(self, source: Any, device: Device) -> Value:
+    def from_dlpack(self, source: Any, device: Device) -> Value | None:
         from fl_tensor.backends.numpy import interop
 
-        return interop.from_dlpack(source)
+        made = interop.from_dlpack(source)
+        return made if interop.is_even(made.array) else None
 
     def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
         out = memory.empty(shape, np.dtype(np.int32))

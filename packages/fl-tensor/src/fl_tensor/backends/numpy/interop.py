@@ -90,6 +90,14 @@ def from_dlpack(source: Any) -> NumpyAdapter:
     return _borrowed(array)
 
 
+def is_even(array: np.ndarray[Any, Any]) -> bool:
+    """Whether elements are whole elements apart, as in all arrays but fields of packed records:
+    kernels count strides in elements."""
+    return not any(
+        n > 1 and step % array.itemsize for n, step in zip(array.shape, array.strides, strict=True)
+    )
+
+
 def _borrowed(array: np.ndarray[Any, Any]) -> NumpyAdapter:
     view = array.view()  # a view is never the sole owner: nobody will write into it
     view.flags.writeable = False
