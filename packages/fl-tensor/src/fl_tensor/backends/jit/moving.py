@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from fl_tensor import dtypes, rules
 from fl_tensor.backends.jit.deferring import Deferring, Value, put_off
 from fl_tensor.backends.jit.traces.exact import exact
 from fl_tensor.backends.jit.traces.lazy import Lazy, Stream
 from fl_tensor.backends.numpy import NumpyBackend
-from fl_tensor.backends.numpy.adapter import NumpyAdapter, is_sole_owner
+from fl_tensor.backends.numpy.adapter import is_sole_owner
+from fl_tensor.backends.numpy.ufuncs import unless_small
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
 from fl_tensor.roles import Scalar
 
 _slice = NumpyBackend.slice
+
+
+def _small_at_once(method: Any) -> Any:
+    return unless_small(getattr(NumpyBackend, method.__name__), method)
 
 
 class Moving(Deferring):
@@ -37,6 +43,7 @@ class Moving(Deferring):
 
     # shape
 
+    @_small_at_once
     @put_off("x")
     def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
         rules.reshape(x, shape)
@@ -73,10 +80,11 @@ class Moving(Deferring):
             parameters = exact(parameters)
         return self.pending.record("pad", (x,), parameters, shape, x.dtype)
 
+    @_small_at_once
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if type(x) is NumpyAdapter or not self._waits(x):  # of what is there it is a view
+        if not self._waits(x):
             return _slice(self, x, starts, sizes, steps)
         shape = rules.slice(x, starts, sizes, steps).shape
         parameters = (tuple(starts), tuple(sizes), tuple(steps))

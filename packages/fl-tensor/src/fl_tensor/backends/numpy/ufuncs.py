@@ -38,6 +38,14 @@ def unless_small(method: Any, otherwise: Callable[..., Value]) -> Any:
     return otherwise if make is None else make(otherwise)
 
 
+def leaving(make: Callable[[Any], Any]) -> Any:
+    """Decorates ``make(otherwise)``, whose result is a method that ``unless_small`` knows: the one
+    that it makes of None."""
+    method = make(None)
+    _leaving[method] = make
+    return method
+
+
 def unary(ufunc: Callable[..., Array], otherwise: Any = None) -> Any:
     """The method of an elementwise function with one operand; ``otherwise`` as ``unless_small``
     has it."""
