@@ -215,7 +215,7 @@ def test_multiplications_read_numbers_themselves_as_far_as_there_are_loads(shape
 @pytest.mark.parametrize(("b", "masked", "turns"), [
     ("packed", False, (4, 1)), ("packed", True, (1,)), ("rows", False, (1,)),
 ])  # fmt: skip
-def test_wide_tiles_take_several_steps_in_a_turn(b, masked, turns):
+def test_tiles_of_three_vectors_take_several_steps_in_a_turn(b, masked, turns):
     """And one at a time what is left. Rows 0, 4 and 8 have addresses, which multiply-adds read."""
     kernel, machine = (
         MicroKernel(dtypes.float32, Tile(9, 3), b=b, masked=masked),

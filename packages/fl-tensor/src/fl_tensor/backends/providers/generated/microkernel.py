@@ -65,9 +65,10 @@ from fl_tensor.dtypes import DType, bfloat16
 ADD, STREAM = 1, 2
 #: Sums up to which a turn of the loop is two steps of k: they take less time than to count.
 _FEW = 4
-#: Steps in a turn of wide tiles. Where another thread computes on the same core, the number of
-#: instructions is what counts: 2 to 5 % less time, and more of the compiler's.
-_STEPS_OF_WIDE = 4
+#: Steps in a turn of tiles of 3 vectors, which long products have. Where another thread computes on
+#: the same core, the number of instructions is what counts: 2 to 5 % less time. LLVM takes twice as
+#: long, which other tiles are spared.
+_STEPS_OF_LONG = 4
 #: Rows of A that one address serves: with p and 3p in registers, a processor reaches a + p, a + 2p
 #: and a + 3p itself, so that 14 rows take 6 registers.
 _REACH = 4
@@ -148,8 +149,8 @@ class _Micro(Loops):
         self.ahead = (
             i64(ahead * row_bytes) if kernel.b == "packed" else self.b.mul(b_pitch, i64(ahead))
         )
-        self.is_wide = (
-            self.vectors > 2
+        self.is_long = (
+            self.vectors == 3
             and (kernel.a, kernel.b) == ("rows", "packed")
             and not (kernel.masked or self.pairs)
             and machine.has(*AVX512)
@@ -185,7 +186,7 @@ class _Micro(Loops):
         for tile in self.tiles:
             build.store(self.of.constant(self.element, 0), self.sums[tile])
         build.store(b, self.in_b)
-        turn = 2 if len(self.tiles) <= _FEW else _STEPS_OF_WIDE if self.is_wide else 1
+        turn = 2 if len(self.tiles) <= _FEW else _STEPS_OF_LONG if self.is_long else 1
         whole = build.and_(self.k, i64(-turn))
         with self.loop(i64(0), taps) as tap:
             offset = build.load(build.gep(tap_offsets, [tap], source_etype=i64), typ=i64)
@@ -235,7 +236,7 @@ class _Micro(Loops):
         those that have an address of their own: others would take an instruction again."""
         loads = self.rows + self.vectors + len(self.asked) + self.kernel.ahead
         count = (len(self.tiles) - loads) // max(self.vectors - 1, 1)
-        if self.is_wide:
+        if self.is_long:
             return set(range(0, self.rows, _REACH)[: max(count, 0)])
         is_plain = self.kernel.a == "columns" and not self.pairs
         count *= is_plain and self.vectors > 1 and machine.has(*AVX512)
