@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.backends.numpy.views import strided
 from fl_tensor.errors import BackendError
 
 if TYPE_CHECKING:
@@ -21,7 +20,9 @@ class Overwritten(NumpyAdapter):
     __slots__ = ()
 
     def __init__(self, leaf: Any) -> None:
-        super().__init__(np.broadcast_to(np.zeros((), leaf.array.dtype), leaf.shape), leaf.dtype)
+        shape = leaf.shape
+        like = strided(0, leaf.array.dtype, 0, shape, (0,) * len(shape))
+        super().__init__(like, leaf.dtype)
 
 
 class Gone:
