@@ -69,6 +69,7 @@ def test_tiles_read_less_of_a_second_factor_from_far_away(monkeypatch):
     assert tile.of_product(machine, 100, 48, k=512) == (9, 3)
     assert tile.of_product(machine, 100, 48, k=32) == (6, 4), "the result is most of the work"
     assert tile.of_product(machine, 100, 8, k=512) == (6, 4), "panels would be unequal"
+    assert tile.of_product(machine, 32, 48, k=512) == (6, 4), "packing is most of the work"
     near_third(monkeypatch)
     assert tile.of_product(machine, 100, 48, k=512) == (6, 4)
 

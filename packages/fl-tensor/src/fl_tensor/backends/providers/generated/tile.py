@@ -41,8 +41,9 @@ def best(machine: Target) -> Tile:
 
 #: Vectors of columns from which on there are tiles of 3 of them.
 _MANY_VECTORS = 16
-#: Steps of k from which on they are more of the work than C is.
-_DEEP = 128
+#: Steps of k from which on C is little of the work, and rows from which on to pack B is, which is
+#: faster in wider panels.
+_DEEP, _MANY_ROWS = 128, 48
 
 
 def of_product(
@@ -57,8 +58,9 @@ def of_product(
     rows of 3 vectors, 27 + 3 + 1 = 31 registers, read a third less of it for each multiply-add."""
     if registers(machine) < 32:
         return Tile(best(machine).rows, min(vectors, 2))
-    if rows > 14 and vectors >= _MANY_VECTORS and k >= _DEEP and not by_columns:
-        return Tile(6, 4) if caches.near_third() else Tile(9, 3)
+    long = rows >= _MANY_ROWS and vectors >= _MANY_VECTORS and k >= _DEEP
+    if long and not (by_columns or caches.near_third()):
+        return Tile(9, 3)
     if by_columns and rows >= 8 and vectors >= _MANY_VECTORS and vectors % 3 == 0:
         return Tile(8, 3)
     few = {1: 8, 2: 8, 7: 3, 8: 3}.get(rows, 2 if 8 < rows <= 14 else 4)

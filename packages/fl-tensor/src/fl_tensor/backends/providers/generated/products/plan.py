@@ -14,6 +14,7 @@ from fl_tensor.backends.providers.generated.products import (
     blocks,
     gemm,
     packing,
+    reading,
     sharing,
     unpacking,
 )
@@ -27,25 +28,9 @@ from fl_tensor.dtypes import DType, bfloat16
 #: Floating operations of a thread in a nanosecond, about: what decides how many threads a product
 #: is worth.
 SPEED = 60.0
-#: Products of so few rows read B once, if its rows have so many bytes, and those of still fewer
-#: rows in any case: in few rows of it at a time, which are streams that the processor follows, from
-#: one end to the other. 1.2 to 2.5 times as fast as packing, or as panels of B in place.
-_STREAMED_ROWS, _STREAMED_BYTES, _ALWAYS_STREAMED_ROWS, _STREAMED_DEPTH = 16, 2048, 2, 8
 #: Rows of a tile from which on they fight for the places of L1, if they are a multiple of so many
 #: bytes apart.
 _MANY_ROWS, _CONFLICT = 9, 2048
-#: Steps of k of an A by columns from which on they fight for the places of L1 and L2, if they are a
-#: multiple of so many bytes apart.
-_MANY_STEPS, _STEPS_CONFLICT = 128, 1024
-#: Rows and columns from which on tiles of such an A are copied in any case: the steps are then half
-#: a page apart or more, which is more pages than a processor has at hand.
-_MANY_PLACES = 512
-#: Rows of a B that are a multiple of so many bytes apart are in one place of L1.
-_PAGE = 4096
-#: How many rows a product has that does more than to pack B.
-_MANY_TO_PACK_FOR = 256
-#: How many rows a product may have whose B is as large as L2, for B to be read as it is.
-_FEW_ROWS = 512
 #: Cache lines that are asked for at once, at most: a processor waits for 16 to 48 of them, and what
 #: the micro-kernel reads would come after them. It follows the rows of A by itself, too: with 100
 #: of them products of 512 rows and more are 2 to 5 % slower than with none.
@@ -121,11 +106,11 @@ def _cut(task: Task, accumulate: bool, tiles: Tile | None) -> _Cut:
     panels = max(-(-task.n // width), 1)
     last = task.n - (panels - 1) * width
     in_place = task.packed is None and y.is_by_rows and y.dtype is dtype
-    in_place = in_place and _reads_in_place(task, rows, width * item)
+    in_place = in_place and reading.reads_in_place(task, rows, width * item)
     depth = blocks.k_block(task.k, tile.of_product(machine, *LARGE, k=task.k).rows, item)
-    if in_place and _is_streamed(task):
-        depth = min(depth, _STREAMED_DEPTH)
-    block = blocks.column_block(min(task.k, depth), item, _has_wide_blocks(task))
+    if in_place and reading.is_streamed(task):
+        depth = min(depth, reading.STREAMED_DEPTH)
+    block = blocks.column_block(min(task.k, depth), item, reading.has_wide_blocks(task))
     most = max(block // width, 1)
     counts = threads.limit() if threads.pool() else 1
     tail = last / width
@@ -165,48 +150,9 @@ def _tile(task: Task, lanes: int, tiles: Tile | None) -> Tile:
         return Tile(rows, wide if task.packed else min(wide, vectors))
     if task.packed:
         return tile.of_product(machine, *LARGE, k=task.k)
-    if _columns_fight(task) and task.m > tile.best(machine).rows:
+    if reading.columns_fight(task) and task.m > tile.best(machine).rows:
         return Tile(tile.best(machine).rows, min(tile.best(machine).vectors, vectors))
-    return tile.of_product(machine, max(task.m, 1), vectors, _is_by_columns(task), task.k)
-
-
-def _is_by_columns(task: Task) -> bool:
-    return task.x.transposed.is_by_rows and not task.x.is_by_rows
-
-
-def _columns_fight(task: Task) -> bool:
-    """Whether the steps of an A by columns, a cache line or two of each tile, leave L1 from panel
-    to panel, and what comes behind is far: as they fall into few places of L1 and L2, or fill a
-    third of L1 and are many pages. Then a tile is copied, of as many of a line's elements as may
-    be: 1.2 to 1.9 times as fast, with steps 3072 to 16384 bytes apart; 1.05 to 1.2, with others."""
-    fights = task.k >= _MANY_STEPS and task.x.along % _STEPS_CONFLICT == 0
-    fills = min(task.m, task.n) >= _MANY_PLACES and task.k * LINE > caches.level(1) // 3
-    far = not (task.pairs or caches.near_third())
-    return (fights or fills) and _is_by_columns(task) and far
-
-
-def _has_wide_blocks(task: Task) -> bool:
-    """Whether blocks of B have as many columns as may be: one copy of a tile of A is then for many,
-    and one way from a far L3. Of few rows B is packed all the time, which wants L2, too."""
-    return _columns_fight(task) or (task.m >= _MANY_TO_PACK_FOR and not caches.near_third())
-
-
-def _reads_in_place(task: Task, rows: Cut, width: int) -> bool:
-    """Whether B is read where it is: where it is read once, or as dense as packed, or lies in cache
-    for the few rows that there are. Rows of it that fall into one place of L1, and few of L2, stay
-    in neither, and L3 may be far: to pack them was 1.2 times as fast for 64 rows of A."""
-    if rows.parts <= 1 or task.y.down <= width or _is_streamed(task):
-        return True
-    nbytes = task.k * task.y.down
-    if task.y.down % _PAGE == 0 and nbytes >= caches.level(2) and not caches.near_third():
-        return False
-    return task.m * nbytes <= _FEW_ROWS * caches.level(2)
-
-
-def _is_streamed(task: Task) -> bool:
-    """Whether few rows of B are read at a time, from one end to the other."""
-    is_long = task.n * task.y.dtype.itemsize >= _STREAMED_BYTES
-    return task.m <= (_STREAMED_ROWS if is_long else _ALWAYS_STREAMED_ROWS)
+    return tile.of_product(machine, max(task.m, 1), vectors, reading.is_by_columns(task), task.k)
 
 
 class _Left(NamedTuple):
@@ -230,7 +176,7 @@ def _left(task: Task, cut: _Cut) -> _Left:
         copies = copies or conflict
     elif task.mixes(x):
         kind, copies = "pairs", True
-    elif _columns_fight(task):
+    elif reading.columns_fight(task):
         copies = True
     copy = packing.pack(kind, x.dtype) if copies else 0
     return _Left("rows" if by_rows else "columns", {"copy": copy, "copy by rows": by_rows})

@@ -1,0 +1,68 @@
+"""Where factors of a product are better read where they lie, and where they are copied: by how they
+fall into the caches."""
+
+from __future__ import annotations
+
+from fl_tensor.backends.providers.generated import caches
+from fl_tensor.backends.providers.generated.microkernel import LINE
+from fl_tensor.backends.providers.generated.products.task import Task
+from fl_tensor.backends.providers.generated.tile import Cut
+
+#: Products of so few rows read B once, if its rows have so many bytes, and those of still fewer
+#: rows in any case: in few rows of it at a time, which are streams that the processor follows, from
+#: one end to the other. 1.2 to 2.5 times as fast as packing, or as panels of B in place.
+_STREAMED_ROWS, _STREAMED_BYTES, _ALWAYS_STREAMED_ROWS = 16, 2048, 2
+#: Steps of k, which are rows of B, at a time.
+STREAMED_DEPTH = 8
+#: Steps of k of an A by columns from which on they fight for the places of L1 and L2, if they are a
+#: multiple of so many bytes apart.
+_MANY_STEPS, _STEPS_CONFLICT = 128, 1024
+#: Rows and columns from which on tiles of such an A are copied in any case: the steps are then half
+#: a page apart or more, which is more pages than a processor has at hand.
+_MANY_PLACES = 512
+#: Rows of a B that are a multiple of so many bytes apart are in one place of L1.
+_PAGE = 4096
+#: How many rows a product has that does more than to pack B.
+_MANY_TO_PACK_FOR = 256
+#: How many rows a product may have whose B is as large as L2, for B to be read as it is.
+_FEW_ROWS = 512
+
+
+def is_by_columns(task: Task) -> bool:
+    """Whether rows of A are side by side, and its steps of k are not."""
+    return task.x.transposed.is_by_rows and not task.x.is_by_rows
+
+
+def columns_fight(task: Task) -> bool:
+    """Whether the steps of an A by columns, a cache line or two of each tile, leave L1 from panel
+    to panel, and what comes behind is far: as they fall into few places of L1 and L2, or fill a
+    third of L1 and are many pages. Then a tile is copied, of as many of a line's elements as may
+    be: 1.2 to 1.9 times as fast, with steps 3072 to 16384 bytes apart; 1.05 to 1.2, with others."""
+    fights = task.k >= _MANY_STEPS and task.x.along % _STEPS_CONFLICT == 0
+    fills = min(task.m, task.n) >= _MANY_PLACES and task.k * LINE > caches.level(1) // 3
+    far = not (task.pairs or caches.near_third())
+    return (fights or fills) and is_by_columns(task) and far
+
+
+def has_wide_blocks(task: Task) -> bool:
+    """Whether blocks of B have as many columns as may be: one copy of a tile of A is then for many,
+    and one way from a far L3. Of few rows B is packed all the time, which wants L2, too."""
+    return columns_fight(task) or (task.m >= _MANY_TO_PACK_FOR and not caches.near_third())
+
+
+def reads_in_place(task: Task, rows: Cut, width: int) -> bool:
+    """Whether B is read where it is: where it is read once, or as dense as packed, or lies in cache
+    for the few rows that there are. Rows of it that fall into one place of L1, and few of L2, stay
+    in neither, and L3 may be far: to pack them was 1.2 times as fast for 64 rows of A."""
+    if rows.parts <= 1 or task.y.down <= width or is_streamed(task):
+        return True
+    nbytes = task.k * task.y.down
+    if task.y.down % _PAGE == 0 and nbytes >= caches.level(2) and not caches.near_third():
+        return False
+    return task.m * nbytes <= _FEW_ROWS * caches.level(2)
+
+
+def is_streamed(task: Task) -> bool:
+    """Whether few rows of B are read at a time, from one end to the other."""
+    is_long = task.n * task.y.dtype.itemsize >= _STREAMED_BYTES
+    return task.m <= (_STREAMED_ROWS if is_long else _ALWAYS_STREAMED_ROWS)
