@@ -120,7 +120,14 @@ def test_zeros_of_either_sign_are_two_numbers(jit):
 
 
 @pytest.mark.parametrize(
-    "arguments", [(1, 1.0, True), ((1,), (1.0,), (True,)), ((0.0,), (-0.0,)), (0, 0.0, False)]
+    "arguments",
+    [
+        (1, 1.0, True),
+        ((1,), (1.0,), (True,)),
+        ((1, 1), (True, True), (True, 1), (1, True), (True, False), (1, 0)),
+        ((0.0,), (-0.0,)),
+        (0, 0.0, False),
+    ],
 )
 def test_arguments_that_are_equal_and_not_the_same_are_told_apart(jit, arguments):
     given = []

@@ -24,6 +24,7 @@ from fl_tensor.graph.ir import Graph, Value
 #: Classes of arguments that are no adapters.
 PLAIN = frozenset((bool, int, float, str, tuple, type(None), DType))
 _tuple = tuple.__new__  # less Python than a constructor
+_INTEGERS, _FLAGS = frozenset((int,)), frozenset((bool,))
 #: Templates that are remembered, and for each the places where it has been, so many at most.
 MOST, MOST_PLACES = 256, 64
 
@@ -106,11 +107,9 @@ class Templates:
                 x = _tuple(Type, (shape, x.dtype))
             elif kind is bool or (kind is float and x.is_integer()):  # some integer equals it
                 x = _tuple(_Plain, (kind, x if x else repr(x)))
-            elif kind is tuple:
-                for element in x:
-                    if element.__class__ is not int:
-                        x = exact(x)
-                        break
+            elif kind is tuple and not _INTEGERS.issuperset(map(type, x)):
+                flags = _FLAGS.issuperset(map(type, x))  # as rules have: compared without Python
+                x = _tuple(_Plain, (tuple, x)) if flags else exact(x)
             key.append(x)
         return self._found(function, tuple(key))
 
@@ -139,7 +138,8 @@ class Templates:
 
 
 class _Plain(NamedTuple):
-    """A float or a boolean: True and 1.0 are equal, 0.0 and -0.0 too, and give other numbers."""
+    """A float or a boolean: True and 1.0 are equal, 0.0 and -0.0 too, and give other numbers. Or a
+    tuple of booleans."""
 
     kind: type
     value: Any  # as text where it is zero
@@ -148,4 +148,6 @@ class _Plain(NamedTuple):
 def _value(key: Any) -> Any:
     if key.__class__ is not _Plain:
         return key
+    if key.kind is tuple:
+        return key.value
     return float(key.value) if key.kind is float else key.value is True
