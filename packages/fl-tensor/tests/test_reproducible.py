@@ -66,6 +66,16 @@ def test_a_small_computation_is_never_planned_in_the_block(jit):
     assert jit.plans.kept() == []
 
 
+def test_what_nobody_needs_makes_no_computation_large(jit):
+    """Weights that were drawn for a model, before others were loaded into it."""
+    with ft.reproducible():
+        for _ in range(5):
+            ft.eval(step(8192))
+        ft.randn((256, 256))
+        ft.eval(step(8192))
+    assert jit.plans.kept() == []
+
+
 def test_recording_is_not_given_up_in_the_block(jit):
     jit.worth.rest = 1 << 40
     with ft.reproducible():

@@ -24,7 +24,7 @@ from fl_tensor.backends.jit.planning.plan import Plan
 from fl_tensor.backends.jit.planning.translate import Translation
 from fl_tensor.backends.jit.planning.worth import Worth, elements, is_heavy, is_planned_by_rule
 from fl_tensor.backends.jit.steps import lower
-from fl_tensor.backends.jit.steps.interpret import interpret
+from fl_tensor.backends.jit.steps.interpret import interpret, last_uses
 from fl_tensor.backends.jit.traces.lazy import Lazy, Stream, Trace
 from fl_tensor.backends.jit.traces.recording import Recording
 from fl_tensor.backends.numpy import memory
@@ -110,7 +110,9 @@ class Plans:
         # The plan that computes this trace, None if none does this time.
         by_rule = is_reproducible() and self.sightings > 1
         if by_rule:
-            if not is_planned_by_rule(elements(trace.calls, trace.leaves)):
+            # Of what is needed alone: a model that is resumed has drawn weights in vain.
+            needed = last_uses(trace.calls, seen)
+            if not is_planned_by_rule(elements(trace.calls, trace.leaves, needed)):
                 return None
             trace.leaves = [_in_order(leaf) for leaf in trace.leaves]
         key = structure(trace, seen)

@@ -10,6 +10,7 @@ recorded in vain, ``LEAST`` at least; then recording is tried again.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from fl_tensor.backends.jit.traces.recording import Call
@@ -77,12 +78,12 @@ def is_planned_by_rule(size: int) -> bool:
     return size >= REPRODUCIBLY
 
 
-def elements(calls: list[Call], leaves: list[Any]) -> int:
+def elements(calls: list[Call], leaves: list[Any], among: Iterable[int] | None = None) -> int:
     """How many elements an elementwise operation would have that takes as long in NumPy as these
-    calls do, roughly: 5 products of a contraction take as long as 1 element, random bits 64 times
-    as long."""
+    calls do, or those with the numbers ``among``, roughly: 5 products of a contraction take as long
+    as 1 element, random bits 64 times as long."""
     total = 0
-    for op, operands, _, shape, _ in calls:
+    for op, operands, _, shape, _ in calls if among is None else [calls[i] for i in among]:
         size = math.prod(shape)
         if op in ("matmul", "conv"):
             place = operands[op == "conv"]
