@@ -40,6 +40,11 @@ def compare(found: Any, wanted: Any, noisy: list[Any]) -> Verdict:
     return Verdict("close")
 
 
+def is_exact(wanted: Any, noisy: list[Any]) -> bool:
+    """Whether noise does nothing to a result, so that it has to be the same bit for bit."""
+    return isinstance(wanted, np.ndarray) and tolerance(wanted, noisy) == 0.0
+
+
 def tolerance(wanted: Any, noisy: list[Any]) -> float | None:
     """By how much a result may be off; None if that cannot be said."""
     if wanted.dtype.kind in "biu":
