@@ -65,10 +65,10 @@ from fl_tensor.dtypes import DType, bfloat16
 ADD, STREAM = 1, 2
 #: Sums up to which a turn of the loop is two steps of k: they take less time than to count.
 _FEW = 4
-#: Steps in a turn of tiles of 3 vectors, which long products have. Where another thread computes on
-#: the same core, the number of instructions is what counts: 2 to 5 % less time. LLVM takes twice as
-#: long, which other tiles are spared.
-_STEPS_OF_LONG = 4
+#: Steps in a turn of tiles of 3 vectors that have so many sums or more, as nearly all tiles of long
+#: products do. Where another thread computes on the same core, the number of instructions is what
+#: counts: 2 to 5 % less time. LLVM takes twice as long, which other tiles are spared.
+_STEPS_OF_LONG, _MANY = 4, 27
 #: Rows of A that one address serves: with p and 3p in registers, a processor reaches a + p, a + 2p
 #: and a + 3p itself, so that 14 rows take 6 registers.
 _REACH = 4
@@ -151,6 +151,7 @@ class _Micro(Loops):
         )
         self.is_long = (
             self.vectors == 3
+            and len(self.tiles) >= _MANY
             and (kernel.a, kernel.b) == ("rows", "packed")
             and not (kernel.masked or self.pairs)
             and machine.has(*AVX512)
