@@ -6,15 +6,14 @@ is told of every change; the number is kept here, where any layer can read it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from fl_tensor.errors import ArgumentError
 
-__all__ = ["Pool", "get_num_threads", "pools", "register", "set_num_threads", "soon_asleep"]
+__all__ = ["Pool", "get_num_threads", "pools", "register", "set_num_threads"]
 
 
 class Pool(NamedTuple):
@@ -33,12 +32,6 @@ class Pool(NamedTuple):
 #: Threads of one operation; more are a mistake, and would not start.
 MOST = 1024
 
-#: How often libgomp's threads look for work before they sleep: 0.1 to 0.5 ms, much longer than from
-#: one kernel to the next. Its own default is 300,000: on processors that other programs want, too,
-#: threads then wait in turns for one another, each awake, and hold up the one that has work.
-SPINS = 10_000
-_SPINS, _POLICY = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
-
 _lock = threading.RLock()
 _pools: dict[str, Pool] = {}
 _chosen: int | None = None
@@ -55,20 +48,6 @@ def _default() -> int:
 
 
 _initial = _default()
-
-
-@contextlib.contextmanager
-def soon_asleep() -> Iterator[None]:
-    """Around what loads libgomp, which reads the environment then: its threads do not wait awake
-    for long, unless the user has said how they are to wait."""
-    if _SPINS in os.environ or _POLICY in os.environ:
-        yield
-        return
-    os.environ[_SPINS] = str(SPINS)
-    try:
-        yield
-    finally:
-        del os.environ[_SPINS]
 
 
 def get_num_threads() -> int:

@@ -15,7 +15,6 @@ import threading
 from typing import Any, Protocol
 
 from fl_tensor.codegen import compile, target
-from fl_tensor.threads import soon_asleep
 
 #: Words before the arguments: two functions with their counts, and what the pool puts there.
 HEADER = 8
@@ -108,8 +107,7 @@ class Gomp:
     name = "libgomp"
 
     def __init__(self) -> None:
-        with soon_asleep():
-            gomp = ctypes.CDLL("libgomp.so.1", mode=ctypes.RTLD_GLOBAL)
+        gomp = ctypes.CDLL("libgomp.so.1", mode=ctypes.RTLD_GLOBAL)
         self.header = _addresses(
             gomp.omp_get_thread_num, gomp.omp_get_num_threads, gomp.GOMP_barrier
         )

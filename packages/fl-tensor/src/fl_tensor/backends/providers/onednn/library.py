@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fl_tensor.backends.providers.provider import ProviderError
-from fl_tensor.threads import soon_asleep
 
 NAME = "libdnnl.so.3"
 ENVIRONMENT = "FL_ONEDNN_LIB"
@@ -84,8 +83,7 @@ def _try(path: str, asked: bool) -> Library | str:
     if not sys.platform.startswith("linux"):
         return f"not tried on {sys.platform}: this binding is for Linux"
     try:
-        with soon_asleep():
-            c = ctypes.CDLL(path)
+        c = ctypes.CDLL(path)
     except OSError as error:
         return f"cannot be loaded ({error})"
     try:
