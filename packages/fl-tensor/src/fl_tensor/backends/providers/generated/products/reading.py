@@ -3,10 +3,11 @@ fall into the caches."""
 
 from __future__ import annotations
 
-from fl_tensor.backends.providers.generated import caches
+from fl_tensor.backends.providers.generated import caches, tile
 from fl_tensor.backends.providers.generated.microkernel import LINE
 from fl_tensor.backends.providers.generated.products.task import Task
 from fl_tensor.backends.providers.generated.tile import Cut
+from fl_tensor.codegen import target
 
 #: Products of so few rows read B once, if its rows have so many bytes, and those of still fewer
 #: rows in any case: in few rows of it at a time, which are streams that the processor follows, from
@@ -20,6 +21,8 @@ _MANY_STEPS, _STEPS_CONFLICT = 128, 1024
 #: Rows and columns from which on tiles of such an A are copied in any case: the steps are then half
 #: a page apart or more, which is more pages than a processor has at hand.
 _MANY_PLACES = 512
+#: Columns of B that are worth the copy of a tile that takes less than half of each line it reads.
+_MANY_COLUMNS = 256
 #: Rows of a B that are a multiple of so many bytes apart are in one place of L1.
 _PAGE = 4096
 #: How many rows a product has that does more than to pack B.
@@ -37,11 +40,18 @@ def columns_fight(task: Task) -> bool:
     """Whether the steps of an A by columns, a cache line or two of each tile, leave L1 from panel
     to panel, and what comes behind is far: as they fall into few places of L1 and L2, or fill a
     third of L1 and are many pages. Then a tile is copied, of as many of a line's elements as may
-    be: 1.2 to 1.9 times as fast, with steps 3072 to 16384 bytes apart; 1.05 to 1.2, with others."""
+    be: 1.2 to 1.9 times as fast, with steps 3072 to 16384 bytes apart; 1.05 to 1.2, with others.
+    Tiles of 16 registers have so few rows that they take less than half of each line, and read them
+    more often from a near L3, too: 1.05 to 1.35 times as fast."""
+    if task.pairs or not is_by_columns(task):
+        return False
+    if caches.near_third():
+        rows, item = tile.best(target.host()).rows, task.out.dtype.itemsize
+        narrow = 2 * rows * item < LINE
+        return narrow and task.n >= _MANY_COLUMNS and task.k >= _MANY_STEPS
     fights = task.k >= _MANY_STEPS and task.x.along % _STEPS_CONFLICT == 0
     fills = min(task.m, task.n) >= _MANY_PLACES and task.k * LINE > caches.level(1) // 3
-    far = not (task.pairs or caches.near_third())
-    return (fights or fills) and is_by_columns(task) and far
+    return fights or fills
 
 
 def has_wide_blocks(task: Task) -> bool:
