@@ -174,7 +174,7 @@ def test_more_computations_in_turns_than_plans_leave_those_that_are_there(monkey
                     ft.eval(ft.exp(ft.asarray(np.ones(size, np.float32))))
 
     rounds(2, [1, 2, 3])
-    first = known.kept()  # the plans themselves: the identity of one that is forgotten may come back
+    first = known.kept()  # plans, not their identities, which others may get
     rounds(3, [1, 2, 3, 4, 5])
     assert len(first) == 3 and set(map(id, known.kept())) == set(map(id, first))
     rounds(2, [4, 5])

@@ -7,9 +7,9 @@
     columns      of a packed block of B (k block x columns). The more there are, the more is done
                  with a tile of A and the pages of its rows once they are at hand; it may take a
                  third of L2 (the rest is for A, C and what else the core does) or, where that is
-                 more, a quarter of a core's share of L3; of L2 three quarters where A is to be read
-                 or copied less often: it comes from a far L3 as often as there are blocks, and 2 to
-                 5 % faster from one of twice the columns
+                 more and L3 gives it as fast as it is used, a quarter of a core's share of L3; of
+                 L2 three quarters where A is to be read or copied less often: it comes from a far
+                 L3 as often as there are blocks, and 2 to 5 % faster from one of twice the columns
     parts        of rows and columns, for threads: those that are most equal; columns rather than
                  rows, as each thread then packs what is its own. Rows, if they are many and L3 is
                  far, and B is one block: all of A is then read by one thread, not by each of them
@@ -39,11 +39,13 @@ def k_block(k: int, rows: int, itemsize: int) -> int:
     return max(-(-k // parts) + 1 & ~1, 2)
 
 
-def column_block(k: int, itemsize: int, wide: bool = False) -> int:
-    """How many columns a block of B has, at most; a ``wide`` one leaves little of L2."""
+def column_block(k: int, itemsize: int, wide: bool = False, from_third: bool = True) -> int:
+    """How many columns a block of B has, at most; a ``wide`` one leaves little of L2, and one that
+    may not come ``from_third`` has no more than L2."""
     l2 = caches.level(2)
     of_l2 = l2 * 3 // 4 if wide else l2 // 3
-    return max(max(of_l2, min(caches.near_third() // 4, 4 * l2)) // (max(k, 1) * itemsize), 1)
+    of_l3 = min(caches.near_third() // 4, 4 * l2) if from_third else 0
+    return max(max(of_l2, of_l3) // (max(k, 1) * itemsize), 1)
 
 
 class Parts(NamedTuple):

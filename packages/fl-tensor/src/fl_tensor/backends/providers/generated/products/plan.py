@@ -110,7 +110,9 @@ def _cut(task: Task, accumulate: bool, tiles: Tile | None) -> _Cut:
     depth = blocks.k_block(task.k, tile.of_product(machine, *LARGE, k=task.k).rows, item)
     if in_place and reading.is_streamed(task):
         depth = min(depth, reading.STREAMED_DEPTH)
-    block = blocks.column_block(min(task.k, depth), item, reading.has_wide_blocks(task))
+    from_third = reading.feeds_from_third() or reading.columns_fight(task)
+    wide = reading.has_wide_blocks(task)
+    block = blocks.column_block(min(task.k, depth), item, wide, from_third)
     most = max(block // width, 1)
     counts = threads.limit() if threads.pool() else 1
     tail = last / width
@@ -124,10 +126,9 @@ def _cut(task: Task, accumulate: bool, tiles: Tile | None) -> _Cut:
 
 def _asks_ahead(task: Task, cut: _Cut) -> bool:
     """Whether each panel asks for a share of the next tile of A: where A is not in L1, the panels
-    are many enough, and L3 is near. Lines from far away take so long to come that those of B, which
-    are needed now, wait behind them: products are 1 % faster without. A copy of columns asks for
-    them itself: 3 % faster without."""
-    if not caches.near_third() or reading.columns_fight(task):
+    are many enough, and L3 feeds tiles. Lines from far away take so long to come that those of B,
+    which are needed now, wait behind them: products are 1 to 3 % faster without."""
+    if not reading.feeds_from_third():
         return False
     item = cut.dtype.itemsize
     panels = -(-cut.panels // cut.parts.columns)
@@ -247,13 +248,15 @@ def _micros(task: Task, cut: _Cut, left: _Left, right: _Right, streams: bool) ->
 
 
 def _streams(task: Task, cut: _Cut) -> bool:
-    """Whether the result is larger than caches, written at once, and all its vectors can begin at
-    multiples of their size. A far L3 takes results sooner than what is behind it: 3 to 5 % faster.
+    """Whether the result is larger than caches, written at once, and all its vectors are lines that
+    can begin at multiples of their size: of halves of lines, many rows at a time, it would take 1.3
+    to 1.5 times as long. A far L3 takes results sooner than what is behind it: 3 to 5 % faster.
     """
     out = task.out
     nbytes = math.prod(task.batch) * task.m * task.n * out.dtype.itemsize
     large = nbytes >= target.STREAMED and caches.near_third() > 0
-    at_once = task.k <= cut.depth and not (cut.apart or cut.narrow)
+    in_lines = cut.lanes * cut.dtype.itemsize >= LINE
+    at_once = task.k <= cut.depth and in_lines and not (cut.apart or cut.narrow)
     steps = (out.down, *out.batch)
     return large and at_once and not any(s % LINE for s in steps)
 

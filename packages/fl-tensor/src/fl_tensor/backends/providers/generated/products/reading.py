@@ -36,6 +36,12 @@ def is_by_columns(task: Task) -> bool:
     return task.x.transposed.is_by_rows and not task.x.is_by_rows
 
 
+def feeds_from_third() -> bool:
+    """Whether L3 gives B as fast as tiles take it: it is near, and they are of 32 registers. Those
+    of 16 take twice as much for each multiply-add, 10 bytes a cycle, and every core does."""
+    return caches.near_third() > 0 and tile.registers(target.host()) >= 32
+
+
 def columns_fight(task: Task) -> bool:
     """Whether the steps of an A by columns, a cache line or two of each tile, leave L1 from panel
     to panel, and what comes behind is far: as they fall into few places of L1 and L2, or fill a
@@ -56,18 +62,18 @@ def columns_fight(task: Task) -> bool:
 
 def has_wide_blocks(task: Task) -> bool:
     """Whether blocks of B have as many columns as may be: one copy of a tile of A is then for many,
-    and one way from a far L3. Of few rows B is packed all the time, which wants L2, too."""
-    return columns_fight(task) or (task.m >= _MANY_TO_PACK_FOR and not caches.near_third())
+    and one way from L3. Of few rows B is packed all the time, which wants L2, too."""
+    return columns_fight(task) or (task.m >= _MANY_TO_PACK_FOR and not feeds_from_third())
 
 
 def reads_in_place(task: Task, rows: Cut, width: int) -> bool:
     """Whether B is read where it is: where it is read once, or as dense as packed, or lies in cache
     for the few rows that there are. Rows of it that fall into one place of L1, and few of L2, stay
-    in neither, and L3 may be far: to pack them was 1.2 times as fast for 64 rows of A."""
+    in neither, and L3 may not feed tiles: to pack them was 1.2 to 1.4 times as fast for 64 rows."""
     if rows.parts <= 1 or task.y.down <= width or is_streamed(task):
         return True
     nbytes = task.k * task.y.down
-    if task.y.down % _PAGE == 0 and nbytes >= caches.level(2) and not caches.near_third():
+    if task.y.down % _PAGE == 0 and nbytes >= caches.level(2) and not feeds_from_third():
         return False
     return task.m * nbytes <= _FEW_ROWS * caches.level(2)
 
