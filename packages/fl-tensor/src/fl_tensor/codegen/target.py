@@ -21,6 +21,8 @@ except ModuleNotFoundError as error:
 ENVIRONMENT = "FL_VECTOR_BITS"
 #: Features that the generator asks about; what else the processor has, LLVM knows.
 AVX512 = ("+avx512f", "+avx512bw", "+avx512dq", "+avx512vl")
+#: Processors that compute vectors of 512 bits as two halves, one after the other.
+HALF_RATE = ("znver4",)
 
 #: Bytes of a result from which it is written past the caches: whoever reads it next would not find
 #: it there anyway.
@@ -40,6 +42,11 @@ class Target:
     def has_fma(self) -> bool:
         """Whether a fused multiply-add is one instruction."""
         return self.has("+fma") or self.has("+neon") or "aarch64" in triple()
+
+    @property
+    def has_half_rate(self) -> bool:
+        """Whether an instruction on 512 bits takes as long as two on 256."""
+        return self.cpu in HALF_RATE
 
     @property
     def has_half(self) -> bool:

@@ -28,7 +28,7 @@ from fl_tensor.codegen.target import Target
 WIDE = ("+avx512f", "+avx512bw", "+avx512dq", "+avx512vl")
 MACHINE = Target("sapphirerapids", ",".join((*WIDE, "+amx-tile", "+amx-bf16")), 512)
 needs_wide = pytest.mark.skipif(
-    target.processor().vector_bits < 512, reason="the vectors of these kernels have 512 bits"
+    target.host().vector_bits < 512, reason="the vectors of these kernels have 512 bits"
 )
 
 

@@ -268,6 +268,47 @@ def test_rows_that_would_fill_the_first_cache_are_copied(first, rows, copied, mo
     assert cut(Case(2, 1024, 64, (14, 14), (1, 1)), rows).copied == copied
 
 
+IMAGES = Case(8, 64, 64, (56, 56), (1, 1))
+
+
+@pytest.mark.parametrize(("case", "asks"), [
+    (IMAGES, True),
+    (IMAGES._replace(kernel=(3, 3), padding=SAME), True),
+    (IMAGES._replace(batch=1), False),  # the second cache has them
+    (IMAGES._replace(stride=(2, 2)), False),  # what is behind a tile is not what comes next
+    (IMAGES._replace(channels=1024, size=(14, 14)), False),  # read from a copy
+])  # fmt: skip
+def test_pixels_from_far_away_are_asked_for_while_those_before_are_summed(case, asks, monkeypatch):
+    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.get)
+    assert cut(case, 14).asks_ahead == asks
+
+
+@pytest.mark.parametrize("case", [
+    CASES["one by one"],
+    CASES["space"],
+    Case(2, 40, 70, (9, 8), (3, 3), padding=SAME),
+    Case(2, 80, 72, (9, 8), (3, 3), padding=SAME, groups=2),
+], ids=str)  # fmt: skip
+def test_what_is_asked_for_need_not_exist(case, run, layout, normal, unset, monkeypatch):
+    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 1 << 10, 3: 0}.get)
+    asked, addresses = set(), library.addresses
+
+    def seen(kernels):
+        asked.update(kernel.ahead for kernel in kernels)
+        return addresses(kernels)
+
+    monkeypatch.setattr(library, "addresses", seen)
+    x_shape, w_shape, out_shape = case.shapes
+    x, g = normal(*x_shape, order="last"), normal(*out_shape, order="last")
+    w = normal(*w_shape)
+    out, data = unset(*out_shape, order="last"), unset(*x_shape, order="last")
+    run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
+    run(ConvolutionData(layout(g), layout(w), layout(data), *case.options), g, w, data)
+    assert asked == {True}
+    close(out, exact(case, x, w))
+    close(data, exact_data(case, g, w))
+
+
 @pytest.mark.parametrize(("second", "rows"), [(512, 640), (1024, 640), (2048, 1280), (8192, 1280)])
 def test_blocks_of_weights_are_as_deep_as_the_second_cache_allows(second, rows, monkeypatch):
     monkeypatch.setattr(caches, "level", {2: second << 10}.get)

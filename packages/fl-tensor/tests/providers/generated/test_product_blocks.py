@@ -26,7 +26,8 @@ def far_third(monkeypatch):
     monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.__getitem__)
 
 
-def near_third(monkeypatch):
+def near_third(monkeypatch, half_rate=True):
+    monkeypatch.setattr(target, "HALF_RATE", (target.host().cpu,) if half_rate else ())
     monkeypatch.setattr(caches, "near_third", lambda: 16 << 20)
     monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}.__getitem__)
 
@@ -75,6 +76,15 @@ def test_tiles_read_less_of_a_second_factor_from_far_away(monkeypatch):
     assert tile.of_product(machine, 32, 48, k=512) == (6, 4), "packing is most of the work"
     near_third(monkeypatch)
     assert tile.of_product(machine, 100, 48, k=512) == (6, 4)
+
+
+def test_tiles_that_take_much_are_not_fed_from_the_third_cache(monkeypatch):
+    near_third(monkeypatch)
+    assert tile.feeds_from_third() is HAS_32_REGISTERS
+    near_third(monkeypatch, half_rate=False)
+    assert tile.feeds_from_third() is (HAS_32_REGISTERS and target.host().vector_bits < 512)
+    far_third(monkeypatch)
+    assert not tile.feeds_from_third()
 
 
 @pytest.mark.parametrize(
@@ -138,10 +148,12 @@ def test_steps_of_k_that_do_not_stay_in_the_first_cache_are_copied_where_the_thi
     kernel = run(Generated(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
     np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
     assert ("copy" in kernel.about) is copied
-    monkeypatch.setattr(caches, "near_third", lambda: 16 << 20)
-    near = Generated().find(Matmul(lay(x), lay(y), lay(out)))
-    takes_half = HAS_32_REGISTERS or n < 256 or k < 128
-    assert ("copy" not in near.about) is takes_half, "or all is read where it lies, from nearby"
+    for half_rate in (True, False):
+        near_third(monkeypatch, half_rate)
+        kernel = run(Generated(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
+        from_nearby = tile.feeds_from_third() or n < 256 or k < 128
+        assert ("copy" not in kernel.about) is from_nearby, "or all is read where it lies"
 
 
 @pytest.mark.skipif(target.host().vector_bits < 512, reason="a vector is less than a line")

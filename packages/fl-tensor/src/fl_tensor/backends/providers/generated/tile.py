@@ -68,6 +68,15 @@ def of_product(
     return Tile({1: 14, 2: 14, 3: 8}.get(vectors, 6), vectors) if rows > 2 else Tile(rows, vectors)
 
 
+def feeds_from_third() -> bool:
+    """Whether L3 gives B as fast as tiles take it: it is near, and they take 5 bytes a cycle or
+    so. Tiles of 16 registers take twice as much for each multiply-add, and so do vectors of 512
+    bits in a cycle, unless the processor computes them in two: 10 bytes, and every core does."""
+    machine = target.host()
+    slow = machine.vector_bits < 512 or machine.has_half_rate
+    return caches.near_third() > 0 and registers(machine) >= 32 and slow
+
+
 def fits(tile: Tile, machine: Target) -> bool:
     """Whether accumulators, a row of B and a number of A have registers of their own."""
     others = 1 if machine.has_fma else 2  # a product has to be somewhere before it is added

@@ -159,6 +159,18 @@ class Cut:
         return x.seen(0)[0], x.seen(len(x.kernel) - 1)[1]
 
     @property
+    def asks_ahead(self) -> bool:
+        """Whether micro-kernels ask for the pixels behind those of their tile, a line with each
+        step of k: where these are read next, side by side, and from beyond the second level. A
+        tile of few rows of few channels begins streams that no processor has followed yet: sums of
+        one place of the kernel were 1.02 to 1.5 times as fast."""
+        source, x = self.source, self.axes[2]
+        apart = source.pixel * source.dtype.itemsize
+        nbytes = math.prod(source.size) * self.batch * apart
+        is_dense = source.pixel == self.task.source_channels * self.task.groups
+        return is_dense and not self.copied and x.step == 1 and nbytes > caches.level(2)
+
+    @property
     def is_inside(self) -> bool:
         """Whether no window meets padding that micro-kernels leave out."""
         *outer, x = self.axes

@@ -191,7 +191,7 @@ class Pass(Cut):
         """Tables of micro-kernels by their rows."""
         dtype = bfloat16 if self.task.pairs else self.task.dtype
         rows, features = tiles.rows(self), self.task.features
-        full, tail = tiles.tables(dtype, features, self.panels, rows, self.narrow)
+        full, tail = tiles.tables(dtype, features, self.panels, rows, self.narrow, self.asks_ahead)
         self._kept += full, tail
         return {
             "most_rows": self.most,

@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from fl_tensor import dtypes
-from fl_tensor.backends.providers.generated import amx, tile
+from fl_tensor.backends.providers.generated import amx, caches, tile
 from fl_tensor.backends.providers.generated.convolution.windows import Axis
 from fl_tensor.backends.providers.generated.tile import Tile
 from fl_tensor.backends.providers.layout import Layout, Placement
@@ -204,6 +204,8 @@ def _best(machine: Target, vectors: float, line: int, products: int) -> Tile:
         tall,
     )
     worth = wide.rows * wide.vectors * 5 >= tall.rows * tall.vectors * 4
+    if caches.near_third() and not tile.feeds_from_third():
+        worth = False
     if not worth or line <= tall.rows or vectors < wide.vectors:
         return tall
     whole = math.ceil(vectors)

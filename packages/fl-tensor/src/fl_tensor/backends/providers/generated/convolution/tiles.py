@@ -16,12 +16,12 @@ from fl_tensor.dtypes import DType
 
 
 def tables(
-    dtype: DType, features: int, panels: Panels, rows: Set[int], narrow: bool
+    dtype: DType, features: int, panels: Panels, rows: Set[int], narrow: bool, ahead: bool
 ) -> tuple[Any, Any]:
     """Of whole panels, and of the last one: where rows have a micro-kernel, its address, else 0."""
     lanes = target.host().lanes(dtype.itemsize)
     last = features - (panels.number - 1) * panels.width
-    full = MicroKernel(dtype, Tile(1, panels.width // lanes), narrow=narrow)
+    full = MicroKernel(dtype, Tile(1, panels.width // lanes), narrow=narrow, ahead=ahead)
     tail = full._replace(tile=Tile(1, panels.tail // lanes), masked=last < panels.tail)
     if last == panels.width:
         tail = full

@@ -110,7 +110,7 @@ def _cut(task: Task, accumulate: bool, tiles: Tile | None) -> _Cut:
     depth = blocks.k_block(task.k, tile.of_product(machine, *LARGE, k=task.k).rows, item)
     if in_place and reading.is_streamed(task):
         depth = min(depth, reading.STREAMED_DEPTH)
-    from_third = reading.feeds_from_third() or reading.columns_fight(task)
+    from_third = tile.feeds_from_third() or reading.columns_fight(task)
     wide = reading.has_wide_blocks(task)
     block = blocks.column_block(min(task.k, depth), item, wide, from_third)
     most = max(block // width, 1)
@@ -128,7 +128,7 @@ def _asks_ahead(task: Task, cut: _Cut) -> bool:
     """Whether each panel asks for a share of the next tile of A: where A is not in L1, the panels
     are many enough, and L3 feeds tiles. Lines from far away take so long to come that those of B,
     which are needed now, wait behind them: products are 1 to 3 % faster without."""
-    if not reading.feeds_from_third():
+    if not tile.feeds_from_third():
         return False
     item = cut.dtype.itemsize
     panels = -(-cut.panels // cut.parts.columns)

@@ -7,7 +7,6 @@ from fl_tensor.backends.providers.generated import caches, tile
 from fl_tensor.backends.providers.generated.microkernel import LINE
 from fl_tensor.backends.providers.generated.products.task import Task
 from fl_tensor.backends.providers.generated.tile import Cut
-from fl_tensor.codegen import target
 
 #: Products of so few rows read B once, if its rows have so many bytes, and those of still fewer
 #: rows in any case: in few rows of it at a time, which are streams that the processor follows, from
@@ -36,25 +35,17 @@ def is_by_columns(task: Task) -> bool:
     return task.x.transposed.is_by_rows and not task.x.is_by_rows
 
 
-def feeds_from_third() -> bool:
-    """Whether L3 gives B as fast as tiles take it: it is near, and they are of 32 registers. Those
-    of 16 take twice as much for each multiply-add, 10 bytes a cycle, and every core does."""
-    return caches.near_third() > 0 and tile.registers(target.host()) >= 32
-
-
 def columns_fight(task: Task) -> bool:
     """Whether the steps of an A by columns, a cache line or two of each tile, leave L1 from panel
     to panel, and what comes behind is far: as they fall into few places of L1 and L2, or fill a
     third of L1 and are many pages. Then a tile is copied, of as many of a line's elements as may
     be: 1.2 to 1.9 times as fast, with steps 3072 to 16384 bytes apart; 1.05 to 1.2, with others.
-    Tiles of 16 registers have so few rows that they take less than half of each line, and read them
-    more often from a near L3, too: 1.05 to 1.35 times as fast."""
-    if task.pairs or not is_by_columns(task):
+    A near L3 that does not feed tiles is as slow with these lines, of which tiles of 16 registers
+    take less than half: 1.05 to 1.35 times as fast with those, 1.03 to 1.1 with 32 registers."""
+    if task.pairs or not is_by_columns(task) or tile.feeds_from_third():
         return False
     if caches.near_third():
-        rows, item = tile.best(target.host()).rows, task.out.dtype.itemsize
-        narrow = 2 * rows * item < LINE
-        return narrow and task.n >= _MANY_COLUMNS and task.k >= _MANY_STEPS
+        return task.n >= _MANY_COLUMNS and task.k >= _MANY_STEPS
     fights = task.k >= _MANY_STEPS and task.x.along % _STEPS_CONFLICT == 0
     fills = min(task.m, task.n) >= _MANY_PLACES and task.k * LINE > caches.level(1) // 3
     return fights or fills
@@ -63,7 +54,7 @@ def columns_fight(task: Task) -> bool:
 def has_wide_blocks(task: Task) -> bool:
     """Whether blocks of B have as many columns as may be: one copy of a tile of A is then for many,
     and one way from L3. Of few rows B is packed all the time, which wants L2, too."""
-    return columns_fight(task) or (task.m >= _MANY_TO_PACK_FOR and not feeds_from_third())
+    return columns_fight(task) or (task.m >= _MANY_TO_PACK_FOR and not tile.feeds_from_third())
 
 
 def reads_in_place(task: Task, rows: Cut, width: int) -> bool:
@@ -73,7 +64,7 @@ def reads_in_place(task: Task, rows: Cut, width: int) -> bool:
     if rows.parts <= 1 or task.y.down <= width or is_streamed(task):
         return True
     nbytes = task.k * task.y.down
-    if task.y.down % _PAGE == 0 and nbytes >= caches.level(2) and not feeds_from_third():
+    if task.y.down % _PAGE == 0 and nbytes >= caches.level(2) and not tile.feeds_from_third():
         return False
     return task.m * nbytes <= _FEW_ROWS * caches.level(2)
 
