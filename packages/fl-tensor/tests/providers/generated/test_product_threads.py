@@ -90,6 +90,7 @@ def test_threads_get_equal_parts():
     assert blocks.parts(22, 2, 1.0, 20, 96, 2) == (1, 1)
     # No more columns than fit the cache, whatever the threads.
     assert blocks.parts(683, 64, 1.0, 21, 1, 1) == (1, 4)
+    assert blocks.parts(132, 36, 1.0, 4, 1, 2) == (1, 12), "of nine blocks one would do five"
     # Many rows: rows, as each thread then reads its own, if there is one block of columns.
     assert blocks.parts(1536, 64, 1.0, 100, 1, 2, tall=True) == (2, 1)
     assert blocks.parts(1536, 64, 1.0, 32, 1, 4, tall=True) == (1, 4)

@@ -78,7 +78,7 @@ def parts(
         return rounds * -(-tiles // cut.rows) * max(last, others) * (1 + _SHARED * shared)
 
     def grid() -> Iterator[Parts]:
-        for columns in range(least, max(min(least + threads, panels), least) + 1):
+        for columns in range(least, max(min(least + 2 * threads, panels), least) + 1):
             rows = -(-threads // (columns * batch))
             yield Parts(max(min(rows, tiles), 1), columns)
 
