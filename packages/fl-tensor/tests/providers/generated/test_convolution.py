@@ -227,7 +227,8 @@ def test_what_padding_leaves_of_tiles_is_as_long_as_other_tiles(layout, normal, 
 @pytest.mark.skipif(
     tile.best(target.host()) != tile.Tile(14, 2), reason="tiles of 32 registers of 256 bits or more"
 )
-def test_panels_of_long_sums_are_equal_where_they_can_be():
+def test_panels_of_long_sums_are_equal_where_they_can_be(monkeypatch):
+    monkeypatch.setattr(caches, "near_third", lambda: 0)
     lanes = target.host().lanes(4)
     for vectors in range(1, 20):
         long = Panels.of(float32, vectors * lanes, 100, 1000)
@@ -236,6 +237,10 @@ def test_panels_of_long_sums_are_equal_where_they_can_be():
         if vectors > 3 and vectors % long.number == 0:
             assert long.tail == long.width
     assert Panels.of(float32, 6 * lanes, 100, 1).tail < 3 * lanes, "it would take time to write"
+    assert Panels.of(float32, 8 * lanes, 100, 1).most_rows == 6
+    monkeypatch.setattr(caches, "near_third", lambda: 16 << 20)
+    monkeypatch.setattr(tile, "feeds_from_third", lambda: False)
+    assert Panels.of(float32, 8 * lanes, 100, 1).most_rows == 14, "wide tiles would take more"
 
 
 def cut(case, rows, workers=2):
