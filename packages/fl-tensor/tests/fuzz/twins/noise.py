@@ -28,8 +28,9 @@ SUMS = ("sum", "prod", "matmul", "conv", "avg_pool")
 CHOOSING = ("max", "min", "maximum", "minimum")
 #: Units in the last place: of elementary functions, of sums.
 ULPS, SUM_ULPS = 6.0, 4.0
-#: Terms from which on a sum may be off by more, one after the other: as the root of their number.
-MANY_TERMS = 512
+#: Terms from which on a sum may be off by more, in proportion: NumPy adds rows one after the other,
+#: float32 in float32, and was seen to be off by 170 units in the last place after 3,050 of them.
+MANY_TERMS = 128
 
 
 @contextmanager
@@ -60,7 +61,7 @@ def noise(seed: int) -> Iterator[None]:
             scale = _floats(getattr(inner, name)(magnitude, *rest))
             if name != "prod":
                 many = x.array.size / made.array.size / MANY_TERMS if name == "sum" else 1.0
-                off = _off(made, scale, SUM_ULPS * max(many, 1.0) ** 0.5, rng(name))
+                off = _off(made, scale, SUM_ULPS * max(many, 1.0), rng(name))
                 return _cancelled(off, scale, rng(name, seed // 2), seed % 2 == 1)
             least = _underflow(inner, made, magnitude, *rest)
             return _overflowed(x, _off(made, scale, SUM_ULPS, rng(name), least), *rest)
