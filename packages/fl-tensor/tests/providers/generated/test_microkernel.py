@@ -135,16 +135,16 @@ def test_taps(a):
 @pytest.mark.parametrize("shape", [BEST, (1, 2)], ids=str)
 def test_looking_ahead_changes_nothing_and_needs_no_memory_there(shape):
     kernel = MicroKernel(dtypes.float32, Tile(*shape), "columns", ahead=True)
-    with_one_more = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 12)
+    with_more = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 13)
     rng, found = np.random.default_rng(0), []
     x = rng.standard_normal((9, kernel.tile.rows)).astype(np.float32)
     y = rng.standard_normal((9, width(kernel))).astype(np.float32)
     offset = np.zeros(1, np.int64)
     for each in (kernel, kernel._replace(ahead=False)):  # that one does not see it
         c = np.full((kernel.tile.rows, width(kernel)), np.nan, np.float32)
-        with_one_more(library.address(each))(
+        with_more(library.address(each))(
             1, offset.ctypes.data, 9, x.ctypes.data, x.strides[0], y.ctypes.data, y.strides[0],
-            c.ctypes.data, c.strides[0], 0, width(kernel), 1 << 62,
+            c.ctypes.data, c.strides[0], 0, width(kernel), 1 << 62, -4096,
         )  # fmt: skip
         close(c, x.T.astype(float) @ y, 9)
         found.append(c.tobytes())

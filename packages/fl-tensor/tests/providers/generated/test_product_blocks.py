@@ -109,6 +109,35 @@ def test_a_second_factor_whose_rows_fight_for_the_caches_is_packed(
     assert ("pack" in Generated().find(problem).about) == bool(near)
 
 
+@pytest.mark.skipif(not HAS_32_REGISTERS, reason="with 16 it was not measured")
+@pytest.mark.parametrize(
+    ("m", "k", "n", "asked"),
+    [
+        *[(32, 512, 1024, True), (17, 300, 1023, True), (64, 260, 1031, True)],
+        *[(16, 512, 1024, False), (65, 512, 1024, False)],  # streamed; worth packing for
+        *[(32, 200, 1024, False), (32, 4096, 100, False)],  # caches hold it; rows are short
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_next_block_of_a_second_factor_in_memory_is_asked_for(
+    monkeypatch, threads, m, k, n, asked, dtype
+):
+    monkeypatch.setattr(target, "STREAMED", 1 << 20)
+    rng, item = np.random.default_rng(m), np.dtype(dtype).itemsize
+    k, n = k * 4 // item, n if asked else n * 4 // item
+    x, y = (rng.standard_normal(shape).astype(dtype) for shape in ((2, m, k), (2, k, n)))
+    for third, count in itertools.product((far_third, near_third), (1, 2)):
+        third(monkeypatch)
+        threads(count)
+        out = np.empty((2, m, n), dtype)
+        problem = Matmul(lay(x), lay(y), lay(out))
+        kernel = run(Generated(), problem, x, y, out)
+        np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-3)
+        run(Generated(), problem._replace(accumulate=True), x, y, out)
+        np.testing.assert_allclose(out, 2 * (x @ y), rtol=1e-4, atol=1e-3)
+        assert ("asked for" in kernel.about) == asked
+
+
 @pytest.mark.parametrize("third", [far_third, near_third])
 def test_blocks_for_any_caches_give_the_same_products(monkeypatch, threads, third):
     third(monkeypatch)

@@ -32,10 +32,10 @@ that C is read before. A ``masked`` kernel touches the first ``columns`` of a ro
 unless packed), others all of it. Nothing else is aligned but to the dtype. No shape is known
 beforehand: one kernel serves every problem.
 
-A kernel that looks ``ahead`` has one argument more, an address: with each step of k it asks for a
-cache line from there on, which comes into L2 while sums are made, and need not exist. In between
-two steps there is room for that: asked for all at once, lines would wait for each other, and sums
-for them. A kernel without may be called as if it had the argument.
+A kernel that looks ``ahead`` has two arguments more, an address and a distance: with each step of k
+it asks for the cache line there, and goes on by the distance. Lines come into L2 while sums are
+made, and need not exist. In between two steps there is room for that: asked for all at once, lines
+would wait for each other, and sums for them. A kernel without may be called as if it had them.
 
 bfloat16 is multiplied in pairs where the processor does that (``Target.has_bfloat_products``): a
 "number" of A, and of B, are then two neighbours along k in 4 bytes, ``k`` counts pairs, C is
@@ -81,7 +81,7 @@ SIGNATURE = ir.FunctionType(
     ir.VoidType(), [i64, pointer, i64, pointer, i64, pointer, i64, pointer, i64, i64, i64]
 )
 #: The same of a kernel that looks ahead.
-SIGNATURE_AHEAD = ir.FunctionType(ir.VoidType(), [*SIGNATURE.args, pointer])
+SIGNATURE_AHEAD = ir.FunctionType(ir.VoidType(), [*SIGNATURE.args, pointer, i64])
 #: Bytes of a cache line.
 LINE = 64
 
@@ -161,7 +161,8 @@ class _Micro(Loops):
         self.sums = {tile: self.variable(self.vector) for tile in self.tiles}
         self.in_b, self.soon = self.variable(pointer), self.variable(pointer)
         if kernel.ahead:
-            self.b.store(function.args[11], self.soon)
+            soon, self.soon_pitch = function.args[11:]
+            self.b.store(soon, self.soon)
         groups = range(0, self.rows, _REACH) if kernel.a == "rows" else (0,)
         multiples = [self.opaque(self.b.mul(self.a_pitch, i64(i))) for i in (1, 3)]
         self.within = [i64(0), multiples[0], self.b.shl(multiples[0], i64(1)), multiples[1]]
@@ -251,9 +252,10 @@ class _Micro(Loops):
     def _ask(self, steps: int) -> None:
         if self.kernel.ahead:
             soon = self._stepped(self.soon)
-            for step in range(steps):
-                self.of.prefetch(self._at(soon, i64(LINE * step)), 2)
-            self.b.store(self._at(soon, i64(LINE * steps)), self.soon)
+            for _ in range(steps):
+                self.of.prefetch(soon, 2)
+                soon = self._at(soon, self.soon_pitch)
+            self.b.store(soon, self.soon)
 
     def _stepped(self, variable: IR) -> IR:
         """The address in a variable, of which LLVM does not know that the loop steps it."""

@@ -181,8 +181,9 @@ class Item(OfPass):
         arguments += [self.moved(a, (start, "a_pixel")), self.word("a_pixel")]
         arguments += [panel, call.b_pitch]
         arguments += [self.moved(c, (start, "c_pixel")), self.word("c_pixel")]
-        ahead = self.moved(a, (b.add(start, rows), "a_pixel"))
-        b.call_at(kernel, microkernel.SIGNATURE_AHEAD, [*arguments, flags, call.columns, ahead])
+        arguments += [flags, call.columns]
+        arguments += [self.moved(a, (b.add(start, rows), "a_pixel")), i64(microkernel.LINE)]
+        b.call_at(kernel, microkernel.SIGNATURE_AHEAD, arguments)
 
     def _met(self, axis: str, place: IR) -> tuple[IR, IR]:
         """Which taps along an axis meet the source, from a place of the result."""

@@ -48,6 +48,12 @@ def column_block(k: int, itemsize: int, wide: bool = False, from_third: bool = T
     return max(max(of_l2, of_l3) // (max(k, 1) * itemsize), 1)
 
 
+def asked_columns(k: int, itemsize: int) -> int:
+    """How many columns a block of B has that is asked for while the one before is multiplied: L2
+    holds both, also where rows fall into half of its places."""
+    return max(caches.level(2) // 8 // (k * itemsize), 1)
+
+
 class Parts(NamedTuple):
     """Into how many parts rows and columns are cut."""
 

@@ -18,7 +18,8 @@
 
 The method is that of Goto & van de Geijn (2008), with the roles of A and B exchanged, as results
 are row-major: theirs keeps a block of A in L2. What is as it should be is not copied: a B of which
-few rows of A are read, or that was packed beforehand; an A whose rows or columns are contiguous.
+few rows of A are read, or that was packed beforehand; an A whose rows or columns are contiguous. A
+B in memory, of which few rows of A are read, has small blocks: micro-kernels ask for the next one.
 Sums of results that a micro-kernel cannot write (narrow dtypes, elements apart) are kept in memory
 of the worker and unpacked after the last block of k.
 
@@ -34,7 +35,7 @@ from llvmlite import ir
 
 from fl_tensor.backends.providers.generated import FOLDER
 from fl_tensor.backends.providers.generated.microkernel import ADD, LINE, STREAM
-from fl_tensor.backends.providers.generated.microkernel import SIGNATURE as MICRO
+from fl_tensor.backends.providers.generated.microkernel import SIGNATURE_AHEAD as MICRO
 from fl_tensor.backends.providers.generated.products import packing, unpacking
 from fl_tensor.backends.providers.generated.products.words import AXIS, NUMBER, WORDS, Job
 from fl_tensor.codegen import compile, target
@@ -137,7 +138,7 @@ class _Gemm(Job):
                     c = self.pointer(b.add(sums, at))
                     self._ask_ahead(block, tile, k0, k, here)
                     given_to = (*given, self.pointer(part), w["y k"], c, pitch, flags, columns)
-                    self.call(MICRO, micro, *given_to)
+                    self.call(MICRO, micro, *given_to, *self._soon(block, tile, here, k0, right))
                 with b.if_then(b.icmp_signed(">=", b.add(k0, k), w["k"])):
                     self._complete(block, row, rows, sums, pitch, goal)
 
@@ -251,6 +252,22 @@ class _Gemm(Job):
                 stop = b.add(first, b.mul(across, w["itemsize"]))
                 with self.loop(b.and_(first, i64(-LINE)), stop, LINE) as line:
                     call(b, "llvm.prefetch.p0", ir.VoidType(), self.pointer(line), *_TO_L2)
+
+    def _soon(self, block: Block, tile: IR, here: IR, k0: IR, right: IR) -> tuple[IR, IR]:
+        """What a micro-kernel asks for: a cache line of each row of the next block of B, the next
+        one the lines beside. Behind the last line, and the last block: what is at hand."""
+        b, w = self.b, self.word
+        calls = b.mul(b.sub(tile, block.begin), b.sub(block.last, block.first))
+        line = b.mul(b.add(calls, here), i64(LINE))
+        k1 = b.add(k0, w["k block"])
+        is_there = b.and_(
+            b.icmp_signed("<", k1, w["k"]),
+            b.icmp_signed("<", line, b.mul(block.columns, w["itemsize"])),
+        )
+        asks = b.and_(self.is_set("asks for y"), is_there)
+        there = b.add(block.y, b.add(b.mul(k1, w["y k"]), b.mul(block.column, w["y column"])))
+        there = self.either(asks, b.add(there, line), right)
+        return self.pointer(there), self.either(asks, w["y k"], i64(0))
 
     def _sums(self, block: Block, goal: IR, row: IR) -> tuple[IR, IR]:
         """Where sums are kept, and their pitch: in the result, or apart."""

@@ -57,7 +57,7 @@ def planned(
         "last columns": cut.last, "last padded": cut.padded, "k block": cut.depth,
         "unpack": unpacking.unpack(task.out.dtype) if cut.apart else 0,
         "epilogue": epilogue.address if epilogue else 0,
-        "ahead": _asks_ahead(task, cut),
+        "ahead": _asks_ahead(task, cut), "asks for y": right.asks,
         "accumulate": accumulate, "batch axes": len(task.batch),
         "streams": streams,
     } | left.words | right.words | memory | _micros(task, cut, left, right, streams)  # fmt: skip
@@ -113,6 +113,9 @@ def _cut(task: Task, accumulate: bool, tiles: Tile | None) -> _Cut:
     from_third = tile.feeds_from_third() or reading.columns_fight(task)
     wide = reading.has_wide_blocks(task)
     block = blocks.column_block(min(task.k, depth), item, wide, from_third)
+    if in_place and reading.is_asked_for(task):
+        depth = min(depth, reading.ASKED_DEPTH)
+        block = blocks.asked_columns(depth, item)
     most = max(block // width, 1)
     counts = threads.limit() if threads.pool() else 1
     tail = last / width
@@ -152,6 +155,8 @@ def _tile(task: Task, lanes: int, tiles: Tile | None) -> Tile:
         return Tile(rows, wide if task.packed else min(wide, vectors))
     if task.packed:
         return tile.of_product(machine, *LARGE, k=task.k)
+    if reading.is_asked_for(task):
+        return Tile(8, 3)
     if reading.columns_fight(task) and task.m > tile.best(machine).rows:
         return Tile(tile.best(machine).rows, min(tile.best(machine).vectors, vectors))
     return tile.of_product(machine, max(task.m, 1), vectors, reading.is_by_columns(task), task.k)
@@ -189,6 +194,7 @@ class _Right(NamedTuple):
     how: str
     is_packed: bool
     words: dict[str, int]
+    asks: bool = False  # whether the next block is asked for while one is multiplied
 
     @property
     def shared(self) -> bool:
@@ -200,8 +206,9 @@ def _right(task: Task, cut: _Cut) -> _Right:
     threads would all pack the same, together."""
     y = task.y
     if task.packed or cut.in_place:
-        how, packed = ("packed", True) if task.packed else ("", False)
-        return _Right(how, packed, {"y packed": packed, "pack shared": 0})
+        packed, asks = task.packed is not None, cut.in_place and reading.is_asked_for(task)
+        how = "packed" if packed else "asked for" if asks else ""
+        return _Right(how, packed, {"y packed": packed, "pack shared": 0}, asks)
     kind = packing.kind_of(y.down, y.along, y.dtype)
     pack = packing.pack("pairs" if task.mixes(y) else kind, y.dtype)
     if cut.parts.rows > 1 and not any(y.batch):
@@ -231,7 +238,9 @@ def _memory(task: Task, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]
 def _micros(task: Task, cut: _Cut, left: _Left, right: _Right, streams: bool) -> dict[str, int]:
     """The micro-kernels of all tiles: longer and other ones, whole panels and the last one."""
     factors, b = bfloat16 if task.pairs else cut.dtype, "packed" if right.is_packed else "rows"
-    like = MicroKernel(factors, cut.tile, left.lies, b, narrow=cut.narrow, streams=streams)
+    like = MicroKernel(
+        *(factors, cut.tile, left.lies, b), narrow=cut.narrow, ahead=right.asks, streams=streams
+    )
     vectors = cut.padded // cut.lanes
     masked = cut.last % cut.lanes != 0 and not (cut.apart and right.is_packed)
     wanted: dict[str, MicroKernel] = {}

@@ -7,6 +7,7 @@ from fl_tensor.backends.providers.generated import caches, tile
 from fl_tensor.backends.providers.generated.microkernel import LINE
 from fl_tensor.backends.providers.generated.products.task import Task
 from fl_tensor.backends.providers.generated.tile import Cut
+from fl_tensor.codegen import target
 
 #: Products of so few rows read B once, if its rows have so many bytes, and those of still fewer
 #: rows in any case: in few rows of it at a time, which are streams that the processor follows, from
@@ -14,6 +15,11 @@ from fl_tensor.backends.providers.generated.tile import Cut
 _STREAMED_ROWS, _STREAMED_BYTES, _ALWAYS_STREAMED_ROWS = 16, 2048, 2
 #: Steps of k, which are rows of B, at a time.
 STREAMED_DEPTH = 8
+#: Products of so many rows at most take as long to read B from memory as to multiply it.
+_ASKED_ROWS = 64
+#: Rows of a block of B that is asked for while the one before is multiplied. All of them may fall
+#: into a quarter of the places of L2, or less: with 192 it takes 1.02 to 1.15 times as long.
+ASKED_DEPTH = 96
 #: Steps of k of an A by columns from which on they fight for the places of L1 and L2, if they are a
 #: multiple of so many bytes apart.
 _MANY_STEPS, _STEPS_CONFLICT = 128, 1024
@@ -61,7 +67,7 @@ def reads_in_place(task: Task, rows: Cut, width: int) -> bool:
     """Whether B is read where it is: where it is read once, or as dense as packed, or lies in cache
     for the few rows that there are. Rows of it that fall into one place of L1, and few of L2, stay
     in neither, and L3 may not feed tiles: to pack them was 1.2 to 1.4 times as fast for 64 rows."""
-    if rows.parts <= 1 or task.y.down <= width or is_streamed(task):
+    if rows.parts <= 1 or task.y.down <= width or is_streamed(task) or is_asked_for(task):
         return True
     nbytes = task.k * task.y.down
     if task.y.down % _PAGE == 0 and nbytes >= caches.level(2) and not tile.feeds_from_third():
@@ -71,5 +77,19 @@ def reads_in_place(task: Task, rows: Cut, width: int) -> bool:
 
 def is_streamed(task: Task) -> bool:
     """Whether few rows of B are read at a time, from one end to the other."""
-    is_long = task.n * task.y.dtype.itemsize >= _STREAMED_BYTES
-    return task.m <= (_STREAMED_ROWS if is_long else _ALWAYS_STREAMED_ROWS)
+    return task.m <= (_STREAMED_ROWS if _has_long_rows(task) else _ALWAYS_STREAMED_ROWS)
+
+
+def is_asked_for(task: Task) -> bool:
+    """Whether a B in memory is read where it is, in small blocks, each of which tiles ask for line
+    by line while they multiply the one before: it is more than caches hold, and rows are few. To
+    pack it takes time in which nothing is multiplied: 1.05 to 1.5 times as long, for 24 to 64 rows.
+    """
+    is_far = task.k * task.y.down >= target.STREAMED
+    lies = task.y.is_by_rows and _has_long_rows(task)
+    is_few = _STREAMED_ROWS < task.m <= _ASKED_ROWS and tile.registers(target.host()) >= 32
+    return is_far and lies and is_few and task.packed is None and not task.pairs
+
+
+def _has_long_rows(task: Task) -> bool:
+    return task.n * task.y.dtype.itemsize >= _STREAMED_BYTES

@@ -26,9 +26,9 @@ WORDS = (
     "pack", "copy", "unpack", "epilogue",
     # a function that packs y before all else, for all threads; how much memory, before the workers'
     "pack shared", "shared bytes",
-    # whether y is packed already, A is copied row by row, the next tile of A is asked for ahead,
-    # sums are added to what is there, results are too large for the caches
-    "y packed", "copy by rows", "ahead", "accumulate", "streams",
+    # whether y is packed already, A is copied row by row, the next tile of A is asked for ahead, or
+    # the next block of B, sums are added to what is there, results are too large for the caches
+    "y packed", "copy by rows", "ahead", "asks for y", "accumulate", "streams",
     # the offset of the only tap
     "zero",
     # axes of the batch; their sizes and strides of x, y and out follow, slowest first

@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from fl_tensor.backends.providers.generated.microkernel import SIGNATURE_AHEAD
+from fl_tensor.backends.providers.generated.microkernel import LINE, SIGNATURE_AHEAD
 from fl_tensor.backends.providers.generated.weights.ahead import Ahead
 from fl_tensor.backends.providers.generated.weights.results import Bias, Put, Second
 from fl_tensor.backends.providers.generated.weights.sweeps import COLUMN_SUMS, PAIR_UP
@@ -265,7 +265,7 @@ class _First(Tiles, Ahead):
                 *(self.address(b.add(x, at["tap_in_strip"])), x_pitch),
                 *(self.address(b.add(self.gradient_now, before)), pitch),
                 *(self.address(b.add(sums, at["tap_in_sums"])), words["row_sums"]),
-                *(self.adds, columns, self.address(self.ask(b.mul(rows, steps)))),
+                *(self.adds, columns, self.address(self.ask(b.mul(rows, steps))), i64(LINE)),
             )
         with self.when(b.and_(self.is_last, b.not_(self.flag("in_place")))):
             b.call(self.own.put, [self.arguments, self.group, panel, tile, sums])
