@@ -192,6 +192,14 @@ def test_what_is_computed_after_such_a_failure_has_nothing_to_do_with_it(backend
     np.testing.assert_array_equal(np.asarray(y + 1.0), np.full(SHAPE, 3.0))
 
 
+@pytest.fixture
+def control_c():
+    """Python's own answer to Control-C: a process that was started in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupting(monkeypatch, times=1):
     """Control-C comes while a kernel has run and the next has not."""
     real, left = launch.memory.empty, [times]
@@ -205,7 +213,7 @@ def interrupting(monkeypatch, times=1):
     monkeypatch.setattr(launch.memory, "empty", empty)
 
 
-def test_control_c_waits_until_an_update_is_whole(backend, monkeypatch):
+def test_control_c_waits_until_an_update_is_whole(backend, monkeypatch, control_c):
     def run(x):
         x = x * 2.0
         return x, ft.sum(ft.exp(x), 1)
@@ -227,7 +235,7 @@ def test_control_c_waits_until_an_update_is_whole(backend, monkeypatch):
     ft.eval(x, total)  # and nothing is left of it
 
 
-def test_a_second_control_c_does_not_wait(backend, monkeypatch):
+def test_a_second_control_c_does_not_wait(backend, monkeypatch, control_c):
     def run(x):
         x = x * 2.0
         return x, ft.sum(ft.exp(x), 1)
