@@ -151,6 +151,14 @@ def test_looking_ahead_changes_nothing_and_needs_no_memory_there(shape):
     assert found[0] == found[1]
 
 
+def test_looking_ahead_goes_on_by_the_distance():
+    """Nothing but time tells where a kernel looks, so the code is read."""
+    text = microkernel.assembly(MicroKernel(dtypes.float32, BEST, ahead=True), target.host())
+    (distance,) = re.findall(r"^define .*i64 (\S+)\)", text, re.MULTILINE)
+    steps = [line for line in text.splitlines() if "getelementptr" in line]
+    assert [line for line in steps if line.endswith(f"i64 {distance}")]
+
+
 #: LLVM keeps a product apart where it is not added at once, which takes a few more registers.
 FUSED = [target.processor(), target.avx2()]
 
