@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from fl_tensor import refcounts
 from fl_tensor.dispatch import calls
 from fl_tensor.dispatch.stack import Operation, Wrapper
 from fl_tensor.errors import ArgumentError, BackendError
@@ -38,7 +38,8 @@ class Traced(Graph):
 
     def output(self, *xs: Array) -> None:
         """Make arrays outputs of the graph, in this order. Without any, all results that are still
-        held somewhere when the block ends are outputs."""
+        held somewhere when the block ends are outputs; where reference counts do not show that
+        (see ``refcounts``), those that no operation of the block reads."""
         for x in xs:
             adapter = x._tensor().adapter
             self.outputs.append(self.find(adapter) or self.input(x))
@@ -63,6 +64,8 @@ class Traced(Graph):
         """The block is over: settle the outputs and let all adapters go."""
         if not self.outputs and not failed and self._known is not None:
             made = {v for node in self.nodes for v in node.outputs if node.op != "full" or v.shape}
+            if _ALONE == refcounts.NEVER:
+                made -= {v for node in self.nodes for v in node.operands}
             held = [e[1] for e in self._known.values() if e[1] in made and _holders(e) > _ALONE]
             self.outputs = sorted(held, key=lambda v: v.id)
         self._known = None
@@ -187,8 +190,12 @@ def _plain(value: Any) -> Any:
 
 
 def _holders(entry: tuple[Any, Value]) -> int:
-    return sys.getrefcount(entry[0])
+    return refcounts.getrefcount(entry[0])
 
 
 #: What ``_holders`` says of an adapter that only the graph's table holds.
-_ALONE = _holders((object(), Value(0, (), None, None)))  # type: ignore[arg-type]
+_ALONE = refcounts.count_if_alone(
+    _holders,
+    lambda: (object(), Value(0, (), None, None)),  # type: ignore[arg-type]
+    lambda entry: entry[0],
+)

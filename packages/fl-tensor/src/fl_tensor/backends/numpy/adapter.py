@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,6 +12,7 @@ from fl_tensor.backend import TensorAdapter
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import DTypeError
+from fl_tensor.refcounts import count_if_alone, getrefcount
 
 try:  # NumPy has no bfloat16; ml_dtypes adds it
     from ml_dtypes import bfloat16
@@ -98,23 +99,38 @@ def _references(adapter: NumpyAdapter) -> tuple[int, int, int]:
     # Who holds the adapter, its array, and the array whose memory that shows, if it is a view.
     array = adapter.array
     base = array.base
-    return sys.getrefcount(adapter), sys.getrefcount(array), sys.getrefcount(base)
+    return getrefcount(adapter), getrefcount(array), getrefcount(base)
 
 
-def _calibrate() -> tuple[int, int, int]:
-    # The counts for an adapter that only a caller's local variable holds, seen from the depth at
-    # which ``is_sole_owner`` sees one that was donated to a method of the backend.
-    def method(x: NumpyAdapter) -> tuple[int, int, int]:
-        return inner(x)
+class _Donation:
+    # A donated adapter at the depth at which ``is_sole_owner`` sees it: given by a variable of the
+    # caller to a method of the backend, and by that to a function.
+    def method(self, x: NumpyAdapter, donate: bool) -> tuple[int, int, int]:
+        return _received(x)
 
-    def inner(adapter: NumpyAdapter) -> tuple[int, int, int]:
-        return _references(adapter)
-
-    only = NumpyAdapter(np.empty(2, np.float32)[1:])
-    return method(only)
+    def count(self, only: list[NumpyAdapter], which: int) -> int:
+        adapter = only.pop()
+        return self.method(adapter, donate=True)[which]
 
 
-_SOLE = _calibrate()
+def _received(adapter: NumpyAdapter) -> tuple[int, int, int]:
+    return _references(adapter)
+
+
+def _calibrated(which: int, counted: Callable[[NumpyAdapter], Any]) -> int:
+    return count_if_alone(
+        lambda only: _Donation().count(only, which),
+        lambda: [NumpyAdapter(np.empty(2, np.float32)[1:])],
+        lambda only: counted(only[0]),
+    )
+
+
+#: What ``_references`` finds where nobody else holds an adapter, its array, and that array's base.
+_SOLE = (
+    _calibrated(0, lambda adapter: adapter),
+    _calibrated(1, lambda adapter: adapter.array),
+    _calibrated(2, lambda adapter: adapter.array.base),
+)
 
 
 def is_sole_owner(adapter: NumpyAdapter) -> bool:

@@ -9,7 +9,6 @@ the NumPy backend; views, exports and results that share memory hold references,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from sys import getrefcount
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +16,7 @@ from fl_tensor.backends.jit.steps.lower import Lowered
 from fl_tensor.backends.numpy.provided import address
 from fl_tensor.graph.ir import Value
 from fl_tensor.graph.layout import contiguous
+from fl_tensor.refcounts import count_if_alone, getrefcount
 
 
 class Values(dict[Value, Any]):
@@ -74,22 +74,26 @@ def _showing(array: Any) -> int:
 
 
 #: What ``_showing`` finds where nothing else shows the same memory.
-_SHOWN = _showing(SimpleNamespace(base=object()))
+_SHOWN = count_if_alone(_showing, lambda: SimpleNamespace(base=object()), lambda array: array.base)
 #: What ``_holders`` finds where nobody but the values of a plan holds an array. The adapter of a
 #: leaf is one more.
-_HELD = _holders({None: object()}, None)
+_HELD = count_if_alone(
+    lambda values: _holders(values, None), lambda: {None: object()}, lambda values: values[None]
+)
 
 
 def donated(leaves: list[Any]) -> list[bool]:
     """Which leaves only this list holds."""
-    return [getrefcount(leaf) <= _LISTED for leaf in leaves]
+    return [count <= _LISTED for count in _listed(leaves)]
 
 
-def _listed(leaves: list[Any]) -> int:
-    return [getrefcount(leaf) for leaf in leaves][0]
+def _listed(leaves: list[Any]) -> list[int]:
+    return [getrefcount(leaf) for leaf in leaves]
 
 
-_LISTED = _listed([object()])
+_LISTED = count_if_alone(
+    lambda leaves: _listed(leaves)[0], lambda: [object()], lambda leaves: leaves[0]
+)
 
 
 def places(lowered: Lowered) -> list[list[Value]]:

@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Sequence
-from sys import getrefcount
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fl_memory import selection
@@ -27,6 +26,7 @@ from fl_tensor.backends.numpy import kept as keeping
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
 from fl_tensor.backends.numpy.kept import held
 from fl_tensor.dtypes import DType
+from fl_tensor.refcounts import count_if_alone, getrefcount
 from fl_tensor.reproducible import is_reproducible, reproducible
 
 if TYPE_CHECKING:
@@ -74,12 +74,14 @@ _array_of: Callable[[Lazy], Any] = NumpyAdapter.__dict__["array"].__get__
 _new, _tuple = object.__new__, tuple.__new__
 
 
-def _references(values: list[Any]) -> list[int]:
+def _references(values: Iterable[Any]) -> list[int]:
     return [getrefcount(x) for x in values]
 
 
 #: How many references ``_references`` finds to a value that only its list has.
-_ALONE = _references([object.__new__(Lazy)])[0]
+_ALONE = count_if_alone(
+    lambda values: _references(values)[0], lambda: [object.__new__(Lazy)], lambda values: values[0]
+)
 
 
 def _memory() -> int:
@@ -279,8 +281,10 @@ class Trace:
     def seen(self) -> list[bool]:
         """Which results somebody else holds."""
         seen = [False] * len(self.results)
-        for x in filter(None, self.results):  # of compositions most are None
-            if getrefcount(x) > _ALONE:
+        # Of compositions most are None. They are counted by the function that is calibrated.
+        counts = _references(filter(None, self.results))
+        for x, count in zip(filter(None, self.results), counts, strict=True):
+            if count > _ALONE:
                 seen[x.number] = True
         return seen
 
