@@ -43,7 +43,7 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
 
     def __init__(self, *memories: DeviceMemory, small_bytes: int = SMALL_BYTES) -> None:
         self.small_bytes = small_bytes
-        self._lock = threading.RLock()
+        self._lock = free_after_fork(threading.RLock())
         self._busy = False
         self._notes: deque[tuple[Any, ...]] = deque()
         self._accounts: dict[str, AnyAccount] = {}
@@ -52,7 +52,6 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         self._delivering = False
         for memory in memories:
             self._accounts[memory.device] = self.open(memory)
-        free_after_fork(self._lock)
 
     # -------------------------------------------------------------- you must write
 

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from fl_memory.errors import DeviceError
+from fl_memory.forks import free_after_fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 _factories: dict[str, Callable[[str], DeviceMemory]] = {}
 _memories: dict[str, DeviceMemory] = {}
-_lock = threading.Lock()
+_lock = free_after_fork(threading.Lock())
 
 
 def register_device(kind: str, factory: Callable[[str], DeviceMemory]) -> None:

@@ -1,56 +1,130 @@
-"""Locks that a forked process finds free.
+"""Locks that a forked process finds free, and imports that it finds finished.
 
 A fork copies locks as they are, and of the threads only the one that forks. What another thread was
 half-way through would stay so in the child, and its lock would be held by nobody. So a fork waits
 for the locks that are named here, all of them, and both processes go on with these free.
+
+Imports have locks, too, one for each module. Much of these packages is imported when it is first
+needed, so the first seconds of a thread that trains are imports. A fork also waits while another
+thread imports a module of these packages, or any module for code of these packages. It does not
+wait for ever, and an import may begin after the last look. So the child forgets the locks of
+imports whose threads it does not have, and imports unfinished modules of these packages again.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 import weakref
-from collections import deque
-from itertools import islice
-from typing import Any
+from types import FrameType
+from typing import Any, TypeVar
+
+L = TypeVar("L")
+
+#: Seconds after which a fork waits no longer for imports: one of them may wait for this thread.
+PATIENCE = 5.0
+#: How the names of these packages begin.
+_OURS = "fl_"
+#: The file of the import system's code.
+_IMPORTING = "<frozen importlib._bootstrap>"
 
 _locks: list[weakref.ref[Any]] = []
 _held: list[Any] = []
 
 
-def free_after_fork(lock: Any) -> None:
-    """Have forks wait for ``lock`` of ``threading``, as long as it lives. It may be held while
-    others of them are waited for, in any order."""
+def free_after_fork(lock: L) -> L:
+    """Have forks wait for ``lock`` of ``threading``, as long as it lives; returns it. It may be
+    held while others of them are waited for, in any order."""
     _locks.append(weakref.ref(lock, _locks.remove))
+    return lock
 
 
-_turn = threading.RLock()  # of threads that fork at the same time
-free_after_fork(_turn)
+_turn = free_after_fork(threading.RLock())  # of threads that fork at the same time
 
 
-def _before_fork() -> None:
+def _alive() -> list[Any]:
+    return [lock for found in list(_locks) if (lock := found()) is not None]
+
+
+def _acquire() -> None:
     # Nothing is held while one of them is waited for: whoever has it may be waiting for another.
-    wanted = deque(lock for found in list(_locks) if (lock := found()) is not None)
+    waited = _turn
     while True:
-        wanted[0].acquire()
-        others = enumerate(islice(wanted, 1, None), 1)
-        busy = next((i for i, lock in others if not lock.acquire(blocking=False)), 0)
-        if not busy:
-            break
-        for lock in islice(wanted, busy):
+        waited.acquire()
+        held, busy = [waited], None
+        for lock in _alive():
+            if lock is waited:
+                continue
+            if not lock.acquire(blocking=False):
+                busy = lock
+                break
+            held.append(lock)
+        if busy is None and len(held) == len(_alive()):  # an import may bring more meanwhile
+            _held[:] = held
+            return
+        for lock in held:
             lock.release()
-        wanted.rotate(-busy)
-    _held[:] = wanted
+        waited = busy or waited
 
 
-def _after_fork() -> None:
+def _release() -> None:
     free = _held[:]
     _held.clear()
     for lock in free:
         lock.release()
 
 
+def _imports(frame: FrameType | None) -> bool:
+    """Whether the thread whose innermost frame this is imports one of these packages, or another
+    module for one of them."""
+    importing = False
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTING:
+            importing = True
+            name = frame.f_locals.get("name")  # of the module, in most of its functions
+        else:
+            name = frame.f_globals.get("__name__") if importing else None
+        if isinstance(name, str) and name.startswith(_OURS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _others_import() -> bool:
+    me = threading.get_ident()
+    return any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != me)
+
+
+def _before_fork() -> None:
+    end = time.monotonic() + PATIENCE
+    _acquire()
+    while _others_import() and time.monotonic() < end:
+        _release()  # imports may need them
+        time.sleep(0.001)
+        _acquire()
+
+
+def _forget_imports() -> None:
+    # ``importlib`` keeps a weak reference to the lock of each module that is being imported. A lock
+    # that is held by this thread belongs to an import that goes on.
+    locks = getattr(sys.modules["_frozen_importlib"], "_module_locks", {})
+    me = threading.get_ident()
+    for name, found in list(locks.items()):
+        lock = found()
+        if lock is None or lock.owner == me:
+            continue
+        del locks[name]
+        spec = getattr(sys.modules.get(name), "__spec__", None)
+        if name.startswith(_OURS) and getattr(spec, "_initializing", False):
+            del sys.modules[name]
+
+
+def _in_child() -> None:
+    _forget_imports()
+    _release()
+
+
 if hasattr(os, "register_at_fork"):  # systems that fork
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
+    os.register_at_fork(before=_before_fork, after_in_parent=_release, after_in_child=_in_child)

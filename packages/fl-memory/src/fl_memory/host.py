@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from fl_memory.errors import AllocationError, OutOfMemoryError
+from fl_memory.forks import free_after_fork
 from fl_memory.manager import DeviceMemory
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class HostMemory(DeviceMemory):
         self.limit = limit
         self._out = 0
         # Re-entrant: release may run in a finaliser that interrupts allocate.
-        self._lock = threading.RLock()
+        self._lock = free_after_fork(threading.RLock())
 
     @classmethod
     def for_device(cls, device: str) -> HostMemory:

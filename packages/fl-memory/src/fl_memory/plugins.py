@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_memory.contract import Version, negotiate, stated_version
 from fl_memory.errors import ContractError, PluginError
+from fl_memory.forks import free_after_fork
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +52,8 @@ class Registry:
         self._installed: dict[str, list[EntryPoint]] | None = None
         self._loaded: dict[str, type] = {}
         self._failures: dict[str, str] = {}
-        self._lock = threading.RLock()
+        self._lock = free_after_fork(threading.RLock())
+        self._changes = 0  # of what is registered and installed
 
     def names(self) -> list[str]:
         """Every name that ``load`` may be asked for, sorted; imports no provider."""
@@ -66,6 +68,7 @@ class Registry:
                     f"choose another name or pass replace=True"
                 )
             self._own[name] = provider
+            self._changes += 1
             self._loaded.pop(name, None)
             self._failures.pop(name, None)
 
@@ -75,6 +78,7 @@ class Registry:
             if name not in self._own:
                 raise PluginError(f"{self.what} {name!r} was not registered here")
             del self._own[name]
+            self._changes += 1
             self._loaded.pop(name, None)
             self._failures.pop(name, None)
 
@@ -85,6 +89,7 @@ class Registry:
         invalidate_caches()
         with self._lock:
             self._installed = None
+            self._changes += 1
             self._loaded.clear()
             self._failures.clear()
 
@@ -94,16 +99,20 @@ class Registry:
         ``name`` is one of ``names()`` or ``"module:attr"``. Raises PluginError (unknown, offered
         twice, broken: the cause is chained) or ContractError (no version, too new, too old).
         """
-        with self._lock:
-            found = self._loaded.get(name)
-            if found is None:
-                try:
-                    found = self._loaded[name] = self._load(name)
-                except (PluginError, ContractError) as error:
-                    self._failures[name] = str(error)
-                    raise
-                self._failures.pop(name, None)
-            return found
+        found = self._loaded.get(name)
+        if found is None:
+            before = self._changes
+            try:
+                # Without the lock: a module of somebody else runs, which may wait for threads.
+                found = self._load(name)
+            except (PluginError, ContractError) as error:
+                self._failures[name] = str(error)
+                raise
+            with self._lock:
+                if before == self._changes:
+                    self._loaded[name] = found
+                    self._failures.pop(name, None)
+        return found
 
     def accept(self, provider: type) -> type[Any]:
         """A class that is offered under no name, checked as ``load`` checks one. Raises as it."""

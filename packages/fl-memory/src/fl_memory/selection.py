@@ -10,6 +10,7 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING
 
 from fl_memory.errors import PluginError
+from fl_memory.forks import free_after_fork
 from fl_memory.manager import HOST, MemoryManager
 from fl_memory.plugins import Registry
 
@@ -33,7 +34,7 @@ DEFAULT = "caching"
 ENVIRONMENT = "FL_MEMORY_MANAGER"
 
 _instances: dict[str, MemoryManager] = {}
-_lock = threading.RLock()
+_lock = free_after_fork(threading.RLock())
 _scoped: ContextVar[MemoryManager | None] = ContextVar("fl_memory_manager", default=None)
 # Plain calls of `use`, oldest first; the last one counts. A call whose result may yet be entered
 # as a context manager keeps its predecessors here, because entering takes the call back.

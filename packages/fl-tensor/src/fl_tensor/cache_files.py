@@ -15,6 +15,7 @@ import threading
 import time
 from pathlib import Path
 
+from fl_memory.forks import free_after_fork
 from fl_tensor import settings
 
 DEFAULT_BYTES = 512 << 20
@@ -23,7 +24,7 @@ _LOOK = 1 / 16
 #: Seconds after which a file that was never finished is nobody's any more.
 _ABANDONED = 3600.0
 
-_lock = threading.Lock()
+_lock = free_after_fork(threading.Lock())
 _written: float = float("inf")  # bytes since the last look
 
 

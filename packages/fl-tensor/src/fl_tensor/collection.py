@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from types import TracebackType
 
-_lock = threading.Lock()
+from fl_memory.forks import free_after_fork
+
+_lock = free_after_fork(threading.Lock())
 _blocks = 0
 _was_enabled = False
 
@@ -35,6 +38,18 @@ class uncollected:
     ) -> None:
         global _blocks
         with _lock:
-            _blocks -= 1
+            _blocks = max(_blocks - 1, 0)
             if not _blocks and _was_enabled:
                 gc.enable()
+
+
+def _forked() -> None:
+    # The blocks of other threads stayed with the parent, and their exits, too.
+    global _blocks
+    if _blocks and _was_enabled:
+        gc.enable()
+    _blocks = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

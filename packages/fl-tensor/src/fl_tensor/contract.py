@@ -18,13 +18,13 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fl_memory.contract.cards import meanings, whole
 from fl_memory.contract.series import Contract
 from fl_tensor import derived
+from fl_tensor.cached import cached_property
 from fl_tensor.capabilities import CAPABILITIES, OptionalOps
 
 FOLDER = Path(__file__).parent

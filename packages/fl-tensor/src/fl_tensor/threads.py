@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from fl_memory.forks import free_after_fork
 from fl_tensor.errors import ArgumentError
 
 __all__ = ["Pool", "get_num_threads", "pools", "register", "set_num_threads"]
@@ -32,7 +33,7 @@ class Pool(NamedTuple):
 #: Threads of one operation; more are a mistake, and would not start.
 MOST = 1024
 
-_lock = threading.RLock()
+_lock = free_after_fork(threading.RLock())
 _pools: dict[str, Pool] = {}
 _chosen: int | None = None
 

@@ -251,7 +251,7 @@ def test_a_fork_while_another_thread_computes(jit):
             for k in range(1 << 30):
                 ft.eval(computation(ft.full(N, 1.0), 1))
                 if k == 5:
-                    warm.set()  # a fork while something is imported is beyond us
+                    warm.set()  # for forks during the first steps see fl-nn's test_forks.py
                 if stop.is_set():
                     return
 

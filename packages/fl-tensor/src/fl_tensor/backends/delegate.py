@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from fl_tensor.backend import TensorAdapter, TensorBackend
+from fl_tensor.cached import cached_property
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.device import Device
 from fl_tensor.dispatch import registry
@@ -101,7 +102,7 @@ class DelegatingBackend(_Borrowed, TensorBackend):
     #: Who computes what is not overridden: the name of a backend, a backend, or its class.
     lent_by: ClassVar[registry.BackendLike] = "numpy"
 
-    @functools.cached_property
+    @cached_property
     def lender(self) -> TensorBackend:
         """The inner backend."""
         return registry.get_backend(self.lent_by)

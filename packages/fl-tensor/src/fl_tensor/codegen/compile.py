@@ -8,23 +8,20 @@ is left out. Concurrent writers write the same.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import enum
 import functools
 import hashlib
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from fl_memory.forks import free_after_fork
 from fl_tensor import cache_files, extras
 from fl_tensor.codegen import target
 from fl_tensor.codegen.errors import CompileError
-from fl_tensor.codegen.target import Target
+from fl_tensor.codegen.target import Target, lock
 from fl_tensor.collection import uncollected
 
 try:
@@ -36,11 +33,6 @@ except ModuleNotFoundError as error:
 P = ParamSpec("P")
 T = TypeVar("T")
 _MAGIC = b"fl kernel 2\n"
-#: Held by the thread that is in LLVM, or makes code that others wait for; by this one while the
-#: process forks, or ends.
-lock = threading.RLock()
-atexit.register(lock.acquire)
-free_after_fork(lock)
 
 
 class Effort(enum.IntEnum):
@@ -72,7 +64,10 @@ class Code:
 
     def address(self, name: str) -> int:
         """Where the function ``name`` begins; 0 where there is none."""
-        return int(self._engine.get_function_address(name)) if name in self._names else 0
+        if name not in self._names:
+            return 0
+        with lock:
+            return int(self._engine.get_function_address(name))
 
 
 #: The engines of LLVM that were made last, and the names of all functions in each.

@@ -62,7 +62,6 @@ class Kernel:
         self.run_short = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(run)
         self.run_long = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(run)
         self._launches: dict[object, Launch] = {}  # in the order in which they were made
-        self._lock = threading.Lock()
 
     @classmethod
     def of(cls, program: Program, streams: bool = False) -> Kernel:
@@ -90,7 +89,7 @@ class Kernel:
         key = (tuple(sizes), tuple(map(tuple, strides)))
         launch = self._launches.get(key)
         if launch is None:
-            with self._lock:
+            with _binding:
                 while len(self._launches) >= _LAUNCHES:
                     self._launches.pop(next(iter(self._launches)))
                 launch = self._launches[key] = self.bind(sizes, strides)
@@ -102,8 +101,8 @@ class Kernel:
 
 
 _kernels: dict[tuple[str, bool], Kernel] = {}
-_making = threading.Lock()
-free_after_fork(_making)
+_making = free_after_fork(threading.Lock())
+_binding = free_after_fork(threading.Lock())  # a kernel to sizes
 
 
 def may_stream(program: Program, strides: Strides) -> bool:

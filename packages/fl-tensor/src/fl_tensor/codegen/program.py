@@ -30,11 +30,11 @@ A program knows no tensors and no sizes. Programs are equal, hash and print by w
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fl_tensor import dtypes
+from fl_tensor.cached import cached_property
 from fl_tensor.codegen import instructions
 from fl_tensor.codegen.errors import ProgramError
 from fl_tensor.dtypes import DType
@@ -110,7 +110,7 @@ class Program:
             self._check_output(output, values)
         object.__setattr__(self, "values", tuple(values))
 
-    @functools.cached_property
+    @cached_property
     def text(self) -> str:
         """The program as ``text.parse`` reads it, one line per instruction."""
         from fl_tensor.codegen import text

@@ -6,11 +6,15 @@ any processor of its kind (``generic``: 128 bits, none of the features that came
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
+import threading
 from dataclasses import dataclass, replace
 
+from fl_memory.forks import free_after_fork
 from fl_tensor import extras
+from fl_tensor.cached import cached_property
 from fl_tensor.errors import ArgumentError
 
 try:
@@ -63,7 +67,7 @@ class Target:
         """Whether stores past the caches are ordered by an instruction."""
         return triple().startswith("x86_64")
 
-    @functools.cached_property
+    @cached_property
     def _found(self) -> frozenset[str]:
         return frozenset(self.features.split(","))
 
@@ -76,17 +80,25 @@ class Target:
         return max(self.vector_bits // (8 * min(max(itemsize, 4), 8)), 2)
 
 
+#: Held by the thread that is in LLVM, or makes code that others wait for; by this one while the
+#: process forks, or ends. LLVM's binding has a lock of its own, which forks do not wait for.
+lock = free_after_fork(threading.RLock())
+atexit.register(lock.acquire)
+
+
 @functools.cache
 def initialize() -> None:
     """Prepares LLVM for this machine, once."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    with lock:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
 
 
 @functools.cache
 def triple() -> str:
     """The kind of machine and system, as LLVM names it."""
-    return str(llvm.get_process_triple())
+    with lock:
+        return str(llvm.get_process_triple())
 
 
 @functools.cache
@@ -113,7 +125,8 @@ def chosen(wish: str, found: Target) -> Target:
 
 def processor() -> Target:
     """The processor of this process."""
-    found = Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), 128)
+    with lock:
+        found = Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), 128)
     bits = 512 if found.has(*AVX512) else 256 if found.has("+avx2") else 128
     return replace(found, vector_bits=bits)
 

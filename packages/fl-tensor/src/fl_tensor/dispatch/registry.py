@@ -51,9 +51,10 @@ def get_backend(backend: BackendLike | None = None) -> TensorBackend:
     if backend is None:
         return current_backend()
     if isinstance(backend, (str, type)):
-        if backend not in _instances:
-            _instances[backend] = _made(backend)
-        return _instances[backend]
+        found = _instances.get(backend)
+        if found is None:  # of threads that make one at once, all use the first
+            found = _instances.setdefault(backend, _made(backend))
+        return found
     if not hasattr(backend, "from_host"):
         raise ArgumentError(
             f"{backend!r} is no backend: expected a name, such as 'numpy', a TensorBackend or a "

@@ -18,11 +18,11 @@ read it, each beside the next: time grows with the size of the graph.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Iterable
 from math import prod
 from typing import NamedTuple
 
+from fl_tensor.cached import cached_property
 from fl_tensor.graph import fusion_cost
 from fl_tensor.graph.fusion_cost import Verdict
 from fl_tensor.graph.group import (
@@ -83,7 +83,7 @@ class Fusion(Merging):
         again = [f"{v} {v.type} is computed again: {said}" for v, _, said in self.again]
         return again + [f"{v} {v.type} is written: {said}" for v, said in self.apart.items()]
 
-    @functools.cached_property
+    @cached_property
     def apart(self) -> dict[Value, str]:
         """Of each value that one group with a kernel makes and another reads: why they are two."""
         found: dict[Value, str] = {}

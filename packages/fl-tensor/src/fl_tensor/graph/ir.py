@@ -10,11 +10,11 @@ Values and nodes are not changed once made; passes make new graphs and leave the
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from fl_tensor.cached import cached_property
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
 from fl_tensor.roles import Shape
@@ -115,7 +115,7 @@ class Graph:
         in what is made of it by adding such values."""
         return Value(next(self._numbers), shape, dtype, device)
 
-    @functools.cached_property
+    @cached_property
     def _numbers(self) -> Iterator[int]:
         made = (v.id for node in self.nodes for v in node.outputs)
         given = (v.id for v in (*self.inputs, *(c.value for c in self.constants)))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fl_memory.forks import free_after_fork
 from fl_tensor import dtypes, functions
 from fl_tensor.arguments import axis_of, int_of, scalar, shape_of
 from fl_tensor.arrays.tensor import Tensor
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
 
 Size = int | Sequence[int]
-_taking = threading.Lock()
+_taking = free_after_fork(threading.Lock())
 
 
 class Generator:

@@ -6,6 +6,7 @@ import math
 import threading
 from typing import Any
 
+from fl_memory.forks import free_after_fork
 from fl_tensor.dispatch import calls
 from fl_tensor.dispatch.stack import Operation, Wrapper
 from fl_tensor.graph import cost
@@ -51,7 +52,7 @@ class count(Wrapper):
 
     def __init__(self) -> None:
         self.tallies: dict[str, Tally] = {}
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
 
     def call(self, operation: Operation, /, *arguments: Any, **options: Any) -> Any:
         result = operation.run(*arguments, **options)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fl_memory
+from fl_memory.forks import free_after_fork
 from fl_tensor.dispatch import calls
 from fl_tensor.dispatch.stack import Operation, Wrapper, active
 from fl_tensor.errors import ArgumentError
@@ -88,7 +89,7 @@ class profile(Wrapper):
         #: (time, manager, bytes in use) at every change.
         self.in_use: list[tuple[int, str, int]] = []
         self._thread = _Thread()
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
         self._entered = 0
         self._watched: dict[int, tuple[Any, Callable[[], None]]] = {}
 

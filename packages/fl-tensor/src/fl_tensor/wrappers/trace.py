@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from fl_memory.forks import free_after_fork
 from fl_tensor import refcounts
 from fl_tensor.dispatch import calls
 from fl_tensor.dispatch.stack import Operation, Wrapper
@@ -97,7 +98,7 @@ class trace(Wrapper):
         self.whole = whole
         self.graph = Traced()
         self._thread = _Thread()
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
         self._entered = False
 
     def __enter__(self) -> Traced:  # type: ignore[override]

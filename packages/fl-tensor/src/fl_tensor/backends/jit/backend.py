@@ -8,13 +8,13 @@ are known, and wrong ones refused, when an operation is called.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from fl_tensor.backends.jit.contracting import Contracting
 from fl_tensor.backends.jit.elementwise import Elementwise
 from fl_tensor.backends.jit.moving import Moving
 from fl_tensor.backends.jit.traces.template import PLAIN, Templates
+from fl_tensor.cached import cached_property
 from fl_tensor.device import CPU
 
 

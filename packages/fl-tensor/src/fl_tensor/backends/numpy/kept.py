@@ -28,8 +28,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 #: The array of an adapter as it is, or what is kept in its place.
 _content = NumpyAdapter.__dict__["array"]
 #: Held while an adapter changes its class and content, which others must not see apart.
-_lock = threading.Lock()
-free_after_fork(_lock)
+_lock = free_after_fork(threading.Lock())
 
 
 class Kept:

@@ -3,12 +3,14 @@ not wait for a compiler to be imported."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from functools import cached_property
 
+from fl_memory.forks import free_after_fork
 from fl_tensor.backends.providers.layout import Packed
 from fl_tensor.backends.providers.problems import Convolution, Matmul, Problem
 from fl_tensor.backends.providers.provider import Kernel, Provider
+from fl_tensor.cached import cached_property
 
 
 class Later(Provider):
@@ -18,11 +20,16 @@ class Later(Provider):
         super().__init__(capacity=0)
         self.name, self.has_epilogues = name, has_epilogues
         self._make = make
+        self._provider: Provider | None = None
+        self._lock = free_after_fork(threading.RLock())
 
     @cached_property
     def made(self) -> Provider:
-        """The provider."""
-        return self._make()
+        """The provider, one for all threads."""
+        with self._lock:
+            if self._provider is None:
+                self._provider = self._make()
+            return self._provider
 
     def prepare(self, problem: Problem) -> Kernel:
         return self.made.prepare(problem)

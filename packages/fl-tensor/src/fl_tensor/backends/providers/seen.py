@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from fl_memory.forks import free_after_fork
 from fl_tensor import cache_files, dtypes
 from fl_tensor.backends.providers.layout import Layout, Packed
 from fl_tensor.backends.providers.problems import (
@@ -37,7 +38,7 @@ _TUPLES = Layout, Epilogue, Matmul, Convolution, ConvolutionData, ConvolutionWei
 _BY_NAME: dict[str, Any] = {each.__name__: each for each in _TUPLES}
 
 _noted: dict[Problem, None] = {}
-_lock = threading.Lock()
+_lock = free_after_fork(threading.Lock())
 _home = os.getpid()
 
 

@@ -22,6 +22,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fl_memory.forks import free_after_fork
 from fl_tensor import cache_files, threads
 from fl_tensor.backends.providers.provider import Kernel, UnsupportedError
 from fl_tensor.reproducible import is_reproducible
@@ -90,7 +91,7 @@ class Tuner:
     ) -> None:
         self._about = dict(about)
         self._clock = clock
-        self._lock = threading.RLock()
+        self._lock = free_after_fork(threading.RLock())
         self._decisions: dict[str, dict[str, Any]] = {}
         self.path: Path | None = None
         if folder is not None:

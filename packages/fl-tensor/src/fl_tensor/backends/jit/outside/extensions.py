@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from fl_memory.forks import free_after_fork
 from fl_tensor import registration, settings
 from fl_tensor.backends.jit.outside import operations
 from fl_tensor.backends.jit.outside.kernels import Kernels, Maker, elementwise
@@ -67,7 +68,7 @@ _state = State(
     Kernels(),
 )
 _versions = itertools.count(1)
-_lock = threading.RLock()
+_lock = free_after_fork(threading.RLock())
 _loaded = False
 
 
@@ -122,18 +123,19 @@ def load() -> None:
             return
         wanted = settings.switch("FL_JIT_EXTENSIONS", True)
         _loaded = True
-        if not wanted:
-            return
-        from importlib.metadata import entry_points
+    if not wanted:
+        return
+    from importlib.metadata import entry_points
 
-        for point in entry_points(group=GROUP):
-            try:
-                point.load()()
-            except Exception as error:
-                said = f"{type(error).__name__}: {error}"
-                warnings.warn(
-                    f"{point.value} of {GROUP} was left out: {said}", ExtensionWarning, stacklevel=2
-                )
+    # Without the lock: another thread may be importing the same module, which registers something.
+    for point in entry_points(group=GROUP):
+        try:
+            point.load()()
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            warnings.warn(
+                f"{point.value} of {GROUP} was left out: {said}", ExtensionWarning, stacklevel=2
+            )
 
 
 def _set(

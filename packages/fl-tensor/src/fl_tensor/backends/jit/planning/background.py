@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 from fl_memory.forks import free_after_fork
 
-_lock = threading.Lock()
-free_after_fork(_lock)
+_lock = free_after_fork(threading.Lock())
 _waiting: deque[Callable[[], None]] = deque()
 _thread: threading.Thread | None = None
 

@@ -66,8 +66,8 @@ class Making:
             self.plan = plan
         except Exception as error:
             self.error = error
-        self._given = None
         self._done.set()
+        self._given = None
 
     def submit(self, grace: int) -> None:
         """Make it in the background."""
@@ -87,7 +87,10 @@ class Making:
     def wait(self) -> None:
         """Return when it is done."""
         if not self._done.is_set() and self._process != os.getpid():
-            self.run()  # the thread that was making it belongs to the process before a fork
+            # The thread that was making it belongs to the process before a fork, and so may the
+            # lock inside the event.
+            self._process, self._done = os.getpid(), threading.Event()
+            self.run()
         self._done.wait()
 
 

@@ -80,8 +80,7 @@ class Plans:
         self.worth = worth or Worth()
         if self.sightings == 1:
             self.worth.patience = 0
-        self._lock = threading.Lock()
-        free_after_fork(self._lock)
+        self._lock = free_after_fork(threading.Lock())
         self._found: dict[Structure, Making] = {}
         self._clock = itertools.count(1)
         self._sighted: OrderedDict[int, tuple[int, int]] = OrderedDict()  # how often, when last

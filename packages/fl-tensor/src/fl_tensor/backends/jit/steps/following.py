@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from functools import cached_property
 from typing import Any
 
 from fl_tensor.backends.jit.steps.again import Again
@@ -22,6 +21,7 @@ from fl_tensor.backends.numpy.views import strided
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.named import Named, named
 from fl_tensor.backends.providers.problems import Epilogue
+from fl_tensor.cached import cached_property
 from fl_tensor.codegen.axes import join_axes, letters, output_letters
 from fl_tensor.codegen.program import Builder
 from fl_tensor.graph.attach import Attached, attach

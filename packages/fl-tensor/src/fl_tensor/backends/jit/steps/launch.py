@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from functools import cached_property
 from typing import Any
 
 from fl_tensor.backends.jit.steps.donation import Values, places
@@ -12,6 +11,7 @@ from fl_tensor.backends.jit.steps.lower import Lowered, Operand
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.backends.numpy.provided import address
+from fl_tensor.cached import cached_property
 from fl_tensor.codegen.batch import Batch
 from fl_tensor.codegen.kernel import ALIGNED, Kernel, may_stream
 from fl_tensor.codegen.target import STREAMED

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fl_memory import selection
+from fl_memory.forks import free_after_fork
 from fl_memory.selection import current as current_manager
 from fl_tensor.backends.jit.traces import interrupts
 from fl_tensor.backends.jit.traces.gone import Gone, sort_out
@@ -109,7 +110,7 @@ class Trace:
 
     def __init__(self, execute: Callable[[Trace, list[bool]], None]) -> None:
         self.execute = execute
-        self.lock = threading.RLock()
+        self.lock = free_after_fork(threading.RLock())
         self.manager: Any = None
         self.reproducible = False
         self._recordings = Recordings()
