@@ -119,7 +119,9 @@ class Variable(Array):
         return dtype if layers() is None else _promoted_for(self._backend, op, dtype)
 
     def _lift(self, other: Array) -> Any:
-        return other if isinstance(other, Variable) else Variable(other)
+        if isinstance(other, Variable):
+            return other
+        return variable(other._adapter, other._backend, None)
 
     def _tensor(self) -> Tensor:
         return Tensor(self._adapter, self._backend)
@@ -296,3 +298,6 @@ class Variable(Array):
         if not self.is_leaf:
             raise GradError("only leaves can be pickled: detach() first")
         return type(self), (self.tensor, self.requires_grad)
+
+
+Variable._operand_class = Variable
