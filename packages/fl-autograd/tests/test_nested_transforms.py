@@ -23,7 +23,7 @@ def array(values: Any) -> Any:
 
 
 def cubic(x: Any) -> Any:
-    """``sum(x)^3 + sum(x^3)``: its second derivatives are 6 sum(x), and 6 x more on the diagonal."""
+    """``sum(x)^3 + sum(x^3)``: second derivatives 6 sum(x), and 6 x more on the diagonal."""
     return x.sum() ** 3 + (x**3).sum()
 
 

@@ -36,5 +36,6 @@ def point(x: Any, create_graph: bool) -> Variable:
     if ``create_graph``, else a leaf."""
     if create_graph and isinstance(x, Variable) and x.requires_grad:
         with enable_grad():
-            return same_value(x)  # type: ignore[no-any-return]
+            connected: Variable = same_value(x)
+        return connected
     return Variable(x, requires_grad=True)

@@ -35,8 +35,10 @@ class ArrayValue:
     # ---- what a subclass gives ---------------------------------------------------------------
 
     if TYPE_CHECKING:
-        _adapter: TensorAdapter
         _backend: TensorBackend
+
+        @property
+        def _adapter(self) -> TensorAdapter: ...
 
         @property
         def _raw(self) -> Any: ...

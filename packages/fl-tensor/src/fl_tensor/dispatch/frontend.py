@@ -165,8 +165,8 @@ def operands_of(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
     None, which stays None. Raises DTypeError for what is no array.
     """
     # The usual case in one pass, without a call: arrays of one backend and one dtype.
-    lead = common = None
-    mixed = False
+    lead: Any = None
+    common, mixed = None, False
     for role, x in zip(roles, operands):
         if not isinstance(x, array.Array):
             if x is None and role in "apnfizqrs":
