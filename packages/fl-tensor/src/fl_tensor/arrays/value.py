@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fl_tensor.arrays.array import Array
     from fl_tensor.arrays.tensor import Tensor
-    from fl_tensor.backend import TensorAdapter, TensorBackend
+    from fl_tensor.backend import TensorBackend
 
 
 class ArrayValue:
@@ -35,10 +35,8 @@ class ArrayValue:
     # ---- what a subclass gives ---------------------------------------------------------------
 
     if TYPE_CHECKING:
+        _adapter: Any
         _backend: TensorBackend
-
-        @property
-        def _adapter(self) -> TensorAdapter: ...
 
         @property
         def _raw(self) -> Any: ...
