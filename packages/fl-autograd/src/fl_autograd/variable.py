@@ -177,6 +177,8 @@ class Variable(Array):
         if isinstance(target, DType) or (isinstance(target, str) and target in ALL):
             return self.astype(target)
         moved = self.tensor.to(target)
+        if moved.dtype is not self.dtype:  # a dtype under another name, as ``float``
+            return self.astype(moved.dtype)
         if self._node is None or not is_grad_enabled():
             return self if moved._adapter is self._adapter else Variable(moved)
         from fl_autograd.transfer import record

@@ -36,7 +36,7 @@ PUBLIC_TYPES = {
     "Axis": "int",
     "NewAxis": "int",
     "Shape": "int | Sequence[int]",
-    "DType": "DType | str",
+    "DType": "DType | str | type[Any]",
 }
 
 

@@ -308,7 +308,7 @@ def _common(
     if common is None:
         common = dtypes.bool if isinstance(scalars[0], bool) else lead.dtype
         if lead.dtype.kind == "b" and not isinstance(scalars[0], bool):
-            common = dtypes.dtype(type(scalars[0]))
+            common = dtypes.of_number(type(scalars[0]))
     if role in "FS" and common.kind not in "fc":  # before the scalars, which need to fit it alone
         common = dtypes.DEFAULT_FLOAT
     for value in scalars:

@@ -864,7 +864,7 @@ def nanmedian(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: b
     return run("nanmedian", _x, _x._raw, axes("nanmedian", axis, _x.shape), keepdims)
 
 
-def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.float32) -> Any:
+def one_hot(x: ArrayLike, classes: int, dtype: DType | str | type[Any] = dtypes.float32) -> Any:
     """Integers (...) as rows (..., classes) with a single 1; out of range gives a row of zeros."""
     _x = operand("one_hot", "A", x)
     return run("one_hot", _x, _x._raw, int_of("one_hot", classes, "classes"), dtypes.dtype(dtype))

@@ -33,7 +33,7 @@ def sum(
     x: ArrayLike,
     axis: AxesLike = None,
     keepdims: bool = False,
-    dtype: DType | str | None = None,
+    dtype: DType | str | type[Any] | None = None,
 ) -> Any:
     """Sum over axes, computed in ``dtype``; without one bool and integers give int64 (uint64
     stays), floats their own dtype."""
@@ -48,7 +48,7 @@ def prod(
     x: ArrayLike,
     axis: AxesLike = None,
     keepdims: bool = False,
-    dtype: DType | str | None = None,
+    dtype: DType | str | type[Any] | None = None,
 ) -> Any:
     """Product over axes; dtype as ``sum``."""
     x = operand("prod", "A", x)
@@ -62,7 +62,7 @@ def cumulative_sum(
     x: ArrayLike,
     axis: int = -1,
     include_initial: bool = False,
-    dtype: DType | str | None = None,
+    dtype: DType | str | type[Any] | None = None,
 ) -> Any:
     """Running sum along ``axis``, each element included; ``include_initial`` puts a 0 before them.
     dtype as ``sum``."""
@@ -73,7 +73,7 @@ def cumulative_prod(
     x: ArrayLike,
     axis: int = -1,
     include_initial: bool = False,
-    dtype: DType | str | None = None,
+    dtype: DType | str | type[Any] | None = None,
 ) -> Any:
     """Running product along ``axis``, each element included; ``include_initial`` puts a 1 before
     them. dtype as ``prod``."""
@@ -81,7 +81,7 @@ def cumulative_prod(
 
 
 def _running(
-    op: str, x: ArrayLike, axis: int, initial: int | None, dtype: DType | str | None
+    op: str, x: ArrayLike, axis: int, initial: int | None, dtype: DType | str | type[Any] | None
 ) -> Any:
     x = operand(op, "N", x)
     if dtype is not None:
