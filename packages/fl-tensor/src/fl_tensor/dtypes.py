@@ -53,6 +53,9 @@ class DType:
             raise AttributeError(f"NumPy has no {self.name} of its own: it takes ml_dtypes")
         return TO_NUMPY[self]
 
+    #: The name under which NumPy looks for it from 2.4 on.
+    __numpy_dtype__ = dtype
+
     def __str__(self) -> str:
         return self.name
 
