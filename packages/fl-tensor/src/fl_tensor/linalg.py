@@ -232,7 +232,7 @@ def vector_norm(
     """The norm of the vectors along ``axis`` - one axis, several that count as one, or all:
     ``(sum |x|^ord)^(1/ord)``; inf the largest, -inf the smallest magnitude, 0 the number of
     non-zeros. Real."""
-    return functions.norm(x, axis, keepdims, ord)
+    return reducing.norm(x, axis=axis, keepdims=keepdims, ord=ord)
 
 
 # ---- without factorisation -----------------------------------------------------------------------

@@ -122,7 +122,6 @@ __all__ = [
     "nanvar",
     "negative",
     "nextafter",
-    "norm",
     "not_equal",
     "one_hot",
     "outer",
@@ -693,22 +692,6 @@ def mean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool =
     """Arithmetic mean over axes; NaN over nothing."""
     _x = operand("mean", "F", x)
     return run("mean", _x, _x._raw, axes("mean", axis, _x.shape), keepdims)
-
-
-def norm(
-    x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2.0
-) -> Any:
-    """Vector norm over axes: (sum |x|^ord)^(1/ord); ``inf`` the largest, ``-inf`` the smallest
-    magnitude, 0 the count of non-zeros. Real."""
-    _x = operand("norm", "F", x)
-    return run(
-        "norm",
-        _x,
-        _x._raw,
-        axes("norm", axis, _x.shape),
-        keepdims,
-        float_of("norm", ord, "ord"),
-    )
 
 
 def softmax(x: ArrayLike, axis: int = -1) -> Any:
