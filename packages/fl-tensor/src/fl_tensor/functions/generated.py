@@ -291,12 +291,14 @@ def divide(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def floor_divide(x: ArrayLike, y: ArrayLike) -> Any:
-    """``floor(x / y)`` in the operands' dtype."""
+    """``floor(x / y)`` in the operands' dtype, such that ``x = y * floor_divide + remainder``:
+    of an infinite ``x`` NaN, of a finite one by an infinity 0 or, where the signs differ, -1
+    (as Python and NumPy)."""
     return binary("floor_divide", "R", x, y)
 
 
 def remainder(x: ArrayLike, y: ArrayLike) -> Any:
-    """``x - y * floor(x / y)``: the sign of ``y``."""
+    """``x - y * floor(x / y)``: the sign of ``y``. Of an infinite ``x`` NaN."""
     return binary("remainder", "R", x, y)
 
 
