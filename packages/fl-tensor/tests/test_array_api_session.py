@@ -54,7 +54,14 @@ def session(tmp_path):
 def test_a_listed_failure_is_counted_and_the_share_printed(session):
     code, text = session("# why\n\n" + KNOWN)
     assert code == 0, text
-    assert "202 collected: 200 passed, 1 deviating, 1 skipped, 0 failed; 99.01% pass" in text
+    assert "202 collected: 200 passed, 0 open, 1 deviating, 1 skipped, 0 failed; 99.01%" in text
+
+
+def test_what_the_standard_leaves_open_does_not_count(session):
+    known = "test_suite.py::test_fail\n    The standard leaves it open: otherwise here.\n"
+    code, text = session(known)
+    assert code == 0, text
+    assert "202 collected: 200 passed, 1 open, 0 deviating, 1 skipped, 0 failed; 99.50%" in text
 
 
 def test_an_unlisted_failure_fails(session):

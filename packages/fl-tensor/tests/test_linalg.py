@@ -172,12 +172,39 @@ class TestEquations:
         assert ft.linalg.matrix_rank(ft.zeros((2, 0, 3))).tolist() == [0, 0]
         assert ft.linalg.matrix_rank(ft.zeros((3, 3))).item() == 0
 
+    @pytest.mark.defect("N10")
     @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (3, 3)])
     def test_least_squares(self, shape, dtype):
         x, y = matrices(shape, dtype), matrices((shape[0], 2), dtype, 1)
-        close(ft.linalg.lstsq(ft.asarray(x), ft.asarray(y)), np.linalg.lstsq(x, y)[0], 1e4)
-        one = np.linalg.lstsq(x, y[:, 0])[0]
-        close(ft.linalg.lstsq(ft.asarray(x), ft.asarray(y[:, 0])), one, 1e4)
+        found = ft.linalg.lstsq(ft.asarray(x), ft.asarray(y))
+        want, _, rank, values = np.linalg.lstsq(x, y)
+        close(found.solution, want, 1e4)
+        assert found[0] is found.solution
+        close(found.residuals, (np.abs(x @ want - y) ** 2).sum(0), 1e4)
+        assert (found.rank.item(), found.rank.dtype) == (rank, ft.int64)
+        close(found.singular_values, values, 1e3)
+        one = ft.linalg.lstsq(ft.asarray(x), ft.asarray(y[:, 0]))
+        close(one.solution, want[:, 0], 1e4)
+        close(one.residuals, found.residuals.numpy()[0], 1e4)
+
+    @pytest.mark.defect("N10")
+    def test_least_squares_of_less_than_full_rank(self, dtype):
+        x = matrices((6, 2), dtype) @ matrices((2, 4), dtype, 1)
+        found = ft.linalg.lstsq(ft.asarray(x), ft.ones((6, 1), dtype), rtol=1e-3)
+        assert found.rank.item() == 2
+        assert found.residuals.shape == (1,)
+        assert ft.linalg.lstsq(ft.asarray(x), ft.ones((6, 1), dtype), rtol=2).rank.item() == 0
+
+    @pytest.mark.defect("N10")
+    def test_least_squares_of_several_and_of_empty_matrices(self, dtype):
+        x, y = matrices((3, 5, 2), dtype), matrices((5, 4), dtype, 1)
+        found = ft.linalg.lstsq(ft.asarray(x), ft.asarray(y))
+        assert [part.shape for part in found] == [(3, 2, 4), (3, 4), (3,), (3, 2)]
+        for i in range(3):
+            close(found.solution[i], np.linalg.lstsq(x[i], y)[0], 1e4)
+        empty = ft.linalg.lstsq(ft.zeros((2, 0, 3), dtype), ft.zeros((0, 4), dtype))
+        assert [part.shape for part in empty] == [(2, 3, 4), (2, 4), (2,), (2, 0)]
+        assert empty.rank.tolist() == [0, 0]
 
     @pytest.mark.parametrize("n", [0, 1, 2, 5, -1, -3])
     def test_matrix_power(self, n, dtype):

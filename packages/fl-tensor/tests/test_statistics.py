@@ -126,3 +126,23 @@ def test_running_extremes_as_numpy():
     np.testing.assert_array_equal(ft.cumulative_max(x).numpy(), np.maximum.accumulate(x, 1))
     np.testing.assert_array_equal(ft.cumulative_min(x).numpy(), np.minimum.accumulate(x, 1))
     close(ft.cumulative_logsumexp(X, 1), np.logaddexp.accumulate(X, 1))
+
+
+# ---- norms ------------------------------------------------------------------------------------
+
+
+@pytest.mark.defect("N11")
+@pytest.mark.parametrize("second", [1, None, np.inf, "fro", (0, 1)])
+def test_a_norm_refuses_a_second_position(second):
+    with pytest.raises(ft.ArgumentError, match=r"\[norm\] .*norm\(x, ord=...\) or norm\(x, axis="):
+        ft.norm(ft.ones((2, 3)), second)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, np.inf, -np.inf, 0])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_norms_by_name_are_those_of_numpy(order, axis):
+    x = np.random.default_rng(0).standard_normal((3, 4))
+    found = ft.norm(ft.asarray(x), axis=axis, ord=order, keepdims=True)
+    wanted = np.linalg.norm(x, order, axis, keepdims=True)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12)
+    assert ft.norm(ft.asarray(x), ord=order).shape == ()

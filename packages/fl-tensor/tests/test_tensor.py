@@ -26,7 +26,7 @@ import fl_tensor as ft
         ([], "float32", (0,)),
         ([[], []], "float32", (2, 0)),
         (range(3), "int64", (3,)),
-        ([np.float64(1), 2, True], "float32", (3,)),
+        ([np.float64(1), 2, True], "float64", (3,)),
         ([True, np.bool_(False)], "bool", (2,)),
         (array("d", [1, 2]), "float64", (2,)),
         (array("h", [1, 2]), "int16", (2,)),

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fl_autograd import nesting
 from fl_autograd.errors import GradError
 from fl_autograd.functional import grad
 from fl_autograd.mode import enable_grad, no_grad
@@ -75,8 +76,7 @@ def _check_level(
     source: random.Random,
 ) -> None:
     arguments = [Variable(x, requires_grad=i in numbers) for i, x in enumerate(values)]
-    with enable_grad():
-        outputs = _floating(function(*arguments))
+    outputs = _floating(nesting.run(function, *arguments))
     weights = [_random_like(y._tensor(), source) for y in outputs]
     tracked = [(y, w) for y, w in zip(outputs, weights) if y.requires_grad]
     leaves = [arguments[i] for i in numbers]
@@ -123,7 +123,7 @@ def _gradient_of(
                 x if i not in numbers or x.requires_grad else Variable(x, requires_grad=True)
                 for i, x in enumerate(arguments)
             ]
-            results = zip(_floating(function(*xs)), weights)
+            results = zip(_floating(nesting.run(function, *xs)), weights)
             tracked = [(y, w) for y, w in results if y.requires_grad]
             if not tracked:
                 return ()

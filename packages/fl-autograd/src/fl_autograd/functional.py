@@ -6,9 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_autograd import engine
+from fl_autograd import engine, nesting
 from fl_autograd.errors import GradError
-from fl_autograd.mode import enable_grad
 from fl_autograd.variable import Variable
 from fl_tensor.arrays.array import Array
 
@@ -17,7 +16,7 @@ def grad(
     outputs: Variable | Sequence[Variable],
     inputs: Variable | Sequence[Variable],
     grad_outputs: Any = None,
-    create_graph: bool = False,
+    create_graph: bool | None = None,
     retain_graph: bool | None = None,
     allow_unused: bool = False,
 ) -> Any:
@@ -26,7 +25,8 @@ def grad(
     outputs       one variable or several; their gradients are summed
     inputs        one variable (then one gradient is returned) or several (then a tuple)
     grad_outputs  gradients of the outputs, same shapes; None: ones, outputs have one element each
-    create_graph  record the gradients, so that they can be differentiated again
+    create_graph  record the gradients, so that they can be differentiated again; None: within a
+                  function that ``jacobian`` or another transform differentiates
     retain_graph  keep the graph for another pass; default ``create_graph``
     allow_unused  give None for an input on which the outputs do not depend (GradError otherwise)
     """
@@ -41,6 +41,7 @@ def grad(
     for i, target in enumerate(targets):
         if target._node is None:
             raise GradError(f"[grad] input {i} of shape {target.shape} requires no gradient")
+    create_graph = nesting.creates_graph(create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     nodes = [target._node for target in targets]
     wanted = {node for node in nodes if node is not None}
@@ -56,32 +57,36 @@ def grad(
 
 
 def value_and_grad(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0
+    function: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    create_graph: bool | None = None,
 ) -> Callable[..., tuple[Any, Any]]:
     """``f(*args) -> (value, gradients)`` of a function whose result has one element.
 
     The arguments numbered ``argnums`` (Tensors, Variables or array-likes) are differentiated: one
-    gradient for an int, a tuple for several. Value and gradients are Variables without history.
+    gradient for an int, a tuple for several. Value and gradients are Variables without history,
+    unless ``create_graph`` (see ``grad``).
     """
     several = not isinstance(argnums, int)
     numbers = list(argnums) if isinstance(argnums, Sequence) else [argnums]
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        recorded = nesting.creates_graph(create_graph)
         given = list(args)
-        leaves = []
+        points = []
         for i in numbers:
             if not 0 <= i < len(given):
                 raise GradError(f"[value_and_grad] argument {i} of {len(given)} does not exist")
-            given[i] = Variable(given[i], requires_grad=True)
-            leaves.append(given[i])
-        with enable_grad():
-            value = function(*given, **kwargs)
+            given[i] = nesting.point(given[i], recorded)
+            points.append(given[i])
+        value = nesting.run(function, *given, **kwargs)
         if not isinstance(value, Variable):
             raise GradError(
                 f"[value_and_grad] the function returned a {type(value).__name__}, not a Variable"
             )
-        gradients = grad(value, leaves)
-        return value.detach(), gradients if several else gradients[0]
+        gradients = grad(value, points, create_graph=recorded)
+        value = value if recorded else value.detach()
+        return value, gradients if several else gradients[0]
 
     return wrapped

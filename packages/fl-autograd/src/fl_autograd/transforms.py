@@ -3,7 +3,12 @@
 ``function`` takes Variables and returns a Variable or a tuple of them. Arguments are Tensors,
 Variables or array-likes of floating dtypes; they are not touched. Results have no history, unless
 ``create_graph``: then they can be differentiated again, with respect to arguments that are
-Variables and to all that ``function`` uses.
+Variables and to all that ``function`` uses. None, the default, is True within a function that
+another transform differentiates, and False elsewhere.
+
+The derivative of a result without history is zero: of a constant, and of what ``detach``,
+``no_grad`` or ``create_graph=False`` cut off on purpose. GradError where ``function`` called
+``backward`` and returns what it left in ``.grad``.
 """
 
 from __future__ import annotations
@@ -12,19 +17,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import fl_tensor as ft
+from fl_autograd import nesting
 from fl_autograd.errors import GradError
 from fl_autograd.functional import grad
-from fl_autograd.mode import enable_grad
 from fl_autograd.rows import dense
 from fl_autograd.variable import Variable, variable
 from fl_tensor.arrays.array import Array
-from fl_tensor.dispatch.frontend import same_value
 
 Function = Callable[..., Any]
 
 
 def vjp(
-    function: Function, *primals: Any, create_graph: bool = False
+    function: Function, *primals: Any, create_graph: bool | None = None
 ) -> tuple[Any, Callable[..., Any]]:
     """``(outputs, pullback)``: the outputs at ``primals``, and the function from their gradients
     (one argument per output) to the gradients of the primals: one for a single primal, else a
@@ -34,19 +38,25 @@ def vjp(
     >>> pullback(ft.asarray([1.0, 10.0])).tolist()
     [6.0, 80.0]
     """
-    inputs = _inputs("vjp", primals, create_graph)
+    connected = nesting.creates_graph(create_graph)
+    inputs = _inputs("vjp", primals, connected)
     outputs, several = _outputs("vjp", function, inputs)
 
     def pullback(*cotangents: Any) -> Any:
-        found = _pull("vjp", outputs, inputs, cotangents, create_graph)
+        # It may be called where another function is differentiated, or no longer is.
+        recorded = nesting.creates_graph(create_graph) or connected
+        found = _pull("vjp", outputs, inputs, cotangents, recorded)
         return found if len(found) != 1 else found[0]
 
-    given = outputs if create_graph else tuple(y.detach() for y in outputs)
+    given = outputs if connected else tuple(y.detach() for y in outputs)
     return (given if several else given[0]), pullback
 
 
 def jvp(
-    function: Function, primals: Sequence[Any], tangents: Sequence[Any], create_graph: bool = False
+    function: Function,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    create_graph: bool | None = None,
 ) -> tuple[Any, Any]:
     """``(outputs, slopes)``: the outputs at ``primals``, and their change per step along
     ``tangents``, one per primal and of its shape and dtype. Both have the form of what ``function``
@@ -59,6 +69,7 @@ def jvp(
     """
     if len(primals) != len(tangents):
         raise GradError(f"[jvp] {len(primals)} primals but {len(tangents)} tangents")
+    create_graph = nesting.creates_graph(create_graph)
     inputs = _inputs("jvp", primals, create_graph)
     outputs, several = _outputs("jvp", function, inputs)
     slopes = _push("jvp", outputs, inputs, tangents, create_graph)
@@ -69,7 +80,7 @@ def jvp(
 def jacobian(
     function: Function,
     inputs: Any,
-    create_graph: bool = False,
+    create_graph: bool | None = None,
     strategy: Literal["reverse-mode", "forward-mode"] = "reverse-mode",
 ) -> Any:
     """All derivatives of all elements of the outputs: an array of shape ``output.shape +
@@ -83,6 +94,7 @@ def jacobian(
         raise GradError(
             f"[jacobian] strategy {strategy!r}: expected 'reverse-mode' or 'forward-mode'"
         )
+    create_graph = nesting.creates_graph(create_graph)
     listed = isinstance(inputs, (tuple, list))
     xs = _inputs("jacobian", inputs if listed else [inputs], create_graph)
     outputs, several = _outputs("jacobian", function, xs)
@@ -92,7 +104,7 @@ def jacobian(
     return per_output if several else per_output[0]
 
 
-def hessian(function: Function, inputs: Any, create_graph: bool = False) -> Any:
+def hessian(function: Function, inputs: Any, create_graph: bool | None = None) -> Any:
     """The second derivatives of a ``function`` with one element: an array of shape ``input.shape +
     input.shape``; for a tuple or list of inputs a tuple of tuples, ``[i][j]`` being d2/dxi dxj."""
     listed = isinstance(inputs, (tuple, list))
@@ -116,25 +128,25 @@ def _inputs(name: str, values: Sequence[Any], create_graph: bool) -> tuple[Varia
     for i, x in enumerate(values):
         if isinstance(x, Array) and not x.dtype.is_floating:
             raise GradError(f"[{name}] input {i} is {x.dtype}: gradients are of floating numbers")
-        if create_graph and isinstance(x, Variable) and x.requires_grad:
-            with enable_grad():
-                found.append(same_value(x))
-        else:
-            found.append(Variable(x, requires_grad=True))
+        found.append(nesting.point(x, create_graph))
     return tuple(found)
 
 
 def _outputs(
     name: str, function: Function, inputs: Sequence[Variable]
 ) -> tuple[tuple[Variable, ...], bool]:
-    with enable_grad():
-        result = function(*inputs)
+    result = nesting.run(function, *inputs)
     several = isinstance(result, (tuple, list))
     outputs = tuple(result) if several else (result,)
     for y in outputs:
         if not isinstance(y, Variable) or not y.dtype.is_floating:
             what = type(y).__name__ + (f" of {y.dtype}" if isinstance(y, Array) else "")
             raise GradError(f"[{name}] the function returned a {what}, not a floating Variable")
+    if any(x.grad is not None for x in inputs) and not any(y.requires_grad for y in outputs):
+        raise GradError(
+            f"[{name}] the function called backward(), and its result has no history: gradients in "
+            f".grad have none; take them with fl_autograd.grad(y, x), which has one here"
+        )
     return outputs, several
 
 

@@ -119,7 +119,9 @@ class Variable(Array):
         return dtype if layers() is None else _promoted_for(self._backend, op, dtype)
 
     def _lift(self, other: Array) -> Any:
-        return other if isinstance(other, Variable) else Variable(other)
+        if isinstance(other, Variable):
+            return other
+        return variable(other._adapter, other._backend, None)
 
     def _tensor(self) -> Tensor:
         return Tensor(self._adapter, self._backend)
@@ -175,6 +177,8 @@ class Variable(Array):
         if isinstance(target, DType) or (isinstance(target, str) and target in ALL):
             return self.astype(target)
         moved = self.tensor.to(target)
+        if moved.dtype is not self.dtype:  # a dtype under another name, as ``float``
+            return self.astype(moved.dtype)
         if self._node is None or not is_grad_enabled():
             return self if moved._adapter is self._adapter else Variable(moved)
         from fl_autograd.transfer import record
@@ -296,3 +300,6 @@ class Variable(Array):
         if not self.is_leaf:
             raise GradError("only leaves can be pickled: detach() first")
         return type(self), (self.tensor, self.requires_grad)
+
+
+Variable._operand_class = Variable

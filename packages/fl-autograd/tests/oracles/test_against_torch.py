@@ -182,7 +182,7 @@ REDUCTIONS = {
     ),
     **{
         f"norm {p}": (
-            lambda x, a, k, p=p: ft.norm(x, a, k, p),
+            lambda x, a, k, p=p: ft.norm(x, axis=a, keepdims=k, ord=p),
             lambda x, a, keepdim, p=p: torch.linalg.vector_norm(x, p, a, keepdim),
         )
         for p in (1.0, 2.0, 3.0, 0.5, math.inf)

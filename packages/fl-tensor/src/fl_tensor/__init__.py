@@ -110,6 +110,7 @@ from fl_tensor.functions.reducing import average as average
 from fl_tensor.functions.reducing import cumulative_prod as cumulative_prod
 from fl_tensor.functions.reducing import cumulative_sum as cumulative_sum
 from fl_tensor.functions.reducing import nanquantile as nanquantile
+from fl_tensor.functions.reducing import norm as norm
 from fl_tensor.functions.reducing import percentile as percentile
 from fl_tensor.functions.reducing import prod as prod
 from fl_tensor.functions.reducing import quantile as quantile

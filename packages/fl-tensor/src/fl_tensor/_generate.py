@@ -24,7 +24,7 @@ SPECIAL = frozenset(
     "flip take_along_axis embedding cross_entropy real imag conj "
     "einsum tensordot vecdot cross expand_dims moveaxis "
     "pad_edges repeat roll unique searchsorted bincount histogram argmax argmin "
-    "sum prod cumulative_sum cumulative_prod quantile nanquantile average "
+    "sum prod cumulative_sum cumulative_prod quantile nanquantile average norm "
     "truncated_normal attention recurrent max_pool_gradient avg_pool_gradient".split()
 )
 #: Public elsewhere: ``ft.trace`` records a graph, the sum of a diagonal is ``ft.linalg.trace``.
@@ -36,7 +36,7 @@ PUBLIC_TYPES = {
     "Axis": "int",
     "NewAxis": "int",
     "Shape": "int | Sequence[int]",
-    "DType": "DType | str",
+    "DType": "DType | str | type[Any]",
 }
 
 

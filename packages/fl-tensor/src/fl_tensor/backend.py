@@ -279,11 +279,13 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
 
     @abstractmethod
     def floor_divide(self, x: R, y: R) -> A:
-        """``floor(x / y)`` in the operands' dtype."""
+        """``floor(x / y)`` in the operands' dtype, such that ``x = y * floor_divide + remainder``:
+        of an infinite ``x`` NaN, of a finite one by an infinity 0 or, where the signs differ, -1
+        (as Python and NumPy)."""
 
     @abstractmethod
     def remainder(self, x: R, y: R) -> A:
-        """``x - y * floor(x / y)``: the sign of ``y``."""
+        """``x - y * floor(x / y)``: the sign of ``y``. Of an infinite ``x`` NaN."""
 
     @abstractmethod
     def power(self, x: N, y: N) -> A:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 from fl_tensor.errors import DTypeError
 
@@ -15,6 +16,10 @@ class DType:
     name      array API name, ``"float32"``; also ``str(dtype)`` and its serialised form
     kind      ``"b"`` bool, ``"i"`` signed, ``"u"`` unsigned, ``"f"`` floating, ``"c"`` complex
     itemsize  bytes per element
+
+    It equals its name and, as NumPy's do, the classes and dtypes of NumPy and Python that mean the
+    same: ``x.dtype == "float64"``, ``x.dtype == np.float64``, ``x.dtype == float``. Their hashes
+    differ, as NumPy's do: sets and dictionaries do not find one by another, ``ft.dtype(y)`` does.
     """
 
     __slots__ = ("is_floating", "is_integer", "itemsize", "kind", "name")
@@ -25,6 +30,31 @@ class DType:
         self.itemsize = itemsize
         self.is_floating = kind == "f"
         self.is_integer = kind in "iu"
+
+    #: Of the object, not of the name: dtypes are looked up on every call.
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> builtins.bool:
+        if other.__class__ is DType:
+            return other is self
+        if isinstance(other, str):
+            return other == self.name
+        if isinstance(other, type):
+            return _of_class(other) is self
+        return NotImplemented  # a dtype of NumPy's compares itself with ``dtype``
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype, by which ``np.dtype(x.dtype)`` and ``np.zeros(3, x.dtype)`` read this one.
+        AttributeError for bfloat16 where ``ml_dtypes`` is missing."""
+        from fl_tensor.backends.numpy.adapter import TO_NUMPY
+
+        if self not in TO_NUMPY:
+            raise AttributeError(f"NumPy has no {self.name} of its own: it takes ml_dtypes")
+        return TO_NUMPY[self]
+
+    #: The name under which NumPy looks for it from 2.4 on.
+    __numpy_dtype__ = dtype
 
     def __str__(self) -> str:
         return self.name
@@ -54,19 +84,22 @@ REQUIRED: frozenset[DType] = frozenset({bool, int32, int64, uint8, float32})
 DEFAULT_FLOAT = float32
 DEFAULT_INT = int64
 
-_PYTHON = {builtins.bool: bool, int: int64, float: float32, complex: complex64}
+#: Python's classes as dtypes, as NumPy reads them.
+_PYTHON = {builtins.bool: bool, int: int64, float: float64, complex: complex128}
+#: The dtypes of Python's numbers.
+_NUMBERS = {builtins.bool: bool, int: DEFAULT_INT, float: DEFAULT_FLOAT, complex: complex64}
 
 
 def dtype(name: object) -> DType:
-    """The DType of that name (``"float32"``), of a Python scalar type, or of an object whose
-    ``str`` or ``name`` is a dtype name. Raises DTypeError for anything else."""
+    """The DType of that name (``"float32"``), of a Python scalar type (``float`` is float64,
+    ``complex`` complex128), or of an object whose ``str`` or ``name`` is a dtype name. Raises
+    DTypeError for anything else."""
     if isinstance(name, DType):
         return name
-    if isinstance(name, type) and name in _PYTHON:
-        return _PYTHON[name]
-    found = ALL.get(getattr(name, "name", None) or str(name)) or ALL.get(
-        getattr(name, "__name__", "")
-    )
+    if isinstance(name, type):
+        found = _of_class(name)
+    else:
+        found = ALL.get(getattr(name, "name", None) or str(name))
     if found is None and isinstance(name, int):
         raise DTypeError(f"unknown dtype {name!r}; a shape is one argument, as in zeros((2, 3))")
     if found is None:
@@ -74,15 +107,28 @@ def dtype(name: object) -> DType:
     return found
 
 
+def of_number(kind: type) -> DType:
+    """The dtype that a number of a Python class has where none is asked for: of a float the default
+    one. Numbers of another library's classes keep theirs. Raises DTypeError for other classes."""
+    found = _NUMBERS.get(kind)
+    return dtype(kind) if found is None else found
+
+
+def _of_class(kind: type) -> DType | None:
+    # Python's numbers, and classes of scalars that are called as their dtype (NumPy's).
+    return _PYTHON.get(kind) or ALL.get(kind.__name__)
+
+
 def promote(x: DType, y: DType, op: str = "promote") -> DType:
     """The common dtype of two operands: array API rules, and where those leave the choice open
     bool gives way to numbers and integers take the floating operand's dtype."""
     if x is y:
         return x
+    x, y = dtype(x), dtype(y)
     if x.kind == y.kind:
         if {x, y} == {float16, bfloat16}:
             return float32
-        return x if x.itemsize > y.itemsize else y
+        return x if x.itemsize >= y.itemsize else y
     low, high = (x, y) if "biufc".index(x.kind) < "biufc".index(y.kind) else (y, x)
     if low.kind == "b" or (low.is_integer and high.kind in "fc"):
         return high

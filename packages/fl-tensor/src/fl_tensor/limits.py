@@ -69,4 +69,5 @@ def iinfo(dtype: Any) -> IntInfo:
 
 
 def _dtype_of(given: Any) -> DType:
-    return dtypes.dtype(getattr(given, "dtype", given))
+    is_dtype = isinstance(given, (DType, str, type))
+    return dtypes.dtype(given if is_dtype else getattr(given, "dtype", given))

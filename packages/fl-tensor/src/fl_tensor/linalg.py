@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fl_tensor import arguments, dtypes, functions
+from fl_tensor.derived.linalg import rank_from
 from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
-from fl_tensor.functions import elementwise, generated, shaping
+from fl_tensor.functions import elementwise, generated, products, reducing, shaping
 from fl_tensor.functions import outer as outer
 from fl_tensor.functions.creation import DTypeLike
 from fl_tensor.functions.products import cross as cross
@@ -77,6 +78,13 @@ class EigResult(NamedTuple):
 class SlogdetResult(NamedTuple):
     sign: Any
     logabsdet: Any
+
+
+class LstsqResult(NamedTuple):
+    solution: Any
+    residuals: Any
+    rank: Any
+    singular_values: Any
 
 
 # ---- factorisations ------------------------------------------------------------------------------
@@ -154,15 +162,34 @@ def pinv(x: ArrayLike, *, rtol: ArrayLike | None = None) -> Any:
     return _truncated("pinv", x, rtol)
 
 
-def lstsq(x: ArrayLike, y: ArrayLike, *, rtol: ArrayLike | None = None) -> Any:
-    """The Z for which ``x @ Z`` is nearest to ``y``, and of several the smallest: ``x`` (..., m, n)
-    with ``y`` (..., m, k) gives (..., n, k), with ``y`` (m,) gives (..., n). ``rtol`` as in
-    ``pinv``."""
+def lstsq(x: ArrayLike, y: ArrayLike, *, rtol: ArrayLike | None = None) -> LstsqResult:
+    """``(solution, residuals, rank, singular_values)`` of the least squares problem ``x @ Z = y``
+    with ``x`` (..., m, n), ``y`` (..., m, k) or (m,); leading axes broadcast.
+
+    solution         the Z (..., n, k) for which ``x @ Z`` is nearest to ``y``, and of several the
+                     smallest; (..., n) for ``y`` (m,)
+    residuals        sums of the squares of ``x @ Z - y``, real: (..., k), or (...). They are there
+                     for every shape and rank, where NumPy's are empty for some
+    rank             of ``x``, int64: (...), as by ``matrix_rank``
+    singular_values  of ``x``, descending: (..., min(m, n)), real
+
+    ``rtol`` as in ``pinv``.
+    """
     x, y = operands_of("lstsq", "FF", x, y)
     column = y.ndim == 1
     y = shaping.reshape(y, (*y.shape, 1)) if column else y
-    found = run("lstsq", x, x._raw, y._raw, _tolerance("lstsq", x, rtol))
-    return shaping.squeeze(found, -1) if column else found
+    tolerance = _tolerance("lstsq", x, rtol)
+    solution = run("lstsq", x, x._raw, y._raw, tolerance)
+    rest = functions.square(functions.absolute(products.matmul(x, solution) - y))
+    residuals = reducing.sum(rest, axis=-2)
+    values = svdvals(x)
+    if 0 in x.shape:
+        rank = matrix_rank(x)
+    else:
+        rank = x._wrap(rank_from(x._ops(), x._raw, values._raw, tolerance))
+    if column:
+        solution, residuals = shaping.squeeze(solution, -1), shaping.squeeze(residuals, -1)
+    return LstsqResult(solution, residuals, rank, values)
 
 
 def det(x: ArrayLike) -> Any:
@@ -205,7 +232,7 @@ def vector_norm(
     """The norm of the vectors along ``axis`` - one axis, several that count as one, or all:
     ``(sum |x|^ord)^(1/ord)``; inf the largest, -inf the smallest magnitude, 0 the number of
     non-zeros. Real."""
-    return functions.norm(x, axis, keepdims, ord)
+    return reducing.norm(x, axis=axis, keepdims=keepdims, ord=ord)
 
 
 # ---- without factorisation -----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fl_tensor import dtypes
-from fl_tensor.backends.numpy import elementary, philox
+from fl_tensor.backends.numpy import philox
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.codegen.instructions import REDUCTIONS
 from fl_tensor.codegen.kernel import Kernel
@@ -27,9 +27,7 @@ NUMPY = {
     "atan2": np.arctan2,
     "bitwise_left_shift": np.left_shift,
     "bitwise_right_shift": np.right_shift,
-    "floor_divide": lambda x, y: (
-        elementary.floor_divide(x, y) if x.dtype.kind == "f" else np.floor_divide(x, y)
-    ),
+    "floor_divide": np.floor_divide,
 }
 FOLD = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
 

@@ -41,7 +41,7 @@ class WeightNorm(Module):
             setattr(self.module, self.name, None)  # a result, not state: nobody copies or saves it
 
     def _length(self, v: ft.Array) -> Any:
-        return ft.norm(v, self.over, keepdims=self.axis is not None)
+        return ft.norm(v, axis=self.over, keepdims=self.axis is not None)
 
     def extra_repr(self) -> str:
         return f"axis={self.axis}"

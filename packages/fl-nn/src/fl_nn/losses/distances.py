@@ -38,7 +38,7 @@ def huber(
 def cosine_similarity(x: ft.Array, y: ft.Array, axis: int = 1, eps: float = 1e-8) -> ft.Array:
     """The cosine of the angle between x and y along `axis`: their product by their lengths, each
     at least `eps`."""
-    lengths = [ft.maximum(ft.norm(v, axis), eps) for v in (x, y)]
+    lengths = [ft.maximum(ft.norm(v, axis=axis), eps) for v in (x, y)]
     return ft.sum(x * y, axis) / (lengths[0] * lengths[1])
 
 

@@ -1,8 +1,9 @@
 """``Array``: operators, indexing and methods, once for everything that is an array to its user.
 
-A subclass says what its values are: ``_raw`` (what its namespace of operations computes with),
-``_ops()`` (that namespace), ``_wrap(raw)`` (an array of the class) and ``_lift(other)`` (an array
-of a lower class as one of this). ``Tensor`` wraps adapters; other packages add classes of their
+A subclass says what its values are: ``_adapter`` and ``_backend`` (the value and its backend),
+``_raw`` (what its namespace of operations computes with), ``_ops()`` (that namespace),
+``_wrap(raw)`` (an array of the class), ``_operand_class`` and ``_lift(other)`` (an array of
+another class as one of that class). ``Tensor`` wraps adapters; other packages add classes of their
 own. How values are read is in ``value``, the methods are in ``methods``."""
 
 from __future__ import annotations

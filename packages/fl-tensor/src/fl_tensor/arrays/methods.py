@@ -25,7 +25,7 @@ class ArrayMethods(ArrayValue):
         """Another handle on the value; values are immutable, so no data is copied."""
         return frontend.same_value(self)
 
-    def astype(self, dtype: DType | str) -> Any:
+    def astype(self, dtype: DType | str | type[Any]) -> Any:
         return elementwise.cast(self, dtype)
 
     def reshape(self, *shape: Any) -> Any:
@@ -62,12 +62,18 @@ class ArrayMethods(ArrayValue):
         return shaping.expand_dims(self, axis)
 
     def sum(
-        self, axis: Axes = None, keepdims: bool = False, dtype: DType | str | None = None
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        dtype: DType | str | type[Any] | None = None,
     ) -> Any:
         return functions.reducing.sum(self, axis, keepdims, dtype)
 
     def prod(
-        self, axis: Axes = None, keepdims: bool = False, dtype: DType | str | None = None
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        dtype: DType | str | type[Any] | None = None,
     ) -> Any:
         return functions.reducing.prod(self, axis, keepdims, dtype)
 

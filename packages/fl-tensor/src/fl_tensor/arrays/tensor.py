@@ -149,6 +149,7 @@ class Tensor(Operators, ShortMethods, Array):
 
 
 Tensor._raw = vars(Tensor)["_adapter"]
+Tensor._operand_class = Tensor
 
 
 def _unpickle(data: bytes, shape: tuple[int, ...], dtype: str, backend: str) -> Tensor:

@@ -23,6 +23,9 @@ class ArrayValue:
     __slots__ = ()
     #: Of operands of several classes the highest decides; the others are lifted to it.
     _priority: ClassVar[int] = 0
+    #: The class to which operands are lifted beside an array of this class: itself, or the class
+    #: that it is derived from without another kind of value.
+    _operand_class: ClassVar[type[Array]]
     #: Whether it is an adapter (``_adapter``) and its backend, and nothing else: then ``_ops`` and
     #: ``_wrap`` need not be asked while no layer is active.
     _is_handle: ClassVar[bool] = False
@@ -32,6 +35,7 @@ class ArrayValue:
     # ---- what a subclass gives ---------------------------------------------------------------
 
     if TYPE_CHECKING:
+        _adapter: Any
         _backend: TensorBackend
 
         @property

@@ -193,9 +193,7 @@ def _float_quotient(x: Num, y: Num, op: str) -> Num:
     floor = (floor + 1.0).where((whole - floor).compare(">", 0.5), floor)
     quotient = x / y
     floor = x.new(x.raw(0.0)).copysign(quotient).where(whole.compare("==", 0.0), floor)
-    infinite = b.or_(abs(x).compare("==", float("inf")), abs(y).compare("==", float("inf")))
-    plain = x.new(x.of.unary("floor", quotient.value))
-    return plain.where(b.or_(infinite, y.compare("==", 0.0)), floor)
+    return quotient.where(y.compare("==", 0.0), floor)
 
 
 # --- conversion -----------------------------------------------------------------------------------

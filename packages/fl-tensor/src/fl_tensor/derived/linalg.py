@@ -82,9 +82,13 @@ def matrix_rank(ops: Ops, x: F, rtol: A | None = None) -> Any:
     lead, _, _ = matrices("matrix_rank", x)
     if 0 in x.shape:
         return ops.full(lead, 0, dtypes.int64, x.device)
-    values = ops.svdvals(x)
+    return rank_from(ops, x, ops.svdvals(x), rtol)
+
+
+def rank_from(ops: Ops, x: Any, values: Any, rtol: Any | None) -> Any:
+    """``matrix_rank`` of an ``x`` with elements, whose singular values (..., k) are known."""
     above = ops.greater(values, _threshold(ops, x, values, rtol))
-    return ops.count_nonzero(above, (len(lead),))
+    return ops.count_nonzero(above, (len(values.shape) - 1,))
 
 
 def lstsq(ops: Ops, x: F, y: F, rtol: A | None = None) -> Any:

@@ -99,18 +99,18 @@ def outer(ops: Ops, x: N, y: N) -> Any:
 @in_float32
 def linear(ops: Ops, x: F, weight: F, bias: F | None = None) -> Any:
     """``x @ weight.T + bias``: x (..., in), weight (out, in), bias (out,) give (..., out)."""
-    if len(weight.shape) != 2 or x.shape[-1:] != weight.shape[1:]:
+    shape, wide = x.shape, weight.shape
+    if len(wide) != 2 or shape[-1:] != wide[1:]:
         raise ShapeError(
-            f"[linear] x {x.shape} and weight {weight.shape}: "
-            f"expected x (..., in) and weight (out, in)"
+            f"[linear] x {shape} and weight {wide}: expected x (..., in) and weight (out, in)"
         )
-    rows = (math.prod(x.shape[:-1]), x.shape[-1])
-    y = ops.matmul(x if len(x.shape) == 2 else ops.reshape(x, rows), ops.permute(weight, (1, 0)))
+    rows = x if len(shape) == 2 else ops.reshape(x, (math.prod(shape[:-1]), shape[-1]))
+    y = ops.matmul(rows, ops.permute(weight, (1, 0)))
     if bias is not None:
-        if bias.shape != weight.shape[:1]:
-            raise ShapeError(f"[linear] bias {bias.shape}: expected {weight.shape[:1]}")
+        if bias.shape != wide[:1]:
+            raise ShapeError(f"[linear] bias {bias.shape}: expected {wide[:1]}")
         y = ops.add(y, bias)
-    return y if len(x.shape) == 2 else ops.reshape(y, (*x.shape[:-1], weight.shape[0]))
+    return y if len(shape) == 2 else ops.reshape(y, (*shape[:-1], wide[0]))
 
 
 def embedding(ops: Ops, weight: A, indices: A) -> Any:

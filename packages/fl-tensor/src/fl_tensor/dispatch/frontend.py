@@ -128,7 +128,7 @@ def unary(op: str, role: str, x: ArrayLike) -> Any:
 def binary(op: str, role: str, x: ArrayLike, y: ArrayLike) -> Any:
     if isinstance(x, array.Array) and x.dtype.kind in KINDS[role]:
         # The usual cases need no preparing: two arrays alike, or a float array and a number.
-        if type(y) is type(x):
+        if isinstance(y, array.Array) and x._operand_class is y._operand_class:
             if x.dtype is y.dtype and x._backend is y._backend:
                 return run(op, x, x._raw, y._raw)
         elif x.dtype.is_floating and (type(y) is float or type(y) is int):
@@ -150,8 +150,7 @@ def prepare_all(op: str, role: str, xs: Sequence[ArrayLike]) -> list[Any]:
         raise DTypeError(f"[{op}] expected a sequence of arrays, got {type(xs).__name__}")
     if not xs:
         raise ArgumentError(f"[{op}] expected at least one array")
-    roles = role * len(xs)
-    return list(xs) if _alike(roles, xs) else operands_of(op, roles, *xs)
+    return operands_of(op, role * len(xs), *xs)
 
 
 def prepare(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
@@ -165,8 +164,39 @@ def operands_of(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
     ``roles`` has a letter per operand, see ``fl_tensor.roles``; a small letter lets the operand be
     None, which stays None. Raises DTypeError for what is no array.
     """
-    if _alike(roles, operands):
-        return list(operands)
+    # The usual case in one pass, without a call: arrays of one backend and one dtype.
+    lead: Any = None
+    common, mixed = None, False
+    for role, x in zip(roles, operands):
+        if not isinstance(x, array.Array):
+            if x is None and role in "apnfizqrs":
+                continue
+            break
+        if lead is None:
+            lead, backend = x, x._backend
+        elif x._backend is not backend:
+            break
+        elif x._operand_class is not lead._operand_class:
+            mixed = True
+            lead = x if x._priority > lead._priority else lead
+        if role not in "Aa":
+            dtype = x._adapter.dtype
+            if common is None and dtype.kind in KINDS[role]:
+                common = dtype
+            elif dtype is not common:
+                break
+    else:
+        arrays = list(operands)
+        if mixed:
+            for i, x in enumerate(arrays):
+                if x is not None and x._operand_class is not lead._operand_class:
+                    arrays[i] = lead._lift(x)
+        return arrays
+    return _promoted(op, roles, operands)
+
+
+def _promoted(op: str, roles: str, operands: Sequence[ArrayLike]) -> list[Any]:
+    # ``operands_of`` for operands that are not alike.
     lead = _leader(op, roles, operands)
     roles = roles.upper()
     made: list[Any] = []
@@ -242,26 +272,6 @@ def complex_for(op: str, x: array.Array, capability: str) -> DType:
     return supported(op, dtype, backend)
 
 
-def _alike(roles: str, operands: Sequence[Any]) -> bool:
-    # Whether the operands can be taken as they are; so it is usually, and quickly found out.
-    lead, common = operands[0], None
-    if not isinstance(lead, array.Array):
-        return False
-    cls, backend = type(lead), lead._backend
-    for role, x in zip(roles, operands):
-        if type(x) is not cls or x._backend is not backend:
-            return False
-        if role not in "Aa":
-            dtype = x.dtype
-            if common is None:
-                if dtype.kind not in KINDS[role]:
-                    return False
-                common = dtype
-            elif dtype is not common:
-                return False
-    return True
-
-
 def _leader(op: str, roles: str, operands: Sequence[Any]) -> array.Array:
     lead = None
     for i, x in enumerate(operands):
@@ -285,15 +295,11 @@ def _leader(op: str, roles: str, operands: Sequence[Any]) -> array.Array:
 
 
 def _same_class(op: str, lead: array.Array, x: Any) -> array.Array:
-    if type(x) is type(lead):
-        return x
     if not isinstance(x, array.Array):
         from fl_tensor.functions.creation import asarray
 
         x = asarray(x, device=lead.device, backend=lead._backend)
-        if type(x) is type(lead):
-            return x
-    return lead._lift(x)
+    return x if x._operand_class is lead._operand_class else lead._lift(x)
 
 
 def _common(
@@ -302,7 +308,7 @@ def _common(
     if common is None:
         common = dtypes.bool if isinstance(scalars[0], bool) else lead.dtype
         if lead.dtype.kind == "b" and not isinstance(scalars[0], bool):
-            common = dtypes.dtype(type(scalars[0]))
+            common = dtypes.of_number(type(scalars[0]))
     if role in "FS" and common.kind not in "fc":  # before the scalars, which need to fit it alone
         common = dtypes.DEFAULT_FLOAT
     for value in scalars:

@@ -23,7 +23,7 @@ from fl_tensor.functions import reading
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
 
-DTypeLike = DType | str | None
+DTypeLike = DType | str | type[Any] | None
 DeviceLike = Device | str | None
 #: Numbers between it and its negative fit int64, and are not looked at again.
 _SAFE = 1 << 62
@@ -42,9 +42,10 @@ def asarray(
     ``copy=False`` the tensor borrows the memory of ``obj``, and the caller promises that nobody
     writes to it from now on.
 
-    dtype defaults to the source's; Python ints give int64, floats float32, bools bool. Raises
-    ShapeError for ragged sequences, DTypeError for elements that are no numbers, ArgumentError
-    where ``copy=False`` cannot be.
+    dtype defaults to the source's, NumPy's scalars included; Python ints give int64, floats
+    float32, bools bool. As a dtype Python's ``float`` is float64. Raises ShapeError for ragged
+    sequences, DTypeError for elements that are no numbers, ArgumentError where ``copy=False``
+    cannot be.
     """
     wanted = None if dtype is None else dtypes.dtype(dtype)
     if isinstance(obj, Array):
@@ -105,7 +106,7 @@ def place_for(
 
 def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBackend) -> Tensor:
     if isinstance(obj, arguments.SCALARS):
-        dtype = wanted or dtypes.dtype(type(obj))
+        dtype = wanted or dtypes.of_number(type(obj))
         return full((), obj, dtype, place, backend)
     if not isinstance(obj, (list, tuple, range)):
         view = reading.buffer_of(obj)
@@ -127,11 +128,11 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
 
 
 def _holds_arrays(obj: Sequence[Any]) -> bool:
-    # Ours, or those of another library.
+    # Ours, or those of another library. Without axes these are numbers.
     if any(isinstance(o, Array) for o in obj):
         return True
     first = obj[0]
-    if isinstance(first, arguments.SCALARS):
+    if isinstance(first, arguments.SCALARS) or getattr(first, "shape", None) == ():
         return False
     return reading.buffer_of(first) is not None or hasattr(first, "__dlpack__")
 
@@ -155,8 +156,8 @@ def _from_lists(
     obj: Sequence[Any], wanted: DType | None, place: Device, backend: TensorBackend
 ) -> Tensor:
     shape, flat, found = reading.numbers(obj)
-    dtype = supported("asarray", wanted or dtypes.dtype(found), backend)
-    if dtype.is_integer and found in (float, complex):
+    dtype = supported("asarray", wanted or found, backend)
+    if dtype.is_integer and found.kind in "fc":
         flat = [arguments.scalar("asarray", v, dtype) for v in flat]
     data = memoryview(pack(flat, dtype))
     made = ops_for(backend).from_host(data, shape, dtype, place)
@@ -166,7 +167,7 @@ def _from_lists(
 def frombytes(
     data: Any,
     shape: int | Sequence[int],
-    dtype: DType | str,
+    dtype: DType | str | type[Any],
     device: DeviceLike = None,
     backend: TensorBackend | None = None,
 ) -> Tensor:
@@ -222,7 +223,7 @@ def full(
     """All elements equal to the Python scalar ``value``; dtype defaults to the value's. A float for
     an integer dtype is truncated; DTypeError for an integer that does not fit."""
     backend, place = place_for(device, backend)
-    kind = dtypes.dtype(type(value) if dtype is None else dtype)
+    kind = dtypes.of_number(type(value)) if dtype is None else dtypes.dtype(dtype)
     shape, value = shape_of("full", shape), arguments.scalar("full", value, kind)
     made = ops_for(backend).full(shape, value, supported("full", kind, backend), place)
     return Tensor(frontend.answer("full", backend, made), backend)

@@ -14,7 +14,7 @@ from fl_tensor.errors import DTypeError
 __all__ = ["cast", "conj", "imag", "positive", "real", "where"]
 
 
-def cast(x: ArrayLike, dtype: DType | str) -> Any:
+def cast(x: ArrayLike, dtype: DType | str | type[Any]) -> Any:
     """``x`` in another dtype: floats truncate towards zero, integers wrap, bool is ``x != 0``."""
     x = operand("cast", "A", x)
     made = frontend.cast(x, dtypes.dtype(dtype))

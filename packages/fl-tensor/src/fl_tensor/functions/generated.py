@@ -122,7 +122,6 @@ __all__ = [
     "nanvar",
     "negative",
     "nextafter",
-    "norm",
     "not_equal",
     "one_hot",
     "outer",
@@ -292,12 +291,14 @@ def divide(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def floor_divide(x: ArrayLike, y: ArrayLike) -> Any:
-    """``floor(x / y)`` in the operands' dtype."""
+    """``floor(x / y)`` in the operands' dtype, such that ``x = y * floor_divide + remainder``:
+    of an infinite ``x`` NaN, of a finite one by an infinity 0 or, where the signs differ, -1
+    (as Python and NumPy)."""
     return binary("floor_divide", "R", x, y)
 
 
 def remainder(x: ArrayLike, y: ArrayLike) -> Any:
-    """``x - y * floor(x / y)``: the sign of ``y``."""
+    """``x - y * floor(x / y)``: the sign of ``y``. Of an infinite ``x`` NaN."""
     return binary("remainder", "R", x, y)
 
 
@@ -695,22 +696,6 @@ def mean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool =
     return run("mean", _x, _x._raw, axes("mean", axis, _x.shape), keepdims)
 
 
-def norm(
-    x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2.0
-) -> Any:
-    """Vector norm over axes: (sum |x|^ord)^(1/ord); ``inf`` the largest, ``-inf`` the smallest
-    magnitude, 0 the count of non-zeros. Real."""
-    _x = operand("norm", "F", x)
-    return run(
-        "norm",
-        _x,
-        _x._raw,
-        axes("norm", axis, _x.shape),
-        keepdims,
-        float_of("norm", ord, "ord"),
-    )
-
-
 def softmax(x: ArrayLike, axis: int = -1) -> Any:
     """``exp(x)`` divided by its sum along ``axis``; an empty axis stays empty."""
     _x = operand("softmax", "S", x)
@@ -864,7 +849,7 @@ def nanmedian(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: b
     return run("nanmedian", _x, _x._raw, axes("nanmedian", axis, _x.shape), keepdims)
 
 
-def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.float32) -> Any:
+def one_hot(x: ArrayLike, classes: int, dtype: DType | str | type[Any] = dtypes.float32) -> Any:
     """Integers (...) as rows (..., classes) with a single 1; out of range gives a row of zeros."""
     _x = operand("one_hot", "A", x)
     return run("one_hot", _x, _x._raw, int_of("one_hot", classes, "classes"), dtypes.dtype(dtype))

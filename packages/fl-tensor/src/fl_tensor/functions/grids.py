@@ -37,7 +37,7 @@ def linspace(
     if dtype is not None and dtypes.dtype(dtype).is_integer:
         values = [math.floor(arguments.float_of("linspace", v, "bound")) for v in values]
     kind = complex if isinstance(start, complex) or isinstance(stop, complex) else float
-    return asarray([kind(v) for v in values], dtype or dtypes.dtype(kind), device)
+    return asarray([kind(v) for v in values], dtype or dtypes.of_number(kind), device)
 
 
 def logspace(

@@ -8,13 +8,14 @@ from typing import Any
 
 from fl_tensor import arguments, dtypes
 from fl_tensor.arrays.elements import FORMATS
-from fl_tensor.dtypes import DType
+from fl_tensor.dtypes import ALL, DType
 from fl_tensor.errors import DTypeError, ShapeError
 
 #: The classes of Python's numbers.
 NUMBERS = frozenset(arguments.SCALARS)
 _CODES = {code: name for name, code in FORMATS.items()} | {"l": "int64", "L": "uint64"}
 _NESTED = (list, tuple, range)
+_WIDTH = (bool, int, float, complex)
 # A C long has the size of the platform; NumPy uses it for one of the two 64- or 32-bit integers.
 _LONG = {"l": "i", "L": "u"}
 
@@ -52,18 +53,32 @@ def nested(obj: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
     return shape, list(_flatten(obj, shape))
 
 
-def numbers(obj: Sequence[Any]) -> tuple[tuple[int, ...], list[Any], type]:
-    """As ``nested``, of Python numbers, and the widest class of these, float if there are none.
-    Raises DTypeError, too, for what is no number."""
+def numbers(obj: Sequence[Any]) -> tuple[tuple[int, ...], list[Any], DType]:
+    """As ``nested``, of numbers, and their common dtype: that of scalars of other libraries, beside
+    which Python's are weak, else the widest of Python's; the default floating one if there are
+    none. Raises DTypeError, too, for what is no number."""
     kinds = set(map(type, obj))
     if kinds <= NUMBERS:  # as they usually are
         shape: tuple[int, ...] = (len(obj),)
-        flat = list(obj)
-    else:
-        shape, flat = nested(obj)
-        flat = [v if type(v) in NUMBERS else _number(v) for v in flat]
-        kinds = set(map(type, flat))
-    return shape, flat, max(kinds, key=(bool, int, float, complex).index, default=float)
+        return shape, list(obj), _common(kinds, [])
+    shape, flat = nested(obj)
+    theirs = {getattr(v, "dtype", None) for v in flat if type(v) not in NUMBERS}
+    stated = [found for d in theirs if (found := _stated(d)) is not None]
+    flat = [v if type(v) in NUMBERS else _number(v) for v in flat]
+    return shape, flat, _common(set(map(type, flat)), stated)
+
+
+def _common(kinds: set[type], stated: list[DType]) -> DType:
+    # The dtype of numbers of Python's ``kinds``, some of which came with a dtype.
+    widest = max(kinds, key=_WIDTH.index, default=float)
+    if not stated:
+        return dtypes.of_number(widest)
+    return dtypes.result_for_scalar(dtypes.promote_all(stated, "asarray"), widest(), "asarray")
+
+
+def _stated(dtype: Any) -> DType | None:
+    # Another library's dtype, by its name: "float64", or "torch.float64".
+    return ALL.get(getattr(dtype, "name", None) or str(dtype).rpartition(".")[2])
 
 
 def _number(value: Any) -> Any:

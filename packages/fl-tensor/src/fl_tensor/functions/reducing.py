@@ -10,7 +10,7 @@ from fl_tensor.arguments import axes, axis_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import ShapeError
+from fl_tensor.errors import ArgumentError, ShapeError
 from fl_tensor.functions import reading
 from fl_tensor.functions.creation import asarray
 from fl_tensor.functions.shaping import reshape
@@ -20,6 +20,7 @@ __all__ = [
     "cumulative_prod",
     "cumulative_sum",
     "nanquantile",
+    "norm",
     "percentile",
     "prod",
     "quantile",
@@ -33,7 +34,7 @@ def sum(
     x: ArrayLike,
     axis: AxesLike = None,
     keepdims: bool = False,
-    dtype: DType | str | None = None,
+    dtype: DType | str | type[Any] | None = None,
 ) -> Any:
     """Sum over axes, computed in ``dtype``; without one bool and integers give int64 (uint64
     stays), floats their own dtype."""
@@ -48,7 +49,7 @@ def prod(
     x: ArrayLike,
     axis: AxesLike = None,
     keepdims: bool = False,
-    dtype: DType | str | None = None,
+    dtype: DType | str | type[Any] | None = None,
 ) -> Any:
     """Product over axes; dtype as ``sum``."""
     x = operand("prod", "A", x)
@@ -62,7 +63,7 @@ def cumulative_sum(
     x: ArrayLike,
     axis: int = -1,
     include_initial: bool = False,
-    dtype: DType | str | None = None,
+    dtype: DType | str | type[Any] | None = None,
 ) -> Any:
     """Running sum along ``axis``, each element included; ``include_initial`` puts a 0 before them.
     dtype as ``sum``."""
@@ -73,7 +74,7 @@ def cumulative_prod(
     x: ArrayLike,
     axis: int = -1,
     include_initial: bool = False,
-    dtype: DType | str | None = None,
+    dtype: DType | str | type[Any] | None = None,
 ) -> Any:
     """Running product along ``axis``, each element included; ``include_initial`` puts a 1 before
     them. dtype as ``prod``."""
@@ -81,7 +82,7 @@ def cumulative_prod(
 
 
 def _running(
-    op: str, x: ArrayLike, axis: int, initial: int | None, dtype: DType | str | None
+    op: str, x: ArrayLike, axis: int, initial: int | None, dtype: DType | str | type[Any] | None
 ) -> Any:
     x = operand(op, "N", x)
     if dtype is not None:
@@ -176,3 +177,22 @@ def average(
             )
         weights = reshape(weights, [n if i in over else 1 for i, n in enumerate(x.shape)])
     return run("average", x, x._raw, weights._raw, over, keepdims)
+
+
+def norm(
+    x: ArrayLike,
+    *positional: Any,
+    axis: AxesLike = None,
+    keepdims: bool = False,
+    ord: float = 2.0,
+) -> Any:
+    """Vector norm over axes: ``(sum |x|^ord)^(1/ord)``; ``inf`` the largest, ``-inf`` the smallest
+    magnitude, 0 the count of non-zeros. Real. All but ``x`` by name: ArgumentError otherwise."""
+    if positional:
+        raise ArgumentError(
+            f"[norm] second argument {positional[0]!r}: an order or an axis? Write "
+            f"norm(x, ord=...) or norm(x, axis=...)"
+        )
+    x = operand("norm", "F", x)
+    order = arguments.float_of("norm", ord, "ord")
+    return run("norm", x, x._raw, axes("norm", axis, x.shape), keepdims, order)

@@ -60,7 +60,10 @@ class Harness:
         return decode(self.backend.to_host(x), tuple(x.shape), x.dtype)
 
     def supports(self, sample: Sample) -> bool:
-        """Whether every operand has a dtype that the backend claims."""
+        """Whether the backend's contract specifies the sample, and every operand has a dtype that
+        the backend claims."""
+        if tuple(type(self.backend).CONTRACT) < sample.since:
+            return False
         return all(x.dtype in self.backend.dtypes for x in sample.operands())
 
     # ---- one call ----------------------------------------------------------------------------

@@ -66,11 +66,13 @@ def operand(values: Any, dtype: DType, layout: str = "contiguous") -> Operand:
 
 @dataclass(frozen=True)
 class Sample:
-    """One call: ``op(*args, **kwargs)``. Operands may stand alone or in a list or tuple."""
+    """One call: ``op(*args, **kwargs)``. Operands may stand alone or in a list or tuple. ``since``
+    is the contract version that specified its result."""
 
     label: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    since: tuple[int, int] = (1, 0)
 
     def operands(self) -> list[Operand]:
         """The tensor arguments in order, lists and tuples opened."""
@@ -96,6 +98,7 @@ class Sample:
             self.label,
             tuple(visit(a) for a in self.args),
             {k: visit(v) for k, v in self.kwargs.items()},
+            self.since,
         )
 
 

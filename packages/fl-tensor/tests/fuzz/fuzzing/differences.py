@@ -162,16 +162,6 @@ def _index_before_value(step: Step, values: Values, wanted: Outcome) -> Outcome 
     return place if place and place.error else None
 
 
-def _infinite_quotient(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
-    common = _promoted(step, values) if step.role == "N" else None
-    if not re.search(r"//|floor_divide", step.line) or common is None or common.kind != "f":
-        return None
-    x, y = (f"np.asarray({o}, '{common}')" for o in step.operands)
-    infinite = f"np.isinf({x}) | np.isinf({y})"
-    line = f"np.where({infinite}, np.floor(np.divide({x}, {y})), np.floor_divide({x}, {y}))"
-    return _again(Step(line, line, step.role, step.operands), values, common)
-
-
 def _conjugate_of_bool(step: Step, values: Values, wanted: Outcome) -> Outcome | None:
     found = re.match(r"ft\.conj\((v\d+)\)", step.line)
     return Outcome(values[found[1]]) if found and values[found[1]].dtype == bool else None
@@ -338,12 +328,6 @@ TABLE = [
         "NumPy tells of a Python integer that does not fit before index arrays",
         _index_before_value,
         _shown("v0[[7]] = 300", "uint8 [1]"),
-    ),
-    Difference(
-        "the floor of an infinite quotient is infinite",
-        "the array API standard: inf // 2 is inf and 1 // -inf is -0, NumPy's NaN and -1",
-        _infinite_quotient,
-        _shown("v0 // v1", "float32 [np.inf]", "float32 [2]", role="N"),
     ),
     Difference(
         "the conjugate of a bool is that bool",

@@ -177,7 +177,7 @@ class NumpyBackend(Moving, Contractions, Linalg, Fft, TensorBackend):
     subtract = binary(np.subtract, scalar=operator.sub)
     multiply = binary(np.multiply, scalar=operator.mul)
     divide = binary(np.true_divide, scalar=operator.truediv)
-    _integer_floor_divide = binary(np.floor_divide)
+    floor_divide = binary(np.floor_divide)
     remainder = binary(np.remainder)
     _power = binary(np.power)
     atan2 = binary(np.arctan2)
@@ -190,12 +190,6 @@ class NumpyBackend(Moving, Contractions, Linalg, Fft, TensorBackend):
     bitwise_right_shift = binary(np.right_shift)
     equal = binary(np.equal, FROM_NUMPY[np.dtype(bool)])
     less = binary(np.less, FROM_NUMPY[np.dtype(bool)])
-
-    @quiet.quiet
-    def floor_divide(self, x: Value, y: Value) -> Value:
-        if x.dtype.is_integer:
-            return self._integer_floor_divide(x, y)
-        return adapt(memory.owned(np.asarray(elementary.floor_divide(x.array, y.array))), x.dtype)
 
     def power(self, x: Value, y: Value) -> Value:
         if x.dtype.is_integer and x.array.size and y.array.size and y.array.min() < 0:

@@ -68,11 +68,3 @@ def tanh(z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     far = np.isinf(z.real) & np.isfinite(z.imag)
     out.imag = np.where(far, np.copysign(0.0, z.imag), out.imag)
     return out
-
-
-def floor_divide(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """floor(x / y) of floating numbers. NumPy takes a remainder first, which infinities have not:
-    inf // 2 is NaN there."""
-    out = np.floor_divide(x, y)
-    infinite = np.isinf(x) | np.isinf(y)
-    return np.where(infinite, np.floor(x / y), out) if infinite.any() else out

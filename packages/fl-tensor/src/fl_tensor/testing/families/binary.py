@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -20,6 +21,7 @@ from fl_tensor.testing.opcase import (
     ZERO_D,
     OpCase,
     Sample,
+    Samples,
     Tolerance,
     operand,
 )
@@ -39,6 +41,19 @@ def _quotients(dtype: DType) -> Sequence[float]:
     if dtype.is_integer:
         return [1, 2, 3, 7] if dtype.kind == "u" else [-7, -3, -2, -1, 1, 2, 3, 7]
     return [-7.5, -6.0, -2.0, -1.0, 0.5, 2.0, 2.5, 6.0, 7.5]
+
+
+def _infinite(samples: Samples) -> Samples:
+    """``samples``, and every pair of zeros, infinities, NaN and finite numbers of both signs."""
+
+    def more(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from samples(dtype, rng)
+        if dtype.is_floating:
+            values = [0.0, -0.0, 1.5, -1.5, math.inf, -math.inf, math.nan]
+            x, y = zip(*itertools.product(values, repeat=2))
+            yield Sample(EDGE, (operand(x, dtype), operand(y, dtype)), since=(1, 1))
+
+    return listed(more)
 
 
 def _poles(dtype: DType) -> Sequence[complex]:
@@ -124,13 +139,13 @@ CASES = (
     ),
     OpCase(
         "floor_divide",
-        binary("any", "nonzero", edges=_quotients),
+        _infinite(binary("any", "nonzero", edges=_quotients)),
         integers(np.floor_divide),
         "iuf",
     ),
     OpCase(
         "remainder",
-        binary("any", "nonzero", edges=_quotients),
+        _infinite(binary("any", "nonzero", edges=_quotients)),
         integers(np.remainder),
         "iuf",
         tolerance=Tolerance(4, scale=4.0),
