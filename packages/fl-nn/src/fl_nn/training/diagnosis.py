@@ -85,7 +85,11 @@ def _run(
     with _watched(model, watch):
         anomalies = ag.detect_anomaly()
         with anomalies, casting():
-            value = loss(model(*batch[:-1]), batch[-1])
+            output = model(*batch[:-1])
+            try:
+                value = loss(output, batch[-1])
+            except ft.FlError as error:
+                return forward[0] if forward else f"the loss; it refuses the model's output: {error}"
         if forward:
             return f"{forward[0]}, what came before it is finite"
         if describe(value):
