@@ -162,7 +162,7 @@ from fl_tensor.wrappers import wrapped as wrapped
 
 
 def __getattr__(name: str) -> object:
-    if name in ("array_api", "jit"):  # loaded when asked for
+    if name in ("array_api", "backends", "jit"):  # loaded when asked for
         import importlib
 
         return importlib.import_module(f"fl_tensor.{name}")
