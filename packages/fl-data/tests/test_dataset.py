@@ -126,7 +126,7 @@ def test_the_names_of_flashlight_lead_to_ours(name):
     )
     assert found.stderr.splitlines()[-1] == message  # and no other name is proposed
     with pytest.raises(AttributeError, match="no attribute 'NoDataset'$"):
-        data.NoDataset
+        _ = data.NoDataset
 
 
 def test_repr_shows_the_whole_pipeline(rows):
