@@ -75,6 +75,16 @@ def test_log_probabilities_are_logits_too(options):
     assert ft.max(ft.absolute(x.grad - twin.grad)).item() <= 1e-6
 
 
+@pytest.mark.defect("item 2")
+def test_logits_cost_what_their_log_softmax_and_the_loss_of_it_cost():
+    x, targets, figures = logits(), ft.Generator(1).integers(0, 3, (4, 2)), []
+    for loss in (nn.cross_entropy, lambda x, y: nn.nll_loss(ft.log_softmax(x, 1), y)):
+        with ft.count() as counts:
+            loss(x, targets).backward()
+        figures.append(str(counts))
+    assert figures[0] == figures[1] and "exp" in figures[0]
+
+
 def test_the_gradient_is_softmax_minus_one_hot():
     x = Parameter(ft.asarray([[1.0, -2.0, 0.5]]))
     nn.cross_entropy(x, ft.asarray([2])).backward()

@@ -11,13 +11,12 @@ import fl_tensor as ft
 LOGITS = [[2.0, 0.0, -1.0], [0.5, 0.5, 0.5]]
 TARGETS = [0, 2]
 
-pytestmark = pytest.mark.defect("V6", "item 2")
-
 
 def expected() -> list[float]:
     return [math.log(sum(map(math.exp, row))) - row[target] for row, target in zip(LOGITS, TARGETS)]
 
 
+@pytest.mark.defect("V6", "item 2")
 def test_cross_entropy_takes_logits():
     losses = ft.cross_entropy(ft.asarray(LOGITS), ft.asarray(TARGETS))
     assert losses.tolist() == pytest.approx(expected())
@@ -28,11 +27,13 @@ def test_log_probabilities_are_logits_too():
     assert ft.cross_entropy(log_probs, TARGETS).tolist() == pytest.approx(expected())
 
 
+@pytest.mark.defect("V6", "item 2")
 def test_nll_loss_takes_what_it_gets():
     assert ft.nll_loss(ft.asarray(LOGITS), ft.asarray(TARGETS)).tolist() == [-2.0, -0.5]
     assert ft.nll_loss([[-1.0], [-3.0]], [1], axis=0).tolist() == [3.0]
 
 
+@pytest.mark.defect("V6", "item 2")
 @pytest.mark.parametrize("loss", ["cross_entropy", "nll_loss"])
 def test_both_reach_the_one_operation_of_the_backend(loss):
     asked = []
@@ -47,11 +48,13 @@ def test_both_reach_the_one_operation_of_the_backend(loss):
     assert counts["exp"] == (1 if loss == "cross_entropy" else 0)
 
 
+@pytest.mark.defect("V6", "item 2")
 def test_logits_of_any_size_have_a_finite_loss():
     losses = ft.cross_entropy(ft.asarray([[1e4, -1e4], [-1e4, 1e4]]), ft.asarray([0, 0]))
     assert losses.tolist() == [0.0, 2e4]
 
 
+@pytest.mark.defect("V6", "item 2")
 def test_targets_out_of_range_name_the_function_that_was_called():
     with pytest.raises(IndexError, match=r"\[cross_entropy\] target 3 .* 3 classes of logits"):
         ft.cross_entropy(ft.asarray(LOGITS), ft.asarray([0, 3]))

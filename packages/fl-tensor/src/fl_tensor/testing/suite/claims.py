@@ -48,7 +48,7 @@ class ClaimTests(TensorSuite, official=True):
         assert isinstance(harness.backend.has_values, bool)
 
     def test_what_was_evaluated_is_ready(self, harness: Harness) -> None:
-        """After ``evaluate`` and ``synchronize`` a value can be read without computing or waiting."""
+        """After ``evaluate`` and ``synchronize``: a value can be read at once."""
         backend, device = harness.backend, harness.device
         x = backend.full((2, 3), 1.5, ft.float32, device)
         y = backend.add(x, x)
