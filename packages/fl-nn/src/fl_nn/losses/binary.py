@@ -147,6 +147,7 @@ class KLDivergence(Loss):
 
 
 def _log(p: ft.Array) -> ft.Array:
-    # No logarithm of 0 is taken: its gradient would be infinite times nothing. Below 0 it is NaN.
+    # No logarithm of 0 is taken: its gradient would be infinite times nothing. Below 0 it is NaN,
+    # so that a probability outside [0, 1] makes a loss of NaN: either it or its complement is.
     zero = p == 0.0
     return ft.where(zero, -100.0, ft.maximum(ft.log(ft.where(zero, 1.0, p)), -100.0))
