@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -116,8 +116,10 @@ class Worker:
     def _ask(self, question: str) -> Any:
         assert self._process.stdin and self._process.stdout
         self._process.send_signal(signal.SIGCONT)
-        print(question, file=self._process.stdin, flush=True)
-        answer = self._process.stdout.readline()
+        answer = ""
+        with suppress(BrokenPipeError):  # it ended before it read this
+            print(question, file=self._process.stdin, flush=True)
+            answer = self._process.stdout.readline()
         self._process.send_signal(signal.SIGSTOP)
         if not answer:
             raise SystemExit(f"{self._library}: its process ended at {question!r}")

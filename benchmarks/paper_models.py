@@ -199,7 +199,8 @@ def main() -> None:
     if not given.tiny:
         ours = [peer for peer in given.peers if peer.startswith(OURS)]
         theirs = ["jax" if peer == "jax" else "torch" for peer in given.peers if peer not in ours]
-        require(theirs, "install it, or name other --peers (none: ours alone)")
+        readers = ["safetensors"] if theirs else []  # of the weights that they start with
+        require([*theirs, *readers], "install it, or name other --peers (none: ours alone)")
     rows = []
     for name in given.only:
         rows.append(measure(name, given))

@@ -65,4 +65,4 @@ class ASRTransformer(nn.Module):
     def loss(self, batch: Batch) -> ft.Array:
         """The mean cross entropy over all steps."""
         features, targets = batch
-        return nn.cross_entropy(ft.log_softmax(self(features), -1), targets, axis=-1)
+        return nn.cross_entropy(self(features), targets, axis=-1)

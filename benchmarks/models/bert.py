@@ -54,4 +54,4 @@ class BERT(nn.Module):
     def loss(self, batch: Batch) -> ft.Array:
         """The mean cross entropy over all steps."""
         tokens, targets = batch
-        return nn.cross_entropy(ft.log_softmax(self(tokens), -1), targets, axis=-1)
+        return nn.cross_entropy(self(tokens), targets, axis=-1)

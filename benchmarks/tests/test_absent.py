@@ -8,6 +8,7 @@ import _peers
 import complexity
 import paper_models
 import pytest
+from _measure import Worker
 
 import fl_tensor as ft
 
@@ -23,8 +24,29 @@ def call(monkeypatch, main, *arguments):
 
 
 def test_models_without_pytorch(nothing_installed, monkeypatch):
-    with pytest.raises(SystemExit, match="not installed: torch; .* other --peers"):
+    with pytest.raises(SystemExit, match="not installed: torch, safetensors; .* other --peers"):
         call(monkeypatch, paper_models.main)
+
+
+@pytest.mark.defect("item 12")
+def test_models_without_what_the_peers_read_weights_with(monkeypatch):
+    monkeypatch.setattr(_peers, "find_spec", lambda name: None if name == "safetensors" else name)
+    with pytest.raises(SystemExit, match="not installed: safetensors; "):
+        call(monkeypatch, paper_models.main)
+
+
+@pytest.mark.defect("item 12")
+@pytest.mark.parametrize("question", [lambda w: w.value("loss"), lambda w: w.timed("step", 1)])
+def test_a_process_that_fails_at_its_start_is_named_without_a_broken_pipe(
+    question, monkeypatch, tmp_path
+):
+    program = tmp_path / "fails.py"
+    program.write_text("raise SystemExit(1)")
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    with Worker("theirs") as worker:
+        worker._process.wait()
+        with pytest.raises(SystemExit, match="theirs: its process ended at"):
+            question(worker)
 
 
 def test_models_by_themselves_need_no_peer(nothing_installed, monkeypatch, capsys):

@@ -42,7 +42,6 @@ def network() -> nn.Sequential:
         nn.Pool2D(2, 2),
         nn.View((-1, 32)),
         nn.Linear(32, 10),
-        nn.LogSoftmax(),
     )
 
 

@@ -54,7 +54,7 @@ SENSITIVE = {
     "cumulative_sum": lambda x: ft.cumulative_sum(x, 0),
     "cumulative_prod": lambda x: ft.cumulative_prod(x, 0),
     "cumulative_logsumexp": lambda x: ft.cumulative_logsumexp(x, 0),
-    "cross_entropy": lambda x: ft.cross_entropy(x, ft.asarray([0, 1])),
+    "cross_entropy": lambda x: ft.nll_loss(x, ft.asarray([0, 1])),
 }
 DECOMPOSITIONS = {
     name: getattr(ft.linalg, name)
@@ -120,6 +120,17 @@ def test_each_operation_computes_in_the_dtype_of_its_level(call, level, name, wa
     with Operands() as operands, ag.autocast(level):
         call(x)
     assert operands.seen[name] == {wanted}
+
+
+@pytest.mark.parametrize("given", [F16, F32])
+@pytest.mark.parametrize(("level", "wanted"), [("O1", F32), ("O3", F16)])
+def test_cross_entropy_of_logits_computes_all_of_it_in_the_dtype_of_its_level(level, wanted, given):
+    x = ag.Variable(ft.asarray(VALUES, given), requires_grad=True)
+    with Operands() as operands, ag.autocast(level):
+        loss = ft.cross_entropy(x, ft.asarray([0, 1]))
+    assert operands.seen["log_softmax"] == operands.seen["cross_entropy"] == {wanted}
+    ft.sum(loss).backward()
+    assert str(x.grad.dtype) == given
 
 
 def test_every_operation_of_the_contract_has_a_place_in_the_table():

@@ -71,8 +71,7 @@ def test_hessian_vector_product_of_a_network(normal: Any, close: Any) -> None:
 
     def loss(weights: Any) -> Any:
         return ft.cross_entropy(
-            ft.log_softmax(ft.linear(ft.tanh(x.detach()), weights, b), -1),
-            ft.asarray([0, 3, 1, 2, 0]),
+            ft.linear(ft.tanh(x.detach()), weights, b), ft.asarray([0, 3, 1, 2, 0])
         ).mean()
 
     g = ag.grad(loss(w), w, create_graph=True)

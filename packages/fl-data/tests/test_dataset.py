@@ -107,6 +107,28 @@ def test_tensor_dataset_refuses_tensors_that_hold_no_common_samples(tensors, mes
         data.TensorDataset(*tensors())
 
 
+@pytest.mark.defect("V20")
+def test_tensor_dataset_says_that_a_list_of_tensors_is_to_be_taken_apart():
+    x = ft.ones((3, 2))
+    with pytest.raises(TypeError, match=r"field 0 is a list.*TensorDataset\(x, y\) or.*\*xs"):
+        data.TensorDataset([x, x])
+    with pytest.raises(TypeError, match="field 'y' is a list, not a tensor: convert it with ft.as"):
+        data.TensorDataset(x=x, y=[1, 2, 3])
+
+
+@pytest.mark.defect("item 12")
+@pytest.mark.parametrize("name", ["Batch", "Shuffle", "Merge", "FileBlob"])
+def test_the_names_of_flashlight_lead_to_ours(name):
+    program = f"import fl_data; fl_data.{name}Dataset"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    message = (
+        f"AttributeError: module 'fl_data' has no attribute '{name}Dataset': it is '{name}' here"
+    )
+    assert found.stderr.splitlines()[-1] == message  # and no other name is proposed
+    with pytest.raises(AttributeError, match="no attribute 'NoDataset'$"):
+        _ = data.NoDataset
+
+
 def test_repr_shows_the_whole_pipeline(rows):
     ds = data.Prefetch(data.Batch(data.Shuffle(rows(4), seed=3), 2), threads=1, depth=2)
     assert repr(ds) == (

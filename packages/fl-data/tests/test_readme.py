@@ -15,6 +15,6 @@ def test_the_examples_run(tmp_path, monkeypatch):
     page = (
         README.read_text(encoding="utf-8") if README.exists() else metadata("fl-data").get_payload()
     )
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"__name__": "__main__"}
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(code, "README.md", "exec"), names)

@@ -89,10 +89,9 @@ def train(
 ) -> nn.Trainer:
     """The run from where it is to its end."""
     ft.seed(0)
-    bag = nn.Sequential(Bag(), nn.Dropout(0.1), nn.LogSoftmax())
+    bag = nn.Sequential(Bag(), nn.Dropout(0.1))
     dense = nn.Sequential(
         nn.Linear(6, 8), nn.BatchNorm(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3),
-        nn.LogSoftmax(),
     )  # fmt: skip
     model = Counting(bag if optimizer == "SparseAdam" else dense)
     updates = OPTIMIZERS[optimizer](model.parameters())

@@ -21,9 +21,7 @@ def batches(count=64, size=16, seed=0):
 
 def trainer(*callbacks, lr=0.5, **options):
     g = ft.Generator(0)
-    model = nn.Sequential(
-        nn.Linear(2, 8, generator=g), nn.ReLU(), nn.Linear(8, 2, generator=g), nn.LogSoftmax()
-    )
+    model = nn.Sequential(nn.Linear(2, 8, generator=g), nn.ReLU(), nn.Linear(8, 2, generator=g))
     optimizer = nn.SGD(model.parameters(), lr=lr)
     options.setdefault("progress", False)
     return nn.Trainer(model, optimizer, nn.cross_entropy, callbacks=callbacks, **options)

@@ -52,6 +52,34 @@ def test_a_module_comes_back_from_its_configuration(module, shape):
         assert all(a.tolist() == b.tolist() for a, b in pairs)
 
 
+@pytest.mark.defect("item 2")
+def test_a_loss_of_log_probabilities_saved_under_the_old_name_computes_what_it_did():
+    """Version 0.1 had one loss over classes, `CategoricalCrossEntropy`, of log-probabilities."""
+    saved = {
+        "type": "CategoricalCrossEntropy",
+        "arguments": {
+            "ignore_index": 4,
+            "weight": {"$tensor": [1.0, 2.0, 0.5, 1.0, 1.0], "$dtype": "float32"},
+            "label_smoothing": 0.1,
+        },
+    }
+    loss = nn.from_config(saved)
+    assert loss.to_config() == {**saved, "type": "CrossEntropy"}
+    exact = nn.NLLLoss("mean", 4, 1, loss.weight, 0.1)  # what the old class did, to the bit
+    assert repr(nn.from_config(exact.to_config())) == repr(exact)
+    x, targets = ft.Generator(0).normal((64, 3)) * 4.0, ft.Generator(1).integers(0, 5, 64)
+    model = nn.Sequential(nn.Linear(3, 5, generator=ft.Generator(2)), nn.LogSoftmax())
+    found, gradients = [], []
+    for each in (loss, exact):
+        value = each(model(x), targets)
+        model[0].weight.zero_grad()
+        value.backward()
+        found.append(value.item())
+        gradients.append(model[0].weight.grad)
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    assert ft.max(ft.absolute(gradients[0] - gradients[1])).item() <= 1e-6
+
+
 def test_containers_tell_what_is_in_them_now():
     model = nn.Sequential(nn.Linear(2, 2))
     model.append(nn.Residual(nn.ReLU(), nn.ReLU()).add_shortcut(0, 3, nn.Linear(2, 2)))

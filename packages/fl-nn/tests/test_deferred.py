@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import math
 import pickle
 from collections import Counter
 
@@ -80,7 +81,6 @@ class Digits:
             nn.View((-1, 4 * 3 * 3)),
             nn.Dropout(0.2),
             nn.Linear(36, 5),
-            nn.LogSoftmax(),
         )
         self.optimizer = optimizer(self.model.parameters(), lr=0.01)
         g = ft.Generator(6)
@@ -139,6 +139,29 @@ def test_meters_take_losses_that_are_not_there_yet(jit):
         mean.add(training.step() * 2.0)
         accuracy.add(training.model(training.x) * 1.0, training.y)
     assert 0.0 < mean.value.mean < 10.0 and 0.0 <= accuracy.value <= 100.0
+
+
+@pytest.mark.defect("V9")
+def test_probabilities_are_not_computed_for_the_sake_of_a_check(jit):
+    probs, targets = put_off(jit, [0.25, 0.4]), ft.ones(2)
+    loss = nn.binary_cross_entropy(probs, targets)
+    assert not ft.is_ready(probs) and loss.item() == pytest.approx(-math.log(0.5 * 0.8) / 2)
+
+    probs = put_off(jit, [0.25, 1.5])
+    loss = nn.binary_cross_entropy(probs, targets)
+    assert not ft.is_ready(probs) and math.isnan(loss.item())
+    with pytest.raises(ft.ArgumentError, match="probs hold 3"):
+        nn.binary_cross_entropy(ft.asarray(probs.tolist()), targets)
+
+
+@pytest.mark.defect("V9")
+def test_the_trainer_says_which_probabilities_made_the_loss_nan(jit):
+    model = nn.Linear(3, 1, generator=ft.Generator(0))
+    trainer = nn.Trainer(
+        model, nn.SGD(model.parameters(), lr=0.1), nn.binary_cross_entropy, progress=False
+    )
+    with pytest.raises(nn.TrainingError, match=r"the loss is nan.*probs hold .*expected 0 \.\. 1"):
+        trainer.fit([(ft.full((4, 3), 50.0), ft.ones((4, 1)))], epochs=1)
 
 
 def test_an_override_sees_as_many_additions_as_under_numpy(jit):

@@ -269,7 +269,6 @@ def trainer(out=None, communicator=None, at=(), dtype=ft.float32, **options):
     ft.seed(0)
     model = nn.Sequential(
         nn.Linear(3, 8), Overflowing(at), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2),
-        nn.LogSoftmax(),
     )  # fmt: skip
     optimizer = nn.Adam(model.to(dtype).parameters(), 0.05)
     return nn.Trainer(

@@ -21,50 +21,122 @@ LOG_PROBS = [[math.log(0.5), math.log(0.25), math.log(0.25)], [math.log(0.1)] * 
         ("mean", (math.log(4) - math.log(0.8)) / 2),
     ],
 )
-def test_cross_entropy_is_the_negative_log_probability_of_the_target(reduction, expected):
-    loss = nn.cross_entropy(ft.asarray(LOG_PROBS), ft.asarray([1, 2]), reduction)
+def test_nll_loss_is_the_negative_log_probability_of_the_target(reduction, expected):
+    loss = nn.nll_loss(ft.asarray(LOG_PROBS), ft.asarray([1, 2]), reduction)
     assert loss.tolist() == pytest.approx(expected)
-    module = nn.CategoricalCrossEntropy(reduction)
+    module = nn.NLLLoss(reduction)
     assert module(ft.asarray(LOG_PROBS), ft.asarray([1, 2])).tolist() == pytest.approx(expected)
+
+
+#: What takes logits: functions, and modules with the same options.
+OF_LOGITS = "cross_entropy categorical_cross_entropy CrossEntropy CategoricalCrossEntropy".split()
+BOTH = ["cross_entropy", "nll_loss"]
+OPTIONS = [
+    {},
+    {"reduction": "none"},
+    {"reduction": "sum", "ignore_index": 2},
+    {"ignore_index": -1, "weight": ft.asarray([3.0, 1.0, 0.5])},
+    {"weight": ft.asarray([3.0, 1.0, 0.5]), "label_smoothing": 0.3},
+    {"reduction": "none", "ignore_index": 0, "label_smoothing": 0.1, "axis": -2},
+]
+
+
+def logits():
+    return Parameter(ft.Generator(0).normal((4, 3, 2)) * 3.0)
+
+
+@pytest.mark.defect("V6", "item 2")
+@pytest.mark.parametrize("options", OPTIONS, ids=",".join)
+@pytest.mark.parametrize("name", OF_LOGITS)
+def test_cross_entropy_takes_logits(name, options):
+    x, twin = logits(), logits()
+    targets = ft.asarray([[0, 1], [2, 2], [0, 0], [1, 0]])
+    if options.get("ignore_index") == -1:
+        targets = ft.where(targets == 2, -1, targets)
+    function = getattr(nn, name)
+    loss = function(**options)(x, targets) if name[0] == "C" else function(x, targets, **options)
+    expected = nn.nll_loss(ft.log_softmax(twin, 1), targets, **options)
+    assert loss.tolist() == expected.tolist()
+    ft.sum(loss).backward()
+    ft.sum(expected).backward()
+    assert x.grad.tolist() == twin.grad.tolist()
+
+
+@pytest.mark.defect("V6", "item 2")
+@pytest.mark.parametrize("options", OPTIONS, ids=",".join)
+def test_log_probabilities_are_logits_too(options):
+    x, twin = logits(), logits()
+    targets = ft.asarray([[0, 1], [1, 0], [0, 0], [1, 0]])
+    loss = nn.categorical_cross_entropy(ft.log_softmax(x, 1), targets, **options)
+    expected = nn.cross_entropy(twin, targets, **options)
+    assert ft.max(ft.absolute(loss - expected)).item() <= 1e-5
+    ft.sum(loss).backward()
+    ft.sum(expected).backward()
+    assert ft.max(ft.absolute(x.grad - twin.grad)).item() <= 1e-6
+
+
+@pytest.mark.defect("item 2")
+def test_logits_cost_what_their_log_softmax_and_the_loss_of_it_cost():
+    x, targets, figures = logits(), ft.Generator(1).integers(0, 3, (4, 2)), []
+    for loss in (nn.cross_entropy, lambda x, y: nn.nll_loss(ft.log_softmax(x, 1), y)):
+        loss(x, targets).backward()  # constants are made once
+        x.zero_grad()
+        with ft.count() as counts:
+            loss(x, targets).backward()
+        figures.append(str(counts))
+    assert figures[0] == figures[1] and "exp" in figures[0]
+
+
+def test_the_gradient_is_softmax_minus_one_hot():
+    x = Parameter(ft.asarray([[1.0, -2.0, 0.5]]))
+    nn.cross_entropy(x, ft.asarray([2])).backward()
+    expected = ft.softmax(x.tensor) - ft.asarray([[0.0, 0.0, 1.0]])
+    assert x.grad.tolist() == [pytest.approx(expected.tolist()[0], abs=1e-6)]
 
 
 def test_ignored_targets_count_for_nothing():
     scores = Parameter(ft.asarray(LOG_PROBS))
-    loss = nn.cross_entropy(scores, ft.asarray([-1, 2]), ignore_index=-1)
+    loss = nn.nll_loss(scores, ft.asarray([-1, 2]), ignore_index=-1)
     assert loss.item() == pytest.approx(-math.log(0.8))
     loss.backward()
     assert scores.grad.tolist() == [[0.0, 0.0, 0.0], [0.0, 0.0, -1.0]]
-    none = nn.cross_entropy(scores, ft.asarray([-1, 2]), "none", ignore_index=-1)
+    none = nn.nll_loss(scores, ft.asarray([-1, 2]), "none", ignore_index=-1)
     assert none.tolist() == pytest.approx([0.0, -math.log(0.8)])
 
 
-def test_the_mean_over_no_targets_is_zero():
+@pytest.mark.parametrize("name", BOTH)
+def test_the_mean_over_no_targets_is_zero(name):
     scores = Parameter(ft.asarray(LOG_PROBS))
-    loss = nn.cross_entropy(scores, ft.asarray([9, 9]), ignore_index=9)
+    loss = getattr(nn, name)(scores, ft.asarray([9, 9]), ignore_index=9)
     loss.backward()
     assert loss.item() == 0.0 and ft.max(ft.absolute(scores.grad)).item() == 0.0
 
 
-def test_classes_may_be_on_any_axis():
-    x = nn.LogSoftmax(-1)(ft.randn((2, 5, 3)))
+@pytest.mark.parametrize("name", BOTH)
+def test_classes_may_be_on_any_axis(name):
+    loss_of = getattr(nn, name)
+    x = ft.randn((2, 5, 3))
     targets = ft.asarray([[0, 1, 2, 0, 1], [2, 2, 0, 1, 0]])
-    last = nn.cross_entropy(x, targets, axis=-1).item()
-    assert last == pytest.approx(nn.cross_entropy(x.permute(0, 2, 1), targets).item())
+    last = loss_of(x, targets, axis=-1).item()
+    assert last == pytest.approx(loss_of(x.permute(0, 2, 1), targets).item())
 
 
+@pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize("target", [-1, 3])
-def test_targets_out_of_range_are_index_errors(target):
-    with pytest.raises(IndexError, match=rf"hold {target}: expected 0 .. 2"):
-        nn.cross_entropy(ft.asarray(LOG_PROBS), ft.asarray([0, target]))
+def test_targets_out_of_range_are_index_errors(name, target):
+    with pytest.raises(IndexError, match=rf"\[{name}\] targets hold {target}: expected 0 .. 2"):
+        getattr(nn, name)(ft.asarray(LOG_PROBS), ft.asarray([0, target]))
 
 
-def test_targets_of_another_shape_or_dtype_are_refused():
-    with pytest.raises(ft.ShapeError, match=r"targets must be \(2,\)"):
-        nn.cross_entropy(ft.asarray(LOG_PROBS), ft.asarray([[0], [1]]))
+@pytest.mark.parametrize("name, scores", [("cross_entropy", "logits"), ("nll_loss", "log_probs")])
+def test_targets_of_another_shape_or_dtype_are_refused(name, scores):
+    loss_of = getattr(nn, name)
+    with pytest.raises(ft.ShapeError, match=rf"\[{name}\] {scores} .* targets must be \(2,\)"):
+        loss_of(ft.asarray(LOG_PROBS), ft.asarray([[0], [1]]))
     with pytest.raises(ft.DTypeError, match="integers"):
-        nn.cross_entropy(ft.asarray(LOG_PROBS), ft.ones(2))
-    with pytest.raises(ft.ShapeError, match="axis"):
-        nn.cross_entropy(ft.asarray(LOG_PROBS), ft.asarray([0, 1]), axis=2)
+        loss_of(ft.asarray(LOG_PROBS), ft.ones(2))
+    with pytest.raises(ft.ShapeError, match=f"{scores} .* have no axis 2"):
+        loss_of(ft.asarray(LOG_PROBS), ft.asarray([0, 1]), axis=2)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +167,13 @@ def test_unknown_reductions_are_refused():
 def test_classes_are_weighed_in_the_mean():
     log_probs = ft.log(ft.asarray([[0.5, 0.5], [0.25, 0.75]]))
     weight = ft.asarray([3.0, 1.0])
-    loss = nn.cross_entropy(log_probs, ft.asarray([0, 1]), weight=weight)
+    loss = nn.nll_loss(log_probs, ft.asarray([0, 1]), weight=weight)
     expected = (3.0 * math.log(2.0) - math.log(0.75)) / 4.0
     assert loss.item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_label_smoothing_prices_certainty():
-    sure = ft.log_softmax(ft.asarray([[20.0, 0.0, 0.0]]))
+    sure = ft.asarray([[20.0, 0.0, 0.0]])
     plain = nn.cross_entropy(sure, ft.asarray([0])).item()
     smooth = nn.cross_entropy(sure, ft.asarray([0]), label_smoothing=0.3).item()
     assert plain == pytest.approx(0.0, abs=1e-6) and smooth == pytest.approx(4.0, rel=1e-5)
@@ -116,6 +188,28 @@ def test_sure_mistakes_have_a_finite_price_and_gradient():
     logits = ft.asarray([-1e4, 1e4])
     losses = nn.binary_cross_entropy_with_logits(logits, ft.asarray([1.0, 0.0]), "none")
     assert losses.tolist() == [1e4, 1e4]
+
+
+@pytest.mark.defect("V9")
+@pytest.mark.parametrize("bad", [3.0, -0.25])
+def test_probabilities_outside_0_and_1_are_refused(bad):
+    for probs in (ft.asarray(bad), ft.asarray([0.5, bad]), Parameter(ft.asarray([bad]))):
+        with pytest.raises(
+            ValueError, match=rf"probs hold {bad:g}: expected 0 .. 1; apply sigmoid"
+        ):
+            nn.binary_cross_entropy(probs, ft.ones(probs.shape))
+    with pytest.raises(ft.ArgumentError, match="binary_cross_entropy_with_logits"):
+        nn.BinaryCrossEntropy("none")(ft.asarray([[bad]]), ft.asarray([[0.0]]))
+
+
+@pytest.mark.defect("V9")
+def test_a_probability_that_is_nan_makes_a_loss_that_is():
+    assert math.isnan(nn.binary_cross_entropy(ft.asarray([math.nan]), ft.ones(1)).item())
+
+
+def test_numbers_are_not_taken_for_arrays():
+    with pytest.raises(TypeError, match="probs are a float: expected an array; use ft.asarray"):
+        nn.binary_cross_entropy(0.5, 1.0)
 
 
 def test_focal_without_focus_is_binary_cross_entropy():

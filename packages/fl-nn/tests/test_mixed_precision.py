@@ -240,7 +240,7 @@ def train(level, compute="float16", param=F32, steps=120):
     x, y = spirals()
     model = nn.Sequential(
         nn.Linear(2, 32), nn.BatchNorm(32), nn.ReLU(), nn.Linear(32, 32), nn.GELU(),
-        nn.Linear(32, 2), nn.LogSoftmax(),
+        nn.Linear(32, 2),
     ).to(param)  # fmt: skip
     optimizer = nn.Adam(model.parameters(), 0.01)
     scaler = nn.DynamicLossScaler(growth_interval=10, maximum=2.0**60)

@@ -21,9 +21,9 @@ def train(communicator, size=16, epochs=3):
     place = {"rank": communicator.rank, "world_size": communicator.world_size}
     # Rank 0 starts with the same weights in every world; the others with what they may.
     g = ft.Generator(communicator.rank)
-    model = nn.Sequential(
-        nn.Linear(3, 8, generator=g), nn.ReLU(), nn.Linear(8, 2, generator=g), nn.LogSoftmax()
-    ).to(ft.float64)
+    model = nn.Sequential(nn.Linear(3, 8, generator=g), nn.ReLU(), nn.Linear(8, 2, generator=g)).to(
+        ft.float64
+    )
     run = nn.Trainer(
         model,
         nn.SGD(model.parameters(), lr=0.5, momentum=0.9),
@@ -66,7 +66,7 @@ def test_the_first_gradients_agree_in_single_precision():
     def program(communicator):
         place = {"rank": communicator.rank, "world_size": communicator.world_size}
         g = ft.Generator(3)
-        model = nn.Sequential(nn.Linear(3, 2, generator=g), nn.LogSoftmax())
+        model = nn.Sequential(nn.Linear(3, 2, generator=g))
         x, y = data.Batch(dataset(), 15, **place)[0]
         run = nn.Trainer(
             model, nn.SGD(model.parameters(), lr=1.0), nn.cross_entropy, communicator=communicator
@@ -82,7 +82,7 @@ def test_the_first_gradients_agree_in_single_precision():
 def test_ranks_start_with_the_weights_and_buffers_of_rank_0():
     def program(communicator):
         ft.seed(communicator.rank)
-        model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm(2), nn.LogSoftmax())
+        model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm(2))
         model[1].running_mean = ft.full((2,), float(communicator.rank))
         run = nn.Trainer(
             model,
@@ -125,7 +125,7 @@ def test_ranks_drop_different_places_even_when_seeded_alike():
 def test_only_rank_0_writes_and_speaks(tmp_path, capsys):
     def program(communicator):
         ft.seed(0)
-        model = nn.Sequential(nn.Linear(3, 2), nn.LogSoftmax())
+        model = nn.Sequential(nn.Linear(3, 2))
         nn.Trainer(
             model,
             nn.SGD(model.parameters(), lr=0.1),

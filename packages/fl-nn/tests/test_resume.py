@@ -56,7 +56,6 @@ def make(out, communicator=None, interrupt_at=None, seed=0, callbacks=(), **opti
     ft.seed(seed + (communicator.rank if communicator else 0))
     model = nn.Sequential(
         nn.Linear(3, 8), nn.BatchNorm(8), Noisy(), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 2),
-        nn.LogSoftmax(),
     )  # fmt: skip
 
     return nn.Trainer(
@@ -124,7 +123,7 @@ def test_interrupted_and_resumed(
 def scheduled(out, interrupt_at=None, seed=0, plateau=False):
     """A run with a schedule, clipping and averages."""
     ft.seed(seed)
-    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2), nn.LogSoftmax())
+    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
     optimizer = nn.AdamW(model.parameters(), lr=0.05)
     if plateau:
         schedule = nn.ReduceLROnPlateau(optimizer, patience=0, threshold=10.0)

@@ -257,7 +257,6 @@ def fitted(communicator, make):
     g = ft.Generator(1)
     model = nn.Sequential(
         nn.Embedding(6, 3, sparse=True, generator=g), nn.Flatten(), nn.Linear(6, 2, generator=g),
-        nn.LogSoftmax(),
     ).to(ft.float64)  # fmt: skip
     optimizer = make(model.parameters(), lr=0.3)
     run = nn.Trainer(model, optimizer, nn.cross_entropy, communicator=communicator, progress=False)

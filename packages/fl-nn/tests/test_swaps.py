@@ -21,7 +21,6 @@ def network() -> nn.Module:
         nn.View((-1, 4 * 16 * 16)),
         nn.LayerNorm(4 * 16 * 16),
         nn.Linear(4 * 16 * 16, 10),
-        nn.LogSoftmax(),
     )
 
 

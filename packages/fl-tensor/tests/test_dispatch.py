@@ -220,17 +220,25 @@ def test_eval_reaches_a_deferred_backend_that_lends():
         def evaluate(self, values):
             seen.append([x.shape for x in values])
 
+        def is_ready(self, x):
+            return bool(seen)
+
     class Borrower(Kelp):
         CONTRACT = (1, 1)
         name = "borrower"
         lent_by = Deferred
 
     with ft.use(Borrower()):
-        ft.eval(ft.ones(2), ft.ones((3, 1)))
+        arrays = ft.ones(2), ft.ones((3, 1))
+        assert not ft.is_ready(*arrays)
+        ft.eval(*arrays)
+        assert ft.is_ready(*arrays)
     assert seen == [[(2,), (3, 1)]]
 
 
-def test_eval_of_what_is_no_array_is_refused():
+def test_eval_and_is_ready_of_what_is_no_array_are_refused():
+    with pytest.raises(ft.DTypeError, match=r"\[is_ready\] a int: expected Tensors or Variables$"):
+        ft.is_ready(3)
     with pytest.raises(ft.DTypeError, match=r"\[eval\] a int: expected Tensors or Variables$"):
         ft.eval(3)
     with pytest.raises(ft.DTypeError, match=r"\[eval\] a list: .*one by one, ft.eval\(\*x\)"):

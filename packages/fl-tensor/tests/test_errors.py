@@ -125,7 +125,17 @@ ints = ft.arange(4, dtype="int32")
         (
             lambda: ft.cross_entropy(x23, ft.zeros(3, dtype="int64")),
             ValueError,
-            "[cross_entropy] log_probs (2, 3) and targets (3,): targets must be (2,)",
+            "[cross_entropy] logits (2, 3) and targets (3,): targets must be (2,)",
+        ),
+        (
+            lambda: ft.nll_loss(x23, ft.zeros(3, dtype="int64")),
+            ValueError,
+            "[nll_loss] log_probs (2, 3) and targets (3,): targets must be (2,)",
+        ),
+        (
+            lambda: ft.nll_loss(x23, ft.asarray([0, 3])),
+            IndexError,
+            "[nll_loss] target 3 is outside the 3 classes of log_probs (2, 3)",
         ),
         (
             lambda: ft.cross_entropy(x23, ft.zeros(2)),

@@ -43,6 +43,15 @@ def test_every_module_is_there_with_all_that_it_imports():
     assert int(done.stdout) >= len([p for p in wanted if "template" not in p.parts])
 
 
+@pytest.mark.defect("item 12")
+def test_a_call_of_the_package_of_backends_leads_to_the_function():
+    code = "import fl_tensor as ft\nft.backends()"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "no function: ft.available_backends() lists the names" in found.stderr
+    with pytest.raises(TypeError, match="available_backends"):
+        ft.backends()
+
+
 def test_generated_files_match_the_code():
     for path, text in contract.generated().items():
         assert path.read_text() == text, f"{path.name}: run python -m fl_tensor.contract --write"

@@ -67,6 +67,13 @@ class TakesAPublicName(Correct):
     def flush(self) -> None: ...
 
 
+class IsNeverReady(Correct):
+    CONTRACT = (1, 0)
+
+    def is_ready(self, x: Any) -> bool:
+        return False
+
+
 class ClaimsPartsWithoutNumbers(Correct):
     CONTRACT = (1, 0)
     dtypes: ClassVar[frozenset[DType]] = dtypes.REQUIRED
@@ -96,6 +103,7 @@ class HidesParts(Correct):
         (Misspells, "test_names", "log_sofmtax: do you mean log_softmax?"),
         (MisspellsAnAttribute, "test_names", "check_shapes: do you mean checks_shapes?"),
         (TakesAPublicName, "test_names", "flush: begin names of your own with _"),
+        (IsNeverReady, "test_what_was_evaluated_is_ready", "is_ready gave False for a value that"),
         (ClaimsPartsWithoutNumbers, "test_complex_dtypes_have_parts", "no complex dtype"),
         (
             HasUndeclaredTransforms,

@@ -23,7 +23,7 @@ def test_listing_8() -> None:
     ]
     names = [type(layer).__name__ for _, layer in model.named_children()]
     assert names == (
-        "Conv2D ReLU Pool2D Conv2D ReLU Pool2D View Linear ReLU Dropout Linear LogSoftmax".split()
+        "Conv2D ReLU Pool2D Conv2D ReLU Pool2D View Linear ReLU Dropout Linear".split()
     )
 
 
@@ -40,11 +40,9 @@ def test_a_reduced_one() -> None:
 @pytest.mark.parametrize(
     ("shape", "classes"), [((1, 28, 28), 10), ((1, 8, 8), 10), ((3, 33, 17), 2), ((3, 4, 4), 5)]
 )
-def test_it_gives_log_probabilities(shape: tuple[int, ...], classes: int) -> None:
+def test_it_gives_a_logit_per_class(shape: tuple[int, ...], classes: int) -> None:
     model = cnn(shape, classes).eval()
-    found = model(ft.zeros((2, *shape)))
-    assert found.shape == (2, classes)
-    assert found.exp().sum(axis=1).tolist() == pytest.approx([1.0, 1.0], abs=1e-5)
+    assert model(ft.zeros((2, *shape))).shape == (2, classes)
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,9 @@ def test_a_checkpoint_carries_what_prediction_needs(data: ImageData, tmp_path: P
     assert loaded.normalise == trained.classifier.normalise
     assert notes["recipe"]["batch_size"] == 16
     assert loaded.classify(data.test) == trained.classifier.classify(data.test)
+    pixels = ft.stack([data.test[i][0] for i in range(3)])
+    totals = ft.sum(ft.exp(loaded.log_probabilities(pixels)), axis=1)
+    assert totals.tolist() == pytest.approx([1.0] * 3, abs=1e-5)
     with pytest.raises(ft.ShapeError, match=r"expected \(N, 1, 8, 8\)"):
         loaded.log_probabilities(ft.zeros((2, 1, 9, 9)))
 

@@ -1,5 +1,7 @@
 """Composable datasets of tensors: batches, shuffling, prefetching, exact resume."""
 
+from typing import TYPE_CHECKING
+
 from fl_data._version import __version__ as __version__
 from fl_data.arrays.mapped import MappedArray as MappedArray
 from fl_data.arrays.mapped import MappedDataset as MappedDataset
@@ -56,3 +58,16 @@ from fl_data.views.select import Subset as Subset
 from fl_data.views.select import share as share
 from fl_data.views.shuffle import Shuffle as Shuffle
 from fl_data.views.weighted import Weighted as Weighted
+
+if not TYPE_CHECKING:  # a type checker reports the name by itself
+
+    def __getattr__(name: str) -> object:
+        short = name.removesuffix("Dataset")
+        if short != name and short in globals():  # Flashlight's name for it
+            # Without its context: Python would add the name that looks most like it.
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}: it is {short!r} here",
+                name="",
+                obj=None,
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

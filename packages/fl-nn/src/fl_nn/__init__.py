@@ -91,13 +91,16 @@ from fl_nn.losses import BinaryCrossEntropy as BinaryCrossEntropy
 from fl_nn.losses import BinaryCrossEntropyWithLogits as BinaryCrossEntropyWithLogits
 from fl_nn.losses import CategoricalCrossEntropy as CategoricalCrossEntropy
 from fl_nn.losses import CosineEmbeddingLoss as CosineEmbeddingLoss
+from fl_nn.losses import CrossEntropy as CrossEntropy
 from fl_nn.losses import FocalLoss as FocalLoss
 from fl_nn.losses import HuberLoss as HuberLoss
 from fl_nn.losses import KLDivergence as KLDivergence
 from fl_nn.losses import MeanAbsoluteError as MeanAbsoluteError
 from fl_nn.losses import MeanSquaredError as MeanSquaredError
+from fl_nn.losses import NLLLoss as NLLLoss
 from fl_nn.losses import binary_cross_entropy as binary_cross_entropy
 from fl_nn.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from fl_nn.losses import categorical_cross_entropy as categorical_cross_entropy
 from fl_nn.losses import cosine_embedding as cosine_embedding
 from fl_nn.losses import cosine_similarity as cosine_similarity
 from fl_nn.losses import cross_entropy as cross_entropy
@@ -106,6 +109,7 @@ from fl_nn.losses import huber as huber
 from fl_nn.losses import kl_div as kl_div
 from fl_nn.losses import mae as mae
 from fl_nn.losses import mse as mse
+from fl_nn.losses import nll_loss as nll_loss
 from fl_nn.meters import AverageValueMeter as AverageValueMeter
 from fl_nn.meters import CountMeter as CountMeter
 from fl_nn.meters import EditDistanceMeter as EditDistanceMeter

@@ -47,6 +47,19 @@ def check_classes(where: str, classes: ft.Array, count: int, hint: str) -> None:
             raise ft.IndexingError(f"{where} hold {bad}: expected 0 .. {count - 1}; {hint}")
 
 
+def check_probabilities(where: str, probs: ft.Array, hint: str) -> None:
+    """Raise ArgumentError if any of `probs` lies outside [0, 1]; NaN passes.
+
+    Looks at values that are there: a deferred backend is not made to compute them for this.
+    """
+    if probs.size and probs.backend.has_values and ft.is_ready(probs):
+        value = tensor_of(probs)
+        low, high = ft.min(value).item(), ft.max(value).item()
+        if low < 0.0 or high > 1.0:
+            bad = low if low < 0.0 else high
+            raise ft.ArgumentError(f"{where} hold {bad:g}: expected 0 .. 1; {hint}")
+
+
 def arange_like(x: ft.Array, start: int, stop: int, dtype: ft.DType) -> ft.Tensor:
     """`start`, `start + 1`, ... below `stop`, on the backend and device of `x`."""
     with ft.use(x.backend):

@@ -29,6 +29,7 @@ from fl_tensor.dispatch.registry import available_backends as available_backends
 from fl_tensor.dispatch.registry import current_backend as current_backend
 from fl_tensor.dispatch.registry import eval as eval
 from fl_tensor.dispatch.registry import get_backend as get_backend
+from fl_tensor.dispatch.registry import is_ready as is_ready
 from fl_tensor.dispatch.registry import synchronize as synchronize
 from fl_tensor.dispatch.registry import use as use
 from fl_tensor.dispatch.stack import Operation as Operation
@@ -83,7 +84,6 @@ from fl_tensor.functions.elementwise import imag as imag
 from fl_tensor.functions.elementwise import positive as positive
 from fl_tensor.functions.elementwise import real as real
 from fl_tensor.functions.elementwise import where as where
-from fl_tensor.functions.gathering import cross_entropy as cross_entropy
 from fl_tensor.functions.gathering import embedding as embedding
 from fl_tensor.functions.gathering import gather as gather
 from fl_tensor.functions.gathering import nonzero as nonzero
@@ -96,6 +96,8 @@ from fl_tensor.functions.grids import logspace as logspace
 from fl_tensor.functions.grids import meshgrid as meshgrid
 from fl_tensor.functions.grids import tril_indices as tril_indices
 from fl_tensor.functions.grids import triu_indices as triu_indices
+from fl_tensor.functions.losses import cross_entropy as cross_entropy
+from fl_tensor.functions.losses import nll_loss as nll_loss
 from fl_tensor.functions.pooling import avg_pool as avg_pool
 from fl_tensor.functions.pooling import avg_pool_gradient as avg_pool_gradient
 from fl_tensor.functions.pooling import max_pool as max_pool
@@ -161,7 +163,7 @@ from fl_tensor.wrappers import wrapped as wrapped
 
 
 def __getattr__(name: str) -> object:
-    if name in ("array_api", "jit"):  # loaded when asked for
+    if name in ("array_api", "backends", "jit"):  # loaded when asked for
         import importlib
 
         return importlib.import_module(f"fl_tensor.{name}")

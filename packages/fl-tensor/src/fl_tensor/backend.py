@@ -427,6 +427,11 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         do. A deferred backend also computes a value when its data is asked for."""
         return None
 
+    def is_ready(self, x: A) -> bool:
+        """Whether the data of ``x`` can be read without computing or waiting; as inherited, always.
+        A check that is left out rather than paid for asks this first."""
+        return True
+
     def constant(self, value: Scalar, like: A) -> A:
         """A 0-d value with the dtype and device of ``like``."""
         return self.scalar(value, like.dtype, like.device)

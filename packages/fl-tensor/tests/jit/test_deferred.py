@@ -59,6 +59,15 @@ def test_nothing_runs_before_somebody_looks(jit):
     assert ran(jit) == ["exp", "multiply", "add"]
 
 
+def test_whether_it_has_run_is_known_without_running_it(jit):
+    x = ft.asarray(np.ones(N, np.float32))
+    y = ft.exp(x)
+    assert ft.is_ready(x) and not ft.is_ready(y) and not ft.is_ready(x, y)
+    assert ran(jit) == []
+    ft.eval(y)
+    assert ft.is_ready(x, y)
+
+
 @pytest.mark.parametrize(
     "look",
     [

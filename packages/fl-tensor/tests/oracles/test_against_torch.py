@@ -262,14 +262,15 @@ def test_softmax_and_its_logarithms_of_infinities():
     agree(ft.logsumexp(x, -1), torch.logsumexp(tx, -1))
 
 
+@pytest.mark.defect("V6", "item 2")
 @pytest.mark.parametrize(("shape", "axis"), [((6, 4), 1), ((2, 5, 3), 1), ((4, 6), 0)])
-def test_cross_entropy(shape, axis):
+def test_cross_entropy_takes_logits_and_nll_loss_log_probabilities(shape, axis):
     x, tx = sample(*shape)
     classes = shape[axis]
     labels, tlabels = integers(0, classes, [n for i, n in enumerate(shape) if i != axis])
-    log_probs = ft.log_softmax(x, axis)
-    expected = F.cross_entropy(tx if axis == 1 else tx.T, tlabels, reduction="none")
-    agree(ft.cross_entropy(log_probs, labels, axis), expected)
+    tx = tx if axis == 1 else tx.T
+    agree(ft.cross_entropy(x, labels, axis), F.cross_entropy(tx, tlabels, reduction="none"))
+    agree(ft.nll_loss(x, labels, axis), F.nll_loss(tx, tlabels, reduction="none"))
 
 
 @pytest.mark.parametrize("name", "gelu silu softplus sigmoid relu".split())

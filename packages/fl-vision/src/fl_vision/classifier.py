@@ -50,7 +50,7 @@ class Classified:
 
 @dataclass(frozen=True)
 class Classifier:
-    """`model` maps normalised images (N, C, H, W) to log-probabilities (N, classes)."""
+    """`model` maps normalised images (N, C, H, W) to logits (N, classes)."""
 
     model: Module
     classes: tuple[str, ...]
@@ -66,7 +66,7 @@ class Classifier:
                 f"{', '.join(map(str, self.image_shape))}), the size it was trained on"
             )
         with ft.reproducible(), evaluating(self.model):
-            return self.model(self.normalise(pixels))
+            return ft.log_softmax(self.model(self.normalise(pixels)), 1)
 
     def classify(self, dataset: Dataset, batch_size: int = 256) -> Classified:
         """Predictions for samples `(pixels, label)`."""

@@ -28,9 +28,12 @@ class TensorDataset(Dataset):
         self._tensors = tuple(named.values()) if named else tensors
         for field, value in zip(self._names or range(len(tensors)), self._tensors, strict=True):
             if not isinstance(value, ft.Array):
+                way = "convert it with ft.asarray"
+                if isinstance(value, (list, tuple)) and any(hasattr(x, "shape") for x in value):
+                    way = "tensors are given one by one, TensorDataset(x, y) or TensorDataset(*xs)"
                 raise SampleTypeError(
                     f"[TensorDataset] field {field!r} is a {type(value).__name__}, not a tensor: "
-                    "convert it with ft.asarray"
+                    + way
                 )
             if value.ndim == 0:
                 raise DataError(f"[TensorDataset] field {field!r} is 0-d: it has no samples")

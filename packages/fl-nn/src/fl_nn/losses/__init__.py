@@ -9,7 +9,11 @@ from fl_nn.losses.binary import binary_cross_entropy_with_logits as binary_cross
 from fl_nn.losses.binary import focal as focal
 from fl_nn.losses.binary import kl_div as kl_div
 from fl_nn.losses.classes import CategoricalCrossEntropy as CategoricalCrossEntropy
+from fl_nn.losses.classes import CrossEntropy as CrossEntropy
+from fl_nn.losses.classes import NLLLoss as NLLLoss
+from fl_nn.losses.classes import categorical_cross_entropy as categorical_cross_entropy
 from fl_nn.losses.classes import cross_entropy as cross_entropy
+from fl_nn.losses.classes import nll_loss as nll_loss
 from fl_nn.losses.distances import CosineEmbeddingLoss as CosineEmbeddingLoss
 from fl_nn.losses.distances import HuberLoss as HuberLoss
 from fl_nn.losses.distances import MeanAbsoluteError as MeanAbsoluteError

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import fl_tensor as ft
 from fl_nn.losses.reduction import REDUCTIONS, Loss, check_reduction, reduce, same_shapes
+from fl_nn.values import check_probabilities
+
+_FROM_LOGITS = "apply sigmoid, or pass what comes before it to binary_cross_entropy_with_logits"
 
 
 def binary_cross_entropy(
@@ -12,9 +15,13 @@ def binary_cross_entropy(
     """`-(t log p + (1 - t) log(1 - p))` for probabilities and targets in [0, 1] of one shape, times
     `weight`, which broadcasts. Logarithms end at -100, as in PyTorch, so that a sure mistake has a
     finite price. From the numbers before the sigmoid, `binary_cross_entropy_with_logits` is exact.
+
+    Raises ShapeError, and ArgumentError for a probability outside [0, 1]. Where a deferred backend
+    has not computed the probabilities yet, the loss of such a one is NaN instead.
     """
     check_reduction("binary_cross_entropy", reduction)
     same_shapes("binary_cross_entropy", probs, targets, "probs and targets")
+    check_probabilities("[binary_cross_entropy] probs", probs, _FROM_LOGITS)
     losses = -(targets * _log(probs) + (1.0 - targets) * _log(1.0 - probs))
     return reduce(losses if weight is None else losses * weight, reduction)
 
@@ -140,6 +147,7 @@ class KLDivergence(Loss):
 
 
 def _log(p: ft.Array) -> ft.Array:
-    # No logarithm of 0 is taken: its gradient would be infinite times nothing.
-    some = p > 0.0
-    return ft.where(some, ft.maximum(ft.log(ft.where(some, p, 1.0)), -100.0), -100.0)
+    # No logarithm of 0 is taken: its gradient would be infinite times nothing. Below 0 it is NaN,
+    # so that a probability outside [0, 1] makes a loss of NaN: either it or its complement is.
+    zero = p == 0.0
+    return ft.where(zero, -100.0, ft.maximum(ft.log(ft.where(zero, 1.0, p)), -100.0))

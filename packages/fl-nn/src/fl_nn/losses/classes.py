@@ -9,7 +9,7 @@ from fl_nn.values import check_classes, tensor_of
 
 
 def cross_entropy(
-    log_probs: ft.Array,
+    logits: ft.Array,
     targets: ft.Array,
     reduction: str = "mean",
     ignore_index: int | None = None,
@@ -17,10 +17,12 @@ def cross_entropy(
     weight: ft.Array | None = None,
     label_smoothing: float = 0.0,
 ) -> ft.Array:
-    """The negative log-probability of the target classes.
+    """The cross entropy of target classes and unnormalised scores, as in PyTorch:
+    `nll_loss(log_softmax(logits, axis), ...)`.
 
-    log_probs   (N, classes, ...) from LogSoftmax, floating; classes on `axis`
-    targets     integers in [0, classes), the shape of log_probs without `axis`
+    logits      (N, classes, ...) as a last Linear gives them, floating; classes on `axis`.
+                Log-probabilities are logits too: `log_softmax` leaves them as they are
+    targets     integers in [0, classes), the shape of logits without `axis`
     reduction   "mean" over the targets, "sum", or "none": one number per target
     ignore_index  targets of this value count for nothing: loss 0, and not in the mean, which over
                 no targets at all is 0
@@ -32,15 +34,75 @@ def cross_entropy(
 
     Gives a scalar, or with "none" the shape of targets. Raises ShapeError, DTypeError, IndexError.
     """
-    check_reduction("cross_entropy", reduction)
-    _check_smoothing("cross_entropy", label_smoothing)
-    targets = tensor_of(targets)
-    if not -log_probs.ndim <= axis < log_probs.ndim:
-        raise ft.ShapeError(f"[cross_entropy] log_probs {log_probs.shape} have no axis {axis}")
-    axis = axis % log_probs.ndim
-    classes = log_probs.shape[axis]
+    where, smoothing = "cross_entropy", label_smoothing
+    axis = _checked(where, "logits", logits, targets, reduction, axis, weight, smoothing)
+    log_probs = ft.log_softmax(logits, axis)
+    return _loss(where, log_probs, targets, reduction, ignore_index, axis, weight, smoothing)
+
+
+def nll_loss(
+    log_probs: ft.Array,
+    targets: ft.Array,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    axis: int = 1,
+    weight: ft.Array | None = None,
+    label_smoothing: float = 0.0,
+) -> ft.Array:
+    """The negative log-probability of the target classes, as in PyTorch.
+
+    log_probs   (N, classes, ...) from LogSoftmax, floating; classes on `axis`
+
+    What else there is, result and errors are as of `cross_entropy`.
+    """
+    where, smoothing = "nll_loss", label_smoothing
+    axis = _checked(where, "log_probs", log_probs, targets, reduction, axis, weight, smoothing)
+    return _loss(where, log_probs, targets, reduction, ignore_index, axis, weight, smoothing)
+
+
+#: The name of the Flashlight paper.
+categorical_cross_entropy = cross_entropy
+
+
+def _checked(
+    where: str,
+    name: str,
+    scores: ft.Array,
+    targets: ft.Array,
+    reduction: str,
+    axis: int,
+    weight: ft.Array | None,
+    label_smoothing: float,
+) -> int:
+    """`axis` counted from the front, once everything but the values of the targets fits."""
+    check_reduction(where, reduction)
+    _check_smoothing(where, label_smoothing)
+    if not -scores.ndim <= axis < scores.ndim:
+        raise ft.ShapeError(f"[{where}] {name} {scores.shape} have no axis {axis}")
+    axis = axis % scores.ndim
+    expected = (*scores.shape[:axis], *scores.shape[axis + 1 :])
+    if targets.shape != expected:
+        raise ft.ShapeError(
+            f"[{where}] {name} {scores.shape} and targets {targets.shape}: targets must be "
+            f"{expected} for classes on axis {axis}"
+        )
+    classes = scores.shape[axis]
     if weight is not None and weight.shape != (classes,):
-        raise ft.ShapeError(f"[cross_entropy] weight {weight.shape}: expected ({classes},)")
+        raise ft.ShapeError(f"[{where}] weight {weight.shape}: expected ({classes},)")
+    return axis
+
+
+def _loss(
+    where: str,
+    log_probs: ft.Array,
+    targets: ft.Array,
+    reduction: str,
+    ignore_index: int | None,
+    axis: int,
+    weight: ft.Array | None,
+    label_smoothing: float,
+) -> ft.Array:
+    targets = tensor_of(targets)
     counted = None
     if ignore_index is not None:
         counted = ft.not_equal(targets, ignore_index)
@@ -48,9 +110,9 @@ def cross_entropy(
     hint = "pass ignore_index for targets that do not count"
     if ignore_index is not None:
         hint = f"or ignore_index={ignore_index}"
-    check_classes("[cross_entropy] targets", targets, classes, hint)
+    check_classes(f"[{where}] targets", targets, log_probs.shape[axis], hint)
 
-    losses = ft.cross_entropy(log_probs, targets, axis)
+    losses = ft.nll_loss(log_probs, targets, axis)
     shares = None if weight is None else ft.gather(tensor_of(weight), targets, 0)
     if shares is not None:
         losses = losses * shares
@@ -72,8 +134,8 @@ def cross_entropy(
     return ft.sum(losses) / number
 
 
-class CategoricalCrossEntropy(Loss):
-    """`cross_entropy` as a module; `weight` is a buffer."""
+class _ClassLoss(Loss):
+    """What the losses over class numbers have in common; `weight` is a buffer."""
 
     def __init__(
         self,
@@ -84,17 +146,11 @@ class CategoricalCrossEntropy(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(reduction)
-        _check_smoothing("CategoricalCrossEntropy", label_smoothing)
+        _check_smoothing(type(self).__name__, label_smoothing)
         self.ignore_index, self.axis = ignore_index, axis
         self.label_smoothing = label_smoothing
         self.weight: ft.Tensor | None
         self.register_buffer("weight", weight)
-
-    def forward(self, log_probs: ft.Array, targets: ft.Array) -> ft.Array:
-        return cross_entropy(
-            log_probs, targets, self.reduction, self.ignore_index, self.axis, self.weight,
-            self.label_smoothing,
-        )  # fmt: skip
 
     def extra_repr(self) -> str:
         text = self.reduction
@@ -103,6 +159,31 @@ class CategoricalCrossEntropy(Loss):
         if self.axis != 1:
             text += f", axis={self.axis}"
         return text + (f", label_smoothing={self.label_smoothing}" if self.label_smoothing else "")
+
+
+class CrossEntropy(_ClassLoss):
+    """`cross_entropy`, of logits, as a module; `weight` is a buffer."""
+
+    def forward(self, logits: ft.Array, targets: ft.Array) -> ft.Array:
+        return cross_entropy(
+            logits, targets, self.reduction, self.ignore_index, self.axis, self.weight,
+            self.label_smoothing,
+        )  # fmt: skip
+
+
+class NLLLoss(_ClassLoss):
+    """`nll_loss`, of log-probabilities, as a module; `weight` is a buffer."""
+
+    def forward(self, log_probs: ft.Array, targets: ft.Array) -> ft.Array:
+        return nll_loss(
+            log_probs, targets, self.reduction, self.ignore_index, self.axis, self.weight,
+            self.label_smoothing,
+        )  # fmt: skip
+
+
+#: The name of the Flashlight paper, and of configurations written before there were two losses,
+#: when it took log-probabilities alone. Those are logits too: it computes what it did.
+CategoricalCrossEntropy = CrossEntropy
 
 
 def _check_smoothing(where: str, share: float) -> None:

@@ -27,9 +27,15 @@ def reduce(losses: ft.Array, reduction: str) -> ft.Array:
 def same_shapes(
     where: str, predictions: ft.Array, targets: ft.Array, names: str = "predictions and targets"
 ) -> None:
-    """Raise ShapeError unless both have one shape: broadcasting would hide a mistake."""
+    """Raise ShapeError unless both have one shape: broadcasting would hide a mistake; DTypeError
+    for numbers, which have none."""
+    first, second = names.split(" and ")
+    for name, x in ((first, predictions), (second, targets)):
+        if not hasattr(x, "shape"):
+            raise ft.DTypeError(
+                f"[{where}] {name} are a {type(x).__name__}: expected an array; use ft.asarray"
+            )
     if predictions.shape != targets.shape:
-        first, second = names.split(" and ")
         raise ft.ShapeError(
             f"[{where}] {first} {predictions.shape} and {second} {targets.shape} differ in shape; "
             "reshape one of them"

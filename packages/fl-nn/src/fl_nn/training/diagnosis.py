@@ -85,9 +85,15 @@ def _run(
     with _watched(model, watch):
         anomalies = ag.detect_anomaly()
         with anomalies, casting():
-            value = loss(model(*batch[:-1]), batch[-1])
+            output, refused = model(*batch[:-1]), ""
+            try:
+                value = loss(output, batch[-1])
+            except ft.FlError as error:
+                refused = f"the loss: it refuses the output of the model, {error}"
         if forward:
             return f"{forward[0]}, what came before it is finite"
+        if refused:
+            return refused
         if describe(value):
             return "the loss has, the output of the model is finite" + _operation(anomalies.first)
         operation = ""

@@ -1,1 +1,20 @@
 """Reference backends: each is imported when asked for by name, never by ``import fl_tensor``."""
+
+import sys
+from types import ModuleType
+from typing import NoReturn
+
+from fl_tensor.errors import DTypeError
+
+
+class _Package(ModuleType):
+    """A package whose name reads like a function: a call says which one is meant."""
+
+    def __call__(self) -> NoReturn:
+        raise DTypeError(
+            "[backends] ft.backends is the package of the built-in backends, and no function: "
+            "ft.available_backends() lists the names of all that are installed"
+        )
+
+
+sys.modules[__name__].__class__ = _Package

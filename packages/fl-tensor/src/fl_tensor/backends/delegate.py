@@ -137,6 +137,9 @@ class DelegatingBackend(_Borrowed, TensorBackend):
     def evaluate(self, values: Sequence[Any]) -> None:
         self.lender.evaluate([self.lend(x) for x in values])
 
+    def is_ready(self, x: Any) -> bool:
+        return self.lender.is_ready(self.lend(x))
+
     def scatter(
         self, x: Any, indices: Any, updates: Any, axis: int = 0, mode: str = "set",
         donate: bool = False,

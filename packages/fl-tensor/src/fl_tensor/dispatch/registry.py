@@ -112,12 +112,24 @@ def eval(*arrays: Any) -> None:
     what is no array."""
     found: dict[Any, list[Any]] = {}
     for x in arrays:
-        if not hasattr(x, "_adapter"):
-            hint = "; give its elements one by one, ft.eval(*x)" if isinstance(x, Iterable) else ""
-            raise DTypeError(f"[eval] a {type(x).__name__}: expected Tensors or Variables{hint}")
+        _check_array("eval", x)
         found.setdefault(x._backend, []).append(x._adapter)
     for backend, adapters in found.items():
         backend.evaluate(adapters)
+
+
+def is_ready(*arrays: Any) -> bool:
+    """Whether reading these Tensors or Variables computes nothing that a deferred backend has put
+    off, and waits for nothing. Raises DTypeError for what is no array."""
+    for x in arrays:
+        _check_array("is_ready", x)
+    return all(x._backend.is_ready(x._adapter) for x in arrays)
+
+
+def _check_array(op: str, x: Any) -> None:
+    if not hasattr(x, "_adapter"):
+        hint = f"; give its elements one by one, ft.{op}(*x)" if isinstance(x, Iterable) else ""
+        raise DTypeError(f"[{op}] a {type(x).__name__}: expected Tensors or Variables{hint}")
 
 
 class use:

@@ -15,7 +15,6 @@ from fl_tensor.errors import ArgumentError, DTypeError, IndexingError, ShapeErro
 from fl_tensor.functions.elementwise import where
 
 __all__ = [
-    "cross_entropy",
     "embedding",
     "gather",
     "nonzero",
@@ -105,19 +104,3 @@ def embedding(weight: ArrayLike, indices: ArrayLike) -> Any:
     if weight.ndim == 2:
         indices = in_range("embedding", indices, weight.shape[0], 0, weight.shape)
     return run("embedding", weight, weight._raw, indices._raw)
-
-
-def cross_entropy(log_probs: ArrayLike, targets: ArrayLike, axis: int = -1) -> Any:
-    """``-log_probs`` at integer ``targets`` along ``axis``: log_probs (..., classes, ...), targets
-    the same shape without that axis, and so is the result. Raises IndexingError for a target
-    outside [0, classes)."""
-    log_probs, targets = operands_of("cross_entropy", "SA", log_probs, targets)
-    axis = axis_of("cross_entropy", axis, log_probs.shape)
-    if targets.dtype.is_integer and targets.size and targets._backend.has_values:
-        low, high = targets.min().item(), targets.max().item()
-        if low < 0 or high >= log_probs.shape[axis]:
-            raise IndexingError(
-                f"[cross_entropy] target {low if low < 0 else high} is outside the "
-                f"{log_probs.shape[axis]} classes of log_probs {log_probs.shape}"
-            )
-    return run("cross_entropy", log_probs, log_probs._raw, targets._raw, axis)

@@ -298,7 +298,7 @@ def layer(p: Growing) -> str | None:
         return f"ft.layer_norm({x}, axis={p.axes(p.rank(x))})"
     if form == 2 and p.rank(x) == 2:
         rows = p.shape(x)[0]
-        return f"ft.cross_entropy(ft.log_softmax({x}), {p.indices(n, (rows,))})"
+        return f"ft.cross_entropy({x}, {p.indices(n, (rows,))})"
     if form == 3 and p.rank(x) >= 2:
         c = p.shape(x)[1]
         axes = tuple(a for a in range(p.rank(x)) if a != 1)

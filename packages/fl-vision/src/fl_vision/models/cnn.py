@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fl_nn import Conv2D, Dropout, Linear, LogSoftmax, Pool2D, ReLU, Sequential, View
+from fl_nn import Conv2D, Dropout, Linear, Pool2D, ReLU, Sequential, View
 from fl_vision.errors import UsageError
 
 CHANNELS = (32, 64)
@@ -20,7 +20,9 @@ def cnn(
     channels: tuple[int, int] = CHANNELS,
     hidden: int | None = None,
 ) -> Sequential:
-    """Two convolutions with pooling, then two linear layers; gives (N, classes) log-probabilities.
+    """Two convolutions with pooling, then two linear layers; gives (N, classes) logits.
+
+    The log-softmax that ends the listing is part of the loss here, `fl_nn.cross_entropy`.
 
     For (1, 28, 28) this is the network of Listing 8: 5x5 kernels, 32 and 64 channels, 1,024
     hidden units. Images below 16 pixels get 3x3 kernels, and where fewer than 2,048 features
@@ -43,7 +45,6 @@ def cnn(
         ReLU(),
         Dropout(dropout),
         Linear(hidden, classes),
-        LogSoftmax(),
     )
 
 

@@ -49,6 +49,10 @@ class Deferring(NumpyBackend):
         for x in values:
             x.array  # noqa: B018 - of another thread: now it is there
 
+    def is_ready(self, x: Value) -> bool:
+        """Whether ``x`` has been computed."""
+        return x.__class__ is not Lazy or x.trace is None
+
     @property
     def pending(self) -> Trace:
         """What this thread has put off."""

@@ -47,6 +47,16 @@ class ClaimTests(TensorSuite, official=True):
         assert isinstance(harness.backend.checks_shapes, bool)
         assert isinstance(harness.backend.has_values, bool)
 
+    def test_what_was_evaluated_is_ready(self, harness: Harness) -> None:
+        """After ``evaluate`` and ``synchronize``: a value can be read at once."""
+        backend, device = harness.backend, harness.device
+        x = backend.full((2, 3), 1.5, ft.float32, device)
+        y = backend.add(x, x)
+        backend.evaluate([y])
+        backend.synchronize(device)
+        if backend.is_ready(y) is not True:
+            wording.fail(f"is_ready gave {backend.is_ready(y)!r} for a value that was evaluated")
+
     def test_required_dtypes(self, harness: Harness) -> None:
         """Those that every backend must have are claimed, and nothing that is no dtype."""
         claimed = harness.backend.dtypes
