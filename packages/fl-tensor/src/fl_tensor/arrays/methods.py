@@ -119,8 +119,8 @@ class ArrayMethods(ArrayValue):
     def clip(self, low: Any = None, high: Any = None) -> Any:
         return functions.clip(self, low, high)
 
-    def round(self) -> Any:
-        return functions.round(self)
+    def round(self, decimals: int = 0) -> Any:
+        return elementwise.round(self, decimals)
 
     def argsort(self, axis: int = -1, descending: bool = False) -> Any:
         return functions.argsort(self, axis, descending)
