@@ -77,6 +77,7 @@ from fl_tensor.functions.creation import ones as ones
 from fl_tensor.functions.creation import ones_like as ones_like
 from fl_tensor.functions.creation import zeros as zeros
 from fl_tensor.functions.creation import zeros_like as zeros_like
+from fl_tensor.functions.elementwise import angle as angle
 from fl_tensor.functions.elementwise import cast as cast
 from fl_tensor.functions.elementwise import conj as conj
 from fl_tensor.functions.elementwise import imag as imag

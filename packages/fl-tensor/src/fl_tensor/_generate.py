@@ -26,7 +26,7 @@ SPECIAL = frozenset(
     "pad_edges repeat roll unique searchsorted bincount histogram argmax argmin "
     "sum prod cumulative_sum cumulative_prod quantile nanquantile average "
     "truncated_normal attention recurrent max_pool_gradient avg_pool_gradient "
-    "diff one_hot round".split()
+    "diff one_hot round angle".split()
 )
 #: Public elsewhere: ``ft.trace`` records a graph, the sum of a diagonal is ``ft.linalg.trace``.
 INTERNAL = frozenset({"trace"})

@@ -28,6 +28,19 @@ class ArrayMethods(ArrayValue):
     def astype(self, dtype: DType | str) -> Any:
         return elementwise.cast(self, dtype)
 
+    @property
+    def real(self) -> Any:
+        """The real part, ``ft.real(x)``."""
+        return elementwise.real(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part, ``ft.imag(x)``."""
+        return elementwise.imag(self)
+
+    def conj(self) -> Any:
+        return elementwise.conj(self)
+
     def reshape(self, *shape: Any) -> Any:
         given = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         return shaping.reshape(self, given)

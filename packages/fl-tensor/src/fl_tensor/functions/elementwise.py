@@ -13,7 +13,7 @@ from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
 from fl_tensor.limits import finfo, iinfo
 
-__all__ = ["cast", "conj", "imag", "positive", "real", "round", "where"]
+__all__ = ["angle", "cast", "conj", "imag", "positive", "real", "round", "where"]
 
 
 def cast(x: ArrayLike, dtype: DType | str) -> Any:
@@ -42,6 +42,16 @@ def conj(x: ArrayLike) -> Any:
     """Complex conjugate; ``x`` itself where it is real."""
     x = operand("conj", "A", x)
     return run("conj", x, x._raw) if x.dtype.kind == "c" else frontend.same_value(x)
+
+
+def angle(x: ArrayLike) -> Any:
+    """The angle of complex numbers in radians, in [-pi, pi]. Of real ones 0, or pi below 0; NaN
+    stays NaN. Integers become the default float."""
+    x = operand("angle", "F", x)
+    if x.dtype.kind == "c":
+        return run("angle", x, x._raw)
+    zero = x._constant(0.0, x.dtype)
+    return where(functions.isnan(x), x, where(x < 0, math.pi, zero))
 
 
 def positive(x: ArrayLike) -> Any:
