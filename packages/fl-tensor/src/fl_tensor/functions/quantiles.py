@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arguments import axes
@@ -69,7 +69,7 @@ def _numbers(op: str, q: Any) -> tuple[tuple[float, ...], tuple[int, ...]]:
     return tuple(arguments.float_of(op, v, "q") for v in flat), shape
 
 
-def _is_differentiable(q: Any, method: str) -> bool:
+def _is_differentiable(q: Any, method: str) -> TypeGuard[Array]:
     # An array of a class that keeps more than its value. Other methods are piecewise constant in q.
     return isinstance(q, Array) and not q._is_handle and method == "linear"
 
