@@ -97,7 +97,8 @@ def _check_level(
             )
 
     for i, leaf, gradient in zip(numbers, leaves, found):
-        slopes = _flat(values[i] * 0.0 if gradient is None else dense(gradient))
+        none = [0.0] * leaf.size * _parts(leaf.dtype)
+        slopes = none if gradient is None else _flat(dense(gradient))
         for _ in range(directions):
             u = _random_like(values[i], source)
             got = math.fsum(a * b for a, b in zip(slopes, _flat(u)))
