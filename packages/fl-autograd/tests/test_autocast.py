@@ -65,7 +65,7 @@ DECOMPOSITIONS = {
     "lstsq": lambda x: ft.linalg.lstsq(x, x).solution,
     "rfft": lambda x: ft.fft.rfft(x),
 }
-# Of complex results, which no gradient passes through: only named here.
+# Of complex operands or results: only named here.
 ALSO_DECOMPOSITIONS = "eig eigvals fft ifft irfft fftn ifftn rfftn irfftn hfft ihfft".split()
 PROMOTED = (
     "reshape permute broadcast_to concatenate pad slice gather scatter sort expand_dims flip "
@@ -75,7 +75,7 @@ PROMOTED = (
     "sqrt cbrt sin cos tanh atan atan2 sigmoid relu silu clip deg2rad rad2deg copysign nan_to_num "
     "diff cross cumulative_max cumulative_min nanmax nanmin median nanmedian quantile nanquantile "
     "bincount histogram avg_pool max_pool avg_pool_gradient max_pool_gradient "
-    "batch_norm_gradient real imag conj"
+    "batch_norm_gradient real imag conj angle"
 ).split()
 
 F16, F32 = "float16", "float32"

@@ -61,11 +61,9 @@ def test_arbitrary_columns_have_no_gradient() -> None:
     assert ag.grad(ft.linalg.svd(x).S.sum(), x).shape == (3, 2)
 
 
-@needs("linalg", "fft", "complex128")
-@pytest.mark.parametrize(
-    "call", [ft.linalg.eig, ft.linalg.eigvals, ft.fft.rfft, ft.fft.fft, ft.fft.fftn]
-)
-def test_complex_results_have_values_but_no_gradients(call: Any) -> None:
+@needs("linalg", "complex128")
+@pytest.mark.parametrize("call", [ft.linalg.eig, ft.linalg.eigvals])
+def test_eigenvectors_of_any_matrix_have_values_but_no_gradients(call: Any) -> None:
     constant = variable(requires_grad=False)
     found = call(constant)
     first = found[0] if isinstance(found, tuple) else found

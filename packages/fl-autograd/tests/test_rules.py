@@ -46,9 +46,11 @@ def test_fused_rules_equal_the_composition(name: str) -> None:
     case, tape = CASES[name], ag.tape_for(harness.backend)
     fused, composition = getattr(tape, name), partial(getattr(DerivedOps, name), tape)
     tried = 0
-    for sample in (s for label in case.grad for s in case.draw(ft.float64, label)):
+    dtypes = [d for d in (ft.float64, ft.complex128) if d in harness.backend.dtypes]
+    drawn = [(d, label) for d in dtypes if case.accepts(d) for label in case.grad]
+    for sample in (s for d, label in drawn for s in case.draw(d, label)):
         _, values = as_function(harness, fused, sample)
-        floats = [i for i, x in enumerate(values) if x.dtype.is_floating and x.size]
+        floats = [i for i, x in enumerate(values) if x.dtype.kind in "fc" and x.size]
         if not floats or (name in ("std", "norm") and not _spread(sample)):
             continue
         results = []
@@ -58,6 +60,7 @@ def test_fused_rules_equal_the_composition(name: str) -> None:
             y = function(*xs)
             made = y if isinstance(y, tuple) else (y,)
             weights = [ft.asarray(np.cos(np.arange(v.size)).reshape(v.shape)) for v in made]
+            weights = [w.astype(v.dtype) for w, v in zip(weights, made, strict=True)]
             leaves = [xs[i] for i in floats]
             results.append((*made, *ag.grad(made, leaves, weights)))
         for got, want in zip(*results, strict=True):

@@ -23,7 +23,7 @@ NARROWER = {"bitwise_left_shift", "bitwise_right_shift", "one_hot", "bincount"}
 #: Transforms are of real or of complex numbers, which no role says.
 NARROWER |= {op.name for op in OPERATIONS if op.capability == "fft"}
 #: Rows of complex numbers alone.
-NARROWER |= {"real", "imag", "conj"}
+NARROWER |= {"real", "imag", "conj", "angle"}
 #: Operations of which an operand must have an axis.
 NEED_AXES = {
     *("concatenate", "sort", "argsort", "nonzero", "cumulative_sum", "cumulative_prod", "argmax"),
@@ -104,8 +104,9 @@ def test_binary_operations_have_broadcasting_samples(op: contract.OpSpec) -> Non
 def test_gradients_are_asked_for_on_samples_that_exist(case: OpCase) -> None:
     assert set(case.grad) <= set(LABELS)
     if case.grad:
-        assert "f" in case.kinds
-        assert [s for s in case.draw(dtypes.float64) if s.label in case.grad]
+        assert set("fc") & set(case.kinds)
+        dtype = dtypes.float64 if "f" in case.kinds else dtypes.complex128
+        assert [s for s in case.draw(dtype) if s.label in case.grad]
 
 
 def test_samples_are_the_same_every_time() -> None:

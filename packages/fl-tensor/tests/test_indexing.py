@@ -237,3 +237,29 @@ def test_arrays_of_a_higher_class_index_but_are_not_assigned():
         with pytest.raises(ft.DTypeError, match="x is a Tensor and cannot hold a Higher"):
             x[place] = Higher(index.adapter, x.backend)
     assert x.tolist() == [0, 1, 2]
+
+
+@pytest.mark.defect("V19")
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+def test_one_hot_refuses_classes_that_there_are_not(dtype):
+    assert ft.one_hot(ft.asarray([2, 0], dtype=dtype), 3).tolist() == [[0, 0, 1], [1, 0, 0]]
+    with pytest.raises(ft.IndexingError, match="class 9 is outside the 3 classes"):
+        ft.one_hot(ft.asarray([1, 9], dtype=dtype), 3)
+    with pytest.raises(ft.IndexingError, match="class 200 is outside the 3 classes"):
+        ft.one_hot(ft.asarray([200], dtype="uint8"), 3)
+
+
+@pytest.mark.defect("V19")
+def test_one_hot_refuses_negative_classes():
+    with pytest.raises(ft.IndexingError, match="class -1 is outside the 3 classes"):
+        ft.one_hot(-1, 3)
+    with pytest.raises(ft.IndexingError, match="class 0 is outside the 0 classes"):
+        ft.one_hot(0, 0)
+
+
+def test_one_hot_says_what_it_wants():
+    assert ft.one_hot(ft.zeros((0,), dtype="int64"), 3).shape == (0, 3)
+    with pytest.raises(ft.DTypeError, match="expected class numbers"):
+        ft.one_hot([0.5], 3)
+    with pytest.raises(ft.ArgumentError, match="may not be negative"):
+        ft.one_hot([0], -1)

@@ -53,11 +53,35 @@ def test_searchsorted_as_numpy(side):
     assert ft.searchsorted([1, 2, 3], 2.5).item() == 2
 
 
+@pytest.mark.defect("item 7")
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("lead", [(3,), (2, 3), (0,)])
+def test_searchsorted_by_rows(side, lead):
+    rng = np.random.default_rng(0)
+    shuffled = rng.integers(0, 6, (*lead, 7)).astype("float32")
+    sorter, values = np.argsort(shuffled, -1), rng.integers(-1, 7, (*lead, 4)).astype("float32")
+    x = np.sort(shuffled, -1)
+    wanted = np.zeros(values.shape, int)
+    for row in np.ndindex(lead):
+        wanted[row] = np.searchsorted(x[row], values[row], side)
+    assert ft.searchsorted(x, values, side).tolist() == wanted.tolist()
+    assert ft.searchsorted(shuffled, values, side, sorter=sorter).tolist() == wanted.tolist()
+
+
+@pytest.mark.defect("item 7")
+def test_searchsorted_of_empty_rows_and_nan():
+    assert ft.searchsorted(ft.zeros((2, 0)), [[1.0], [nan]]).tolist() == [[0], [0]]
+    assert ft.searchsorted([[1.0, nan]], [[nan, 2.0]]).tolist() == [[1, 1]]
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: ft.searchsorted([1], 1, "middle"), "'left' or 'right'"),
-        (lambda: ft.searchsorted([[1]], 1), "expected one axis"),
+        (lambda: ft.searchsorted([[1]], 1), "rows are searched one by one"),
+        (lambda: ft.searchsorted([[1], [2]], [[1]]), r"x \(2, 1\) and values \(1, 1\)"),
+        (lambda: ft.searchsorted([[1]], [[1]], "middle"), "'left' or 'right'"),
+        (lambda: ft.searchsorted(1, 1), "expected one axis"),
         (lambda: ft.bincount([1, -2]), "number -2"),
         (lambda: ft.bincount([1.0]), "expected integers"),
         (lambda: ft.bincount([[1]]), "expected one axis"),

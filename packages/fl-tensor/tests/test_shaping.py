@@ -98,3 +98,32 @@ def test_unstack_undoes_stack():
     assert isinstance(rows, tuple)
     assert ft.stack(rows).tolist() == X.tolist()
     assert [c.tolist() for c in ft.unstack(X, axis=-1)] == X.T.tolist()
+
+
+@pytest.mark.defect("item 7")
+@pytest.mark.parametrize("mode", ["constant", "edge", "wrap", "reflect", "symmetric"])
+def test_a_negative_width_takes_elements_away_first(mode):
+    found = ft.pad(X, ((-1, 2), (1, -2)), mode)
+    assert found.tolist() == np.pad(X[1:, :-2], ((0, 2), (1, 0)), mode).tolist()
+    assert ft.pad(X, -1).tolist() == X[1:-1, 1:-1].tolist()
+    assert ft.pad(X, ((-1, -2), (0, 0))).shape == (0, 4)
+
+
+@pytest.mark.defect("item 7")
+def test_no_more_elements_are_taken_away_than_there_are():
+    message = r"x \(3, 4\): widths \(-2, -2\) take more than the 3 elements of axis 0"
+    with pytest.raises(ft.ShapeError, match=message):
+        ft.pad(X, ((-2, -2), (0, 0)))
+
+
+@pytest.mark.defect("V11")
+def test_no_differences_at_all_give_x():
+    for ends in ({"prepend": 5}, {"append": X[:, :1]}, {"prepend": X, "append": X}):
+        assert ft.diff(X, 0, **ends).tolist() == X.tolist()
+        assert ft.array_api.diff(ft.asarray(X), n=0).tolist() == X.tolist()
+    with pytest.raises(ft.ArgumentError, match="n -1: may not be negative"):
+        ft.diff(X, -1)
+    y = ft.asarray([1, 2])
+    z = ft.diff(y, 0)
+    z[0] = 9
+    assert y.tolist() == [1, 2]

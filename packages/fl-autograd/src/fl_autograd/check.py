@@ -15,10 +15,12 @@ from fl_autograd.rows import dense
 from fl_autograd.variable import Variable
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.tensor import Tensor
+from fl_tensor.dtypes import DType
 from fl_tensor.functions.creation import asarray
 
 #: dtype -> (step of the differences, relative tolerance).
 _PRECISION = {"float64": (1e-6, 1e-6), "float32": (4e-3, 1e-2)}
+_PRECISION |= {"complex128": _PRECISION["float64"], "complex64": _PRECISION["float32"]}
 _LISTED = 200
 
 Function = Callable[..., Any]
@@ -40,16 +42,16 @@ def check_grads(
     """Raise GradCheckError unless the gradients of ``function`` agree with central differences.
 
     function    takes the inputs as Variables; returns a Variable or a tuple of them
-    inputs      Tensors, Variables or array-likes of any shapes; those of float32 or float64 are
-                differentiated (one at a time), the others passed on
+    inputs      Tensors, Variables or array-likes of any shapes; those of float32, float64 and the
+                complex dtypes are differentiated (one at a time), the others passed on
     order       2 also checks the gradients of the gradients, and so on
-    eps         step; default 1e-6 for float64 and 4e-3 for float32
+    eps         step; default 1e-6 for float64 and 4e-3 for float32, and complex numbers of these
     rtol        the slopes may differ by ``rtol * max(1, |slope|)``; default 1e-6 and 1e-2
     directions  random directions tried per input
 
     The outputs are summed with random weights and the slope of the sum is compared along random
-    directions, so the cost does not grow with the number of elements. The function must be smooth
-    within ``eps`` of the inputs.
+    directions, so the cost does not grow with the number of elements. A complex number counts as
+    its two parts. The function must be smooth within ``eps`` of the inputs.
     """
     values = [x._tensor() if isinstance(x, Array) else asarray(x) for x in inputs]
     numbers = [i for i, x in enumerate(values) if x.dtype.name in _PRECISION and x.size]
@@ -95,7 +97,8 @@ def _check_level(
             )
 
     for i, leaf, gradient in zip(numbers, leaves, found):
-        slopes = [0.0] * leaf.size if gradient is None else _flat(dense(gradient))
+        none = [0.0] * leaf.size * _parts(leaf.dtype)
+        slopes = none if gradient is None else _flat(dense(gradient))
         for _ in range(directions):
             u = _random_like(values[i], source)
             got = math.fsum(a * b for a, b in zip(slopes, _flat(u)))
@@ -147,21 +150,31 @@ def _floating(result: Any) -> list[Variable]:
             raise GradError(
                 f"[check_grads] the function returned {type(y).__name__}, not a Variable"
             )
-    return [y for y in listed if y.dtype.is_floating]
+    return [y for y in listed if y.dtype.kind in "fc"]
+
+
+def _parts(dtype: DType) -> int:
+    return 2 if dtype.kind == "c" else 1
 
 
 def _flat(x: Array) -> list[float]:
-    return x._tensor().reshape(-1).tolist()
+    # The real numbers that an array holds: of complex ones both parts, one after the other.
+    listed = x._tensor().reshape(-1).tolist()
+    return [part for z in listed for part in (z.real, z.imag)] if x.dtype.kind == "c" else listed
 
 
 def _tensor(values: list[float], like: Tensor) -> Tensor:
-    made = asarray(values, dtype=like.dtype, device=like.device, backend=like._backend)
+    held: list[Any] = values
+    if like.dtype.kind == "c":
+        held = [complex(*pair) for pair in zip(values[::2], values[1::2])]
+    made = asarray(held, dtype=like.dtype, device=like.device, backend=like._backend)
     return made.reshape(like.shape)
 
 
 def _random_like(x: Tensor, source: random.Random) -> Tensor:
     # Away from 0, so that no element goes unseen.
-    return _tensor([source.choice((-1, 1)) * source.uniform(0.5, 1.5) for _ in range(x.size)], x)
+    count = x.size * _parts(x.dtype)
+    return _tensor([source.choice((-1, 1)) * source.uniform(0.5, 1.5) for _ in range(count)], x)
 
 
 def _slope(
@@ -176,11 +189,14 @@ def _worst(
 ) -> str:
     if x.size > _LISTED:
         return ""
-    errors = []
-    for k in range(x.size):
-        unit = _tensor([float(j == k) for j in range(x.size)], x)
+    errors, count = [], len(slopes)
+    for k in range(count):
+        unit = _tensor([float(j == k) for j in range(count)], x)
         measured = _slope(measure, i, x, unit, eps)
         error = abs(slopes[k] - measured)
         errors.append((math.inf if math.isnan(error) else error, k, measured))
     _, k, measured = max(errors)
-    return f"; worst at element {k} (C order): gradient {slopes[k]!r}, measured {measured!r}"
+    element, imaginary = divmod(k, _parts(x.dtype))
+    part = ", imaginary part" if imaginary else ""
+    found = f"gradient {slopes[k]!r}, measured {measured!r}"
+    return f"; worst at element {element} (C order){part}: {found}"

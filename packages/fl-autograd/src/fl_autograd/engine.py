@@ -6,13 +6,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fl_autograd.errors import GradError, GraphFreedError
-from fl_autograd.gradients import NO_ARRAYS, accumulate, as_variable, sum_of_others, sum_to
+from fl_autograd.gradients import (
+    NO_ARRAYS,
+    accumulate,
+    as_variable,
+    conjugated,
+    sum_of_others,
+    sum_to,
+)
 from fl_autograd.hooks import call_after, call_before
 from fl_autograd.mode import enable_grad
 from fl_autograd.node import Node
 from fl_autograd.pieces import Pieces
 from fl_autograd.reach import FREED, LAST, ONCE, count_uses, leading_to
 from fl_autograd.variable import Variable, attach_engine, variable
+from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.arrays.array import Array
 from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.errors import DTypeError, ShapeError
@@ -46,6 +54,9 @@ def propagate(
                 "under no_grad() or by an operation that has no gradient"
             )
         seed = _seed(output, grad)
+        if seed.dtype.kind == "c":
+            with enable_grad():
+                seed = conjugated(seed, seed._backend)
         if create_graph:
             _add(pending, output._node, seed, _namespace(seed._backend, True))
         else:
@@ -86,7 +97,7 @@ def _run(
                 if rule is None:
                     accumulate(node, g, ops)
             elif node in wanted:
-                found[node] = as_variable(g, base)
+                found[node] = as_variable(conjugated(g, base), base)
         ins = node.ins
         if ins is None:
             raise GraphFreedError(FREED)
@@ -163,8 +174,13 @@ def _seed(output: Variable, grad: Any) -> Variable:
             f"[backward] the output has shape {output.shape}: a gradient starts from one number. "
             f"Reduce it (sum, mean) or pass a gradient of that shape"
         )
-    if grad is None or isinstance(grad, (int, float)):
-        value = 1.0 if grad is None else float(grad)
+    if grad is None and output.dtype.kind == "c":
+        raise GradError(
+            f"[backward] the output is {output.dtype}: a gradient starts from a real number. Take "
+            f"real(x), imag(x) or absolute(x), or pass a gradient"
+        )
+    if grad is None or isinstance(grad, SCALARS):
+        value = 1.0 if grad is None else scalar("backward", grad, output.dtype)
         ops = ops_for(output._backend)
         seed = ops.full(output.shape, value, output.dtype, output.device)
         return variable(seed, output._backend, None)

@@ -1,5 +1,10 @@
 """Gradients on their way: adapters, or variables where they are recorded. Those of rows are
-variables always, those of parts are ``Pieces``."""
+variables always, those of parts are ``Pieces``.
+
+Of a complex ``z = x + i y`` users and hooks see ``dL/dx + i dL/dy``, as in PyTorch. Rules compute
+with its conjugate, so that those of real numbers hold for all functions that have a derivative
+(``rules/complex_parts.py``). ``conjugated`` stands where the one becomes the other.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from fl_autograd.pieces import Pieces
 from fl_autograd.rows import RowGradient
 from fl_autograd.variable import Variable, variable
 from fl_tensor.errors import DTypeError, ShapeError
+from fl_tensor.functions.elementwise import conj
 
 
 def as_variable(g: Any, base: Any) -> Variable:
@@ -21,6 +27,16 @@ def as_variable(g: Any, base: Any) -> Variable:
 def raw(g: Variable) -> Any:
     """And as rules compute with it."""
     return g if isinstance(g, RowGradient) else g._adapter
+
+
+def conjugated(g: Any, base: Any) -> Any:
+    """The conjugate of a gradient on ``base``, in the form that ``g`` has; a real one as it is."""
+    if g.dtype.kind != "c":
+        return g
+    if isinstance(g, RowGradient):
+        return g.with_values(conj(g.values))
+    made = conj(as_variable(g, base))
+    return made if isinstance(g, Variable) else made._adapter
 
 
 #: Gradients that are no arrays: of parts, and of rows, which only leaves get.
@@ -63,6 +79,8 @@ def accumulate(leaf: Node, g: Any, ops: Any) -> None:
         raise GradError("internal: only leaves accumulate")
     if g.dtype is not leaf.dtype:
         raise DTypeError(f"a gradient of {g.dtype} reached a leaf of {leaf.dtype}: check its rule")
+    if g.dtype.kind == "c":
+        g = conjugated(g, leaf.base)
     held = leaf.grad
     if held is not None and held.dtype is not g.dtype:  # float32 beside a leaf in half precision
         wide = isinstance(g, RowGradient)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_autograd.errors import GradError
-from fl_autograd.gradients import as_variable, raw, sum_to
+from fl_autograd.gradients import as_variable, conjugated, raw, sum_to
 from fl_autograd.node import Hooks, Node
 from fl_autograd.variable import Variable
 
 
 def call_before(hooks: Hooks, node: Node, g: Any, create_graph: bool) -> Any:
     """The gradient of the node's result as its hooks leave it."""
-    value = as_variable(g, node.base)
+    value = as_variable(conjugated(g, node.base), node.base)
     for hook in list(hooks.before.values()):
         replaced = hook(value)
         if replaced is None:
@@ -24,7 +24,7 @@ def call_before(hooks: Hooks, node: Node, g: Any, create_graph: bool) -> Any:
                 f"{_describe(value)}"
             )
         value = replaced
-    return value if create_graph else raw(value)
+    return conjugated(value if create_graph else raw(value), node.base)
 
 
 def call_after(
@@ -44,10 +44,10 @@ def call_after(
             return None
         if result.shape != source.shape:
             result = sum_to(ops, result, source.shape, node)
-        return as_variable(result, source.base)
+        return as_variable(conjugated(result, source.base), source.base)
 
     values = tuple([shown(result, source) for result, source in zip(results, ins)])
-    given = as_variable(g, node.base)
+    given = as_variable(conjugated(g, node.base), node.base)
     for hook in list(hooks.after.values()):
         replaced = hook(values, given)
         if replaced is None:
@@ -58,7 +58,8 @@ def call_after(
                 f"{_describe(values)}"
             )
         values = replaced
-    return values if create_graph else [v if v is None else raw(v) for v in values]
+    left = [None if v is None else conjugated(v, v._backend) for v in values]
+    return left if create_graph else [None if v is None else raw(v) for v in left]
 
 
 def _describe(value: Any) -> str:

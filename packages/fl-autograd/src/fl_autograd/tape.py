@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 
 from fl_autograd import compile as compiler
 from fl_autograd import operators
-from fl_autograd.mode import Recording, is_grad_enabled, recording
+from fl_autograd.mode import Recording, recording
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
-from fl_autograd.source import missing
 from fl_autograd.variable import Variable, attach_tape, variable
 from fl_tensor import contract
 from fl_tensor.derived_ops import DerivedOps
@@ -53,13 +52,19 @@ class Tape(DerivedOps):
         return ops_for(self.base).to_host(x._adapter, blocking)
 
     def cast(self, x: Variable, dtype: Any) -> Variable:
-        """As the contract's; only a floating result can need a gradient. MissingRuleError where it
-        would pass through complex numbers, which have none."""
-        if dtype.is_floating:
+        """As the contract's; only a floating or complex result can need a gradient."""
+        if dtype.is_floating or dtype.kind == "c":
             return self._cast(x, dtype)
-        if dtype.kind == "c" and x._node is not None and is_grad_enabled():
-            raise missing("cast", f"x, becoming {dtype},")
         return variable(ops_for(self.base).cast(x._adapter, dtype), self.base, None)
+
+    def sign(self, x: Variable) -> Variable:
+        """As the contract's: piecewise constant, but of complex numbers ``x / |x|``."""
+        if x.dtype.kind != "c" or x._node is None or not recording():
+            return self._sign(x)
+        size = self.absolute(x)
+        flat = self.equal(size, self.constant(0.0, size))
+        size = self.where(flat, self.constant(1.0, size), size)
+        return self.where(flat, self.constant(0.0, x), self.divide(x, self.cast(size, x.dtype)))
 
     def recast(self, x: Variable, dtype: Any, made: Any) -> Variable:
         """``cast(x, dtype)``, floating, whose value ``made``, an adapter, is known: recorded and
@@ -135,9 +140,9 @@ def _make_known(name: str) -> Any:
 
 
 def attribute(name: str) -> str:
-    """Where the tape keeps the recording method of an operation: ``cast`` and those that could
-    donate have a method in front of it."""
-    return f"_{name}" if name in ("cast", "scatter", "slice_update") else name
+    """Where the tape keeps the recording method of an operation: ``cast``, ``sign`` and those that
+    could donate have a method in front of it."""
+    return f"_{name}" if name in ("cast", "scatter", "sign", "slice_update") else name
 
 
 def install(name: str) -> None:

@@ -1,7 +1,8 @@
 """Functions into derivatives: ``vjp``, ``jvp``, ``jacobian``, ``hessian``.
 
 ``function`` takes Variables and returns a Variable or a tuple of them. Arguments are Tensors,
-Variables or array-likes of floating dtypes; they are not touched. Results have no history, unless
+Variables or array-likes of floating dtypes (``vjp`` and ``jvp`` take complex ones as well); they
+are not touched. Results have no history, unless
 ``create_graph``: then they can be differentiated again, with respect to arguments that are
 Variables and to all that ``function`` uses. None, the default, is True within a function that
 another transform differentiates, and False elsewhere.
@@ -25,6 +26,9 @@ from fl_autograd.variable import Variable, variable
 from fl_tensor.arrays.array import Array
 
 Function = Callable[..., Any]
+
+#: Kinds of dtype that each takes: matrices of derivatives are of real numbers.
+_KINDS = {"vjp": "fc", "jvp": "fc", "jacobian": "f", "hessian": "f"}
 
 
 def vjp(
@@ -126,7 +130,7 @@ def _inputs(name: str, values: Sequence[Any], create_graph: bool) -> tuple[Varia
     # Fresh points to differentiate with respect to; with ``create_graph`` still connected.
     found = []
     for i, x in enumerate(values):
-        if isinstance(x, Array) and not x.dtype.is_floating:
+        if isinstance(x, Array) and x.dtype.kind not in _KINDS[name]:
             raise GradError(f"[{name}] input {i} is {x.dtype}: gradients are of floating numbers")
         found.append(nesting.point(x, create_graph))
     return tuple(found)
@@ -139,7 +143,7 @@ def _outputs(
     several = isinstance(result, (tuple, list))
     outputs = tuple(result) if several else (result,)
     for y in outputs:
-        if not isinstance(y, Variable) or not y.dtype.is_floating:
+        if not isinstance(y, Variable) or y.dtype.kind not in _KINDS[name]:
             what = type(y).__name__ + (f" of {y.dtype}" if isinstance(y, Array) else "")
             raise GradError(f"[{name}] the function returned a {what}, not a floating Variable")
     if any(x.grad is not None for x in inputs) and not any(y.requires_grad for y in outputs):

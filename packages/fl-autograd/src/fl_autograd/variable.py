@@ -80,8 +80,8 @@ class Variable(Array):
 
     value          a Tensor, a Variable (its value is taken, not its history) or anything that
                    ``ft.asarray`` reads
-    requires_grad  whether ``backward`` should leave a gradient here; floating dtypes only
-                   (DTypeError otherwise)
+    requires_grad  whether ``backward`` should leave a gradient here; floating and complex dtypes
+                   only (DTypeError otherwise)
     """
 
     __slots__ = ("__weakref__", "_adapter", "_backend", "_node")
@@ -203,9 +203,10 @@ class Variable(Array):
             return
         if not self.is_leaf:
             raise GradError("only a leaf can stop to require a gradient: use detach()")
-        if value and not self.dtype.is_floating:
-            way = "gradients are real" if self.dtype.kind == "c" else "cast it to a floating dtype"
-            raise DTypeError(f"a Variable of {self.dtype} cannot require a gradient: {way}")
+        if value and self.dtype.kind not in "fc":
+            raise DTypeError(
+                f"a Variable of {self.dtype} cannot require a gradient: cast it to a floating dtype"
+            )
         self._node = Leaf(self.shape, self.dtype, self._backend) if value else None
 
     @property
@@ -258,9 +259,12 @@ class Variable(Array):
         """Add the gradient of this variable to ``.grad`` of every leaf that it depends on.
 
         grad          gradient of this variable: an array of its shape and dtype, or a number for
-                      all elements; needed unless it has one element (then 1)
+                      all elements; needed unless it has one element, a real one (then 1)
         retain_graph  keep the graph for another pass (it is freed on the way otherwise)
         create_graph  record the gradients themselves, for higher orders; keeps the graph
+
+        The gradient of a real number L by a complex ``z = x + i y`` is ``dL/dx + i dL/dy``, as in
+        PyTorch: the direction in which L grows.
 
         Raises GradError when it requires no gradient, GraphFreedError when the graph is gone.
         """

@@ -25,7 +25,8 @@ SPECIAL = frozenset(
     "einsum tensordot vecdot cross expand_dims moveaxis "
     "pad_edges repeat roll unique searchsorted bincount histogram argmax argmin "
     "sum prod cumulative_sum cumulative_prod quantile nanquantile average norm "
-    "truncated_normal attention recurrent max_pool_gradient avg_pool_gradient".split()
+    "truncated_normal attention recurrent max_pool_gradient avg_pool_gradient "
+    "diff one_hot round angle".split()
 )
 #: Public elsewhere: ``ft.trace`` records a graph, the sum of a diagonal is ``ft.linalg.trace``.
 INTERNAL = frozenset({"trace"})
@@ -83,12 +84,15 @@ def derived_ops(derived: Iterable[OpSpec]) -> str:
 
 def functions(operations: Iterable[OpSpec]) -> str:
     """The public functions: promotion, axes and errors around each operation."""
+    specs = [op for op in operations if op.name not in SPECIAL and op.capability not in APART]
+    body = [line for op in specs for line in _function(op)]
+    takes_dtype = any("DType" in line for line in body)
     lines = [HEADER.format(what="The operations on tensors and variables.")]
     lines += [
         "from __future__ import annotations\n",
         "from collections.abc import Sequence",
         "from typing import Any\n",
-        "from fl_tensor import dtypes",
+        *(["from fl_tensor import dtypes"] if takes_dtype else []),
         "from fl_tensor.arguments import axes, axis_of, float_of, int_of, shape_of",
         "from fl_tensor.dispatch.frontend import (",
         "    ArrayLike,",
@@ -99,14 +103,12 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "    run,",
         "    unary,",
         ")",
-        "from fl_tensor.dtypes import DType\n",
+        *(["from fl_tensor.dtypes import DType"] if takes_dtype else []),
+        "",
     ]
-    specs = [op for op in operations if op.name not in SPECIAL and op.capability not in APART]
     exported = sorted({op.name for op in specs} - INTERNAL)
     lines += ["__all__ = ["] + [f'    "{name}",' for name in exported]
-    lines += ["]\n\n"]
-    for op in specs:
-        lines += _function(op)
+    lines += ["]\n\n", *body]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -12,6 +12,7 @@ from fl_tensor import dtypes
 from fl_tensor.derived import (
     attention,
     comparison,
+    complex_parts,
     diagonals,
     einsum,
     elementwise,
@@ -541,6 +542,9 @@ class DerivedOps:
     ) -> Any:
         return truncation.truncated_normal(self, seed, offset, shape, low, high, dtype, device)
 
+    def angle(self, x: A) -> Any:
+        return complex_parts.angle(self, x)
+
     def det(self, x: F) -> Any:
         return linalg.det(self, x)
 
@@ -594,6 +598,7 @@ class DerivedOps:
 for _module in (
     attention,
     comparison,
+    complex_parts,
     diagonals,
     einsum,
     elementwise,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fl_autograd.rules import (
     attention,
+    complex_parts,
     contractions,
     elementwise,
+    fourier,
     fused,
     linalg,
     normalization,
@@ -21,8 +23,10 @@ __all__ = [
     "RULES",
     "Rule",
     "attention",
+    "complex_parts",
     "contractions",
     "elementwise",
+    "fourier",
     "fused",
     "linalg",
     "normalization",

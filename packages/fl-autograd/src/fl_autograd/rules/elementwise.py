@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from fl_autograd.rules.table import passed_on, rule
+from fl_tensor.dtypes import DType
 
 # ---- one operand -----------------------------------------------------------------------------
 
@@ -31,8 +32,13 @@ def _sqrt(ops: Any, g: Any, out: Any) -> Any:
     return ops.divide(ops.multiply(g, ops.constant(0.5, g)), out)
 
 
+def _cast(ops: Any, g: Any, x_dtype: DType) -> Any:
+    if g.dtype.kind == "c" and x_dtype.kind != "c":
+        g = ops.real(g)
+    return ops.cast(g, x_dtype)
+
+
 rule("negative", x=lambda ops, g: ops.negative(g))
-rule("absolute", x=lambda ops, g, x: ops.multiply(g, ops.sign(x)))
 rule("exp", x=lambda ops, g, out: ops.multiply(g, out))
 rule("expm1", x=_expm1)
 rule("log", x=lambda ops, g, x: ops.divide(g, x))
@@ -42,7 +48,7 @@ rule("sin", x=lambda ops, g, x: ops.multiply(g, ops.cos(x)))
 rule("cos", x=lambda ops, g, x: ops.negative(ops.multiply(g, ops.sin(x))))
 rule("tanh", x=_tanh)
 rule("erf", x=_erf)
-rule("cast", x=lambda ops, g, x_dtype: ops.cast(g, x_dtype))
+rule("cast", x=_cast)
 
 # ---- two operands: the engine sums over what was broadcast ---------------------------------------
 

@@ -1,4 +1,4 @@
-"""Rules of the factorisations, for real matrices.
+"""Rules of the factorisations, for real and complex matrices.
 
 An operation with several results has one rule: ``result`` says whose gradient ``g`` is, the
 contributions add up. Such a rule factorises ``x`` again in place of keeping the factors: then they
@@ -9,10 +9,16 @@ M. Giles, "Collected matrix derivative results", 2008; J. Townsend, "Differentia
 value decomposition", 2016; Walter & Lehmann, "Algorithmic differentiation of linear algebra
 functions", 2010; I. Murray, "Differentiation of the Cholesky decomposition", 2016; Golub & Pereyra,
 "The differentiation of pseudo-inverses", 1973.
+
+Of complex matrices the formulas are those with adjoints in place of transposes, for the gradient as
+users see it: ``_by_adjoints`` conjugates on the way in and out. Vectors of ``eigh`` and ``svd`` are
+unique up to a phase each; gradients are those of functions that do not depend on it, as in PyTorch.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from fl_autograd.errors import GradError
@@ -23,18 +29,45 @@ from fl_tensor import dtypes
 # ---- pieces --------------------------------------------------------------------------------------
 
 
+def _conj(ops: Any, x: Any) -> Any:
+    return ops.conj(x) if x.dtype.kind == "c" else x
+
+
+def _adjoint(ops: Any, x: Any) -> Any:
+    return transposed(ops, _conj(ops, x))
+
+
+def _by_adjoints(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule of a formula for the gradient as users see it."""
+
+    @functools.wraps(formula)
+    def conjugated(ops: Any, g: Any, *kept: Any) -> Any:
+        return _conj(ops, formula(ops, _conj(ops, g), *kept))
+
+    return conjugated
+
+
+def _like(ops: Any, real: Any, x: Any) -> Any:
+    return real if real.dtype is x.dtype else ops.cast(real, x.dtype)
+
+
 def _columns(ops: Any, x: Any, factors: Any) -> Any:
-    # Column j of x times element j of factors.
-    return ops.multiply(x, ops.expand_dims(factors, len(factors.shape) - 1))
+    # Column j of x times element j of factors, which are real.
+    return ops.multiply(x, ops.expand_dims(_like(ops, factors, x), len(factors.shape) - 1))
 
 
 def _rows(ops: Any, factors: Any, x: Any) -> Any:
-    return ops.multiply(ops.expand_dims(factors, len(factors.shape)), x)
+    return ops.multiply(ops.expand_dims(_like(ops, factors, x), len(factors.shape)), x)
+
+
+def _half_triangle(ops: Any, x: Any) -> Any:
+    # The lower triangle with half of the diagonal.
+    return ops.multiply(ops.add(ops.tril(x), ops.tril(x, -1)), ops.constant(0.5, x))
 
 
 def _lower_part(ops: Any, x: Any) -> Any:
-    # The gradient by a symmetric matrix of which the lower triangle is read.
-    return ops.add(ops.tril(x), ops.tril(transposed(ops, x), -1))
+    # The gradient by a Hermitian matrix of which the lower triangle is read.
+    return _half_triangle(ops, ops.add(x, _adjoint(ops, x)))
 
 
 def _inverse_gaps(ops: Any, x: Any) -> Any:
@@ -64,10 +97,11 @@ def _solve(ops: Any, g: Any, needs: tuple[bool, ...], out: Any, x: Any) -> tuple
     return by_x, by_y if needs[1] else None
 
 
+@_by_adjoints
 def _pinv(ops: Any, g: Any, out: Any, x: Any) -> Any:
     # Three terms: as of an inverse, and through both projections, for a constant rank.
-    p, turned = out, transposed(ops, g)
-    back = transposed(ops, p)
+    p, turned = out, _adjoint(ops, g)
+    back = _adjoint(ops, p)
     inner = ops.negative(ops.matmul(ops.matmul(back, g), back))
     left = ops.matmul(turned, ops.matmul(p, back))
     left = ops.subtract(left, ops.matmul(x, ops.matmul(p, left)))
@@ -77,26 +111,33 @@ def _pinv(ops: Any, g: Any, out: Any, x: Any) -> Any:
 
 
 def _slogdet(ops: Any, g: Any, x: Any, result: int) -> Any:
-    if result == 0:  # the sign is piecewise constant
-        return ops.full(tuple(x.shape), 0, x.dtype, x.device)
-    wide = ops.reshape(g, (*g.shape, 1, 1))
+    if result == 0:
+        if x.dtype.kind != "c":  # the sign is piecewise constant
+            return ops.full(tuple(x.shape), 0, x.dtype, x.device)
+        # That of a complex determinant turns with the imaginary part of its logarithm.
+        sign, _ = ops.slogdet(x)
+        g = ops.cast(ops.imag(ops.multiply(g, sign)), x.dtype)
+        g = ops.multiply(g, ops.constant(1j, x))
+    wide = ops.reshape(_like(ops, g, x), (*g.shape, 1, 1))
     return ops.multiply(wide, transposed(ops, ops.inv(x)))
 
 
 # ---- factors -------------------------------------------------------------------------------------
 
 
+@_by_adjoints
 def _cholesky(ops: Any, g: Any, out: Any, upper: bool) -> Any:
     if upper:
-        out, g = transposed(ops, out), transposed(ops, g)
-    back = transposed(ops, out)
+        out, g = _adjoint(ops, out), _adjoint(ops, g)
+    back = _adjoint(ops, out)
     inner = ops.matmul(back, ops.tril(g))
-    half = ops.multiply(ops.add(ops.tril(inner), ops.tril(inner, -1)), ops.constant(0.5, g))
-    found = ops.solve(back, transposed(ops, ops.solve(back, half)))
+    half = _half_triangle(ops, inner)
+    found = ops.solve(back, _adjoint(ops, ops.solve(back, half)))
     found = _lower_part(ops, found)
-    return transposed(ops, found) if upper else found
+    return _adjoint(ops, found) if upper else found
 
 
+@_by_adjoints
 def _qr(ops: Any, g: Any, x: Any, mode: str, result: int) -> Any:
     m, n = x.shape[-2:]
     if mode == "complete" and m > n:
@@ -107,44 +148,48 @@ def _qr(ops: Any, g: Any, x: Any, mode: str, result: int) -> Any:
     if m >= n:
         q, r = ops.qr(x)
         return _qr_tall(ops, q, r, *((g, None) if result == 0 else (None, g)))
-    # The first m columns are factorised, R continues with Q^T times the rest.
+    # The first m columns are factorised, R continues with Q^H times the rest.
     rest = _part(ops, x, m, n)
     q, r = ops.qr(_part(ops, x, 0, m))
     if result == 0:
         first, second = _qr_tall(ops, q, r, g, None), ops.multiply(rest, ops.constant(0.0, rest))
     else:
         by_rest = _part(ops, g, m, n)
-        by_q = ops.matmul(rest, transposed(ops, by_rest))
+        by_q = ops.matmul(rest, _adjoint(ops, by_rest))
         first, second = _qr_tall(ops, q, r, by_q, _part(ops, g, 0, m)), ops.matmul(q, by_rest)
     return ops.concatenate([first, second], len(x.shape) - 1)
 
 
 def _qr_tall(ops: Any, q: Any, r: Any, by_q: Any, by_r: Any) -> Any:
-    inner = None if by_r is None else ops.matmul(r, transposed(ops, ops.triu(by_r)))
+    inner = None if by_r is None else ops.matmul(r, _adjoint(ops, ops.triu(by_r)))
     if by_q is not None:
-        turned = ops.negative(ops.matmul(transposed(ops, by_q), q))
+        turned = ops.negative(ops.matmul(_adjoint(ops, by_q), q))
         inner = turned if inner is None else ops.add(inner, turned)
     total = ops.matmul(q, _mirrored(ops, inner))
     total = total if by_q is None else ops.add(by_q, total)
-    return transposed(ops, ops.solve(r, transposed(ops, total)))
+    return _adjoint(ops, ops.solve(r, _adjoint(ops, total)))
 
 
 def _mirrored(ops: Any, x: Any) -> Any:
-    # The lower triangle, and the same above the diagonal.
-    return ops.add(ops.tril(x), transposed(ops, ops.tril(x, -1)))
+    # The lower triangle, and the same above the diagonal, which is real.
+    half = _half_triangle(ops, x)
+    return ops.add(half, _adjoint(ops, half))
 
 
+@_by_adjoints
 def _eigh(ops: Any, g: Any, x: Any, result: int) -> Any:
     values, vectors = ops.eigh(x)
-    back = transposed(ops, vectors)
+    back = _adjoint(ops, vectors)
     if result == 0:
         found = ops.matmul(_columns(ops, vectors, g), back)
     else:
-        inner = ops.multiply(_inverse_gaps(ops, values), ops.matmul(back, g))
+        gaps = _like(ops, _inverse_gaps(ops, values), x)
+        inner = ops.multiply(gaps, ops.matmul(back, g))
         found = ops.matmul(ops.matmul(vectors, inner), back)
     return _lower_part(ops, found)
 
 
+@_by_adjoints
 def _svd(ops: Any, g: Any, x: Any, full_matrices: bool, result: int) -> Any:
     if result != 1 and full_matrices and x.shape[-1] != x.shape[-2]:
         raise GradError(
@@ -154,16 +199,20 @@ def _svd(ops: Any, g: Any, x: Any, full_matrices: bool, result: int) -> Any:
     u, s, vh = ops.svd(x, False)
     if result == 1:
         return ops.matmul(_columns(ops, u, g), vh)
-    gaps = _inverse_gaps(ops, ops.multiply(s, s))
+    gaps = _like(ops, _inverse_gaps(ops, ops.multiply(s, s)), x)
     inverse = ops.divide(ops.constant(1.0, s), s)
     if result == 0:
-        inner = ops.matmul(transposed(ops, u), g)
-        skew = ops.multiply(gaps, ops.subtract(inner, transposed(ops, inner)))
+        inner = ops.matmul(_adjoint(ops, u), g)
+        apart = ops.subtract(inner, _adjoint(ops, inner))
+        between = _columns(ops, ops.multiply(gaps, apart), s)
+        if x.dtype.kind == "c":  # the diagonal, which is imaginary: how phases of U and V turn
+            diagonal = ops.tril(ops.triu(_columns(ops, apart, inverse)))
+            between = ops.add(between, ops.multiply(diagonal, ops.constant(0.5, x)))
         beside = _columns(ops, ops.subtract(g, ops.matmul(u, inner)), inverse)
-        return ops.matmul(ops.add(ops.matmul(u, _columns(ops, skew, s)), beside), vh)
-    inner = ops.matmul(vh, transposed(ops, g))
-    skew = ops.multiply(gaps, ops.subtract(inner, transposed(ops, inner)))
-    beside = ops.subtract(g, ops.matmul(transposed(ops, inner), vh))
+        return ops.matmul(ops.add(ops.matmul(u, between), beside), vh)
+    inner = ops.matmul(vh, _adjoint(ops, g))
+    skew = ops.multiply(gaps, ops.subtract(inner, _adjoint(ops, inner)))
+    beside = ops.subtract(g, ops.matmul(_adjoint(ops, inner), vh))
     return ops.matmul(u, ops.add(ops.matmul(_rows(ops, s, skew), vh), _rows(ops, inverse, beside)))
 
 

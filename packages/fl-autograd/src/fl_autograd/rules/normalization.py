@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fl_autograd.rules.complex_parts import absolute, times_conjugate
 from fl_autograd.rules.reductions import kept
 from fl_autograd.rules.table import rule
 from fl_tensor import dtypes
@@ -18,7 +19,7 @@ Shape = tuple[int, ...]
 def _var(ops: Any, g: Any, x: Any, axis: Shape, keepdims: bool, correction: float) -> Any:
     freedom = max(math.prod(x.shape[a] for a in axis) - correction, 0.0)
     share = ops.divide(kept(ops, g, x.shape, axis, keepdims), ops.constant(freedom / 2.0, g))
-    return ops.multiply(ops.subtract(x, ops.mean(x, axis, True)), share)
+    return times_conjugate(ops, share, ops.subtract(x, ops.mean(x, axis, True)))
 
 
 @traced_once
@@ -30,10 +31,12 @@ def _std(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool, correc
     flat = ops.equal(out, zero)
     total = ops.multiply(ops.where(flat, ops.constant(1.0, out), out), ops.constant(freedom, out))
     share = ops.where(flat, zero, ops.divide(g, total))
-    return ops.multiply(ops.subtract(x, ops.mean(x, axis, True)), share)
+    return times_conjugate(ops, share, ops.subtract(x, ops.mean(x, axis, True)))
 
 
 def _norm(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool, ord: float) -> Any:
+    if x.dtype.kind == "c":
+        return absolute(ops, _norm(ops, g, out, ops.absolute(x), axis, keepdims, ord), x)
     g, out = (kept(ops, v, x.shape, axis, keepdims) for v in (g, out))
     if ord == 0:
         return ops.full(x.shape, 0, g.dtype, g.device)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import pytest
+
 from fl_autograd.check import GradCheckError, check_grads
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
 from fl_autograd.tape import tape_for
@@ -13,7 +15,7 @@ from fl_memory.testing.kit import hide
 from fl_tensor import dtypes
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.backend import TensorAdapter, TensorBackend
-from fl_tensor.dtypes import DType
+from fl_tensor.dtypes import DType, complex_of
 from fl_tensor.testing import wording
 from fl_tensor.testing.cases import CASES
 from fl_tensor.testing.harness import Harness
@@ -23,20 +25,47 @@ from fl_tensor.testing.suite.base import TensorSuite
 __tracebackhide__ = hide
 
 
+#: They have no gradients: a MissingRuleError says so.
+WITHOUT_RULES = frozenset({"eig", "eigvals", "to_host"})
+#: Of complex matrices they are unique up to phases, which differences would see.
+WITH_PHASES = frozenset({"eigh", "svd"})
+
+
 def differentiable() -> list[OpCase]:
-    """The rows of the operation table whose gradients exist: those of real numbers."""
+    """The rows of the operation table whose gradients exist."""
     return [
         case
         for case in CASES.values()
-        if case.name not in NON_DIFFERENTIABLE | {"to_host"} and "f" in case.kinds
-        if "complex" not in case.result
+        if case.name not in NON_DIFFERENTIABLE | WITHOUT_RULES
+        if "f" in case.kinds or "c" in case.kinds
     ]
 
 
 def gradient_ids(backend: TensorBackend) -> Iterator[str]:
-    """``add-plain``: one test case each."""
-    dtype = precise(backend)
-    for case in differentiable():
+    """``add-plain``: one test case each, of real numbers."""
+    return _ids(differentiable(), precise(backend))
+
+
+def complex_ids(backend: TensorBackend) -> Iterator[str]:
+    """The same of complex numbers; none where the backend has none."""
+    return _ids(_complex_cases(backend), complex_of(precise(backend)))
+
+
+def complex_rules(backend: TensorBackend) -> Iterator[str]:
+    """The operations with a rule that take complex numbers; none where the backend has none."""
+    return (case.name for case in _complex_cases(backend) if case.name in RULES)
+
+
+def _complex_cases(backend: TensorBackend) -> list[OpCase]:
+    dtype = complex_of(precise(backend))
+    cases = differentiable() if dtype in backend.dtypes else []
+    return [c for c in cases if c.accepts(dtype) and c.name not in WITH_PHASES]
+
+
+def _ids(cases: list[OpCase], dtype: DType) -> Iterator[str]:
+    for case in cases:
+        if not case.accepts(dtype):
+            continue
         labels = {s.label for s in case.draw(dtype) if s.label in case.grad}
         for label in (name for name in LABELS if name in labels):
             yield f"{case.name}-{label}"
@@ -55,7 +84,9 @@ class GradientSuite(TensorSuite, official=True):
         """The samples depend on the dtypes of the backend."""
         wanted: dict[str, Callable[[TensorBackend], Iterable[str]]] = {
             "gradient": gradient_ids,
-            "rule": lambda backend: sorted(RULES),
+            "rule": lambda backend: sorted(_real_rules()),
+            "complex_gradient": complex_ids,
+            "complex_rule": complex_rules,
         }
         names = [name for name in wanted if name in metafunc.fixturenames]
         for name in names:
@@ -75,20 +106,42 @@ class GradientSuite(TensorSuite, official=True):
     def test_gradient(self, harness: Harness, gradient: str) -> None:
         """First order, on the samples with one label."""
         name, label = gradient.split("-", 1)
-        self._check(harness, name, label, order=1)
+        self._check(harness, precise(harness.backend), name, label, order=1)
 
     def test_second_order(self, harness: Harness, rule: str) -> None:
         """The rule itself is differentiable: gradients of gradients, on the first plain sample."""
-        self._check(harness, rule, "plain", order=2, most=1)
+        self._check(harness, precise(harness.backend), rule, "plain", order=2, most=1)
+
+    def test_complex_gradient(self, harness: Harness, complex_gradient: str) -> None:
+        """First order, of complex numbers."""
+        self._need_complex(harness)
+        name, label = complex_gradient.split("-", 1)
+        self._check(harness, complex_of(precise(harness.backend)), name, label, order=1)
+
+    def test_complex_second_order(self, harness: Harness, complex_rule: str) -> None:
+        """Gradients of gradients, of complex numbers."""
+        self._need_complex(harness)
+        dtype = complex_of(precise(harness.backend))
+        self._check(harness, dtype, complex_rule, "plain", order=2, most=1)
+
+    def _need_complex(self, harness: Harness) -> None:
+        if complex_of(precise(harness.backend)) not in harness.backend.dtypes:
+            pytest.skip("the backend has no complex numbers")
 
     def _check(
-        self, harness: Harness, name: str, label: str, order: int, most: int | None = None
+        self,
+        harness: Harness,
+        dtype: DType,
+        name: str,
+        label: str,
+        order: int,
+        most: int | None = None,
     ) -> None:
         self.need_values(harness)
         case = CASES[name]
         self.need(harness, case)
         problems = []
-        samples = [s for s in case.draw(precise(harness.backend), label) if harness.supports(s)]
+        samples = [s for s in case.draw(dtype, label) if harness.supports(s)]
         for sample in [s for s in samples if _differentiable(s)][:most]:
             operation = getattr(tape_for(harness.backend), name)
             function, values = as_function(harness, operation, sample)
@@ -100,7 +153,11 @@ class GradientSuite(TensorSuite, official=True):
 
 
 def _differentiable(sample: Sample) -> bool:
-    return any(x.dtype.is_floating and x.values.size for x in sample.operands())
+    return any(x.dtype.kind in "fc" and x.values.size for x in sample.operands())
+
+
+def _real_rules() -> list[str]:
+    return [name for name in RULES if "f" in CASES[name].kinds]
 
 
 def as_function(

@@ -17,6 +17,7 @@ class NAG(Optimizer):
 
     kinds = {"lr": AT_LEAST_ZERO, "momentum": ABOVE_ZERO, "weight_decay": AT_LEAST_ZERO}
     slots = ("momentum_buffer",)
+    takes_complex = True
 
     def __init__(
         self, params: Params, lr: float, momentum: float = 0.99, weight_decay: float = 0.0

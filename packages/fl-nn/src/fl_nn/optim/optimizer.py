@@ -46,6 +46,8 @@ class Optimizer(ABC):
     #: Names of the tensors that a parameter may have in its state, and of the numbers.
     slots: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ("step",)
+    #: Whether `update` may be given complex numbers: it is linear in values and gradients.
+    takes_complex: bool = False
 
     def __init__(self, params: Params, **defaults: Any) -> None:
         self.defaults = defaults
@@ -101,6 +103,11 @@ class Optimizer(ABC):
         for parameter in params:
             if not isinstance(parameter, Parameter):
                 raise ModuleError(f"[{self._name}] {type(parameter).__name__} is not a Parameter")
+            if parameter.dtype.kind == "c" and not self.takes_complex:
+                raise ModuleError(
+                    f"[{self._name}] a parameter {parameter.shape} is {parameter.dtype}: train it "
+                    "with SGD or NAG, or keep its real and imaginary parts as two parameters"
+                )
         everyone = [id(parameter) for parameter in (*self.parameters, *params)]
         if len(set(everyone)) != len(everyone):
             raise ModuleError(f"[{self._name}] a parameter is listed twice; list each once")

@@ -28,6 +28,19 @@ class ArrayMethods(ArrayValue):
     def astype(self, dtype: DType | str | type[Any]) -> Any:
         return elementwise.cast(self, dtype)
 
+    @property
+    def real(self) -> Any:
+        """The real part, ``ft.real(x)``."""
+        return elementwise.real(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part, ``ft.imag(x)``."""
+        return elementwise.imag(self)
+
+    def conj(self) -> Any:
+        return elementwise.conj(self)
+
     def reshape(self, *shape: Any) -> Any:
         given = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         return shaping.reshape(self, given)
@@ -125,8 +138,8 @@ class ArrayMethods(ArrayValue):
     def clip(self, low: Any = None, high: Any = None) -> Any:
         return functions.clip(self, low, high)
 
-    def round(self) -> Any:
-        return functions.round(self)
+    def round(self, decimals: int = 0) -> Any:
+        return elementwise.round(self, decimals)
 
     def argsort(self, axis: int = -1, descending: bool = False) -> Any:
         return functions.argsort(self, axis, descending)

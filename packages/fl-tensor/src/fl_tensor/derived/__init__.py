@@ -11,6 +11,7 @@ from __future__ import annotations
 from fl_tensor.derived import (
     attention,
     comparison,
+    complex_parts,
     diagonals,
     einsum,
     elementwise,
@@ -56,6 +57,7 @@ MODULES = (
     sequence,
     sampling,
     truncation,
+    complex_parts,
     linalg,
     fft,
 )

@@ -38,7 +38,8 @@ def _rows(ops: Ops, x: Any, axis: Axes, keepdims: bool) -> _Rows:
     return _Rows(ordered, kept)
 
 
-def _check(op: str, q: tuple[float, ...], method: str) -> None:
+def check_shares(op: str, q: tuple[float, ...], method: str) -> None:
+    """ArgumentError for shares outside [0, 1], and for a method that is none."""
     if method not in METHODS:
         raise ArgumentError(f"[{op}] method {method!r}: expected one of {', '.join(METHODS)}")
     if bad := [v for v in q if not 0.0 <= v <= 1.0]:
@@ -80,7 +81,7 @@ def quantile(
     along a new first axis: (len(q), *reduced). Between two elements ``method`` decides:
     ``"linear"`` interpolation, the ``"lower"``, the ``"higher"``, their ``"midpoint"``, the
     ``"nearest"``. NaN where there is one, and over nothing."""
-    _check("quantile", q, method)
+    check_shares("quantile", q, method)
     ordered, shape = _rows(ops, x, axis, keepdims)
     size, rank = ordered.shape[-1], len(ordered.shape)
     if size == 0 or not q:
@@ -112,7 +113,7 @@ def nanquantile(
     method: str = "linear",
 ) -> Any:
     """``quantile`` of what is no NaN: (len(q), *reduced); NaN over nothing."""
-    _check("nanquantile", q, method)
+    check_shares("nanquantile", q, method)
     ordered, shape = _rows(ops, x, axis, keepdims)
     size, last = ordered.shape[-1], len(ordered.shape) - 1
     if size == 0 or not q:

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import dtypes, rules
+from fl_tensor import arguments, dtypes, rules
 from fl_tensor.arguments import axis_of
 from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
+from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from fl_tensor.functions.elementwise import where
 
@@ -18,6 +19,7 @@ __all__ = [
     "embedding",
     "gather",
     "nonzero",
+    "one_hot",
     "scatter",
     "take_along_axis",
 ]
@@ -78,23 +80,60 @@ def in_range(op: str, indices: Any, size: int, axis: int, shape: Sequence[int]) 
 
 
 def _extremes(x: Any) -> tuple[int, int]:
-    # The smallest and the largest of some signed integers. Looking at an index is no operation of
+    # The smallest and the largest of some integers. Looking at an index is no operation of
     # the program: the backend is asked, not the layers above it.
     backend, value = x._backend, x._tensor()._raw
     axes = tuple(range(len(value.shape)))
+    signed = x.dtype.kind == "i"
     found = (backend.min(value, axes), backend.max(value, axes))
-    low, high = (int.from_bytes(backend.to_host(v), sys.byteorder, signed=True) for v in found)
+    low, high = (int.from_bytes(backend.to_host(v), sys.byteorder, signed=signed) for v in found)
     return low, high
 
 
 def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Any:
-    """``out[..., i, ...] = x[..., indices[..., i, ...], ...]``: shapes equal except along ``axis``;
-    the shape of ``indices`` is the result's. Negative indices count from the end; IndexingError for
-    one that is out of range."""
-    x, indices = operands_of("take_along_axis", "AA", x, indices)
-    axis = axis_of("take_along_axis", axis, x.shape)
-    indices = in_range("take_along_axis", indices, x.shape[axis], axis, x.shape)
-    return run("take_along_axis", x, x._raw, indices._raw, axis)
+    """``out[..., i, ...] = x[..., indices[..., i, ...], ...]``. ``indices`` has as many axes as
+    ``x``; all but ``axis`` broadcast, along which the result is as long as ``indices``. Negative
+    indices count from the end; IndexingError for one that is out of range."""
+    op = "take_along_axis"
+    x, indices = operands_of(op, "AA", x, indices)
+    axis = axis_of(op, axis, x.shape)
+    indices = in_range(op, indices, x.shape[axis], axis, x.shape)
+    if x.ndim == indices.ndim:
+        x, indices = _broadcast_except(op, axis, x, indices)
+    return run(op, x, x._raw, indices._raw, axis)
+
+
+def _broadcast_except(op: str, axis: int, x: Any, y: Any) -> tuple[Any, Any]:
+    # Two arrays of as many axes, broadcast along all of them but one.
+    before, after = slice(axis), slice(axis + 1, None)
+    if x.shape[before] == y.shape[before] and x.shape[after] == y.shape[after]:
+        return x, y
+    single = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
+    other = tuple(1 if i == axis else n for i, n in enumerate(y.shape))
+    try:
+        common = rules.broadcast(op, single, other)
+    except ShapeError:
+        rules.fail(op, x=x.shape, indices=y.shape, why=f"all axes but {axis} must broadcast")
+    wide = [(*common[before], a.shape[axis], *common[after]) for a in (x, y)]
+    x, y = (
+        a if a.shape == shape else run("broadcast_to", a, a._raw, shape)
+        for a, shape in zip((x, y), wide)
+    )
+    return x, y
+
+
+def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.DEFAULT_FLOAT) -> Any:
+    """Class numbers (...) as rows (..., classes) with a single 1. Raises IndexingError for one
+    outside [0, classes)."""
+    x = operand("one_hot", "A", x)
+    classes = arguments.int_of("one_hot", classes, "classes")
+    if x.dtype.is_integer and x.size and x._backend.has_values and classes >= 0:
+        low, high = _extremes(x)
+        if low < 0 or high >= classes:
+            raise IndexingError(
+                f"[one_hot] class {low if low < 0 else high} is outside the {classes} classes"
+            )
+    return run("one_hot", x, x._raw, classes, dtypes.dtype(dtype))
 
 
 def embedding(weight: ArrayLike, indices: ArrayLike) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import dtypes
 from fl_tensor.arguments import axes, axis_of, float_of, int_of, shape_of
 from fl_tensor.dispatch.frontend import (
     ArrayLike,
@@ -19,7 +18,6 @@ from fl_tensor.dispatch.frontend import (
     run,
     unary,
 )
-from fl_tensor.dtypes import DType
 
 __all__ = [
     "absolute",
@@ -61,7 +59,6 @@ __all__ = [
     "deg2rad",
     "diag",
     "diagonal",
-    "diff",
     "divide",
     "dot",
     "equal",
@@ -123,14 +120,12 @@ __all__ = [
     "negative",
     "nextafter",
     "not_equal",
-    "one_hot",
     "outer",
     "power",
     "rad2deg",
     "reciprocal",
     "relu",
     "remainder",
-    "round",
     "rsqrt",
     "sigmoid",
     "sign",
@@ -257,12 +252,6 @@ def floor(x: ArrayLike) -> Any:
 def ceil(x: ArrayLike) -> Any:
     """The smallest integer not below ``x``; integers are returned as they are."""
     return unary("ceil", "R", x)
-
-
-def round(x: ArrayLike) -> Any:
-    """The nearest integer, halves to even, of complex numbers in both parts; integers are
-    returned as they are."""
-    return unary("round", "N", x)
 
 
 def bitwise_invert(x: ArrayLike) -> Any:
@@ -849,12 +838,6 @@ def nanmedian(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: b
     return run("nanmedian", _x, _x._raw, axes("nanmedian", axis, _x.shape), keepdims)
 
 
-def one_hot(x: ArrayLike, classes: int, dtype: DType | str | type[Any] = dtypes.float32) -> Any:
-    """Integers (...) as rows (..., classes) with a single 1; out of range gives a row of zeros."""
-    _x = operand("one_hot", "A", x)
-    return run("one_hot", _x, _x._raw, int_of("one_hot", classes, "classes"), dtypes.dtype(dtype))
-
-
 def stack(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
     """Arrays of one shape joined along a new axis."""
     xs = prepare_all("stack", "P", xs)
@@ -889,28 +872,6 @@ def topk(x: ArrayLike, k: int, axis: int = -1, largest: bool = True) -> Any:
         int_of("topk", k, "k"),
         axis_of("topk", axis, _x.shape),
         largest,
-    )
-
-
-def diff(
-    x: ArrayLike,
-    n: int = 1,
-    axis: int = -1,
-    prepend: ArrayLike | None = None,
-    append: ArrayLike | None = None,
-) -> Any:
-    """Differences of neighbours along ``axis``, ``n`` times over; of bools, whether they differ.
-    ``prepend`` and ``append`` are put before and after ``x`` first; one without axes is a single
-    element."""
-    _x, _prepend, _append = operands_of("diff", "Ppp", x, prepend, append)
-    return run(
-        "diff",
-        _x,
-        _x._raw,
-        int_of("diff", n, "n"),
-        axis_of("diff", axis, _x.shape),
-        None if _prepend is None else _prepend._raw,
-        None if _append is None else _append._raw,
     )
 
 

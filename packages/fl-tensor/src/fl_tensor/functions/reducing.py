@@ -1,4 +1,4 @@
-"""Public reductions whose arguments take some reading: a dtype, quantiles, weights."""
+"""Public reductions and running sums whose arguments take some reading: a dtype, weights, ends."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from typing import Any
 
 from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import axes, axis_of
-from fl_tensor.arrays.array import Array
-from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
+from fl_tensor.dispatch.frontend import (
+    ArrayLike,
+    cast,
+    operand,
+    operands_of,
+    raw,
+    run,
+    same_value,
+)
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.functions import reading
-from fl_tensor.functions.creation import asarray
 from fl_tensor.functions.shaping import reshape
 
 __all__ = [
     "average",
     "cumulative_prod",
     "cumulative_sum",
-    "nanquantile",
+    "diff",
     "norm",
-    "percentile",
     "prod",
-    "quantile",
     "sum",
 ]
 
@@ -98,66 +101,21 @@ def _running(
     return run("pad", made, made._raw, low, none, none, initial)
 
 
-def quantile(
+def diff(
     x: ArrayLike,
-    q: float | Sequence[float] | ArrayLike,
-    axis: AxesLike = None,
-    keepdims: bool = False,
-    method: str = "linear",
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
 ) -> Any:
-    """The values that shares ``q`` of the elements over axes do not exceed.
-
-    q        a number in [0, 1], or an array of them, whose shape comes first in the result's
-    method   between two elements: ``"linear"`` interpolation, the ``"lower"``, the ``"higher"``,
-             their ``"midpoint"``, the ``"nearest"``
-
-    Integers become the default float. NaN where there is one, and over nothing.
-    """
-    return _quantile("quantile", x, q, axis, keepdims, method)
-
-
-def nanquantile(
-    x: ArrayLike,
-    q: float | Sequence[float] | ArrayLike,
-    axis: AxesLike = None,
-    keepdims: bool = False,
-    method: str = "linear",
-) -> Any:
-    """``quantile`` of what is no NaN; NaN over nothing."""
-    return _quantile("nanquantile", x, q, axis, keepdims, method)
-
-
-def percentile(
-    x: ArrayLike,
-    q: float | Sequence[float] | ArrayLike,
-    axis: AxesLike = None,
-    keepdims: bool = False,
-    method: str = "linear",
-) -> Any:
-    """``quantile`` with ``q`` in percent."""
-    numbers, shape = _numbers("percentile", q)
-    shares = [n / 100.0 for n in numbers]
-    found = _quantile("quantile", x, shares, axis, keepdims, method)
-    return reshape(found, (*shape, *found.shape[1:]))
-
-
-def _numbers(op: str, q: Any) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    # Python numbers stay what they are: the default float would round them.
-    if isinstance(q, (list, tuple)):
-        shape, flat = reading.nested(q)
-    elif arguments.is_single(q) and not isinstance(q, Array):
-        shape, flat = (), [q]
-    else:
-        made = asarray(q)
-        shape, flat = made.shape, made.flatten().tolist()
-    return tuple(arguments.float_of(op, v, "q") for v in flat), shape
-
-
-def _quantile(op: str, x: ArrayLike, q: Any, axis: AxesLike, keepdims: bool, method: str) -> Any:
-    x = operand(op, "S", x)
-    numbers, shape = _numbers(op, q)
-    found = run(op, x, x._raw, numbers, axes(op, axis, x.shape), keepdims, method)
-    return reshape(found, (*shape, *found.shape[1:]))
+    """Differences of neighbours along ``axis``, ``n`` times over; of bools, whether they differ.
+    ``prepend`` and ``append`` are put before and after ``x`` first; one without axes is a single
+    element. ``n=0`` gives ``x``, as NumPy and PyTorch do, without what is put around it."""
+    x, prepend, append = operands_of("diff", "Ppp", x, prepend, append)
+    n, axis = arguments.int_of("diff", n, "n"), axis_of("diff", axis, x.shape)
+    if n == 0:
+        return same_value(x)
+    return run("diff", x, x._raw, n, axis, raw(prepend), raw(append))
 
 
 def average(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import arguments, dtypes
+from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arguments import axis_of
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.errors import ArgumentError, ShapeError
@@ -81,13 +81,40 @@ def _extreme(op: str, chosen: str, x: ArrayLike, axis: int, keepdims: bool) -> t
 def searchsorted(
     x: ArrayLike, values: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
 ) -> Any:
-    """Where ``values`` (any shape) belong in the ascending vector ``x`` (or ``x[sorter]``): int64 i
-    such that ``x[:i] < value <= x[i:]``, or ``<= value <`` with ``side="right"``. NaN is the
-    largest value."""
+    """Where ``values`` belong in the ascending ``x`` (or in ``x`` at ``sorter``): int64 i such that
+    ``x[:i] < value <= x[i:]``, or ``<= value <`` with ``side="right"``. NaN is the largest value.
+
+    Of a vector ``x`` (n,) ``values`` may have any shape. Of rows ``x`` (..., n) they are (..., m),
+    with the same leading axes, and each row of them is looked for in its own. ``sorter`` has the
+    shape of ``x``. The result has the shape of ``values``. Raises ShapeError.
+    """
     if sorter is not None:
-        x = gather(x, sorter, 0)
+        x = take_along_axis(x, sorter, -1)
     x, values = operands_of("searchsorted", "QQ", x, values)
+    if x.ndim > 1:
+        return _search_rows(x, values, side)
     return run("searchsorted", values, x._raw, values._raw, side)
+
+
+def _search_rows(x: Any, values: Any, side: str) -> Any:
+    # Place among all of the row, less the place among the values: as in derived/search.py.
+    if side not in ("left", "right"):
+        raise ArgumentError(f"[searchsorted] side {side!r}: expected 'left' or 'right'")
+    if values.ndim != x.ndim or values.shape[:-1] != x.shape[:-1]:
+        raise ShapeError(
+            f"[searchsorted] x {x.shape} and values {values.shape}: rows are searched one by one, "
+            f"all axes but the last must agree"
+        )
+    count = values.shape[-1]
+    both = [values, x] if side == "left" else [x, values]
+    among_all = _ranks(functions.concatenate(both, -1))
+    start = 0 if side == "left" else x.shape[-1]
+    return among_all[..., start : start + count] - _ranks(values)
+
+
+def _ranks(x: Any) -> Any:
+    # The place that each element takes when its row is sorted; equal ones keep their order.
+    return functions.argsort(functions.argsort(x, -1), -1)
 
 
 def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0) -> Any:

@@ -161,7 +161,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
 
 def pad(x: ArrayLike, widths: Pairs, mode: str = "constant", value: Any = 0) -> Any:
     """``x`` with elements around it. ``widths``: a (before, after) pair per axis, one pair or one
-    int for all.
+    int for all. A negative width takes as many elements away, before others are added.
 
     mode  ``"constant"``: ``value``; ``"edge"``: the outermost elements again; ``"wrap"``: the
           elements of the other end; ``"symmetric"``: mirrored at the edge; ``"reflect"``: mirrored
@@ -170,7 +170,8 @@ def pad(x: ArrayLike, widths: Pairs, mode: str = "constant", value: Any = 0) -> 
     x = operand("pad", "A", x)
     pairs = pairs_of("pad", widths, x.ndim, "widths")
     if any(n < 0 for pair in pairs for n in pair):
-        raise ShapeError(f"[pad] x {x.shape}: widths {pairs} may not be negative")
+        x = _cropped(x, pairs)
+        pairs = tuple((max(a, 0), max(b, 0)) for a, b in pairs)
     low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
     if mode == "constant":
         value = arguments.scalar("pad", value, x.dtype)
@@ -178,6 +179,19 @@ def pad(x: ArrayLike, widths: Pairs, mode: str = "constant", value: Any = 0) -> 
     if mode in PAD_MODES and not any(low) and not any(high):
         return frontend.same_value(x)
     return run("pad_edges", x, x._raw, low, high, mode)
+
+
+def _cropped(x: Any, pairs: tuple[tuple[int, int], ...]) -> Any:
+    # Without the elements that negative widths take away.
+    starts = tuple(max(-low, 0) for low, _ in pairs)
+    kept = tuple(n + min(low, 0) + min(high, 0) for n, (low, high) in zip(x.shape, pairs))
+    if min(kept) < 0:
+        axis = next(i for i, n in enumerate(kept) if n < 0)
+        raise ShapeError(
+            f"[pad] x {x.shape}: widths {pairs[axis]} take more than the {x.shape[axis]} elements "
+            f"of axis {axis}"
+        )
+    return run("slice", x, x._raw, starts, kept, (1,) * x.ndim)
 
 
 def repeat(x: ArrayLike, repeats: int | Sequence[int] | ArrayLike, axis: int | None = None) -> Any:

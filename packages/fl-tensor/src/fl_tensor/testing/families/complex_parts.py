@@ -1,4 +1,4 @@
-"""Rows of the parts of complex numbers: real, imag, conj."""
+"""Rows of the parts of complex numbers: real, imag, conj, and of their angle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from fl_tensor.dtypes import DType
 from fl_tensor.testing.builders import unary
-from fl_tensor.testing.opcase import EXACT, OpCase
+from fl_tensor.testing.opcase import EXACT, NON_CONTIGUOUS, PLAIN, OpCase, Tolerance
 from fl_tensor.testing.values import plane
 
 CAPABILITY = "complex"
@@ -21,11 +21,33 @@ def _parts(dtype: DType) -> Sequence[complex]:
     return [*plane(dtype), *(complex(x, y) for x in values for y in values)]
 
 
-CASES = tuple(
-    OpCase(name, unary(edges=_parts), reference, "c", result, EXACT, capability=CAPABILITY)
-    for name, reference, result in (
-        ("real", np.real, "real"),
-        ("imag", np.imag, "real"),
-        ("conj", np.conjugate, "same"),
-    )
+CASES = (
+    *(
+        OpCase(
+            name,
+            unary(edges=_parts),
+            reference,
+            "c",
+            result,
+            EXACT,
+            capability=CAPABILITY,
+            grad=(PLAIN, NON_CONTIGUOUS),
+        )
+        for name, reference, result in (
+            ("real", np.real, "real"),
+            ("imag", np.imag, "real"),
+            ("conj", np.conjugate, "same"),
+        )
+    ),
+    OpCase(
+        "angle",
+        unary(edges=_parts),
+        np.angle,
+        "c",
+        "real",
+        Tolerance(4),
+        since=(1, 1),
+        capability=CAPABILITY,
+        grad=(PLAIN, NON_CONTIGUOUS),
+    ),
 )

@@ -89,6 +89,7 @@ def _row(name: str, kind: str, samples: Samples, reference: Reference, result: s
         result=result,
         tolerance=TRANSFORMED,
         capability="fft",
+        grad=(PLAIN, NON_CONTIGUOUS),
         only=TRANSFORMABLE,
     )
 
