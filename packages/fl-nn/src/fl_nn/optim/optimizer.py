@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import fl_tensor as ft
 from fl_autograd import RowGradient
@@ -24,6 +24,7 @@ from fl_nn.values import like
 Params: TypeAlias = Iterable[Parameter] | Iterable[Mapping[str, Any]]
 Group: TypeAlias = dict[str, Any]
 State: TypeAlias = dict[str, Any]
+N = TypeVar("N", bound=float)
 
 
 class Optimizer(ABC):
@@ -49,6 +50,10 @@ class Optimizer(ABC):
 
     def __init__(self, params: Params, **defaults: Any) -> None:
         self.defaults = defaults
+        #: Settings that change from step to step, as those of a schedule do: a graph that
+        #: ``ft.trace`` records lists their values.
+        self.scheduled: set[str] = set()
+        self._rates: list[Any] = []
         self.param_groups: list[Group] = []
         #: Per parameter, what it has of `slots` and `numbers`; "step" counts its updates.
         self.state: list[State] = []
@@ -72,6 +77,7 @@ class Optimizer(ABC):
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         states = iter(self.state)
+        self._note_settings()
         for group in self.param_groups:
             for parameter, state in zip(group["params"], states):
                 grad = parameter.grad
@@ -83,7 +89,27 @@ class Optimizer(ABC):
                 else:
                     new = exactly(self.update, parameter.tensor, grad.tensor, state, group)
                     parameter.tensor = new
+                if state["step"] == 1 and len(state) > 1:  # later steps go on from what is there
+                    self.per_step(1, "step that begins its state")
         ft.eval(*self.parameters)  # where operations are put off, a step ends here
+
+    def per_step(self, value: N, name: str) -> N:
+        """``value``, a number of this step alone, for a graph that is being recorded to list
+        (``ft.per_step``). Whatever an update rule computes from ``state["step"]`` goes through
+        here."""
+        return ft.per_step(value, f"{name} of {self._name}")
+
+    def _note_settings(self) -> None:
+        # A rate that is not that of the step before is scheduled, too, by hand.
+        rates = [group.get("lr") for group in self.param_groups]
+        if any(now != before for now, before in zip(rates, self._rates)):
+            self.scheduled.add("lr")
+        self._rates = rates
+        for group in self.param_groups if self.scheduled else ():
+            for name in sorted(self.scheduled & group.keys()):
+                value = group[name]
+                for number in value if isinstance(value, tuple) else (value,):
+                    self.per_step(number, f"scheduled {name}")
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -171,6 +197,7 @@ class Optimizer(ABC):
             group.clear()
             group["params"] = params
             group.update({name: plain(v) for name, v in saved.items() if name != "params"})
+        self._rates = []
         parameters = self.parameters
         self.state = [{} for _ in parameters]
         for key, value in {**state["numbers"], **state["tensors"]}.items():
