@@ -9,13 +9,15 @@ What the hooks do for a suite class:
 * a suite whose own tests were overridden, emptied or deleted is an error;
 * a test with a ``dtype`` argument runs once per dtype the implementation claims, and the
   classmethod ``__fl_generate__(metafunc)`` may parametrise whatever else it likes;
-* what the classmethod ``__fl_advice__(failed)`` says of the failed tests ends the report.
+* what the classmethod ``__fl_advice__(failed)`` says of the failed tests ends the report;
+* with ``--fl-quick``, tests whose names the classmethod ``__fl_quick__(names)`` gives are left out.
 
 And for all tests: those marked ``fl_heavy`` can be sampled (``--fl-sample``).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import zlib
 from collections.abc import Generator, Iterable
@@ -27,7 +29,18 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance kits")
-    group.addoption("--fl-report", metavar="FILE", help="write every outcome to FILE as JSON")
+    group.addoption(
+        "--fl-report",
+        metavar="FILE",
+        help="write every outcome to FILE as JSON, as soon as the test is over",
+    )
+    group.addoption("--fl-report-about", default="{}", help=argparse.SUPPRESS)
+    group.addoption(
+        "--fl-quick",
+        action="store_true",
+        help="for implementations that compile each shape: of the kinds of samples that a suite "
+        "has for one thing, run the first alone",
+    )
     group.addoption(
         "--fl-sample",
         metavar="SHARE",
@@ -44,11 +57,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fl_heavy: much arithmetic; sampled with --fl-sample")
     config.pluginmanager.register(Adviser(), "fl-adviser")
     target = config.getoption("--fl-report")
-    if target:
-        config.pluginmanager.register(Reporter(Path(target)), "fl-report")
+    if target and not hasattr(config, "workerinput"):  # pytest-xdist's workers report to the first
+        from fl_memory.testing.report import Reporter
+
+        about = json.loads(config.getoption("--fl-report-about"))
+        config.pluginmanager.register(Reporter(Path(target), about), "fl-report")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--fl-quick"):
+        _leave_out(config, items)
     share: float = config.getoption("--fl-sample")
     cases: dict[str, list[pytest.Item]] = {}
     for item in items if share < 1.0 else ():
@@ -58,6 +76,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         found.sort(key=lambda item: zlib.crc32(item.nodeid.partition("[")[2].encode()))
         for item in found[int(share * len(found)) :]:
             item.add_marker(pytest.mark.skip(reason=f"heavy, and not in a sample of {share:g}"))
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    suites: dict[Any, list[pytest.Item]] = {}
+    for item in items:
+        cls = getattr(item, "cls", None)
+        if _is_suite(cls):
+            suites.setdefault(cls, []).append(item)
+    left_out: dict[int, pytest.Item] = {}
+    for cls, found in suites.items():
+        names = cls.__fl_quick__([item.name for item in found])
+        left_out.update((id(item), item) for item in found if item.name in names)
+    items[:] = [item for item in items if id(item) not in left_out]
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out.values()))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -148,15 +181,6 @@ def _skip(cls: Any, items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
-def _reason(report: pytest.TestReport) -> str:
-    """What a failed test said, without the source around it; all of it where it said nothing."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    if crash is None or crash.message == "AssertionError":
-        return report.longreprtext
-    message: str = crash.message
-    return message.removeprefix("Failed: ")
-
-
 class Adviser:
     """Let suites say at the end what all their failures together mean."""
 
@@ -177,47 +201,3 @@ class Adviser:
         for cls, names in self.failed.items():
             if told := cls.__fl_advice__(names):
                 terminalreporter.write_line(told)
-
-
-class Reporter:
-    """Collect outcomes and write them when the run ends."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-        self.tests: dict[str, dict[str, Any]] = {}
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            self._note(report.nodeid or "collection", "failed", str(report.longrepr), 0.0)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" or not report.passed:
-            outcome: str = report.outcome
-            reason = ""
-            if hasattr(report, "wasxfail"):
-                outcome = "xfailed" if report.skipped else "failed"
-                reason = report.wasxfail
-            elif report.skipped and isinstance(report.longrepr, tuple):
-                reason = report.longrepr[2]
-            elif report.failed:
-                reason = _reason(report)
-            self._note(report.nodeid, outcome, reason, report.duration)
-
-    def pytest_sessionfinish(self) -> None:
-        counts = {"passed": 0, "failed": 0, "skipped": 0, "xfailed": 0}
-        for test in self.tests.values():
-            counts[test["outcome"]] += 1
-        body = {**counts, "tests": list(self.tests.values())}
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        self.target.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
-
-    def _note(self, nodeid: str, outcome: str, reason: str, seconds: float) -> None:
-        known = self.tests.get(nodeid)
-        if known is not None and known["outcome"] == "failed":  # a broken teardown adds nothing
-            return
-        self.tests[nodeid] = {
-            "name": nodeid.rpartition("::")[2],
-            "outcome": outcome,
-            "reason": reason,
-            "seconds": round(seconds, 4),
-        }
