@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,20 +122,19 @@ def test_a_command_that_is_cut_off_leaves_its_report(
     tmp_path: Path, killed: signal.Signals
 ) -> None:
     command = kit(tmp_path, "time.sleep(600)")
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert command.poll() is None
+        time.sleep(0.02)
+    tests = int((tmp_path / "pid").read_text())
     try:
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-            assert command.poll() is None
-            time.sleep(0.02)
-        tests = int((tmp_path / "pid").read_text())
         command.send_signal(killed)
         assert command.wait(60) in (128 + killed, -killed)
         if killed is signal.SIGTERM:
             with pytest.raises(ProcessLookupError):
                 os.kill(tests, 0)
-        else:  # nobody could tell them
-            os.kill(tests, signal.SIGKILL)
     finally:
-        command.kill()
+        with suppress(ProcessLookupError):  # after SIGKILL nobody told it
+            os.kill(tests, signal.SIGKILL)
         command.communicate()
     report = read(tmp_path / "card.json")
     assert report["name"] == "deadly:Deadly" and not report["finished"]

@@ -273,10 +273,7 @@ def _leader(op: str, roles: str, operands: Sequence[Any]) -> array.Array:
             if lead is None or x._priority > lead._priority:
                 lead = x
             if x._backend is not lead._backend:
-                raise BackendError(
-                    f"[{op}] operands are on backends {lead._backend.name!r} and "
-                    f"{x._backend.name!r}: move one with x.to(...)"
-                )
+                raise registry.mixed(op, lead, x)
     if lead is None:
         from fl_tensor.functions.creation import asarray
 
