@@ -6,7 +6,8 @@
     python -m fl_tensor.contract --card      print the contract as Markdown
 
 Generated are ``functions/generated.py`` (public functions), ``derived_ops.py`` (the derived
-operations as methods) and ``contracts/tensor-1.0.json`` (the pinned contract).
+operations as methods) and ``contracts/tensor-MAJOR.MINOR.json`` (the pinned contract of this
+version). ``--write`` writes all of them, or none where the contract may not change so.
 
 An operation that a later minor version brings says so: a derived one in its module's
 ``SINCE = {"name": "1.1"}``, an optional one in its decorator. Those of 1.0 say nothing.
@@ -218,8 +219,14 @@ def main(arguments: list[str] | None = None) -> int:
     if {"--write", "--freeze"} & set(given) and PINNED.refusal():
         return PINNED.main(given)
     if "--write" in given:
+        from fl_memory.contract import ContractError
         from fl_tensor import _generate
 
+        try:
+            PINNED.check_writable()
+        except ContractError as error:
+            print(error, file=sys.stderr)
+            return 1
         # First the methods: the backend class inherits them.
         (FOLDER / "derived_ops.py").write_text(_generate.derived_ops(DERIVED))
         for path, text in generated().items():
