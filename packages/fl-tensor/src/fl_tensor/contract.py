@@ -20,6 +20,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +38,9 @@ FIRST = "1.0"
 PROVIDER_NAMES = {
     "fl_tensor": (
         "ArgumentError BackendError CPU CapabilityError DType DTypeError Device FlError "
-        "IndexingError LinAlgError ShapeError TensorAdapter TensorBackend dtype bool int8 int16 "
-        "int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 "
-        "complex128"
+        "IndexingError LinAlgError ShapeError Tensor TensorAdapter TensorBackend dtype per_step "
+        "trace bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 "
+        "float64 complex64 complex128"
     ).split(),
     "fl_tensor.backend": ["TensorAdapter", "TensorBackend"],
     "fl_tensor.dtypes": ["ALL", "sum_dtype"],
@@ -50,8 +52,19 @@ PROVIDER_NAMES = {
         "cholesky eig eigh fft ifft irfft qr rfft slogdet solve svd"
     ).split(),
     "fl_tensor.backends.delegate": ["DelegatingAdapter", "DelegatingBackend"],
+    "fl_tensor.graph": ["Constant", "Fixed", "Graph", "Node", "Value"],
     "fl_tensor.testing": ["TensorBackendSuite"],
     "fl_memory": ["current"],
+}
+#: How providers call those that belong to no class of the contract.
+PROVIDER_CALLS = {
+    "fl_tensor": ["Tensor", "per_step", "trace"],
+    "fl_tensor.graph": [
+        "Graph",
+        *(f"Graph.{name}" for name in ("from_json", "prune", "replace", "run", "to_json")),
+        "Node",
+        "Value",
+    ],
 }
 
 
@@ -171,6 +184,11 @@ def manifest() -> dict[str, Any]:
             for name, dtype in dtypes.ALL.items()
         },
         provider_names={module: sorted(names) for module, names in PROVIDER_NAMES.items()},
+        provider_calls={
+            f"{module}.{name}": pinned.signature_text(attrgetter(name)(import_module(module)))
+            for module, names in PROVIDER_CALLS.items()
+            for name in names
+        },
         operations=operations,
     )
 
