@@ -1,4 +1,4 @@
-"""Follow a page to the letter: run its commands, write its files, make its changes, run its programs.
+"""Follow a page to the letter: run its commands and programs, write and change its files.
 
     python tools/follow.py docs/writing-a-backend.md
     python tools/follow.py CONTRIBUTING.md --section "Add an operation" --folder COPY
@@ -6,8 +6,8 @@
 In a temporary folder or in one that is given, in the order of the page or of one section:
 
 * a block ```sh is run by bash (`cd` lasts);
-* a block ```python whose first line is a comment with a path, `# train.py`, is written to that path;
-  any other is a program, which is run together with the programs before it;
+* a block ```python whose first line is a comment with a path, `# train.py`, is written to that
+  path; any other is a program, which is run together with the programs before it;
 * a block ```diff, whose first line is such a comment, changes a file: lines with a plus go between
   the lines around them, which the file has once; three dots alone begin another place.
 
