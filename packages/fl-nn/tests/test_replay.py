@@ -69,7 +69,7 @@ def test_steps_of_plain_sgd_replay(settings):
 @pytest.mark.parametrize("make", [sgd(momentum=0.9), lambda p: nn.RMSprop(p), lambda p: nn.Lion(p)])
 def test_state_that_begins_is_named_and_later_steps_replay(make):
     training, eager = Training(make), Training(make)
-    with pytest.raises(ft.ArgumentError, match="step that begins its state of"):
+    with pytest.raises(ft.ArgumentError, match="step that begins the state of"):
         training.recorded()(*training.batch, *training.state()[:4])
     eager.step()
     state = training.state()
@@ -86,7 +86,7 @@ def test_state_that_begins_is_named_and_later_steps_replay(make):
     ("make", "number"),
     [
         (lambda p: nn.Adam(p), "bias-corrected rate of Adam"),
-        (lambda p: nn.AdamW(p), "root of the second bias correction of AdamW"),
+        (lambda p: nn.AdamW(p), "root of the second bias correction of Adam"),
         (lambda p: nn.LAMB(p), "first bias correction of LAMB"),
         (lambda p: nn.SparseAdam(p), "bias correction of SparseAdam"),
         (lambda p: nn.Adafactor(p), "weight of the new square of Adafactor"),

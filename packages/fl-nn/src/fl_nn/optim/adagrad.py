@@ -51,7 +51,9 @@ class Adagrad(Optimizer):
         state["sum"] = total
         lr = group["lr"]
         if group["lr_decay"]:
-            lr = self.per_step(lr / (1.0 + (state["step"] - 1) * group["lr_decay"]), "decayed rate")
+            lr = ft.per_step(
+                lr / (1.0 + (state["step"] - 1) * group["lr_decay"]), "decayed rate of Adagrad"
+            )
         return value - lr * (grad / (ft.sqrt(total) + group["eps"]))
 
     def update_rows(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import fl_tensor as ft
 from fl_autograd import RowGradient
@@ -24,7 +24,6 @@ from fl_nn.values import like
 Params: TypeAlias = Iterable[Parameter] | Iterable[Mapping[str, Any]]
 Group: TypeAlias = dict[str, Any]
 State: TypeAlias = dict[str, Any]
-N = TypeVar("N", bound=float)
 
 
 class Optimizer(ABC):
@@ -65,7 +64,8 @@ class Optimizer(ABC):
     @abstractmethod
     def update(self, value: ft.Tensor, grad: ft.Tensor, state: State, group: Group) -> ft.Tensor:
         """The new value of one parameter. `state` is the parameter's own, to be read and replaced;
-        `state["step"]` counts this update too. `group` has the settings."""
+        `state["step"]` counts this update too, and numbers computed from it go through
+        `ft.per_step`. `group` has the settings."""
 
     def update_rows(
         self, parameter: Parameter, grad: RowGradient, state: State, group: Group
@@ -90,14 +90,8 @@ class Optimizer(ABC):
                     new = exactly(self.update, parameter.tensor, grad.tensor, state, group)
                     parameter.tensor = new
                 if state["step"] == 1 and len(state) > 1:  # later steps go on from what is there
-                    self.per_step(1, "step that begins its state")
+                    ft.per_step(1, f"step that begins the state of {self._name}")
         ft.eval(*self.parameters)  # where operations are put off, a step ends here
-
-    def per_step(self, value: N, name: str) -> N:
-        """``value``, a number of this step alone, for a graph that is being recorded to list
-        (``ft.per_step``). Whatever an update rule computes from ``state["step"]`` goes through
-        here."""
-        return ft.per_step(value, f"{name} of {self._name}")
 
     def _note_settings(self) -> None:
         # A rate that is not that of the step before is scheduled, too, by hand.
@@ -109,7 +103,7 @@ class Optimizer(ABC):
             for name in sorted(self.scheduled & group.keys()):
                 value = group[name]
                 for number in value if isinstance(value, tuple) else (value,):
-                    self.per_step(number, f"scheduled {name}")
+                    ft.per_step(number, f"scheduled {name} of {self._name}")
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
