@@ -127,8 +127,9 @@ def _run(
                 continue
             if result is not None:
                 if result.__class__ not in VALUES and result.__class__ not in NO_ARRAYS:
-                    _find_wrong_answer(node.rule, base, create_graph, g, saved, ins)
-                    answer(node.rule.name, base, result)
+                    assert rule is not None  # nothing else gives results
+                    _find_wrong_answer(rule, base, create_graph, g, saved, ins)
+                    answer(rule.name, base, result)
                 if result.shape != source.shape:
                     result = sum_to(ops, result, source.shape, node)
             left = waiting[source]
