@@ -20,6 +20,8 @@ TESTS = """
 import os, signal
 import pytest
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # none in a program in the background
+
 def test_first(): ...
 
 def test_second(): assert 1 == 2
