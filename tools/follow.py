@@ -1,14 +1,22 @@
-"""Follow a tutorial to the letter: run its commands, write its files, run its programs.
+"""Follow a page to the letter: run its commands and programs, write and change its files.
 
     python tools/follow.py docs/writing-a-backend.md
+    python tools/follow.py CONTRIBUTING.md --section "Add an operation" --folder COPY
 
-In a temporary folder, in the order of the page: a block ```sh is run by bash (`cd` lasts); a block
-```python whose first line is a comment with a path, `# train.py`, is written to that path; any
-other is a program, which is run together with the programs before it. The first failure ends it.
+In a temporary folder or in one that is given, in the order of the page or of one section:
+
+* a block ```sh is run by bash (`cd` lasts);
+* a block ```python whose first line is a comment with a path, `# train.py`, is written to that
+  path; any other is a program, which is run together with the programs before it;
+* a block ```diff, whose first line is such a comment, changes a file: lines with a plus go between
+  the lines around them, which the file has once; three dots alone begin another place.
+
+The first failure ends it.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
@@ -16,7 +24,7 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-BLOCK = re.compile(r"^```(sh|python)( notest)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(sh|python|diff)( notest)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
 
 
@@ -29,22 +37,54 @@ def shell(code: str, folder: Path) -> Path:
         return Path(after.read().strip())
 
 
-def follow(page: Path, folder: Path) -> None:
+def changed(text: str, changes: str) -> str:
+    """``text`` with the changes of a ```diff block."""
+    for place in re.split(r"^\.\.\.\n", changes, flags=re.MULTILINE):
+        lines = place.splitlines(keepends=True)
+        before = "".join(line[1:] or "\n" for line in lines if not line.startswith("+"))
+        after = "".join(line[1:] or "\n" for line in lines)
+        if (found := text.count(before)) != 1:
+            raise SystemExit(f"the file has these lines {found} times:\n{before}")
+        text = text.replace(before, after)
+    return text
+
+
+def section(text: str, title: str) -> str:
+    """The part of a page under one heading of the second level."""
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise SystemExit(f"there is no section {title!r}")
+    return found.group(1)
+
+
+def follow(text: str, folder: Path) -> None:
     told = ""
-    for kind, _, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+    for kind, _, code in BLOCK.findall(text):
         named = FILE.match(code)
+        path = folder / named.group(1) if named else None
         if kind == "sh":
             folder = shell(code, folder)
-        elif named:
-            path = folder / named.group(1)
+        elif kind == "diff":
+            if named is None or path is None:
+                raise SystemExit(f"a change that names no file:\n{code}")
+            path.write_text(changed(path.read_text(encoding="utf-8"), code[named.end() :]))
+            print(f"changed {named.group(1)}", flush=True)
+        elif path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(code, encoding="utf-8")
-            print(f"wrote {named.group(1)}", flush=True)
+            print(f"wrote {path.relative_to(folder)}", flush=True)
         else:
             told += code
             subprocess.run([sys.executable, "-c", told], cwd=folder, check=True)
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Follow a page to the letter.")
+    parser.add_argument("page", type=Path)
+    parser.add_argument("--section", help="the heading of the only section to follow")
+    parser.add_argument("--folder", type=Path, help="where to follow it, instead of an empty one")
+    given = parser.parse_args()
+    content = given.page.read_text(encoding="utf-8")
+    content = section(content, given.section) if given.section else content
     with tempfile.TemporaryDirectory(prefix="fl-follow-") as name:
-        follow(Path(sys.argv[1]).resolve(), Path(name).resolve())
+        follow(content, (given.folder or Path(name)).resolve())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import nox
 
 from sessions.environments import in_workshop, pytest_in_workshop, shared
-from sessions.workspace import PACKAGES, suite
+from sessions.workspace import PACKAGES, ROOT, copied_checkout, suite
 
 CONTRACTS = ["fl-memory", "fl-tensor", "fl-dist"]
 #: Packages whose tests take minutes.
@@ -41,6 +42,16 @@ def contracts(session: nox.Session) -> None:
     for package in CONTRACTS:
         in_workshop(session, "python", "-m", package.replace("-", "_") + ".contract", *options)
     in_workshop(session, "python", "tools/contract_cards.py", *options)
+
+
+@nox.session(tags=["fl-tensor"], **shared)
+def add_operation(session: nox.Session) -> None:
+    """"Add an operation" of CONTRIBUTING.md, followed to the letter in a copy of the checkout."""
+    with copied_checkout() as copy:
+        sources = os.pathsep.join(map(str, copy.glob("packages/*/src")))
+        page = [str(copy / "CONTRIBUTING.md"), "--section", "Add an operation"]
+        command = [str(ROOT / "tools" / "follow.py"), *page, "--folder", str(copy)]
+        in_workshop(session, "python", *command, env={"PYTHONPATH": sources})
 
 
 @nox.session(**shared)

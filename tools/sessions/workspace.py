@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,6 +72,20 @@ def wheel(package: str) -> str:
     folder = DIST / "examples" if package in EXAMPLES else DIST
     (path,) = folder.glob(f"{package.replace('-', '_')}-*.whl")
     return str(path)
+
+
+@contextmanager
+def copied_checkout() -> Iterator[Path]:
+    """A temporary folder with all files of the checkout that git does not ignore."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    with tempfile.TemporaryDirectory(prefix="fl-copy-") as name:
+        for file in filter(None, listed.split("\0")):
+            target = Path(name) / file
+            if (ROOT / file).is_file():  # not deleted since it was committed
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / file, target)
+        yield Path(name)
 
 
 def suite(package: str) -> list[str]:

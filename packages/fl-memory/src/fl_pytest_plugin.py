@@ -9,16 +9,19 @@ What the hooks do for a suite class:
 * a suite whose own tests were overridden, emptied or deleted is an error;
 * a test with a ``dtype`` argument runs once per dtype the implementation claims, and the
   classmethod ``__fl_generate__(metafunc)`` may parametrise whatever else it likes;
-* what the classmethod ``__fl_advice__(failed)`` says of the failed tests ends the report.
+* what the classmethod ``__fl_advice__(failed)`` says of the failed tests ends the report;
+* with ``--fl-quick``, tests whose names the classmethod ``__fl_quick__(names)`` gives are left out.
 
 And for all tests: those marked ``fl_heavy`` can be sampled (``--fl-sample``).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import zlib
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,18 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance kits")
-    group.addoption("--fl-report", metavar="FILE", help="write every outcome to FILE as JSON")
+    group.addoption(
+        "--fl-report",
+        metavar="FILE",
+        help="write every outcome to FILE as JSON, as soon as the test is over",
+    )
+    group.addoption("--fl-report-about", default="{}", help=argparse.SUPPRESS)
+    group.addoption(
+        "--fl-quick",
+        action="store_true",
+        help="for implementations that compile each shape: of the kinds of samples that a suite "
+        "has for one thing, run the first alone",
+    )
     group.addoption(
         "--fl-sample",
         metavar="SHARE",
@@ -44,11 +58,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fl_heavy: much arithmetic; sampled with --fl-sample")
     config.pluginmanager.register(Adviser(), "fl-adviser")
     target = config.getoption("--fl-report")
-    if target:
-        config.pluginmanager.register(Reporter(Path(target)), "fl-report")
+    if target and not hasattr(config, "workerinput"):  # pytest-xdist's workers report to the first
+        about = json.loads(config.getoption("--fl-report-about"))
+        config.pluginmanager.register(Reporter(Path(target), about), "fl-report")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--fl-quick"):
+        _leave_out(config, items)
     share: float = config.getoption("--fl-sample")
     cases: dict[str, list[pytest.Item]] = {}
     for item in items if share < 1.0 else ():
@@ -58,6 +75,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         found.sort(key=lambda item: zlib.crc32(item.nodeid.partition("[")[2].encode()))
         for item in found[int(share * len(found)) :]:
             item.add_marker(pytest.mark.skip(reason=f"heavy, and not in a sample of {share:g}"))
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    suites: dict[Any, list[pytest.Item]] = {}
+    for item in items:
+        cls = getattr(item, "cls", None)
+        if _is_suite(cls):
+            suites.setdefault(cls, []).append(item)
+    left_out: dict[int, pytest.Item] = {}
+    for cls, found in suites.items():
+        names = cls.__fl_quick__([item.name for item in found])
+        left_out.update((id(item), item) for item in found if item.name in names)
+    items[:] = [item for item in items if id(item) not in left_out]
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out.values()))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -180,11 +212,27 @@ class Adviser:
 
 
 class Reporter:
-    """Collect outcomes and write them when the run ends."""
+    """Writes every outcome to ``target``, after what ``about`` says of the run: JSON that is whole
+    after every test.
 
-    def __init__(self, target: Path) -> None:
-        self.target = target
+        {"tests": [
+        {"name": "test_add[int32]", "outcome": "passed", "reason": "", "seconds": 0.01},
+        {"name": "test_add[float32]", "outcome": "failed", "reason": "...", "seconds": 0.02}
+        ], "passed": 1, "failed": 1, "skipped": 0, "xfailed": 0, "finished": false}
+
+    A test is written as soon as it is over, in the place of the last line of the file, by one call.
+    A run that is stopped or killed leaves what it has done, with ``finished`` false.
+    """
+
+    def __init__(self, target: Path, about: Mapping[str, Any]) -> None:
         self.tests: dict[str, dict[str, Any]] = {}
+        self.counts = dict.fromkeys(("passed", "failed", "skipped", "xfailed"), 0)
+        self.stopped = False
+        self._begin = json.dumps({**about, "tests": []}).removesuffix("]}") + "\n"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._file = FileIO(target, "w")
+        self._last = 0  # where the last line begins
+        self._write(self._begin)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -203,13 +251,15 @@ class Reporter:
                 reason = _reason(report)
             self._note(report.nodeid, outcome, reason, report.duration)
 
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        # A collection that failed comes here, too, as a class derived from it.
+        self.stopped = excinfo.type is KeyboardInterrupt
+
     def pytest_sessionfinish(self) -> None:
-        counts = {"passed": 0, "failed": 0, "skipped": 0, "xfailed": 0}
-        for test in self.tests.values():
-            counts[test["outcome"]] += 1
-        body = {**counts, "tests": list(self.tests.values())}
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        self.target.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+        self._write("", finished=not self.stopped)
+
+    def pytest_unconfigure(self) -> None:
+        self._file.close()
 
     def _note(self, nodeid: str, outcome: str, reason: str, seconds: float) -> None:
         known = self.tests.get(nodeid)
@@ -221,3 +271,20 @@ class Reporter:
             "reason": reason,
             "seconds": round(seconds, 4),
         }
+        self.counts[outcome] += 1
+        if known is None:
+            comma = ",\n" if len(self.tests) > 1 else ""
+            self._write(comma + json.dumps(self.tests[nodeid]))
+        else:
+            self.counts[known["outcome"]] -= 1
+            self._last = 0
+            self._write(self._begin + ",\n".join(map(json.dumps, self.tests.values())))
+
+    def _write(self, text: str, finished: bool = False) -> None:
+        # In place of the last line: the text, and a new last line.
+        end = json.dumps({**self.counts, "finished": finished}).removeprefix("{")
+        body = text.encode()
+        self._file.seek(self._last)
+        self._file.write(body + f"\n], {end}\n".encode())
+        self._last += len(body)
+        self._file.truncate()

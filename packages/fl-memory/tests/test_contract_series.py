@@ -284,3 +284,17 @@ def test_meanings_are_first_sentences_and_no_part_of_the_pinned_file() -> None:
     before = contract.manifest("shop", (1, 0), {Till: ()})["digest"]
     Till.pay.__doc__ = "Better words."
     assert contract.manifest("shop", (1, 0), {Till: ()})["digest"] == before
+
+
+@pytest.mark.defect("B1", "item 9")
+def test_a_draft_that_may_not_be_written_stays(shelf: Shelf) -> None:
+    shelf.files.write()
+    shelf.files.freeze()
+    shelf.body = shop((1, 1))
+    shelf.files.write()
+    path = shelf.files.path()
+    before = path.read_bytes()
+    shelf.body = shop((1, 1), {**TABLE, "sum": {**MEAN, "since": "1.0"}})
+    with pytest.raises(ContractError, match="its since is 1.0, it is new in 1.1\nmark them 1.1"):
+        shelf.files.write()
+    assert path.read_bytes() == before

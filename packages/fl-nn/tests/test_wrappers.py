@@ -139,7 +139,7 @@ def test_trace_of_a_step_computes_the_step_again():
     assert [v.name for v in graph.inputs] == names, "everything else was made in the block"
     again = Graph.from_json(graph.prune().to_json())
     assert len(again.nodes) < len(graph.nodes)
-    replayed = again(*inputs)
+    replayed = again(*inputs, constants=True)  # Adam's numbers are those of this step
     assert replayed[0].item() == loss.item()
     assert [x.tolist() for x in replayed[1:]] == training.weights()
 

@@ -65,11 +65,27 @@ def test_an_array_of_the_library_below(op):
         CALLS[op](x)
 
 
+def test_at_the_end_of_a_composition():
+    _, x = kelp("text", "multiply", x=[1.0, 2.0])
+    with pytest.raises(BackendError, match=r"\[multiply\] backend 'kelp' gave a str"):
+        ft.square(x)
+
+
 @pytest.mark.parametrize("answer", [None, np.ones(2, np.float32)])
 def test_inside_a_composition(answer):
     _, x = kelp(answer, "exp", x=[1.0, 2.0])
     with pytest.raises(BackendError, match=r"\[exp\] backend 'kelp' gave a (NoneType|ndarray)"):
         ft.softmax(x)
+
+
+@pytest.mark.defect("V18", "item 10")
+@pytest.mark.parametrize("answer", [np.ones((2, 2), np.float32), "text", 3.0, [1.0]], ids=type)
+@pytest.mark.parametrize("op", ["add", "multiply", "subtract", "matmul"])
+def test_operators_of_a_backend_that_checks_shapes(op, answer):
+    """The short way to the backend: what comes back is looked at there, too."""
+    _, x = kelp(answer, op, checks_shapes=True, x=[[1.0, 2.0], [3.0, 4.0]])
+    with pytest.raises(BackendError, match=rf"^\[{op}\] backend 'kelp' gave a .*, expected"):
+        OPERATORS[op](x)
 
 
 def test_an_error_of_the_backends_own_goes_through():

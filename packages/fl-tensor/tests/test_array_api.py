@@ -260,7 +260,7 @@ def test_astype():
 def test_to_device():
     x = xp.ones(2)
     assert x.to_device(x.device).tolist() == [1, 1] and x.to_device("cpu") is not x
-    with pytest.raises(ft.BackendError, match="has no cuda:0"):
+    with pytest.raises(ft.BackendError, match="has no device cuda:0"):
         x.to_device("cuda:0")
     with pytest.raises(ft.ArgumentError, match="stream"):
         x.to_device(x.device, stream=1)

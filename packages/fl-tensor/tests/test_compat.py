@@ -26,7 +26,7 @@ FILES = sorted(p for p in FOLDER.rglob("*") if p.suffix in (".py", ".txt") or p.
 #: Never to be edited, as little as the files.
 DIGEST = "0a133168597e8c8e"
 
-#: What providers of 1.x may import from fl-tensor: taking one away breaks somebody's package.
+#: What providers of 1.0 may import from fl-tensor: taking one away breaks somebody's package.
 PROMISED = {
     "fl_tensor": """ArgumentError BackendError CPU CapabilityError DType DTypeError Device FlError
         IndexingError LinAlgError ShapeError TensorAdapter TensorBackend bfloat16 bool complex128
@@ -105,10 +105,20 @@ def test_it_uses_promised_names_only() -> None:
     assert {"fl_tensor.TensorBackend", "fl_tensor.Device", "fl_memory.current"} <= used
 
 
+#: What 1.1 adds: graphs, for a provider that compiles them.
+ADDED = {
+    "fl_tensor": ["Tensor", "per_step", "trace"],
+    "fl_tensor.graph": ["Constant", "Fixed", "Graph", "Node", "Value"],
+}
+
+
+@pytest.mark.defect("O4", "item 8")
 def test_what_providers_may_import_is_pinned_and_there() -> None:
     pinned = contract.PINNED.generated()["provider_names"]
-    assert pinned == PROMISED
-    for module, names in PROMISED.items():
+    modules = {**PROMISED, **ADDED}
+    promised = {m: sorted({*PROMISED.get(m, []), *ADDED.get(m, [])}) for m in modules}
+    assert pinned == promised
+    for module, names in promised.items():
         for name in names:
             assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
 
@@ -119,3 +129,20 @@ def test_it_has_what_is_required_and_nothing_else() -> None:
     assert own - {"devices", "synchronize"} == {op.name for op in contract.PRIMITIVES}
     duties = contract.PINNED.generated()["dtypes"]
     assert {str(dtype) for dtype in cls.dtypes} == {d for d in duties if duties[d] == "required"}
+
+
+@pytest.mark.defect("O4", "item 8")
+def test_how_a_provider_runs_a_recorded_graph_is_pinned() -> None:
+    pinned = contract.PINNED.generated()["provider_calls"]
+    assert pinned["fl_tensor.Tensor"].startswith("(adapter: TensorAdapter, backend: TensorBackend")
+    assert pinned["fl_tensor.graph.Graph.run"] == (
+        "(self, ops: Any, inputs: Sequence[Any], *, constants: bool = False) -> list[Any]"
+    )
+    assert {"fl_tensor.trace", "fl_tensor.graph.Graph", "fl_tensor.graph.Node"} <= pinned.keys()
+    backend = REGISTRY.load("provider-1-0")()
+    x = ft.asarray([1.0, 2.0], backend=backend)
+    with ft.trace() as graph:
+        graph.input(x)
+        graph.output(x * 2.0)
+    (result,) = graph.prune().run(backend, [x.adapter])
+    assert ft.Tensor(result, backend).tolist() == [2.0, 4.0]

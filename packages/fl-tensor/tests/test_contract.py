@@ -102,6 +102,7 @@ def with_derived(monkeypatch: pytest.MonkeyPatch, since: dict[str, str]) -> None
     (module, *_) = derived.MODULES
     monkeypatch.setattr(module, "median9", median9, raising=False)
     monkeypatch.setattr(module, "__all__", [*module.__all__, "median9"])
+    since = {**getattr(module, "SINCE", {}), **since}
     monkeypatch.setattr(module, "SINCE", since, raising=False)
     monkeypatch.setattr(contract, "DERIVED", contract._derived())
 
@@ -216,3 +217,26 @@ def test_the_command_freezes_and_shows(capsys: pytest.CaptureFixture[str], copy:
     assert capsys.readouterr().out.startswith(f"# Contract tensor {NOW}")
     assert copy.main(["--freeze"]) == 0
     assert copy.generated()["digest"] in capsys.readouterr().out
+
+
+@pytest.mark.defect("B1", "item 9")
+def test_what_may_not_be_written_leaves_every_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new operation that does not say its version: no file is made anew, none deleted."""
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "fl-tensor"\n')
+    package = tmp_path / "src" / "fl_tensor"
+    shutil.copytree(contract.FOLDER / "contracts", package / "contracts")
+    (package / "functions").mkdir()
+    for name in ("derived_ops.py", "functions/generated.py"):
+        shutil.copy(contract.FOLDER / name, package / name)
+    files = dataclasses.replace(contract.PINNED, folder=package / "contracts")
+    monkeypatch.setattr(contract, "FOLDER", package)
+    monkeypatch.setattr(contract, "PINNED", files)
+    before = {path: path.read_bytes() for path in package.rglob("*.*") if path.is_file()}
+    with_derived(monkeypatch, {})
+    assert contract.main(["--write"]) == 1
+    assert {path: path.read_bytes() for path in package.rglob("*.*") if path.is_file()} == before
+    told = capsys.readouterr().err
+    assert f"median9 added: its since is 1.0, it is new in {NOW}" in told
+    assert f'say "{NOW}" at the new operations: SINCE in a derived module' in told

@@ -54,7 +54,7 @@ ints = ft.arange(4, dtype="int32")
         (lambda: ft.ones(2, 3), TypeError, "unknown dtype 3; a shape is one argument, as in"),
         (lambda: ft.randn(2, 3), ValueError, "[randn] generator 3: expected a Generator; a shape"),
         (lambda: ft.rand(2, 3), ValueError, "[rand] generator 3: expected a Generator; a shape"),
-        (lambda: x23.to("null"), RuntimeError, "for that backend pass ft.get_backend('null')"),
+        (lambda: x23.to("nul"), RuntimeError, "(cpu) and no installed backend ("),
         (lambda: ft.zeros((2, -1)), ValueError, "[full] shape (2, -1): sizes may not be negative"),
         (
             lambda: ft.concatenate([x23, x45]),

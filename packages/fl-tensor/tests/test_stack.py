@@ -209,3 +209,11 @@ def test_blocks_left_out_of_order_are_an_error():
 
 def test_without_layers_the_backend_is_called_directly():
     assert ft.ops_for(ft.current_backend()) is ft.current_backend()
+
+
+@pytest.mark.defect("V19", "item 10")
+@pytest.mark.parametrize("replacement", [3, None, "add"])
+def test_what_cannot_be_called_is_refused_when_it_is_given(replacement):
+    with pytest.raises(ft.DTypeError, match=r"\[override\] add=.*expected a function") as caught:
+        ft.override(multiply=lambda inner, x, y: x, add=replacement)
+    assert isinstance(caught.value, TypeError)

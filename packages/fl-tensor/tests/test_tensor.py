@@ -268,7 +268,7 @@ def test_to_moves_between_dtypes_devices_and_backends():
     assert x.to(int).dtype is x.to(np.int64).dtype is ft.int64
     null = x.to(ft.get_backend("null"))
     assert (null.shape, null.backend.name) == ((2,), "null")
-    with pytest.raises(ft.BackendError, match="has no cuda:0; it has cpu"):
+    with pytest.raises(ft.BackendError, match="has no device cuda:0; it has cpu"):
         x.to("cuda:0")
     with pytest.raises(ft.BackendError, match="'numpy' and 'null'"):
         x + null

@@ -54,7 +54,7 @@ from fl_tensor.dispatch.stack import current
 
 def compile_untracked(op: Signature) -> Callable[..., Any]:
     """The method of an operation whose result never needs a gradient."""
-    body = [f"return wrap({call(op, None)}, self.base)"]
+    body = [f"return wrap({call(op, None)}, self.base, {op.name!r})"]
     return method(op, body, {})
 
 
@@ -64,7 +64,7 @@ def compile_composition(op: Signature, composition: Callable[..., Any]) -> Calla
     body = [
         f"if ({any_tracked(op)}) and recording():",
         f"    return composition(self, {', '.join(op.names)})",
-        f"return wrap({call(op, None)}, self.base)",
+        f"return wrap({call(op, None)}, self.base, {op.name!r})",
     ]
     return method(op, body, {"composition": composition})
 
@@ -74,7 +74,7 @@ def compile_missing(op: Signature) -> Callable[..., Any]:
     body = [
         f"if ({any_tracked(op)}) and recording():",
         f"    raise missing({op.name!r}, None)",
-        f"return wrap({call(op, None)}, self.base)",
+        f"return wrap({call(op, None)}, self.base, {op.name!r})",
     ]
     return method(op, body, {})
 
@@ -98,6 +98,7 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
         condition = " or ".join(f"n_{name} is not None" for name in rule.operands)
         ins = tuple_of(f"n_{name}" for name in rule.operands)
     body = ["base = self.base", f"out = {call(op, rule.forward, 'base')}", *tracked]
+    body += [f"if out.__class__ not in VALUES: expect_value({op.name!r}, base, out)"]
     body += ["v = new(Variable)", "v._adapter = out", "v._backend = base"]
     others = [name for name in op.operands if name not in rule.operands]
     if others:
@@ -145,7 +146,9 @@ def compile_operator(
         "    if dtype.kind not in kinds or not base.checks_shapes or overrides() is not None:",
         "        active = None",
         *(line for name in names[1:] for line in _partner_lines(op.name, name, lead)),
-        f"    if active is True or active is False: out = base.{op.name}({arguments})",
+        "    if active is True or active is False:",
+        f"        out = base.{op.name}({arguments})",
+        "        if out.__class__ not in VALUES: active = None",
         "    else: active = None",
         "except Exception:  # the general way words the error",
         "    active = None",
@@ -171,10 +174,10 @@ def _partner_lines(op: str, name: str, lead: str) -> list[str]:
     # may want it in another), another class is not usual.
     return [
         f"    elif {name}.__class__ is float and dtype.is_floating:",
-        f"        {name} = wrap(base.scalar({name}, dtype, {lead}.device), base)",
+        f"        {name} = wrap(base.scalar({name}, dtype, {lead}.device), base, 'scalar')",
         f"    elif {name}.__class__ is int and dtype.kind != 'b':",
         f"        number = scalar({op!r}, {name}, dtype)",
-        f"        {name} = wrap(base.scalar(number, dtype, {lead}.device), base)",
+        f"        {name} = wrap(base.scalar(number, dtype, {lead}.device), base, 'scalar')",
         f"    elif {name}._adapter.dtype is not dtype or {name}._backend is not base:",
         "        active = None",
         f"    else: {name}._node",
@@ -189,8 +192,9 @@ def compile_several(op: Signature, rule: Rule) -> Callable[..., Any]:
     asked = [] if rule.joint is None else needs(rule.joint, 3)
     kept = [name for name in asked if name.startswith("result_")]
     others = [f"outs[{name.removeprefix('result_')}]" for name in kept]
-    each = ", ".join(["self", "wrap(out, self.base)", "i", *op.names])
-    first = ", ".join(["self", "wrap(outs[0], self.base)", "0", *op.names, *others])
+    made = "wrap({}, self.base, " + repr(op.name) + ")"
+    each = ", ".join(["self", made.format("out"), "i", *op.names])
+    first = ", ".join(["self", made.format("outs[0]"), "0", *op.names, *others])
     body = [
         f"outs = list({call(op, None)})",
         f"outs[1:] = [record({each}) for i, out in enumerate(outs[1:], 1)]",

@@ -22,8 +22,9 @@ from fl_autograd.reach import FREED, LAST, ONCE, count_uses, leading_to
 from fl_autograd.variable import Variable, attach_engine, variable
 from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.arrays.array import Array
+from fl_tensor.dispatch.frontend import VALUES, Answers, answer
 from fl_tensor.dispatch.stack import ops_for
-from fl_tensor.errors import DTypeError, ShapeError
+from fl_tensor.errors import BackendError, DTypeError, ShapeError
 
 if TYPE_CHECKING:
     from fl_autograd.rules.table import Rule
@@ -116,7 +117,11 @@ def _run(
                 saved = saved.restore()
             if create_graph:
                 saved = _lift(node, rule, saved)
-            results = rule.backward(ops, g, saved, ins)
+            try:
+                results = rule.backward(ops, g, saved, ins)
+            except (AttributeError, TypeError):
+                _find_wrong_answer(rule, base, create_graph, g, saved, ins)
+                raise
             if rule.partial:
                 partial = True
             if node.hooks is not None and node.hooks.after:
@@ -131,8 +136,16 @@ def _run(
         for source, result in zip(ins, results):
             if source is None:
                 continue
-            if result is not None and result.shape != source.shape:
-                result = sum_to(ops, result, source.shape, node)
+            if result is not None:
+                if result.__class__ not in VALUES and result.__class__ not in NO_ARRAYS:
+                    assert rule is not None  # nothing else gives results
+                    try:
+                        answer(rule.name, base, result)
+                    except BackendError:
+                        _find_wrong_answer(rule, base, create_graph, g, saved, ins)
+                        raise
+                if result.shape != source.shape:
+                    result = sum_to(ops, result, source.shape, node)
             left = waiting[source]
             if left != ONCE:
                 held = pending.get(source)
@@ -144,6 +157,8 @@ def _run(
                         held = sum_of_others(held, result, there, source)
                     else:
                         held = there.add(held, result)
+                        if held.__class__ not in VALUES:
+                            answer("add", source.base, held)
                 if left != LAST:
                     waiting[source] = left - 1
                     if held is not None:
@@ -158,6 +173,19 @@ def _run(
             ready.append(source)
             gradients.append(result)
     return found
+
+
+def _find_wrong_answer(
+    rule: Rule, base: Any, create_graph: bool, g: Any, saved: Any, ins: Any
+) -> None:
+    """Raise BackendError where, in a rule that failed, an operation of ``base`` gives no value."""
+    try:
+        with Answers():
+            rule.backward(_namespace(base, create_graph), g, saved, ins)
+    except BackendError:
+        raise
+    except Exception:
+        return  # what the rule itself raised is on its way
 
 
 def _namespace(base: Any, create_graph: bool) -> Any:

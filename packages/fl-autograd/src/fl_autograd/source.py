@@ -12,12 +12,15 @@ from fl_autograd.errors import GradError, MissingRuleError
 from fl_autograd.mode import recording
 from fl_autograd.node import Node
 from fl_autograd.variable import Variable, wrap
+from fl_tensor.dispatch.frontend import VALUES, answer
 from fl_tensor.dispatch.stack import ops_for
+from fl_tensor.errors import BackendError
 
 #: Names that the generated functions use themselves.
 RESERVED = frozenset(
     "self base out v parent node ins rule forward ops g saved needs joint vjp index "
-    "Node Variable active recording missing new ops_for wrap composition record outs".split()
+    "Node Variable active recording missing new ops_for wrap composition record outs "
+    "VALUES expect_value".split()
 )
 
 
@@ -48,6 +51,15 @@ def missing(name: str, operand: str | None) -> MissingRuleError:
         f"[{name}] {what}: add one with fl_autograd.extend, or cut the graph here with detach() or "
         f"no_grad()"
     )
+
+
+def expect_value(op: str, base: Any, out: Any) -> None:
+    """Remember the class of a value; TypeError for what is none, for the front end to say which
+    operation of a composition gave it."""
+    try:
+        answer(op, base, out)
+    except BackendError as error:
+        raise TypeError(str(error)) from None
 
 
 def tuple_of(items: Iterable[str]) -> str:
@@ -97,6 +109,8 @@ SCOPE: dict[str, Any] = {
     "recording": recording,
     "ops_for": ops_for,
     "wrap": wrap,
+    "VALUES": VALUES,
+    "expect_value": expect_value,
 }
 
 

@@ -11,6 +11,7 @@ from fl_autograd.node import Hook, Leaf, Node
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.device import Device
+from fl_tensor.dispatch.frontend import VALUES, answer
 from fl_tensor.dispatch.stack import current as layers
 from fl_tensor.dtypes import ALL, HALF, DType, float32
 from fl_tensor.errors import DTypeError, ShapeError
@@ -56,11 +57,14 @@ def variable(adapter: Any, base: Any, node: Node | None) -> Variable:
     return made
 
 
-def wrap(result: Any, base: Any) -> Any:
-    """What a backend returned (an adapter, or several) as variables without history."""
+def wrap(result: Any, base: Any, op: str) -> Any:
+    """What a backend returned for ``op`` (an adapter, or several) as variables without history.
+    Raises BackendError for what is no adapter."""
+    if result.__class__ in VALUES:
+        return variable(result, base, None)
     if isinstance(result, (tuple, list)):
-        return type(result)(variable(part, base, None) for part in result)
-    return variable(result, base, None)
+        return type(result)(variable(answer(op, base, part), base, None) for part in result)
+    return variable(answer(op, base, result), base, None)
 
 
 def recorded(adapter: Any, base: Any, rule: Rule, ins: tuple[Any, ...], saved: Any) -> Variable:

@@ -172,8 +172,14 @@ class Module(Owner):
 
     def to(self: M, target: Any) -> M:
         """Move all parameters and buffers, in place, to a dtype (the floating ones), a device or a
-        backend. Gradients are dropped; optimizers keep their hold on the parameters, but state they
-        have gathered stays behind, so move the model before building them."""
+        backend, or what has one of these names: as ``Tensor.to``. Gradients are dropped. Optimizers
+        keep their hold on the parameters, but state that they have gathered stays behind: move the
+        model before building them, or take the state along:
+
+            state = optimizer.state_dict()
+            model.to("jit")
+            optimizer.load_state_dict(state)
+        """
         if isinstance(target, str) and target in dtypes.ALL:
             target = ft.dtype(target)
         only_floating = isinstance(target, ft.DType)

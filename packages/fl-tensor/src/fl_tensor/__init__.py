@@ -161,6 +161,7 @@ from fl_tensor.threads import get_num_threads as get_num_threads
 from fl_tensor.threads import set_num_threads as set_num_threads
 from fl_tensor.wrappers import check as check
 from fl_tensor.wrappers import count as count
+from fl_tensor.wrappers import per_step as per_step
 from fl_tensor.wrappers import profile as profile
 from fl_tensor.wrappers import trace as trace
 from fl_tensor.wrappers import wrapped as wrapped

@@ -20,6 +20,10 @@ functions are computed in float32, and what is accumulated is accumulated in flo
 (``fl_tensor.dtypes.accumulator``) and rounded once. A backend that lists a complex dtype declares
 the capability "complex".
 
+Subnormal numbers, those nearer to zero than ``ft.finfo(dtype).smallest_normal``, may be taken for
+zeros of their sign, as operands and as results: many accelerators do so. Also unspecified are
+integer division by zero, NaN to integer, and shifts by the width or more.
+
 Arguments are passed by position, in the order of the signature; ``donate`` alone by its name. The
 letters in the signatures (``fl_tensor.roles``) are for the front end: which operands are
 promoted together, which become floating.

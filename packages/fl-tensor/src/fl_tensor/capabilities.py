@@ -29,7 +29,7 @@ def not_offered(op: str, backend: Any, capability: str) -> CapabilityError:
     """The error of an operation whose capability the backend does not declare."""
     return CapabilityError(
         f"[{op}] backend {backend.name!r} does not offer the capability {capability!r}: move the "
-        f"tensor to one that does, x.to(ft.get_backend(...))"
+        f'tensor to one that does, x.to("numpy") for example'
     )
 
 

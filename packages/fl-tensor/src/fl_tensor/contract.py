@@ -6,7 +6,8 @@
     python -m fl_tensor.contract --card      print the contract as Markdown
 
 Generated are ``functions/generated.py`` (public functions), ``derived_ops.py`` (the derived
-operations as methods) and ``contracts/tensor-1.0.json`` (the pinned contract).
+operations as methods) and ``contracts/tensor-MAJOR.MINOR.json`` (the pinned contract of this
+version). ``--write`` writes all of them, or none where the contract may not change so.
 
 An operation that a later minor version brings says so: a derived one in its module's
 ``SINCE = {"name": "1.1"}``, an optional one in its decorator. Those of 1.0 say nothing.
@@ -18,6 +19,8 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +38,9 @@ FIRST = "1.0"
 PROVIDER_NAMES = {
     "fl_tensor": (
         "ArgumentError BackendError CPU CapabilityError DType DTypeError Device FlError "
-        "IndexingError LinAlgError ShapeError TensorAdapter TensorBackend dtype bool int8 int16 "
-        "int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 "
-        "complex128"
+        "IndexingError LinAlgError ShapeError Tensor TensorAdapter TensorBackend dtype per_step "
+        "trace bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 "
+        "float64 complex64 complex128"
     ).split(),
     "fl_tensor.backend": ["TensorAdapter", "TensorBackend"],
     "fl_tensor.dtypes": ["ALL", "sum_dtype"],
@@ -49,8 +52,19 @@ PROVIDER_NAMES = {
         "cholesky eig eigh fft ifft irfft qr rfft slogdet solve svd"
     ).split(),
     "fl_tensor.backends.delegate": ["DelegatingAdapter", "DelegatingBackend"],
+    "fl_tensor.graph": ["Constant", "Fixed", "Graph", "Node", "Value"],
     "fl_tensor.testing": ["TensorBackendSuite"],
     "fl_memory": ["current"],
+}
+#: How providers call those that belong to no class of the contract.
+PROVIDER_CALLS = {
+    "fl_tensor": ["Tensor", "per_step", "trace"],
+    "fl_tensor.graph": [
+        "Graph",
+        *(f"Graph.{name}" for name in ("from_json", "prune", "replace", "run", "to_json")),
+        "Node",
+        "Value",
+    ],
 }
 
 
@@ -170,6 +184,11 @@ def manifest() -> dict[str, Any]:
             for name, dtype in dtypes.ALL.items()
         },
         provider_names={module: sorted(names) for module, names in PROVIDER_NAMES.items()},
+        provider_calls={
+            f"{module}.{name}": pinned.signature_text(attrgetter(name)(import_module(module)))
+            for module, names in PROVIDER_CALLS.items()
+            for name in names
+        },
         operations=operations,
     )
 
@@ -218,8 +237,14 @@ def main(arguments: list[str] | None = None) -> int:
     if {"--write", "--freeze"} & set(given) and PINNED.refusal():
         return PINNED.main(given)
     if "--write" in given:
+        from fl_memory.contract import ContractError
         from fl_tensor import _generate
 
+        try:
+            PINNED.check_writable()
+        except ContractError as error:
+            print(error, file=sys.stderr)
+            return 1
         # First the methods: the backend class inherits them.
         (FOLDER / "derived_ops.py").write_text(_generate.derived_ops(DERIVED))
         for path, text in generated().items():

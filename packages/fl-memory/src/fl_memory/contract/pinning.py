@@ -199,7 +199,7 @@ def write(path: Path, generated: Mapping[str, Any]) -> None:
     """Pin ``generated``; ContractError when the file is frozen and would change."""
     import os
 
-    if path.exists() and read(path)["status"] == FROZEN:
+    if path.exists() and status(path) == FROZEN:
         check(path, generated)
         return
     draft = path.with_name(path.name + ".new")

@@ -54,10 +54,13 @@ class Contract:
         """The file of a version; by default of the one that the code states."""
         return self.folder / f"{self.name}-{version or self.build()['version']}.json"
 
-    def versions(self) -> list[dict[str, Any]]:
-        """Every pinned version, oldest first; ContractError for a damaged file."""
-        found = [pinning.read(path) for path in self.folder.glob(f"{self.name}-*.json")]
-        return sorted(found, key=_number)
+    def versions(self, before: str | None = None) -> list[dict[str, Any]]:
+        """Every pinned version, or those ``before`` one, oldest first; ContractError for a damaged
+        file among them."""
+        paths = self.folder.glob(f"{self.name}-*.json")
+        found = {_number(path.stem.removeprefix(f"{self.name}-")): path for path in paths}
+        wanted = [n for n in sorted(found) if before is None or n < _number(before)]
+        return [pinning.read(found[n]) for n in wanted]
 
     def check(self) -> None:
         """Raise ContractError unless the file of the code's version equals the code, all earlier
@@ -70,14 +73,16 @@ class Contract:
         pinning.check(path, body)
 
     def write(self) -> None:
-        """Write the file of the code's version; ContractError if it is frozen and would change, or
-        if it may not follow its predecessor."""
-        path, body = self.path(), self.generated()
-        if body["status"] == DRAFT:  # perhaps left damaged by a merge, and made anew anyway
-            path.unlink(missing_ok=True)
-        self._check_frozen(path, body)
+        """Write the file of the code's version, whatever a merge has left of its draft;
+        ContractError, and nothing is changed, where it may not be written."""
+        self.check_writable()
+        pinning.write(self.path(), self.generated())
+
+    def check_writable(self) -> None:
+        """Raise ContractError if the file of the code's version is frozen and would change, or if
+        that version may not follow its predecessor."""
+        self._check_frozen(self.path(), self.generated())
         self._check_history()
-        pinning.write(path, body)
 
     def freeze(self) -> str:
         """Make the code's version final; its digest, for the test that guards it."""
@@ -162,7 +167,7 @@ class Contract:
 
     def _check_history(self) -> None:
         now = self.build()
-        earlier = [body for body in self.versions() if _number(body) < _number(now)]
+        earlier = self.versions(before=now["version"])
         for body in earlier:
             if body["status"] != FROZEN:
                 raise ContractError(
@@ -170,15 +175,15 @@ class Contract:
                     f"{now['version']} begins"
                 )
         if earlier and not (found := changes(earlier[-1], now)).allowed:
-            lines = [f"{c.place} {c.kind}: {c.objection}" for c in found.objections]
-            raise ContractError(
-                f"{self.name} {now['version']} may not follow {earlier[-1]['version']}:\n  "
-                + "\n  ".join(lines)
-            )
+            lines = [f"  {c.place} {c.kind}: {c.objection}" for c in found.objections]
+            if self.mark:
+                lines.append(self.mark.format(version=now["version"]))
+            told = f"{self.name} {now['version']} may not follow {earlier[-1]['version']}:"
+            raise ContractError("\n".join([told, *lines]))
 
     def _frozen(self, path: Path, body: Mapping[str, Any]) -> str:
         old = pinning.read(path)
-        version = tuple(map(int, body["version"].split(".")))
+        version = _number(body["version"])
         following = f"{version[0]}.{version[1] + 1}"
         steps = [
             f"state {following} in {self.number} (providers keep their own number)",
@@ -196,5 +201,5 @@ class Contract:
         )
 
 
-def _number(body: Mapping[str, Any]) -> tuple[int, ...]:
-    return tuple(map(int, str(body["version"]).split(".")))
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))

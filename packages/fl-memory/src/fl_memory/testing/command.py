@@ -9,15 +9,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fl_memory.errors import FlError
 from fl_memory.plugins import Registry
+
+OUTCOMES = ("passed", "failed", "skipped", "xfailed")
 
 _TEST_FILE = """\
 import importlib
@@ -61,7 +66,10 @@ def run(
         "name", help="name of an installed one, or module:Class (installed or in this folder)"
     )
     parser.add_argument(
-        "--report", type=Path, metavar="FILE", help="write every outcome to this file as JSON"
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write every outcome to this file as JSON, as soon as the test is over",
     )
     parser.add_argument(
         "-k", dest="only", metavar="EXPR", help="only the tests that match, as in pytest: 'add-'"
@@ -75,7 +83,16 @@ def run(
         print(error, file=sys.stderr)
         print(f"0 passed, 0 failed: no test ran, {options.name} cannot be loaded")
         return 2
-    with tempfile.TemporaryDirectory(prefix="fl-conformance-") as folder:
+    about = {
+        "what": registry.what,
+        "name": options.name,
+        "implementation": f"{implementation.__module__}:{implementation.__qualname__}",
+        "contract": ".".join(map(str, implementation.CONTRACT)),
+        "hosted_contract": str(registry.host),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "arguments": [*(["-k", options.only] if options.only else []), *for_pytest],
+    }
+    with tempfile.TemporaryDirectory(prefix="fl-conformance-") as folder, _ends_with_its_child():
         outcome = _run_pytest(
             Path(folder),
             _TEST_FILE.format(
@@ -86,20 +103,13 @@ def run(
                 title=implementation.__name__,
                 attribute=attribute,
             ),
-            [*(["-k", options.only] if options.only else []), *for_pytest],
+            options.report,
+            about,
         )
-    outcome = {
-        "what": registry.what,
-        "name": options.name,
-        "implementation": f"{implementation.__module__}:{implementation.__qualname__}",
-        "contract": ".".join(map(str, implementation.CONTRACT)),
-        "hosted_contract": str(registry.host),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        **outcome,
-    }
     if options.report is not None:
-        options.report.parent.mkdir(parents=True, exist_ok=True)
-        options.report.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
+        draft = options.report.with_name(options.report.name + ".new")
+        draft.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
+        os.replace(draft, options.report)
     print(f"{outcome['skipped']} skipped, {outcome['xfailed']} known failures")
     ran = outcome["passed"] or outcome["failed"]
     note = (
@@ -111,22 +121,49 @@ def run(
     return 0 if outcome["passed"] and not outcome["failed"] else 1
 
 
-def _run_pytest(folder: Path, test_file: str, more: list[str]) -> dict[str, Any]:
+def _run_pytest(
+    folder: Path, test_file: str, target: Path | None, about: dict[str, Any]
+) -> dict[str, Any]:
+    """What the report says: ``about``, counts, tests. It is at ``target`` while the tests run."""
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     (folder / "test_conformance.py").write_text(test_file, encoding="utf-8")
-    report = folder / "report.json"
+    report = folder / "report.json" if target is None else target.absolute()
+    report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-rsx", "--tb=short", "-p", "no:cacheprovider"]
     command += ["-p", "fl_pytest_plugin", "--strict-markers", "--fl-report", str(report)]
+    command += ["--fl-report-about", json.dumps(about)]
     command += ["-c", str(folder / "pytest.ini"), "--rootdir", str(folder)]
     sys.stdout.flush()
     environment = {k: v for k, v in os.environ.items() if k != "PYTEST_ADDOPTS"}
     status = subprocess.run(
-        [*command, *more, str(folder / "test_conformance.py")], check=False, env=environment
+        [*command, *about["arguments"], str(folder / "test_conformance.py")],
+        check=False,
+        env=environment,
     ).returncode
+    counts = {**dict.fromkeys(OUTCOMES, 0), "finished": False}
+    outcome: dict[str, Any] = {**about, **counts, "tests": []}
     if report.is_file():
-        outcome: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-        if status == 0 or outcome["failed"] or not outcome["passed"]:
-            return outcome
+        outcome = json.loads(report.read_text(encoding="utf-8"))
+        if outcome["finished"] and (status == 0 or outcome["failed"] or not outcome["passed"]):
+            return {**outcome, "tests": outcome.pop("tests")}
     # pytest itself broke down (a crash of native code, a wrong option): that is no success.
     note = {"name": "pytest", "outcome": "failed", "reason": f"exit status {status}"}
-    return {"passed": 0, "failed": 1, "skipped": 0, "xfailed": 0, "tests": [note]}
+    failed = outcome["failed"] + 1
+    return {**outcome, "failed": failed, "tests": [*outcome.pop("tests"), note]}
+
+
+@contextmanager
+def _ends_with_its_child() -> Iterator[None]:
+    """Where this process is told to end, so is the one that runs the tests."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are not its affair
+        return
+
+    def end(signum: int, frame: object) -> None:
+        sys.exit(128 + signum)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

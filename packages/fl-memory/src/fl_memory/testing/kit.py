@@ -12,7 +12,7 @@ tests and fill in ``hooks``, and may not override, empty or delete what is there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -73,6 +73,11 @@ class Suite:
     def __fl_advice__(cls, failed: Sequence[str]) -> str:
         """A line for the end of the report, from the names of the tests that failed, or ""."""
         return ""
+
+    @classmethod
+    def __fl_quick__(cls, names: Sequence[str]) -> Collection[str]:
+        """Which of these tests a quick run leaves out."""
+        return ()
 
     @classmethod
     def __fl_problems__(cls) -> list[str]:

@@ -84,7 +84,9 @@ class BatchNorm(Module):
 
     def _track(self, mean: ft.Tensor, variance: ft.Tensor) -> None:
         batches = ft.add(self.num_batches_tracked, 1)
-        rate = 1.0 / batches.item() if self.momentum is None else self.momentum
+        rate = self.momentum
+        if rate is None:
+            rate = ft.per_step(1.0 / batches.item(), "weight of this batch in BatchNorm")
         running_mean = _followed(self.running_mean, mean, rate)
         running_var = _followed(self.running_var, variance, rate)
         # The second run of a checkpointed function computes the same, and no batch counts twice.

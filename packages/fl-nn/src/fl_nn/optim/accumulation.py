@@ -58,6 +58,8 @@ class GradientAccumulation:
         if self.count == 0:
             self.optimizer.zero_grad()
         (loss if self.scaler is None else self.scaler.scale(loss)).backward(weight)
+        if self.every > 1:
+            ft.per_step(self.count, "parts before this one in GradientAccumulation")
         self.count += 1
         self.weight += weight
 
@@ -71,6 +73,8 @@ class GradientAccumulation:
         if self.count == 0:
             return False
         weight, self.count, self.weight = self.weight, 0, 0.0
+        if self.every > 1:
+            ft.per_step(weight, "weight of all parts in GradientAccumulation")
         if self.scaler is not None and not self.scaler.unscale(self.optimizer):
             return False
         for parameter in self.optimizer.parameters:

@@ -57,8 +57,11 @@ class Adafactor(Optimizer):
     def update(self, value: ft.Tensor, grad: ft.Tensor, state: State, group: Group) -> ft.Tensor:
         lr, (tiny, least) = group["lr"], group["eps"]
         tiny = ft.finfo(value.dtype).eps if tiny is None else tiny
-        fresh = state["step"] ** group["beta2_decay"]
-        size = min(lr, 1.0 / math.sqrt(state["step"])) * ft.maximum(_rms(value), least)
+        fresh = ft.per_step(
+            state["step"] ** group["beta2_decay"], "weight of the new square of Adafactor"
+        )
+        rate = ft.per_step(min(lr, 1.0 / math.sqrt(state["step"])), "relative rate of Adafactor")
+        size = rate * ft.maximum(_rms(value), least)
         if group["weight_decay"]:
             value = (1.0 - lr * group["weight_decay"]) * value
 

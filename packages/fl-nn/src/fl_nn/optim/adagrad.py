@@ -49,7 +49,11 @@ class Adagrad(Optimizer):
             grad = grad + group["weight_decay"] * value
         total = state.get("sum", float(group["initial_accumulator_value"])) + grad * grad
         state["sum"] = total
-        lr = group["lr"] / (1.0 + (state["step"] - 1) * group["lr_decay"])
+        lr = group["lr"]
+        if group["lr_decay"]:
+            lr = ft.per_step(
+                lr / (1.0 + (state["step"] - 1) * group["lr_decay"]), "decayed rate of Adagrad"
+            )
         return value - lr * (grad / (ft.sqrt(total) + group["eps"]))
 
     def update_rows(

@@ -64,7 +64,9 @@ class Adam(Optimizer):
             state["max_exp_avg_sq"] = square
         # lr m/c1 / (sqrt(v/c2) + eps), with both corrections moved into numbers.
         root = math.sqrt(1.0 - second ** state["step"])
+        root = ft.per_step(root, "root of the second bias correction of Adam")
         size = lr * root / (1.0 - first ** state["step"])
+        size = ft.per_step(size, "bias-corrected rate of Adam")
         return value - size * (mean / (ft.sqrt(square) + group["eps"] * root))
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
+import fl_tensor as ft
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.module import Module
 from fl_nn.optim.precision import widened
@@ -50,6 +51,8 @@ class EMA:
         decay = self.decay
         if self.warm_up:
             decay = min(decay, (1 + self.updates) / (10 + self.updates))
+            if decay < self.decay:
+                ft.per_step(decay, "decay of EMA while it warms up")
         for cell in self._cells():
             average, value = self.averages[cell.name], widened(cell.value)
             self.averages[cell.name] = decay * average + (1.0 - decay) * value

@@ -36,8 +36,10 @@ class LAMB(Optimizer):
         mean = first * state.get("exp_avg", 0.0) + (1.0 - first) * grad
         square = second * state.get("exp_avg_sq", 0.0) + (1.0 - second) * (grad * grad)
         state["exp_avg"], state["exp_avg_sq"] = mean, square
-        mean = mean / (1.0 - first ** state["step"])
-        square = square / (1.0 - second ** state["step"])
+        mean = mean / ft.per_step(1.0 - first ** state["step"], "first bias correction of LAMB")
+        square = square / ft.per_step(
+            1.0 - second ** state["step"], "second bias correction of LAMB"
+        )
         step = mean / (ft.sqrt(square) + group["eps"])
         if group["weight_decay"]:
             step = step + group["weight_decay"] * value

@@ -73,7 +73,7 @@ class DynamicLossScaler:
         """`loss` times the factor, in float32 at least: differentiate this."""
         self.pending = True
         with ag.autocast("DEFAULT"):
-            return widened(loss) * self.factor
+            return widened(loss) * ft.per_step(self.factor, "factor of DynamicLossScaler")
 
     def unscale(self, *targets: Target) -> bool:
         """Divide the gradients of optimizers or parameters by the factor, and say whether they are
@@ -98,8 +98,9 @@ class DynamicLossScaler:
         if not ranks.all_agree(self.communicator, not bad):
             self._shrink(parameters, bad)
             return False
+        share = ft.per_step(1.0 / self.factor, "1 / factor of DynamicLossScaler")
         for parameter in graded:
-            change_gradient(parameter, lambda grad: widened(grad) * (1.0 / self.factor))
+            change_gradient(parameter, lambda grad: widened(grad) * share)
         self.successes += 1
         if self.successes >= self.growth_interval:
             self.factor, self.successes = min(2.0 * self.factor, self.maximum), 0

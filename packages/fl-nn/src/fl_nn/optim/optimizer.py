@@ -51,6 +51,10 @@ class Optimizer(ABC):
 
     def __init__(self, params: Params, **defaults: Any) -> None:
         self.defaults = defaults
+        #: Settings that change from step to step, as those of a schedule do: a graph that
+        #: ``ft.trace`` records lists their values.
+        self.scheduled: set[str] = set()
+        self._rates: list[Any] = []
         self.param_groups: list[Group] = []
         #: Per parameter, what it has of `slots` and `numbers`; "step" counts its updates.
         self.state: list[State] = []
@@ -62,7 +66,8 @@ class Optimizer(ABC):
     @abstractmethod
     def update(self, value: ft.Tensor, grad: ft.Tensor, state: State, group: Group) -> ft.Tensor:
         """The new value of one parameter. `state` is the parameter's own, to be read and replaced;
-        `state["step"]` counts this update too. `group` has the settings."""
+        `state["step"]` counts this update too, and numbers computed from it go through
+        `ft.per_step`. `group` has the settings."""
 
     def update_rows(
         self, parameter: Parameter, grad: RowGradient, state: State, group: Group
@@ -74,6 +79,7 @@ class Optimizer(ABC):
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         states = iter(self.state)
+        self._note_settings()
         for group in self.param_groups:
             for parameter, state in zip(group["params"], states):
                 grad = parameter.grad
@@ -85,7 +91,21 @@ class Optimizer(ABC):
                 else:
                     new = exactly(self.update, parameter.tensor, grad.tensor, state, group)
                     parameter.tensor = new
+                if state["step"] == 1 and len(state) > 1:  # later steps go on from what is there
+                    ft.per_step(1, f"step that begins the state of {self._name}")
         ft.eval(*self.parameters)  # where operations are put off, a step ends here
+
+    def _note_settings(self) -> None:
+        # A rate that is not that of the step before is scheduled, too, by hand.
+        rates = [group.get("lr") for group in self.param_groups]
+        if any(now != before for now, before in zip(rates, self._rates)):
+            self.scheduled.add("lr")
+        self._rates = rates
+        for group in self.param_groups if self.scheduled else ():
+            for name in sorted(self.scheduled & group.keys()):
+                value = group[name]
+                for number in value if isinstance(value, tuple) else (value,):
+                    ft.per_step(number, f"scheduled {name} of {self._name}")
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -178,6 +198,7 @@ class Optimizer(ABC):
             group.clear()
             group["params"] = params
             group.update({name: plain(v) for name, v in saved.items() if name != "params"})
+        self._rates = []
         parameters = self.parameters
         self.state = [{} for _ in parameters]
         for key, value in {**state["numbers"], **state["tensors"]}.items():

@@ -38,6 +38,7 @@ class SparseAdam(Optimizer):
         square = second * state.get("exp_avg_sq", 0.0) + (1.0 - second) * (grad * grad)
         state["exp_avg"], state["exp_avg_sq"] = mean, square
         size = math.sqrt(1.0 - second ** state["step"]) / (1.0 - first ** state["step"])
+        size = ft.per_step(size, "bias correction of SparseAdam")
         return value - group["lr"] * size * (mean / (ft.sqrt(square) + group["eps"]))
 
     def update_rows(

@@ -70,6 +70,7 @@ class OneCycleLR(LRScheduler):
         three_phase: bool = False,
     ) -> None:
         self.optimizer = optimizer
+        self.sets = ("lr", "betas", "momentum") if cycle_momentum else ("lr",)
         super().__init__(
             optimizer,
             max_lr=tuple(max_lr) if isinstance(max_lr, Sequence) else max_lr,

@@ -25,6 +25,8 @@ class LRScheduler:
 
     #: What each setting may be.
     kinds: Mapping[str, Kind] = {}
+    #: Settings of the optimizer that it changes from step to step.
+    sets: tuple[str, ...] = ("lr",)
     #: Attributes that change from step to step.
     counters: Mapping[str, Kind] = {"last_epoch": WHOLE}
 
@@ -38,6 +40,7 @@ class LRScheduler:
         #: Steps done; PyTorch's name for it.
         self.last_epoch = 0
         _base_rates(optimizer)
+        optimizer.scheduled.update(self.sets)
         self.apply(0)
 
     def rate(self, step: int, base: float) -> float:

@@ -74,14 +74,14 @@ def {method}(self, other):
                 y = other._adapter
                 if y.dtype is dtype and other._backend is backend:
                     y = backend.{operation}(x, y)
-                    if y is not None:
+                    if type(y) in values:
                         made = new(cls)
                         made._adapter = y
                         made._backend = backend
                         return made
             elif {number}:
                 y = backend.{operation}(x, backend.scalar({value}, dtype, x.device))
-                if y is not None:
+                if type(y) in values:
                     made = new(cls)
                     made._adapter = y
                     made._backend = backend
@@ -107,7 +107,7 @@ def {method}(self, other):
             and overrides() is None
         ):
             y = backend.{operation}(backend.scalar({value}, dtype, y.device), y)
-            if y is not None:
+            if type(y) in values:
                 made = new(type(self))
                 made._adapter = y
                 made._backend = backend
@@ -143,7 +143,7 @@ def _make(template: str, method: str, operation: str, role: str) -> Callable[...
     source = template.format(value=_VALUE.format(operation=operation), **names)
     general = getattr(Array, method)
     scope = {"general": general, "new": object.__new__, "overrides": stack.current}
-    scope |= {"values": frontend._values, "scalar": scalar, "boolean": dtypes.bool}
+    scope |= {"values": frontend.VALUES, "scalar": scalar, "boolean": dtypes.bool}
     # Frames of it are ours to whoever looks for the user's line (``wrappers.caller``).
     scope["__name__"] = __name__
     exec(compile(source, f"<Tensor.{method}>", "exec"), scope)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import fl_tensor.arrays.array as array
 from fl_tensor import dtypes
-from fl_tensor.errors import ArgumentError, BackendError, DTypeError, IndexingError
+from fl_tensor.dispatch import registry
+from fl_tensor.errors import ArgumentError, DTypeError, IndexingError
 from fl_tensor.functions import gathering, shaping
 
 _FIXED = frozenset((int, type(None), type(Ellipsis)))
@@ -231,8 +232,5 @@ def _array(op: str, x: Any, item: Any) -> Any:
 
 def _same_backend(op: str, x: Any, index: array.Array) -> Any:
     if index._backend is not x._backend:
-        raise BackendError(
-            f"[{op}] x is on backend {x._backend.name!r} and an index array on "
-            f"{index._backend.name!r}: move one with .to(...)"
-        )
+        raise registry.mixed(op, x, index)
     return index._tensor()

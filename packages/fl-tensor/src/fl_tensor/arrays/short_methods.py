@@ -87,7 +87,7 @@ def _make(method: str) -> Callable[..., Any]:
     known = functools.lru_cache(maxsize=1024, typed=True)(reader)
     scope = {"general": general, "new": object.__new__, "overrides": stack.current, "known": known}
     # Frames of it are ours to whoever looks for the user's line (``wrappers.caller``).
-    scope |= {"values": frontend._values, "__name__": __name__}
+    scope |= {"values": frontend.VALUES, "__name__": __name__}
     exec(compile(source, f"<Tensor.{method}>", "exec"), scope)
     return functools.update_wrapper(scope[method], general)
 

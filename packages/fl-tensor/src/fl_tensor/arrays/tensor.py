@@ -12,7 +12,7 @@ from fl_tensor.arrays.short_methods import ShortMethods
 from fl_tensor.device import Device
 from fl_tensor.dispatch import frontend, registry, stack
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import ArgumentError, BackendError
+from fl_tensor.errors import ArgumentError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -79,25 +79,21 @@ class Tensor(Operators, ShortMethods, Array):
     def to(self, target: DType | Device | str | TensorBackend | type[TensorBackend]) -> Tensor:
         """The same values in another dtype, on another device, or on another backend.
 
-        ``target`` is a DType or its name, a Device or its name, or a backend object
-        (``ft.get_backend("name")``) or its class. Raises BackendError if the backend has no such
-        device.
+        ``target`` is a DType, a Device of this tensor's backend, a backend or its class, or the
+        name of one of these: dtypes come first, then devices, then installed backends. On another
+        backend the values are on its first device. Raises BackendError for a device that the
+        backend has not, and for a name of none of these.
         """
         from fl_tensor.functions.creation import frombytes
 
         if isinstance(target, DType) or (isinstance(target, str) and target in dtypes.ALL):
             return self.astype(target)
-        if isinstance(target, (Device, str)):
-            device = Device.parse(target)
-            if device == self.device:
+        if isinstance(target, str):
+            target = registry.place_named(target, self._backend)
+        if isinstance(target, Device):
+            if target == self.device:
                 return self.copy()
-            if device not in self._backend.devices():
-                have = ", ".join(map(str, self._backend.devices()))
-                is_backend = target in registry.available_backends()
-                hint = f"; for that backend pass ft.get_backend({target!r})" if is_backend else ""
-                mine = self._backend.name
-                raise BackendError(f"backend {mine!r} has no {device}; it has {have}{hint}")
-            return frombytes(self.tobytes(), self.shape, self.dtype, device, self._backend)
+            return frombytes(self.tobytes(), self.shape, self.dtype, target, self._backend)
         if not hasattr(target, "from_host"):
             return self.astype(dtypes.dtype(target))
         target = registry.get_backend(target)

@@ -49,7 +49,8 @@ def copysign(ops: Ops, x: S, y: S) -> Any:
 
 def nextafter(ops: Ops, x: S, y: S) -> Any:
     """The number of the dtype next to ``x`` in the direction of ``y``; ``y`` where they are equal.
-    Needs subnormal numbers. Rump, Zimmermann, Boldo & Melquiond, 2009."""
+    Below twice the smallest normal number it needs a backend that keeps subnormal ones. Rump,
+    Zimmermann, Boldo & Melquiond, 2009."""
     info = finfo(x.dtype)
     unit = info.eps / 2
     tiny = info.smallest_normal * info.eps  # the smallest subnormal number

@@ -47,11 +47,14 @@ def run(op: str, lead: array.Array, *arguments: Any) -> Any:
         raise
     except Exception as error:
         raise explain(op, lead, arguments, error) from error
-    if type(result) not in _values:
-        if isinstance(result, (tuple, list)):
-            wrapped = [lead._wrap(answer(op, backend, r)) for r in result]
-            return wrapped if isinstance(result, list) else tuple(wrapped)
-        answer(op, backend, result)
+    if type(result) not in VALUES:
+        try:
+            if isinstance(result, (tuple, list)):
+                wrapped = [lead._wrap(answer(op, backend, r)) for r in result]
+                return wrapped if isinstance(result, list) else tuple(wrapped)
+            answer(op, backend, result)
+        except BackendError as error:
+            raise explain(op, lead, arguments, error) from None
     if plain:
         made: Any = new(type(lead))
         made._adapter = result
@@ -62,13 +65,13 @@ def run(op: str, lead: array.Array, *arguments: Any) -> Any:
 
 
 #: The classes of results seen so far that are values of a backend or of a tape.
-_values: set[type] = set()
+VALUES: set[type] = set()
 
 
 def answer(op: str, backend: Any, result: Any) -> Any:
     """What a backend gave for an operation. Raises BackendError if it is no TensorAdapter."""
     kind = type(result)
-    if kind not in _values:
+    if kind not in VALUES:
         from fl_tensor.backend import TensorAdapter
 
         if not issubclass(kind, (TensorAdapter, array.Array)):
@@ -77,7 +80,7 @@ def answer(op: str, backend: Any, result: Any) -> Any:
                 f"[{op}] backend {backend.name!r} gave a {kind.__name__}, expected a "
                 f"TensorAdapter{lost}"
             )
-        _values.add(kind)
+        VALUES.add(kind)
     return result
 
 
@@ -92,8 +95,9 @@ def check(op: str, backend: Any, arguments: tuple[Any, ...]) -> None:
         return  # the result's shape depends on data: there is nothing to check beforehand
 
 
-class _Answers(stack.Wrapper):
-    """Refuses what is no value where it comes from: inside a composition."""
+class Answers(stack.Wrapper):
+    """Refuses what is no value where it comes from: inside a composition or a gradient rule. For
+    computing once more what has failed."""
 
     def call(self, operation: stack.Operation, /, *arguments: Any, **options: Any) -> Any:
         result = operation.run(*arguments, **options)
@@ -108,8 +112,8 @@ def explain(op: str, lead: array.Array, arguments: tuple[Any, ...], error: Excep
     instead of a value, or the error itself."""
     try:
         check(op, lead._backend, arguments)
-        if isinstance(error, (AttributeError, TypeError, ValueError)):
-            with _Answers():
+        if isinstance(error, (AttributeError, TypeError, ValueError, BackendError)):
+            with Answers():
                 getattr(lead._ops(), op)(*arguments)
     except FlError as better:
         return better
@@ -283,10 +287,7 @@ def _leader(op: str, roles: str, operands: Sequence[Any]) -> array.Array:
             if lead is None or x._priority > lead._priority:
                 lead = x
             if x._backend is not lead._backend:
-                raise BackendError(
-                    f"[{op}] operands are on backends {lead._backend.name!r} and "
-                    f"{x._backend.name!r}: move one with x.to(...)"
-                )
+                raise registry.mixed(op, lead, x)
     if lead is None:
         from fl_tensor.functions.creation import asarray
 

@@ -63,6 +63,36 @@ def get_backend(backend: BackendLike | None = None) -> TensorBackend:
     return backend
 
 
+def place_named(text: str, backend: TensorBackend) -> Device | TensorBackend:
+    """What a string names where a tensor of ``backend`` is to go: a device of that backend, or else
+    an installed backend. A device with an index, such as ``cuda:1``, is not looked for. Raises
+    BackendError for neither."""
+    try:
+        device = Device.parse(text)
+    except ArgumentError:  # the names of backends are less strict
+        device = None
+    if device is not None and (device in backend.devices() or ":" in text):
+        return device
+    if text in REGISTRY.names():
+        return get_backend(text)
+    have = ", ".join(map(str, backend.devices()))
+    raise BackendError(
+        f"[to] {text!r} is no dtype, no device of backend {backend.name!r} ({have}) and no "
+        f"installed backend ({', '.join(available_backends())})"
+    )
+
+
+def mixed(op: str, x: Any, y: Any) -> BackendError:
+    """The error for operands ``x`` and ``y`` on two backends."""
+    one, other = x._backend, y._backend
+    installed = one.name in REGISTRY.names() and get_backend(one.name) is one
+    target = repr(one.name) if installed else "backend"
+    return BackendError(
+        f"[{op}] operands are on backends {one.name!r} and {other.name!r}: move one with "
+        f"x.to({target}), a whole model with model.to({target})"
+    )
+
+
 def _made(backend: str | type) -> Any:
     if isinstance(backend, str):
         return get_backend(REGISTRY.load(backend))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fl_tensor.capabilities import OptionalOps
 from fl_tensor.derived_ops import DerivedOps
-from fl_tensor.errors import ArgumentError, BackendError
+from fl_tensor.errors import ArgumentError, BackendError, DTypeError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -93,7 +93,8 @@ class override(Layer):
     """``with ft.override(add=my_add):`` every operation here uses ``my_add(inner, x, y)`` for
     ``add``: derived operations, gradients and optimizers included. ``inner`` is the namespace that
     it replaces; ``x`` and ``y`` are adapters, and so is the result. Blocks nest; the innermost is
-    called first. Raises ArgumentError for a name that is no operation."""
+    called first. Raises ArgumentError for a name that is no operation, DTypeError for what cannot
+    be called."""
 
     def __init__(self, **replacements: Callable[..., Any]) -> None:
         unknown = sorted(set(replacements) - operation_names())
@@ -103,6 +104,12 @@ class override(Layer):
             near = difflib.get_close_matches(unknown[0], operation_names(), 3)
             hint = f"; did you mean {', '.join(near)}?" if near else ""
             raise ArgumentError(f"[override] there is no operation {unknown[0]!r}{hint}")
+        for name, replacement in replacements.items():
+            if not callable(replacement):
+                raise DTypeError(
+                    f"[override] {name}={replacement!r}: expected a function, called as "
+                    f"{name}(inner, ...) with the namespace that it replaces and adapters"
+                )
         self.replacements = replacements
 
 

@@ -33,7 +33,7 @@ def asarray(
     obj: Any,
     dtype: DTypeLike = None,
     device: DeviceLike = None,
-    backend: TensorBackend | None = None,
+    backend: registry.BackendLike | None = None,
     copy: bool | None = None,
 ) -> Any:
     """A tensor with the values of ``obj``: a Python scalar, nested sequences of them, an object
@@ -50,6 +50,13 @@ def asarray(
     wanted = None if dtype is None else dtypes.dtype(dtype)
     if isinstance(obj, Array):
         x: Any = obj if not copy else frontend.same_value(obj)
+        home = x._backend if backend is None else registry.get_backend(backend)
+        if home is not x._backend:
+            if copy is False:
+                raise ArgumentError(
+                    f"[asarray] from backend {x._backend.name!r} to {home.name!r} only by a copy"
+                )
+            x = x.to(home)
         place = x.device if device is None else Device.parse(device)
     else:
         backend, place = place_for(device, backend)
@@ -169,7 +176,7 @@ def frombytes(
     shape: int | Sequence[int],
     dtype: DType | str | type[Any],
     device: DeviceLike = None,
-    backend: TensorBackend | None = None,
+    backend: registry.BackendLike | None = None,
 ) -> Tensor:
     """A tensor from bytes in C order and native byte order; copied. Raises ShapeError when their
     number does not fit."""
@@ -191,7 +198,7 @@ def frombytes(
 
 def from_dlpack(
     obj: Any,
-    backend: TensorBackend | None = None,
+    backend: registry.BackendLike | None = None,
     device: DeviceLike = None,
     copy: bool | None = None,
 ) -> Tensor:
@@ -218,7 +225,7 @@ def full(
     value: Any,
     dtype: DTypeLike = None,
     device: DeviceLike = None,
-    backend: TensorBackend | None = None,
+    backend: registry.BackendLike | None = None,
 ) -> Tensor:
     """All elements equal to the Python scalar ``value``; dtype defaults to the value's. A float for
     an integer dtype is truncated; DTypeError for an integer that does not fit."""
@@ -229,19 +236,34 @@ def full(
     return Tensor(frontend.answer("full", backend, made), backend)
 
 
-def zeros(shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
+def zeros(
+    shape: int | Sequence[int],
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    backend: registry.BackendLike | None = None,
+) -> Tensor:
     """All elements 0; float32 unless ``dtype`` is given."""
-    return full(shape, 0, dtype or dtypes.DEFAULT_FLOAT, device)
+    return full(shape, 0, dtype or dtypes.DEFAULT_FLOAT, device, backend)
 
 
-def empty(shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
+def empty(
+    shape: int | Sequence[int],
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    backend: registry.BackendLike | None = None,
+) -> Tensor:
     """As ``zeros``: a value is a value, there are none that nobody wrote."""
-    return zeros(shape, dtype, device)
+    return zeros(shape, dtype, device, backend)
 
 
-def ones(shape: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
+def ones(
+    shape: int | Sequence[int],
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    backend: registry.BackendLike | None = None,
+) -> Tensor:
     """All elements 1; float32 unless ``dtype`` is given."""
-    return full(shape, 1, dtype or dtypes.DEFAULT_FLOAT, device)
+    return full(shape, 1, dtype or dtypes.DEFAULT_FLOAT, device, backend)
 
 
 def zeros_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
@@ -271,13 +293,14 @@ def arange(
     step: int | float = 1,
     dtype: DTypeLike = None,
     device: DeviceLike = None,
+    backend: registry.BackendLike | None = None,
 ) -> Tensor:
     """``start, start + step, ...`` below ``stop``; ``arange(n)`` counts from 0. int64 for ints."""
     if stop is None:
         start, stop = 0, start
     if step == 0:
         raise ArgumentError("[arange] step is 0")
-    backend, place = place_for(device, None)
+    backend, place = place_for(device, backend)
     start, stop, step = [n if type(n) is int else _bound(n) for n in (start, stop, step)]
     floating = float in (type(start), type(stop), type(step))
     kind = dtypes.dtype(dtype or (dtypes.DEFAULT_FLOAT if floating else dtypes.DEFAULT_INT))

@@ -578,7 +578,8 @@ def nan_to_num(
 
 def nextafter(x: ArrayLike, y: ArrayLike) -> Any:
     """The number of the dtype next to ``x`` in the direction of ``y``; ``y`` where they are equal.
-    Needs subnormal numbers. Rump, Zimmermann, Boldo & Melquiond, 2009."""
+    Below twice the smallest normal number it needs a backend that keeps subnormal ones. Rump,
+    Zimmermann, Boldo & Melquiond, 2009."""
     return binary("nextafter", "S", x, y)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arrays.tensor import Tensor
+from fl_tensor.dispatch.registry import BackendLike
 from fl_tensor.errors import ArgumentError
 from fl_tensor.functions import gathering, shaping
 from fl_tensor.functions.creation import DeviceLike, DTypeLike, arange, asarray, ones
@@ -29,6 +30,7 @@ def linspace(
     dtype: DTypeLike = None,
     device: DeviceLike = None,
     endpoint: bool = True,
+    backend: BackendLike | None = None,
 ) -> Tensor:
     """``num`` evenly spaced numbers from ``start`` to ``stop`` (included with ``endpoint``).
     float32 unless ``dtype`` is given, complex64 if either is complex; rounded down for an integer
@@ -37,7 +39,8 @@ def linspace(
     if dtype is not None and dtypes.dtype(dtype).is_integer:
         values = [math.floor(arguments.float_of("linspace", v, "bound")) for v in values]
     kind = complex if isinstance(start, complex) or isinstance(stop, complex) else float
-    return asarray([kind(v) for v in values], dtype or dtypes.of_number(kind), device)
+    dtype = dtype or dtypes.of_number(kind)
+    return asarray([kind(v) for v in values], dtype, device, backend)
 
 
 def logspace(
@@ -48,11 +51,12 @@ def logspace(
     dtype: DTypeLike = None,
     device: DeviceLike = None,
     endpoint: bool = True,
+    backend: BackendLike | None = None,
 ) -> Tensor:
     """``base`` to the power of ``num`` evenly spaced exponents from ``start`` to ``stop``."""
     exponents = _spaced("logspace", start, stop, num, endpoint)
     values = [_power("logspace", float(base), e) for e in exponents]
-    return asarray(values, dtype or dtypes.DEFAULT_FLOAT, device)
+    return asarray(values, dtype or dtypes.DEFAULT_FLOAT, device, backend)
 
 
 def geomspace(
@@ -62,6 +66,7 @@ def geomspace(
     dtype: DTypeLike = None,
     device: DeviceLike = None,
     endpoint: bool = True,
+    backend: BackendLike | None = None,
 ) -> Tensor:
     """``num`` numbers from ``start`` to ``stop``, each the same multiple of the one before. Raises
     ArgumentError unless both have one sign."""
@@ -74,7 +79,7 @@ def geomspace(
         values[0] = start
     if endpoint and len(values) > 1:
         values[-1] = stop
-    return asarray(values, dtype or dtypes.DEFAULT_FLOAT, device)
+    return asarray(values, dtype or dtypes.DEFAULT_FLOAT, device, backend)
 
 
 def _spaced(op: str, start: Any, stop: Any, num: int, endpoint: bool) -> list[Any]:
@@ -103,12 +108,15 @@ def eye(
     k: int = 0,
     dtype: DTypeLike = None,
     device: DeviceLike = None,
+    backend: BackendLike | None = None,
 ) -> Tensor:
     """Ones on diagonal ``k``, zeros elsewhere: (rows, columns), square by default."""
     rows, columns = arguments.shape_of("eye", (rows, rows if columns is None else columns))
     k = max(-rows, min(k, columns))  # the last diagonals that are outside
-    row = arange(k, rows + k, device=device).reshape(rows, 1)
-    return (row == arange(columns, device=device)).astype(dtype or dtypes.DEFAULT_FLOAT)
+    row = arange(k, rows + k, device=device, backend=backend).reshape(rows, 1)
+    return (row == arange(columns, device=device, backend=backend)).astype(
+        dtype or dtypes.DEFAULT_FLOAT
+    )
 
 
 def meshgrid(*xs: Any, indexing: str = "xy") -> list[Any]:
@@ -126,19 +134,32 @@ def meshgrid(*xs: Any, indexing: str = "xy") -> list[Any]:
     return grids
 
 
-def tril_indices(rows: int, k: int = 0, columns: int | None = None) -> tuple[Any, Any]:
+def tril_indices(
+    rows: int,
+    k: int = 0,
+    columns: int | None = None,
+    device: DeviceLike = None,
+    backend: BackendLike | None = None,
+) -> tuple[Any, Any]:
     """Row and column of every element on and below diagonal ``k``, int64 in C order; the matrix is
     square by default."""
-    return _places(rows, columns, lambda x: functions.tril(x, k))
+    shape = (rows, rows if columns is None else columns)
+    return _places(functions.tril(ones(shape, dtypes.bool, device, backend), k))
 
 
-def triu_indices(rows: int, k: int = 0, columns: int | None = None) -> tuple[Any, Any]:
+def triu_indices(
+    rows: int,
+    k: int = 0,
+    columns: int | None = None,
+    device: DeviceLike = None,
+    backend: BackendLike | None = None,
+) -> tuple[Any, Any]:
     """Row and column of every element on and above diagonal ``k``, int64 in C order; the matrix is
     square by default."""
-    return _places(rows, columns, lambda x: functions.triu(x, k))
+    shape = (rows, rows if columns is None else columns)
+    return _places(functions.triu(ones(shape, dtypes.bool, device, backend), k))
 
 
-def _places(rows: int, columns: int | None, part: Any) -> tuple[Any, Any]:
-    matrix = ones((rows, rows if columns is None else columns), dtypes.bool)
-    row, column = gathering.nonzero(part(matrix))
+def _places(matrix: Any) -> tuple[Any, Any]:
+    row, column = gathering.nonzero(matrix)
     return row, column

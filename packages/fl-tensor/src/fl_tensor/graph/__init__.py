@@ -1,6 +1,7 @@
 """The graph of a computation: what ``ft.trace`` records, and what runs, prints and rewrites it."""
 
 from fl_tensor.graph.ir import Constant as Constant
+from fl_tensor.graph.ir import Fixed as Fixed
 from fl_tensor.graph.ir import Graph as Graph
 from fl_tensor.graph.ir import Node as Node
 from fl_tensor.graph.ir import Ref as Ref

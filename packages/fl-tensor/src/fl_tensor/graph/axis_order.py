@@ -79,7 +79,7 @@ class _Reordering:
             self.twins[value] = self.permuted(value, order), order
         for node in graph.nodes:
             self.place(node, wish(node))
-        self.result = Graph(graph.inputs, graph.constants, self.nodes, graph.outputs, graph.reads)
+        self.result = graph.replace(nodes=self.nodes)
 
     def value(self, shape: Shape, like: Value) -> Value:
         return self.graph.value(shape, like.dtype, like.device)

@@ -27,9 +27,7 @@ def common(graph: Graph) -> Graph:
         made = node if same else Node(node.op, inputs, node.parameters, node.outputs)
         seen[key] = made
         nodes.append(made)
-    return Graph(
-        inputs=graph.inputs,
-        constants=graph.constants,
+    return graph.replace(
         nodes=nodes,
         outputs=[kept.get(v, v) for v in graph.outputs],
         reads=[kept.get(v, v) for v in graph.reads],

@@ -10,14 +10,20 @@ from fl_tensor.dispatch import calls
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.ir import Graph, Node, Ref, Value
 
+#: So many fixed numbers are named in a message.
+_NAMED = 8
 
-def run(graph: Graph, ops: Any, inputs: Sequence[Any]) -> list[Any]:
+
+def run(graph: Graph, ops: Any, inputs: Sequence[Any], constants: bool = False) -> list[Any]:
     """The outputs, as values of ``ops``: adapters of a backend, variables of a tape, shapes of
     ``null``. A value is let go after its last use. Where ``ops`` has no such device as the graph
     names, its first one is used.
 
-    Raises ArgumentError, naming all of them, for inputs of another number, shape or dtype.
+    Raises ArgumentError, naming all of them, for inputs of another number, shape or dtype; and,
+    unless ``constants``, for a graph with fixed numbers.
     """
+    if graph.fixed and not constants:
+        raise _is_one_step(graph)
     _fit(graph, inputs)
     devices = ops.devices()
 
@@ -43,7 +49,7 @@ def run(graph: Graph, ops: Any, inputs: Sequence[Any]) -> list[Any]:
     return [found[value] for value in graph.outputs]
 
 
-def call(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+def call(graph: Graph, inputs: Sequence[Any], constants: bool = False) -> list[Any]:
     """As ``run``, for Tensors and Variables (``Graph.__call__``)."""
     from fl_tensor.arrays.tensor import Tensor
     from fl_tensor.dispatch import frontend, registry
@@ -51,9 +57,9 @@ def call(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
 
     if not inputs:
         backend = registry.current_backend()
-        return [Tensor(x, backend) for x in run(graph, ops_for(backend), [])]
+        return [Tensor(x, backend) for x in run(graph, ops_for(backend), [], constants)]
     arrays = frontend.operands_of("graph", "A" * len(inputs), *inputs)
-    results = run(graph, arrays[0]._ops(), [x._raw for x in arrays])
+    results = run(graph, arrays[0]._ops(), [x._raw for x in arrays], constants)
     return [arrays[0]._wrap(x) for x in results]
 
 
@@ -84,6 +90,16 @@ def _last_uses(graph: Graph) -> dict[int, list[Value]]:
     for value, i in last.items():
         by_node.setdefault(i, []).append(value)
     return by_node
+
+
+def _is_one_step(graph: Graph) -> ArgumentError:
+    numbers = list(dict.fromkeys(map(str, graph.fixed)))
+    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+    return ArgumentError(
+        f"[graph] it was recorded with numbers that change from step to step: "
+        f"{'; '.join(numbers[:_NAMED])}{more}. Run again it is the same step, not the next one: "
+        f"pass constants=True if these numbers are right"
+    )
 
 
 def _fit(graph: Graph, inputs: Sequence[Any]) -> None:

@@ -73,7 +73,7 @@ class _Folding:
                     continue
             self.maker.update(dict.fromkeys(node.outputs, node))
             nodes.append(node)
-        return Graph(graph.inputs, self.constants, nodes, graph.outputs, graph.reads)
+        return graph.replace(constants=self.constants, nodes=nodes)
 
     def _renamed(self, node: Node) -> Node:
         if not any(v in self.same for v in node.operands):

@@ -25,7 +25,7 @@ def inline(graph: Graph, body: Callable[[Node], Graph | None]) -> Graph:
         constants += given
     if not changed:
         return graph
-    return Graph(graph.inputs, [*graph.constants, *constants], nodes, graph.outputs, graph.reads)
+    return graph.replace(constants=[*graph.constants, *constants], nodes=nodes)
 
 
 def _copied(body: Graph, node: Node, into: Graph) -> tuple[list[Node], list[Constant]]:

@@ -92,9 +92,21 @@ class Constant(NamedTuple):
     data: bytes
 
 
+class Fixed(NamedTuple):
+    """A number that a program computes anew for every step, with the value that it had while the
+    graph was recorded: a bias correction, a scheduled rate, the offset of a random stream."""
+
+    name: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value:.7g}"
+
+
 class Graph:
     """A computation from ``inputs`` to ``outputs``; ``reads`` are values whose data Python looked
-    at while it was recorded: what came after may depend on it."""
+    at while it was recorded: what came after may depend on it. ``fixed`` are the numbers of that
+    one step: where there are any, running the graph again is not the next step."""
 
     def __init__(
         self,
@@ -103,12 +115,14 @@ class Graph:
         nodes: Iterable[Node] = (),
         outputs: Iterable[Value] = (),
         reads: Iterable[Value] = (),
+        fixed: Iterable[Fixed] = (),
     ) -> None:
         self.inputs = list(inputs)
         self.constants = list(constants)
         self.nodes = list(nodes)
         self.outputs = list(outputs)
         self.reads = list(reads)
+        self.fixed = list(fixed)
 
     def value(self, shape: Shape, dtype: DType, device: Device = CPU) -> Value:
         """A new value, for a node that a pass adds: its number is nobody else's in this graph, nor
@@ -121,19 +135,28 @@ class Graph:
         given = (v.id for v in (*self.inputs, *(c.value for c in self.constants)))
         return itertools.count(1 + max(itertools.chain(made, given), default=-1))
 
-    def run(self, ops: Any, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, ops: Any, inputs: Sequence[Any], *, constants: bool = False) -> list[Any]:
         """The outputs for these inputs, computed in the namespace ``ops``: a backend and adapters,
-        a tape and variables. See ``graph.execute``."""
+        a tape and variables. See ``graph.execute``.
+
+        constants  run a graph that has ``fixed`` numbers, with these; ArgumentError otherwise
+        """
         from fl_tensor.graph import execute
 
-        return execute.run(self, ops, inputs)
+        return execute.run(self, ops, inputs, constants)
 
-    def __call__(self, *inputs: Any) -> list[Any]:
+    def __call__(self, *inputs: Any, constants: bool = False) -> list[Any]:
         """The outputs for Tensors or Variables, on their backend and through what is active here;
-        gradients flow through."""
+        gradients flow through. ``constants`` as in ``run``."""
         from fl_tensor.graph import execute
 
-        return execute.call(self, inputs)
+        return execute.call(self, inputs, constants)
+
+    def replace(self, **parts: Iterable[Any]) -> Graph:
+        """This graph with other ``inputs``, ``constants``, ``nodes``, ``outputs``, ``reads`` or
+        ``fixed``; what is not given stays."""
+        kept = ("inputs", "constants", "nodes", "outputs", "reads", "fixed")
+        return Graph(**{**{name: getattr(self, name) for name in kept}, **parts})
 
     def prune(self, outputs: Iterable[Value] | None = None) -> Graph:
         """A graph for ``outputs`` (default: this one's) without what they do not need. Inputs stay,

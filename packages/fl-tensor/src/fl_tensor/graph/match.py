@@ -40,7 +40,7 @@ def replace(
         taken |= inner
         operands = [bound[v] for v in pattern.inputs]
         nodes.append(made(operands, node.outputs[0]))
-    return Graph(graph.inputs, graph.constants, nodes, graph.outputs, graph.reads)
+    return graph.replace(nodes=nodes)
 
 
 class _Finder:

@@ -21,8 +21,7 @@ def prune(graph: Graph, outputs: Sequence[Value]) -> Graph:
         if needed.intersection(node.outputs):
             needed.update(node.operands)
             nodes.append(node)
-    return Graph(
-        inputs=list(graph.inputs),
+    return graph.replace(
         constants=[c for c in graph.constants if c.value in needed],
         nodes=nodes[::-1],
         outputs=list(outputs),

@@ -42,7 +42,7 @@ def without_kept_axes(graph: Graph) -> Graph:
         done = graph.value(shape, out.dtype, out.device)
         nodes.append(Node(node.op, node.inputs, {"axis": axes, "keepdims": False}, (done,)))
         nodes.append(Node("reshape", (done,), {"shape": out.shape}, (out,)))
-    return Graph(graph.inputs, graph.constants, nodes, graph.outputs, graph.reads)
+    return graph.replace(nodes=nodes)
 
 
 def split(graph: Graph) -> Graph:
@@ -56,7 +56,7 @@ def split(graph: Graph) -> Graph:
             nodes += _steps(node, graph)
         else:
             nodes.append(node)
-    return Graph(graph.inputs, graph.constants, nodes, graph.outputs, graph.reads)
+    return graph.replace(nodes=nodes)
 
 
 def _is_plain(node: Node) -> bool:

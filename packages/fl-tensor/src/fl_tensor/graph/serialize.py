@@ -15,7 +15,7 @@ from fl_tensor.dispatch import calls
 from fl_tensor.dispatch.stack import operation_names
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, FlError
-from fl_tensor.graph.ir import Constant, Graph, Node, Ref, Value
+from fl_tensor.graph.ir import Constant, Fixed, Graph, Node, Ref, Value
 
 FORMAT = "fl-graph"
 VERSION = 1
@@ -44,6 +44,7 @@ def to_json(graph: Graph) -> str:
         "nodes": nodes,
         "outputs": [v.id for v in graph.outputs],
         "reads": [v.id for v in graph.reads],
+        "fixed": [[f.name, _encode(f.value)] for f in graph.fixed],
     }
     return json.dumps(made, allow_nan=False)
 
@@ -119,7 +120,17 @@ class _Reader:
         constants = [self.constant(c) for c in data["constants"]]
         nodes = [self.node(n) for n in data["nodes"]]
         outputs = [self.use(i) for i in data["outputs"]]
-        return Graph(inputs, constants, nodes, outputs, [self.use(i) for i in data["reads"]])
+        reads = [self.use(i) for i in data["reads"]]
+        # Files from before there were fixed numbers say nothing of them.
+        fixed = [self.fixed(f) for f in data.get("fixed", [])]
+        return Graph(inputs, constants, nodes, outputs, reads, fixed)
+
+    def fixed(self, data: Any) -> Fixed:
+        name, value = data
+        value = _decode(value)
+        if not isinstance(name, str) or type(value) not in (int, float):
+            raise ArgumentError(f"fixed {data!r}: expected a name and a number")
+        return Fixed(name, value)
 
     def define(self, data: dict[str, Any]) -> Value:
         number, shape, name = data["id"], tuple(data["shape"]), data.get("name", "")

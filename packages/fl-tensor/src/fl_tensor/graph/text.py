@@ -11,6 +11,7 @@ from fl_tensor.graph.ir import Graph, Node, Ref, Value
 def graph(g: Graph) -> str:
     inputs = ", ".join(f"{v}: {v.type}" for v in g.inputs)
     lines = [f"graph({inputs}):"]
+    lines += [f"    fixed: {number}" for number in dict.fromkeys(map(str, g.fixed))]
     lines += [f"    {c.value}: {c.value.type} = constant" for c in g.constants]
     lines += [f"    {node(n)}" for n in g.nodes]
     lines.append(f"    return {', '.join(map(str, g.outputs)) or 'nothing'}")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from fl_tensor import functions
 from fl_tensor.arguments import axis_of, float_of, shape_of
 from fl_tensor.dispatch.frontend import operand
+from fl_tensor.dispatch.registry import BackendLike
 from fl_tensor.errors import ArgumentError
 from fl_tensor.functions import elementwise, gathering, searching, shaping
 from fl_tensor.functions.creation import DeviceLike, asarray
 
 if TYPE_CHECKING:
     from fl_tensor.arrays.tensor import Tensor
-    from fl_tensor.backend import TensorBackend
     from fl_tensor.random.generator import Generator, Size
 
 
@@ -28,7 +28,7 @@ def choice(
     p: Sequence[float] | None,
     axis: int,
     device: DeviceLike,
-    backend: TensorBackend | None,
+    backend: BackendLike | None,
 ) -> Any:
     count, size = x, shape_of("choice", shape)
     if not isinstance(x, int):
@@ -64,7 +64,7 @@ def _order(
     count: int,
     shares: list[float] | None,
     device: DeviceLike,
-    backend: TensorBackend | None,
+    backend: BackendLike | None,
 ) -> Any:
     if shares is None:
         return generator.permutation(count, device, backend)

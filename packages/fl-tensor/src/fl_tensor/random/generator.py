@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fl_memory.forks import free_after_fork
 from fl_tensor import dtypes, functions
@@ -15,6 +15,7 @@ from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
 from fl_tensor.derived.truncation import TRUNCATED_WORDS
 from fl_tensor.dispatch import registry
 from fl_tensor.dispatch.frontend import cast, operands_of
+from fl_tensor.dispatch.registry import BackendLike
 from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
@@ -22,9 +23,6 @@ from fl_tensor.functions import elementwise, gathering
 from fl_tensor.functions.creation import DeviceLike, DTypeLike, place_for
 from fl_tensor.random import choosing
 from fl_tensor.random.draws import NOTING
-
-if TYPE_CHECKING:
-    from fl_tensor.backend import TensorBackend
 
 Size = int | Sequence[int]
 _taking = free_after_fork(threading.Lock())
@@ -65,7 +63,7 @@ class Generator:
         high: float = 1.0,
         dtype: DTypeLike = None,
         device: DeviceLike = None,
-        backend: TensorBackend | None = None,
+        backend: BackendLike | None = None,
     ) -> Tensor:
         """Uniform on [low, high). Raises ArgumentError unless low <= high."""
         if not low <= high:
@@ -84,7 +82,7 @@ class Generator:
         std: float = 1.0,
         dtype: DTypeLike = None,
         device: DeviceLike = None,
-        backend: TensorBackend | None = None,
+        backend: BackendLike | None = None,
     ) -> Tensor:
         """Normal with the given mean and standard deviation."""
         x = self._draw("normal", shape, dtype, device, backend, NORMAL_WORDS)
@@ -99,7 +97,7 @@ class Generator:
         high: float = 2.0,
         dtype: DTypeLike = None,
         device: DeviceLike = None,
-        backend: TensorBackend | None = None,
+        backend: BackendLike | None = None,
     ) -> Tensor:
         """Normal with the given mean and standard deviation *before* all that is outside
         [low, high] is left out: by inversion, exact in both tails. Raises ArgumentError unless
@@ -121,7 +119,7 @@ class Generator:
         shape: Size = (),
         dtype: DTypeLike = None,
         device: DeviceLike = None,
-        backend: TensorBackend | None = None,
+        backend: BackendLike | None = None,
     ) -> Tensor:
         """Integers on [low, high), int64 by default, at most 2^62 different ones. Up to 2^31 the
         bias is below span / 2^32, above that below span / 2^62 (none for powers of two)."""
@@ -149,7 +147,7 @@ class Generator:
         p: float = 0.5,
         dtype: DTypeLike = None,
         device: DeviceLike = None,
-        backend: TensorBackend | None = None,
+        backend: BackendLike | None = None,
     ) -> Tensor:
         """1 with probability ``p``, else 0; bool unless another dtype is given."""
         if not 0.0 <= p <= 1.0:
@@ -158,7 +156,7 @@ class Generator:
         return x.astype(dtype or dtypes.bool)
 
     def permutation(
-        self, n: int, device: DeviceLike = None, backend: TensorBackend | None = None
+        self, n: int, device: DeviceLike = None, backend: BackendLike | None = None
     ) -> Tensor:
         """The numbers 0 .. n - 1 in random order, int64: the order of n random 62-bit keys."""
         return functions.argsort(self._keys((n,), device, backend))
@@ -179,7 +177,7 @@ class Generator:
         p: Sequence[float] | None = None,
         axis: int = 0,
         device: DeviceLike = None,
-        backend: TensorBackend | None = None,
+        backend: BackendLike | None = None,
     ) -> Any:
         """Random slices of ``x`` along ``axis``, or random numbers below ``x`` if that is an int.
 
@@ -194,7 +192,7 @@ class Generator:
         return choosing.choice(self, x, shape, replace, p, axis, device, backend)
 
     def _keys(
-        self, shape: tuple[int, ...], device: DeviceLike, backend: TensorBackend | None
+        self, shape: tuple[int, ...], device: DeviceLike, backend: BackendLike | None
     ) -> Tensor:
         # Random 62-bit integers, of two words each.
         words = functions.bitwise_and(
@@ -202,7 +200,7 @@ class Generator:
         )
         return functions.bitwise_left_shift(words[..., 0], 31) + words[..., 1]
 
-    def _words(self, shape: Size, device: DeviceLike, backend: TensorBackend | None) -> Tensor:
+    def _words(self, shape: Size, device: DeviceLike, backend: BackendLike | None) -> Tensor:
         backend, place = place_for(device, backend)
         size = shape_of("random", shape)
         draw = ops_for(backend).random_bits
@@ -214,7 +212,7 @@ class Generator:
         shape: Size,
         dtype: DTypeLike,
         device: DeviceLike,
-        backend: TensorBackend | None,
+        backend: BackendLike | None,
         words: dict[DType, int],
         parameters: tuple[float, ...] = (),
     ) -> Tensor:

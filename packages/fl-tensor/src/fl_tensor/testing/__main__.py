@@ -1,6 +1,7 @@
-"""``python -m fl_tensor.testing NAME [--report FILE] [-k EXPR] [--device D] [--under WRAPPERS]``:
-the suite without a test file; on another device than the backend's first (``cuda:1``) and with
-wrappers in front of the backend (``profile,check,count,trace``) if asked.
+"""``python -m fl_tensor.testing NAME [--report FILE] [-k EXPR] [--quick] [--device D]
+[--under WRAPPERS]``: the suite without a test file; if asked one sample of each operation and dtype
+(``--quick``), on another device than the backend's first (``cuda:1``), and with wrappers in front
+of the backend (``profile,check,count,trace``).
 
 The exit status is 0 when every test passed, 1 when some failed, 2 for an unknown backend.
 """
@@ -36,7 +37,14 @@ def main(arguments: list[str] | None = None, prog: str = "python -m fl_tensor.te
         metavar="WRAPPERS",
         help=f"wrappers in front of the backend, first one outermost: {','.join(under.NAMES)}",
     )
+    ours.add_argument(
+        "--quick",
+        action="store_true",
+        help="one sample of each operation and dtype: for backends that compile each shape",
+    )
     asked, arguments = ours.parse_known_args(arguments)
+    if asked.quick:
+        arguments.append("--fl-quick")
     try:
         under.layers(asked.under)
     except FlError as error:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from fl_memory.testing.command import OUTCOMES
 from fl_tensor._version import __version__
 from fl_tensor.backend import TensorBackend
 
-OUTCOMES = ("passed", "failed", "skipped", "xfailed")
 PREFIX = "test_operation["
 
 

@@ -25,8 +25,12 @@ __tracebackhide__ = hide
 class Harness:
     """One backend under test, on its first device."""
 
-    def __init__(self, backend: TensorBackend, debugging: bool = False) -> None:
+    def __init__(
+        self, backend: TensorBackend, debugging: bool = False, quick: bool = False
+    ) -> None:
         self.backend = backend
+        #: Whether one sample of each kind is enough.
+        self.quick = quick
         #: Whether errors of the backend go through to pytest, so that a debugger stops there.
         self.debugging = debugging
         self.device = backend.devices()[0]
@@ -65,6 +69,11 @@ class Harness:
         if tuple(type(self.backend).CONTRACT) < sample.since:
             return False
         return all(x.dtype in self.backend.dtypes for x in sample.operands())
+
+    def draw(self, case: OpCase, dtype: DType, label: str | None = None) -> list[Sample]:
+        """The samples of ``case`` that the backend can take, of which a quick run tries one."""
+        found = list(filter(self.supports, case.draw(dtype, label)))
+        return found[:1] if self.quick else found
 
     # ---- one call ----------------------------------------------------------------------------
 

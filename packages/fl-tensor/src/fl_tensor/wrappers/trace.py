@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fl_memory.forks import free_after_fork
 from fl_tensor import refcounts
 from fl_tensor.dispatch import calls
-from fl_tensor.dispatch.stack import Operation, Wrapper
+from fl_tensor.dispatch.stack import Operation, Wrapper, active, current
 from fl_tensor.errors import ArgumentError, BackendError
-from fl_tensor.graph.ir import Constant, Graph, Node, Ref, Value
+from fl_tensor.graph.ir import Constant, Fixed, Graph, Node, Ref, Value
 
 if TYPE_CHECKING:
     from fl_tensor.arrays.array import Array
+
+N = TypeVar("N", bound=float)
 
 
 class Traced(Graph):
@@ -89,7 +91,9 @@ class trace(Wrapper):
            compositions, or True for all; otherwise the primitives that they are made of are
 
     Recorded is what the block did: Python's decisions are not part of the graph (``graph.reads``
-    are the values that it looked at). All results of the block stay alive until it ends.
+    are the values that it looked at). Numbers of this one step, such as Adam's bias corrections or
+    the offsets of random streams, are listed in ``graph.fixed``: see ``ft.per_step``. All results
+    of the block stay alive until it ends.
     """
 
     watches = True
@@ -150,6 +154,8 @@ class trace(Wrapper):
         if name == "from_host":
             graph.constants.append(Constant(graph.add(result), bytes(given["data"])))
             return
+        if "offset" in given and "seed" in given:
+            graph.fixed.append(Fixed(f"offset of {name}", given["offset"]))
         results = list(result) if isinstance(result, (list, tuple)) else [result]
         inputs, parameters = [], {}
         for p in calls.parameters(name):
@@ -180,6 +186,20 @@ class trace(Wrapper):
             found = graph.add(adapter)
             graph.inputs.append(found)
         return found
+
+
+def per_step(value: N, name: str) -> N:
+    """``value``, a number that the caller computes anew for every step. A ``trace`` that is active
+    here adds it to the ``fixed`` numbers of its graph, which then does not run again unasked:
+
+        lr = ft.per_step(peak * min(1.0, step / 500), "learning rate")
+
+    name  what the number is called where a graph is refused
+    """
+    if current() is not None:
+        for layer in active(trace):
+            layer.graph.fixed.append(Fixed(name, value))
+    return value
 
 
 class _Thread(threading.local):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -11,7 +12,7 @@ from fl_memory.testing.kit import Suite, hide
 from fl_tensor.backend import TensorBackend
 from fl_tensor.errors import ArgumentError
 from fl_tensor.testing.harness import Harness
-from fl_tensor.testing.opcase import OpCase
+from fl_tensor.testing.opcase import LABELS, OpCase
 from fl_tensor.testing.under import placed
 
 __tracebackhide__ = hide
@@ -74,6 +75,21 @@ class TensorSuite(Suite, official=True):
             reason = str(error)
         pytest.fail(f"{cls.__name__}: backend = {cls.backend!r}: {reason}", pytrace=False)
 
+    @classmethod
+    def __fl_quick__(cls, names: Sequence[str]) -> Collection[str]:
+        """Where there are several kinds of samples for one thing, all but the first."""
+        seen: set[str] = set()
+        more = []
+        for name in names:
+            label = next((label for label in LABELS if name.endswith(f"-{label}]")), None)
+            if label is None:
+                continue
+            called = name.removesuffix(f"{label}]")
+            if called in seen:
+                more.append(name)
+            seen.add(called)
+        return frozenset(more)
+
     @pytest.fixture
     def harness(self, pytestconfig: pytest.Config) -> Harness:
         """One backend object for all tests of a class."""
@@ -81,7 +97,7 @@ class TensorSuite(Suite, official=True):
         if "_harness" not in vars(cls):
             ask = pytestconfig.getoption
             debugging = bool(ask("usepdb", False) or ask("fulltrace", False))
-            cls._harness = Harness(cls.under_test(), debugging)
+            cls._harness = Harness(cls.under_test(), debugging, quick=ask("--fl-quick"))
         return cls._harness
 
     def need(self, harness: Harness, case: OpCase) -> None:
