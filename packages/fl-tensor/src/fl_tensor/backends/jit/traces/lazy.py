@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fl_memory import selection
 from fl_memory.selection import current as current_manager
 from fl_tensor.backends.jit.traces import interrupts
+from fl_tensor.backends.jit.traces.alone import Alone, Failed, part_of
 from fl_tensor.backends.jit.traces.gone import Gone, sort_out
 from fl_tensor.backends.jit.traces.recording import Call, Recording, Recordings
 from fl_tensor.backends.numpy import kept as keeping
@@ -42,11 +44,12 @@ class Stream(NamedTuple):
 
 class Lazy(NumpyAdapter):
     """The result of a call in ``trace``, at place ``number``; when the call has run, ``trace`` is
-    None and ``array`` is there. ``Gone``: it never will."""
+    None and ``array`` is there. ``Alone``: its computation failed, and is tried again when
+    it is read; ``Failed``, ``Gone``: that would be in vain."""
 
     __slots__ = ("number", "shape", "trace")
 
-    trace: Trace | Gone | None
+    trace: Trace | Alone | Failed | Gone | None
     shape: tuple[int, ...]
     number: int
 
@@ -54,7 +57,7 @@ class Lazy(NumpyAdapter):
         if name != "array":
             raise AttributeError(f"a value of backend 'jit' has no attribute {name!r}")
         while (trace := self.trace) is not None:  # again where another thread ran it, and failed
-            trace.run()
+            trace.compute(self)
         return _array_of(self)
 
 
@@ -102,11 +105,18 @@ class Trace:
     """The calls that one thread has put off.
 
     ``execute(trace, seen)`` computes the arrays of the results in ``trace.results`` that ``seen``
-    marks: those which somebody besides the trace can see.
+    marks: those which somebody besides the trace can see. ``interpret``, likewise, runs the calls
+    one by one.
     """
 
-    def __init__(self, execute: Callable[[Trace, list[bool]], None]) -> None:
-        self.execute = execute
+    failed = False
+
+    def __init__(
+        self,
+        execute: Callable[[Trace, list[bool]], None],
+        interpret: Callable[[Any, list[bool]], None],
+    ) -> None:
+        self.execute, self.interpret = execute, interpret
         self.lock = threading.RLock()
         self.manager: Any = None
         self.reproducible = False
@@ -249,7 +259,7 @@ class Trace:
         for x in operands:
             trace = x.trace if x.__class__ is Lazy else None
             if trace is not None and trace is not self:
-                trace.run()  # also where the array is there, and the trace about to say so
+                trace.compute(x)  # also where the array is there, and the trace about to say so
 
     def _look(self) -> None:
         # Which operands others have, too, and which results nobody sees, takes a while to find out.
@@ -284,19 +294,50 @@ class Trace:
                 seen[x.number] = True
         return seen
 
-    def run(self) -> None:
-        """Compute what was put off; raises what the computation raises, and then keeps it."""
+    def compute(self, x: Lazy) -> None:
+        """Compute what was put off, ``x`` among it. Raises the error if ``x`` needs what failed; if
+        it does not, it is to be computed alone."""
+        error, left = self.run(), x.trace
+        try:
+            if error is not None and left is not None and left.failed:
+                raise error
+        finally:
+            del error, left  # which are of a cycle with this frame
+
+    def run(self) -> Exception | None:
+        """Compute what was put off. An error is returned, and the trace empty after it: each value
+        that is missing is tried again when it is read. What is no ``Exception``, as Control-C is
+        not, is raised, and the trace keeps what it has not computed."""
         with self.lock:
             if not self.calls:
-                return
+                return None
             try:
                 self._run()
-            except BaseException:
+            except BaseException as error:
                 sort_out(self.calls, self.results, self.leaves)
-                self._places = {id(x): ~i for i, x in enumerate(self.leaves)}
-                raise
+                if not isinstance(error, Exception):
+                    self._places = {id(x): ~i for i, x in enumerate(self.leaves)}
+                    raise
+                self._part(error)
+                traceback.clear_frames(error.__traceback__)  # which hold arrays
+                return error
             finally:
                 interrupts.release()
+        return None
+
+    def _part(self, error: Exception) -> None:
+        # Values that are missing go on without the trace.
+        again = isinstance(error, MemoryError)
+        seen, found = self.seen(), []
+        for x in filter(None, self.results):
+            failed = x.trace is not self
+            if seen[x.number] and (again or not failed):
+                part = part_of(x.number, self.calls, self.leaves)
+                context = self.interpret, self.manager, self.reproducible
+                found.append((x, Alone(part, *context, failed)))
+        for x, alone in found:
+            x.trace = alone
+        self._clear()
 
     def _run(self) -> None:
         seen = self.seen()
