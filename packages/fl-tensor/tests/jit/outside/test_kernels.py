@@ -126,6 +126,23 @@ def test_a_kernel_that_fails_is_left_out(backend):
     np.testing.assert_allclose(found[-1], truth(swiglu, X, GATE), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.defect("N4")
+def test_a_kernel_that_fails_when_it_runs_is_an_error_of_what_needs_it(backend):
+    def failing(*addresses):
+        raise ValueError("no such luck")
+
+    with ft.use(backend), ft.jit.register_kernel("tests.swiglu", lambda request: failing):
+        x, gate = ft.asarray(X), ft.asarray(GATE)
+        for _ in range(3):  # from the second time on there is a plan
+            lost, other = swiglu(x, gate), x * 2.0
+            dependent = lost + 1.0
+            np.testing.assert_array_equal(np.asarray(other), X * 2.0)
+        for found in (dependent, lost, dependent):
+            with pytest.raises(ValueError, match="no such luck"):
+                np.asarray(found)
+        np.testing.assert_array_equal(np.asarray(x * 3.0), X * 3.0)
+
+
 @pytest.mark.parametrize("made", [5, "kernel"])
 def test_a_kernel_that_cannot_be_called_is_left_out(backend, made):
     with ft.jit.register_kernel("tests.swiglu", lambda request: made):

@@ -13,6 +13,7 @@ from fl_tensor import settings
 from fl_tensor.backends.jit.outside.operations import Operation, Parameters
 from fl_tensor.backends.jit.planning.plans import Plans
 from fl_tensor.backends.jit.planning.worth import Worth
+from fl_tensor.backends.jit.steps.interpret import interpret
 from fl_tensor.backends.jit.traces.lazy import Lazy, Trace
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
@@ -40,14 +41,20 @@ class Deferring(NumpyBackend):
         self._threads = threading.local()
 
     def synchronize(self, device: Device) -> None:
-        """Run what this thread has put off."""
-        self.pending.run()
+        """Run what this thread has put off; raises what that raises."""
+        error = self.pending.run()
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # which is of a cycle with this frame
 
     def evaluate(self, values: Sequence[Value]) -> None:
-        """Run what this thread has put off, and whatever else these values need."""
-        self.pending.run()
+        """Run what this thread has put off, and whatever else these values need. Raises what the
+        computation of one of them raises; others fail when they are read."""
         for x in values:
-            x.array  # noqa: B018 - of another thread: now it is there
+            x.array  # noqa: B018 - it is computed where it is missing
+        self.pending.run()
 
     def is_ready(self, x: Value) -> bool:
         """Whether ``x`` has been computed."""
@@ -59,11 +66,14 @@ class Deferring(NumpyBackend):
         try:
             return self._threads.trace
         except AttributeError:
-            self._threads.trace = Trace(self._execute)
+            self._threads.trace = Trace(self._execute, self._interpret)
             return self._threads.trace
 
     def _execute(self, trace: Trace, seen: list[bool]) -> None:
         self.plans.execute(trace, seen)
+
+    def _interpret(self, part: Any, seen: list[bool]) -> None:
+        interpret(self.plans.eager, part, seen)
 
     def _waits(self, *operands: Any) -> bool:
         # Whether an operation is to be put off: an operand is not there yet, or it is large.

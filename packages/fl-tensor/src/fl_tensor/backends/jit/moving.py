@@ -84,8 +84,8 @@ class Moving(Deferring):
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if not self._waits(x):
-            return _slice(self, x, starts, sizes, steps)
+        if (x.__class__ is Lazy and x.trace is None) or not self._waits(x):
+            return _slice(self, x, starts, sizes, steps)  # a view: where it begins is data
         shape = rules.slice(x, starts, sizes, steps).shape
         parameters = (tuple(starts), tuple(sizes), tuple(steps))
         return self.pending.record("slice", (x,), parameters, shape, x.dtype)

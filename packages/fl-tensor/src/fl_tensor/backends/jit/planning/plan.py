@@ -25,6 +25,7 @@ from fl_tensor.backends.jit.steps.lower import lower
 from fl_tensor.backends.jit.steps.operation import Operation
 from fl_tensor.backends.jit.steps.views import show
 from fl_tensor.backends.jit.traces import interrupts
+from fl_tensor.backends.jit.traces.alone import fail
 from fl_tensor.backends.jit.traces.gone import Overwritten
 from fl_tensor.backends.jit.traces.lazy import Lazy, Stream
 from fl_tensor.backends.numpy.adapter import Number
@@ -188,7 +189,7 @@ class Plan:
 
     def run(self, leaves: list[Any], results: list[Lazy | None]) -> None:
         """Give those of ``results`` that are seen their arrays. Where that fails, ``leaves`` say
-        which of them are gone (``Overwritten``)."""
+        which of them are gone (``Overwritten``), and results which of them ``Failed``."""
         values = Values(self.constants)
         owned = donated(leaves)
         for leaf, (value, is_number, keep), mine in zip(leaves, self._given, owned, strict=True):
@@ -210,19 +211,35 @@ class Plan:
         if self._is_new:
             self._is_new = False
             reserve(needed(self.steps, values.donated))
+        step = None
         try:
             steps = watch.steps(self) if watch.watchers else self.steps
             for step, going in zip(steps, self._going):
                 step(values)
                 for value in going:
                     del values[value]
+            step = None
             for number, read in self._shown:
                 results[number].array = read(values)  # type: ignore[union-attr]
-        except BaseException:
+        except BaseException as error:
             for i, (value, *_) in enumerate(self.inputs):
                 if value in values.overwritten:
                     leaves[i] = Overwritten(leaves[i])
+            if isinstance(error, Exception) and step is not None:
+                fail(results, self._needing(step), error)
             raise
+
+    def _needing(self, step: Step) -> list[int]:
+        # The results that need what a step failed to compute. Where it makes several arrays, it is
+        # not known which of them was to blame.
+        failed = {v for node in step.nodes for v in node.outputs}
+        if len(failed.intersection(step.roots)) > 1:
+            return []
+        for node in self.graph.nodes:
+            if not failed.isdisjoint(node.operands):
+                failed.update(node.outputs)
+        found = zip(self.outputs, self.results, strict=True)
+        return [number for number, value in found if value in failed]
 
     @property
     def is_keeping(self) -> bool:

@@ -7,40 +7,58 @@ from typing import TYPE_CHECKING, Any
 
 from fl_tensor.backends.jit.outside import operations
 from fl_tensor.backends.jit.reporting import watch
+from fl_tensor.backends.jit.traces.alone import fail
 from fl_tensor.device import CPU
 
 if TYPE_CHECKING:
+    from fl_tensor.backends.jit.traces.alone import Part
     from fl_tensor.backends.jit.traces.lazy import Trace
     from fl_tensor.backends.jit.traces.recording import Call
     from fl_tensor.graph.ir import Node
 
 
-def interpret(eager: Any, trace: Trace, seen: list[bool]) -> None:
+def interpret(eager: Any, trace: Trace | Part, seen: list[bool]) -> None:
     """Run the calls in order, on the methods of the backend ``eager``. What leads to no result that
-    is seen is left out; intermediate results die after their last use."""
+    is seen is left out; intermediate results die after their last use. Where a call fails, results
+    before it are there, and those that need it have ``Failed``."""
     calls, leaves = trace.calls, trace.leaves
     dying = last_uses(calls, seen)
     methods: dict[str, Any] = {}
     values: list[Any] = [None] * len(calls)
     found: list[tuple[int, Any]] = []
-    for number in watch.calls(trace, list(dying)):
-        op, places, parameters, _, _ = calls[number]
-        operands = [values[i] if i >= 0 else leaves[~i] for i in places]
-        made = None  # who holds a result may be asked
-        for i in dying[number]:
-            values[i] = None
-        method = methods.get(op)
-        if method is None and op not in _SPECIAL and operations.find(op) is None:
-            method = methods[op] = getattr(eager, op)
-        if method is not None:
-            made = method(*operands, *parameters)
-        else:
-            made = _special(eager, calls[number], operands)
-        values[number] = made
-        if seen[number]:
-            found.append((number, made.array))
-    for number, array in found:
-        trace.results[number].array = array  # type: ignore[union-attr]
+    number = len(calls)
+    try:
+        for number in watch.calls(trace, list(dying)):
+            op, places, parameters, _, _ = calls[number]
+            operands = [values[i] if i >= 0 else leaves[~i] for i in places]
+            made = None  # who holds a result may be asked
+            for i in dying[number]:
+                values[i] = None
+            method = methods.get(op)
+            if method is None and op not in _SPECIAL and operations.find(op) is None:
+                method = methods[op] = getattr(eager, op)
+            if method is not None:
+                made = method(*operands, *parameters)
+            else:
+                made = _special(eager, calls[number], operands)
+            values[number] = made
+            if seen[number]:
+                found.append((number, made.array))
+    except Exception as error:
+        fail(trace.results, _needing(number, calls), error)
+        raise
+    finally:
+        for number, array in found:
+            trace.results[number].array = array  # type: ignore[union-attr]
+
+
+def _needing(number: int, calls: list[Call]) -> list[int]:
+    """This call and those that need its result."""
+    found = {number}
+    for later in range(number + 1, len(calls)):
+        if not found.isdisjoint(calls[later].operands):
+            found.add(later)
+    return [i for i in found if i < len(calls)]
 
 
 def last_uses(calls: list[Call], seen: list[bool]) -> dict[int, list[int]]:

@@ -28,10 +28,12 @@ class Overwritten(NumpyAdapter):
 class Gone:
     """What values wait for that cannot be computed any more (``Lazy.trace``), for want of ``x``."""
 
+    failed = True
+
     def __init__(self, x: Overwritten) -> None:
         self._operand = f"{x.dtype}{x.shape}"
 
-    def run(self) -> NoReturn:
+    def compute(self, x: Lazy) -> NoReturn:
         """Say so."""
         raise BackendError(
             f"[jit] an operand {self._operand} of this computation is gone: the first try to run "

@@ -14,13 +14,16 @@ from __future__ import annotations
 import math
 import os
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Sequence
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fl_memory import selection
 from fl_memory.forks import free_after_fork
 from fl_memory.selection import current as current_manager
-from fl_tensor.backends.jit.traces import interrupts
+from fl_tensor.backends.jit.traces import interrupts, loops, periods
+from fl_tensor.backends.jit.traces.alone import Alone, Failed, part_of
 from fl_tensor.backends.jit.traces.gone import Gone, sort_out
 from fl_tensor.backends.jit.traces.recording import Call, Recording, Recordings
 from fl_tensor.backends.numpy import kept as keeping
@@ -43,11 +46,12 @@ class Stream(NamedTuple):
 
 class Lazy(NumpyAdapter):
     """The result of a call in ``trace``, at place ``number``; when the call has run, ``trace`` is
-    None and ``array`` is there. ``Gone``: it never will."""
+    None and ``array`` is there. ``Alone``: its computation failed, and is tried again when
+    it is read; ``Failed``, ``Gone``: that would be in vain."""
 
     __slots__ = ("number", "shape", "trace")
 
-    trace: Trace | Gone | None
+    trace: Trace | Alone | Failed | Gone | None
     shape: tuple[int, ...]
     number: int
 
@@ -55,7 +59,7 @@ class Lazy(NumpyAdapter):
         if name != "array":
             raise AttributeError(f"a value of backend 'jit' has no attribute {name!r}")
         while (trace := self.trace) is not None:  # again where another thread ran it, and failed
-            trace.run()
+            trace.compute(self)
         return _array_of(self)
 
 
@@ -105,11 +109,18 @@ class Trace:
     """The calls that one thread has put off.
 
     ``execute(trace, seen)`` computes the arrays of the results in ``trace.results`` that ``seen``
-    marks: those which somebody besides the trace can see.
+    marks: those which somebody besides the trace can see. ``interpret``, likewise, runs the calls
+    one by one.
     """
 
-    def __init__(self, execute: Callable[[Trace, list[bool]], None]) -> None:
-        self.execute = execute
+    failed = False
+
+    def __init__(
+        self,
+        execute: Callable[[Trace, list[bool]], None],
+        interpret: Callable[[Any, list[bool]], None],
+    ) -> None:
+        self.execute, self.interpret = execute, interpret
         self.lock = free_after_fork(threading.RLock())
         self.manager: Any = None
         self.reproducible = False
@@ -123,9 +134,12 @@ class Trace:
         self.results: list[Lazy | None] = []  # None: of a call that nobody sees
         self.leaves: list[Any] = []
         self._places: dict[int, int] = {}
+        self._end = MOST_CALLS  # calls after which it may be over
         self._bytes = 0  # of operands
         self._most = MOST_BYTES  # bytes of operands at which to look again
-        self._enough = LOOK  # calls at which to look again
+        self._look_at = LOOK, loops.FIRST_LOOK  # calls at which to look again: for bytes, for loops
+        self._enough = min(self._look_at)
+        self.templates: list[Any] = []  # where each begins and ends, and what it was given
 
     def record(
         self,
@@ -138,7 +152,7 @@ class Trace:
         """Put a call off. Its operands are values, or streams of random bits."""
         with self.lock:
             if self._is_over():
-                self._anew()
+                self._anew(loops.head(op, parameters, shape, dtype))
             numbers = self._numbers(operands)
             if numbers is not None:
                 calls = self.calls
@@ -153,7 +167,7 @@ class Trace:
                 if number < len(before) and before[number] == call:
                     call = before[number]
                 else:
-                    self._begun, self._before = None, ()
+                    self._part_ways()
                     call = _tuple(Call, call)
                 try:
                     self.results.append(made)
@@ -172,11 +186,12 @@ class Trace:
         given = (*operands, *template.numbers)
         with self.lock:
             if self._is_over():
-                self._anew()
+                self._anew(template.head)
             numbers = self._numbers(given)
             if numbers is not None:
                 first = len(self.calls)
                 self._extend(template.at(first, numbers))
+                self.templates.append((first, len(self.calls), numbers))
                 made = [given[~i] if i < 0 else self._shown(first + i) for i in template.results]
                 if self._bytes > self._most or len(self.calls) >= self._enough:
                     self._look()
@@ -194,7 +209,7 @@ class Trace:
             if before == more:
                 more = before
             else:
-                self._begun, self._before = None, ()
+                self._part_ways()
         unseen = [None] * len(more)  # before the two lists grow, which Control-C must not part
         self.calls += more
         self.results += unseen
@@ -236,25 +251,63 @@ class Trace:
         return (
             current_manager() is not self.manager
             or is_reproducible() is not self.reproducible
-            or len(self.calls) >= MOST_CALLS
+            or len(self.calls) >= self._end
         )
 
-    def _anew(self) -> None:
-        self.run()
-        self.manager, self.reproducible = current_manager(), is_reproducible()
+    def _anew(self, head: Any) -> None:
+        # ``head``: of the call that comes next.
+        manager, exactly = current_manager(), is_reproducible()
+        same = manager is self.manager and exactly is self.reproducible
+        begun = self._begun
+        if same and len(self.calls) < MOST_CALLS and begun is not None:
+            if begun.ends_before != head:  # no other round begins
+                self._end = MOST_CALLS
+                self._begun = begun = self._recordings.longer(self.calls)
+                self._before = () if begun is None else begun.calls
+                return
+        self.finish()
+        if exactly is not self.reproducible:
+            self._recordings.forget_periods()
+        self.manager, self.reproducible = manager, exactly
 
     def _begin(self, call: Any) -> None:
         self._begun = begun = self._recordings.beginning(call)
         self._before = () if begun is None else begun.calls
+        if begun is not None and begun.ends_before is not None:
+            self._end = len(begun.calls)
+
+    def _part_ways(self) -> None:
+        # What is recorded is no longer what was recorded before.
+        self._begun, self._before, self._end = None, (), MOST_CALLS
 
     def _fetch(self, operands: Sequence[Any]) -> None:
         # Those of another thread, whose lock is not asked for under ours.
         for x in operands:
             trace = x.trace if x.__class__ is Lazy else None
             if trace is not None and trace is not self:
-                trace.run()  # also where the array is there, and the trace about to say so
+                trace.compute(x)  # also where the array is there, and the trace about to say so
 
     def _look(self) -> None:
+        count = len(self.calls)
+        many, again = self._look_at
+        if count >= again:
+            again = 2 * count
+            # What was recorded before is no loop, or was found to be one.
+            if self._begun is None:
+                within = {i for first, end, _ in self.templates for i in range(first + 1, end)}
+                found = loops.find(self.calls, self.leaves, within)
+                if found is not None:
+                    periods.run(self, found)
+                    return
+        if count >= many or self._bytes > self._most:
+            if self._kept_bytes() > MOST_BYTES:
+                self.run()
+                return
+            many = 2 * count
+        self._look_at = many, again
+        self._enough = min(many, again)
+
+    def _kept_bytes(self) -> int:
         # Which operands others have, too, and which results nobody sees, takes a while to find out.
         kept = 0
         for count, x in zip(_references(self.leaves), self.leaves, strict=True):
@@ -263,11 +316,40 @@ class Trace:
         for call, is_seen in zip(self.calls, self.seen(), strict=True):
             if is_seen:
                 kept += math.prod(call.shape) * call.dtype.itemsize
-        if kept > MOST_BYTES:
-            self.run()
-        else:
-            self._most = self._bytes + MOST_BYTES - kept
-            self._enough = 2 * len(self.calls)
+        self._most = self._bytes + MOST_BYTES - kept
+        return kept
+
+    def take(self) -> tuple[list[Call], list[Lazy | None], list[Any], list[Any]]:
+        """All calls, results, leaves and templates, which are then no more in the trace."""
+        taken = self.calls, self.results, self.leaves, self.templates
+        self._clear()
+        return taken
+
+    def append(self, call: Call, made: Lazy | None, is_read: bool) -> Lazy | None:
+        """Put a call off whose operands are numbers of this trace; ``made`` is its result if that
+        is seen, or is made if it ``is_read`` later."""
+        number = len(self.calls)
+        self._extend((call,))
+        if made is not None:
+            made.number = number
+            self.results[number] = made
+        return self._shown(number) if is_read else None
+
+    def leaf(self, x: Any) -> int:
+        """How calls name an operand that is no result of this trace."""
+        place = self._places.get(id(x))
+        if place is None:
+            place = self._places[id(x)] = ~len(self.leaves)
+            self.leaves.append(x)
+            if x.__class__ is not Stream:
+                self._bytes += math.prod(x.shape) * x.dtype.itemsize
+        return place
+
+    def close(self, head: Any) -> Exception | None:
+        """Run what was put off; the same calls will be run as soon as a call of this ``head``
+        follows them. Returns what ``run`` does."""
+        self._recordings.keep(self.recording(), head)
+        return self.finish()
 
     def reads(self, x: Any) -> bool:
         """Whether what was put off needs this value, which is there."""
@@ -289,19 +371,56 @@ class Trace:
                 seen[x.number] = True
         return seen
 
-    def run(self) -> None:
-        """Compute what was put off; raises what the computation raises, and then keeps it."""
+    def compute(self, x: Lazy) -> None:
+        """Compute what was put off, ``x`` among it. Raises the error if ``x`` needs what failed; if
+        it does not, it is to be computed alone."""
+        error, left = self.run(), x.trace
+        try:
+            if error is not None and left is not None and left.failed:
+                raise error
+        finally:
+            del error, left  # which are of a cycle with this frame
+
+    def run(self) -> Exception | None:
+        """Compute what was put off. An error is returned, and the trace empty after it: each value
+        that is missing is tried again when it is read. What is no ``Exception``, as Control-C is
+        not, is raised, and the trace keeps what it has not computed."""
+        if self.reproducible:  # what is run together must not depend on what came before
+            self._recordings.forget_periods()
+        return self.finish()
+
+    def finish(self) -> Exception | None:
+        """The same, in the middle of a program that has not asked for it."""
         with self.lock:
             if not self.calls:
-                return
+                return None
             try:
                 self._run()
-            except BaseException:
+            except BaseException as error:
                 sort_out(self.calls, self.results, self.leaves)
-                self._places = {id(x): ~i for i, x in enumerate(self.leaves)}
-                raise
+                if not isinstance(error, Exception):
+                    self._places = {id(x): ~i for i, x in enumerate(self.leaves)}
+                    raise
+                self.part(error)
+                traceback.clear_frames(error.__traceback__)  # which hold arrays
+                return error
             finally:
                 interrupts.release()
+        return None
+
+    def part(self, error: Exception) -> None:
+        """Values that are missing go on without the trace, which is empty afterwards."""
+        again = isinstance(error, MemoryError)
+        seen, found = self.seen(), []
+        for x in filter(None, self.results):
+            failed = x.trace is not self
+            if seen[x.number] and (again or not failed):
+                part = part_of(x.number, self.calls, self.leaves)
+                context = self.interpret, self.manager, self.reproducible
+                found.append((x, Alone(part, *context, failed)))
+        for x, alone in found:
+            x.trace = alone
+        self._clear()
 
     def _run(self) -> None:
         seen = self.seen()

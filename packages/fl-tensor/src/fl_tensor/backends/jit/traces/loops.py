@@ -1,0 +1,127 @@
+"""Loops of a program that reads nothing: a trace that repeats itself is run period by period.
+
+A loop would otherwise be one trace of thousands of calls, whose plan takes seconds to make and fits
+only as many rounds. Its periods have the same calls, so that they share one plan, as they would if
+the program evaluated each round.
+
+Layers of a model repeat calls, too, and belong together. The difference is what they read: rounds
+of a loop read the same arrays (the weights of its model), layers each their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from fl_tensor.backends.jit.traces.recording import Call
+from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.backends.numpy.provided import address
+from fl_tensor.dtypes import DType
+
+#: After how many calls a trace is looked at first, and then whenever it is twice as long.
+FIRST_LOOK = 64
+#: How many rounds show a loop, and how many calls they have at least.
+ROUNDS, CALLS = 4, 32
+#: A period is as many rounds as have so many calls: each run takes some 50 us of its own.
+PERIOD = 32
+
+
+class Loop(NamedTuple):
+    """Periods of so many calls, from call ``start`` on."""
+
+    start: int
+    period: int
+
+
+def find(calls: Sequence[Call], leaves: Sequence[Any], within: Collection[int]) -> Loop | None:
+    """The loop that these calls end with; no period begins at a call of ``within``."""
+    heads = [head_of(call) for call in calls]
+    for size in range(1, len(calls) // ROUNDS + 1):
+        if heads[-1 - size] != heads[-1]:
+            continue
+        first = len(calls) - max((ROUNDS - 1) * size, CALLS)
+        if first < size or heads[first - size : -size] != heads[first:]:
+            continue
+        if _repeats(calls, leaves, size, first):
+            return _loop(calls, heads, size, within)
+    return None
+
+
+def head(op: str, parameters: tuple[Any, ...], shape: tuple[int, ...], dtype: DType) -> Any:
+    """What a call has in common in all rounds. Where a slice begins is no part of it: of an array
+    that is there it is a view."""
+    return op, parameters[op == "slice" :], shape, dtype
+
+
+def head_of(call: Call) -> Any:
+    """The same of a call that was recorded."""
+    return head(call.op, call.parameters, call.shape, call.dtype)
+
+
+def _repeats(calls: Sequence[Call], leaves: Sequence[Any], size: int, first: int) -> bool:
+    # Whether calls from ``first`` on have the operands of those a round before, and arrays that all
+    # rounds read are most of what a round reads.
+    carried = False
+    same: dict[int, int] = {}
+    other: dict[int, int] = {}
+    last = len(calls) - size
+    for number in range(first, len(calls)):
+        call, before = calls[number], calls[number - size]
+        for i, j in zip(call.operands, before.operands, strict=True):
+            if i == j or (i < 0 and j < 0):
+                if number >= last:
+                    shared = i == j or _is_same(leaves[~i], leaves[~j])
+                    (same if shared else other)[i] = _bytes(i, calls, leaves)
+            elif i - j != size or i < 0 or j < 0:
+                return False
+            else:
+                carried = carried or (number >= last > i)
+        if call.parameters != before.parameters and call.operands != before.operands:
+            return False
+    nbytes = sum(same.values())
+    return nbytes >= sum(other.values()) and (nbytes > 0 or carried)
+
+
+def _loop(
+    calls: Sequence[Call], heads: Sequence[Any], size: int, within: Collection[int]
+) -> Loop | None:
+    # A round begins where least has to be kept of the round before.
+    start = len(calls) - size
+    while start and heads[start - 1] == heads[start - 1 + size]:
+        start -= 1
+    kept = _kept(calls, size)
+    end = len(calls) - size
+    places = [b for b in range(end - size + 1, end + 1) if b not in within]
+    if not places:
+        return None
+    begin = min(places, key=lambda b: (kept[b - end + size], (b - start) % size))
+    return Loop(start + (begin - start) % size, size * math.ceil(PERIOD / size))
+
+
+def _kept(calls: Sequence[Call], size: int) -> list[int]:
+    # How many bytes of results are used across each place of the last round but one, and its end.
+    begin, end = len(calls) - 2 * size, len(calls) - size
+    last: dict[int, int] = {}
+    for number in range(begin, len(calls)):
+        for i in calls[number].operands:
+            if i >= 0:
+                last[i] = number
+    found = [0] * (size + 1)
+    for i, number in last.items():
+        for place in range(max(i + 1, begin), min(number, end) + 1):
+            found[place - begin] += math.prod(calls[i].shape) * calls[i].dtype.itemsize
+    return found
+
+
+def _is_same(x: Any, y: Any) -> bool:
+    # Whether both are views of the same elements, as the transpose of weights is in each round.
+    arrays = [a.array for a in (x, y) if a.__class__ is NumpyAdapter and a.shape]
+    return len(arrays) == 2 and x.shape == y.shape and address(arrays[0]) == address(arrays[1])
+
+
+def _bytes(i: int, calls: Sequence[Call], leaves: Sequence[Any]) -> int:
+    x = calls[i] if i >= 0 else leaves[~i]
+    if not getattr(x, "shape", ()):  # a number, or a stream
+        return 0
+    return math.prod(x.shape) * int(x.dtype.itemsize)
