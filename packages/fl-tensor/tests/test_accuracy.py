@@ -15,7 +15,7 @@ EVERYWHERE = ("numpy", "jit", "kernels")
 HALF_ULP = 2.0**-24
 #: The errors of PyTorch on these samples are at most 3 of them; 4 times as much is the bar.
 LOST = 8 * HALF_ULP
-#: Equal numbers are rounded the same way again and again. Of 20,000,000 tenths PyTorch loses 1.3e-6.
+#: Equal numbers are rounded the same way each time: of 20,000,000 tenths PyTorch loses 1.3e-6.
 LOST_OF_TENTHS = 5e-6
 
 

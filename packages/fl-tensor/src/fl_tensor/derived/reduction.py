@@ -58,7 +58,8 @@ def mean(ops: Ops, x: F, axis: Axes, keepdims: bool = False) -> Any:
 @in_float32
 def var(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
     """Mean squared distance from the mean, real: the sum divided by ``n - correction`` (1 for the
-    unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite."""
+    unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite. What
+    rounding the mean does to the distances is corrected."""
     centred = ops.subtract(x, ops.mean(x, axis, True))
     count = float(_count(x, axis))
     total = squared_deviations(ops, centred, count, axis, keepdims)

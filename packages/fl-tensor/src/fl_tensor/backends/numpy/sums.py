@@ -1,10 +1,10 @@
 """Floating sums that are as accurate along every axis.
 
-NumPy adds pairwise along the axis that lies innermost in memory. Along any other it adds one row after
-the other, so that the error grows with their number. Here rows are added in blocks of ``BLOCK``, then
-the results of the blocks in the same way, and so on (N. J. Higham, "The accuracy of floating point
-summation", 1993). Narrow rows are also added much faster so: NumPy's inner loop then goes over
-``1 / BLOCK`` of all rows at once.
+NumPy adds pairwise along the axis that lies innermost in memory. Along any other it adds one row
+after the other, so that the error grows with their number. Here rows are added in blocks of
+``BLOCK``, then the results of the blocks in the same way, and so on (N. J. Higham, "The accuracy of
+floating point summation", 1993). Narrow rows are also added much faster: NumPy's inner loop goes
+over a part of all rows at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Type: TypeAlias = np.dtype[Any]
 
 #: Rows that are added one after the other.
 BLOCK = 16
-#: Elements of a cumulative sum that are accumulated at a time, in a dtype twice as wide.
+#: Elements of a cumulative sum that are there at a time in a dtype twice as wide.
 PART = 1 << 16
 _WIDE = {np.dtype(t): np.dtype(w) for t, w in (("f4", "f8"), ("c8", "c16"))}
 
@@ -28,10 +28,10 @@ _add = np.add.reduce
 
 def adds_rows(a: Array, axis: tuple[int, ...]) -> bool:
     """Whether NumPy's sum over these axes adds more than ``BLOCK`` rows one after the other."""
-    shape = a.shape
-    if math.prod([shape[i] for i in axis]) <= BLOCK:
+    if axis and a.flags.c_contiguous and min(axis) == a.ndim - len(axis):
         return False
-    return min(axis) != a.ndim - len(axis) or not a.flags.c_contiguous
+    shape = a.shape
+    return math.prod([shape[i] for i in axis]) > BLOCK
 
 
 def total(a: Array, axis: tuple[int, ...], dtype: Type, out: Array | None, keepdims: bool) -> Any:
@@ -64,8 +64,8 @@ def _rows(a: Array, axis: int, dtype: Type) -> Array:
 
 
 def cumulative(a: Array, axis: int, out: Array) -> None:
-    """Cumulative sums of ``a`` along ``axis`` into ``out``. Those of float32, complex64 and half precision
-    are accumulated in float64 or complex128, and rounded once each, as PyTorch's are."""
+    """Cumulative sums of ``a`` along ``axis`` into ``out``. Those in float32 and complex64 are
+    accumulated in float64 and complex128, and rounded once each, as PyTorch's are."""
     wide = _WIDE.get(out.dtype, out.dtype)
     if wide is out.dtype:
         np.cumsum(a, axis, wide, out)
