@@ -69,7 +69,7 @@ def timed(run: Callable[[], object], count: int, clock: Callable[[], float]) -> 
 
 class Worker:
     """``python FILE --serve LIBRARY`` in a process of its own, where ``serve`` answers; with so
-    many threads, and more in its environment if wanted.
+    many threads, another interpreter, and more in its environment if wanted.
 
     Between its turns the process is stopped: threads of a library that look for work for a while
     (OpenBLAS's do, for 0.1 s) would take a core from whoever has its turn next.
@@ -82,13 +82,14 @@ class Worker:
         *,
         tiny: bool = False,
         arguments: Sequence[str] = (),
+        python: str = sys.executable,
         **environment: str,
     ) -> None:
         self._library = library
         pools = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
         self._process = subprocess.Popen(
             [
-                *(sys.executable, sys.argv[0], "--serve", library),
+                *(python, sys.argv[0], "--serve", library),
                 *(["--tiny"] if tiny else []),
                 *arguments,
             ],

@@ -155,6 +155,15 @@ def test_broadcast_operands_get_sums(leaf: Any, close: Any) -> None:
     close(slope(lambda v: v + ft.zeros((2, 3), "float64"), s), 6.0)
 
 
+@pytest.mark.defect("N3")
+def test_a_bias_of_many_rows_has_an_accurate_gradient(leaf: Any) -> None:
+    x = ft.full((500_000, 2), 0.1, dtype=ft.float32)
+    bias = leaf([1.0, 2.0]).astype(ft.float32)
+    (gradient,) = ag.grad(((x + bias) * x).sum(), [bias])
+    exact = 500_000 * float(np.float32(0.1))
+    np.testing.assert_allclose(gradient.numpy(), [exact] * 2, rtol=1e-6)
+
+
 def test_gradients_keep_the_dtype_of_their_variable(leaf: Any) -> None:
     x, y = leaf([1.0], "float32"), leaf([2.0], "float64")
     z = x * y

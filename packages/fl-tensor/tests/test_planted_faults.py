@@ -17,7 +17,7 @@ RunTest = Callable[[type[NumpyBackend], str], None]
 
 
 class Correct(NumpyBackend):
-    CONTRACT = (1, 0)
+    CONTRACT = (1, 1)
     name = "planted"
 
 
@@ -46,6 +46,27 @@ class SumInTheOperandsDtype(Correct):
 
     def sum(self, x: Any, axis: Any, keepdims: bool = False) -> Any:
         return adapter(np.sum(x.array, axis, x.array.dtype, keepdims=keepdims))
+
+
+class SumAddsRowAfterRow(Correct):
+    CONTRACT = (1, 1)
+
+    def sum(self, x: Any, axis: Any, keepdims: bool = False) -> Any:
+        return adapter(np.add.reduce(x.array, axis, keepdims=keepdims))
+
+
+class VarianceFromARoundedMean(Correct):
+    CONTRACT = (1, 1)
+
+    def var(self, x: Any, axis: Any, keepdims: bool = False, correction: float = 0.0) -> Any:
+        return adapter(np.var(x.array, axis, keepdims=keepdims, ddof=correction))
+
+
+class CumulativeSumInTheOperandsDtype(Correct):
+    CONTRACT = (1, 1)
+
+    def cumulative_sum(self, x: Any, axis: int = -1) -> Any:
+        return adapter(np.cumsum(x.array, axis, x.array.dtype))
 
 
 class SumWrapsBeforeWidening(Correct):
@@ -214,6 +235,9 @@ class WrongFusedSoftmax(Correct):
 FAULTS: list[tuple[type[NumpyBackend], list[str]]] = [
     (AddWithoutBroadcasting, ["test_operation[add-float32-broadcast]"]),
     (SumForgetsKeepdims, ["test_operation[sum-int64-plain]"]),
+    (SumAddsRowAfterRow, ["test_operation[sum-float32-many]", "test_operation[mean-float64-many]"]),
+    (VarianceFromARoundedMean, ["test_operation[var-float32-many]"]),
+    (CumulativeSumInTheOperandsDtype, ["test_operation[cumulative_sum-float32-many]"]),
     (SumInTheOperandsDtype, ["test_operation[sum-int32-plain]", "test_operation[sum-bool-plain]"]),
     (SumWrapsBeforeWidening, ["test_operation[sum-int32-edge]", "test_operation[sum-uint8-edge]"]),
     (UnstableSort, ["test_operation[argsort-int32-edge]", "test_operation[topk-uint8-edge]"]),

@@ -350,7 +350,8 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
     @abstractmethod
     def sum(self, x: A, axis: Axes, keepdims: bool = False) -> A:
         """Sum over axes; bool and integers give int64 (uint64 stays), floats and complex their own
-        dtype. Accumulated in the dtype of the result, float16 and bfloat16 in float32."""
+        dtype. Accumulated in the dtype of the result, float16 and bfloat16 in float32, and along
+        any axis at least as accurately as pairwise summation."""
 
     @abstractmethod
     def prod(self, x: A, axis: Axes, keepdims: bool = False) -> A:

@@ -6,17 +6,18 @@ from fl_tensor import dtypes
 from fl_tensor.codegen import emit_elementwise
 from fl_tensor.codegen.frame import Frame
 from fl_tensor.codegen.function import Place
-from fl_tensor.codegen.vectors import IR, i32, i64
+from fl_tensor.codegen.vectors import IR, i32
 
 
 class Accumulation(Frame):
     """A function with partial results: ``low`` to ``high`` is the tile of a row that it is at,
-    ``column_starts`` where the chunk's column reductions begin, ``total_rooms`` its totals."""
+    ``column_starts`` where the chunk's column reductions begin, ``total_rooms`` its totals: the
+    first ones are what rows are added to, the last ones hold what is left of the chunk."""
 
     low: IR
     high: IR
-    column_starts: dict[int, IR]
-    total_rooms: dict[int, IR]
+    column_starts: dict[int, list[IR]]
+    total_rooms: dict[int, list[IR]]
 
     def _widened(self, number: int, value: IR) -> IR:
         # The operand of a reduction as what it is accumulated in.
@@ -34,7 +35,7 @@ class Accumulation(Frame):
         value = self._joined(number, [self._widened(number, value) for value in values])
         kind = self.accumulator_type(number)
         if rooms is None:
-            address = self._column_address(number, place.linear)
+            address = self._column_address(number, 0, place.linear)
             before = self.of.load(kind.element, address, place.mask)
             self.of.store(self.combine(number, before, value), address, place.mask)
             return
@@ -57,7 +58,7 @@ class Accumulation(Frame):
 
     def _row_total(self, number: int) -> IR:
         if number in self.total_rooms:
-            return self.total_rooms[number]
+            return self.total_rooms[number][0]
         room = self.variable(self.accumulator_type(number))
         self.b.store(self.identity(number), room)
         return room
@@ -71,20 +72,19 @@ class Accumulation(Frame):
 
     def _put_total(self, number: int, chunk: IR) -> None:
         kind = self.accumulator_type(number)
-        lanes = self.across(number, self.b.load(self.total_rooms[number], typ=kind))
+        lanes = self.across(number, self.b.load(self.total_rooms[number][-1], typ=kind))
         address = self.at(self.total_partials(number), kind.element, chunk)
         self.b.store(self.b.extract_element(lanes, i32(0)), address)
 
     # columns
 
-    def _column_address(self, number: int, linear: IR) -> IR:
-        start = self.column_starts[number]
+    def _column_address(self, number: int, level: int, linear: IR) -> IR:
+        start = self.column_starts[number][level]
         return self.at(start, self.accumulator_type(number).element, linear)
 
-    def _clear_column(self, number: int) -> None:
-        low, high = self.low, self.high
-        if self.program.row_axes > 1:
-            low, high = i64(0), self.words["row_length"]
-        with self.loop(low, high, self.of.lanes) as index:
-            mask = self.of.first(self.b.sub(high, index))
-            self.of.store(self.identity(number), self._column_address(number, index), mask)
+    def _clear_column(self, number: int, level: int) -> None:
+        def clear(place: Place) -> None:
+            address = self._column_address(number, level, place.linear)
+            self.of.store(self.identity(number), address, place.mask)
+
+        self.walk(self.low, self.high, 1, clear)

@@ -12,10 +12,11 @@ from llvmlite import ir
 
 from fl_tensor.codegen import philox, target
 from fl_tensor.codegen.emit import narrowest
-from fl_tensor.codegen.emit_sweep import Row, Sweep
+from fl_tensor.codegen.emit_sweep import Sweep
 from fl_tensor.codegen.errors import ProgramError
 from fl_tensor.codegen.function import Place
 from fl_tensor.codegen.instructions import REDUCTIONS
+from fl_tensor.codegen.passes import Row
 from fl_tensor.codegen.program import Program
 from fl_tensor.codegen.schedule import Pass, schedule
 from fl_tensor.codegen.target import Target

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fl_tensor.codegen.errors import ProgramError
 from fl_tensor.codegen.frame import Frame
 from fl_tensor.codegen.function import Place
@@ -17,6 +19,8 @@ from fl_tensor.codegen.vectors import IR, i64
 
 #: Elements of the last axis that are joined at a time.
 PIECE = 256
+#: Partial results that are joined one after the other.
+JOINED = 8
 
 
 class Finish(Frame):
@@ -79,23 +83,38 @@ class Finish(Frame):
 
     def _column(self, number: int, place: Place) -> IR:
         kind = self.accumulator_type(number)
-        room = self.variable(kind)
-        self.b.store(self.identity(number), room)
-        with self.loop(i64(0), self.words["row_chunks"]) as chunk:
+
+        def found(chunk: IR) -> IR:
             start = self.column_partials(number, chunk)
             address = self.at(start, kind.element, place.linear)
-            found = self.of.load(kind.element, address, place.mask)
-            self.b.store(self.combine(number, self.b.load(room, typ=kind), found), room)
-        return self.finished(number, self.b.load(room, typ=kind))
+            return self.of.load(kind.element, address, place.mask)
+
+        lanes = self._joined_chunks(number, self.words["row_chunks"], 1, found)
+        return self.finished(number, lanes)
 
     def _total(self, number: int) -> IR:
         kind = self.accumulator_type(number)
-        room = self.variable(kind)
-        self.b.store(self.identity(number), room)
         start, chunks = self.total_partials(number), self.words["chunks"]
-        with self.loop(i64(0), chunks, self.of.lanes) as chunk:
+
+        def found(chunk: IR) -> IR:
             mask = self.of.first(self.b.sub(chunks, chunk))
-            found = self.of.load(kind.element, self.at(start, kind.element, chunk), mask)
-            found = self.b.select(mask, found, self.identity(number))
-            self.b.store(self.combine(number, self.b.load(room, typ=kind), found), room)
-        return self.finished(number, self.across(number, self.b.load(room, typ=kind)))
+            lanes = self.of.load(kind.element, self.at(start, kind.element, chunk), mask)
+            return self.b.select(mask, lanes, self.identity(number))
+
+        lanes = self._joined_chunks(number, chunks, self.of.lanes, found)
+        return self.finished(number, self.across(number, lanes))
+
+    def _joined_chunks(self, number: int, chunks: IR, step: int, found: Callable[[IR], IR]) -> IR:
+        # A few at a time, then these: sums of many chunks are as accurate as those in a chunk.
+        kind, none = self.accumulator_type(number), self.identity(number)
+        total, some = self.variable(kind), self.variable(kind)
+        self.b.store(none, total)
+        with self.loop(i64(0), chunks, JOINED * step) as first:
+            self.b.store(none, some)
+            last = self.minimum(self.b.add(first, i64(JOINED * step)), chunks)
+            with self.loop(first, last, step) as chunk:
+                joined = self.combine(number, self.b.load(some, typ=kind), found(chunk))
+                self.b.store(joined, some)
+            joined = self.combine(number, *(self.b.load(v, typ=kind) for v in (total, some)))
+            self.b.store(joined, total)
+        return self.b.load(total, typ=kind)

@@ -18,8 +18,9 @@ from fl_tensor.codegen.vectors import IR, Vectors, i64, pointer
 
 #: sweep(arguments, first chunk, last chunk + 1, number of the worker)
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
-#: Elements after which partial sums are put aside: what is added to a sum stays near it in size.
-BLOCK = 4096
+#: Elements of a row after which partial sums are put aside, and how often that is done before these
+#: are: what is added to a sum stays near it in size.
+BLOCK, BLOCKS = 4096, 256
 
 
 class Place(NamedTuple):
@@ -83,31 +84,44 @@ class Function(Loops):
         b.branch(head)
         b.position_at_end(after)
 
+    @contextmanager
+    def in_blocks(
+        self, low: IR, high: IR, size: int, end: Callable[[], None]
+    ) -> Iterator[tuple[IR, IR]]:
+        """``low`` to ``high`` in blocks: where each begins and ends. ``end`` follows each."""
+        with self.loop(low, high, size) as begin:
+            yield begin, self.minimum(self.b.add(begin, i64(size)), high)
+            end()
+
     def walk(
         self,
         low: IR,
         high: IR,
         copies: int,
         body: Callable[[Place], None],
-        block_end: Callable[[], None] | None = None,
+        ends: tuple[Callable[[], None], Callable[[], None]] | None = None,
     ) -> None:
         """``body`` at every vector of a row, of which ``low`` to ``high`` of the last axis count;
-        ``copies`` vectors per turn of the loop. ``block_end`` after every ``BLOCK`` elements."""
+        ``copies`` vectors per turn of the loop. The first of ``ends`` after ``BLOCK`` elements at
+        most, the second after ``BLOCKS`` of these blocks."""
         b, axes = self.b, range(self.program.outer, self.program.rank - 1)
         with ExitStack() as stack:
             middle: list[IR] = []
             linear: IR = i64(0)
             for axis in axes:
-                index = stack.enter_context(self.loop(i64(0), self.sizes[axis]))
+                first, last = i64(0), self.sizes[axis]
+                if ends and axis == axes[-1]:
+                    first, last = stack.enter_context(self.in_blocks(first, last, BLOCKS, ends[1]))
+                index = stack.enter_context(self.loop(first, last))
                 middle.append(index)
                 linear = b.add(b.mul(linear, self.sizes[axis]), index)
             linear = b.mul(linear, self.sizes[-1]) if middle else i64(0)
-            if block_end:
-                low = stack.enter_context(self.loop(low, high, BLOCK))
-                high = self.minimum(b.add(low, i64(BLOCK)), high)
+            if ends:
+                if not middle:
+                    whole = self.in_blocks(low, high, BLOCK * BLOCKS, ends[1])
+                    low, high = stack.enter_context(whole)
+                low, high = stack.enter_context(self.in_blocks(low, high, BLOCK, ends[0]))
             self._vectors(tuple(middle), linear, low, high, copies, body)
-            if block_end:
-                block_end()
 
     def _vectors(
         self,

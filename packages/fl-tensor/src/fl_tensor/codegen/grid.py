@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fl_tensor.codegen.cascade import BELOW, sums_over_rows
 from fl_tensor.codegen.emit_finish import PIECE
 from fl_tensor.codegen.instructions import EXPENSIVE
 from fl_tensor.codegen.layout import Layout
@@ -24,7 +25,7 @@ CHUNK = 16384
 #: still at hand for the next row, which finds its own elements in them.
 JUMPS = 256
 #: Places in a row that a column reduction has at hand at a time.
-COLUMNS = 4096
+COLUMNS = 2048
 #: A shorter row takes about as long as one of so many elements.
 NARROW = 64
 #: The most that chunks of rows may leave behind, in elements.
@@ -67,7 +68,7 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
     elif any(axes[-1] == "s" for axes in Layout(program).operand_axes):
         tile = JUMPS
     else:
-        tile = COLUMNS if columns else CHUNK
+        tile = COLUMNS // columns if columns else CHUNK
     if program.row_axes > 1:
         tile = sizes[-1]
     tile = max(min(tile, sizes[-1]), 1)
@@ -86,6 +87,8 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
     span = length if tiles <= 1 else tile
     regions = len(plan.kept) + sum((step + 1) // 2 for _, _, step in plan.draws)
     regions += ROWS * len(Layout(program).transposed)
+    sums = sums_over_rows(program, plan)
+    regions += BELOW * sum(program.instructions[i].parameter == "column" for i in sums)
     region = (span + 64) * 8
     return Grid(
         region=region,

@@ -5,10 +5,16 @@ from __future__ import annotations
 from fl_tensor.codegen.instructions import EXPENSIVE, REDUCTIONS
 from fl_tensor.codegen.program import Program
 from fl_tensor.codegen.schedule import Pass, Schedule
+from fl_tensor.codegen.vectors import IR, i64
 
 #: Rows of up to so many elements may be done several at a time. Of longer ones memory is read twice
 #: to three times as fast in its order, each to its end, than in turns: processors read ahead.
 SHORT = 64
+
+
+def is_short(b: IR, row_length: IR) -> IR:
+    """Whether several rows of that length are done at a time."""
+    return b.icmp_signed("<=", row_length, i64(SHORT))
 
 
 def rows_together(program: Program, plan: Schedule) -> int:
@@ -23,6 +29,13 @@ def rows_together(program: Program, plan: Schedule) -> int:
         return 1
     work = _work(program, only)
     return 4 if work <= 16 else 2 if work <= 32 else 1
+
+
+def has_short_form(program: Program, plan: Schedule) -> bool:
+    """Whether there is code for rows of one vector, too: such rows take less time than the loops
+    and partial results of longer ones, of which a row reduction has several."""
+    made = (program.instructions[i] for each in plan.passes for i in each.reductions)
+    return program.row_axes == 1 and any(one.parameter == "row" for one in made)
 
 
 def copies(program: Program, plan: Schedule, each: Pass) -> int:

@@ -265,8 +265,10 @@ class Vectors:
         return self.constant(i1, 1) if mask is None else mask
 
     def first(self, count: IR) -> IR:
-        """A mask of the first ``count`` (int64) lanes."""
-        return self.b.icmp_signed("<", self.iota(i64), self.splat(count))
+        """A mask of the first ``count`` (int64, not negative) lanes."""
+        b, lanes = self.b, i64(self.lanes)  # in 32 bits it takes half as many instructions
+        count = b.trunc(b.select(b.icmp_signed("<", count, lanes), count, lanes), i32)
+        return b.icmp_signed("<", self.iota(i32), self.splat(count))
 
 
 def call(builder: IR, name: str, result: IR, *operands: IR, flags: Sequence[str] = ()) -> IR:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from fl_tensor import dtypes
+from fl_tensor.derived.moments import squared_deviations
 from fl_tensor.derived.precision import in_float32
 from fl_tensor.roles import A, Axes, Axis, Ops, Q, S
 
@@ -56,8 +57,9 @@ def nanvar(ops: Ops, x: S, axis: Axes, keepdims: bool = False, correction: float
     by."""
     apart = ops.subtract(x, ops.nanmean(x, axis, True))
     centred = ops.where(ops.isnan(x), ops.constant(0.0, x), apart)
-    total = ops.sum(ops.multiply(centred, centred), axis, keepdims)
-    freedom = ops.subtract(_present(ops, x, axis, keepdims), ops.constant(float(correction), x))
+    present = _present(ops, x, axis, keepdims)
+    total = squared_deviations(ops, centred, present, axis, keepdims)
+    freedom = ops.subtract(present, ops.constant(float(correction), x))
     enough = ops.less(ops.constant(0.0, x), freedom)
     return ops.divide(total, ops.where(enough, freedom, ops.constant(math.nan, x)))
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from fl_tensor.composition import traced_once
+from fl_tensor.derived.moments import squared_deviations
 from fl_tensor.derived.precision import in_float32
 from fl_tensor.errors import ShapeError
 from fl_tensor.roles import Axes, Axis, Ops, S, Shape
@@ -88,7 +89,9 @@ def batch_norm_training(
     others, size = tuple(i for i in range(len(x.shape)) if i != axis), (x.shape[axis],)
     mean = ops.mean(x, others, True)
     centred = ops.subtract(x, mean)
-    variance = ops.mean(ops.multiply(centred, centred), others, True)
+    count = float(math.prod([x.shape[i] for i in others]))
+    total = squared_deviations(ops, centred, count, others, True)
+    variance = ops.divide(total, ops.constant(count, total))
     scale = ops.rsqrt(ops.add(variance, ops.constant(eps, x)))
     if weight is not None:
         weight = _aligned(ops, "weight", "batch_norm_training", weight, x, (axis,))

@@ -7,6 +7,7 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.composition import traced_once
+from fl_tensor.derived.moments import squared_deviations
 from fl_tensor.derived.precision import in_float32
 from fl_tensor.roles import A, Axes, Axis, F, Ops, Q, S
 
@@ -53,22 +54,16 @@ def mean(ops: Ops, x: F, axis: Axes, keepdims: bool = False) -> Any:
     return ops.divide(total, ops.constant(float(_count(x, axis)), x))
 
 
-def _squared_size(ops: Ops, x: Any) -> Any:
-    # |x|^2, real
-    if x.dtype.kind != "c":
-        return ops.multiply(x, x)
-    return ops.add(ops.square(ops.real(x)), ops.square(ops.imag(x)))
-
-
 @traced_once
 @in_float32
 def var(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
     """Mean squared distance from the mean, real: the sum divided by ``n - correction`` (1 for the
-    unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite."""
+    unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite. What
+    rounding the mean does to the distances is corrected."""
     centred = ops.subtract(x, ops.mean(x, axis, True))
-    total = ops.sum(_squared_size(ops, centred), axis, keepdims)
-    freedom = max(_count(x, axis) - correction, 0.0)
-    return ops.divide(total, ops.constant(float(freedom), total))
+    count = float(_count(x, axis))
+    total = squared_deviations(ops, centred, count, axis, keepdims)
+    return ops.divide(total, ops.constant(max(count - correction, 0.0), total))
 
 
 @traced_once

@@ -717,7 +717,8 @@ def var(
     correction: float = 0.0,
 ) -> Any:
     """Mean squared distance from the mean, real: the sum divided by ``n - correction`` (1 for the
-    unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite."""
+    unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite. What
+    rounding the mean does to the distances is corrected."""
     _x = operand("var", "F", x)
     return run(
         "var",

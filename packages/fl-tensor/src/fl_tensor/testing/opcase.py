@@ -16,7 +16,7 @@ from fl_tensor.dtypes import HALF, DType
 from fl_tensor.testing.hostdata import HostArray, round_to
 
 #: What a sample exercises; a test case is an operation, a dtype and one of these.
-PLAIN, ZERO_D, EMPTY, BROADCAST, NON_CONTIGUOUS, EDGE, LONG = LABELS = (
+PLAIN, ZERO_D, EMPTY, BROADCAST, NON_CONTIGUOUS, EDGE, LONG, MANY = LABELS = (
     "plain",
     "0-d",
     "empty",
@@ -24,7 +24,10 @@ PLAIN, ZERO_D, EMPTY, BROADCAST, NON_CONTIGUOUS, EDGE, LONG = LABELS = (
     "non-contiguous",
     "edge",
     "long",  # more elements than vector registers and unrolled loops hold, and not a multiple
+    "many",  # sums of thousands of elements, means of nearly equal ones: at least pairwise
 )
+#: The contract that a label came with, if not the first.
+LABELS_SINCE = {MANY: (1, 1)}
 
 
 class _Sentinel:

@@ -12,7 +12,7 @@ import numpy as np
 from fl_memory import selection
 from fl_tensor import rules
 from fl_tensor.backend import TensorBackend
-from fl_tensor.backends.numpy import elementary, memory, philox, quiet
+from fl_tensor.backends.numpy import elementary, memory, philox, quiet, sums
 from fl_tensor.backends.numpy.adapter import (
     FROM_NUMPY,
     SUPPORTED,
@@ -227,10 +227,11 @@ class NumpyBackend(Moving, Contractions, Linalg, Fft, TensorBackend):
     def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
         dtype = sum_dtype(x.dtype)
         if dtype in HALF:
-            total = np.cumsum(x.array, axis, np.float32)
+            total = np.empty(x.shape, np.float32)
+            sums.cumulative(x.array, axis, total)
             return NumpyAdapter(memory.cast(total, TO_NUMPY[dtype]), dtype)
         out = memory.empty(x.shape, TO_NUMPY[dtype])
-        np.cumsum(x.array, axis, TO_NUMPY[dtype], out)
+        sums.cumulative(x.array, axis, out)
         return NumpyAdapter(out, dtype)
 
     def argmax(self, x: Value, axis: int, keepdims: bool = False) -> Value:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fl_memory import selection
 from fl_tensor import rules
-from fl_tensor.backends.numpy import memory, quiet
+from fl_tensor.backends.numpy import memory, quiet, sums
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, NumpyAdapter, adapt
 from fl_tensor.dtypes import HALF, DType, accumulator, bfloat16, sum_dtype
 from fl_tensor.reproducible import is_reproducible
@@ -169,24 +169,30 @@ def sortable(x: Value) -> Array:
 
 def reduction(ufunc: Any, accumulate: bool) -> Any:
     """The method of a reduction; sums and products ``accumulate`` in a wider dtype."""
-    # dtype -> that of the result, NumPy's to accumulate in, whether the result is rounded to half
+    # dtype -> that of the result, NumPy's to accumulate in, whether the result is rounded to half,
+    # and the function for many rows
     reduce = ufunc.reduce
-    kinds: dict[DType, tuple[DType, np.dtype[Any] | None, bool]]
-    kinds = {dtype: (dtype, None, False) for dtype in TO_NUMPY}
+    kinds: dict[DType, tuple[DType, np.dtype[Any] | None, bool, Any]]
+    kinds = {dtype: (dtype, None, False, None) for dtype in TO_NUMPY}
     if accumulate:
-        wider = {dtype: sum_dtype(dtype) for dtype in TO_NUMPY}
-        kinds = {x: (y, TO_NUMPY[accumulator(x)], x in HALF) for x, y in wider.items()}
+        rows = sums.total if ufunc is np.add else None
+        for x in TO_NUMPY:
+            wider = sum_dtype(x)
+            by_rows = rows if wider.is_floating or wider.kind == "c" else None
+            kinds[x] = wider, TO_NUMPY[accumulator(x)], x in HALF, by_rows
 
     def operation(self: Any, x: Value, axis: tuple[int, ...], keepdims: bool = False) -> Value:
-        a, out = x.array, None
-        dtype, target, half = kinds[x.dtype]
+        a, out, run = x.array, None, reduce
+        dtype, target, half, by_rows = kinds[x.dtype]
+        if by_rows and a.size > sums.BLOCK and sums.adds_rows(a, axis):
+            run = by_rows
         if a.size * dtype.itemsize >= selection.always_small and not half:
             kept = rules.reduction(x, axis, keepdims, dtype).shape
             out = memory.empty(kept, TO_NUMPY[dtype])
         try:
-            found: Any = _quietly(reduce, a, axis, target, out, keepdims)
+            found: Any = _quietly(run, a, axis, target, out, keepdims)
         except RuntimeError:
-            found = quiet.waiting(reduce, a, axis, target, out, keepdims)
+            found = quiet.waiting(run, a, axis, target, out, keepdims)
         if half:
             found = memory.cast(np.asarray(found), TO_NUMPY[dtype])
         if found.__class__ is not _ndarray:

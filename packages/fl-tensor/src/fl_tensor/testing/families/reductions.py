@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fl_tensor.dtypes import DType
+from fl_tensor.dtypes import HALF, DType
 from fl_tensor.testing.builders import along_axis, listed, reduction
 from fl_tensor.testing.hostdata import HostArray
 from fl_tensor.testing.opcase import (
     EDGE,
+    MANY,
     NON_CONTIGUOUS,
     PLAIN,
     ZERO_D,
@@ -23,6 +24,7 @@ from fl_tensor.testing.opcase import (
 )
 from fl_tensor.testing.references import indexing
 from fl_tensor.testing.references.exact import integers
+from fl_tensor.testing.sums import many_along, nearly_equal
 from fl_tensor.testing.values import extremes, numbers
 
 ORDERED, ANY = "biuf", "biufc"
@@ -72,15 +74,22 @@ def _ties(dtype: DType) -> list[Any]:
     return rows
 
 
+def _sum(x: HostArray, axis: Axes, keepdims: bool = False) -> HostArray:
+    # Pairwise along any axis: NumPy is along the innermost.
+    total = np.sum(np.ascontiguousarray(_flat(x, axis)), -1)
+    return np.asarray(total).reshape(_kept(x, axis, keepdims))
+
+
 def _mean(x: HostArray, axis: Axes, keepdims: bool = False) -> HostArray:
     count = np.prod([x.shape[a] for a in axis])
-    return np.asarray(np.divide(np.sum(x, axis, keepdims=keepdims), count))
+    return np.asarray(np.divide(_sum(x, axis, keepdims), count))
 
 
 def _var(x: HostArray, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> HostArray:
     centred = x - _mean(x, axis, True)
+    centred = centred - _mean(centred, axis, True)  # the mean was rounded
     count = np.prod([x.shape[a] for a in axis])
-    total = np.sum(np.abs(centred) ** 2, axis, keepdims=keepdims)
+    total = _sum(np.abs(centred) ** 2, axis, keepdims)
     return np.asarray(np.divide(total, max(count - correction, 0.0)))
 
 
@@ -96,7 +105,7 @@ def _norm(x: HostArray, axis: Axes, keepdims: bool = False, ord: float = 2.0) ->
         return np.asarray(np.max(size, axis, keepdims=keepdims))
     if ord == -INF:
         return np.asarray(np.min(size, axis, keepdims=keepdims))
-    return np.asarray(np.sum(size**ord, axis, keepdims=keepdims) ** (1 / ord))
+    return np.asarray(_sum(size**ord, axis, keepdims) ** (1 / ord))
 
 
 def _norms(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
@@ -111,6 +120,9 @@ def _variances(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(PLAIN, (numbers(dtype, rng, (2, 3)), (1,), True), {"correction": 1})
     yield Sample(EDGE, (numbers(dtype, rng, (1, 2)), (0,), False), {"correction": 1})
     yield Sample(EDGE, (operand([1.0, NAN], dtype), (0,), False))
+    if dtype not in HALF:
+        for shape, axis in (((6, 2), (0,)), ((2, 3), (1,)), ((2, 300, 2), (1,)), ((99,), (0,))):
+            yield Sample(MANY, (nearly_equal(dtype, shape), axis))
 
 
 def _logsumexp(x: HostArray, axis: Axes, keepdims: bool = False) -> HostArray:
@@ -167,8 +179,8 @@ def _truths() -> Samples:
 CASES = (
     OpCase(
         "sum",
-        _with_rows(reduction(edges=SUMS), _accumulations, (0,)),
-        integers(_over(np.sum)),
+        many_along(_with_rows(reduction(edges=SUMS), _accumulations, (0,))),
+        integers(_sum),
         "biufc",
         result="sum",
         tolerance=SUMMED,
@@ -201,7 +213,7 @@ CASES = (
     OpCase("argmin", _positions(), indexing.argmin, ORDERED, result="int64"),
     OpCase(
         "cumulative_sum",
-        along_axis(edges=SUMS),
+        many_along(along_axis(edges=SUMS), running=True),
         _running(np.add),
         "iufc",
         result="sum",
@@ -211,7 +223,14 @@ CASES = (
     OpCase("count_nonzero", _truths(), _over(np.count_nonzero), ANY, result="int64"),
     OpCase("any", _truths(), _over(np.any), ANY, result="bool"),
     OpCase("all", _truths(), _over(np.all), ANY, result="bool"),
-    OpCase("mean", reduction(edges=SUMS), _mean, "fc", tolerance=SUMMED, grad=SMOOTH),
+    OpCase(
+        "mean",
+        many_along(reduction(edges=SUMS)),
+        _mean,
+        "fc",
+        tolerance=SUMMED,
+        grad=SMOOTH,
+    ),
     OpCase("var", listed(_variances), _var, "fc", "real", COMPOSED, grad=SMOOTH),
     OpCase(
         "std",
@@ -222,7 +241,7 @@ CASES = (
         COMPOSED,
         grad=(PLAIN, NON_CONTIGUOUS),
     ),
-    OpCase("norm", listed(_norms), _norm, "fc", "real", COMPOSED, grad=SMOOTH),
+    OpCase("norm", many_along(_norms), _norm, "fc", "real", COMPOSED, grad=SMOOTH),
     OpCase("logsumexp", reduction(edges=EXPONENTIALS), _logsumexp, tolerance=COMPOSED, grad=SMOOTH),
     OpCase("softmax", along_axis(edges=SHIFTED), _softmax, tolerance=COMPOSED, grad=SMOOTH),
     OpCase("log_softmax", along_axis(edges=SHIFTED), _log_softmax, tolerance=COMPOSED, grad=SMOOTH),

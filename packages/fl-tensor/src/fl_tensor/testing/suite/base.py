@@ -105,9 +105,14 @@ class TensorSuite(Suite, official=True):
         backend = harness.backend
         if case.capability and case.capability not in backend.capabilities:
             pytest.skip(f"capability {case.capability!r} is not declared")
-        if tuple(type(backend).CONTRACT) < case.since:
-            stated = ".".join(map(str, type(backend).CONTRACT))
-            pytest.skip(f"{case.name} is newer than the backend's contract {stated}")
+        self.need_contract(harness, case.name, case.since)
+
+    def need_contract(self, harness: Harness, what: str, since: tuple[int, int]) -> None:
+        """Skip, visibly, ``what`` came with a later contract than the backend's."""
+        contract = type(harness.backend).CONTRACT
+        if tuple(contract) < since:
+            stated = ".".join(map(str, contract))
+            pytest.skip(f"{what} is newer than the backend's contract {stated}")
 
     def need_values(self, harness: Harness) -> None:
         """Skip where a backend that declares ``has_values = False`` has nothing to show."""

@@ -16,7 +16,6 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fl_memory import selection
