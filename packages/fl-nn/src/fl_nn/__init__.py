@@ -16,6 +16,7 @@ from fl_nn.errors import ArchError as ArchError
 from fl_nn.errors import CheckpointError as CheckpointError
 from fl_nn.errors import FlError as FlError
 from fl_nn.errors import ModuleError as ModuleError
+from fl_nn.errors import ParameterError as ParameterError
 from fl_nn.errors import StateDictError as StateDictError
 from fl_nn.errors import TrainingError as TrainingError
 from fl_nn.files.shards import open_tensors as open_tensors
