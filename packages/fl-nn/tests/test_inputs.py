@@ -1,4 +1,4 @@
-"""What modules are called with: arrays of others in the dtype of the module, no doubles by accident."""
+"""What modules are called with: arrays are read in the dtype of the module, doubles refused."""
 
 from __future__ import annotations
 

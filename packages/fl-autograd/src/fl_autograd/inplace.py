@@ -58,8 +58,8 @@ def update(x: Variable, symbol: str, function: Function, other: Any) -> Variable
     sign = symbol[:-1]
     if x.requires_grad and is_grad_enabled():
         raise GradError(
-            f"p {symbol} x on a leaf that requires a gradient: the tape cannot record it. To update "
-            f"the leaf write `with ag.no_grad(): p {symbol} x`, or `p.tensor = p.tensor {sign} x`; "
+            f"p {symbol} x on a leaf that requires a gradient cannot be recorded. To update the "
+            f"leaf write `with ag.no_grad(): p {symbol} x`, or `p.tensor = p.tensor {sign} x`; "
             f"for a new variable write `y = p {sign} x`"
         )
     value = function(x, other)

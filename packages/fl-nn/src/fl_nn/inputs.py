@@ -15,26 +15,34 @@ from fl_tensor import dtypes
 if TYPE_CHECKING:
     from fl_nn.module import Module
 
+#: Classes of inputs that nothing has to be done with.
+PLAIN = frozenset({type(None), bool, int, float, str})
 #: How deep inputs may be nested for their first element to be looked for.
 _DEPTH = 16
 
 
-def received(module: Module, inputs: dict[Any, Any]) -> dict[Any, Any]:
-    """The inputs of `module`, by position or name, as `forward` gets them.
+def received(
+    module: Module, inputs: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The inputs and options of a call of `module` as `forward` gets them.
 
     Arrays of other libraries and nested lists of floats become Tensors beside the parameters, where
     the module or one below it has some; in the first place nested lists of integers, too. Floating
     values get the dtype of the first floating parameter, complex ones the complex dtype of that
-    precision; integers and bools keep theirs. Arrays in lists and tuples are read. `lengths` and
-    everything else stay as they are.
+    precision; integers and bools keep theirs. Arrays in lists and tuples are read. The option
+    `lengths` and everything else stay as they are.
 
     Raises DTypeError for a float64 or complex128 Tensor where the parameters of `module` itself
     have less precision, unless `autocast` is active.
     """
     like = next((p for p in module.parameters() if p.dtype.is_floating), None)
     if like is None:
-        return inputs
-    return {k: x if k == "lengths" else _received(module, k, x, like) for k, x in inputs.items()}
+        return inputs, options
+    read = tuple(_received(module, i, x, like) for i, x in enumerate(inputs))
+    return read, {
+        name: x if name == "lengths" else _received(module, name, x, like)
+        for name, x in options.items()
+    }
 
 
 def _received(module: Module, place: Any, x: Any, like: Parameter) -> Any:

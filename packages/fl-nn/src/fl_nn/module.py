@@ -5,7 +5,7 @@ There is no registry beside the object: see `fl_nn.tree`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import fl_autograd as ag
@@ -13,25 +13,20 @@ import fl_tensor as ft
 from fl_nn import state as states
 from fl_nn.errors import ModuleError, ParameterError, StateDictError
 from fl_nn.files.stored import loadable
-from fl_nn.inputs import received
+from fl_nn.forward import Forward
 from fl_nn.parameter import Parameter
 from fl_nn.settings import FLAG
-from fl_nn.tree import Owner, cells, children, join, members, walk
-from fl_nn.values import cast_results, snapshot
+from fl_nn.tree import cells, children, join, members, walk
+from fl_nn.values import snapshot
 from fl_tensor import dtypes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# As names of this module they are found at once.
-float64, complex128 = ft.float64, ft.complex128
-
-Hook = Callable[["Module", tuple[Any, ...], Any], Any]
-PreHook = Callable[["Module", tuple[Any, ...]], Any]
 M = TypeVar("M", bound="Module")
 
 
-class Module(Owner):
+class Module(Forward):
     """Base class of layers and models: assign parameters and modules to attributes, write
     `forward`.
 
@@ -44,9 +39,6 @@ class Module(Owner):
     version: ClassVar[int] = 1
     #: Whether `forward` has an option `lengths`, which containers then pass on: see Sequential.
     takes_lengths: ClassVar[bool] = False
-    _forward_hooks: tuple[Hook, ...] = ()
-    _forward_pre_hooks: tuple[PreHook, ...] = ()
-    _precision: ag.Policy | None = None
     _built: Built
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -63,67 +55,11 @@ class Module(Owner):
             and not isinstance(value, Parameter)
         ):
             raise ParameterError(
-                f"[{type(self).__name__}] {name} is a Parameter, and cannot become a "
-                f"{type(value).__name__}: write `layer.{name}.tensor = x` to give it another value, "
-                f"`layer.{name} = nn.Parameter(x)` to put another parameter there, None to remove it"
+                f"[{type(self).__name__}] {name} is a Parameter and cannot become a "
+                f"{type(value).__name__}: write `layer.{name}.tensor = x` for another value, "
+                f"`layer.{name} = nn.Parameter(x)` for another parameter"
             )
         super().__setattr__(name, value)
-
-    def forward(self, *inputs: Any, **options: Any) -> Any:
-        """The computation. Every concrete module defines it."""
-        raise ModuleError(
-            f"{type(self).__name__} defines no forward(); write it, or call its parts one by one"
-        )
-
-    def __call__(self, *inputs: Any, **options: Any) -> Any:
-        if self._precision is None:
-            return self._call_hooked(inputs, options)
-        with ag.autocast(self._precision):
-            output = self._call_hooked(inputs, options)
-        return cast_results(output, self._precision.results)
-
-    def _call_hooked(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        for before in self._forward_pre_hooks:
-            replaced = before(self, inputs)
-            if replaced is not None:
-                inputs = replaced if isinstance(replaced, tuple) else (replaced,)
-        for x in inputs:
-            if not isinstance(x, ft.Array) or (dtype := x.dtype) is float64 or dtype is complex128:
-                inputs = tuple(received(self, dict(enumerate(inputs))).values())
-                break
-        if options:
-            options = received(self, options)
-        output = self.forward(*inputs, **options)
-        if self._forward_hooks:
-            for hook in self._forward_hooks:
-                replaced = hook(self, inputs, output)
-                output = output if replaced is None else replaced
-        return output
-
-    def register_forward_hook(self, hook: Hook) -> Callable[[], None]:
-        """Call `hook(module, inputs, output)` after every forward; a result other than None
-        replaces the output. Returns a function that removes the hook. Under `checkpoint` it is
-        called in the second run, too: there `fl_autograd.is_recomputing()` is true. Raises
-        ModuleError for what cannot be called."""
-        _check_hook("register_forward_hook", hook)
-        self._forward_hooks = (*self._forward_hooks, hook)
-
-        def remove() -> None:
-            self._forward_hooks = tuple(h for h in self._forward_hooks if h is not hook)
-
-        return remove
-
-    def register_forward_pre_hook(self, hook: PreHook) -> Callable[[], None]:
-        """Call `hook(module, inputs)` before every forward; a result other than None replaces the
-        inputs (a tuple of them, or the only one). Returns a function that removes the hook. Raises
-        ModuleError for what cannot be called."""
-        _check_hook("register_forward_pre_hook", hook)
-        self._forward_pre_hooks = (*self._forward_pre_hooks, hook)
-
-        def remove() -> None:
-            self._forward_pre_hooks = tuple(h for h in self._forward_pre_hooks if h is not hook)
-
-        return remove
 
     def register_buffer(self, name: str, value: ft.Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is state but not learned as attribute `name`: it moves with `to` and,
@@ -331,8 +267,3 @@ class Built:
 def _check_flag(where: str, name: str, value: object) -> None:
     if not FLAG.fits(value):
         raise ModuleError(f"[{where}] {name}={value!r}: give {FLAG.words}")
-
-
-def _check_hook(where: str, hook: object) -> None:
-    if not callable(hook):
-        raise ModuleError(f"[{where}] {hook!r} cannot be called: give a function, hook(module, ...)")
