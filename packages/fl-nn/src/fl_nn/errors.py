@@ -25,6 +25,10 @@ class TrainingError(FlError, RuntimeError):
     """Training that cannot go on: a loss that is not finite, ranks that disagree."""
 
 
+class TrainingWarning(UserWarning):
+    """A call of a Trainer that has nothing to do."""
+
+
 class ArchError(FlError, ValueError):
     """An architecture file that cannot be read or built; `file`, `line` and `column` (from 1; 0
     where it is the file as a whole) say where."""
