@@ -145,7 +145,7 @@ ORIGINAL = {
 
 @pytest.mark.parametrize("line", ORIGINAL)
 def test_axes_are_those_of_the_original_read_the_other_way(line):
-    found = build(line)(ft.asarray(X.T, ft.float64))
+    found = build(line).astype("float64")(ft.asarray(X.T, ft.float64))
     assert np.allclose(np.asarray(found.tolist()), ORIGINAL[line](X).T, atol=1e-9)
 
 

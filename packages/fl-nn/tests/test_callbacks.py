@@ -79,7 +79,7 @@ def test_a_run_that_fails_ends_too():
     spy = Spy()
     with pytest.raises(TrainingError):
         trainer(spy).fit([(ft.full((2, 2), math.nan), ft.zeros(2, ft.int64))], epochs=1)
-    assert spy.calls == ["fit from 0", "epoch", "end"]
+    assert spy.calls == ["fit from 0", "epoch", "before 0", "end"]
 
 
 def test_all_of_a_run_is_reproducible():

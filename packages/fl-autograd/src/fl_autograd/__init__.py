@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fl_autograd._version import __version__
 from fl_autograd.anomaly import detect_anomaly
-from fl_autograd.casting import as_operation, autocast
+from fl_autograd.casting import as_operation, autocast, is_autocast_enabled
 from fl_autograd.check import GradCheckError, check_grads
 from fl_autograd.collection import large_graph
 from fl_autograd.dot import to_dot
@@ -47,6 +47,7 @@ __all__ = [
     "enable_grad",
     "grad",
     "hessian",
+    "is_autocast_enabled",
     "is_grad_enabled",
     "is_recomputing",
     "jacobian",

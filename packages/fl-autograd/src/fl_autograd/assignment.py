@@ -30,8 +30,8 @@ def assign(x: Variable, index: Any, value: Any) -> None:
         return
     if x.requires_grad and x.is_leaf:
         raise GradError(
-            "x[...] = v on a leaf that requires a gradient: use no_grad(), or write to a result "
-            "such as x * 1"
+            "x[...] = v on a leaf that requires a gradient: write it under ag.no_grad(), or to a "
+            "result such as x * 1"
         )
     places = _positions(x)[index]
     updates = _updates(x, value, places.shape)

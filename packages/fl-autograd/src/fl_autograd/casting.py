@@ -171,6 +171,11 @@ def innermost() -> autocast | None:
     return None if current() is None else next(active(autocast), None)
 
 
+def is_autocast_enabled() -> bool:
+    """Whether this context is inside an ``autocast`` block, of any level."""
+    return innermost() is not None
+
+
 def _casting_for(base: Any) -> Any:
     # What computes for variables of a backend: its tape, with casts where a block asks for them.
     block = innermost()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fl_autograd.errors import GradError
+from fl_autograd.inplace import InPlace
 from fl_autograd.mode import is_grad_enabled, recording
 from fl_autograd.node import Hook, Leaf, Node
 from fl_tensor.arrays.array import Array
@@ -79,7 +80,7 @@ def recorded(adapter: Any, base: Any, rule: Rule, ins: tuple[Any, ...], saved: A
     return result
 
 
-class Variable(Array):
+class Variable(InPlace, Array):
     """An array that remembers where it came from.
 
     value          a Tensor, a Variable (its value is taken, not its history) or anything that

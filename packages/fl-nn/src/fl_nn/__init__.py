@@ -16,8 +16,10 @@ from fl_nn.errors import ArchError as ArchError
 from fl_nn.errors import CheckpointError as CheckpointError
 from fl_nn.errors import FlError as FlError
 from fl_nn.errors import ModuleError as ModuleError
+from fl_nn.errors import ParameterError as ParameterError
 from fl_nn.errors import StateDictError as StateDictError
 from fl_nn.errors import TrainingError as TrainingError
+from fl_nn.errors import TrainingWarning as TrainingWarning
 from fl_nn.files.shards import open_tensors as open_tensors
 from fl_nn.files.shards import save_tensors as save_tensors
 from fl_nn.layers import ELU as ELU

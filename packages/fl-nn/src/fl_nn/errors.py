@@ -9,6 +9,10 @@ class ModuleError(FlError, ValueError):
     """A module that was built or called with arguments that do not fit."""
 
 
+class ParameterError(ModuleError, TypeError):
+    """A value that is no Parameter was assigned to an attribute that holds one."""
+
+
 class StateDictError(FlError, ValueError):
     """A state dict that does not fit its model or optimizer; lists every difference at once."""
 
@@ -19,6 +23,10 @@ class CheckpointError(FlError, ValueError):
 
 class TrainingError(FlError, RuntimeError):
     """Training that cannot go on: a loss that is not finite, ranks that disagree."""
+
+
+class TrainingWarning(UserWarning):
+    """A call of a Trainer that has nothing to do."""
 
 
 class ArchError(FlError, ValueError):

@@ -5,28 +5,28 @@ There is no registry beside the object: see `fl_nn.tree`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn import state as states
-from fl_nn.errors import ModuleError, StateDictError
+from fl_nn.errors import ModuleError, ParameterError, StateDictError
 from fl_nn.files.stored import loadable
+from fl_nn.forward import Forward
 from fl_nn.parameter import Parameter
-from fl_nn.tree import Owner, cells, children, join, members, walk
-from fl_nn.values import cast_results, snapshot
+from fl_nn.settings import FLAG
+from fl_nn.tree import cells, children, join, members, walk
+from fl_nn.values import snapshot
 from fl_tensor import dtypes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Hook = Callable[["Module", tuple[Any, ...], Any], Any]
-PreHook = Callable[["Module", tuple[Any, ...]], Any]
 M = TypeVar("M", bound="Module")
 
 
-class Module(Owner):
+class Module(Forward):
     """Base class of layers and models: assign parameters and modules to attributes, write
     `forward`.
 
@@ -39,9 +39,6 @@ class Module(Owner):
     version: ClassVar[int] = 1
     #: Whether `forward` has an option `lengths`, which containers then pass on: see Sequential.
     takes_lengths: ClassVar[bool] = False
-    _forward_hooks: tuple[Hook, ...] = ()
-    _forward_pre_hooks: tuple[PreHook, ...] = ()
-    _precision: ag.Policy | None = None
     _built: Built
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -49,55 +46,32 @@ class Module(Owner):
         made._built = Built(args, kwargs)
         return made
 
-    def forward(self, *inputs: Any, **options: Any) -> Any:
-        """The computation. Every concrete module defines it."""
-        raise ModuleError(
-            f"{type(self).__name__} defines no forward(); write it, or call its parts one by one"
-        )
-
-    def __call__(self, *inputs: Any, **options: Any) -> Any:
-        if self._precision is None:
-            return self._call_hooked(inputs, options)
-        with ag.autocast(self._precision):
-            output = self._call_hooked(inputs, options)
-        return cast_results(output, self._precision.results)
-
-    def _call_hooked(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        for before in self._forward_pre_hooks:
-            replaced = before(self, inputs)
-            if replaced is not None:
-                inputs = replaced if isinstance(replaced, tuple) else (replaced,)
-        output = self.forward(*inputs, **options)
-        if self._forward_hooks:
-            for hook in self._forward_hooks:
-                replaced = hook(self, inputs, output)
-                output = output if replaced is None else replaced
-        return output
-
-    def register_forward_hook(self, hook: Hook) -> Callable[[], None]:
-        """Call `hook(module, inputs, output)` after every forward; a result other than None
-        replaces the output. Returns a function that removes the hook. Under `checkpoint` it is
-        called in the second run, too: there `fl_autograd.is_recomputing()` is true."""
-        self._forward_hooks = (*self._forward_hooks, hook)
-
-        def remove() -> None:
-            self._forward_hooks = tuple(h for h in self._forward_hooks if h is not hook)
-
-        return remove
-
-    def register_forward_pre_hook(self, hook: PreHook) -> Callable[[], None]:
-        """Call `hook(module, inputs)` before every forward; a result other than None replaces the
-        inputs (a tuple of them, or the only one). Returns a function that removes the hook."""
-        self._forward_pre_hooks = (*self._forward_pre_hooks, hook)
-
-        def remove() -> None:
-            self._forward_pre_hooks = tuple(h for h in self._forward_pre_hooks if h is not hook)
-
-        return remove
+    def __setattr__(self, name: str, value: Any) -> None:
+        """An attribute that holds a Parameter takes another Parameter or None. Raises
+        ParameterError for anything else, which would be neither trained nor saved."""
+        if (
+            isinstance(self.__dict__.get(name), Parameter)
+            and value is not None
+            and not isinstance(value, Parameter)
+        ):
+            raise ParameterError(
+                f"[{type(self).__name__}] {name} is a Parameter and cannot become a "
+                f"{type(value).__name__}: write `layer.{name}.tensor = x` for another value, "
+                f"`layer.{name} = nn.Parameter(x)` for another parameter"
+            )
+        super().__setattr__(name, value)
 
     def register_buffer(self, name: str, value: ft.Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is state but not learned as attribute `name`: it moves with `to` and,
-        when persistent, is part of `state_dict`. Later plain assignments keep it a buffer."""
+        when persistent, is part of `state_dict`. Later plain assignments keep it a buffer. Raises
+        ModuleError for a name that cannot be one, and for what is no tensor."""
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ModuleError(f"[register_buffer] name {name!r}: give the name of an attribute")
+        if value is not None and not isinstance(value, ft.Array):
+            raise ModuleError(
+                f"[register_buffer] {name} is a {type(value).__name__}: give ft.asarray(x), or None"
+            )
+        _check_flag("register_buffer", "persistent", persistent)
         self._buffers = {**self._buffers, name: persistent}
         setattr(self, name, value)
 
@@ -195,6 +169,11 @@ class Module(Owner):
         self.zero_grad()
         return self
 
+    def astype(self: M, dtype: ft.DType | str) -> M:
+        """Convert the floating parameters and buffers, in place: `to(dtype)`. Raises DTypeError for
+        what names no dtype, ModuleError for one that is not floating."""
+        return self.to(ft.dtype(dtype))
+
     def set_precision(self: M, precision: ag.Policy | str | None) -> M:
         """Compute in mixed precision whenever this module is called, whoever calls it: `forward`
         and hooks run under `ag.autocast(precision)`, and floating results (in tuples, lists and
@@ -213,7 +192,8 @@ class Module(Owner):
         return self
 
     def train(self: M, mode: bool = True) -> M:
-        """Set `training` here and below."""
+        """Set `training` here and below. Raises ModuleError for what is not a bool."""
+        _check_flag("train", "mode", mode)
         for module in self.modules():
             module.training = mode
         return self
@@ -224,7 +204,9 @@ class Module(Owner):
 
     def freeze(self: M, frozen: bool = True) -> M:
         """Let no parameter here and below learn, or with False all of them again. Optimizers pass
-        over frozen parameters; Dropout and BatchNorm behave as `train` and `eval` say."""
+        over frozen parameters; Dropout and BatchNorm behave as `train` and `eval` say. Raises
+        ModuleError for what is not a bool."""
+        _check_flag("freeze", "frozen", frozen)
         for parameter in self.parameters():
             parameter.requires_grad = not frozen
         return self
@@ -286,3 +268,8 @@ class Built:
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args = args
         self.kwargs = kwargs
+
+
+def _check_flag(where: str, name: str, value: object) -> None:
+    if not FLAG.fits(value):
+        raise ModuleError(f"[{where}] {name}={value!r}: give {FLAG.words}")

@@ -9,9 +9,13 @@ from fl_autograd import Variable
 
 
 class Parameter(Variable):
-    """A Variable that a module learns: found by name, updated by an optimizer."""
+    """A Variable that a module learns: found by name, updated by an optimizer.
+
+    `p -= x` updates this very parameter, frozen or not: under `ag.no_grad()` while it learns.
+    """
 
     __slots__ = ()
+    _updated_in_place = True
 
     def __init__(self, value: Any, requires_grad: bool = True) -> None:
         super().__init__(value, requires_grad)

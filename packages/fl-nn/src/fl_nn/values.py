@@ -78,6 +78,11 @@ def like(value: ft.Tensor, own: ft.Tensor) -> ft.Tensor:
     return value.to(own.device) if value.device != own.device else snapshot(value)
 
 
+def defers(backend: ft.TensorBackend) -> bool:
+    """Whether a backend may put operations off: others inherit an `evaluate` that does nothing."""
+    return type(backend).evaluate is not ft.TensorBackend.evaluate
+
+
 def are_tensors(value: Any) -> TypeGuard[Mapping[str, ft.Tensor]]:
     """Whether `value`, of a state that somebody gave, is a dict of tensors."""
     return isinstance(value, Mapping) and all(isinstance(x, ft.Tensor) for x in value.values())

@@ -77,8 +77,9 @@ class DynamicLossScaler:
 
     def unscale(self, *targets: Target) -> bool:
         """Divide the gradients of optimizers or parameters by the factor, and say whether they are
-        fit for a step: finite, on every rank. Otherwise they are forgotten and the factor is
-        halved. Once per step, with all that the step updates.
+        fit for a step: finite, on every rank. Otherwise they are forgotten, the factor is halved,
+        and the next step of the optimizers does nothing. Once per step, with all that the step
+        updates.
 
         Parameters without gradient are passed over. Gradients of parameters in half precision
         become float32. Raises TrainingError when no loss was scaled since the last time, or when
@@ -97,6 +98,9 @@ class DynamicLossScaler:
         bad = [p for p, fine in zip(graded, finite) if not fine.item()]
         if not ranks.all_agree(self.communicator, not bad):
             self._shrink(parameters, bad)
+            for target in targets:
+                if isinstance(target, Optimizer):
+                    target.skips_next = True
             return False
         share = ft.per_step(1.0 / self.factor, "1 / factor of DynamicLossScaler")
         for parameter in graded:

@@ -18,7 +18,7 @@ from fl_nn.optim import state as states
 from fl_nn.optim.precision import exactly
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, Kind, misfits, plain
-from fl_nn.values import like
+from fl_nn.values import defers, like
 
 #: Parameters, or groups of them: dicts of "params" and the settings in which the group differs.
 Params: TypeAlias = Iterable[Parameter] | Iterable[Mapping[str, Any]]
@@ -48,6 +48,8 @@ class Optimizer(ABC):
     numbers: tuple[str, ...] = ("step",)
     #: Whether `update` may be given complex numbers: it is linear in values and gradients.
     takes_complex: bool = False
+    #: Whether the next step is skipped: a loss scaler has found and forgotten its gradients.
+    skips_next: bool = False
 
     def __init__(self, params: Params, **defaults: Any) -> None:
         self.defaults = defaults
@@ -77,23 +79,76 @@ class Optimizer(ABC):
         raise self._dense_alone("moves every row at every step")
 
     def step(self) -> None:
-        """Update every parameter that has a gradient."""
-        states = iter(self.state)
+        """Update every parameter that has a gradient. Raises TrainingError where none has one,
+        unless all are frozen or a loss scaler skips the step."""
+        self._update_all(None)
+
+    def step_if(self, condition: ft.Tensor) -> bool:
+        """A step if `condition`, one bool, is true; parameters and state stay as they are
+        otherwise. Gives the condition. Raises TrainingError as `step`.
+
+        A deferred backend computes condition and step together: `where` selects the new values or
+        the old ones, and the condition is read last.
+        """
+        rows = any(isinstance(parameter.grad, RowGradient) for parameter in self.parameters)
+        if rows or not defers(condition.backend):
+            wanted = bool(condition.item())
+            if wanted:
+                self.step()
+            return wanted
+        # Of tensors the names alone: who holds their values keeps them from being overwritten.
+        before = [
+            {k: None if isinstance(v, ft.Tensor) else v for k, v in state.items()}
+            for state in self.state
+        ]
+        self._update_all(condition)
+        wanted = bool(condition.item())
+        if not wanted:
+            for state, held in zip(self.state, before):
+                for name in [*state]:
+                    if name not in held:
+                        del state[name]
+                    elif held[name] is not None:
+                        state[name] = held[name]
+        return wanted
+
+    def _update_all(self, condition: ft.Tensor | None) -> None:
+        states, updated = iter(self.state), False
         self._note_settings()
         for group in self.param_groups:
             for parameter, state in zip(group["params"], states):
-                grad = parameter.grad
-                if grad is None:
-                    continue
-                state["step"] = state.get("step", 0) + 1
-                if isinstance(grad, RowGradient):
-                    self.update_rows(parameter, grad, state, group)
-                else:
-                    new = exactly(self.update, parameter.tensor, grad.tensor, state, group)
-                    parameter.tensor = new
-                if state["step"] == 1 and len(state) > 1:  # later steps go on from what is there
-                    ft.per_step(1, f"step that begins the state of {self._name}")
+                if parameter.grad is not None:
+                    updated = True
+                    self._update_one(parameter, state, group, condition)
+        if not updated and not self.skips_next and any(p.requires_grad for p in self.parameters):
+            raise TrainingError(
+                f"[{self._name}] step(): none of the {len(self.parameters)} parameters has a "
+                "gradient. Call loss.backward() after zero_grad() and before step(); build the "
+                "optimizer over the parameters of the model that computed the loss; make no step "
+                "where DynamicLossScaler.unscale() is False"
+            )
+        self.skips_next = False
         ft.eval(*self.parameters)  # where operations are put off, a step ends here
+
+    def _update_one(
+        self, parameter: Parameter, state: State, group: Group, condition: ft.Tensor | None
+    ) -> None:
+        before = {} if condition is None else dict(state)
+        state["step"] = state.get("step", 0) + 1
+        grad = parameter.grad
+        assert grad is not None
+        if isinstance(grad, RowGradient):
+            self.update_rows(parameter, grad, state, group)
+            self._note_first_step(state)
+            return
+        new = exactly(self.update, parameter.tensor, grad.tensor, state, group)
+        if condition is not None:
+            new = ft.where(condition, new, parameter.tensor)
+            for name, old in before.items():
+                if isinstance(old, ft.Tensor) and state[name] is not old:
+                    state[name] = ft.where(condition, state[name], old)
+        parameter.tensor = new
+        self._note_first_step(state)
 
     def _note_settings(self) -> None:
         # A rate that is not that of the step before is scheduled, too, by hand.
@@ -106,6 +161,11 @@ class Optimizer(ABC):
                 value = group[name]
                 for number in value if isinstance(value, tuple) else (value,):
                     ft.per_step(number, f"scheduled {name} of {self._name}")
+
+    def _note_first_step(self, state: State) -> None:
+        # Later steps go on from the state that is there.
+        if state["step"] == 1 and len(state) > 1:
+            ft.per_step(1, f"step that begins the state of {self._name}")
 
     def zero_grad(self) -> None:
         """Forget all gradients."""

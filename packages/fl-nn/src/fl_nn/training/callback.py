@@ -34,7 +34,8 @@ class Callback:
         """An epoch begins, or goes on at `trainer.batch` after `resume`."""
 
     def before_step(self, trainer: Trainer) -> None:
-        """The gradients are in place: summed over ranks, unscaled, finite."""
+        """The gradients are in place: summed over ranks, and with a scaler unscaled and finite.
+        Without one it shows after the step, which is not made, whether they are finite."""
 
     def on_step(self, trainer: Trainer) -> None:
         """A step was made, schedule and averages included."""

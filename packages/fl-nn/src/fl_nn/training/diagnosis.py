@@ -13,14 +13,20 @@ from fl_nn.optim.rows import gradient_values
 from fl_nn.parameter import Parameter
 
 
-def gradients_are_finite(parameters: Iterable[Parameter]) -> bool:
-    """Whether all gradients are: one pass over them, and a second one where their sums overflow."""
-    graded = [parameter for parameter in parameters if parameter.grad is not None]
+def sums_are_finite(parameters: Iterable[Parameter], losses: Iterable[ft.Tensor]) -> ft.Tensor:
+    """Whether losses and the sums of all gradients are finite, as a bool of shape (), which has not
+    been looked at. A sum may overflow where no element does."""
+    graded = (parameter for parameter in parameters if parameter.grad is not None)
     with ag.no_grad():
         sums = [ft.sum(gradient_values(parameter)).astype(ft.float32) for parameter in graded]
-        if not sums or ft.isfinite(ft.sum(ft.stack(sums))).item():
-            return True
-        return not any(describe(gradient_values(parameter)) for parameter in graded)
+        sums += [loss.astype(ft.float32) for loss in losses]
+        return ft.isfinite(ft.sum(ft.stack(sums))) if sums else ft.asarray(True)
+
+
+def gradients_are_finite(parameters: Iterable[Parameter]) -> bool:
+    """Whether all elements of all gradients are."""
+    graded = (parameter for parameter in parameters if parameter.grad is not None)
+    return not any(describe(gradient_values(parameter)) for parameter in graded)
 
 
 def describe(value: Any) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from fl_nn.errors import CheckpointError, TrainingError
+from fl_nn.errors import CheckpointError, TrainingError, TrainingWarning
+from fl_nn.module import Module
+from fl_nn.optim import Optimizer
 from fl_nn.settings import COUNT, WHOLE
 
 
@@ -37,6 +40,41 @@ def check_settings(accumulate: object, checkpoint_every: object, log_every: obje
     ):
         if not kind.fits(value):
             raise TrainingError(f"[Trainer] {name}={value!r}: give {kind.words}")
+
+
+def check_parts(model: object, optimizer: object, loss: object) -> None:
+    """Raise TrainingError unless these are a model, an optimizer that trains it or a loss with
+    parameters, and what computes a loss."""
+    if not isinstance(model, Module):
+        raise TrainingError(f"[Trainer] model is a {type(model).__name__}: give a Module")
+    if not isinstance(optimizer, Optimizer):
+        raise TrainingError(
+            f"[Trainer] optimizer is a {type(optimizer).__name__}: give an Optimizer"
+        )
+    if not callable(loss):
+        raise TrainingError(f"[Trainer] loss is a {type(loss).__name__}: give loss(output, target)")
+    trained = {id(parameter) for parameter in optimizer.parameters}
+    parts = [part for part in (model, loss) if isinstance(part, Module)]
+    if not any(id(parameter) in trained for part in parts for parameter in part.parameters()):
+        raise TrainingError(
+            f"[Trainer] the optimizer holds {len(trained)} parameters, and none of them is one of "
+            f"this {type(model).__name__}: build it over model.parameters() of the model that the "
+            "Trainer gets"
+        )
+
+
+def check_epochs(epochs: Any, done: int) -> None:
+    """Raise TrainingError unless `epochs` is a number of epochs; TrainingWarning if all of them are
+    among those done."""
+    if not WHOLE.fits(epochs):
+        raise TrainingError(f"[Trainer] fit(epochs={epochs!r}): give {WHOLE.words}")
+    if 0 < epochs <= done:
+        warnings.warn(
+            f"[Trainer] fit(epochs={epochs}) trains nothing: `epochs` counts all epochs of the "
+            f"run, and {done} are done. For {epochs} more give epochs={done + epochs}",
+            TrainingWarning,
+            stacklevel=3,
+        )
 
 
 def check_length(length: int, everyone: Sequence[int], expected: int | None) -> None:

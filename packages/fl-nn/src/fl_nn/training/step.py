@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fl_tensor as ft
 from fl_nn import ranks
 from fl_nn.errors import TrainingError
 from fl_nn.optim.precision import wide_dtype
 from fl_nn.schedules import ReduceLROnPlateau
-from fl_nn.training.diagnosis import diagnose, gradients_are_finite
+from fl_nn.training.diagnosis import diagnose, gradients_are_finite, sums_are_finite
 from fl_nn.training.inference import add
 from fl_nn.training.messages import fields, scalar
+from fl_nn.values import tensor_of
 
 if TYPE_CHECKING:
     from fl_nn.training.trainer import Trainer
+
+
+class Pass(NamedTuple):
+    """A batch that went through the model and back; its loss has not been looked at."""
+
+    loss: ft.Tensor
+    share: float
+    output: Any
+    target: Any
 
 
 def train_step(
@@ -26,38 +36,72 @@ def train_step(
     all ranks. Nothing is updated where the scaler has to skip. Raises TrainingError for a loss or a
     gradient that is not finite, which the scaler would have skipped; the weights are as before.
 
+    A deferred backend computes the step as a whole: on one rank without a scaler nothing is looked
+    at before the weights are updated.
+
     generators   what the model draws from: it draws the same again when the cause is looked for
     """
     parts = [part for part in map(fields, batches) if len(part[-1])]  # a short batch: no share
     optimizer, scaler, communicator = trainer.optimizer, trainer.scaler, trainer.communicator
     # All batches are at hand, so that their weights in the mean are known from the first.
     samples = int(ranks.total(communicator, sum(len(part[-1]) for part in parts), ft.int64))
+    if not samples:
+        raise TrainingError(f"[Trainer] no samples in {_place(trainer)}: leave empty batches out")
     states = [generator.state() for generator in generators]
     optimizer.zero_grad()
-    loss = sum(_backward(trainer, part, len(part[-1]) / samples) for part in parts)
-    loss = ranks.total(communicator, loss, wide_dtype(optimizer.parameters[0].dtype))
-    trainer.last_loss, trainer.figures, trainer.samples = loss, {}, trainer.samples + samples
-    problem = "" if math.isfinite(loss) or scaler is not None else f"the loss is {loss}"
-    if not problem:
+    trainer.figures, trainer.samples = {}, trainer.samples + samples
+    loss, last = 0.0, None
+    for part in parts:
+        loss += _measured(trainer, last)  # one part is computed after the other
+        last = _backward(trainer, part, len(part[-1]) / samples)
+    if communicator.world_size > 1:
         ranks.sum_gradients(communicator, optimizer.parameters)
-        if scaler is not None:
-            scaler.pending = True  # also on a rank without a share
-            if not scaler.unscale(optimizer):
-                return loss
-        elif not gradients_are_finite(optimizer.parameters):
-            problem = f"the loss is {loss:g}, but its gradients are not finite"
-    if problem:
+        own = loss + _measured(trainer, last)
+        loss = ranks.total(communicator, own, wide_dtype(optimizer.parameters[0].dtype))
+        last = None
+    made = _update(trainer, loss, last)
+    loss += _measured(trainer, last)
+    trainer.last_loss = loss
+    if not made and scaler is None:
         for generator, state in zip(generators, states):
             generator.set_state(state)
+        optimizer.zero_grad()
+        problem = f"the loss is {loss}"
+        if math.isfinite(loss):
+            problem = f"the loss is {loss:g}, but its gradients are not finite"
         raise TrainingError(_explained(trainer, problem, parts))
-    trainer.tell("before_step")
-    optimizer.step()
-    trainer.step += 1
-    if trainer.schedule is not None and not isinstance(trainer.schedule, ReduceLROnPlateau):
-        trainer.schedule.step()
-    if trainer.ema is not None:
-        trainer.ema.update()
+    if made:
+        trainer.step += 1
+        if trainer.schedule is not None and not isinstance(trainer.schedule, ReduceLROnPlateau):
+            trainer.schedule.step()
+        if trainer.ema is not None:
+            trainer.ema.update()
     return loss
+
+
+def _update(trainer: Trainer, loss: float, last: Pass | None) -> bool:
+    """Step along the gradients if they are finite, and `loss` and that of `last`; whether it was
+    so."""
+    optimizer, scaler = trainer.optimizer, trainer.scaler
+    if scaler is not None:
+        scaler.pending = True  # also on a rank without a share
+        if not scaler.unscale(optimizer):
+            return False
+        trainer.tell("before_step")
+        optimizer.step()
+        return True
+    finite = sums_are_finite(optimizer.parameters, [] if last is None else [last.loss])
+    trainer.tell("before_step")
+    if not math.isfinite(loss):
+        return False
+    if optimizer.step_if(finite):
+        return True
+    # A sum may overflow where no element does.
+    known = last is None or math.isfinite(last.loss.item())
+    if known and gradients_are_finite(optimizer.parameters):
+        optimizer.step()
+        return True
+    return False
 
 
 def windows(batches: Iterable[Any], size: int) -> Iterator[list[Any]]:
@@ -72,32 +116,39 @@ def windows(batches: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield window
 
 
-def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> float:
-    """Add `share` times the gradients of a batch; as much of its loss."""
+def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> Pass:
+    """Add `share` times the gradients of a batch."""
     *inputs, target = part
     with trainer.casting():
         output = trainer.model(*inputs)
         loss = scalar(trainer.loss(output, target))
-    value = float(loss.item())
-    finite = math.isfinite(value)
-    if trainer.scaler is not None:
-        loss = trainer.scaler.scale(loss)
-    elif not finite:
-        return value
-    loss.backward(None if share == 1.0 else ft.full((), share, loss.dtype, loss.device))
-    if finite:
-        add(trainer.meters, value, output, target)
-    return value * share
+    scaled = loss if trainer.scaler is None else trainer.scaler.scale(loss)
+    scaled.backward(None if share == 1.0 else ft.full((), share, scaled.dtype, scaled.device))
+    seen = output if len(trainer.meters) > 1 else None  # an output that nobody sees is not kept
+    return Pass(tensor_of(loss), share, seen, target)
+
+
+def _measured(trainer: Trainer, done: Pass | None) -> float:
+    """The share of a batch in the loss; meters are given the batch if its loss is finite."""
+    if done is None:
+        return 0.0
+    value = float(done.loss.item())
+    if math.isfinite(value):
+        add(trainer.meters, value, done.output, done.target)
+    return value * done.share
+
+
+def _place(trainer: Trainer) -> str:
+    return f"epoch {trainer.epoch + 1}, batch {trainer.batch + 1} (step {trainer.step + 1})"
 
 
 def _explained(trainer: Trainer, problem: str, parts: Sequence[tuple[Any, ...]]) -> str:
-    place = f"epoch {trainer.epoch + 1}, batch {trainer.batch + 1} (step {trainer.step + 1})"
     cause = diagnose(trainer.model, trainer.loss, parts, trainer.casting)
     kept = ""
     if trainer.out is not None and trainer.checkpoint.exists():
         kept = f" {trainer.checkpoint} holds the last good state."
     return (
-        f"[Trainer] {problem} in {place}, lr={trainer.optimizer.lr}; the weights are those before "
-        f"this step. First not finite: {cause}. Lower the learning rate, clip gradients, or "
-        f"look at this batch.{kept}"
+        f"[Trainer] {problem} in {_place(trainer)}, lr={trainer.optimizer.lr}; the weights are "
+        f"those before this step. First not finite: {cause}. Lower the learning "
+        f"rate, clip gradients, or look at this batch.{kept}"
     )

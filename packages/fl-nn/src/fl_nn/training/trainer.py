@@ -24,7 +24,7 @@ from fl_nn.schedules import LRScheduler, ReduceLROnPlateau
 from fl_nn.training import saving
 from fl_nn.training.callback import Callback, states_of
 from fl_nn.training.inference import inference, measure, results
-from fl_nn.training.messages import check_length, check_settings
+from fl_nn.training.messages import check_epochs, check_length, check_parts, check_settings
 from fl_nn.training.report import report_of
 from fl_nn.training.signals import Interrupted, StopSignals, stop_signals
 from fl_nn.training.step import train_step, windows
@@ -36,7 +36,8 @@ LOG = "log.jsonl"
 class Trainer:
     """Trains `model` on batches that are tuples (input, ..., target).
 
-    model, optimizer   the optimizer holds the parameters of the model
+    model, optimizer   the optimizer holds parameters of the model, or of a loss that has some
+                       (TrainingError otherwise)
     loss               `loss(model(input, ...), target)` is a scalar: the mean over the batch
     callbacks          what else happens, at which turn: EarlyStop, KeepBest, ClipGradNorm,
                        TensorBoard, and a `Callback` of yours
@@ -88,6 +89,7 @@ class Trainer:
         parts: Mapping[str, Stateful] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
+        check_parts(model, optimizer, loss)
         check_settings(accumulate, checkpoint_every, log_every)
         self.model, self.optimizer, self.loss = model, optimizer, loss
         self.callbacks = list(callbacks)
@@ -127,13 +129,16 @@ class Trainer:
     def fit(
         self, train_batches: object, valid_batches: object | None = None, *, epochs: int
     ) -> list[dict[str, Any]]:
-        """Train until `epochs` epochs are done in all, validating after each; the history.
+        """Train until `epochs` epochs are done in all, by this call and by those before it,
+        validating after each; the history. TrainingWarning if none is left, but not after `resume`.
 
         Before epoch n the training data is told `set_epoch(n)`, n from 0, which reshuffles it.
         SIGINT and SIGTERM end the run after the present step and a checkpoint: `Interrupted`; a
-        second one acts at once. Raises TrainingError for a loss or gradients that are not finite,
-        before the weights change; the last checkpoint stays as it is.
+        second one acts at once. Raises TrainingError for a loss or gradients that are not finite:
+        weights and state are those before this step, and the last checkpoint stays as it is.
         """
+        resumed = self._expected is not None  # the same `fit` again, which may find all done
+        check_epochs(epochs, 0 if resumed else self.epoch)
         train = as_dataset(train_batches)
         valid = None if valid_batches is None else as_dataset(valid_batches)
         everyone = ranks.all_gather_plain(self.communicator, len(train))

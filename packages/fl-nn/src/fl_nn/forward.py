@@ -1,0 +1,90 @@
+"""What a call of a module does: precision, hooks, reading the inputs, and `forward`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import fl_autograd as ag
+import fl_tensor as ft
+from fl_nn.errors import ModuleError
+from fl_nn.inputs import PLAIN, received
+from fl_nn.tree import Owner
+from fl_nn.values import cast_results
+
+if TYPE_CHECKING:
+    from fl_nn.module import Module
+
+Hook = Callable[["Module", tuple[Any, ...], Any], Any]
+PreHook = Callable[["Module", tuple[Any, ...]], Any]
+
+# As names of this file they are found at once.
+float64, complex128 = ft.float64, ft.complex128
+
+
+class Forward(Owner):
+    """Inherited by `Module`."""
+
+    _forward_hooks: tuple[Hook, ...] = ()
+    _forward_pre_hooks: tuple[PreHook, ...] = ()
+    _precision: ag.Policy | None = None
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        """The computation. Every concrete module defines it."""
+        raise ModuleError(
+            f"{type(self).__name__} defines no forward(); write it, or call its parts one by one"
+        )
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        if self._precision is None:
+            return self._call_hooked(inputs, options)
+        with ag.autocast(self._precision):
+            output = self._call_hooked(inputs, options)
+        return cast_results(output, self._precision.results)
+
+    def _call_hooked(self: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        for before in self._forward_pre_hooks:
+            replaced = before(self, inputs)
+            if replaced is not None:
+                inputs = replaced if isinstance(replaced, tuple) else (replaced,)
+        for x in (*inputs, *options.values()):
+            if type(x) in PLAIN:
+                continue
+            if not isinstance(x, ft.Array) or (dtype := x.dtype) is float64 or dtype is complex128:
+                inputs, options = received(self, inputs, options)
+                break
+        output = self.forward(*inputs, **options)
+        for hook in self._forward_hooks:
+            replaced = hook(self, inputs, output)
+            output = output if replaced is None else replaced
+        return output
+
+    def register_forward_hook(self, hook: Hook) -> Callable[[], None]:
+        """Call `hook(module, inputs, output)` after every forward; a result other than None
+        replaces the output. Returns a function that removes the hook. Under `checkpoint` it is
+        called in the second run, too: there `fl_autograd.is_recomputing()` is true. Raises
+        ModuleError for what cannot be called."""
+        _check_hook("register_forward_hook", hook)
+        self._forward_hooks = (*self._forward_hooks, hook)
+
+        def remove() -> None:
+            self._forward_hooks = tuple(h for h in self._forward_hooks if h is not hook)
+
+        return remove
+
+    def register_forward_pre_hook(self, hook: PreHook) -> Callable[[], None]:
+        """Call `hook(module, inputs)` before every forward; a result other than None replaces the
+        inputs (a tuple of them, or the only one). Returns a function that removes the hook. Raises
+        ModuleError for what cannot be called."""
+        _check_hook("register_forward_pre_hook", hook)
+        self._forward_pre_hooks = (*self._forward_pre_hooks, hook)
+
+        def remove() -> None:
+            self._forward_pre_hooks = tuple(h for h in self._forward_pre_hooks if h is not hook)
+
+        return remove
+
+
+def _check_hook(where: str, hook: object) -> None:
+    if not callable(hook):
+        raise ModuleError(f"[{where}] {hook!r} is no function: give hook(module, ...)")
