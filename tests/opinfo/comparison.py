@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from conventions import CONVENTIONS, Convention, Sample
-from counterparts import COUNTERPARTS
-from counterparts.calls import dtype_of
 from torch.testing._internal.common_methods_invocations import op_db
 
 import fl_autograd as ag
 import fl_tensor as ft
+from conventions import CONVENTIONS, Convention, Sample
+from counterparts import COUNTERPARTS
+from counterparts.calls import dtype_of
 
 #: Of each operation at least so many samples are compared, however small the share.
 FEWEST = 3

@@ -62,6 +62,13 @@ def _batch_of_vectors(sample: Sample) -> bool:
     return b.ndim == a.ndim - 1 and b.ndim > 1
 
 
+def _even(sample: Sample) -> bool:
+    """Whether somewhere an even number of values that are no NaN have a median."""
+    axis = sample.argument(0, "dim")
+    counts = (~sample.input.isnan()).sum() if axis is None else (~sample.input.isnan()).sum(axis)
+    return bool((counts % 2 == 0).any())
+
+
 def _fewer_queries(sample: Sample) -> bool:
     causal = sample.argument(5, "is_causal", False)
     return bool(causal) and sample.input.shape[-2] < sample.args[0].shape[-2]
@@ -182,5 +189,6 @@ CONVENTIONS = [
         "median nanmedian",
         "The median of an even number is the mean of the two middle values, as in NumPy; PyTorch "
         "takes the lower one.",
+        _even,
     ),
 ]

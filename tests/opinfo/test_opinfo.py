@@ -6,8 +6,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-import comparison
 import torch
+
+import comparison
 from conventions import CONVENTIONS
 from counterparts import COUNTERPARTS
 
