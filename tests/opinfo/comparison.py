@@ -269,10 +269,4 @@ INVARIANTS: dict[str, Callable[[Any], Any]] = {
     "nanmedian": _first,
 }
 #: Functions of one triangle of a matrix: only the symmetric part of their gradient is determined.
-SYMMETRIC = {
-    "cholesky",
-    "linalg.cholesky",
-    "linalg.eigh",
-    "linalg.eigvalsh",
-    "linalg.pinv.hermitian",
-}
+SYMMETRIC = {"cholesky", "linalg.cholesky", "linalg.eigh", "linalg.eigvalsh"}
