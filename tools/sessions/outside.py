@@ -23,6 +23,8 @@ from sessions.workspace import (
 TORCH = "torch==2.13.0"
 #: What publishes weights in files.
 HUBS = ["torchvision>=0.28,<0.29", "transformers>=5.20,<6", "safetensors>=0.4,<1"]
+#: What PyTorch's own test data imports.
+TORCH_TESTING = ["expecttest>=0.2"]
 # The revision of data-apis/array-api-tests that array-api-deviations.txt was written for.
 ARRAY_API_TESTS = "55fcc60179efa2680ddd6cd926ddf17b83530e2b"
 
@@ -35,7 +37,7 @@ def beside_torch(session: nox.Session) -> None:
     """The environment of oracles and interop: all packages editable, PyTorch, torchvision, ..."""
     global torch_python
     torch_python = f"{session.bin}/python"
-    needed = [*test_requirements(*PACKAGES), TORCH, *HUBS]
+    needed = [*test_requirements(*PACKAGES), TORCH, *HUBS, *TORCH_TESTING]
     install_editable(session, *PACKAGES, *needed, fl_tensor="bfloat16", fl_vision="digits")
 
 
@@ -51,6 +53,16 @@ def oracles(session: nox.Session) -> None:
 def interop(session: nox.Session) -> None:
     """Files of torchvision and transformers load here, ours load there, and outputs agree."""
     command = [torch_python, "-m", "pytest", "-q", "tests/interop"]
+    session.run(*command, *session.posargs, external=True)
+
+
+@nox.session(default=False, requires=["beside_torch"], venv_backend="none")
+def opinfo(session: nox.Session) -> None:
+    """PyTorch's own samples of more than 400 operations: values and gradients agree.
+
+    `-- --opinfo-share 0.2 --opinfo-seed N` for a part, drawn by seed.
+    """
+    command = [torch_python, "-m", "pytest", "-q", "tests/opinfo"]
     session.run(*command, *session.posargs, external=True)
 
 
