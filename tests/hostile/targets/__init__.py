@@ -1,0 +1,45 @@
+"""Everything public, with good arguments."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+import fl_autograd as ag
+import fl_data as data
+import fl_dist as dist
+import fl_memory as mem
+import fl_nn as nn
+import fl_speech as speech
+import fl_tensor as ft
+import fl_text as text
+import fl_vision as vision
+from cases import Target
+from targets import autograd, datasets, files, models, processes, tensors
+
+PACKAGES = {
+    "ft": ft, "ft.linalg": ft.linalg, "ft.fft": ft.fft, "ag": ag, "nn": nn, "data": data, "mem": mem,
+    "dist": dist, "speech": speech, "vision": vision, "text": text,
+}  # fmt: skip
+FAMILIES = (tensors, autograd, models, datasets, files, processes)
+
+
+def public_names(prefix: str, module: ModuleType) -> set[str]:
+    """The functions and classes that a package offers, exceptions aside."""
+    root = module.__name__.partition(".")[0]
+    found = set()
+    for name, thing in vars(module).items():
+        if name.startswith("_") or not (inspect.isclass(thing) or inspect.isfunction(thing)):
+            continue
+        if inspect.isclass(thing) and issubclass(thing, BaseException):
+            continue
+        if getattr(thing, "__module__", "").partition(".")[0] == root:
+            found.add(f"{prefix}.{name}")
+    return found
+
+
+PUBLIC: set[str] = set().union(*(public_names(p, m) for p, m in PACKAGES.items()))
+TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
+UNTRIED: dict[str, str] = {}
+for _family in FAMILIES:
+    UNTRIED |= _family.UNTRIED
