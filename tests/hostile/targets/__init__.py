@@ -5,23 +5,11 @@ from __future__ import annotations
 import inspect
 from types import ModuleType
 
-import fl_autograd as ag
-import fl_data as data
-import fl_dist as dist
-import fl_memory as mem
-import fl_nn as nn
-import fl_speech as speech
-import fl_tensor as ft
-import fl_text as text
-import fl_vision as vision
 from cases import Target
-from targets import autograd, datasets, files, models, processes, tensors
+from targets import autograd, datasets, files, layers, processes, tensors, training
+from targets.making import PACKAGES
 
-PACKAGES = {
-    "ft": ft, "ft.linalg": ft.linalg, "ft.fft": ft.fft, "ag": ag, "nn": nn, "data": data, "mem": mem,
-    "dist": dist, "speech": speech, "vision": vision, "text": text,
-}  # fmt: skip
-FAMILIES = (tensors, autograd, models, datasets, files, processes)
+FAMILIES = (tensors, autograd, layers, training, datasets, files, processes)
 
 
 def public_names(prefix: str, module: ModuleType) -> set[str]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import fl_tensor as ft
 from cases import Target
+from targets.making import Ready, ints, target, x
 
 UNARY = """
 absolute acos acosh asin asinh atan atanh cbrt ceil cos cosh deg2rad erf exp exp2 expm1 floor isfinite
@@ -28,26 +26,6 @@ ALONG_AXIS = """
 argsort sort softmax log_softmax cumulative_sum cumulative_prod cumulative_max cumulative_min
 cumulative_logsumexp max_with_index min_with_index nanargmax nanargmin argmax argmin unstack
 """.split()
-
-
-def x(*shape: int) -> Any:
-    return ft.ones(shape or (2, 3))
-
-
-def ints(*shape: int) -> Any:
-    return ft.ones(shape or (2, 3), dtype="int64")
-
-
-def target(name: str, good: Mapping[str, Callable[[], Any] | Any], /, **kinds: Any) -> Target:
-    """A function of ``ft``; good arguments that are functions are called to make them."""
-    function: Any = ft
-    for part in name.split(".")[1:]:
-        function = getattr(function, part.partition(" ")[0])
-
-    def make(folder: Any) -> Mapping[str, Any]:
-        return {k: v() if callable(v) else v for k, v in good.items()}
-
-    return Target(name, function, make, {k.lstrip("_"): v for k, v in kinds.items()})
 
 
 CREATED = {"dtype": "dtype", "device": "device"}
@@ -168,7 +146,7 @@ TARGETS: list[Target] = [
     target("ft.dtype", {"name": "float32"}, name="dtype"),
     target("ft.get_backend", {"backend": "numpy"}, backend="device"),
     target("ft.use", {"0": "numpy"}, _0="device"),
-    target("ft.override", {"add": lambda: lambda inner, a, b: inner.add(a, b)}, add="callable"),
+    target("ft.override", {"add": Ready(lambda inner, a, b: inner.add(a, b))}, add="callable"),
     target("ft.set_num_threads", {"count": 2}, count="positive"),
     *(
         target(f"ft.linalg.{n}", {"x": lambda: ft.eye(3)}, x="required_array")
