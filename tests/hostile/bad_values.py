@@ -94,7 +94,15 @@ DTYPE = [
     value("float33"), value(3), OPAQUE, value("x" * 1000), value(("float32",)), value(b"float32"),
     value(object, "object"), value("float32 "), value(3.5), value([]),
 ]  # fmt: skip
-DEVICE = [value("toaster"), value(3), OPAQUE, value("cuda:99"), value("cpu:-1"), value(""), value(":0")]
+DEVICE = [
+    value("toaster"),
+    value(3),
+    OPAQUE,
+    value("cuda:99"),
+    value("cpu:-1"),
+    value(""),
+    value(":0"),
+]
 COUNT = [
     value(-1), value(1.5), TEXT, OPAQUE, value(math.nan), value(math.inf), value([2]), value("2"),
     value(-(10**30)), value(2 + 1j),
@@ -108,7 +116,16 @@ NUMBER = [TEXT, OPAQUE, value([1.0, 2.0], "a list"), value({"a": 1}), FUNCTION, 
 RATE = [*NUMBER, value(-1.0), value(math.nan), value(math.inf), value(None), value(2 + 1j)]
 #: Numbers from 0 to 1.
 FRACTION = [*RATE, value(1.5)]
-SEED = [value(-1), value(1 << 64), value(1.5), TEXT, OPAQUE, value(None), value(math.nan), value(10**30)]
+SEED = [
+    value(-1),
+    value(1 << 64),
+    value(1.5),
+    TEXT,
+    OPAQUE,
+    value(None),
+    value(math.nan),
+    value(10**30),
+]
 CHOICE = [value("median-ish"), value(3), OPAQUE, value(""), value(["mean"]), value(b"mean")]
 FLAG = [TEXT, OPAQUE, value(2), value([]), value(0.5), value("True")]
 CALLABLE = [value(3), TEXT, OPAQUE, value([]), value((1, 2))]

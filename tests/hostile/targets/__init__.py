@@ -21,12 +21,15 @@ def public_names(prefix: str, module: ModuleType) -> set[str]:
             continue
         if inspect.isclass(thing) and issubclass(thing, BaseException):
             continue
-        if getattr(thing, "__module__", "").partition(".")[0] == root:
+        home = getattr(thing, "__module__", "")
+        inner = home.startswith(("fl_tensor.dispatch", "fl_tensor.arguments"))
+        if home.partition(".")[0] == root and not inner:
             found.add(f"{prefix}.{name}")
     return found
 
 
 PUBLIC: set[str] = set().union(*(public_names(p, m) for p, m in PACKAGES.items()))
+PUBLIC -= {f"ft.linalg.{name}" for name in vars(PACKAGES["ft"])}  # the same functions
 TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
 UNTRIED: dict[str, str] = {}
 for _family in FAMILIES:

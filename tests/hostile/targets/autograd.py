@@ -52,7 +52,6 @@ UNTRIED: dict[str, str] = {
     "ag.detect_anomaly": "takes no arguments",
     "ag.is_grad_enabled": "takes no arguments",
     "ag.large_graph": "takes no arguments",
-    "ag.is_recomputing": "takes no arguments",
     "ag.Tape": "made by tape_for",
     "ag.tape_for": "takes a namespace of operations, which extensions alone have",
 }

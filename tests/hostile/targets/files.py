@@ -163,7 +163,7 @@ TARGETS: list[Target] = [
     target("text.TokenLines", {"texts": [[1, 2, 3]], "context": 4, "pad": 0}, texts="iterable", context="positive",
            pad="count"),
     target("text.Tokenizer loaded", {"0": lambda: None}, _0="input_path", call=lambda path: _tokenizer(path)),
-    target("text.lm_dataset", {"texts": ["some words"], "tokenizer": lambda: _trained(), "context": 2},
+    target("text.lm_dataset", {"texts": ["some words and more words"] * 3, "tokenizer": lambda: _trained(), "context": 2},
            texts="iterable", tokenizer="module", context="positive", mode="choice"),
 ]  # fmt: skip
 UNTRIED: dict[str, str] = {

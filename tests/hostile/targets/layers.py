@@ -152,6 +152,12 @@ TARGETS: list[Target] = [
     target("nn.all_params_close", {"first": lambda: nn.ReLU(), "second": lambda: nn.ReLU()}, first="module",
            second="module"),
 ]  # fmt: skip
+for _name in ("cross_entropy",):
+    TARGETS.append(
+        target(f"nn.{_name}", {"0": lambda: ft.log_softmax(x()), "targets": lambda: ints(2)},
+               _0="required_array", targets="required_array", reduction="choice", ignore_index="choice",
+               label_smoothing="fraction", axis="one_axis")
+    )  # fmt: skip
 UNTRIED: dict[str, str] = {
     "nn.Module": "a base class: its layers are tried",
     "nn.Identity": "takes anything, and gives it back",

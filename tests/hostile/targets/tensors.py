@@ -140,6 +140,26 @@ TARGETS: list[Target] = [
     target("ft.layer_norm", {"x": x}, x="required_array", weight="array", axis="axis", eps="number"),
     target("ft.attention", {k: lambda: x(1, 2, 3, 4) for k in ("query", "key", "value")},
            query="required_array", key="required_array", bias="array", allowed="array"),
+    target("ft.cross_entropy", {"0": lambda: ft.log_softmax(x()), "1": lambda: ints(2)}, _0="required_array",
+           _1="required_array", axis="one_axis"),
+    target("ft.batch_norm", {"x": x, "mean": lambda: x(3), "variance": lambda: x(3)}, x="required_array",
+           mean="required_array", weight="array", axis="one_axis", eps="number"),
+    target("ft.batch_norm_training", {"x": x}, x="required_array", weight="array", axis="one_axis"),
+    target("ft.batch_norm_gradient",
+           {"gradient": x, "x": x, "mean": lambda: x(3), "variance": lambda: x(3)}, gradient="required_array",
+           x="required_array"),
+    target("ft.max_pool_gradient",
+           {"gradient": lambda: x(1, 1, 2, 2), "x": lambda: x(1, 1, 4, 4), "window": 2},
+           gradient="required_array", x="required_array", window="positive"),
+    target("ft.avg_pool_gradient", {"gradient": lambda: x(1, 1, 2, 2), "shape": (1, 1, 4, 4), "window": 2},
+           gradient="required_array", shape="shape", window="positive"),
+    target("ft.recurrent", {"x": lambda: x(4, 2, 5), "state": lambda: x(1, 2, 5), "weight": lambda: x(5, 5)},
+           x="required_array", state="required_array", weight="required_array", cell="choice"),
+    target("ft.promote", {"x": ft.float32, "y": ft.int64}, x="dtype", y="dtype"),
+    target("ft.ops_for", {"base": ft.current_backend}, base="device"),
+    target("ft.reproducible", {}, on="flag"),
+    target("ft.trace", {}, whole="flag"),
+    target("ft.check", {}, nan="flag", inf="flag"),
     target("ft.eval", {"0": x}, _0="required_array"),
     target("ft.finfo", {"dtype": "float32"}, dtype="dtype"),
     target("ft.iinfo", {"dtype": "int32"}, dtype="dtype"),
@@ -171,4 +191,24 @@ TARGETS: list[Target] = [
       for n in ("fftshift", "ifftshift")),
     *(target(f"ft.fft.{n}", {"n": 8}, n="positive", d="number") for n in ("fftfreq", "rfftfreq")),
 ]  # fmt: skip
-UNTRIED: dict[str, str] = {}
+UNTRIED: dict[str, str] = {
+    **dict.fromkeys(
+        [
+            "ft.count", "ft.default_generator",
+            "ft.get_num_threads",
+        ],
+        "takes no arguments",
+    ),
+    **dict.fromkeys(
+        [
+            "ft.linalg.EigResult", "ft.linalg.EighResult", "ft.linalg.QRResult",
+            "ft.linalg.SVDResult", "ft.linalg.SlogdetResult",
+        ],
+        "what a decomposition returns",
+    ),
+    **dict.fromkeys(
+        ["ft.Array", "ft.DerivedOps", "ft.TensorAdapter", "ft.TensorBackend"],
+        "an interface or a base class",
+    ),
+    "ft.DType": "the dtypes are its instances; ft.dtype finds them",
+}  # fmt: skip

@@ -64,6 +64,9 @@ TARGETS: list[Target] = [
         for name, good in SCHEDULES.items()
     ),
     target("nn.LambdaLR", {"optimizer": optimizer, "lr_lambda": Ready(lambda i: 1.0)}, lr_lambda="callable"),
+    target("nn.SequentialLR",
+           {"optimizer": optimizer, "schedulers": lambda: [], "milestones": []}, optimizer="module",
+           schedulers="iterable", milestones="iterable", call=lambda **o: _sequence(**o)),
     target("nn.EMA", {"model": model, "decay": 0.9}, model="module", decay="fraction"),
     target("nn.ClipGradNorm", {"max_norm": 1.0}, max_norm="rate"),
     target("nn.clip_grad_norm_", {"parameters": parameters, "max_norm": 1.0}, parameters="parameters",
@@ -92,6 +95,14 @@ TARGETS: list[Target] = [
            else nn.Trainer(**o)),
     target("nn.Trainer fits", {"epochs": 1}, epochs="positive", call=fitted),
 ]  # fmt: skip
+
+
+def _sequence(optimizer: Any, schedulers: Any, milestones: Any) -> Any:
+    if schedulers == [] and isinstance(optimizer, nn.Optimizer):
+        schedulers = [nn.ConstantLR(optimizer), nn.StepLR(optimizer, 2)]
+    return nn.SequentialLR(optimizer, schedulers, milestones if milestones != [] else [3])
+
+
 UNTRIED: dict[str, str] = {
     "nn.Callback": "a base class without arguments",
     "nn.LRScheduler": "a base class: its schedules are tried",
