@@ -69,31 +69,70 @@ FUNCTION = value(len, "len")
 
 #: No array, and nothing that can be read as one.
 ARRAY = [
-    OPAQUE, TEXT, value({"a": 1}), value({1, 2}), FUNCTION, value(ft, "a module"),
-    value(["a", "b"]), value([[1.0], [1.0, 2.0]], "a ragged list"), value([None, 1.0]),
-    made("a list that contains itself", _self_containing), made("a list 2000 deep", _deep),
-    value(int, "a class"), value([Opaque()], "a list of an object"),
-    value(range, "range"), value(Exception("x"), "an exception"),
-]  # fmt: skip
+    OPAQUE,
+    TEXT,
+    value({"a": 1}),
+    value({1, 2}),
+    FUNCTION,
+    value(ft, "a module"),
+    value(["a", "b"]),
+    value([[1.0], [1.0, 2.0]], "a ragged list"),
+    value([None, 1.0]),
+    made("a list that contains itself", _self_containing),
+    made("a list 2000 deep", _deep),
+    value(int, "a class"),
+    value([Opaque()], "a list of an object"),
+    value(range, "range"),
+    value(Exception("x"), "an exception"),
+]
 #: As ARRAY, for operands that may not be None either.
 REQUIRED_ARRAY = [*ARRAY, value(None)]
 AXIS = [
-    value(99), value(-99), value(1.5), TEXT, OPAQUE, value(10**30), value([0, 99]), value((0, 0)),
-    value([0.5]), value(math.nan), value({"a": 0}),
-]  # fmt: skip
+    value(99),
+    value(-99),
+    value(1.5),
+    TEXT,
+    OPAQUE,
+    value(10**30),
+    value([0, 99]),
+    value((0, 0)),
+    value([0.5]),
+    value(math.nan),
+    value({"a": 0}),
+]
 #: For operations along exactly one axis.
 ONE_AXIS = [value(99), value(-99), value(1.5), TEXT, OPAQUE, value(10**30), value({"a": 0})]
 SHAPE = [
-    value((-1, 3)), value((2.5,)), TEXT, OPAQUE, value((10**12, 10**12)), value((1,) * 1000, "(1,) * 1000"),
-    value((2, "x")), value(((2,), 3)), value(-5), value(2.5), value(10**30), value((10**18,)),
-    value({"a": 1}), value((math.nan,)), value((None,)),
-]  # fmt: skip
+    value((-1, 3)),
+    value((2.5,)),
+    TEXT,
+    OPAQUE,
+    value((10**12, 10**12)),
+    value((1,) * 1000, "(1,) * 1000"),
+    value((2, "x")),
+    value(((2,), 3)),
+    value(-5),
+    value(2.5),
+    value(10**30),
+    value((10**18,)),
+    value({"a": 1}),
+    value((math.nan,)),
+    value((None,)),
+]
 #: Shapes that six elements do not fill.
 OTHER_SHAPE = [bad for bad in SHAPE if bad.label != "(-1, 3)"]
 DTYPE = [
-    value("float33"), value(3), OPAQUE, value("x" * 1000), value(("float32",)), value(b"float32"),
-    value(object, "object"), value("float32 "), value(3.5), value([]),
-]  # fmt: skip
+    value("float33"),
+    value(3),
+    OPAQUE,
+    value("x" * 1000),
+    value(("float32",)),
+    value(b"float32"),
+    value(object, "object"),
+    value("float32 "),
+    value(3.5),
+    value([]),
+]
 DEVICE = [
     value("toaster"),
     value(3),
@@ -104,9 +143,17 @@ DEVICE = [
     value(":0"),
 ]
 COUNT = [
-    value(-1), value(1.5), TEXT, OPAQUE, value(math.nan), value(math.inf), value([2]), value("2"),
-    value(-(10**30)), value(2 + 1j),
-]  # fmt: skip
+    value(-1),
+    value(1.5),
+    TEXT,
+    OPAQUE,
+    value(math.nan),
+    value(math.inf),
+    value([2]),
+    value("2"),
+    value(-(10**30)),
+    value(2 + 1j),
+]
 #: As COUNT where 0 is too few.
 POSITIVE = [*COUNT, value(0), value(None)]
 #: Positive integers whose use would need more memory than there is.
@@ -151,17 +198,30 @@ def _fifo(folder: Path) -> Path:
 
 
 NO_PATH = [
-    value(None), value(3.5), OPAQUE, value("\0"), value("x" * 5000, "5000 letters"), value([]),
-    value({"a": 1}), value(b"\xff\0", "bytes with a zero"),
-]  # fmt: skip
+    value(None),
+    value(3.5),
+    OPAQUE,
+    value("\0"),
+    value("x" * 5000, "5000 letters"),
+    value([]),
+    value({"a": 1}),
+    value(b"\xff\0", "bytes with a zero"),
+]
 #: What cannot be opened to read.
 INPUT_PATH = [
-    *NO_PATH, value(""), Bad("a missing file", _missing), Bad("a folder", _folder), Bad("a named pipe", _fifo)
-]  # fmt: skip
+    *NO_PATH,
+    value(""),
+    Bad("a missing file", _missing),
+    Bad("a folder", _folder),
+    Bad("a named pipe", _fifo),
+]
 #: What cannot be written.
 OUTPUT_PATH = [
-    *NO_PATH, Bad("a folder", _folder), Bad("a named pipe", _fifo), Bad("below a missing folder", _missing)
-]  # fmt: skip
+    *NO_PATH,
+    Bad("a folder", _folder),
+    Bad("a named pipe", _fifo),
+    Bad("below a missing folder", _missing),
+]
 
 KINDS: dict[str, list[Bad]] = {
     name.lower(): found

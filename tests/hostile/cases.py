@@ -19,8 +19,8 @@ DRAWN = 5
 class Target:
     """A callable, how to make good arguments for it, and the kinds of its arguments.
 
-    ``good(folder)`` gives arguments by name; those whose names are numbers are positional. ``kinds``
-    maps the names of arguments to names of ``bad_values.KINDS``, or to lists of ``Bad``.
+    ``good(folder)`` gives arguments by name; those whose names are numbers are positional.
+    ``kinds`` maps names of arguments to names of ``bad_values.KINDS``, or to lists of ``Bad``.
     """
 
     name: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from accepted import ACCEPTED
 from cases import Target, cases_of
 from targets import PUBLIC, TARGETS, UNTRIED

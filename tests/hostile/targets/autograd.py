@@ -25,27 +25,63 @@ def differentiated(outputs: Any = None, inputs: Any = None) -> Any:
 
 TARGETS: list[Target] = [
     target("ag.Variable", {"value": x}, value="required_array"),
-    target("ag.Variable hooked", {"0": Ready(lambda g: g)}, _0="callable", call=lambda f: v().register_hook(f)),
-    target("ag.grad", {"outputs": lambda: None}, outputs="module", inputs="module", call=differentiated),
+    target(
+        "ag.Variable hooked",
+        {"0": Ready(lambda g: g)},
+        _0="callable",
+        call=lambda f: v().register_hook(f),
+    ),
+    target(
+        "ag.grad", {"outputs": lambda: None}, outputs="module", inputs="module", call=differentiated
+    ),
     target("ag.value_and_grad", {"function": Ready(square)}, function="callable", argnums="string"),
-    target("ag.jacobian", {"function": Ready(square), "inputs": v}, function="callable", inputs="required_array",
-           strategy="choice"),
-    target("ag.hessian", {"function": Ready(square), "inputs": v}, function="callable", inputs="required_array"),
-    target("ag.jvp", {"function": Ready(square), "primals": lambda: [x(3)], "tangents": lambda: [x(3)]},
-           function="callable", primals="iterable", tangents="iterable"),
+    target(
+        "ag.jacobian",
+        {"function": Ready(square), "inputs": v},
+        function="callable",
+        inputs="required_array",
+        strategy="choice",
+    ),
+    target(
+        "ag.hessian",
+        {"function": Ready(square), "inputs": v},
+        function="callable",
+        inputs="required_array",
+    ),
+    target(
+        "ag.jvp",
+        {"function": Ready(square), "primals": lambda: [x(3)], "tangents": lambda: [x(3)]},
+        function="callable",
+        primals="iterable",
+        tangents="iterable",
+    ),
     target("ag.vjp", {"0": Ready(square), "1": lambda: x(3)}, _0="callable", _1="required_array"),
-    target("ag.check_grads", {"function": Ready(square), "inputs": lambda: [ft.ones(3, dtype="float64")]},
-           function="callable", inputs="iterable", order="positive"),
+    target(
+        "ag.check_grads",
+        {"function": Ready(square), "inputs": lambda: [ft.ones(3, dtype="float64")]},
+        function="callable",
+        inputs="iterable",
+        order="positive",
+    ),
     target("ag.checkpoint", {"0": Ready(square), "1": v}, _0="callable"),
     target("ag.autocast", {}, precision="choice", compute="dtype"),
     target("ag.Policy", {}, level="choice"),
     target("ag.as_operation", {"name": "mine"}, name="string"),
     target("ag.to_dot", {"0": lambda: square(v())}, _0="module"),
-    target("ag.lookup_rows", {"weight": x, "indices": lambda: ints(2)}, weight="required_array",
-           indices="required_array"),
-    target("ag.RowGradient", {"indices": lambda: ints(2), "values": x, "shape": (5, 3)},
-           indices="required_array", values="required_array", shape="shape"),
-]  # fmt: skip
+    target(
+        "ag.lookup_rows",
+        {"weight": x, "indices": lambda: ints(2)},
+        weight="required_array",
+        indices="required_array",
+    ),
+    target(
+        "ag.RowGradient",
+        {"indices": lambda: ints(2), "values": x, "shape": (5, 3)},
+        indices="required_array",
+        values="required_array",
+        shape="shape",
+    ),
+]
 UNTRIED: dict[str, str] = {
     "ag.no_grad": "takes no arguments",
     "ag.enable_grad": "takes no arguments",

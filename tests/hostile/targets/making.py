@@ -18,9 +18,18 @@ import fl_vision as vision
 from cases import Target
 
 PACKAGES: dict[str, Any] = {
-    "ft": ft, "ft.linalg": ft.linalg, "ft.fft": ft.fft, "ag": ag, "nn": nn, "data": data, "mem": mem,
-    "dist": dist, "speech": speech, "vision": vision, "text": text,
-}  # fmt: skip
+    "ft": ft,
+    "ft.linalg": ft.linalg,
+    "ft.fft": ft.fft,
+    "ag": ag,
+    "nn": nn,
+    "data": data,
+    "mem": mem,
+    "dist": dist,
+    "speech": speech,
+    "vision": vision,
+    "text": text,
+}
 
 
 class At:

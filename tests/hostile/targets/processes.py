@@ -23,23 +23,40 @@ TARGETS: list[Target] = [
     target("mem.get", {"name": "caching"}, name="choice"),
     target("mem.use", {"manager": "caching"}, manager="choice"),
     target("mem.device_memory", {"device": "cpu"}, device="device"),
-    target("mem.get to allocate", {"nbytes": 64}, nbytes="count", alignment="positive", call=allocated),
-    target("mem.register_device", {"kind": "x1", "factory": lambda: mem.device_memory}, kind="string",
-           factory="callable"),
+    target(
+        "mem.get to allocate", {"nbytes": 64}, nbytes="count", alignment="positive", call=allocated
+    ),
+    target(
+        "mem.register_device",
+        {"kind": "x1", "factory": lambda: mem.device_memory},
+        kind="string",
+        factory="callable",
+    ),
     target("dist.load", {"name": "local"}, name="choice"),
     target("dist.local reduces", {"value": x}, value="required_array", call=reduced),
-    target("dist.average_gradients", {"communicator": dist.local, "gradients": lambda: [x()]},
-           communicator="module", gradients="iterable"),
+    target(
+        "dist.average_gradients",
+        {"communicator": dist.local, "gradients": lambda: [x()]},
+        communicator="module",
+        gradients="iterable",
+    ),
     target("ft.profile", {}, path=[]),
     target("ft.wrapped", {"backend": "numpy"}, backend="device"),
     target("ft.synchronize", {}, device="device"),
     target("ft.Device", {"kind": "cpu"}, kind="string", index="count"),
     target("ft.Tensor moved", {"0": "cpu"}, _0="device", call=lambda device: x().to(device)),
-    target("ft.Tensor reshaped", {"0": (3, 2)}, _0="other_shape", call=lambda shape: x().reshape(shape)),
+    target(
+        "ft.Tensor reshaped", {"0": (3, 2)}, _0="other_shape", call=lambda shape: x().reshape(shape)
+    ),
     target("ft.Tensor cast", {"0": "float32"}, _0="dtype", call=lambda dtype: x().astype(dtype)),
     target("ft.Tensor indexed", {"0": 0}, _0="choice", call=lambda index: x()[index]),
-    target("ft.Tensor with too many indices", {"0": 1}, _0="absurd", call=lambda n: x()[(None,) * min(n, 100)]),
-]  # fmt: skip
+    target(
+        "ft.Tensor with too many indices",
+        {"0": 1},
+        _0="absurd",
+        call=lambda n: x()[(None,) * min(n, 100)],
+    ),
+]
 UNTRIED: dict[str, str] = {
     "dist.Communicator": "an interface; its kit tests it",
     "dist.LocalCommunicator": "takes no arguments",

@@ -38,10 +38,20 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "ReduceLROnPlateau": {"factor": 0.1, "patience": 3},
 }
 KINDS_OF_SCHEDULES = {
-    "factor": "rate", "total_iters": "positive", "start_factor": "rate", "gamma": "rate",
-    "step_size": "positive", "milestones": "iterable", "T_max": "positive", "T_0": "positive",
-    "warmup_steps": "positive", "power": "rate", "max_lr": "rate", "total_steps": "positive", "patience": "count",
-}  # fmt: skip
+    "factor": "rate",
+    "total_iters": "positive",
+    "start_factor": "rate",
+    "gamma": "rate",
+    "step_size": "positive",
+    "milestones": "iterable",
+    "T_max": "positive",
+    "T_0": "positive",
+    "warmup_steps": "positive",
+    "power": "rate",
+    "max_lr": "rate",
+    "total_steps": "positive",
+    "patience": "count",
+}
 
 
 def fitted(**options: Any) -> Any:
@@ -55,46 +65,114 @@ TARGETS: list[Target] = [
         target(f"nn.{name}", {"params": parameters, "lr": 0.1}, params="parameters", lr="rate")
         for name in OPTIMIZERS
     ),
-    target("nn.SparseAdam", {"params": parameters, "lr": 0.1}, params="parameters", lr="rate", eps="rate"),
-    target("nn.SGD momentum", {"params": parameters, "lr": 0.1}, momentum="rate", weight_decay="rate"),
-    target("nn.Adam moments", {"params": parameters}, betas="choice", eps="rate", weight_decay="rate"),
+    target(
+        "nn.SparseAdam",
+        {"params": parameters, "lr": 0.1},
+        params="parameters",
+        lr="rate",
+        eps="rate",
+    ),
+    target(
+        "nn.SGD momentum", {"params": parameters, "lr": 0.1}, momentum="rate", weight_decay="rate"
+    ),
+    target(
+        "nn.Adam moments", {"params": parameters}, betas="choice", eps="rate", weight_decay="rate"
+    ),
     *(
-        target(f"nn.{name}", {"optimizer": optimizer, **good}, optimizer="module",
-               **{key: KINDS_OF_SCHEDULES[key] for key in good})
+        target(
+            f"nn.{name}",
+            {"optimizer": optimizer, **good},
+            optimizer="module",
+            **{key: KINDS_OF_SCHEDULES[key] for key in good},
+        )
         for name, good in SCHEDULES.items()
     ),
-    target("nn.LambdaLR", {"optimizer": optimizer, "lr_lambda": Ready(lambda i: 1.0)}, lr_lambda="callable"),
-    target("nn.SequentialLR",
-           {"optimizer": optimizer, "schedulers": lambda: [], "milestones": []}, optimizer="module",
-           schedulers="iterable", milestones="iterable", call=lambda **o: _sequence(**o)),
+    target(
+        "nn.LambdaLR",
+        {"optimizer": optimizer, "lr_lambda": Ready(lambda i: 1.0)},
+        lr_lambda="callable",
+    ),
+    target(
+        "nn.SequentialLR",
+        {"optimizer": optimizer, "schedulers": lambda: [], "milestones": []},
+        optimizer="module",
+        schedulers="iterable",
+        milestones="iterable",
+        call=lambda **o: _sequence(**o),
+    ),
     target("nn.EMA", {"model": model, "decay": 0.9}, model="module", decay="fraction"),
     target("nn.ClipGradNorm", {"max_norm": 1.0}, max_norm="rate"),
-    target("nn.clip_grad_norm_", {"parameters": parameters, "max_norm": 1.0}, parameters="parameters",
-           max_norm="rate"),
-    target("nn.clip_grad_value_", {"parameters": parameters, "clip_value": 1.0}, parameters="parameters",
-           clip_value="rate"),
+    target(
+        "nn.clip_grad_norm_",
+        {"parameters": parameters, "max_norm": 1.0},
+        parameters="parameters",
+        max_norm="rate",
+    ),
+    target(
+        "nn.clip_grad_value_",
+        {"parameters": parameters, "clip_value": 1.0},
+        parameters="parameters",
+        clip_value="rate",
+    ),
     target("nn.DynamicLossScaler", {}, factor="rate", growth_interval="positive"),
-    target("nn.GradientAccumulation", {"optimizer": optimizer, "every": 2}, optimizer="module", every="positive"),
+    target(
+        "nn.GradientAccumulation",
+        {"optimizer": optimizer, "every": 2},
+        optimizer="module",
+        every="positive",
+    ),
     target("nn.EarlyStop", {}, monitor="string", patience="positive", mode="choice"),
     target("nn.KeepBest", {}, count="positive", monitor="string", mode="choice"),
     target("nn.CountMeter", {"size": 2}, size="positive"),
     target("nn.TopKMeter", {"k": 2}, k="positive"),
-    target("nn.TopKMeter added", {"0": x, "1": lambda: ints(2)}, _0="required_array", _1="required_array",
-           call=lambda a, b: nn.TopKMeter(2).add(a, b)),
-    target("nn.FrameErrorMeter added", {"0": x, "1": lambda: ints(2)}, _0="required_array",
-           call=lambda a, b: nn.FrameErrorMeter().add(a, b)),
-    target("nn.AverageValueMeter added", {"0": 1.0}, _0="number",
-           call=lambda a: nn.AverageValueMeter().add(a)),
-    target("nn.MSEMeter added", {"0": x, "1": x}, _0="required_array", call=lambda a, b: nn.MSEMeter().add(a, b)),
-    target("nn.EditDistanceMeter added", {"0": [1, 2], "1": [1, 3]}, _0="number",
-           call=lambda a, b: nn.EditDistanceMeter().add(a, b)),
-    target("nn.Trainer", {"model": model, "optimizer": optimizer, "loss": Ready(nn.mse)}, model="module",
-           optimizer="module", loss="callable", accumulate="positive", log_every="count", schedule="module",
-           call=lambda **o: nn.Trainer(**{"optimizer": nn.SGD(o["model"].parameters(), lr=0.1), **o})
-           if isinstance(o["model"], nn.Module) and isinstance(o["optimizer"], nn.Optimizer)
-           else nn.Trainer(**o)),
+    target(
+        "nn.TopKMeter added",
+        {"0": x, "1": lambda: ints(2)},
+        _0="required_array",
+        _1="required_array",
+        call=lambda a, b: nn.TopKMeter(2).add(a, b),
+    ),
+    target(
+        "nn.FrameErrorMeter added",
+        {"0": x, "1": lambda: ints(2)},
+        _0="required_array",
+        call=lambda a, b: nn.FrameErrorMeter().add(a, b),
+    ),
+    target(
+        "nn.AverageValueMeter added",
+        {"0": 1.0},
+        _0="number",
+        call=lambda a: nn.AverageValueMeter().add(a),
+    ),
+    target(
+        "nn.MSEMeter added",
+        {"0": x, "1": x},
+        _0="required_array",
+        call=lambda a, b: nn.MSEMeter().add(a, b),
+    ),
+    target(
+        "nn.EditDistanceMeter added",
+        {"0": [1, 2], "1": [1, 3]},
+        _0="number",
+        call=lambda a, b: nn.EditDistanceMeter().add(a, b),
+    ),
+    target(
+        "nn.Trainer",
+        {"model": model, "optimizer": optimizer, "loss": Ready(nn.mse)},
+        model="module",
+        optimizer="module",
+        loss="callable",
+        accumulate="positive",
+        log_every="count",
+        schedule="module",
+        call=lambda **o: (
+            nn.Trainer(**{"optimizer": nn.SGD(o["model"].parameters(), lr=0.1), **o})
+            if isinstance(o["model"], nn.Module) and isinstance(o["optimizer"], nn.Optimizer)
+            else nn.Trainer(**o)
+        ),
+    ),
     target("nn.Trainer fits", {"epochs": 1}, epochs="positive", call=fitted),
-]  # fmt: skip
+]
 
 
 def _sequence(optimizer: Any, schedulers: Any, milestones: Any) -> Any:
