@@ -313,8 +313,8 @@ TARGETS: list[Target] = [
     target("ft.set_num_threads", {"count": 2}, count="positive"),
     *(
         target(f"ft.linalg.{n}", {"x": lambda: ft.eye(3)}, x="required_array")
-        for n in "cholesky det eig eigh eigvals eigvalsh inv qr slogdet svd svdvals matrix_rank pinv "
-        "matrix_norm matrix_transpose trace diagonal".split()
+        for n in "cholesky det eig eigh eigvals eigvalsh inv qr slogdet svd svdvals matrix_rank "
+        "pinv matrix_norm matrix_transpose trace diagonal".split()
     ),
     target("ft.linalg.vector_norm", {"x": x}, x="required_array", axis="axis", ord="number"),
     target(
