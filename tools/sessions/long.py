@@ -32,6 +32,15 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session(default=False, **shared)
+def hostile(session: nox.Session) -> None:
+    """Bad inputs to everything public: an error of ours, never a hang, a crash or silence.
+
+    `-- --hostile-share 0.2 --hostile-seed N` for a part, drawn by seed.
+    """
+    pytest_in_workshop(session, "tests/hostile")
+
+
+@nox.session(default=False, **shared)
 def campaign(session: nox.Session) -> None:
     """5,000 random products and 5,000 convolutions between guard pages, against float64.
 

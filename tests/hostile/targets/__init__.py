@@ -1,0 +1,36 @@
+"""Everything public, with good arguments."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+from cases import Target
+from targets import autograd, datasets, files, layers, processes, tensors, training
+from targets.making import PACKAGES
+
+FAMILIES = (tensors, autograd, layers, training, datasets, files, processes)
+
+
+def public_names(prefix: str, module: ModuleType) -> set[str]:
+    """The functions and classes that a package offers, exceptions aside."""
+    root = module.__name__.partition(".")[0]
+    found = set()
+    for name, thing in vars(module).items():
+        if name.startswith("_") or not (inspect.isclass(thing) or inspect.isfunction(thing)):
+            continue
+        if inspect.isclass(thing) and issubclass(thing, BaseException):
+            continue
+        home = getattr(thing, "__module__", "")
+        inner = home.startswith(("fl_tensor.dispatch", "fl_tensor.arguments"))
+        if home.partition(".")[0] == root and not inner:
+            found.add(f"{prefix}.{name}")
+    return found
+
+
+PUBLIC: set[str] = set().union(*(public_names(p, m) for p, m in PACKAGES.items()))
+PUBLIC -= {f"ft.linalg.{name}" for name in vars(PACKAGES["ft"])}  # the same functions
+TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
+UNTRIED: dict[str, str] = {}
+for _family in FAMILIES:
+    UNTRIED |= _family.UNTRIED

@@ -1,0 +1,97 @@
+"""Shorthand of the tables: a public name, its good arguments, the kinds of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import fl_autograd as ag
+import fl_data as data
+import fl_dist as dist
+import fl_memory as mem
+import fl_nn as nn
+import fl_speech as speech
+import fl_tensor as ft
+import fl_text as text
+import fl_vision as vision
+from cases import Target
+
+PACKAGES: dict[str, Any] = {
+    "ft": ft,
+    "ft.linalg": ft.linalg,
+    "ft.fft": ft.fft,
+    "ag": ag,
+    "nn": nn,
+    "data": data,
+    "mem": mem,
+    "dist": dist,
+    "speech": speech,
+    "vision": vision,
+    "text": text,
+}
+
+
+class At:
+    """A good path: this name in the empty folder of a case, with this content if it is given."""
+
+    def __init__(self, name: str, content: bytes | None = None) -> None:
+        self.name, self.content = name, content
+
+    def make(self, folder: Path) -> Path:
+        path = folder / self.name
+        if self.content is not None:
+            path.write_bytes(self.content)
+        return path
+
+
+def target(
+    name: str,
+    good: Mapping[str, Any],
+    /,
+    *,
+    call: Callable[..., Any] | None = None,
+    **kinds: Any,
+) -> Target:
+    """A public callable by its name, ``ft.sum`` or ``ft.sum of nothing``.
+
+    Good arguments that are functions are called to make them, ``Ready`` ones are functions
+    themselves. The names of positional arguments are their numbers, with ``_`` before them among
+    the kinds. ``call`` replaces the callable, say to use an object that it makes.
+    """
+    path = name.partition(" ")[0].split(".")
+    function = call
+    if function is None:
+        function = PACKAGES[path[0]]
+        for part in path[1:]:
+            function = getattr(function, part)
+
+    def make(folder: Path) -> Mapping[str, Any]:
+        return {key: _good(value, folder) for key, value in good.items()}
+
+    return Target(name, function, make, {key.lstrip("_"): kind for key, kind in kinds.items()})
+
+
+class Ready:
+    """A function that is an argument itself."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+
+def _good(value: Any, folder: Path) -> Any:
+    if isinstance(value, Ready):
+        return value.function
+    if isinstance(value, At):
+        return value.make(folder)
+    return value() if callable(value) and not isinstance(value, type) else value
+
+
+def x(*shape: int) -> Any:
+    """Ones of float32."""
+    return ft.ones(shape or (2, 3))
+
+
+def ints(*shape: int) -> Any:
+    """Ones of int64."""
+    return ft.ones(shape or (2, 3), dtype="int64")
