@@ -301,7 +301,7 @@ TARGETS: list[Target] = [
     target("ft.promote", {"x": ft.float32, "y": ft.int64}, x="dtype", y="dtype"),
     target("ft.ops_for", {"base": ft.current_backend}, base="device"),
     target("ft.reproducible", {}, on="flag"),
-    target("ft.trace", {}, whole="flag"),
+    target("ft.trace", {}, whole="string"),
     target("ft.check", {}, nan="flag", inf="flag"),
     target("ft.eval", {"0": x}, _0="required_array"),
     target("ft.finfo", {"dtype": "float32"}, dtype="dtype"),

@@ -93,7 +93,7 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "from collections.abc import Sequence",
         "from typing import Any\n",
         *(["from fl_tensor import dtypes"] if takes_dtype else []),
-        "from fl_tensor.arguments import axes, axis_of, float_of, int_of, shape_of",
+        "from fl_tensor.arguments import axes, axis_of, flag_of, float_of, int_of, shape_of",
         "from fl_tensor.dispatch.frontend import (",
         "    ArrayLike,",
         "    binary,",
@@ -232,6 +232,9 @@ def _pass(op: str, p: inspect.Parameter, lead: str) -> str:
         return f'shape_of("{op}", {p.name})'
     if kind in ("int", "float"):
         return f'{kind}_of("{op}", {p.name}, "{p.name}")'
+    if kind == "bool":  # usually False: a call less
+        checked = f'flag_of("{op}", {p.name}, "{p.name}")'
+        return f"{p.name} is not False and {checked}" if p.default is False else checked
     if kind == "DType":
         return f"dtypes.dtype({p.name})"
     return p.name

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import AxisError, DTypeError, ShapeError
+from fl_tensor.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
 #: The Python numbers: weak beside an array (``fl_tensor.dtypes.result_for_scalar``).
 SCALARS = (bool, int, float, complex)
+#: The largest size of an axis: what an int64 counts.
+MOST = (1 << 63) - 1
 _INTS = frozenset((int,))
 #: One int for all, one per axis, or a (low, high) pair per axis.
 Pairs = int | Sequence[int] | Sequence[tuple[int, int]]
@@ -32,6 +34,24 @@ def scalar(op: str, value: Any, dtype: DType) -> Any:
         raise DTypeError(f"[{op}] the value {value!r} does not fit {dtype}: {error}") from None
     dtypes.result_for_scalar(dtype, number, op)
     return number
+
+
+def flag_of(op: str, value: Any, name: str) -> bool:
+    """An argument that is True or False, of Python or of another library. Raises ArgumentError for
+    what has a truth, but is none: a number, a string, a list."""
+    if isinstance(value, bool):
+        return value
+    if getattr(value, "shape", None) == () and str(getattr(value, "dtype", "")).endswith("bool"):
+        return bool(value)
+    raise ArgumentError(f"[{op}] {name} {value!r}: expected True or False")
+
+
+def choice_of(op: str, value: Any, name: str, choices: Collection[str]) -> str:
+    """An argument that is one of several words. Raises ArgumentError, which lists them."""
+    if isinstance(value, str) and value in choices:
+        return value
+    known = ", ".join(map(repr, choices))
+    raise ArgumentError(f"[{op}] {name} {value!r}: expected {known}")
 
 
 def int_of(op: str, value: Any, name: str) -> int:
@@ -64,7 +84,7 @@ def ints_of(op: str, value: Any, name: str) -> tuple[int, ...]:
     if type(value) is int:
         return (value,)
     try:
-        if isinstance(value, (dict, set, frozenset)):
+        if isinstance(value, (dict, set, frozenset, bytes, bytearray)):
             raise TypeError
         return tuple(_index(n) for n in ((value,) if is_single(value) else value))
     except TypeError:
@@ -72,8 +92,10 @@ def ints_of(op: str, value: Any, name: str) -> tuple[int, ...]:
 
 
 def float_of(op: str, value: Any, name: str) -> float:
-    """An argument that is a number. Raises DTypeError."""
+    """An argument that is a number. Raises DTypeError, also for numbers in strings."""
     try:
+        if isinstance(value, (str, bytes, bytearray)):
+            raise TypeError
         return float(value)
     except (TypeError, ValueError, OverflowError):
         raise DTypeError(f"[{op}] {name} {value!r}: expected a number") from None
@@ -109,6 +131,8 @@ def shape_of(op: str, shape: int | Sequence[int]) -> tuple[int, ...]:
     found = ints_of(op, shape, "shape")
     if found and min(found) < 0:
         raise ShapeError(f"[{op}] shape {found}: sizes may not be negative")
+    if found and max(found) > MOST:
+        raise ShapeError(f"[{op}] shape {found}: no array has so many elements")
     return found
 
 

@@ -17,8 +17,14 @@ class Device:
     index: int
 
     def __new__(cls, kind: str = "cpu", index: int = 0) -> Device:
-        found = _made.get((kind, index))
+        """Raises ArgumentError unless ``kind`` is a word and ``index`` an int from 0 on."""
+        known = isinstance(kind, str) and type(index) is int
+        found = _made.get((kind, index)) if known else None
         if found is None:
+            if not known or not kind.isidentifier() or index < 0:
+                raise ArgumentError(
+                    f"Device({kind!r}, {index!r}): expected a word and an index, as ('cuda', 0)"
+                )
             found = object.__new__(cls)
             found.kind, found.index = kind, index
             found = _made.setdefault((kind, index), found)

@@ -217,8 +217,7 @@ def _resized(op: str, x: Any, axes: tuple[int, ...], sizes: tuple[int, ...]) -> 
 
 
 def _scaled(op: str, x: Any, sizes: tuple[int, ...], norm: str) -> Any:
-    if norm not in _NORMS:
-        raise ArgumentError(f"[{op}] norm {norm!r}: expected {', '.join(map(repr, _NORMS))}")
+    norm = arguments.choice_of(op, norm, "norm", _NORMS)
     power = _NORMS[norm] if op in _INVERSE else -_NORMS[norm]
     return x if power == 0 else functions.multiply(x, float(math.prod(sizes)) ** power)
 
@@ -227,7 +226,8 @@ def _frequencies(numbers: Any, n: int, d: float, dtype: DTypeLike) -> Any:
     target = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype)
     if not target.is_floating:
         raise DTypeError(f"[fftfreq] dtype {target}: frequencies are real floating numbers")
-    return functions.divide(frontend.cast(numbers, target), n * d)
+    length = n * arguments.float_of("fftfreq", d, "d")
+    return functions.divide(frontend.cast(numbers, target), length)
 
 
 def _shifted(op: str, x: ArrayLike, axes: int | Sequence[int] | None, sign: int) -> Any:

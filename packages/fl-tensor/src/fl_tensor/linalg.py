@@ -219,6 +219,7 @@ def matrix_norm(x: ArrayLike, *, keepdims: bool = False, ord: str | float | None
     largest, the smallest. 1, -1: the largest, the smallest sum of magnitudes in a column; inf,
     -inf: in a row.
     """
+    keepdims = arguments.flag_of("matrix_norm", keepdims, "keepdims")
     return _run("matrix_norm", x, keepdims, "fro" if ord is None else ord)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextvars import ContextVar, Token
 
 from fl_tensor import settings
+from fl_tensor.arguments import flag_of
 
 ENVIRONMENT = "FL_REPRODUCIBLE"
 
@@ -35,7 +36,7 @@ class reproducible:
     """
 
     def __init__(self, on: bool = True) -> None:
-        self.on = on
+        self.on = flag_of("reproducible", on, "on")
         self._tokens: list[Token[bool]] = []
 
     def __enter__(self) -> None:

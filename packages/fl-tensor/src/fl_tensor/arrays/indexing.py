@@ -37,6 +37,9 @@ def getitem(x: Any, index: Any) -> Any:
     elif not arrays and shape == sizes:
         return frontend.same_value(x)
     if sizes != shape:
+        most = x._backend.max_ndim if len(shape) > 32 else None
+        if most is not None and len(shape) > most:
+            raise ShapeError(f"[getitem] {len(shape)} axes: backend {x._backend.name!r} has {most}")
         box = ops.reshape(box, shape)
     for axis, indices in arrays.items():
         box = ops.gather(box, _raw_index(x, indices), axis)

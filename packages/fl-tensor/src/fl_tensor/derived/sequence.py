@@ -150,7 +150,7 @@ def fitting(
     x: Any, state: Any, weight: Any, bias: Any, cell: str, lengths: Shape | None
 ) -> tuple[int, int]:
     """The row of CELLS; ShapeError or ArgumentError for operands that do not fit ``recurrent``."""
-    if cell not in CELLS:
+    if not isinstance(cell, str) or cell not in CELLS:
         raise ArgumentError(f"[recurrent] cell {cell!r}: expected one of {', '.join(CELLS)}")
     gates, kept = CELLS[cell]
     hidden = state.shape[-1] if len(state.shape) == 3 else -1

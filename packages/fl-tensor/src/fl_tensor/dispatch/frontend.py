@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import fl_tensor.arrays.array as array
+from fl_memory.errors import OutOfMemoryError
 from fl_tensor import dtypes
 from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.capabilities import not_offered
@@ -17,6 +20,7 @@ from fl_tensor.errors import (
     DTypeError,
     FlError,
     NoDataError,
+    ShapeError,
 )
 
 #: A Tensor or Variable, a Python scalar, nested lists, or anything with a buffer or DLPack.
@@ -109,7 +113,7 @@ class Answers(stack.Wrapper):
 
 def explain(op: str, lead: array.Array, arguments: tuple[Any, ...], error: Exception) -> Exception:
     """The error to raise for a failed operation: what its shape rule says, what the backend gave
-    instead of a value, or the error itself."""
+    instead of a value, that the result is too large, or the error itself."""
     try:
         check(op, lead._backend, arguments)
         if isinstance(error, (AttributeError, TypeError, ValueError, BackendError)):
@@ -118,8 +122,31 @@ def explain(op: str, lead: array.Array, arguments: tuple[Any, ...], error: Excep
     except FlError as better:
         return better
     except Exception:
-        return error
-    return error
+        pass
+    return too_large(op, lead._backend, arguments, error) or error
+
+
+def too_large(
+    op: str, backend: Any, arguments: tuple[Any, ...], error: Exception
+) -> FlError | None:
+    """The error for a result with more axes than the backend has, or more bytes than the machine;
+    None where ``error`` has another reason."""
+    null = registry.null_backend()
+    try:
+        made = getattr(null, op)(*null.like(arguments))
+    except Exception:
+        return None
+    for result in made if isinstance(made, (tuple, list)) else (made,):
+        if backend.max_ndim is not None and len(result.shape) > backend.max_ndim:
+            return ShapeError(
+                f"[{op}] the result has {len(result.shape)} axes: backend {backend.name!r} has at "
+                f"most {backend.max_ndim}"
+            )
+        nbytes = math.prod(result.shape) * result.dtype.itemsize
+        if isinstance(error, MemoryError) or nbytes > sys.maxsize:
+            hint = f"{op} gives {result.shape} of {result.dtype}"
+            return OutOfMemoryError(nbytes, str(result.device), hint=hint)
+    return None
 
 
 def unary(op: str, role: str, x: ArrayLike) -> Any:

@@ -17,7 +17,7 @@ from fl_tensor.dispatch import frontend, registry
 from fl_tensor.dispatch.frontend import supported
 from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import ArgumentError, BackendError, DTypeError, ShapeError
+from fl_tensor.errors import ArgumentError, BackendError, DTypeError, FlError, ShapeError
 from fl_tensor.functions import reading
 
 if TYPE_CHECKING:
@@ -232,8 +232,7 @@ def full(
     backend, place = place_for(device, backend)
     kind = dtypes.of_number(type(value)) if dtype is None else dtypes.dtype(dtype)
     shape, value = shape_of("full", shape), arguments.scalar("full", value, kind)
-    made = ops_for(backend).full(shape, value, supported("full", kind, backend), place)
-    return Tensor(frontend.answer("full", backend, made), backend)
+    return _created(backend, "full", shape, value, supported("full", kind, backend), place)
 
 
 def zeros(
@@ -243,7 +242,7 @@ def zeros(
     backend: registry.BackendLike | None = None,
 ) -> Tensor:
     """All elements 0; float32 unless ``dtype`` is given."""
-    return full(shape, 0, dtype or dtypes.DEFAULT_FLOAT, device, backend)
+    return full(shape, 0, dtypes.DEFAULT_FLOAT if dtype is None else dtype, device, backend)
 
 
 def empty(
@@ -263,7 +262,7 @@ def ones(
     backend: registry.BackendLike | None = None,
 ) -> Tensor:
     """All elements 1; float32 unless ``dtype`` is given."""
-    return full(shape, 1, dtype or dtypes.DEFAULT_FLOAT, device, backend)
+    return full(shape, 1, dtypes.DEFAULT_FLOAT if dtype is None else dtype, device, backend)
 
 
 def zeros_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
@@ -284,7 +283,8 @@ def ones_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Ten
 def full_like(x: Any, value: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """``value`` with the shape, dtype, device and backend of ``x``."""
     x = asarray(x)
-    return full(x.shape, value, dtype or x.dtype, device or x.device, x._backend)
+    dtype, device = x.dtype if dtype is None else dtype, x.device if device is None else device
+    return full(x.shape, value, dtype, device, x._backend)
 
 
 def arange(
@@ -303,16 +303,27 @@ def arange(
     backend, place = place_for(device, backend)
     start, stop, step = [n if type(n) is int else _bound(n) for n in (start, stop, step)]
     floating = float in (type(start), type(stop), type(step))
-    kind = dtypes.dtype(dtype or (dtypes.DEFAULT_FLOAT if floating else dtypes.DEFAULT_INT))
+    usual = dtypes.DEFAULT_FLOAT if floating else dtypes.DEFAULT_INT
+    kind = usual if dtype is None else dtypes.dtype(dtype)
     count = math.ceil((stop - start) / step)
     if kind.is_integer and count > 0:
         ends = start, start + (count - 1) * step
         if kind is not dtypes.int64 or not -_SAFE < min(ends) <= max(ends) < _SAFE:
             for end in ends:
                 arguments.scalar("arange", end, kind)
-    ops = ops_for(backend)
-    made = ops.arange(start, stop, step, supported("arange", kind, backend), place)
-    return Tensor(frontend.answer("arange", backend, made), backend)
+    return _created(backend, "arange", start, stop, step, supported("arange", kind, backend), place)
+
+
+def _created(backend: TensorBackend, op: str, *arguments: Any) -> Tensor:
+    """What an operation without operands makes. OutOfMemoryError where the backend's library has
+    no memory for it, ShapeError for more axes than it can have."""
+    try:
+        made = getattr(ops_for(backend), op)(*arguments)
+    except FlError:
+        raise
+    except Exception as error:
+        raise frontend.too_large(op, backend, arguments, error) or error from error
+    return Tensor(frontend.answer(op, backend, made), backend)
 
 
 def _bound(value: Any) -> int | float:

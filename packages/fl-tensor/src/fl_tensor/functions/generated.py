@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor.arguments import axes, axis_of, float_of, int_of, shape_of
+from fl_tensor.arguments import axes, axis_of, flag_of, float_of, int_of, shape_of
 from fl_tensor.dispatch.frontend import (
     ArrayLike,
     binary,
@@ -174,14 +174,26 @@ def concatenate(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
 def sort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Sorted values; NaN sorts as the largest value."""
     _x = operand("sort", "Q", x)
-    return run("sort", _x, _x._raw, axis_of("sort", axis, _x.shape), descending)
+    return run(
+        "sort",
+        _x,
+        _x._raw,
+        axis_of("sort", axis, _x.shape),
+        descending is not False and flag_of("sort", descending, "descending"),
+    )
 
 
 def argsort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     """Positions that sort ``x``, int64, stable in both directions (equal elements keep
     order)."""
     _x = operand("argsort", "Q", x)
-    return run("argsort", _x, _x._raw, axis_of("argsort", axis, _x.shape), descending)
+    return run(
+        "argsort",
+        _x,
+        _x._raw,
+        axis_of("argsort", axis, _x.shape),
+        descending is not False and flag_of("argsort", descending, "descending"),
+    )
 
 
 def negative(x: ArrayLike) -> Any:
@@ -349,13 +361,25 @@ def bitwise_right_shift(x: ArrayLike, y: ArrayLike) -> Any:
 def max(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Largest element over axes of non-zero size; NaN if there is one."""
     _x = operand("max", "Q", x)
-    return run("max", _x, _x._raw, axes("max", axis, _x.shape), keepdims)
+    return run(
+        "max",
+        _x,
+        _x._raw,
+        axes("max", axis, _x.shape),
+        keepdims is not False and flag_of("max", keepdims, "keepdims"),
+    )
 
 
 def min(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Smallest element over axes of non-zero size; NaN if there is one."""
     _x = operand("min", "Q", x)
-    return run("min", _x, _x._raw, axes("min", axis, _x.shape), keepdims)
+    return run(
+        "min",
+        _x,
+        _x._raw,
+        axes("min", axis, _x.shape),
+        keepdims is not False and flag_of("min", keepdims, "keepdims"),
+    )
 
 
 def acos(x: ArrayLike) -> Any:
@@ -515,14 +539,20 @@ def allclose(
         _y._raw,
         float_of("allclose", rtol, "rtol"),
         float_of("allclose", atol, "atol"),
-        equal_nan,
+        equal_nan is not False and flag_of("allclose", equal_nan, "equal_nan"),
     )
 
 
 def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Any:
     """Whether shapes and all elements are equal, without axes."""
     _x, _y = operands_of("array_equal", "PP", x, y)
-    return run("array_equal", _x, _x._raw, _y._raw, equal_nan)
+    return run(
+        "array_equal",
+        _x,
+        _x._raw,
+        _y._raw,
+        equal_nan is not False and flag_of("array_equal", equal_nan, "equal_nan"),
+    )
 
 
 def copysign(x: ArrayLike, y: ArrayLike) -> Any:
@@ -553,7 +583,7 @@ def isclose(
         _y._raw,
         float_of("isclose", rtol, "rtol"),
         float_of("isclose", atol, "atol"),
-        equal_nan,
+        equal_nan is not False and flag_of("isclose", equal_nan, "equal_nan"),
     )
 
 
@@ -651,13 +681,25 @@ def not_equal(x: ArrayLike, y: ArrayLike) -> Any:
 def all(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Whether every element over axes is non-zero; True over nothing."""
     _x = operand("all", "A", x)
-    return run("all", _x, _x._raw, axes("all", axis, _x.shape), keepdims)
+    return run(
+        "all",
+        _x,
+        _x._raw,
+        axes("all", axis, _x.shape),
+        keepdims is not False and flag_of("all", keepdims, "keepdims"),
+    )
 
 
 def any(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Whether any element over axes is non-zero; False over nothing."""
     _x = operand("any", "A", x)
-    return run("any", _x, _x._raw, axes("any", axis, _x.shape), keepdims)
+    return run(
+        "any",
+        _x,
+        _x._raw,
+        axes("any", axis, _x.shape),
+        keepdims is not False and flag_of("any", keepdims, "keepdims"),
+    )
 
 
 def count_nonzero(
@@ -665,7 +707,13 @@ def count_nonzero(
 ) -> Any:
     """The number of non-zero elements over axes, int64."""
     _x = operand("count_nonzero", "A", x)
-    return run("count_nonzero", _x, _x._raw, axes("count_nonzero", axis, _x.shape), keepdims)
+    return run(
+        "count_nonzero",
+        _x,
+        _x._raw,
+        axes("count_nonzero", axis, _x.shape),
+        keepdims is not False and flag_of("count_nonzero", keepdims, "keepdims"),
+    )
 
 
 def log_softmax(x: ArrayLike, axis: int = -1) -> Any:
@@ -677,13 +725,25 @@ def log_softmax(x: ArrayLike, axis: int = -1) -> Any:
 def logsumexp(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over axes without overflow; -inf over nothing."""
     _x = operand("logsumexp", "S", x)
-    return run("logsumexp", _x, _x._raw, axes("logsumexp", axis, _x.shape), keepdims)
+    return run(
+        "logsumexp",
+        _x,
+        _x._raw,
+        axes("logsumexp", axis, _x.shape),
+        keepdims is not False and flag_of("logsumexp", keepdims, "keepdims"),
+    )
 
 
 def mean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Arithmetic mean over axes; NaN over nothing."""
     _x = operand("mean", "F", x)
-    return run("mean", _x, _x._raw, axes("mean", axis, _x.shape), keepdims)
+    return run(
+        "mean",
+        _x,
+        _x._raw,
+        axes("mean", axis, _x.shape),
+        keepdims is not False and flag_of("mean", keepdims, "keepdims"),
+    )
 
 
 def softmax(x: ArrayLike, axis: int = -1) -> Any:
@@ -705,7 +765,7 @@ def std(
         _x,
         _x._raw,
         axes("std", axis, _x.shape),
-        keepdims,
+        keepdims is not False and flag_of("std", keepdims, "keepdims"),
         float_of("std", correction, "correction"),
     )
 
@@ -725,7 +785,7 @@ def var(
         _x,
         _x._raw,
         axes("var", axis, _x.shape),
-        keepdims,
+        keepdims is not False and flag_of("var", keepdims, "keepdims"),
         float_of("var", correction, "correction"),
     )
 
@@ -751,37 +811,73 @@ def cumulative_min(x: ArrayLike, axis: int = -1) -> Any:
 def nanargmax(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first maximum that is no NaN along an axis, int64; 0 where all are NaN."""
     _x = operand("nanargmax", "Q", x)
-    return run("nanargmax", _x, _x._raw, axis_of("nanargmax", axis, _x.shape), keepdims)
+    return run(
+        "nanargmax",
+        _x,
+        _x._raw,
+        axis_of("nanargmax", axis, _x.shape),
+        keepdims is not False and flag_of("nanargmax", keepdims, "keepdims"),
+    )
 
 
 def nanargmin(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Any:
     """Position of the first minimum that is no NaN along an axis, int64; 0 where all are NaN."""
     _x = operand("nanargmin", "Q", x)
-    return run("nanargmin", _x, _x._raw, axis_of("nanargmin", axis, _x.shape), keepdims)
+    return run(
+        "nanargmin",
+        _x,
+        _x._raw,
+        axis_of("nanargmin", axis, _x.shape),
+        keepdims is not False and flag_of("nanargmin", keepdims, "keepdims"),
+    )
 
 
 def nanmax(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """The largest that is no NaN; NaN where all are."""
     _x = operand("nanmax", "Q", x)
-    return run("nanmax", _x, _x._raw, axes("nanmax", axis, _x.shape), keepdims)
+    return run(
+        "nanmax",
+        _x,
+        _x._raw,
+        axes("nanmax", axis, _x.shape),
+        keepdims is not False and flag_of("nanmax", keepdims, "keepdims"),
+    )
 
 
 def nanmean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Arithmetic mean of what is no NaN; NaN over nothing."""
     _x = operand("nanmean", "S", x)
-    return run("nanmean", _x, _x._raw, axes("nanmean", axis, _x.shape), keepdims)
+    return run(
+        "nanmean",
+        _x,
+        _x._raw,
+        axes("nanmean", axis, _x.shape),
+        keepdims is not False and flag_of("nanmean", keepdims, "keepdims"),
+    )
 
 
 def nanmin(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """The smallest that is no NaN; NaN where all are."""
     _x = operand("nanmin", "Q", x)
-    return run("nanmin", _x, _x._raw, axes("nanmin", axis, _x.shape), keepdims)
+    return run(
+        "nanmin",
+        _x,
+        _x._raw,
+        axes("nanmin", axis, _x.shape),
+        keepdims is not False and flag_of("nanmin", keepdims, "keepdims"),
+    )
 
 
 def nanprod(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Product of what is no NaN; 1 over nothing. dtype as ``prod``."""
     _x = operand("nanprod", "A", x)
-    return run("nanprod", _x, _x._raw, axes("nanprod", axis, _x.shape), keepdims)
+    return run(
+        "nanprod",
+        _x,
+        _x._raw,
+        axes("nanprod", axis, _x.shape),
+        keepdims is not False and flag_of("nanprod", keepdims, "keepdims"),
+    )
 
 
 def nanstd(
@@ -797,7 +893,7 @@ def nanstd(
         _x,
         _x._raw,
         axes("nanstd", axis, _x.shape),
-        keepdims,
+        keepdims is not False and flag_of("nanstd", keepdims, "keepdims"),
         float_of("nanstd", correction, "correction"),
     )
 
@@ -805,7 +901,13 @@ def nanstd(
 def nansum(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """Sum of what is no NaN; 0 over nothing. dtype as ``sum``."""
     _x = operand("nansum", "A", x)
-    return run("nansum", _x, _x._raw, axes("nansum", axis, _x.shape), keepdims)
+    return run(
+        "nansum",
+        _x,
+        _x._raw,
+        axes("nansum", axis, _x.shape),
+        keepdims is not False and flag_of("nansum", keepdims, "keepdims"),
+    )
 
 
 def nanvar(
@@ -822,7 +924,7 @@ def nanvar(
         _x,
         _x._raw,
         axes("nanvar", axis, _x.shape),
-        keepdims,
+        keepdims is not False and flag_of("nanvar", keepdims, "keepdims"),
         float_of("nanvar", correction, "correction"),
     )
 
@@ -831,13 +933,25 @@ def median(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool
     """The middle element over axes, of an even number the mean of the two in the middle; NaN where
     there is one, and over nothing."""
     _x = operand("median", "S", x)
-    return run("median", _x, _x._raw, axes("median", axis, _x.shape), keepdims)
+    return run(
+        "median",
+        _x,
+        _x._raw,
+        axes("median", axis, _x.shape),
+        keepdims is not False and flag_of("median", keepdims, "keepdims"),
+    )
 
 
 def nanmedian(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
     """``median`` of what is no NaN; NaN over nothing."""
     _x = operand("nanmedian", "S", x)
-    return run("nanmedian", _x, _x._raw, axes("nanmedian", axis, _x.shape), keepdims)
+    return run(
+        "nanmedian",
+        _x,
+        _x._raw,
+        axes("nanmedian", axis, _x.shape),
+        keepdims is not False and flag_of("nanmedian", keepdims, "keepdims"),
+    )
 
 
 def stack(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
@@ -873,7 +987,7 @@ def topk(x: ArrayLike, k: int, axis: int = -1, largest: bool = True) -> Any:
         _x._raw,
         int_of("topk", k, "k"),
         axis_of("topk", axis, _x.shape),
-        largest,
+        flag_of("topk", largest, "largest"),
     )
 
 
@@ -966,7 +1080,13 @@ def isin(x: ArrayLike, values: ArrayLike, invert: bool = False) -> Any:
     """Whether each element of ``x`` equals one of ``values`` (any shape), or with ``invert`` none
     of them. NaN equals nothing."""
     _x, _values = operands_of("isin", "QQ", x, values)
-    return run("isin", _x, _x._raw, _values._raw, invert)
+    return run(
+        "isin",
+        _x,
+        _x._raw,
+        _values._raw,
+        invert is not False and flag_of("isin", invert, "invert"),
+    )
 
 
 def batch_norm(

@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 from fl_tensor import arguments, dtypes, functions
+from fl_tensor.arguments import float_of
 from fl_tensor.arrays.tensor import Tensor
-from fl_tensor.dispatch.registry import BackendLike
+from fl_tensor.dispatch.registry import BackendLike, get_backend
+from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError
 from fl_tensor.functions import gathering, shaping
 from fl_tensor.functions.creation import DeviceLike, DTypeLike, arange, asarray, ones
@@ -22,6 +24,11 @@ __all__ = [
     "triu_indices",
 ]
 
+#: Longer sequences are computed as arrays, shorter ones as Python numbers.
+_LONG = 1 << 12
+#: The longest sequence of Python numbers that is worth waiting for.
+_MOST = 1 << 28
+
 
 def linspace(
     start: complex,
@@ -35,12 +42,38 @@ def linspace(
     """``num`` evenly spaced numbers from ``start`` to ``stop`` (included with ``endpoint``).
     float32 unless ``dtype`` is given, complex64 if either is complex; rounded down for an integer
     dtype."""
-    values = _spaced("linspace", start, stop, num, endpoint)
-    if dtype is not None and dtypes.dtype(dtype).is_integer:
-        values = [math.floor(arguments.float_of("linspace", v, "bound")) for v in values]
     kind = complex if isinstance(start, complex) or isinstance(stop, complex) else float
-    dtype = dtype or dtypes.of_number(kind)
-    return asarray([kind(v) for v in values], dtype, device, backend)
+    target = dtypes.of_number(kind) if dtype is None else dtypes.dtype(dtype)
+    if kind is float and _is_long(num, backend):
+        return _long("linspace", start, stop, num, target, device, endpoint, backend)
+    values = _spaced("linspace", start, stop, num, endpoint)
+    if target.is_integer:
+        values = [math.floor(float_of("linspace", v, "bound")) for v in values]
+    return asarray([kind(v) for v in values], target, device, backend)
+
+
+def _is_long(num: Any, backend: BackendLike | None) -> bool:
+    # Whether operations on arrays, in float64, are worth it.
+    return type(num) is int and num > _LONG and dtypes.float64 in get_backend(backend).dtypes
+
+
+def _long(
+    op: str,
+    start: Any,
+    stop: Any,
+    num: int,
+    dtype: DType,
+    device: DeviceLike,
+    endpoint: bool,
+    backend: BackendLike | None,
+) -> Tensor:
+    start, stop = (float_of(op, bound, "bound") for bound in (start, stop))
+    places = arange(num, dtype=dtypes.float64, device=device, backend=backend)
+    values = places / (num - 1 if endpoint else num) * (stop - start) + start
+    if endpoint:
+        values[-1] = stop
+    made: Tensor = (functions.floor(values) if dtype.is_integer else values).astype(dtype)
+    return made
 
 
 def logspace(
@@ -54,9 +87,10 @@ def logspace(
     backend: BackendLike | None = None,
 ) -> Tensor:
     """``base`` to the power of ``num`` evenly spaced exponents from ``start`` to ``stop``."""
+    base = float_of("logspace", base, "base")
     exponents = _spaced("logspace", start, stop, num, endpoint)
-    values = [_power("logspace", float(base), e) for e in exponents]
-    return asarray(values, dtype or dtypes.DEFAULT_FLOAT, device, backend)
+    values = [_power("logspace", base, e) for e in exponents]
+    return asarray(values, dtypes.DEFAULT_FLOAT if dtype is None else dtype, device, backend)
 
 
 def geomspace(
@@ -70,7 +104,7 @@ def geomspace(
 ) -> Tensor:
     """``num`` numbers from ``start`` to ``stop``, each the same multiple of the one before. Raises
     ArgumentError unless both have one sign."""
-    start, stop = (arguments.float_of("geomspace", v, "bound") for v in (start, stop))
+    start, stop = (float_of("geomspace", v, "bound") for v in (start, stop))
     if not start * stop > 0:
         raise ArgumentError(f"[geomspace] {start} to {stop}: both must be positive or negative")
     logs = _spaced("geomspace", math.log(abs(start)), math.log(abs(stop)), num, endpoint)
@@ -79,13 +113,14 @@ def geomspace(
         values[0] = start
     if endpoint and len(values) > 1:
         values[-1] = stop
-    return asarray(values, dtype or dtypes.DEFAULT_FLOAT, device, backend)
+    return asarray(values, dtypes.DEFAULT_FLOAT if dtype is None else dtype, device, backend)
 
 
 def _spaced(op: str, start: Any, stop: Any, num: int, endpoint: bool) -> list[Any]:
     num = arguments.int_of(op, num, "num")
-    if num < 0:
-        raise ArgumentError(f"[{op}] num {num}: may not be negative")
+    if not 0 <= num <= _MOST:
+        raise ArgumentError(f"[{op}] num {num}: expected 0 to {_MOST}")
+    start, stop = (b if isinstance(b, complex) else float_of(op, b, "bound") for b in (start, stop))
     gaps = max(num - 1 if endpoint else num, 1)
     values = [start + (stop - start) * (i / gaps) for i in range(num)]
     if endpoint and num > 1:
@@ -115,7 +150,7 @@ def eye(
     k = max(-rows, min(k, columns))  # the last diagonals that are outside
     row = arange(k, rows + k, device=device, backend=backend).reshape(rows, 1)
     return (row == arange(columns, device=device, backend=backend)).astype(
-        dtype or dtypes.DEFAULT_FLOAT
+        dtypes.DEFAULT_FLOAT if dtype is None else dtype
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 from fl_tensor import arguments, dtypes, functions
-from fl_tensor.arguments import axes
+from fl_tensor.arguments import axes, flag_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.derived.statistics import check_shares
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
@@ -78,6 +78,7 @@ def _quantile(op: str, x: ArrayLike, q: Any, axis: AxesLike, keepdims: bool, met
     x = operand(op, "S", x)
     numbers, shape = _numbers(op, q)
     over = axes(op, axis, x.shape)
+    keepdims = keepdims is not False and flag_of(op, keepdims, "keepdims")
     if _is_differentiable(q, method) and q.size and math.prod(x.shape[i] for i in over):
         check_shares(op, numbers, method)
         return _interpolated(op, x, q, over, keepdims)

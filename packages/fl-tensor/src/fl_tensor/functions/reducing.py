@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor import arguments, dtypes
-from fl_tensor.arguments import axes, axis_of
+from fl_tensor.arguments import axes, axis_of, flag_of
 from fl_tensor.dispatch.frontend import (
     ArrayLike,
     cast,
@@ -42,6 +42,7 @@ def sum(
     """Sum over axes, computed in ``dtype``; without one bool and integers give int64 (uint64
     stays), floats their own dtype."""
     x = operand("sum", "A", x)
+    keepdims = keepdims is not False and flag_of("sum", keepdims, "keepdims")
     if dtype is None:
         return run("sum", x, x._raw, axes("sum", axis, x.shape), keepdims)
     x = cast(x, dtypes.dtype(dtype))
@@ -58,6 +59,7 @@ def prod(
     x = operand("prod", "A", x)
     if dtype is not None:
         x = cast(x, dtypes.dtype(dtype))
+    keepdims = keepdims is not False and flag_of("prod", keepdims, "keepdims")
     made = run("prod", x, x._raw, axes("prod", axis, x.shape), keepdims)
     return made if dtype is None else cast(made, x.dtype)
 
@@ -125,6 +127,7 @@ def average(
     shape of ``x``, or of its axes that are averaged over."""
     x, weights = operands_of("average", "Ff", x, weights)
     over = axes("average", axis, x.shape)
+    keepdims = keepdims is not False and flag_of("average", keepdims, "keepdims")
     if weights is None:
         return run("mean", x, x._raw, over, keepdims)
     if weights.shape != x.shape:
@@ -153,4 +156,5 @@ def norm(
         )
     x = operand("norm", "F", x)
     order = arguments.float_of("norm", ord, "ord")
+    keepdims = keepdims is not False and flag_of("norm", keepdims, "keepdims")
     return run("norm", x, x._raw, axes("norm", axis, x.shape), keepdims, order)

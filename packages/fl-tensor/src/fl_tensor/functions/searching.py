@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor import arguments, dtypes, functions
-from fl_tensor.arguments import axis_of
+from fl_tensor.arguments import axis_of, flag_of
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.errors import ArgumentError, ShapeError
 from fl_tensor.functions.creation import asarray
@@ -50,6 +50,7 @@ def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Any
 
 def _position(op: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Any:
     x = operand(op, "Q", x)
+    keepdims = keepdims is not False and flag_of(op, keepdims, "keepdims")
     if axis is not None:
         return run(op, x, x._raw, axis_of(op, axis, x.shape), keepdims)
     flat = reshape(x, (-1,))
@@ -70,6 +71,7 @@ def min_with_index(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> tupl
 def _extreme(op: str, chosen: str, x: ArrayLike, axis: int, keepdims: bool) -> tuple[Any, Any]:
     x = operand(op, "Q", x)
     axis = axis_of(op, axis, x.shape)
+    keepdims = keepdims is not False and flag_of(op, keepdims, "keepdims")
     places = run(chosen, x, x._raw, axis, True)
     values = take_along_axis(x, places, axis)
     if keepdims:

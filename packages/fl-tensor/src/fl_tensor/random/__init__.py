@@ -23,7 +23,9 @@ def default_generator() -> Generator:
 
 def set_default_generator(generator: Generator) -> None:
     """Make ``generator`` the default in this context (a thread of its own, say) and those it
-    starts."""
+    starts. Raises ArgumentError for what is no Generator."""
+    if not isinstance(generator, Generator):
+        raise ArgumentError(f"[set_default_generator] {generator!r}: expected a Generator")
     _context_generator.set(generator)
 
 

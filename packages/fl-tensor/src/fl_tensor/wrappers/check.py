@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fl_tensor import dtypes
+from fl_tensor.arguments import flag_of
 from fl_tensor.dispatch import calls, promises
 from fl_tensor.dispatch.stack import Operation, Wrapper
 from fl_tensor.errors import BackendError, NonFiniteError
@@ -38,10 +39,10 @@ class check(Wrapper):
     def __init__(
         self, nan: bool = True, inf: bool = True, contract: bool = True, operands: bool = True
     ) -> None:
-        self.nan = nan
-        self.inf = inf
-        self.contract = contract
-        self.operands = operands
+        self.nan = flag_of("check", nan, "nan")
+        self.inf = flag_of("check", inf, "inf")
+        self.contract = flag_of("check", contract, "contract")
+        self.operands = flag_of("check", operands, "operands")
         self._thread = _Thread()
 
     def call(self, operation: Operation, /, *arguments: Any, **options: Any) -> Any:

@@ -74,6 +74,12 @@ class Traced(Graph):
         self._known = None
 
 
+def _is_names(value: Any) -> bool:
+    return isinstance(value, (set, frozenset, list, tuple)) and all(
+        isinstance(name, str) for name in value
+    )
+
+
 class trace(Wrapper):
     """``with ft.trace() as graph:`` records the operations of the block in a ``graph.Graph``,
     backward and optimizers included. Tensors from before the block are its inputs.
@@ -99,6 +105,10 @@ class trace(Wrapper):
     watches = True
 
     def __init__(self, whole: bool | Collection[str] = False) -> None:
+        if not isinstance(whole, bool) and not _is_names(whole):
+            raise ArgumentError(
+                f"[trace] whole {whole!r}: expected True, False, or names of derived operations"
+            )
         self.whole = whole
         self.graph = Traced()
         self._thread = _Thread()
