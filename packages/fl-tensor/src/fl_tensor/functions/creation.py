@@ -122,6 +122,7 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
     if not reading.NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
         from fl_tensor import functions
 
+        reading.require_shallow(obj)
         return functions.stack([asarray(o, None, place, backend) for o in obj])
     return _from_lists(obj, wanted, place, backend)
 
