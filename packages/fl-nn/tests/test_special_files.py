@@ -63,7 +63,7 @@ def through_links():
             yield pytest.param(write, id=name, marks=marks)
 
 
-@pytest.mark.parametrize("write", through_links())
+@pytest.mark.parametrize("write", list(through_links()))
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_link_is_written_through(write, exists, tmp_path):
     (tmp_path / "disk").mkdir()
