@@ -186,3 +186,13 @@ def test_wrong_input_is_refused():
         speech.window("triangle", 8)
     with pytest.raises(ft.ArgumentError, match="mel_filterbank"):
         speech.mel_filterbank(4, 512, 16000, 500.0, 400.0)
+
+
+@pytest.mark.defect("V13")
+@pytest.mark.parametrize("filters", [258, 5000, 10**6])
+def test_more_filters_than_frequencies_are_refused(filters):
+    with pytest.raises(ft.ArgumentError, match=f"filters {filters} must be from 1 to 257"):
+        speech.FeatureParams(filters=filters)
+    with pytest.raises(ft.ArgumentError, match=f"filters {filters}, n_fft 512"):
+        speech.mel_filterbank(filters, 512, 16000)
+    assert speech.FeatureParams(filters=257).filters == 257

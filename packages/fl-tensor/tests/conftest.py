@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -89,3 +90,25 @@ def catches(suite_test: Callable[[Any, str], None]) -> Callable[[Any, str], None
         assert not isinstance(caught.value, (NameError, AttributeError)), caught.value
 
     return check
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """The test fails if it does not end in a while."""
+
+    def late(number: int, frame: Any) -> None:
+        pytest.fail("it does not end")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def fifo(tmp_path: Path, alarm: None) -> Path:
+    """A FIFO that has no other end."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    return path

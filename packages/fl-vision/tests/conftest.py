@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -72,3 +74,22 @@ def mnist_dir() -> Path:
     if not root:
         pytest.skip("FL_TEST_DATA is not set")
     return Path(root) / "mnist"
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Iterator[Path]:
+    """A FIFO that has no other end: who waits for it fails after a while."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("FIFOs are of POSIX")
+
+    def waited(number: int, frame: Any) -> None:
+        pytest.fail("it waits for the other end of a FIFO")
+
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    before = signal.signal(signal.SIGALRM, waited)
+    signal.alarm(20)
+    yield path
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+    assert path.is_fifo()

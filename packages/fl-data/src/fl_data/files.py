@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from fl_data.errors import FileFormatError
+from fl_tensor.files import open_regular
 
 
 def opened(path: Path) -> BinaryIO:
-    """The file, to read. Raises `FileFormatError` when it is missing or may not be read."""
+    """The file, to read. Raises `FileFormatError` when it is missing, may not be read or is
+    no regular file."""
     try:
-        return cast(BinaryIO, open(path, "rb"))
+        return open_regular(path)
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror or error})") from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import fl_memory
 import fl_tensor as ft
 from fl_speech.container import check_complete
 from fl_speech.errors import AudioError
+from fl_tensor.files import open_regular
 
 MAX_VALUES = 1 << 28
 """How many values (channels x samples) `load_audio` reads unless told otherwise: 1 GiB."""
@@ -125,16 +125,15 @@ def _open(path: str | os.PathLike[str]) -> Iterator[Any]:
 
     name = os.fspath(path)
     try:
-        about = os.stat(name)
-        if not stat.S_ISREG(about.st_mode):
-            raise AudioError(name, "it is not a regular file", "give an audio file")
-        with open(name, "rb", buffering=0) as raw:
-            check_complete(name, raw, about.st_size)
+        with open_regular(name, buffering=0) as raw:
+            check_complete(name, raw, os.fstat(raw.fileno()).st_size)
             raw.seek(0)
             with soundfile.SoundFile(raw.fileno(), closefd=False) as file:
                 yield file
     except FileNotFoundError:
         raise AudioError(name, "no such file", "check the path") from None
+    except ft.FileError as error:
+        raise AudioError(name, str(error.strerror), "give an audio file") from None
     except OSError as error:
         raise AudioError(name, f"unreadable ({error})", "check its permissions") from error
     except soundfile.LibsndfileError as error:

@@ -1,4 +1,4 @@
-"""Is an audio file complete? The decoder reads a cut-off WAV or AIFF without a word."""
+"""Is an audio file complete? The decoder reads a cut-off WAV, AIFF or OGG without a word."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ _ANY_LENGTH = 0x7FFFF000
 
 _MAX_CHUNKS = 10_000
 
+# Ogg (RFC 3533): "OggS", version 0, flags, 20 bytes more, the number of segments, their lengths.
+_PAGE = b"OggS\0"
+_PAGE_HEADER = 27
+_LONGEST_PAGE = _PAGE_HEADER + 255 + 255 * 255
+_END_OF_STREAM = 4
+_AGAIN = "it was cut off; copy or write it again"
+
 
 def check_complete(path: str, file: BinaryIO, size: int) -> None:
-    """Raises `AudioError` if the header of a WAV or AIFF file promises more samples than follow.
+    """Raises `AudioError` if the header of a WAV or AIFF file promises more samples than follow, or
+    the last page of an OGG file does not end its stream.
 
     `file` is open at its beginning and `size` bytes long. Other formats are left to the decoder.
     """
@@ -24,6 +32,36 @@ def check_complete(path: str, file: BinaryIO, size: int) -> None:
         _walk(path, file, size, "little", b"data")
     elif kind[:4] == b"FORM" and kind[8:12] in (b"AIFF", b"AIFC"):
         _walk(path, file, size, "big", b"SSND")
+    elif kind[:5] == _PAGE and not _ends(file, size):
+        raise AudioError(path, "truncated: its last page does not end the stream", _AGAIN)
+
+
+def _ends(file: BinaryIO, size: int) -> bool:
+    """Whether the last page of an OGG file is whole and ends a stream (of several, the last)."""
+    start = max(0, size - 2 * _LONGEST_PAGE)  # a whole page begins behind it
+    file.seek(start)
+    rest = file.read(size - start)
+    begin = rest.find(_PAGE)
+    while begin >= 0:
+        # What looks like a page may be samples: then no page follows it.
+        place, pages, flags = begin, 0, 0
+        while (end := _page_end(rest, place)) is not None and end <= len(rest):
+            place, pages, flags = end, pages + 1, rest[place + 5]
+        is_cut = place < len(rest) and _PAGE.startswith(rest[place : place + len(_PAGE)])
+        if pages and flags & _END_OF_STREAM and not is_cut:
+            return True  # what may follow is no page: tags of other formats, or zeros
+        if pages > 1 or pages and place == len(rest):
+            return False
+        begin = rest.find(_PAGE, begin + 1)
+    return False
+
+
+def _page_end(data: bytes, place: int) -> int | None:
+    """Where the page that begins at `place` ends; None where none begins."""
+    lengths = place + _PAGE_HEADER
+    if data[place : place + 5] != _PAGE or lengths > len(data):
+        return None
+    return lengths + data[lengths - 1] + sum(data[lengths : lengths + data[lengths - 1]])
 
 
 def _walk(path: str, file: BinaryIO, size: int, order: str, wanted: bytes) -> None:
@@ -32,9 +70,7 @@ def _walk(path: str, file: BinaryIO, size: int, order: str, wanted: bytes) -> No
     for _ in range(_MAX_CHUNKS):
         header = file.read(8)
         if len(header) < 8:
-            raise AudioError(
-                path, "the file ends before its samples", "it was cut off; copy or write it again"
-            )
+            raise AudioError(path, "the file ends before its samples", _AGAIN)
         length = int.from_bytes(header[4:], order)  # type: ignore[arg-type]
         start = file.tell()
         if header[:4] == b"ds64":
@@ -49,7 +85,7 @@ def _walk(path: str, file: BinaryIO, size: int, order: str, wanted: bytes) -> No
                     path,
                     f"truncated: the header promises {length} bytes of samples, "
                     f"{size - start} are there",
-                    "it was cut off; copy or write it again",
+                    _AGAIN,
                 )
             return
         file.seek(start + length + length % 2)

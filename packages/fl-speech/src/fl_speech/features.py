@@ -48,7 +48,11 @@ class FeatureParams:
                 f"frame_ms {self.frame_ms} at {self.sample_rate} Hz needs a transform of "
                 f"{self.n_fft}, at most {MAX_FFT} are possible",
             ),
-            (self.filters >= 1, f"filters {self.filters} must be at least 1"),
+            (
+                1 <= self.filters <= self.n_fft // 2 + 1,
+                f"filters {self.filters} must be from 1 to {self.n_fft // 2 + 1}, as many as the "
+                f"transform has frequencies",
+            ),
             (
                 0 <= self.low_hz < high <= nyquist,
                 f"low_hz {self.low_hz} and high_hz {self.high_hz} must be "

@@ -24,14 +24,15 @@ def mel_filterbank(
     `(n_fft // 2 + 1, filters)`: `spectrum @ weights` gives the filters' outputs.
 
     Their corners lie equally spaced in mel between `low_hz` and `high_hz` (default: half the sample
-    rate); each rises to 1 over its predecessor's falling edge, linearly in frequency. Where there
-    are more filters than frequencies, some triangles hold no frequency and stay 0.
+    rate); each rises to 1 over its predecessor's falling edge, linearly in frequency. A triangle
+    that holds no frequency stays 0. Raises `ft.ArgumentError` for more filters than frequencies.
     """
     high = sample_rate / 2 if high_hz is None else high_hz
-    if filters < 1 or n_fft < 2 or not 0 <= low_hz < high <= sample_rate / 2:
+    if n_fft < 2 or not 1 <= filters <= n_fft // 2 + 1 or not 0 <= low_hz < high <= sample_rate / 2:
         raise ft.ArgumentError(
             f"[mel_filterbank] filters {filters}, n_fft {n_fft}, {low_hz} .. {high} Hz at "
-            f"{sample_rate} Hz: need filters >= 1, n_fft >= 2 and 0 <= low < high <= rate / 2"
+            f"{sample_rate} Hz: need n_fft >= 2, 1 <= filters <= n_fft // 2 + 1 and "
+            f"0 <= low < high <= rate / 2"
         )
     bottom, top = hz_to_mel(low_hz), hz_to_mel(high)
     step = (top - bottom) / (filters + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import reprlib
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -88,7 +89,7 @@ def ints_of(op: str, value: Any, name: str) -> tuple[int, ...]:
             raise TypeError
         return tuple(_index(n) for n in ((value,) if is_single(value) else value))
     except TypeError:
-        raise DTypeError(f"[{op}] {name} {value!r}: expected ints") from None
+        raise DTypeError(f"[{op}] {name} {reprlib.repr(value)}: expected ints") from None
 
 
 def float_of(op: str, value: Any, name: str) -> float:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from fl_memory.forks import free_after_fork
-from fl_tensor import settings
+from fl_tensor import files, settings
 
 DEFAULT_BYTES = 512 << 20
 #: A process looks how much there is at its first write, and after so large a part of all room.
@@ -58,7 +58,8 @@ def most_bytes() -> int:
 def read(path: Path) -> bytes | None:
     """What is in the file, which counts as used now; None where it cannot be read."""
     try:
-        data = path.read_bytes()
+        with files.open_regular(path) as file:
+            data = file.read()
     except OSError:
         return None
     with contextlib.suppress(OSError):  # a folder for reading only

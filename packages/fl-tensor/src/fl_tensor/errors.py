@@ -25,6 +25,14 @@ class IndexingError(FlError, IndexError):
     """An index that is out of range or of the wrong kind."""
 
 
+class FileError(FlError, OSError):
+    """A file that cannot be read or written as what it should be. Made as an OSError is: a number
+    of ``errno``, the reason, the path."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}" if self.filename else super().__str__()
+
+
 class BackendError(FlError, RuntimeError):
     """Operands of different backends, or a backend that cannot be used here."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -94,7 +96,16 @@ def test_the_newest_are_kept(path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"format": 9, "problems": []}', '{"format": 1, "problems": [{}]}']
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        '{"format": 9, "problems": []}',
+        '{"format": 1, "problems": [{}]}',
+        '{"format": 1, "problems": [{"type": "program", "text": "?"}]}',
+        pytest.param("[" * 100_000, marks=pytest.mark.defect("V17"), id="deep"),
+    ],
 )
 def test_a_file_that_is_none_of_ours_counts_as_empty(path, content):
     path.write_text(content)
@@ -102,6 +113,45 @@ def test_a_file_that_is_none_of_ours_counts_as_empty(path, content):
     seen.note(product(200))
     seen.save()
     assert len(json.loads(path.read_text())["problems"]) == 1
+
+
+PROGRAM = """
+import fl_tensor as ft
+with ft.use("numpy"):
+    for _ in range(3):
+        ft.ones((200, 200)) @ ft.ones((200, 200))
+"""
+
+
+def stderr_of_a_product(**environment):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    return done.stderr
+
+
+@pytest.mark.defect("V17")
+def test_damaged_files_and_wrong_settings_are_no_noise_at_the_end(tmp_path):
+    environment = {"FL_CACHE_DIR": str(tmp_path)}
+    assert stderr_of_a_product(**environment) == ""
+    problems = tmp_path / "problems.json"
+    assert problems.exists()
+    for path in (problems, *tmp_path.glob("choices-*.json")):
+        path.write_text('{"a":' * 100_000)
+    assert stderr_of_a_product(**environment) == ""
+    assert json.loads(problems.read_text())["problems"], "it is written anew"
+    # Kernels are read, and nothing else would have written: nobody needs to know.
+    assert stderr_of_a_product(**environment, FL_CACHE_BYTES="abc") == ""
+
+
+@pytest.mark.defect("V17")
+def test_a_wrong_setting_is_an_error_where_it_is_read_and_not_at_the_end(tmp_path):
+    said = stderr_of_a_product(FL_CACHE_DIR=str(tmp_path), FL_CACHE_BYTES="abc")
+    assert "Exception ignored" not in said and "atexit" not in said
+    assert said.rstrip().endswith("FL_CACHE_BYTES='abc': expected a number of bytes, 0 or more")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

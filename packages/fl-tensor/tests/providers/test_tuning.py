@@ -178,6 +178,7 @@ def test_two_processes_keep_the_choices_of_both(tmp_path):
         json.dumps({"format": 2, "about": ABOUT, "decisions": [1]}),
         json.dumps({"format": 2, "about": ABOUT, "decisions": {"a": {"choice": "x"}}}),
         json.dumps({"format": 2, "about": ABOUT, "decisions": {"a": "fast"}}),
+        pytest.param('{"a":' * 100_000, marks=pytest.mark.defect("V17"), id="deep"),
     ],
 )
 def test_a_corrupt_file_counts_as_empty_and_is_replaced(tmp_path, content):

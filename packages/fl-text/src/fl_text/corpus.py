@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from fl_tensor.files import open_regular
 from fl_text.errors import TextError, TextFileError
 
 MAX_BYTES = 1 << 32
@@ -48,7 +49,7 @@ class TextFiles:
 
     def _lines(self, path: str) -> Iterator[str]:
         try:
-            with open(path, "rb") as file:
+            with open_regular(path) as file:
                 number = 0
                 while raw := file.readline(self._max_line + 1):
                     number += 1

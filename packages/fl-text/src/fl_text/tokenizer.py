@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import fl_tensor as ft
+from fl_tensor.files import open_regular, replacing
 from fl_text import training
 from fl_text.corpus import as_texts
 from fl_text.errors import TextError, TextFileError
@@ -96,23 +96,12 @@ class Tokenizer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `tokenizer.json`, replacing a file of that name once the new one is complete."""
-        target = os.fspath(path)
-        folder = os.path.dirname(os.path.abspath(target))
+        text = self._inner.to_str(pretty=True)
         try:
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=".tokenizer-", suffix=".json")
+            with replacing(path) as file:
+                file.write(text.encode())
         except OSError as error:
-            raise TextFileError(
-                target, f"cannot be written ({error.strerror})", "check its folder"
-            ) from error
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(self._inner.to_str(pretty=True))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+            raise TextFileError(path, str(error.strerror), "check its folder") from error
 
     def __len__(self) -> int:
         return self._size
@@ -240,7 +229,7 @@ def _spelling(inner: tokenizers.Tokenizer) -> SpecialTokens:
 
 def _read(path: str | os.PathLike[str], max_bytes: int) -> str:
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             raw = file.read(max_bytes + 1)
     except OSError as error:
         raise TextFileError(path, f"unreadable ({error.strerror})", "check the path") from error

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from http.client import HTTPException
 from pathlib import Path
 
+from fl_tensor.files import target_of
 from fl_vision.errors import DataMissingError
 
 TIMEOUT = 20.0
@@ -49,6 +50,7 @@ def download(
 
 
 def _fetch(url: str, target: Path, sha256: str, max_bytes: int, timeout: float) -> None:
+    target = target_of(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     # Written beside the target: the rename is atomic within one file system.
     part = target.with_name(f".{target.name}.{os.getpid()}.part")

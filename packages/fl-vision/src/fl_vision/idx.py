@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 import fl_tensor as ft
+from fl_tensor.files import open_regular
 from fl_vision.errors import DataFileError, DataMissingError
 
 MAX_BYTES = 1 << 30
@@ -47,7 +48,7 @@ def read_idx(path: str | Path, *, max_bytes: int = MAX_BYTES) -> ft.Tensor:
     """
     path = Path(path)
     try:
-        with path.open("rb") as raw:
+        with open_regular(path) as raw:
             compressed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             if not compressed:

@@ -9,6 +9,7 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 import fl_tensor as ft
+from fl_tensor.files import require_regular
 from fl_vision.errors import DataFileError, DataMissingError
 
 MAX_PIXELS = 50_000_000
@@ -50,12 +51,14 @@ def open_image(
     """
     path = Path(path)
     try:
-        nbytes = path.stat().st_size
+        about = path.stat()
+        require_regular(path, about)
     except FileNotFoundError:
         raise DataMissingError(f"[image] {path}: no such file; check the path") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise _unreadable(path, f"cannot be read ({reason})") from None
+    nbytes = about.st_size
     if nbytes > MAX_FILE_BYTES:
         raise DataFileError(
             "image",

@@ -17,6 +17,7 @@ from fl_data.blobs.codec import RawTensor, decode, encode, map_tensors
 from fl_data.dataset import Dataset, Sample, check_index
 from fl_data.errors import BlobError, DataError
 from fl_data.files import require_little_endian
+from fl_tensor.files import open_regular, target_of
 
 #: `(bytes, shape, dtype) -> value`
 HostTransform = Callable[[memoryview, tuple[int, ...], ft.DType], Any]
@@ -269,7 +270,8 @@ def _open(path: Path, mode: Mode, must_exist: bool = False) -> BinaryIO:
     require_little_endian("FileBlob")
     try:
         if mode == "r":
-            return cast(BinaryIO, open(path, "rb", buffering=0))
+            return open_regular(path, buffering=0)
+        path = target_of(path)
         if mode == "w":
             path.unlink(missing_ok=True)  # who reads the old one may go on
         flags = os.O_RDWR | (0 if must_exist else os.O_CREAT) | getattr(os, "O_BINARY", 0)

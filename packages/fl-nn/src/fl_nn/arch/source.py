@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fl_nn.errors import ArchError
+from fl_tensor.files import open_regular
 
 #: A file may be as long as this; the longest published one has 20 KiB.
 MAX_BYTES = 1 << 20
@@ -69,7 +70,7 @@ def read(source: str | os.PathLike[str]) -> Iterator[list[Word]]:
 def _text_of(path: os.PathLike[str]) -> str:
     file = os.fspath(path)
     try:
-        with open(path, "rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_BYTES + 1)
         return data.decode("utf-8-sig")
     except OSError as error:

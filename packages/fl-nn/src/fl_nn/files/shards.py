@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_nn.errors import CheckpointError
-from fl_nn.files.atomic import replacing
 from fl_nn.files.header import MAX_HEADER, parse_json
 from fl_nn.files.stored import Loadable
 from fl_nn.files.tensorfile import (
@@ -28,6 +27,7 @@ from fl_nn.files.tensorfile import (
     is_ours,
     write_tensors,
 )
+from fl_tensor.files import open_regular, replacing, target_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -50,6 +50,7 @@ def save_tensors(
     Raises CheckpointError and OSError as `write_tensors`.
     """
     path = Path(path)
+    target_of(path)  # raises for what is no regular file: an earlier one is removed
     parts = _parts(path, tensors, shard_size)
     if len(parts) == 1:
         write_tensors(path, tensors, metadata)
@@ -72,7 +73,7 @@ def save_tensors(
         text = json.dumps({"metadata": index, "weight_map": weight_map}, indent=2).encode()
         if len(text) > MAX_HEADER:
             raise CheckpointError(f"{path}: the index takes more than {MAX_HEADER} bytes")
-        with replacing(path.with_name(path.name + INDEX)) as file:
+        with replacing(path.with_name(path.name + INDEX), parents=True) as file:
             file.write(text)
     except BaseException:
         for shard in written:
@@ -153,7 +154,8 @@ def _read_index(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
         size = path.stat().st_size
         if size > MAX_HEADER:
             raise CheckpointError(f"{path}: is larger than {MAX_HEADER} bytes: no index of shards")
-        text = path.read_bytes()
+        with open_regular(path) as file:
+            text = file.read()
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror or error})") from error
     index = parse_json(path, text, "the index")

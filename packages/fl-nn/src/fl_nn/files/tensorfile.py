@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 import fl_tensor as ft
 from fl_nn.errors import CheckpointError
-from fl_nn.files.atomic import replacing
 from fl_nn.files.header import (
     DTYPES,
     MAX_HEADER,
@@ -37,6 +36,7 @@ from fl_nn.files.header import (
 )
 from fl_nn.files.stored import Loadable, Stored, loaded
 from fl_tensor import FlError
+from fl_tensor.files import open_regular, replacing
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -69,7 +69,7 @@ def write_tensors(
             "tensors"
         )
     digest = _Digest(metadata)
-    with replacing(path) as file:
+    with replacing(path, parents=True) as file:
         for name in sorted(entries):
             entry, data = entries[name], loaded(tensors[name]).tobytes()
             file.seek(8 + len(text) + entry.start)
@@ -94,7 +94,7 @@ class TensorFile:
         self.path = Path(path)
         _require_little_endian(self.path)
         try:
-            with open(path, "rb") as file:
+            with open_regular(path) as file:
                 length = read_length(self.path, file)
                 header = parse_json(self.path, file.read(length), "its header")
                 size = os.fstat(file.fileno()).st_size - 8 - length

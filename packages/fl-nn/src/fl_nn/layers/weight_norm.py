@@ -34,11 +34,16 @@ class WeightNorm(Module):
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         weight = self.weight_v * (self.weight_g / self._length(self.weight_v))
-        setattr(self.module, self.name, weight)
-        try:
-            return self.module(*inputs, **options)
-        finally:
-            setattr(self.module, self.name, None)  # a result, not state: nobody copies or saves it
+        # A copy of the module is called: other threads may be calling the module meanwhile.
+        before = dict(vars(self.module))
+        called = object.__new__(type(self.module))
+        vars(called).update(before)
+        vars(called)[self.name] = weight
+        output = called(*inputs, **options)
+        for name, value in vars(called).items():
+            if name != self.name and value is not before.get(name):  # running statistics
+                setattr(self.module, name, value)
+        return output
 
     def _length(self, v: ft.Array) -> Any:
         return ft.norm(v, axis=self.over, keepdims=self.axis is not None)

@@ -12,6 +12,7 @@ from fl_nn import ranks
 from fl_nn.errors import StateDictError, TrainingError
 from fl_nn.settings import COUNT, is_number
 from fl_nn.training.callback import Callback, better, check_mode, figure
+from fl_tensor.files import target_of
 
 if TYPE_CHECKING:
     from fl_nn.training.trainer import Trainer
@@ -101,6 +102,7 @@ def file_of(epoch: int) -> str:
 def _share(path: Path, target: Path) -> None:
     """Give the file `path` another name, at once complete. Checkpoints are replaced, never written
     in place, so that no bytes need to be copied where the file system has links."""
+    path, target = path.resolve(), target_of(target)
     if target.exists() and target.samefile(path):
         return
     new = target.with_name(".best.safetensors")

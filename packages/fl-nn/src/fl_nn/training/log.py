@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fl_tensor.files import open_regular, target_of
+
 
 class JsonLog:
-    """Appends records to a file. `position` and `rewind` let a resumed run drop what an interrupted
-    one logged after its last checkpoint."""
+    """Appends records to a regular file. `position` and `rewind` let a resumed run drop what an
+    interrupted one logged after its last checkpoint."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -20,13 +22,13 @@ class JsonLog:
     def clear(self) -> None:
         """Begin an empty file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_bytes(b"")
+        target_of(self.path).write_bytes(b"")
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one record. The line is whole in the file when this returns. Figures that are not
         finite, for which JSON has no words, are null."""
         line = json.dumps(_finite(dict(record)), allow_nan=False) + "\n"
-        with open(self.path, "ab") as file:
+        with open(target_of(self.path), "ab") as file:
             file.write(line.encode())
 
     @property
@@ -42,7 +44,8 @@ class JsonLog:
 
     def read(self) -> list[dict[str, Any]]:
         """All records."""
-        return [json.loads(line) for line in self.path.read_text().splitlines()]
+        with open_regular(self.path) as file:
+            return [json.loads(line) for line in file]
 
 
 def _finite(value: Any) -> Any:

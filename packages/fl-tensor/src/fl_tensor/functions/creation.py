@@ -130,6 +130,7 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
     if not reading.NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
         from fl_tensor import functions
 
+        reading.require_shallow(obj)
         return functions.stack([asarray(o, None, place, backend) for o in obj])
     return _from_lists(obj, wanted, place, backend)
 
@@ -232,7 +233,7 @@ def full(
     backend, place = place_for(device, backend)
     kind = dtypes.of_number(type(value)) if dtype is None else dtypes.dtype(dtype)
     shape, value = shape_of("full", shape), arguments.scalar("full", value, kind)
-    return _created(backend, "full", shape, value, supported("full", kind, backend), place)
+    return created(backend, "full", shape, value, supported("full", kind, backend), place)
 
 
 def zeros(
@@ -311,10 +312,10 @@ def arange(
         if kind is not dtypes.int64 or not -_SAFE < min(ends) <= max(ends) < _SAFE:
             for end in ends:
                 arguments.scalar("arange", end, kind)
-    return _created(backend, "arange", start, stop, step, supported("arange", kind, backend), place)
+    return created(backend, "arange", start, stop, step, supported("arange", kind, backend), place)
 
 
-def _created(backend: TensorBackend, op: str, *arguments: Any) -> Tensor:
+def created(backend: TensorBackend, op: str, *arguments: Any) -> Tensor:
     """What an operation without operands makes. OutOfMemoryError where the backend's library has
     no memory for it, ShapeError for more axes than it can have."""
     try:

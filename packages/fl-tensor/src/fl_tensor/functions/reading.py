@@ -11,6 +11,8 @@ from fl_tensor.arrays.elements import FORMATS
 from fl_tensor.dtypes import ALL, DType
 from fl_tensor.errors import DTypeError, ShapeError
 
+#: As many axes as an array of NumPy may have.
+MAX_DEPTH = 64
 #: The classes of Python's numbers.
 NUMBERS = frozenset(arguments.SCALARS)
 _CODES = {code: name for name, code in FORMATS.items()} | {"l": "int64", "L": "uint64"}
@@ -48,9 +50,26 @@ def format_of(view: memoryview) -> tuple[DType, bool]:
 
 def nested(obj: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
     """The shape of nested sequences, and what they hold, in C order. Raises ShapeError where they
-    are ragged."""
+    are ragged, or nested more than ``MAX_DEPTH`` deep."""
     shape = tuple(_nested_shape(obj))
     return shape, list(_flatten(obj, shape))
+
+
+def require_shallow(obj: Sequence[Any]) -> None:
+    """Raises ShapeError where sequences are nested more than ``MAX_DEPTH`` deep anywhere in it."""
+    level = [obj]
+    for _ in range(MAX_DEPTH):
+        parts = {id(part): part for each in level for part in each if isinstance(part, _NESTED)}
+        level = list(parts.values())
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> ShapeError:
+    return ShapeError(
+        f"[asarray] the sequences are nested more than {MAX_DEPTH} deep, or one contains itself"
+    )
 
 
 def numbers(obj: Sequence[Any]) -> tuple[tuple[int, ...], list[Any], DType]:
@@ -93,7 +112,11 @@ def _number(value: Any) -> Any:
 
 
 def _nested_shape(obj: Any) -> Iterator[int]:
+    depth = 0
     while isinstance(obj, _NESTED):
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise _too_deep()
         yield len(obj)
         if not len(obj):
             return

@@ -16,11 +16,10 @@ from fl_tensor.derived.truncation import TRUNCATED_WORDS
 from fl_tensor.dispatch import registry
 from fl_tensor.dispatch.frontend import cast, operands_of
 from fl_tensor.dispatch.registry import BackendLike
-from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
 from fl_tensor.functions import elementwise, gathering
-from fl_tensor.functions.creation import DeviceLike, DTypeLike, place_for
+from fl_tensor.functions.creation import DeviceLike, DTypeLike, created, place_for
 from fl_tensor.random import choosing
 from fl_tensor.random.draws import NOTING
 
@@ -203,8 +202,9 @@ class Generator:
     def _words(self, shape: Size, device: DeviceLike, backend: BackendLike | None) -> Tensor:
         backend, place = place_for(device, backend)
         size = shape_of("random", shape)
-        draw = ops_for(backend).random_bits
-        return Tensor(draw(self.seed, self._take(math.prod(size)), size, place), backend)
+        return created(
+            backend, "random_bits", self.seed, self._take(math.prod(size)), size, place
+        )
 
     def _draw(
         self,
@@ -221,9 +221,8 @@ class Generator:
         if kind not in words:
             raise DTypeError(f"[{op}] dtype {kind}: expected a floating dtype; draw one and cast")
         size = shape_of(op, shape)
-        draw = getattr(ops_for(backend), op)
         offset = self._take(math.prod(size) * words[kind])
-        return Tensor(draw(self.seed, offset, size, *parameters, kind, place), backend)
+        return created(backend, op, self.seed, offset, size, *parameters, kind, place)
 
     def _take(self, words: int) -> int:
         # No two draws share words, though several threads may draw from one generator.

@@ -15,6 +15,7 @@ from fl_memory.forks import free_after_fork
 from fl_tensor.dispatch import calls
 from fl_tensor.dispatch.stack import Operation, Wrapper, active
 from fl_tensor.errors import ArgumentError
+from fl_tensor.files import replacing
 from fl_tensor.wrappers import table
 
 if TYPE_CHECKING:
@@ -177,14 +178,15 @@ class profile(Wrapper):
         return Summary(sorted(rows, key=lambda row: -row.self_ms))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace as JSON in the Trace Event Format."""
+        """Write the trace as JSON in the Trace Event Format. Raises FileError where that cannot be
+        written."""
         import json
 
         from fl_tensor.wrappers import chrome
 
         text = json.dumps(chrome.events(self.records, self.in_use))
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        with replacing(path) as file:
+            file.write(text.encode())
 
     def _watch(self, manager: fl_memory.MemoryManager) -> None:
         with self._lock:

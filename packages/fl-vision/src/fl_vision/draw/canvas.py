@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
+from fl_tensor.files import replacing
 from fl_vision.errors import DataFileError
 
 INK = "#1f2933"
@@ -107,17 +107,13 @@ class Canvas:
         final = self._image.resize((self.width, self.height), Image.Resampling.LANCZOS)
         data = io.BytesIO()
         final.save(data, "PNG")
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            part.write_bytes(data.getvalue())
-            part.replace(path)
+            with replacing(path) as file:
+                file.write(data.getvalue())
         except OSError as error:
-            reason = error.strerror or str(error)
             raise DataFileError(
-                "picture", path, f"cannot be written ({reason})", "give another folder with --out"
+                "picture", path, str(error.strerror), "give another folder with --out"
             ) from None
-        finally:
-            part.unlink(missing_ok=True)
         return path
 
 

@@ -28,6 +28,7 @@ from fl_tensor.backends.providers.problems import (
     Problem,
 )
 from fl_tensor.dtypes import DType
+from fl_tensor.errors import ArgumentError
 
 #: Problems with fewer operations are not worth a measurement.
 LEAST_FLOPS = 6_000_000
@@ -90,7 +91,13 @@ def forget() -> None:
             path.unlink()
 
 
-atexit.register(save)
+def _at_exit() -> None:
+    # A wrong setting is an error of the calls that read it; here nobody could handle one.
+    with contextlib.suppress(ArgumentError):
+        save()
+
+
+atexit.register(_at_exit)
 
 
 def _path() -> Path | None:
@@ -117,7 +124,7 @@ def _read(path: Path | None) -> list[Problem]:
     try:
         content = json.loads((cache_files.read(path) if path else None) or b"{}")
         return [_made(each) for each in content["problems"] if content["format"] == _FORMAT]
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return []
 
 

@@ -191,7 +191,7 @@ class Tuner:
                 }
                 for key, value in found
             }
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return {}
 
 

@@ -1,0 +1,104 @@
+"""Files that users name: regular ones only are read, and they are replaced as a whole.
+
+A FIFO would be waited for, a device may have no end, and neither must be replaced by a file. What
+fails is a ``FileError``; as an ``OSError`` it has a reason in ``strerror``, for readers that raise
+an error of their own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from fl_tensor.errors import FileError
+
+AnyPath: TypeAlias = "str | os.PathLike[str]"
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def require_regular(path: AnyPath, found: os.stat_result) -> None:
+    """Raises FileError unless ``found`` is of a regular file."""
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+        raise FileError(number, f"it is {kind}, not a regular file", os.fspath(path))
+
+
+def open_regular(path: AnyPath, buffering: int = -1) -> BinaryIO:
+    """A regular file, to read its bytes. Raises FileError for what is none, and OSError for one
+    that is missing or may not be read."""
+    require_regular(path, os.stat(path))
+    return open(path, "rb", buffering)
+
+
+def target_of(path: AnyPath) -> Path:
+    """The file that is to be written for ``path``: where it is a link, what that leads to, which
+    need not exist. Raises FileError for what is no regular file."""
+    target = Path(os.path.realpath(path))
+    try:
+        require_regular(path, os.stat(target))
+    except FileNotFoundError:
+        pass
+    except FileError:
+        raise
+    except OSError as error:
+        raise unwritable(path, error) from error
+    return target
+
+
+def unwritable(path: AnyPath, error: OSError) -> FileError:
+    """What to raise where ``path`` cannot be written."""
+    reason = error.strerror or str(error)
+    return FileError(error.errno or errno.EIO, f"cannot be written ({reason})", os.fspath(path))
+
+
+@contextmanager
+def replacing(path: AnyPath, parents: bool = False) -> Iterator[BinaryIO]:
+    """A file to write, which takes the place of ``path`` when the block ends without an error. A
+    link stays, and the file that it leads to is replaced. ``parents``: make missing folders.
+
+    The bytes reach the disk under another name before the rename, which is atomic, and the rename
+    reaches it before the block is left: killed at any moment, ``path`` is whole. Raises FileError
+    for what is no regular file, or cannot be written.
+    """
+    target = target_of(path)
+    partial = target.with_name(target.name + ".partial")
+    try:
+        if parents:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(partial, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, target)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        _sync_folder(target.parent)
+    except FileError:
+        raise
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":  # elsewhere a folder cannot be opened, and the rename is durable enough
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
