@@ -8,7 +8,7 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import AxisError, DTypeError, ShapeError
+from fl_tensor.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
 #: The Python numbers: weak beside an array (``fl_tensor.dtypes.result_for_scalar``).
 SCALARS = (bool, int, float, complex)
@@ -40,6 +40,15 @@ def int_of(op: str, value: Any, name: str) -> int:
         return _index(value)
     except TypeError:
         raise DTypeError(f"[{op}] {name} {value!r}: expected an int") from None
+
+
+def seed_of(op: str, value: Any) -> int:
+    """A seed of 64 bits. Raises DTypeError for what is no int, ArgumentError for one that is
+    negative or larger."""
+    number = int_of(op, value, "seed")
+    if not 0 <= number < 1 << 64:
+        raise ArgumentError(f"[{op}] seed {number}: a seed has 64 bits, 0 .. 2**64 - 1")
+    return number
 
 
 def _index(value: Any) -> int:
