@@ -174,7 +174,7 @@ def test_ranks_share_each_bucketed_batch():
         data.BucketBatch(Runs(LENGTHS), LENGTHS, size=4, boundaries=2, rank=rank, world_size=3)
         for rank in range(3)
     ]
-    whole = data.BucketBatch(Runs(LENGTHS), LENGTHS, size=4, boundaries=2)
+    whole = data.BucketBatch(Runs(LENGTHS), LENGTHS, size=4, boundaries=2, seed=0)
     for i, batch in enumerate(whole):
         shares = [part[i][1].tolist() for part in parts]
         assert sum(shares, []) == batch[1].tolist()

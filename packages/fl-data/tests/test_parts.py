@@ -94,7 +94,7 @@ def test_transform_around_batch_sees_batches(rows):
         (lambda ds: data.Transform(ds, fields={"x": len})[0], r"fields \['x'\]"),
         (lambda ds: data.Transform(ds, lambda sample: sample[0])[0], "a tuple or a dict"),
         (lambda ds: data.RandomTransform(ds, 3), "not callable"),
-        (lambda ds: data.RandomTransform(ds, len, seed=-1), "seed must be at least 0"),
+        (lambda ds: data.RandomTransform(ds, len, seed=-1), "seed -1: a seed has 64 bits"),
     ],
 )
 def test_bad_transforms(rows, build, message):

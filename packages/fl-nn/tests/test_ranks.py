@@ -32,7 +32,7 @@ def train(communicator, size=16, epochs=3):
         meters={"error": nn.FrameErrorMeter()},
         progress=False,
     )
-    batches = data.Batch(data.Shuffle(dataset()), size, **place)
+    batches = data.Batch(data.Shuffle(dataset(), seed=0), size, **place)
     history = run.fit(batches, data.Batch(data.Partition(dataset(), **place), 7), epochs=epochs)
     return history, [p.tolist() for p in model.parameters()]
 

@@ -162,6 +162,32 @@ def test_schedules_and_averages_are_resumed_too(tmp_path, plateau):
     assert rates[-1] < rates[0] and whole.schedule.last_epoch == (3 if plateau else 15)
 
 
+@pytest.mark.defect("N14")
+def test_an_order_without_a_seed_is_resumed_with_data_that_drew_another(tmp_path):
+    def unseeded(seed):
+        ft.seed(seed)
+        x = ft.randn((37, 3), ft.Generator(1))
+        y = (x[:, 0] < x[:, 1]).astype(ft.int64)
+        augmented = data.RandomTransform(data.TensorDataset(x, y), noise)
+        return data.Batch(data.Shuffle(augmented), 8)
+
+    batches = unseeded(5)
+    whole = make(tmp_path / "whole")
+    whole.fit(batches, batches, epochs=EPOCHS)
+    other = unseeded(6)
+    assert [y.tolist() for _, y in other] != [y.tolist() for _, y in unseeded(5)]
+
+    batches = unseeded(5)
+    run = make(tmp_path / "parts", interrupt_at=STEPS + 3, checkpoint_every=1)
+    with pytest.raises(Cut):
+        run.fit(batches, batches, epochs=EPOCHS)
+    other = unseeded(6)
+    run = make(tmp_path / "parts", seed=77)
+    run.resume()
+    run.fit(other, other, epochs=EPOCHS)
+    assert everything(run) == everything(whole)
+
+
 def test_a_run_can_be_resumed_again_and_again(tmp_path, uninterrupted):
     for interrupt_at in range(3, 15, 3):
         seed = 0 if interrupt_at == 3 else interrupt_at

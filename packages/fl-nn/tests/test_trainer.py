@@ -49,7 +49,11 @@ def test_training_learns():
 
 
 def test_the_same_seeds_give_the_same_bits():
-    first, second = (trainer().fit(batches(), batches(seed=1), epochs=2) for _ in range(2))
+    def run():
+        ft.seed(3)  # of the order of the batches
+        return trainer().fit(batches(), batches(seed=1), epochs=2)
+
+    first, second = run(), run()
     for one, other in zip(first, second):
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
 

@@ -152,7 +152,7 @@ def test_the_extreme_words_stay_inside_the_interval(word, dtype):
             assert low <= generator.integers(low, high).item() < high
 
 
-@pytest.mark.parametrize("seed", [0, 1 << 63, (1 << 64) - 1, -1, -(1 << 63)])
+@pytest.mark.parametrize("seed", [0, 1 << 63, (1 << 64) - 1])
 @pytest.mark.parametrize("offset", [3, (1 << 34) - 2, (1 << 35) + 5, (1 << 66) - 3])
 def test_words_of_far_offsets_and_large_seeds(seed, offset):
     from fl_tensor.testing.references import philox
@@ -202,3 +202,30 @@ def test_draws_can_be_repeated_whoever_holds_the_generator() -> None:
     assert (mine.state(), ft.default_generator().state()) == later
     assert unused.offset == 2
     assert step() != found
+
+
+@pytest.mark.defect("V12")
+@pytest.mark.parametrize("seed", [-1, 1 << 64, -(1 << 63), (1 << 64) + 1])
+def test_seeds_beyond_64_bits_are_refused(seed):
+    state = ft.default_generator().state()
+    for take in (
+        ft.Generator,
+        ft.seed,
+        lambda s: ft.Generator(0).set_state({"seed": s, "offset": 0}),
+    ):
+        with pytest.raises(ft.ArgumentError, match=rf"seed {seed}: a seed has 64 bits"):
+            take(seed)
+    assert ft.default_generator().state() == state
+
+
+def test_spawned_generators_are_others_each_time_and_take_no_numbers():
+    generator = ft.Generator(5)
+    first, second = generator.spawn(), generator.spawn()
+    assert first.seed != second.seed
+    assert generator.state() == {"seed": 5, "offset": 0}
+    assert ft.Generator(5).spawn().seed == first.seed
+    assert ft.Generator(6).spawn().seed != first.seed
+    generator.set_state(generator.state())
+    assert generator.spawn().seed == first.seed
+    seeds = {ft.Generator(i).spawn().seed for i in range(100)}
+    assert len(seeds) == 100

@@ -13,6 +13,7 @@ from fl_autograd.functional import grad
 from fl_autograd.mode import enable_grad, no_grad
 from fl_autograd.rows import dense
 from fl_autograd.variable import Variable
+from fl_tensor.arguments import seed_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.dtypes import DType
@@ -59,7 +60,7 @@ def check_grads(
         return
     coarse = max((_PRECISION[values[i].dtype.name] for i in numbers), key=lambda p: p[0])
     step, tolerance = coarse[0] if eps is None else eps, coarse[1] if rtol is None else rtol
-    source = random.Random(seed)
+    source = random.Random(seed_of("check_grads", seed))
     level: Function = function
     for n in range(1, order + 1):
         _check_level(level, values, numbers, n, step, tolerance, directions, source)

@@ -40,7 +40,9 @@ from fl_data.errors import WorkerError as WorkerError
 from fl_data.iterate import DataIterator as DataIterator
 from fl_data.iterate import iterate as iterate
 from fl_data.prefetching.prefetch import Prefetch as Prefetch
+from fl_data.seeds import drawn_seeds as drawn_seeds
 from fl_data.seeds import mix as mix
+from fl_data.seeds import restore_seeds as restore_seeds
 from fl_data.streams.shards import IterableStream as IterableStream
 from fl_data.streams.shards import ShardStream as ShardStream
 from fl_data.streams.stream import Stream as Stream

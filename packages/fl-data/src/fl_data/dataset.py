@@ -55,6 +55,9 @@ class Dataset(ABC):
             return empty_batch(collate([self[0]]))
         return collate([self[index] for index in indices])
 
+    #: The epoch of the pass that began last (`fl_data.iterate`).
+    _passed: int | None = None
+
     @property
     def epoch(self) -> int:
         """The epoch on which the samples depend; 0 where nothing in this dataset depends on it."""
@@ -64,6 +67,8 @@ class Dataset(ABC):
         """Give the samples of epoch `epoch` from now on (shuffling, random transforms).
 
         Reaches every dataset below this one, so call it on the outermost, between two iterations.
+        Where it was never called, each pass (`for sample in ds`) is of the epoch after the pass
+        before, the first of epoch 0.
         """
         for source in self.sources:
             source.set_epoch(epoch)
@@ -86,6 +91,8 @@ class EpochDataset(Dataset):
     """A dataset whose own samples depend on the epoch, which it remembers: 0 at first."""
 
     _epoch = 0
+    #: Whether `set_epoch` has said which epoch it is: then passes do not go on by themselves.
+    _fixed = False
 
     @property
     def epoch(self) -> int:
@@ -93,6 +100,7 @@ class EpochDataset(Dataset):
 
     def set_epoch(self, epoch: int) -> None:
         self._epoch = check_count(epoch, "epoch", type(self).__name__)
+        self._fixed = True
         super().set_epoch(epoch)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fl_data.dataset import Dataset, as_dataset, check_count
+from fl_data.dataset import Dataset, EpochDataset, as_dataset, check_count
 from fl_data.errors import DataError, IterationError
+from fl_data.seeds import drawn_seeds, restore_seeds
 
 if TYPE_CHECKING:
     from fl_data.dataset import Sample
@@ -21,6 +22,8 @@ class DataIterator(Iterator["Sample"]):
     """
 
     def __init__(self, ds: Dataset, start: int = 0) -> None:
+        if start == 0:
+            begin_pass(ds)
         self._ds = ds
         self._length = len(ds)
         self._epoch = ds.epoch
@@ -39,8 +42,10 @@ class DataIterator(Iterator["Sample"]):
         if self._clocks and max([ds.epoch for ds in self._clocks]) != self._epoch:
             raise IterationError(
                 f"[iterate] the dataset went from epoch {self._epoch} to {self._ds.epoch} while it "
-                "was iterated: call set_epoch before the iteration begins"
+                "was iterated: call set_epoch before the iteration begins, and begin no other "
+                "(after set_epoch several can go on side by side)"
             )
+        self._ds._passed = self._epoch
         if self._position >= self._length:
             self.close()
             raise StopIteration
@@ -60,11 +65,16 @@ class DataIterator(Iterator["Sample"]):
         except StopIteration as error:  # would end the loop as if all samples had been seen
             raise DataError(f"[iterate] sample {index} raised StopIteration") from error
 
-    def state(self) -> dict[str, int]:
-        """`{"epoch", "position", "length"}`: samples already handed out, not those read ahead."""
-        return {"epoch": self._epoch, "position": self._position, "length": self._length}
+    def state(self) -> dict[str, Any]:
+        """`{"epoch", "position", "length"}`: samples already handed out, not those read ahead.
+        `"seeds"` are there where some were drawn and not given."""
+        state: dict[str, Any] = {"epoch": self._epoch, "position": self._position}
+        state["length"] = self._length
+        if seeds := drawn_seeds(self._ds):
+            state["seeds"] = seeds
+        return state
 
-    def load_state(self, state: Mapping[str, int]) -> None:
+    def load_state(self, state: Mapping[str, Any]) -> None:
         """Set the dataset's epoch and this position to those of `state`.
 
         Raises `DataError` when `state` is malformed or belongs to a dataset of another length.
@@ -80,8 +90,10 @@ class DataIterator(Iterator["Sample"]):
             )
         epoch = check_count(state["epoch"], "epoch", "load_state")
         position = _inside(state["position"], length)
+        if "seeds" in state:
+            restore_seeds(state["seeds"], self._ds)
         self.close()
-        self._ds.set_epoch(epoch)
+        go_to(self._ds, epoch)
         # A dataset in which nothing depends on the epoch keeps saying 0.
         self._epoch = self._ds.epoch
         self._position, self._length = position, length
@@ -102,6 +114,30 @@ def iterate(ds: object, start: int = 0) -> DataIterator:
     Raises `DataError` unless `0 <= start <= len(ds)`.
     """
     return as_dataset(ds).iterate(start)
+
+
+def begin_pass(ds: Dataset) -> None:
+    """Go to the next epoch where a pass over this one has begun already, unless `set_epoch` has
+    said which epoch it is."""
+    if ds._passed == ds.epoch:
+        own = list(_epoch_datasets(ds))
+        if own and not any(each._fixed for each in own):
+            go_to(ds, ds.epoch + 1)
+
+
+def go_to(ds: Dataset, epoch: int) -> None:
+    """`ds.set_epoch(epoch)`, after which passes go on by themselves if they did before."""
+    before = [(each, each._fixed) for each in _epoch_datasets(ds)]
+    ds.set_epoch(epoch)
+    for each, fixed in before:
+        each._fixed = fixed
+
+
+def _epoch_datasets(ds: Dataset) -> Iterator[EpochDataset]:
+    if isinstance(ds, EpochDataset):
+        yield ds
+    for source in ds.sources:
+        yield from _epoch_datasets(source)
 
 
 def _clocks(ds: Dataset) -> Iterator[Dataset]:

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 import fl_tensor as ft
-from fl_data.seeds import mix
+from fl_data.seeds import Seed, mix
 
 T = TypeVar("T")
 
@@ -19,20 +19,21 @@ class PerEpoch(Generic[T]):
     (pickled) draws for itself.
     """
 
-    def __init__(self, draw: Callable[[ft.Generator], T], seed: int) -> None:
-        self._draw, self.seed = draw, seed
+    def __init__(self, draw: Callable[[ft.Generator], T], seed: Seed) -> None:
+        self._draw, self._seed = draw, seed
         self._lock = Lock()
-        self._drawn: tuple[int, T] | None = None
+        self._drawn: tuple[tuple[int, int], T] | None = None
 
     def get(self, epoch: int) -> T:
+        asked = (self._seed.value, epoch)
         drawn = self._drawn
-        if drawn is None or drawn[0] != epoch:
+        if drawn is None or drawn[0] != asked:
             with self._lock:
                 drawn = self._drawn
-                if drawn is None or drawn[0] != epoch:
-                    drawn = (epoch, self._draw(ft.Generator(mix(self.seed, epoch))))
+                if drawn is None or drawn[0] != asked:
+                    drawn = (asked, self._draw(ft.Generator(mix(*asked))))
                     self._drawn = drawn
         return drawn[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PerEpoch, (self._draw, self.seed)
+        return PerEpoch, (self._draw, self._seed)

@@ -63,6 +63,15 @@ def int_of(op: str, value: Any, name: str) -> int:
         raise DTypeError(f"[{op}] {name} {value!r}: expected an int") from None
 
 
+def seed_of(op: str, value: Any) -> int:
+    """A seed of 64 bits. Raises DTypeError for what is no int, ArgumentError for one that is
+    negative or larger."""
+    number = int_of(op, value, "seed")
+    if not 0 <= number < 1 << 64:
+        raise ArgumentError(f"[{op}] seed {number}: a seed has 64 bits, 0 .. 2**64 - 1")
+    return number
+
+
 def _index(value: Any) -> int:
     if isinstance(value, bool):  # an int to Python, but a slip where a size or an axis is meant
         raise TypeError

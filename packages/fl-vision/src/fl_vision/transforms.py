@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import fl_tensor as ft
 from fl_data import Batch, Dataset, EpochDataset, Sample, check_index, mix, share
+from fl_tensor.arguments import seed_of
 from fl_vision.datasets.image_data import image_and_label
 from fl_vision.errors import UsageError
 
@@ -108,7 +109,8 @@ class RandomShift(EpochDataset):
     def __init__(
         self, batches: Batch, reach: int, seed: int, *, rank: int = 0, world_size: int = 1
     ) -> None:
-        self._batches, self._reach, self._seed = batches, reach, seed
+        self._batches, self._reach = batches, reach
+        self._seed = seed_of("RandomShift", seed)
         self._rank, self._world_size = rank, world_size
 
     @property

@@ -9,10 +9,19 @@ from itertools import accumulate
 from typing import Literal, get_args
 
 from fl_data.batches.collate import Collate, empty_batch
-from fl_data.dataset import Dataset, Sample, as_dataset, as_sample, check_count, check_index
+from fl_data.dataset import (
+    Dataset,
+    EpochDataset,
+    Sample,
+    as_dataset,
+    as_sample,
+    check_count,
+    check_index,
+)
 from fl_data.errors import DataError, SampleTypeError
-from fl_data.iterate import DataIterator
+from fl_data.iterate import DataIterator, go_to
 from fl_data.prefetching.prefetch import Prefetch
+from fl_data.seeds import agree
 from fl_data.views.select import check_rank, share
 
 Policy = Literal["include_last", "skip_last", "divisible_only"]
@@ -26,7 +35,10 @@ class RowBatches(Dataset):
         if collate is not None and not callable(collate):
             raise SampleTypeError(f"[{type(self).__name__}] collate {collate!r} is not callable")
         self._collate = collate
+        #: Around a copy of this one, which iterators may have moved since the last began in
+        #: epoch ``_iterated``.
         self._prefetch: Prefetch | None = None
+        self._iterated: int | None = None
 
     @abstractmethod
     def _rows(self, index: int) -> tuple[Sequence[int], Sequence[int]]:
@@ -54,7 +66,16 @@ class RowBatches(Dataset):
             inside = copy(self)
             inside._ds = self._ds.sources[0]
             self._prefetch = self._ds.around(inside)
-        return self._prefetch.iterate(start)
+        copied = self._prefetch.sources[0]
+        if isinstance(self, EpochDataset) and isinstance(copied, EpochDataset):
+            if self.epoch == self._iterated:  # else ``set_epoch`` was called here
+                go_to(self, copied.epoch)
+            copied._epoch, copied._fixed = self._epoch, self._fixed
+        iterator = self._prefetch.iterate(start)
+        if copied.epoch != self.epoch:  # a new pass has begun there
+            go_to(self, copied.epoch)
+        self._iterated = self.epoch
+        return iterator
 
     def counts(self, index: int) -> tuple[int, int]:
         """`(here, all)`: how many samples batch `index` has on this rank and on all ranks.
@@ -80,7 +101,8 @@ class Batch(RowBatches):
     contiguous share of `rank` in it: ranks 0, 1, ... hold the global batch in order, with nothing
     left out and nothing twice, in the last, shorter batch too. Every rank has the same number of
     batches, so that collectives match. Where sizes do not divide, shares differ by one sample; a
-    rank without samples gets fields of length 0. `counts(i)` says how to weight.
+    rank without samples gets fields of length 0. `counts(i)` says how to weight. Where `ds` is
+    shuffled and no seed was given, ranks take seed 0: they need the same order.
     """
 
     def __init__(
@@ -95,6 +117,7 @@ class Batch(RowBatches):
     ) -> None:
         super().__init__(ds, collate)
         check_rank(rank, world_size, "Batch")
+        agree(world_size, self)
         self._rank, self._world_size = rank, world_size
         if policy not in get_args(Policy):
             raise DataError(f"[Batch] unknown policy {policy!r}: use one of {get_args(Policy)}")

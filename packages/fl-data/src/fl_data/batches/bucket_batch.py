@@ -13,6 +13,7 @@ from fl_data.batches.round_robin import lengths_of
 from fl_data.dataset import EpochDataset, check_count, check_index
 from fl_data.errors import DataError
 from fl_data.per_epoch import PerEpoch
+from fl_data.seeds import Seed, agree
 from fl_data.views.select import check_rank, share
 from fl_data.views.shuffle import fisher_yates
 
@@ -23,7 +24,8 @@ class BucketBatch(EpochDataset, RowBatches):
     Bucket `k` holds the samples with `lengths[i] <= boundaries[k]`, a last one the longer ones;
     `boundaries` may be a number of buckets, which are then about equally full. Every epoch has a
     new order inside the buckets and a new order of batches, which depend on `seed` and the epoch
-    alone (`shuffle=False`: neither). The number of batches is the same in each epoch.
+    alone (`shuffle=False`: neither; without a `seed` one is drawn as in `Resample`). The number of
+    batches is the same in each epoch.
 
     Give `size`, the samples of a global batch, or `max_size`, a bound on its longest length times
     its samples: short samples then make large batches. `rank` and `world_size` are as in `Batch`:
@@ -39,7 +41,7 @@ class BucketBatch(EpochDataset, RowBatches):
         size: int | None = None,
         max_size: float | None = None,
         boundaries: int | Sequence[float] = 8,
-        seed: int = 0,
+        seed: int | None = None,
         shuffle: bool = True,
         skip_last: bool = False,
         collate: Collate | None = None,
@@ -60,8 +62,9 @@ class BucketBatch(EpochDataset, RowBatches):
         self._bucket_of = array("q", (bisect_left(edges, length) for length in numbers))
         self._sizes = _batch_sizes(numbers, self._bucket_of, len(edges) + 1, size, max_size)
         self._skip_last = skip_last
-        seed = check_count(seed, "seed", "BucketBatch")
-        self._plans = PerEpoch(self._drawn if shuffle else self._in_order, seed)
+        self._seed = Seed(seed if shuffle else 0, "BucketBatch")
+        agree(world_size, self)
+        self._plans = PerEpoch(self._drawn if shuffle else self._in_order, self._seed)
         self._length = len(self._batches(range(len(numbers))))
 
     def __len__(self) -> int:
@@ -92,7 +95,7 @@ class BucketBatch(EpochDataset, RowBatches):
         ]
 
     def __repr__(self) -> str:
-        return f"BucketBatch({self._ds!r}, {self._length} batches, seed={self._plans.seed})"
+        return f"BucketBatch({self._ds!r}, {self._length} batches, seed={self._seed})"
 
 
 def _quantiles(lengths: Sequence[float], buckets: int) -> list[float]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import copy_context
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import fl_tensor as ft
 from fl_data.dataset import Dataset, Sample, as_dataset, check_count
@@ -201,7 +201,7 @@ class PrefetchIterator(DataIterator):
             raise
         return pipeline
 
-    def load_state(self, state: Mapping[str, int]) -> None:
+    def load_state(self, state: Mapping[str, Any]) -> None:
         super().load_state(state)
         self._seed = None  # the default generator may have been restored as well
 

@@ -15,7 +15,7 @@ import fl_tensor as ft
 from fl_data.batches.collate import Collate, collate
 from fl_data.dataset import Sample, as_sample, check_count
 from fl_data.errors import SampleTypeError
-from fl_data.seeds import mix
+from fl_data.seeds import Seed, agree, mix
 from fl_data.streams.stream import Place, Stream, place_of
 from fl_data.views.select import check_rank
 from fl_data.views.shuffle import fisher_yates
@@ -79,14 +79,16 @@ class Filter(_Part):
 
 
 class RandomMap(_Counting):
-    def __init__(self, source: Stream, fn: Callable[[Any, ft.Generator], Any], seed: int) -> None:
+    def __init__(
+        self, source: Stream, fn: Callable[[Any, ft.Generator], Any], seed: int | None
+    ) -> None:
         super().__init__(source)
         self._fn = _callable(fn, "random_map")
-        self._seed = check_count(seed, "seed", "random_map")
+        self._seed = Seed(seed, "random_map")
 
     def _changed(self, samples: _Read, own: int) -> _Read:
         for number, (sample, place) in enumerate(samples, own):
-            generator = ft.Generator(mix(self._seed, self._epoch, number))
+            generator = ft.Generator(mix(self._seed.value, self._epoch, number))
             yield as_sample(self._fn(sample, generator), "random_map"), [number + 1, place]
 
 
@@ -106,6 +108,7 @@ class Share(_Part):
     def __init__(self, source: Stream, rank: int, world_size: int) -> None:
         super().__init__(source)
         check_rank(rank, world_size, "share")
+        agree(world_size, source)
         self._rank, self._world_size = rank, world_size
 
     def _changed(self, samples: _Read, own: None) -> _Read:
@@ -131,10 +134,10 @@ class BatchStream(_Part):
 class ShuffleBlocks(_Part):
     """Place: the number of the block, where it begins in the source, how many were handed out."""
 
-    def __init__(self, source: Stream, buffer: int, seed: int) -> None:
+    def __init__(self, source: Stream, buffer: int, seed: int | None) -> None:
         super().__init__(source)
         self._buffer = check_count(buffer, "buffer", "shuffle", least=1)
-        self._seed = check_count(seed, "seed", "shuffle")
+        self._seed = Seed(seed, "shuffle")
 
     def _split(self, place: Place) -> tuple[Any, Place]:
         if place is None:
@@ -148,7 +151,7 @@ class ShuffleBlocks(_Part):
         while block:
             following: list[tuple[Sample, Place]] = []
             next_start = block[-1][1]
-            generator = ft.Generator(mix(self._seed, self._epoch, number))
+            generator = ft.Generator(mix(self._seed.value, self._epoch, number))
             for turn, row in enumerate(fisher_yates(len(block), generator), 1):
                 following.extend(islice(samples, 1))
                 if turn > done:

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any, cast
 
 import fl_tensor as ft
-from fl_data.dataset import Dataset, Sample, as_sample, check_count
+from fl_data.dataset import Dataset, Sample, as_sample
 from fl_data.errors import DataError, SampleTypeError
-from fl_data.seeds import mix
+from fl_data.seeds import Seed, agree, mix
 from fl_data.streams.stream import Place, Stream, place_of
 from fl_data.views.select import check_rank
 from fl_data.views.shuffle import fisher_yates
@@ -20,10 +20,11 @@ class ShardStream(Stream):
     """The samples of `open(shard)` for every shard: any iterable, or a dataset.
 
     With `shuffle` (the default) every epoch has a new order of shards, which depends on `seed` and
-    the epoch alone. With `rank` and `world_size`, rank `r` reads shards `r, r + world_size, ...` of
-    that order and nothing else; ranks may have unequally many samples then, and `take` makes them
-    equal. A resume opens one shard and goes to the place: at once in a dataset (`FileBlob`, say),
-    otherwise by reading past what was seen.
+    the epoch alone (without a `seed` one is drawn as in `Resample`; with several ranks it is 0).
+    With `rank` and `world_size`, rank `r` reads shards `r, r + world_size, ...` of that order and
+    nothing else; ranks may have unequally many samples then, and `take` makes them equal. A resume
+    opens one shard and goes to the place: at once in a dataset (`FileBlob`, say), otherwise by
+    reading past what was seen.
 
     Raises `DataError` when there are fewer shards than ranks.
     """
@@ -34,7 +35,7 @@ class ShardStream(Stream):
         open: Callable[[Any], Iterable[Any]],
         *,
         shuffle: bool = True,
-        seed: int = 0,
+        seed: int | None = None,
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
@@ -48,7 +49,8 @@ class ShardStream(Stream):
                 "them, or use stream.share(rank, world_size)"
             )
         self._open, self._shuffle = open, shuffle
-        self._seed = check_count(seed, "seed", "ShardStream")
+        self._seed = Seed(seed if shuffle else 0, "ShardStream")
+        agree(world_size, self)
         self._rank, self._world_size = rank, world_size
 
     def read(self, place: Place = None) -> Generator[tuple[Sample, Place], None, None]:
@@ -64,7 +66,7 @@ class ShardStream(Stream):
     def _order(self) -> list[Any]:
         numbers: Sequence[int] = range(len(self._shards))
         if self._shuffle:
-            generator = ft.Generator(mix(self._seed, self._epoch))
+            generator = ft.Generator(mix(self._seed.value, self._epoch))
             numbers = fisher_yates(len(self._shards), generator)
         return [self._shards[i] for i in numbers[self._rank :: self._world_size]]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import fl_tensor as ft
 from fl_data.dataset import Sample, check_count
 from fl_data.errors import DataError, IterationError
+from fl_data.seeds import drawn_seeds, restore_seeds
 
 if TYPE_CHECKING:
     from fl_data.batches.collate import Collate
@@ -21,7 +22,7 @@ Place: TypeAlias = Any
 class Stream(ABC):
     """Samples of which nobody knows how many there are: logs, crawls, archives, sockets.
 
-    `for sample in stream` is one pass, of the epoch that `set_epoch` said. `iter(stream)` has
+    `for sample in stream` is one pass, of the epoch that `set_epoch` said, or the next. `iter` has
     `state()` and `load_state(state)`, which go on at the exact sample. Streams are made of streams:
     `stream.shuffle(1000).map(f).batch(32).prefetch(4)`.
 
@@ -29,6 +30,9 @@ class Stream(ABC):
     """
 
     _epoch = 0
+    #: As in datasets: the epoch of the pass that began last, and whether `set_epoch` was called.
+    _passed: int | None = None
+    _fixed = False
 
     @property
     def sources(self) -> tuple[Stream, ...]:
@@ -44,8 +48,10 @@ class Stream(ABC):
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Give the samples of epoch `epoch`, in its order, from the next pass on."""
+        """Give the samples of epoch `epoch`, in its order, from the next pass on. Where it was
+        never called, each pass is of the epoch after the pass before."""
         self._epoch = check_count(epoch, "epoch", type(self).__name__)
+        self._fixed = True
         for source in self.sources:
             source.set_epoch(epoch)
 
@@ -56,7 +62,7 @@ class Stream(ABC):
         """`fn(sample) -> sample` of every sample."""
         return _parts().Map(self, fn)
 
-    def random_map(self, fn: Callable[[Any, ft.Generator], Any], seed: int = 0) -> Stream:
+    def random_map(self, fn: Callable[[Any, ft.Generator], Any], seed: int | None = None) -> Stream:
         """`fn(sample, generator) -> sample`, with a generator that depends on `seed`, the epoch and
         the number of the sample alone; give every rank a seed of its own."""
         return _parts().RandomMap(self, fn, seed)
@@ -65,7 +71,7 @@ class Stream(ABC):
         """The samples for which `keep(sample)` holds."""
         return _parts().Filter(self, keep)
 
-    def shuffle(self, buffer: int, seed: int = 0) -> Stream:
+    def shuffle(self, buffer: int, seed: int | None = None) -> Stream:
         """Every `buffer` neighbours in a random order, which depends on `seed` and the epoch.
 
         Twice as many samples are held: while those of one block are handed out, the next block is
@@ -111,6 +117,8 @@ class StreamIterator(Iterator["Sample"]):
     """
 
     def __init__(self, stream: Stream) -> None:
+        if stream._passed == stream.epoch and not stream._fixed:
+            _go_to(stream, stream.epoch + 1)
         self._stream = stream
         self._epoch, self._place = stream.epoch, None
         self._samples: Generator[tuple[Sample, Place], None, None] | None = None
@@ -119,8 +127,10 @@ class StreamIterator(Iterator["Sample"]):
         if self._stream.epoch != self._epoch:
             raise IterationError(
                 f"[stream] went from epoch {self._epoch} to {self._stream.epoch} during a pass: "
-                "call set_epoch before iter"
+                "call set_epoch before iter, and begin no other pass (after set_epoch several can "
+                "go on side by side)"
             )
+        self._stream._passed = self._epoch
         if self._samples is None:
             self._samples = self._stream.read(self._place)
         try:
@@ -133,8 +143,12 @@ class StreamIterator(Iterator["Sample"]):
         return sample
 
     def state(self) -> dict[str, Any]:
-        """`{"epoch", "place"}`: behind the sample that was handed out last."""
-        return {"epoch": self._epoch, "place": self._place}
+        """`{"epoch", "place"}`: behind the sample that was handed out last. `"seeds"` are there
+        where some were drawn and not given."""
+        state: dict[str, Any] = {"epoch": self._epoch, "place": self._place}
+        if seeds := drawn_seeds(self._stream):
+            state["seeds"] = seeds
+        return state
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Set the stream's epoch and this place to those of `state`. Raises `DataError` when it is
@@ -143,8 +157,10 @@ class StreamIterator(Iterator["Sample"]):
         if missing:
             raise DataError(f"[load_state] the state lacks {sorted(missing)}")
         epoch = check_count(state["epoch"], "epoch", "load_state")
+        if "seeds" in state:
+            restore_seeds(state["seeds"], self._stream)
         self.close()
-        self._stream.set_epoch(epoch)
+        _go_to(self._stream, epoch)
         self._epoch, self._place = epoch, state["place"]
 
     def close(self) -> None:
@@ -157,6 +173,13 @@ class StreamIterator(Iterator["Sample"]):
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+def _go_to(stream: Stream, epoch: int) -> None:
+    # ``set_epoch``, after which passes go on by themselves if they did before.
+    fixed = stream._fixed
+    stream.set_epoch(epoch)
+    stream._fixed = fixed
 
 
 def place_of(place: Place, *kinds: type, where: str) -> list[Any]:

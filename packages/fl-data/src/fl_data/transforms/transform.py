@@ -12,11 +12,10 @@ from fl_data.dataset import (
     Sample,
     as_dataset,
     as_sample,
-    check_count,
     check_index,
 )
 from fl_data.errors import DataError, SampleTypeError
-from fl_data.seeds import mix
+from fl_data.seeds import Seed, mix
 
 
 class Transform(Dataset):
@@ -69,17 +68,18 @@ class RandomTransform(EpochDataset):
 
     Every call gets its own `ft.Generator`, which depends on `seed`, the epoch and the index alone:
     a sample is augmented anew in each epoch (`set_epoch`), and the result is the same with any
-    number of prefetching threads and after a resume.
+    number of prefetching threads and after a resume. Without a `seed` one is drawn as in
+    `Resample`.
     """
 
     def __init__(
-        self, ds: object, fn: Callable[[Sample, ft.Generator], Sample], seed: int = 0
+        self, ds: object, fn: Callable[[Sample, ft.Generator], Sample], seed: int | None = None
     ) -> None:
         self._ds = as_dataset(ds)
         if not callable(fn):
             raise SampleTypeError(f"[RandomTransform] {fn!r} is not callable")
         self._fn = fn
-        self._seed = check_count(seed, "seed", "RandomTransform")
+        self._seed = Seed(seed, "RandomTransform")
 
     @property
     def sources(self) -> tuple[Dataset, ...]:
@@ -92,7 +92,7 @@ class RandomTransform(EpochDataset):
         number = index  # the dataset checks it: asking for its length takes long
         if type(index) is not int or index < 0:
             number = check_index(index, len(self), "RandomTransform")
-        generator = ft.Generator(mix(self._seed, self._epoch, number))
+        generator = ft.Generator(mix(self._seed.value, self._epoch, number))
         return as_sample(self._fn(self._ds[number], generator), "RandomTransform")
 
 

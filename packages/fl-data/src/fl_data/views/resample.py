@@ -17,6 +17,7 @@ from fl_data.dataset import (
 )
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.per_epoch import PerEpoch
+from fl_data.seeds import Seed
 
 
 class Resample(EpochDataset):
@@ -25,7 +26,8 @@ class Resample(EpochDataset):
     `draw` may repeat and leave out what it likes, but gives `length` indices each time; without
     `length` it is asked once, now. The generator depends on `seed` and the epoch alone, not on how
     many epochs came before nor on any other random number: `set_epoch(n)` is all that a resume
-    needs. For indices that never change there is `Subset`.
+    needs. Without a `seed` one is drawn now from the default generator; states of iterators hold
+    it. For indices that never change there is `Subset`.
 
     Raises `SampleIndexError` for an index outside `ds`, `DataError` for another number of indices:
     when the epoch's first sample is asked for.
@@ -36,7 +38,7 @@ class Resample(EpochDataset):
         ds: object,
         draw: Callable[[ft.Generator], Iterable[int]],
         length: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         name = type(self).__name__
         if not callable(draw):
@@ -47,7 +49,8 @@ class Resample(EpochDataset):
         self._ds = as_dataset(ds)
         self._draw = draw
         self._length = None if length is None else check_count(length, "length", name)
-        self._orders = PerEpoch(self._checked, check_count(seed, "seed", name))
+        self._seed = Seed(seed, name)
+        self._orders = PerEpoch(self._checked, self._seed)
         if self._length is None:
             self._length = len(self.order)
 
@@ -77,7 +80,7 @@ class Resample(EpochDataset):
         return self._ds.__getitems__([order[row] for row in rows])
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._ds!r}, seed={self._orders.seed})"
+        return f"{type(self).__name__}({self._ds!r}, seed={self._seed})"
 
     def _checked(self, generator: ft.Generator) -> array[int]:
         drawn = self._draw(generator)

@@ -15,6 +15,7 @@ from fl_data.dataset import (
     check_indices,
 )
 from fl_data.errors import DataError
+from fl_data.seeds import agree
 
 
 class Subset(Dataset):
@@ -95,6 +96,7 @@ class Partition(Span):
     def __init__(self, ds: object, rank: int, world_size: int) -> None:
         source = as_dataset(ds)
         check_rank(rank, world_size, "Partition")
+        agree(world_size, source)
         start, stop = share(len(source), rank, world_size)
         super().__init__(source, start, stop - start)
 

@@ -12,10 +12,12 @@ from fl_data.views.resample import Resample
 class Shuffle(Resample):
     """The samples of `ds` in a random order (Fisher-Yates).
 
-    The order of epoch `n` depends on `seed` and `n` alone: see `Resample`.
+    The order of epoch `n` depends on `seed` and `n` alone: see `Resample`. Every pass over it is an
+    epoch: see `Dataset.set_epoch`. A split at random that stays is
+    `Subset(ds, Shuffle(ds, seed=1).order[:count])`.
     """
 
-    def __init__(self, ds: object, seed: int = 0) -> None:
+    def __init__(self, ds: object, seed: int | None = None) -> None:
         source = as_dataset(ds)
         super().__init__(source, self._permute, len(source), seed)
 

@@ -33,7 +33,7 @@ class Weighted(Resample):
         length: int | None = None,
         *,
         replacement: bool = True,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         source = as_dataset(ds)
         self._weights = _checked(weights, len(source))

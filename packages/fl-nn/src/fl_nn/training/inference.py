@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import fl_tensor as ft
-from fl_data import as_dataset
+from fl_data import Dataset, as_dataset
 from fl_dist import Communicator
 from fl_nn.meters import Meter
 from fl_nn.modes import evaluating
@@ -27,6 +27,13 @@ def inference(
         yield
 
 
+def unchanging(batches: object) -> Dataset:
+    """A dataset whose samples are the same in every pass."""
+    ds = as_dataset(batches)
+    ds.set_epoch(ds.epoch)
+    return ds
+
+
 def measure(
     model: Module,
     loss: Callable[..., Any],
@@ -37,7 +44,7 @@ def measure(
     """Meters like `meters`, with the loss and what else they see of batches (input, ..., target);
     `between` is called after each batch."""
     found = {name: meter.fresh() for name, meter in meters.items()}
-    for batch in as_dataset(batches).iterate():
+    for batch in unchanging(batches).iterate():
         *inputs, target = fields(batch)
         if len(target):
             output = model(*inputs)

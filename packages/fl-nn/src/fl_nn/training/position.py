@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ class Position:
     log       length of the log file
     meters    per rank, the states of the meters by name
     history   a record per epoch
+    seeds     per rank, those of the data that were drawn and not given; [] before they were kept
     """
 
     epoch: int
@@ -31,6 +32,7 @@ class Position:
     log: int
     meters: list[dict[str, dict[str, float]]]
     history: list[dict[str, Any]]
+    seeds: list[list[int]] = field(default_factory=list)
 
     def restored(self, path: Path, meters: Mapping[str, Meter], rank: int) -> dict[str, Meter]:
         """Meters like `meters` that go on from here. Raises CheckpointError when they differ."""
@@ -50,9 +52,11 @@ class Position:
 
 def read_position(path: Path, plain: Mapping[str, Any]) -> Position:
     """The Position in a checkpoint. Raises CheckpointError when there is none."""
-    names = [field.name for field in fields(Position)]
+    names = [each.name for each in fields(Position)]
     numbers = [plain.get(name) for name in names[:6]]
-    if set(plain) != set(names) or not all(isinstance(n, (int, float)) and n >= 0 for n in numbers):
+    if {*plain, "seeds"} != set(names) or not all(
+        isinstance(n, (int, float)) and n >= 0 for n in numbers
+    ):
         raise CheckpointError(f"{path}: was not written by a Trainer; restore it yourself")
     if not isinstance(plain["meters"], list) or not isinstance(plain["history"], list):
         raise CheckpointError(f"{path}: its position is malformed")

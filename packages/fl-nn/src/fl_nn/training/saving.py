@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_data import drawn_seeds
 from fl_nn import ranks
 from fl_nn.checkpoint import generator_states, load_checkpoint, save_checkpoint
 from fl_nn.errors import CheckpointError
@@ -21,6 +22,7 @@ def save(trainer: Trainer, path: Path, seconds: float) -> None:
     own = {
         "generators": generator_states(trainer.model),
         "meters": {name: meter.state() for name, meter in trainer.meters.items()},
+        "seeds": drawn_seeds(*trainer.datasets),
     }
     everyone = ranks.all_gather_plain(communicator, own)
     if communicator.rank == 0:
@@ -33,6 +35,7 @@ def save(trainer: Trainer, path: Path, seconds: float) -> None:
             log=log.position if log is not None else 0,
             meters=[one["meters"] for one in everyone],
             history=trainer.history,
+            seeds=[one["seeds"] for one in everyone],
         )
         save_checkpoint(
             path,

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import fl_autograd as ag
 import fl_dist as dist
 import fl_tensor as ft
-from fl_data import Dataset, as_dataset
+from fl_data import Dataset, as_dataset, restore_seeds
 from fl_nn import ranks
 from fl_nn.checkpoint import Stateful
 from fl_nn.errors import CheckpointError
@@ -23,7 +23,7 @@ from fl_nn.optim import EMA, DynamicLossScaler, Optimizer
 from fl_nn.schedules import LRScheduler, ReduceLROnPlateau
 from fl_nn.training import saving
 from fl_nn.training.callback import Callback, states_of
-from fl_nn.training.inference import inference, measure, results
+from fl_nn.training.inference import inference, measure, results, unchanging
 from fl_nn.training.messages import check_epochs, check_length, check_parts, check_settings
 from fl_nn.training.report import report_of
 from fl_nn.training.signals import Interrupted, StopSignals, stop_signals
@@ -120,6 +120,8 @@ class Trainer:
         self._signals = StopSignals()
         self._stopped = ""
         self._expected: int | None = None
+        self.datasets: list[Dataset] = []
+        self._seeds: list[int] | None = None
         self._seconds = 0.0
         ranks.separate_generators(self.communicator, model)
         self._generators = [generator for _, generator in model.named_generators()]
@@ -141,6 +143,10 @@ class Trainer:
         check_epochs(epochs, 0 if resumed else self.epoch)
         train = as_dataset(train_batches)
         valid = None if valid_batches is None else as_dataset(valid_batches)
+        self.datasets = [train] if valid is None else [train, valid]
+        if self._seeds is not None:
+            restore_seeds(self._seeds, *self.datasets)
+            self._seeds = None
         everyone = ranks.all_gather_plain(self.communicator, len(train))
         check_length(len(train), everyone, self._expected)
         self.batches, self.epochs, self._expected = len(train), epochs, None
@@ -198,7 +204,7 @@ class Trainer:
         """What the model gives for each batch of inputs, tuples (input, ...) without a target:
         averaged weights, precision and all as in `evaluate`."""
         with inference(self.model, self.ema, self.casting()):
-            return [self.model(*batch) for batch in as_dataset(batches).iterate()]
+            return [self.model(*batch) for batch in unchanging(batches).iterate()]
 
     def casting(self) -> AbstractContextManager[Any]:
         """The precision of model and loss, as a context."""
@@ -227,6 +233,7 @@ class Trainer:
         self.epoch, self.batch, self.step = position.epoch, position.batch, position.step
         self.history, self._seconds = position.history, position.seconds
         self._expected = position.batches or None
+        self._seeds = position.seeds[self.communicator.rank] if position.seeds else None
 
     # ---- parts -------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-from fl_tensor.arguments import int_of
+from fl_tensor.arguments import seed_of
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.errors import ArgumentError
 from fl_tensor.random.draws import Draws as Draws
@@ -30,9 +30,10 @@ def set_default_generator(generator: Generator) -> None:
 
 
 def seed(n: int) -> Generator:
-    """Restart the default generator from seed ``n``; returns it."""
+    """Restart the default generator from seed ``n``; returns it. Raises ArgumentError unless
+    ``0 <= n < 2**64``."""
     generator = default_generator()
-    generator.set_state({"seed": int_of("seed", n, "n") & 0xFFFFFFFFFFFFFFFF, "offset": 0})
+    generator.set_state({"seed": seed_of("seed", n), "offset": 0})
     return generator
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fl_memory.forks import free_after_fork
 from fl_tensor import dtypes, functions
-from fl_tensor.arguments import axis_of, int_of, scalar, shape_of
+from fl_tensor.arguments import axis_of, int_of, scalar, seed_of, shape_of
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
 from fl_tensor.derived.truncation import TRUNCATED_WORDS
@@ -25,15 +25,19 @@ from fl_tensor.random.draws import NOTING
 
 Size = int | Sequence[int]
 _taking = free_after_fork(threading.Lock())
+#: A place in the stream, in words, that no program comes to.
+_FAR_AHEAD = 1 << 62
 
 
 class Generator:
     """A stream of random numbers. The same seed gives the same numbers on every backend; a draw of
-    n elements and two draws that add up to n give the same elements."""
+    n elements and two draws that add up to n give the same elements. Raises ArgumentError unless
+    ``0 <= seed < 2**64``."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.seed = int_of("Generator", seed, "seed") & 0xFFFFFFFFFFFFFFFF
+        self.seed = seed_of("Generator", seed)
         self.offset = 0
+        self._spawned = 0
 
     def __repr__(self) -> str:
         return f"Generator(seed={self.seed}, offset={self.offset})"
@@ -46,7 +50,8 @@ class Generator:
         """Go back (or forward) to a ``state()``. Raises ArgumentError for anything else."""
         if set(state) != {"seed", "offset"} or not all(isinstance(v, int) for v in state.values()):
             raise ArgumentError(f"[Generator] {state!r} is not a state: expected seed and offset")
-        self.seed, self.offset = state["seed"] & 0xFFFFFFFFFFFFFFFF, state["offset"]
+        self.seed, self.offset = seed_of("Generator", state["seed"]), state["offset"]
+        self._spawned = 0
 
     def split(self, n: int) -> list[Generator]:
         """``n`` generators with seeds drawn from this one: independent streams."""
@@ -54,6 +59,16 @@ class Generator:
         backend = None if registry.current_backend().has_values else registry.get_backend("numpy")
         words = self.integers(0, 1 << 31, (n, 2), backend=backend).tolist()
         return [Generator((high << 32) | low) for high, low in words]
+
+    def spawn(self) -> Generator:
+        """Another generator each time, as from ``split``, that leaves the numbers to come as they
+        are: its seed is drawn far ahead in the stream. ``set_state`` and ``ft.seed`` begin anew."""
+        with _taking:
+            number = self._spawned
+            self._spawned += 1
+        ahead = Generator(self.seed)
+        ahead.offset = _FAR_AHEAD + 8 * number
+        return ahead.split(1)[0]
 
     def uniform(
         self,

@@ -7,6 +7,7 @@ from PIL import Image
 import fl_tensor as ft
 from fl_data import Dataset, EpochDataset, check_index, mix
 from fl_data.dataset import check_count
+from fl_tensor.arguments import seed_of
 from fl_vision.datasets.folder import ImageFolder
 from fl_vision.errors import DataFileError
 from fl_vision.images import open_image, pixels_of
@@ -26,7 +27,8 @@ class RandomCrops(EpochDataset):
     ) -> None:
         for extent, name in zip(size, ("height", "width"), strict=True):
             check_count(extent, name, "RandomCrops", least=1)
-        self._folder, self._size, self._flip, self._seed = folder, size, flip, seed
+        self._folder, self._size, self._flip = folder, size, flip
+        self._seed = seed_of("RandomCrops", seed)
 
     @property
     def sources(self) -> tuple[Dataset, ...]:
