@@ -46,7 +46,7 @@ TARGETS: list[Target] = [
         "ag.hessian",
         {"function": Ready(square), "inputs": v},
         function="callable",
-        inputs="required_array",
+        inputs="number",
     ),
     target(
         "ag.jvp",

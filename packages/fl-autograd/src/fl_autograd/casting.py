@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
+from fl_autograd.errors import PolicyError
 from fl_autograd.policy import Policy, policy_of, register
 from fl_autograd.tape import tape_for
 from fl_autograd.variable import Variable, attach_casting
@@ -217,6 +218,8 @@ def as_operation(name: str, casts_like: str | None = None) -> Callable[[F], F]:
 
     Costs a look-up outside ``autocast``. PolicyError if ``casts_like`` is no operation.
     """
+    if not isinstance(name, str):
+        raise PolicyError(f"[as_operation] name {name!r}: expected a string")
     register(name, casts_like)
 
     def decorate(function: F) -> F:

@@ -13,10 +13,11 @@ from fl_autograd.functional import grad
 from fl_autograd.mode import enable_grad, no_grad
 from fl_autograd.rows import dense
 from fl_autograd.variable import Variable
-from fl_tensor.arguments import seed_of
+from fl_tensor.arguments import function_of, int_of, seed_of, several_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.dtypes import DType
+from fl_tensor.errors import ArgumentError
 from fl_tensor.functions.creation import asarray
 
 #: dtype -> (step of the differences, relative tolerance).
@@ -54,6 +55,10 @@ def check_grads(
     directions, so the cost does not grow with the number of elements. A complex number counts as
     its two parts. The function must be smooth within ``eps`` of the inputs.
     """
+    function_of("check_grads", function)
+    if int_of("check_grads", order, "order") < 1:
+        raise ArgumentError(f"[check_grads] order {order}: expected 1, 2, ...")
+    inputs = several_of("check_grads", inputs, "inputs", object, "a sequence of arrays")
     values = [x._tensor() if isinstance(x, Array) else asarray(x) for x in inputs]
     numbers = [i for i, x in enumerate(values) if x.dtype.name in _PRECISION and x.size]
     if not numbers:

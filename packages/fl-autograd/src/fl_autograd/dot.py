@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from fl_autograd.node import Leaf, Node
 from fl_autograd.variable import Variable
+from fl_tensor.arguments import several_of
 from fl_tensor.graph.dot import HEADER, quoted
 
 
@@ -17,6 +18,7 @@ def to_dot(*results: Variable, names: Mapping[str, Variable] | None = None) -> s
 
     >>> print(to_dot(loss, names={"w": w, "loss": loss}))
     """
+    several_of("to_dot", results, "results", Variable, "Variables")
     given = {v._node: name for name, v in (names or {}).items() if v._node is not None}
     roots = [y._node for y in results if y._node is not None]
     numbers: dict[Node, int] = {}

@@ -9,6 +9,7 @@ from typing import Any
 from fl_autograd import engine, nesting
 from fl_autograd.errors import GradError
 from fl_autograd.variable import Variable
+from fl_tensor.arguments import function_of, ints_of, several_of
 from fl_tensor.arrays.array import Array
 
 
@@ -30,8 +31,8 @@ def grad(
     retain_graph  keep the graph for another pass; default ``create_graph``
     allow_unused  give None for an input on which the outputs do not depend (GradError otherwise)
     """
-    targets = [inputs] if isinstance(inputs, Variable) else list(inputs)
-    results = [outputs] if isinstance(outputs, Variable) else list(outputs)
+    targets = [inputs] if isinstance(inputs, Variable) else _variables("inputs", inputs)
+    results = [outputs] if isinstance(outputs, Variable) else _variables("outputs", outputs)
     if grad_outputs is None:
         seeds: list[Any] = [None] * len(results)
     else:
@@ -56,6 +57,10 @@ def grad(
     return gradients[0] if isinstance(inputs, Variable) else tuple(gradients)
 
 
+def _variables(name: str, given: Any) -> list[Any]:
+    return several_of("grad", given, name, Variable, "a Variable, or several")
+
+
 def value_and_grad(
     function: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -67,8 +72,9 @@ def value_and_grad(
     gradient for an int, a tuple for several. Value and gradients are Variables without history,
     unless ``create_graph`` (see ``grad``).
     """
+    function_of("value_and_grad", function)
     several = not isinstance(argnums, int)
-    numbers = list(argnums) if isinstance(argnums, Sequence) else [argnums]
+    numbers = ints_of("value_and_grad", argnums, "argnums")
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:

@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fl_tensor.arguments import function_of
+
 if TYPE_CHECKING:
     from fl_autograd.rules.table import Rule
     from fl_autograd.variable import Variable
@@ -86,7 +88,7 @@ class Node:
         called on a leaf, which has no operands."""
         if self.hooks is None:
             self.hooks = Hooks()
-        return _add(self.hooks.after, hook)
+        return _add(self.hooks.after, function_of("register_hook", hook, "hook"))
 
     def release(self) -> None:
         """Let go of operands and saved values: what the backward pass does with each node that it

@@ -102,7 +102,7 @@ class Policy:
     operations: Mapping[str, Computed] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        if self.level not in LEVELS:
+        if not isinstance(self.level, str) or self.level not in LEVELS:
             raise PolicyError(
                 f"[Policy] there is no level {self.level!r}: expected one of {', '.join(LEVELS)}"
             )

@@ -33,6 +33,7 @@ from fl_autograd.mode import (
 )
 from fl_autograd.node import Node
 from fl_autograd.variable import Variable, variable
+from fl_tensor.arguments import function_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.dispatch.stack import (
     Operation,
@@ -74,6 +75,7 @@ def checkpoint(
     (``Wrapper.watches``: ``ft.profile``, ``ft.count``, ``ft.check``, ``ft.trace``) and memory
     managers are those that are active in the backward pass.
     """
+    function_of("checkpoint", function)
     if unknown := sorted(set(policy) - operation_names()):
         raise GradError(f"[checkpoint] the policy names {unknown[0]!r}, which is no operation")
     if not is_grad_enabled():

@@ -9,6 +9,7 @@ from fl_autograd.errors import GradError
 from fl_autograd.mode import is_grad_enabled
 from fl_autograd.rules.table import Rule
 from fl_autograd.variable import Variable, recorded, variable
+from fl_tensor.arguments import shape_of
 
 
 @final
@@ -31,6 +32,10 @@ class RowGradient(Variable):
     values: Variable
 
     def __init__(self, indices: ft.Tensor, values: ft.Array, shape: tuple[int, ...]) -> None:
+        shape = shape_of("RowGradient", shape)
+        for name, x in (("indices", indices), ("values", values)):
+            if not isinstance(x, ft.Array):
+                raise ft.DTypeError(f"[RowGradient] {name} {type(x).__name__}: expected an array")
         if values.shape != (*indices.shape, *shape[1:]) or indices.ndim != 1:
             raise ft.ShapeError(
                 f"[RowGradient] indices {indices.shape} and values {values.shape} of a table "
@@ -38,7 +43,7 @@ class RowGradient(Variable):
             )
         self.indices = indices
         self.values = values if isinstance(values, Variable) else Variable(values)
-        self._shape = tuple(shape)
+        self._shape = shape
         self._backend, self._node = self.values._backend, None
 
     @property

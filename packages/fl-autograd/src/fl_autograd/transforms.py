@@ -23,6 +23,7 @@ from fl_autograd.errors import GradError
 from fl_autograd.functional import grad
 from fl_autograd.rows import dense
 from fl_autograd.variable import Variable, variable
+from fl_tensor.arguments import function_of, several_of
 from fl_tensor.arrays.array import Array
 
 Function = Callable[..., Any]
@@ -71,6 +72,8 @@ def jvp(
     about two backward passes. (J. Townsend, "A new trick for calculating Jacobian vector products",
     2017.)
     """
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        several_of("jvp", given, what, object, "a sequence, one for each argument")
     if len(primals) != len(tangents):
         raise GradError(f"[jvp] {len(primals)} primals but {len(tangents)} tangents")
     create_graph = nesting.creates_graph(create_graph)
@@ -112,6 +115,7 @@ def hessian(function: Function, inputs: Any, create_graph: bool | None = None) -
     """The second derivatives of a ``function`` with one element: an array of shape ``input.shape +
     input.shape``; for a tuple or list of inputs a tuple of tuples, ``[i][j]`` being d2/dxi dxj."""
     listed = isinstance(inputs, (tuple, list))
+    function_of("hessian", function)
 
     def gradient(*xs: Variable) -> Any:
         (output,), _ = _outputs("hessian", function, xs)
@@ -139,7 +143,7 @@ def _inputs(name: str, values: Sequence[Any], create_graph: bool) -> tuple[Varia
 def _outputs(
     name: str, function: Function, inputs: Sequence[Variable]
 ) -> tuple[tuple[Variable, ...], bool]:
-    result = nesting.run(function, *inputs)
+    result = nesting.run(function_of(name, function), *inputs)
     several = isinstance(result, (tuple, list))
     outputs = tuple(result) if several else (result,)
     for y in outputs:

@@ -9,6 +9,7 @@ from fl_autograd.errors import GradError
 from fl_autograd.inplace import InPlace
 from fl_autograd.mode import is_grad_enabled, recording
 from fl_autograd.node import Hook, Leaf, Node
+from fl_tensor.arguments import function_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.device import Device
@@ -282,7 +283,7 @@ class Variable(InPlace, Array):
         node = self._node
         if node is None:
             raise GradError("a variable that requires no gradient never calls its hooks")
-        return node.register_prehook(hook)
+        return node.register_prehook(function_of("register_hook", hook, "hook"))
 
     # ---- Python ------------------------------------------------------------------------------
 

@@ -62,6 +62,10 @@ def average_gradients(
 ) -> list[Tensor | None]:
     """The mean over ranks of each gradient, in one ``all_reduce_many``. None (no gradient) stays
     None and must be None on every rank: MismatchError otherwise."""
+    if not isinstance(communicator, Communicator):
+        raise ArgumentError(f"[average_gradients] {communicator!r} is no Communicator")
+    if not isinstance(gradients, Sequence):
+        raise ArgumentError(f"[average_gradients] gradients {gradients!r}: expected a list")
     present = [g for g in gradients if g is not None]
     averaged = iter(communicator.all_reduce_many(present, "mean"))
     return [None if g is None else next(averaged) for g in gradients]

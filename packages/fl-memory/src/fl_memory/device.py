@@ -21,14 +21,22 @@ _lock = free_after_fork(threading.Lock())
 def register_device(kind: str, factory: Callable[[str], DeviceMemory]) -> None:
     """``factory("cuda:0")`` makes the memory of a device of this kind ("cuda") on first use.
 
-    Managers that were not handed a memory for such a device find it here.
+    Managers that were not handed a memory for such a device find it here. DeviceError for a kind
+    that is no word, and for a factory that cannot be called.
     """
+    if not isinstance(kind, str) or not kind.isidentifier() or not callable(factory):
+        raise DeviceError(
+            f"register_device({kind!r}, {factory!r}): expected a word, such as 'cuda', and a "
+            f"function of the device's name"
+        )
     with _lock:
         _factories[kind] = factory
 
 
 def device_memory(device: str) -> DeviceMemory:
     """The process's one native memory of ``device``; DeviceError when nobody registered it."""
+    if not isinstance(device, str):
+        raise DeviceError(f"device {device!r}: expected a name, such as 'cpu' or 'cuda:0'")
     found = _memories.get(device)
     if found is not None:
         return found

@@ -99,6 +99,10 @@ class Registry:
         ``name`` is one of ``names()`` or ``"module:attr"``. Raises PluginError (unknown, offered
         twice, broken: the cause is chained) or ContractError (no version, too new, too old).
         """
+        if not isinstance(name, str):
+            raise PluginError(
+                f"{self.what} {name!r}: expected a name, one of {', '.join(self.names())}"
+            )
         found = self._loaded.get(name)
         if found is None:
             before = self._changes

@@ -56,7 +56,7 @@ def get(name: str) -> MemoryManager:
 
     Raises PluginError (unknown or broken) or ContractError (written for another contract).
     """
-    found = _instances.get(name)
+    found = _instances.get(name) if isinstance(name, str) else None
     if found is None:
         made = REGISTRY.load(name)()
         with _lock:

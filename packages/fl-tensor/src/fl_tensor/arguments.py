@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import reprlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from fl_tensor import dtypes
@@ -45,6 +45,25 @@ def flag_of(op: str, value: Any, name: str) -> bool:
     if getattr(value, "shape", None) == () and str(getattr(value, "dtype", "")).endswith("bool"):
         return bool(value)
     raise ArgumentError(f"[{op}] {name} {value!r}: expected True or False")
+
+
+def function_of(op: str, value: Any, name: str = "function") -> Any:
+    """An argument that can be called. Raises DTypeError."""
+    if not callable(value):
+        raise DTypeError(f"[{op}] {name} {value!r}: expected a function")
+    return value
+
+
+def several_of(op: str, value: Any, name: str, kind: type, what: str) -> list[Any]:
+    """An argument that is a sequence, or another iterable, of objects of one class. Raises
+    DTypeError; ``what`` says in words what is expected."""
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
+        raise DTypeError(f"[{op}] {name} {value!r}: expected {what}")
+    found = list(value)
+    wrong = [x for x in found if not isinstance(x, kind)]
+    if wrong:
+        raise DTypeError(f"[{op}] {name} hold {wrong[0]!r}: expected {what}")
+    return found
 
 
 def choice_of(op: str, value: Any, name: str, choices: Collection[str]) -> str:

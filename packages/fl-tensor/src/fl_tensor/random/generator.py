@@ -217,9 +217,7 @@ class Generator:
     def _words(self, shape: Size, device: DeviceLike, backend: BackendLike | None) -> Tensor:
         backend, place = place_for(device, backend)
         size = shape_of("random", shape)
-        return created(
-            backend, "random_bits", self.seed, self._take(math.prod(size)), size, place
-        )
+        return created(backend, "random_bits", self.seed, self._take(math.prod(size)), size, place)
 
     def _draw(
         self,
