@@ -142,6 +142,8 @@ DEVICE = [
     value(""),
     value(":0"),
 ]
+#: No axis of any array.
+NO_AXIS = [value(1.5), TEXT, OPAQUE, value({"a": 0}), value(math.nan), value(None), value(b"1")]
 COUNT = [
     value(-1),
     value(1.5),
@@ -174,6 +176,8 @@ SEED = [
     value(10**30),
 ]
 CHOICE = [value("median-ish"), value(3), OPAQUE, value(""), value(["mean"]), value(b"mean")]
+#: No number and no word that means anything.
+TEXT_ONLY = [value("median-ish"), OPAQUE, value(""), value(["mean"]), value(b"mean"), value(1.5)]
 FLAG = [TEXT, OPAQUE, value(2), value([]), value(0.5), value("True")]
 CALLABLE = [value(3), TEXT, OPAQUE, value([]), value((1, 2))]
 ITERABLE = [value(3), OPAQUE, value(1.5), FUNCTION]

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import random
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bad_values import KINDS, Bad
-
-#: Of each argument at most so many bad values are tried in one run.
-DRAWN = 5
-
 
 @dataclass(frozen=True)
 class Target:
@@ -28,8 +23,10 @@ class Target:
     good: Callable[[Path], Mapping[str, Any]]
     kinds: Mapping[str, str | list[Bad]] = field(default_factory=dict)
 
-    def call(self, folder: Path, **replaced: Any) -> Any:
-        arguments = {**self.good(folder), **replaced}
+    def call(self, folder: Path, /, **bad: Bad) -> Any:
+        # The good ones first: a bad file replaces a good one of its name.
+        arguments = dict(self.good(folder))
+        arguments |= {name: one.make(folder) for name, one in bad.items()}
         positional = sorted((k for k in arguments if k.isdigit()), key=int)
         named = {k: v for k, v in arguments.items() if not k.isdigit()}
         return self.function(*(arguments[k] for k in positional), **named)
@@ -46,19 +43,19 @@ class Case:
         return f"{self.target.name}({self.argument}={self.bad.label})"
 
     def run(self, folder: Path) -> Any:
-        return self.target.call(folder, **{self.argument: self.bad.make(folder)})
+        return self.target.call(folder, **{self.argument: self.bad})
 
 
 def cases_of(targets: list[Target], seed: int, share: float = 1.0) -> list[Case]:
-    """The cases that a seed draws, always in the same order."""
-    found: list[Case] = []
-    for target in targets:
-        for argument, kind in target.kinds.items():
-            bad = KINDS[kind] if isinstance(kind, str) else kind
-            key = zlib.crc32(f"{target.name}/{argument}".encode()) ^ seed
-            chosen = random.Random(key).sample(bad, min(DRAWN, len(bad)))
-            found += [Case(target, argument, one) for one in chosen]
+    """Every target with every bad value, or the share of these that a seed draws; always in the
+    same order."""
+    found = [
+        Case(target, argument, bad)
+        for target in targets
+        for argument, kind in target.kinds.items()
+        for bad in (KINDS[kind] if isinstance(kind, str) else kind)
+    ]
     if share < 1:
-        chosen_cases = random.Random(seed).sample(range(len(found)), round(share * len(found)))
-        found = [found[i] for i in sorted(chosen_cases)]
+        chosen = random.Random(seed).sample(range(len(found)), round(share * len(found)))
+        found = [found[i] for i in sorted(chosen)]
     return found

@@ -39,14 +39,14 @@ TARGETS: list[Target] = [
         "ag.jacobian",
         {"function": Ready(square), "inputs": v},
         function="callable",
-        inputs="required_array",
+        inputs="mapping",
         strategy="choice",
     ),
     target(
         "ag.hessian",
         {"function": Ready(square), "inputs": v},
         function="callable",
-        inputs="number",
+        inputs="mapping",
     ),
     target(
         "ag.jvp",

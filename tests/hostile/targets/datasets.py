@@ -107,19 +107,6 @@ TARGETS: list[Target] = [
         seed="seed",
     ),
     target("data.MemoryBlob", {"samples": lambda: [(x(),)]}, samples="iterable"),
-    target(
-        "data.FileBlob",
-        {"path": lambda: None, "mode": "w"},
-        path="output_path",
-        mode="choice",
-        call=lambda path, mode, **o: _blob(path, mode, **o),
-    ),
-    target(
-        "data.FileBlob read",
-        {"path": lambda: None},
-        path="input_path",
-        call=lambda path: _blob(path, "r"),
-    ),
     target("data.Histogram", {"values": [1.0, 2.0]}, values="iterable", buckets="positive"),
     target("data.as_dataset", {"obj": ds}, obj="module"),
     target("data.check_index", {"index": 1, "length": 3, "where": "here"}, index="count"),
@@ -167,14 +154,3 @@ UNTRIED: dict[str, str] = {
     "data.MappedArray": "made by MappedDataset",
     "data.RawTensor": "a view that a FileBlob hands out",
 }
-
-
-def _blob(path: Any, mode: str, **options: Any) -> Any:
-    if path is None:
-        import tempfile
-
-        with tempfile.TemporaryDirectory() as folder:
-            with data.FileBlob(f"{folder}/blob", "w") as blob:
-                blob.add((x(),))
-            return len(data.FileBlob(f"{folder}/blob"))
-    return data.FileBlob(path, mode, **options)

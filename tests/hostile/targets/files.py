@@ -59,6 +59,10 @@ def model() -> Any:
     return nn.Linear(3, 4)
 
 
+def _trained() -> Any:
+    return text.Tokenizer.train(["some words and more words"] * 3, "bpe", 300)
+
+
 WEIGHTS = _written("w.safetensors", lambda path: nn.save_weights(path, model()))
 CHECKPOINT = _written("c.safetensors", lambda path: nn.save_checkpoint(path, model()))
 IDX = struct.pack(">BBBBI", 0, 0, 8, 1, 6) + bytes(6)
@@ -147,6 +151,13 @@ TARGETS: list[Target] = [
         n_features="positive",
     ),
     target(
+        "data.FileBlob",
+        {"path": At("new"), "mode": "w"},
+        path="output_path",
+        mode="choice",
+    ),
+    target("data.FileBlob read", {"path": At("blob", _blob())}, path="input_path", call=read_blob),
+    target(
         "data.FileBlob of a damaged file",
         {"path": At("blob", _blob())},
         call=read_blob,
@@ -167,12 +178,7 @@ TARGETS: list[Target] = [
         path=damaged("a.wav", _wav()),
     ),
     target("speech.audio_info", {"path": At("a.wav", _wav())}, path="input_path"),
-    target(
-        "speech.AudioFolder",
-        {"root": lambda: None},
-        root="no_path",
-        call=lambda root, **o: _audio_folder(root, **o),
-    ),
+    target("speech.AudioFolder", {"root": At("sounds", {"a_b_0.wav": _wav()})}, root="no_path"),
     target(
         "speech.FeatureParams",
         {},
@@ -253,9 +259,8 @@ TARGETS: list[Target] = [
     ),
     target(
         "vision.ImageFolder",
-        {"root": lambda: None},
+        {"root": At("pictures", {"cat/1.png": _png(), "dog/1.png": _png()})},
         root="no_path",
-        call=lambda root, **o: _image_folder(root, **o),
     ),
     target("vision.Normalise", {"mean": (0.5,), "std": (0.5,)}, mean="choice", std="choice"),
     target("vision.cnn", {}, image_shape="shape", classes="positive", dropout="fraction"),
@@ -296,9 +301,9 @@ TARGETS: list[Target] = [
     ),
     target(
         "text.Tokenizer loaded",
-        {"0": lambda: None},
+        {"0": At("t.json", _written("t.json", lambda path: _trained().save(path)))},
         _0="input_path",
-        call=lambda path: _tokenizer(path),
+        call=text.Tokenizer.load,
     ),
     target(
         "text.lm_dataset",
@@ -321,32 +326,6 @@ UNTRIED: dict[str, str] = {
 }
 
 
-def _audio_folder(root: Any, **options: Any) -> Any:
-    if root is not None:
-        return len(speech.AudioFolder(root, **options))
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "a_b_0.wav").write_bytes(_wav())
-        return len(speech.AudioFolder(folder, **options))
-
-
-def _image_folder(root: Any, **options: Any) -> Any:
-    if root is not None:
-        return len(vision.ImageFolder(root, **options))
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("cat", "dog"):
-            (Path(folder) / name).mkdir()
-            (Path(folder) / name / "1.png").write_bytes(_png())
-        return len(vision.ImageFolder(folder, **options))
-
-
 def _opened(path: Any) -> Any:
     with vision.open_image(path) as image:
         return image.size
-
-
-def _trained() -> Any:
-    return text.Tokenizer.train(["some words and more words"] * 3, "bpe", 300)
-
-
-def _tokenizer(path: Any) -> Any:
-    return _trained() if path is None else text.Tokenizer.load(path)

@@ -33,15 +33,20 @@ PACKAGES: dict[str, Any] = {
 
 
 class At:
-    """A good path: this name in the empty folder of a case, with this content if it is given."""
+    """A good path: this name in the empty folder of a case. With content it is a file, with
+    contents by name a folder of files."""
 
-    def __init__(self, name: str, content: bytes | None = None) -> None:
+    def __init__(self, name: str, content: bytes | Mapping[str, bytes] | None = None) -> None:
         self.name, self.content = name, content
 
     def make(self, folder: Path) -> Path:
         path = folder / self.name
-        if self.content is not None:
+        if isinstance(self.content, bytes):
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(self.content)
+        elif self.content is not None:
+            for name, content in self.content.items():
+                At(f"{self.name}/{name}", content).make(folder)
         return path
 
 

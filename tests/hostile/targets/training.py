@@ -153,7 +153,7 @@ TARGETS: list[Target] = [
     target(
         "nn.EditDistanceMeter added",
         {"0": [1, 2], "1": [1, 3]},
-        _0="number",
+        _0="iterable",
         call=lambda a, b: nn.EditDistanceMeter().add(a, b),
     ),
     target(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from fl_data.errors import DataError, SampleIndexError, SampleTypeError
+from fl_tensor.annotations import Checked, explained
 
 if TYPE_CHECKING:
     from fl_data.iterate import DataIterator
@@ -16,7 +17,7 @@ Sample: TypeAlias = "tuple[Any, ...] | dict[str, Any]"
 """One sample: a tuple or a dict of tensors (a Python number counts as a 0-d tensor)."""
 
 
-class Dataset(ABC):
+class Dataset(Checked, ABC):
     """Samples by number.
 
     A subclass gives `__len__` and `__getitem__`. It may also give `__getitems__`, when it can make
@@ -170,6 +171,7 @@ def check_index(index: int, length: int, where: str) -> int:
     return number + length if number < 0 else number
 
 
+@explained
 def check_indices(indices: Iterable[int], length: int, where: str) -> Sequence[int]:
     """`indices`, each one checked by `check_index`; a `range` inside the bounds stays a range."""
     if isinstance(indices, range):

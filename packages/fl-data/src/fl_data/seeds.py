@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import fl_tensor as ft
 from fl_data.errors import DataError
+from fl_tensor.annotations import explained
 from fl_tensor.arguments import seed_of
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def _drawn(*trees: Tree) -> Iterator[Seed]:
         waiting.extend(tree.sources)
 
 
+@explained
 def mix(seed: int, *counters: int) -> int:
     """A 63-bit seed that depends on `seed` and every counter (SplitMix64 after each). Raises
     ArgumentError unless `0 <= seed < 2**64`."""

@@ -23,7 +23,7 @@ def checked_size(nbytes: object, alignment: object) -> int:
         size = -1
     if size < 0:
         raise AllocationError(f"[alloc] nbytes={nbytes!r}: a size is an integer >= 0")
-    if alignment not in ALIGNMENTS:
+    if not isinstance(alignment, int) or alignment not in ALIGNMENTS:
         raise AllocationError(
             f"[alloc] alignment={alignment!r}: an alignment is a power of two up to 2**30"
         )

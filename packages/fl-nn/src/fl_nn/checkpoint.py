@@ -26,6 +26,7 @@ from fl_nn.module import Module
 from fl_nn.optim import Optimizer
 from fl_nn.state import stored_once
 from fl_nn.weights import CHECKPOINT, MODEL, Notes
+from fl_tensor.annotations import checked
 
 SCHEMA = 3
 _OPTIMIZER, _PARTS = "optimizer.", "parts."
@@ -152,6 +153,7 @@ def _generators_of(model: Module) -> dict[str, ft.Generator]:
     return {"": ft.default_generator(), **dict(model.named_generators())}
 
 
+@checked
 def save_checkpoint(
     path: str | os.PathLike[str],
     model: Module,
@@ -199,6 +201,7 @@ def save_checkpoint(
     save_tensors(path, tensors, notes, shard_size)
 
 
+@checked
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read and verify a checkpoint, with its tensors on the default backend; changes nothing else.
 

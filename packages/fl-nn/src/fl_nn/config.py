@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import fl_tensor as ft
-from fl_nn.errors import ModuleError
+from fl_nn.errors import ModuleError, not_too_deep
 from fl_nn.module import Module
+from fl_tensor.annotations import checked
 
 _MODULE, _DTYPE, _TENSOR = "$module", "$dtype", "$tensor"
 
@@ -25,6 +26,11 @@ def to_config(module: Module) -> dict[str, Any]:
     Random generators are left out, weights too (`state_dict` has them). Raises ModuleError for an
     argument that is neither plain nor a module, a dtype or a tensor.
     """
+    with not_too_deep("to_config"):
+        return _configuration(module)
+
+
+def _configuration(module: Module) -> dict[str, Any]:
     name, cls = type(module).__name__, type(module)
     args, kwargs = module.constructor_arguments()
     bound = inspect.signature(cls).bind(*args, **kwargs)
@@ -36,6 +42,7 @@ def to_config(module: Module) -> dict[str, Any]:
     return {"type": name, "arguments": arguments}
 
 
+@checked
 def from_config(config: Mapping[str, Any], types: Iterable[type[Module]] = ()) -> Module:
     """The module that `config` describes, with fresh weights.
 
@@ -43,17 +50,24 @@ def from_config(config: Mapping[str, Any], types: Iterable[type[Module]] = ()) -
 
     Raises ModuleError for a configuration that names another class or does not fit it.
     """
-    return _build(config, {cls.__name__: cls for cls in types})
+    with not_too_deep("from_config"):
+        return _build(config, {cls.__name__: cls for cls in types})
 
 
 def _build(config: Mapping[str, Any], types: Mapping[str, type[Module]]) -> Module:
     try:
         name, arguments = config["type"], dict(config["arguments"])
+        foreign = sorted(map(str, config.keys() - {"type", "arguments"}))
     except (KeyError, TypeError, ValueError):
         raise ModuleError(
             f"[from_config] {config!r} is no configuration: expected a dict with 'type' and "
             "'arguments'"
         ) from None
+    if foreign:
+        raise ModuleError(
+            f"[from_config] {name}: unknown keys {', '.join(foreign)}; expected 'type' and "
+            "'arguments'"
+        )
     cls = types.get(name) or _known(name)
     if cls is None:
         raise ModuleError(
@@ -82,7 +96,7 @@ def _encode(value: Any, where: str) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Module):
-        return {_MODULE: to_config(value)}
+        return {_MODULE: _configuration(value)}
     if isinstance(value, ft.DType):
         return {_DTYPE: value.name}
     if isinstance(value, ft.Array):

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from fl_tensor import FlError as FlError
 
 
 class ModuleError(FlError, ValueError):
     """A module that was built or called with arguments that do not fit."""
+
+
+@contextmanager
+def not_too_deep(where: str) -> Iterator[None]:
+    """A RecursionError of the block becomes a ModuleError: modules nested too deep."""
+    try:
+        yield
+    except RecursionError as error:
+        raise too_deep(where) from error
+
+
+def too_deep(where: str) -> ModuleError:
+    """The error for modules within modules that exceed Python's stack."""
+    return ModuleError(
+        f"[{where}] the modules are nested deeper than Python's limit of "
+        f"{sys.getrecursionlimit()} calls allows: put them side by side, or raise it with "
+        "sys.setrecursionlimit"
+    )
 
 
 class ParameterError(ModuleError, TypeError):

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import fl_autograd as ag
 import fl_tensor as ft
-from fl_nn.errors import ModuleError
+from fl_nn.errors import ModuleError, too_deep
 from fl_nn.inputs import PLAIN, received
 from fl_nn.tree import Owner
 from fl_nn.values import cast_results
+from fl_tensor.annotations import misfit
 
 if TYPE_CHECKING:
     from fl_nn.module import Module
@@ -20,6 +21,18 @@ PreHook = Callable[["Module", tuple[Any, ...]], Any]
 
 # As names of this file they are found at once.
 float64, complex128 = ft.float64, ft.complex128
+
+
+def _explained(
+    module: Module, inputs: tuple[Any, ...], options: dict[str, Any], error: Exception
+) -> Exception:
+    """The error for a `forward` of these packages that was given what its annotations do not
+    allow; `error` where they do, and for errors that explain themselves."""
+    forward = type(module).forward
+    if isinstance(error, ft.FlError) or not forward.__module__.startswith("fl_"):
+        return error
+    problem = misfit(forward, (module, *inputs), options)
+    return error if problem is None else ft.DTypeError(f"[{type(module).__name__}] {problem}")
 
 
 class Forward(Owner):
@@ -53,7 +66,12 @@ class Forward(Owner):
             if not isinstance(x, ft.Array) or (dtype := x.dtype) is float64 or dtype is complex128:
                 inputs, options = received(self, inputs, options)
                 break
-        output = self.forward(*inputs, **options)
+        try:
+            output = self.forward(*inputs, **options)
+        except RecursionError as error:
+            raise too_deep(type(self).__name__) from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise _explained(self, inputs, options, error) from error
         for hook in self._forward_hooks:
             replaced = hook(self, inputs, output)
             output = output if replaced is None else replaced

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 
 import fl_autograd as ag
 from fl_nn.module import Module
+from fl_tensor.annotations import checked
 
 
+@checked
 @contextmanager
 def evaluating(model: Module) -> Iterator[None]:
     """`model` in evaluation mode and without gradients; afterwards every module is as it was."""

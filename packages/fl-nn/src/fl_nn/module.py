@@ -19,6 +19,7 @@ from fl_nn.settings import FLAG
 from fl_nn.tree import cells, children, join, members, walk
 from fl_nn.values import snapshot
 from fl_tensor import dtypes
+from fl_tensor.annotations import Checked
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="Module")
 
 
-class Module(Forward):
+class Module(Forward, Checked):
     """Base class of layers and models: assign parameters and modules to attributes, write
     `forward`.
 
@@ -42,7 +43,7 @@ class Module(Forward):
     _built: Built
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        made = super().__new__(cls)
+        made: Self = super().__new__(cls, *args, **kwargs)
         made._built = Built(args, kwargs)
         return made
 
@@ -138,6 +139,10 @@ class Module(Forward):
         Raises StateDictError, and changes nothing, when a shape or dtype differs or, with `strict`,
         when a name is missing or unexpected.
         """
+        if not isinstance(state, Mapping):
+            raise StateDictError(
+                f"[load_state_dict] {type(state).__name__}: expected a mapping of names to tensors"
+            )
         found = loadable(state)
         problems = states.problems(self, found, strict)
         if problems:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -22,8 +23,8 @@ def _fraction(value: Any) -> bool:
 
 
 NUMBER = Kind("a number", is_number)
-AT_LEAST_ZERO = Kind("a number that is at least 0", lambda x: is_number(x) and x >= 0)
-ABOVE_ZERO = Kind("a number above 0", lambda x: is_number(x) and x > 0)
+AT_LEAST_ZERO = Kind("a number that is at least 0", lambda x: is_number(x) and 0 <= x < math.inf)
+ABOVE_ZERO = Kind("a number above 0", lambda x: is_number(x) and 0 < x < math.inf)
 FRACTION = Kind("a number in [0, 1)", _fraction)
 FLAG = Kind("True or False", lambda x: isinstance(x, bool))
 WHOLE = Kind("a whole number of at least 0", lambda x: type(x) is int and x >= 0)

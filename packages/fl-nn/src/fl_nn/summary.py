@@ -12,6 +12,7 @@ from fl_nn.errors import ModuleError
 from fl_nn.modes import evaluating
 from fl_nn.module import Module
 from fl_nn.tree import own_cells
+from fl_tensor.annotations import checked
 
 Shape = tuple[int, ...]
 
@@ -55,6 +56,7 @@ class Summary:
         return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])
 
 
+@checked
 def summary(model: Module, *inputs: Any) -> Summary:
     """What the modules of `model` are, give, and hold.
 

@@ -19,6 +19,7 @@ from fl_nn.parameter import Parameter
 from fl_nn.rename import Renamed, Table
 from fl_nn.state import stored_once
 from fl_nn.tree import Place, cells, places
+from fl_tensor.annotations import checked
 
 #: How the names of a model begin in a training checkpoint, and how its format is called.
 MODEL, CHECKPOINT = "model.", "fl_nn.checkpoint"
@@ -27,6 +28,7 @@ Rename = Mapping[str, str] | Table
 T = TypeVar("T")
 
 
+@checked
 def save_weights(
     path: str | os.PathLike[str],
     model: Module,
@@ -61,6 +63,7 @@ def save_weights(
     save_tensors(path, found.tensors, {"format": "pt", WRITER: "export"}, shard_size)
 
 
+@checked
 def load_weights(
     path: str | os.PathLike[str],
     model: Module,

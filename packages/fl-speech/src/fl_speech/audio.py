@@ -12,6 +12,7 @@ import fl_memory
 import fl_tensor as ft
 from fl_speech.container import check_complete
 from fl_speech.errors import AudioError
+from fl_tensor.annotations import checked
 from fl_tensor.files import open_regular
 
 MAX_VALUES = 1 << 28
@@ -37,6 +38,7 @@ class AudioInfo:
         return self.samples / self.sample_rate
 
 
+@checked
 def audio_info(path: str | os.PathLike[str]) -> AudioInfo:
     """Rate, channels, length and format of an audio file, without reading its samples.
 
@@ -46,6 +48,7 @@ def audio_info(path: str | os.PathLike[str]) -> AudioInfo:
         return _info(path, file)
 
 
+@checked
 def load_audio(
     path: str | os.PathLike[str],
     *,

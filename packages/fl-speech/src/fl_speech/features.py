@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import fl_tensor as ft
 from fl_speech import spectrum
 from fl_speech.filterbank import mel_filterbank
+from fl_tensor.annotations import Checked, checked
 
 MAX_FFT = 4096
 """The transform is a matrix product: beyond this length it would be most of the work."""
 
 
 @dataclass(frozen=True)
-class FeatureParams:
+class FeatureParams(Checked):
     """Settings of `LogMel`; the defaults suit 16 kHz speech.
 
     Times are in milliseconds. `scale` is applied to the samples first: `load_audio` gives
@@ -37,6 +39,10 @@ class FeatureParams:
     scale: float = 32768.0
 
     def __post_init__(self) -> None:
+        for name in ("frame_ms", "stride_ms", "mel_floor", "scale"):
+            value = getattr(self, name)
+            if not math.isfinite(value):
+                raise ft.ArgumentError(f"[FeatureParams] {name} {value} must be finite")
         nyquist = self.sample_rate / 2
         high = nyquist if self.high_hz is None else self.high_hz
         rules = [
@@ -90,7 +96,7 @@ class FeatureParams:
         return spectrum.frame_count(samples, self.frame_size, self.stride)
 
 
-class LogMel:
+class LogMel(Checked):
     """`LogMel(params)(x)`: samples `(..., samples)` to features `(..., frames, filters)`.
 
     Each frame: scale, subtract its mean, pre-emphasis, window, power spectrum, mel filters,
@@ -137,7 +143,8 @@ class LogMel:
         return f"LogMel({self.params})"
 
 
-def log_mel(x: Any, params: FeatureParams | None = None) -> Any:
+@checked
+def log_mel(x: ft.Array, params: FeatureParams | None = None) -> Any:
     """Log-mel features of `x` (see `LogMel`); constants are kept for the next call."""
     return _log_mel(params or FeatureParams())(x)
 

@@ -5,18 +5,26 @@ from __future__ import annotations
 import math
 
 import fl_tensor as ft
+from fl_tensor.annotations import checked
 
 
+@checked
 def hz_to_mel(hz: float) -> float:
     """HTK: `2595 log10(1 + hz / 700)`."""
+    if not 0.0 <= hz < math.inf:
+        raise ft.ArgumentError(f"[hz_to_mel] {hz}: a frequency is at least 0")
     return 2595.0 * math.log10(1.0 + hz / 700.0)
 
 
+@checked
 def mel_to_hz(mel: float) -> float:
     """The inverse of `hz_to_mel`."""
+    if not 0.0 <= mel < math.inf:
+        raise ft.ArgumentError(f"[mel_to_hz] {mel}: a pitch is at least 0")
     return 700.0 * (10.0 ** (mel / 2595.0) - 1.0)
 
 
+@checked
 def mel_filterbank(
     filters: int, n_fft: int, sample_rate: int, low_hz: float = 0.0, high_hz: float | None = None
 ) -> ft.Tensor:

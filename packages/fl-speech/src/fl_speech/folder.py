@@ -12,6 +12,7 @@ import fl_tensor as ft
 from fl_data import DataError, Dataset, Sample, check_index, check_indices
 from fl_speech.audio import MAX_VALUES, audio_info, load_audio, load_batch
 from fl_speech.errors import AudioError
+from fl_tensor.annotations import checked
 
 
 class AudioFolder(Dataset):
@@ -40,6 +41,8 @@ class AudioFolder(Dataset):
         max_values: int = MAX_VALUES,
     ) -> None:
         self.root = os.fspath(root)
+        if "\0" in self.root:
+            raise AudioError(self.root, "it is no path", "leave the zero out")
         self.length = length
         self._max_values = max_values
         if length is not None and length < 1:
@@ -85,8 +88,11 @@ class AudioFolder(Dataset):
         return f"AudioFolder({self.root!r}, {len(self)} files, {len(self.classes)} classes)"
 
 
-def fit_length(x: Any, length: int) -> Any:
+@checked
+def fit_length(x: ft.Array, length: int) -> Any:
     """`x` cut, or padded with zeros at the end, to `length` along its last axis."""
+    if length < 0:
+        raise DataError(f"[fit_length] length {length}: may not be negative")
     missing = length - x.shape[-1]
     if missing <= 0:
         return x[..., :length]

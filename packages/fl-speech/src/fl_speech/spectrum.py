@@ -7,6 +7,7 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_speech.filterbank import widest_float
+from fl_tensor.annotations import checked
 
 WINDOWS = ("hamming", "hann", "none")
 
@@ -16,7 +17,8 @@ def frame_count(samples: int, size: int, stride: int) -> int:
     return 0 if samples < size else 1 + (samples - size) // stride
 
 
-def frames(x: Any, size: int, stride: int) -> Any:
+@checked
+def frames(x: ft.Array, size: int, stride: int) -> Any:
     """Overlapping stretches: `(..., samples)` gives `(..., frames, size)`; a rest is left out."""
     if x.ndim == 0:
         raise ft.ShapeError("[frames] x (): expected samples along the last axis")
@@ -29,12 +31,14 @@ def frames(x: Any, size: int, stride: int) -> Any:
     return ft.gather(x, places, axis=-1)
 
 
-def pre_emphasis(x: Any, coefficient: float) -> Any:
+@checked
+def pre_emphasis(x: ft.Array, coefficient: float) -> Any:
     """`x[i] - c x[i - 1]` along the last axis; the first sample counts as its own predecessor."""
     before = ft.concatenate([x[..., :1], x[..., :-1]], axis=-1)
     return x - coefficient * before
 
 
+@checked
 def window(name: str, size: int) -> ft.Tensor:
     """A symmetric window `(size,)`: "hamming" (0.54 - 0.46 cos), "hann", or "none" (ones)."""
     if name not in WINDOWS:
@@ -47,6 +51,7 @@ def window(name: str, size: int) -> ft.Tensor:
     return ft.asarray(values, dtype=widest_float())
 
 
+@checked
 def dft_matrix(size: int, n_fft: int) -> ft.Tensor:
     """`(size, 2 * bins)`, bins = `n_fft // 2 + 1`: `frame @ matrix` is the real part of the
     transform at every frequency, then the imaginary part; frames are zero-padded to `n_fft`.
@@ -64,7 +69,8 @@ def dft_matrix(size: int, n_fft: int) -> ft.Tensor:
     return ft.concatenate([real, imaginary], axis=1)
 
 
-def power_spectrum(x: Any, matrix: Any) -> Any:
+@checked
+def power_spectrum(x: ft.Array, matrix: ft.Array) -> Any:
     """|DFT|² of frames `(..., size)` with the matrix of `dft_matrix`: `(..., bins)`."""
     transform = ft.matmul(x, matrix)
     bins = matrix.shape[-1] // 2

@@ -100,8 +100,6 @@ def dtype(name: object) -> DType:
         found = _of_class(name)
     else:
         found = ALL.get(getattr(name, "name", None) or str(name))
-    if found is None and isinstance(name, int):
-        raise DTypeError(f"unknown dtype {name!r}; a shape is one argument, as in zeros((2, 3))")
     if found is None:
         raise DTypeError(f"unknown dtype {name!r}; dtypes are {', '.join(ALL)}")
     return found

@@ -28,29 +28,43 @@ _KINDS = {
 }
 
 
-def require_regular(path: AnyPath, found: os.stat_result) -> None:
-    """Raises FileError unless ``found`` is of a regular file."""
-    if not stat.S_ISREG(found.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
-        number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+def require_regular(path: AnyPath, about: os.stat_result) -> None:
+    """Raises FileError unless ``about`` is of a regular file."""
+    if not stat.S_ISREG(about.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
+        number = errno.EISDIR if stat.S_ISDIR(about.st_mode) else errno.EINVAL
         raise FileError(number, f"it is {kind}, not a regular file", os.fspath(path))
 
 
 def open_regular(path: AnyPath, buffering: int = -1) -> BinaryIO:
     """A regular file, to read its bytes. Raises FileError for what is none, and OSError for one
     that is missing or may not be read."""
-    require_regular(path, os.stat(path))
+    require_regular(path, found(path))
     return open(path, "rb", buffering)
+
+
+def found(path: AnyPath) -> os.stat_result:
+    """``os.stat``. Raises FileError for what can be no path, OSError for what is not there."""
+    try:
+        return os.stat(path)
+    except ValueError as error:  # a NUL
+        raise FileError(errno.EINVAL, f"it is no path ({error})", os.fspath(path)) from error
+    except OSError as error:
+        if error.errno not in (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR):
+            raise
+        raise FileError(error.errno, f"it is no path ({error.strerror})", path) from error
 
 
 def target_of(path: AnyPath) -> Path:
     """The file that is to be written for ``path``: where it is a link, what that leads to, which
     need not exist. Raises FileError for what is no regular file."""
-    target = Path(os.path.realpath(path))
     try:
-        require_regular(path, os.stat(target))
+        target = Path(os.path.realpath(path))
+        require_regular(path, found(target))
     except FileNotFoundError:
         pass
+    except ValueError as error:
+        raise FileError(errno.EINVAL, f"it is no path ({error})", os.fspath(path)) from error
     except FileError:
         raise
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from fl_tensor.annotations import Checked
 from fl_tensor.files import open_regular
 from fl_text.errors import TextError, TextFileError
 
@@ -15,7 +16,7 @@ MAX_LINE = 1 << 24
 """The longest line in bytes: 16 MiB."""
 
 
-class TextFiles:
+class TextFiles(Checked):
     """The lines of UTF-8 files, one file after another; may be iterated any number of times.
 
     Lines keep their `"\\n"` (`"\\r\\n"` becomes `"\\n"`); a byte order mark is dropped. Lines are

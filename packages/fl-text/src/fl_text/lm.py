@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import fl_tensor as ft
 from fl_data import DataError, Dataset, Sample, check_index, check_indices
+from fl_tensor.annotations import checked
 from fl_text.corpus import as_texts
 from fl_text.errors import TextError
 from fl_text.tokenizer import Tokenizer
@@ -74,6 +75,8 @@ class TokenLines(Dataset):
         target_pad: int | None = None,
     ) -> None:
         _check_context(context)
+        if pad < 0:
+            raise DataError(f"[TokenLines] pad {pad}: give the number of a token")
         self.context = context
         self.truncated = 0
         flat, self._starts = array("q"), array("q", [0])
@@ -119,6 +122,7 @@ class TokenLines(Dataset):
         return f"TokenLines({len(self)} texts, context={self.context})"
 
 
+@checked
 def lm_dataset(
     texts: Iterable[str],
     tokenizer: Tokenizer,

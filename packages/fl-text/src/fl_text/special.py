@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 
+from fl_tensor.annotations import Checked
 from fl_text.errors import TextError
 
 
 @dataclass(frozen=True)
-class SpecialTokens:
+class SpecialTokens(Checked):
     """How the special tokens of a tokenizer are written; `None` for one that it does not have.
 
     Padding, unknown piece of text, beginning and end of a text, masked token.

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import fl_tensor as ft
+from fl_tensor.annotations import checked
 from fl_tensor.files import open_regular, replacing
 from fl_text import training
 from fl_text.corpus import as_texts
@@ -68,6 +69,7 @@ class Tokenizer:
         return cls(inner, special)
 
     @classmethod
+    @checked
     def load(
         cls,
         path: str | os.PathLike[str],

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 import fl_tensor as ft
+from fl_tensor.annotations import checked
 from fl_tensor.files import open_regular
 from fl_vision.errors import DataFileError, DataMissingError
 
@@ -37,6 +38,7 @@ _ELEMENTS = {
 _AGAIN = "the file was cut off: copy or download it again"
 
 
+@checked
 def read_idx(path: str | Path, *, max_bytes: int = MAX_BYTES) -> ft.Tensor:
     """The tensor stored in an IDX file, plain or gzip-compressed.
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 import fl_tensor as ft
-from fl_tensor.files import require_regular
-from fl_vision.errors import DataFileError, DataMissingError
+from fl_tensor.annotations import checked
+from fl_tensor.files import found, require_regular
+from fl_vision.errors import DataFileError, DataMissingError, UsageError
 
 MAX_PIXELS = 50_000_000
 """The most pixels that `read_image` decodes; a small file may claim any number of them."""
@@ -20,6 +21,7 @@ MAX_FILE_BYTES = 256 << 20
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm"})
 
 
+@checked
 def read_image(
     path: str | Path,
     *,
@@ -30,16 +32,23 @@ def read_image(
     """A (C, H, W) uint8 tensor: C is 1 if `grayscale`, else 3 (transparency is dropped).
 
     `size` is (height, width); the image is resampled to it. Of an animation the first frame.
+    Raises `UsageError` for a size that no image has.
 
     Raises `DataMissingError` where there is no such file, `DataFileError` where it is no image,
     is cut off, or has more than `max_pixels` pixels (checked before any pixel is decoded).
     """
+    if size is not None and (min(size) < 1 or size[0] * size[1] > max_pixels):
+        raise UsageError(
+            f"[image] size {size}: expected a height and a width of at least 1, of {max_pixels} "
+            "pixels (max_pixels) together at most"
+        )
     with open_image(path, grayscale=grayscale, max_pixels=max_pixels) as image:
         if size is not None and (image.height, image.width) != size:
             image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR, reducing_gap=3.0)
         return pixels_of(image)
 
 
+@checked
 @contextmanager
 def open_image(
     path: str | Path, *, grayscale: bool = False, max_pixels: int = MAX_PIXELS
@@ -51,7 +60,7 @@ def open_image(
     """
     path = Path(path)
     try:
-        about = path.stat()
+        about = found(path)
         require_regular(path, about)
     except FileNotFoundError:
         raise DataMissingError(f"[image] {path}: no such file; check the path") from None

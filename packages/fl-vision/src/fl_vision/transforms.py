@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import fl_tensor as ft
 from fl_data import Batch, Dataset, EpochDataset, Sample, check_index, mix, share
+from fl_tensor.annotations import Checked
 from fl_tensor.arguments import seed_of
 from fl_vision.datasets.image_data import image_and_label
 from fl_vision.errors import UsageError
@@ -17,7 +18,7 @@ _BLOCK = 256
 
 
 @dataclass(frozen=True)
-class Normalise:
+class Normalise(Checked):
     """Pixels (N, C, H, W) or (C, H, W) of any dtype to mean 0 and deviation 1 per channel.
 
     `mean` and `std` are in pixel levels, one number per channel; the result has `dtype`.

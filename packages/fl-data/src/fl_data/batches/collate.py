@@ -9,10 +9,12 @@ from typing import Any, TypeAlias
 import fl_tensor as ft
 from fl_data.dataset import Sample, as_sample
 from fl_data.errors import DataError, SampleTypeError
+from fl_tensor.annotations import checked, explained
 
 Collate: TypeAlias = Callable[[Sequence[Sample]], Sample]
 
 
+@explained
 def collate(samples: Sequence[Sample]) -> Sample:
     """Stack every field of `samples` along a new first axis: `n` times `(3, 8)` gives `(n, 3, 8)`.
 
@@ -23,6 +25,7 @@ def collate(samples: Sequence[Sample]) -> Sample:
     return _by_field(samples, _stack)
 
 
+@checked
 def pad_collate(fill: float | Mapping[Any, float] = 0.0, lengths: bool = False) -> Collate:
     """A collate function for samples of unequal size: pads at the end of each axis, then stacks.
 
@@ -64,6 +67,7 @@ class _PadAndStack:
         return _stack(field, _padded(values, fill))
 
 
+@explained
 def join(tensors: Sequence[Any], fill: float = 0.0, axis: int = 0) -> Any:
     """`tensors` of one rank and dtype, padded with `fill` at the end of each axis to the largest,
     stacked along a new `axis`: `(2, 3)` and `(4, 1)` give `(2, 4, 3)`. None give `(0,)`, float32.
@@ -83,7 +87,8 @@ def _padded(tensors: Sequence[Any], fill: float) -> list[Any]:
     return [pad_to(x, target, fill) for x in tensors]
 
 
-def pad_to(x: Any, shape: Sequence[int], fill: float = 0.0) -> Any:
+@explained
+def pad_to(x: ft.Array, shape: Sequence[int], fill: float = 0.0) -> Any:
     """`x` with `fill` appended along each axis until its shape is `shape` (never cuts)."""
     if tuple(shape) == x.shape:
         return x

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import fl_tensor as ft
 from fl_data.dataset import check_count
 from fl_data.errors import DataError
+from fl_tensor.annotations import Checked
 
 _BAR = 40
 
@@ -23,7 +24,7 @@ class Bucket:
     count: int
 
 
-class Histogram:
+class Histogram(Checked):
     """`values` (a list or 1-d tensor of finite numbers) counted in `buckets` of equal width between
     `begin` and `end`, by default the smallest and largest. Numbers beyond count in the outermost.
 

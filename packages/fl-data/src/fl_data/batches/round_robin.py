@@ -9,8 +9,10 @@ import fl_tensor as ft
 from fl_data.dataset import check_count
 from fl_data.errors import DataError
 from fl_data.views.select import check_rank, share
+from fl_tensor.annotations import checked
 
 
+@checked
 def partition_by_round_robin(
     count: int, rank: int, world_size: int, batch_size: int, allow_empty: bool = False
 ) -> list[int]:
@@ -35,6 +37,7 @@ def partition_by_round_robin(
     return found
 
 
+@checked
 def dynamic_partition_by_round_robin(
     lengths: Sequence[float],
     rank: int,

@@ -11,6 +11,7 @@ import fl_tensor as ft
 from fl_data.dataset import Sample, check_count
 from fl_data.errors import DataError, IterationError
 from fl_data.seeds import drawn_seeds, restore_seeds
+from fl_tensor.annotations import Checked
 
 if TYPE_CHECKING:
     from fl_data.batches.collate import Collate
@@ -19,7 +20,7 @@ Place: TypeAlias = Any
 """Where a stream is: None at its beginning, otherwise numbers and lists, as JSON has them."""
 
 
-class Stream(ABC):
+class Stream(Checked, ABC):
     """Samples of which nobody knows how many there are: logs, crawls, archives, sockets.
 
     `for sample in stream` is one pass, of the epoch that `set_epoch` said, or the next. `iter` has

@@ -123,6 +123,11 @@ class _Folder:
     """A file for each record: its CRC-32, and itself."""
 
     def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(f"[CachedTransform] folder {folder}: {reason}") from error
         self._folder = folder
 
     def get(self, name: str) -> bytes | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_data.errors import SampleTypeError
+from fl_tensor.annotations import checked
 
 #: Counts by version wherever it lies: its functions reach into dispatch, which is no one's change.
 _LIBRARY = frozenset(
@@ -19,6 +20,7 @@ _LIBRARY = frozenset(
 )
 
 
+@checked
 def fingerprint(function: Callable[..., Any]) -> str:
     """32 hexadecimal digits that depend on what `function` does: its bytecode and constants, its
     defaults, the values that it closes over, and the globals that it names, in all functions,

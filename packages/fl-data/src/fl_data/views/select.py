@@ -16,6 +16,7 @@ from fl_data.dataset import (
 )
 from fl_data.errors import DataError
 from fl_data.seeds import agree
+from fl_tensor.annotations import checked
 
 
 class Subset(Dataset):
@@ -101,11 +102,14 @@ class Partition(Span):
         super().__init__(source, start, stop - start)
 
 
+@checked
 def share(count: int, rank: int, world_size: int) -> tuple[int, int]:
     """`(start, stop)`: the contiguous share of `rank` in `count` things; early ranks get one more.
 
     The shares of all ranks are disjoint and cover `0 .. count - 1` in order.
     """
+    check_count(count, "count", "share")
+    check_rank(rank, world_size, "share")
     base, extra = divmod(count, world_size)
     start = rank * base + min(rank, extra)
     return start, start + base + (rank < extra)

@@ -27,6 +27,7 @@ from fl_nn.files.tensorfile import (
     is_ours,
     write_tensors,
 )
+from fl_tensor.annotations import checked
 from fl_tensor.files import open_regular, replacing, target_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _SUFFIX = ".safetensors"
 _FILE = "model" + _SUFFIX
 
 
+@checked
 def save_tensors(
     path: str | os.PathLike[str],
     tensors: Mapping[str, Loadable],
@@ -82,6 +84,7 @@ def save_tensors(
     _tidy(path, keep={path.name + INDEX, *written})
 
 
+@checked
 def open_tensors(path: str | os.PathLike[str]) -> TensorFile | ShardedFile:
     """Open `path` for reading, whichever it is: a safetensors file, an index, a path that was given
     to `save_tensors`, or a folder with `model.safetensors` or its index.
@@ -89,8 +92,12 @@ def open_tensors(path: str | os.PathLike[str]) -> TensorFile | ShardedFile:
     Raises CheckpointError for what is missing or malformed.
     """
     path = Path(path)
-    if path.is_dir():
-        path = path / _FILE
+    try:
+        if path.is_dir():
+            path = path / _FILE
+        path.exists()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror or error})") from error
     index = path.with_name(path.name + INDEX)
     if not path.exists() and index.exists():
         path = index

@@ -3,6 +3,7 @@ ones, the rarer the cluster the fewer its features. Classes are numbered by fall
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import fl_tensor as ft
@@ -42,6 +43,7 @@ class AdaptiveSoftMax(Module):
     ) -> None:
         self.inputs, self.classes, self.div_value = inputs, classes, div_value
         self.cutoffs = check_cutoffs("AdaptiveSoftMax", cutoffs, classes)
+        _check_div_value("AdaptiveSoftMax", div_value)
         first = self.cutoffs[0]
         size = first + len(self.cutoffs) - 1
         self.head = Linear(inputs, size, head_bias, generator=generator, dtype=dtype)
@@ -154,6 +156,7 @@ class AdaptiveEmbedding(Module):
     ) -> None:
         self.count, self.size = count, size
         self.cutoffs = check_cutoffs("AdaptiveEmbedding", cutoffs, count)
+        _check_div_value("AdaptiveEmbedding", div_value)
         self.embeddings: list[Embedding] = []
         self.projections: list[Linear] = []
         low = 0
@@ -183,6 +186,11 @@ class AdaptiveEmbedding(Module):
 
     def extra_repr(self) -> str:
         return f"{self.count}, {self.size}, cutoffs={self.cutoffs[:-1]}"
+
+
+def _check_div_value(where: str, div_value: float) -> None:
+    if not 1.0 <= div_value < math.inf:
+        raise ModuleError(f"[{where}] div_value={div_value}: give a number of at least 1")
 
 
 def check_cutoffs(where: str, cutoffs: Sequence[int], classes: int) -> tuple[int, ...]:

@@ -14,8 +14,10 @@ from fl_nn.layers.linear import Linear
 from fl_nn.layers.positions import RelativePositionEmbedding, RotaryEmbedding
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
+from fl_tensor.annotations import explained
 
 
+@explained
 def attention(
     q: ft.Array,
     k: ft.Array,

@@ -7,6 +7,13 @@ from fl_nn.errors import ModuleError
 from fl_nn.module import Module
 
 
+def probability(where: str, name: str, p: float) -> float:
+    """`p`, which lies in [0, 1]: ModuleError otherwise."""
+    if not 0.0 <= p <= 1.0:
+        raise ModuleError(f"[{where}] {name}={p}: a probability lies in [0, 1]")
+    return p
+
+
 class Dropout(Module):
     """In training, zeroes each element with probability `p` and scales the rest by 1 / (1 - p);
     in evaluation, passes its input on.
@@ -16,9 +23,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5, *, generator: ft.Generator | None = None) -> None:
-        if not 0.0 <= p <= 1.0:
-            raise ModuleError(f"[Dropout] p={p}: a probability lies in [0, 1]")
-        self.p = p
+        self.p = probability("Dropout", "p", p)
         self.generator = generator or ft.default_generator().split(1)[0]
 
     def forward(self, x: ft.Array) -> ft.Array:

@@ -14,6 +14,13 @@ from fl_nn.parameter import Parameter
 from fl_nn.values import tensor_of
 
 
+def _checked(module: Module, eps: float | None) -> float | None:
+    """A term under a root: ModuleError unless it is a finite number of at least 0, or None."""
+    if eps is not None and not 0.0 <= eps < math.inf:
+        raise ModuleError(f"[{type(module).__name__}] eps={eps}: give a number of at least 0")
+    return eps
+
+
 class BatchNorm(Module):
     """Normalises each of `features` along `axis` over all other axes. Ioffe & Szegedy, 2015. Of
     several axes, each place on all of them is a feature, counted in C order.
@@ -43,7 +50,7 @@ class BatchNorm(Module):
                 f"[BatchNorm] features={features}, momentum={momentum}: at least 1 feature, and "
                 "momentum in [0, 1], or None to average over all batches"
             )
-        self.features, self.momentum, self.eps = features, momentum, eps
+        self.features, self.momentum, self.eps = features, momentum, _checked(self, eps)
         self.axis = axis if isinstance(axis, int) else tuple(axis)
         shape = (features,)
         self.weight = Parameter(init.constant(shape, 1.0, dtype=dtype)) if affine else None
@@ -131,7 +138,7 @@ class LayerNorm(Module):
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if not self.shape or min(self.shape) < 1:
             raise ModuleError(f"[LayerNorm] shape {self.shape}: give the sizes of the last axes")
-        self.eps = eps
+        self.eps = _checked(self, eps)
         ones, zeros = (init.constant(self.shape, v, dtype=dtype) for v in (1.0, 0.0))
         self.weight = Parameter(ones) if affine else None
         self.bias = Parameter(zeros) if affine and bias else None
@@ -201,7 +208,7 @@ class RMSNorm(Module):
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if not self.shape or min(self.shape) < 1:
             raise ModuleError(f"[RMSNorm] shape {self.shape}: give the sizes of the last axes")
-        self.eps = eps
+        self.eps = _checked(self, eps)
         self.weight = Parameter(init.constant(self.shape, 1.0, dtype=dtype)) if affine else None
 
     def forward(self, x: ft.Array) -> ft.Array:
@@ -228,7 +235,7 @@ class ScalarLayerNorm(Module):
         dtype: ft.DType | None = None,
     ) -> None:
         self.axes = (axes,) if isinstance(axes, int) else tuple(axes)
-        self.eps = eps
+        self.eps = _checked(self, eps)
         self.weight = Parameter(init.constant((1,), 1.0, dtype=dtype)) if affine else None
         self.bias = Parameter(init.constant((1,), 0.0, dtype=dtype)) if affine else None
 

@@ -85,6 +85,8 @@ class RotaryEmbedding(Module):
     def __init__(self, size: int, base: float = 10000.0, interleaved: bool = False) -> None:
         if size < 2 or size % 2:
             raise ModuleError(f"[RotaryEmbedding] size {size}: pairs need an even size")
+        if not 0.0 < base < math.inf:
+            raise ModuleError(f"[RotaryEmbedding] base={base}: give a number above 0")
         self.size, self.base, self.interleaved = size, base, interleaved
 
     def forward(self, x: ft.Array, offset: int = 0) -> ft.Array:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError
-from fl_nn.layers.dropout import Dropout
+from fl_nn.layers.dropout import Dropout, probability
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
 from fl_nn.values import arange_like
@@ -47,6 +47,7 @@ class _Recurrent(Module):
             )
         self.inputs, self.hidden, self.layers = inputs, hidden, layers
         self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
+        probability(type(self).__name__, "dropout", dropout)
         self.dropout = Dropout(dropout) if dropout and layers > 1 else None
         directions, bound = 1 + bidirectional, 1 / math.sqrt(hidden)
         for layer in range(layers):

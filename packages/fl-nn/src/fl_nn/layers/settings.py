@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fl_nn.errors import ModuleError
+from fl_tensor.annotations import explained
 
 Sizes = tuple[int, ...]
 IntOrSizes = int | Sequence[int]
@@ -46,6 +47,7 @@ def padding_text(padding: Paddings) -> str:
     return f", padding={text(['same' if n is None else n for n in padding])}"
 
 
+@explained
 def derive_padding(
     size: int, window: int, stride: int = 1, padding: str | int = "same", dilation: int = 1
 ) -> tuple[int, int]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
+from fl_tensor.arguments import choice_of
+from fl_tensor.derived.repetition import PAD_MODES
 
 
 class Identity(Module):
@@ -80,7 +83,7 @@ class Padding(Module):
         mode: str = "constant",
     ) -> None:
         self.widths = widths if isinstance(widths, int) else tuple((a, b) for a, b in widths)
-        self.value, self.mode = value, mode
+        self.value, self.mode = value, choice_of("Padding", mode, "mode", ("constant", *PAD_MODES))
 
     def forward(self, x: ft.Array) -> ft.Array:
         return ft.pad(x, self.widths, mode=self.mode, value=self.value)
@@ -131,8 +134,10 @@ class Normalize(Module):
         eps: float = 1e-12,
         value: float = 1.0,
     ) -> None:
-        if p <= 0:
+        if not p > 0:
             raise ModuleError(f"[Normalize] p={p}: a norm has p > 0")
+        if not 0.0 <= eps < math.inf:
+            raise ModuleError(f"[Normalize] eps={eps}: give a number of at least 0")
         self.axis = axis if isinstance(axis, int) else tuple(axis)
         self.p, self.eps, self.value = p, eps, value
 

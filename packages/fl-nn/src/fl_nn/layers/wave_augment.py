@@ -52,7 +52,7 @@ class RawWavSpecAugment(Module):
         check("RawWavSpecAugment", time_share, fill, frequency_width=frequency_width,
               frequency_masks=frequency_masks, time_width=time_width,
               time_masks=time_masks)  # fmt: skip
-        if not COUNT.fits(bands) or not 0.0 <= low < high <= rate / 2:
+        if not COUNT.fits(bands) or not 0.0 <= low < high <= rate / 2 < math.inf:
             raise ModuleError(
                 f"[RawWavSpecAugment] {bands} bands from low={low} to high={high} Hz: at least 1, "
                 f"and 0 <= low < high <= rate / 2 = {rate / 2}"

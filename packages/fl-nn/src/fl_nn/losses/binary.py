@@ -5,10 +5,12 @@ from __future__ import annotations
 import fl_tensor as ft
 from fl_nn.losses.reduction import REDUCTIONS, Loss, check_reduction, reduce, same_shapes
 from fl_nn.values import check_probabilities
+from fl_tensor.annotations import explained
 
 _FROM_LOGITS = "apply sigmoid, or pass what comes before it to binary_cross_entropy_with_logits"
 
 
+@explained
 def binary_cross_entropy(
     probs: ft.Array, targets: ft.Array, reduction: str = "mean", weight: ft.Array | None = None
 ) -> ft.Array:
@@ -26,6 +28,7 @@ def binary_cross_entropy(
     return reduce(losses if weight is None else losses * weight, reduction)
 
 
+@explained
 def binary_cross_entropy_with_logits(
     logits: ft.Array,
     targets: ft.Array,
@@ -45,6 +48,7 @@ def binary_cross_entropy_with_logits(
     return reduce(losses if weight is None else losses * weight, reduction)
 
 
+@explained
 def focal(
     logits: ft.Array,
     targets: ft.Array,
@@ -65,6 +69,7 @@ def focal(
     return reduce(losses, reduction)
 
 
+@explained
 def kl_div(
     log_probs: ft.Array, targets: ft.Array, reduction: str = "mean", log_target: bool = False
 ) -> ft.Array:

@@ -6,8 +6,11 @@ import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.losses.reduction import Loss, check_reduction, reduce
 from fl_nn.values import check_classes, tensor_of
+from fl_tensor.annotations import explained
+from fl_tensor.arguments import int_of
 
 
+@explained
 def cross_entropy(
     logits: ft.Array,
     targets: ft.Array,
@@ -35,11 +38,14 @@ def cross_entropy(
     Gives a scalar, or with "none" the shape of targets. Raises ShapeError, DTypeError, IndexError.
     """
     where, smoothing = "cross_entropy", label_smoothing
-    axis = _checked(where, "logits", logits, targets, reduction, axis, weight, smoothing)
+    axis = _checked(
+        where, "logits", logits, targets, reduction, axis, weight, smoothing, ignore_index
+    )
     log_probs = ft.log_softmax(logits, axis)
     return _loss(where, log_probs, targets, reduction, ignore_index, axis, weight, smoothing)
 
 
+@explained
 def nll_loss(
     log_probs: ft.Array,
     targets: ft.Array,
@@ -56,7 +62,9 @@ def nll_loss(
     What else there is, result and errors are as of `cross_entropy`.
     """
     where, smoothing = "nll_loss", label_smoothing
-    axis = _checked(where, "log_probs", log_probs, targets, reduction, axis, weight, smoothing)
+    axis = _checked(
+        where, "log_probs", log_probs, targets, reduction, axis, weight, smoothing, ignore_index
+    )
     return _loss(where, log_probs, targets, reduction, ignore_index, axis, weight, smoothing)
 
 
@@ -73,10 +81,13 @@ def _checked(
     axis: int,
     weight: ft.Array | None,
     label_smoothing: float,
+    ignore_index: int | None,
 ) -> int:
     """`axis` counted from the front, once everything but the values of the targets fits."""
     check_reduction(where, reduction)
     _check_smoothing(where, label_smoothing)
+    if ignore_index is not None:
+        int_of(where, ignore_index, "ignore_index")
     if not -scores.ndim <= axis < scores.ndim:
         raise ft.ShapeError(f"[{where}] {name} {scores.shape} have no axis {axis}")
     axis = axis % scores.ndim

@@ -5,8 +5,10 @@ from __future__ import annotations
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.losses.reduction import Loss, check_reduction, reduce, same_shapes
+from fl_tensor.annotations import explained
 
 
+@explained
 def mse(predictions: ft.Array, targets: ft.Array, reduction: str = "mean") -> ft.Array:
     """Squared differences of two floating arrays of the same shape; reduced as `cross_entropy`."""
     check_reduction("mse", reduction)
@@ -14,6 +16,7 @@ def mse(predictions: ft.Array, targets: ft.Array, reduction: str = "mean") -> ft
     return reduce(ft.square(predictions - targets), reduction)
 
 
+@explained
 def mae(predictions: ft.Array, targets: ft.Array, reduction: str = "mean") -> ft.Array:
     """Absolute differences of two floating arrays of the same shape: PyTorch's l1_loss."""
     check_reduction("mae", reduction)
@@ -21,6 +24,7 @@ def mae(predictions: ft.Array, targets: ft.Array, reduction: str = "mean") -> ft
     return reduce(ft.absolute(predictions - targets), reduction)
 
 
+@explained
 def huber(
     predictions: ft.Array, targets: ft.Array, reduction: str = "mean", delta: float = 1.0
 ) -> ft.Array:
@@ -35,6 +39,7 @@ def huber(
     return reduce(near * (distance - near * 0.5), reduction)
 
 
+@explained
 def cosine_similarity(x: ft.Array, y: ft.Array, axis: int = 1, eps: float = 1e-8) -> ft.Array:
     """The cosine of the angle between x and y along `axis`: their product by their lengths, each
     at least `eps`."""
@@ -42,6 +47,7 @@ def cosine_similarity(x: ft.Array, y: ft.Array, axis: int = 1, eps: float = 1e-8
     return ft.sum(x * y, axis) / (lengths[0] * lengths[1])
 
 
+@explained
 def cosine_embedding(
     x: ft.Array, y: ft.Array, targets: ft.Array, reduction: str = "mean", margin: float = 0.0
 ) -> ft.Array:

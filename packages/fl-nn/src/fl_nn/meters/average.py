@@ -10,6 +10,7 @@ import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.meters.meter import Meter
 from fl_nn.values import widest
+from fl_tensor.annotations import explained
 
 
 class Average(NamedTuple):
@@ -29,6 +30,7 @@ class AverageValueMeter(Meter):
         self._weight = self._weight_squares = 0.0
         self._mean = self._deviations = 0.0
 
+    @explained
     def add(self, value: float | ft.Array, weight: float = 1.0) -> None:
         """Add a number, or each element of a tensor, with a weight >= 0 (0: not counted)."""
         if not weight >= 0.0 or math.isinf(weight):

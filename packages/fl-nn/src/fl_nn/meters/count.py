@@ -8,6 +8,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.meters.meter import Meter
+from fl_tensor.annotations import explained
 
 
 class CountMeter(Meter):
@@ -23,6 +24,7 @@ class CountMeter(Meter):
     def reset(self) -> None:
         self._counts = [0] * self.size
 
+    @explained
     def add(self, index: int, count: int = 1) -> None:
         """Add `count` to counter `index`. Raises IndexingError unless 0 <= index < size."""
         if not 0 <= index < self.size:

@@ -11,6 +11,7 @@ from fl_nn.errors import ModuleError
 from fl_nn.meters.levenshtein import edits
 from fl_nn.meters.meter import Meter
 from fl_nn.values import tensor_of
+from fl_tensor.annotations import explained
 
 Tokens = Sequence[Hashable] | ft.Array
 _COUNTS = ("n", "deletions", "insertions", "substitutions")
@@ -55,6 +56,7 @@ class EditDistanceMeter(Meter):
     def reset(self) -> None:
         self._n = self._deletions = self._insertions = self._substitutions = 0
 
+    @explained
     def add(self, prediction: Tokens, target: Tokens) -> None:
         """One pair of sequences: lists, tuples or strings of tokens, or arrays of one axis. Cut off
         padding first. Raises ShapeError for arrays with more axes."""
@@ -102,6 +104,8 @@ class EditDistanceMeter(Meter):
 
 def _tokens(name: str, given: Tokens) -> Sequence[Hashable]:
     if not isinstance(given, ft.Array):
+        if not isinstance(given, Sequence):
+            raise ft.DTypeError(f"[EditDistanceMeter] {name} {given!r}: expected several tokens")
         return given
     if given.ndim != 1:
         raise ft.ShapeError(

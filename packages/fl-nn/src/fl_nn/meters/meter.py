@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 
 from fl_dist import Communicator
 from fl_nn.ranks import all_gather_plain
+from fl_tensor.annotations import Checked
 
 M = TypeVar("M", bound="Meter")
 
 
-class Meter(ABC):
+class Meter(Checked, ABC):
     """A figure over everything that was added since the last reset.
 
     The state is a dict of plain values: it goes into checkpoints, and `merge` adds the state of

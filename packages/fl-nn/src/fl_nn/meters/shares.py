@@ -10,6 +10,7 @@ import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.meters.meter import Meter
 from fl_nn.values import tensor_of
+from fl_tensor.annotations import explained
 
 
 class _ShareMeter(Meter):
@@ -37,6 +38,7 @@ class FrameErrorMeter(_ShareMeter):
         super().__init__()
         self.accuracy, self.axis = accuracy, axis
 
+    @explained
     def add(self, predictions: ft.Array, targets: ft.Array) -> None:
         """`predictions` are classes in the shape of `targets`, or scores with an axis of classes
         more (`axis`), of which the largest is the prediction."""
@@ -62,6 +64,7 @@ class TopKMeter(_ShareMeter):
             raise ModuleError(f"[TopKMeter] k={k}: give at least 1")
         self.k, self.axis = k, axis
 
+    @explained
     def add(self, scores: ft.Array, targets: ft.Array) -> None:
         """`scores` (N, classes, ...) and `targets` their shape without the axis of classes."""
         scores, targets = tensor_of(scores), tensor_of(targets)

@@ -10,6 +10,7 @@ import fl_tensor as ft
 from fl_nn.meters.meter import Meter
 from fl_nn.meters.sums import ExactSum
 from fl_nn.values import widest
+from fl_tensor.annotations import explained
 
 
 class MSEMeter(Meter):
@@ -28,6 +29,7 @@ class MSEMeter(Meter):
         self._squares = ExactSum()
         self._count = 0
 
+    @explained
     def add(self, predictions: ft.Array, targets: ft.Array) -> None:
         """Two arrays of one shape. Raises ShapeError for others: nothing is broadcast."""
         if predictions.shape != targets.shape:

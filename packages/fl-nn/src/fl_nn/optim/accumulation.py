@@ -15,9 +15,10 @@ from fl_nn.optim.rows import change_gradient
 from fl_nn.parameter import Parameter
 from fl_nn.settings import COUNT, is_number
 from fl_nn.values import are_tensors, like
+from fl_tensor.annotations import Checked
 
 
-class GradientAccumulation:
+class GradientAccumulation(Checked):
     """Batches too large for the memory, in parts:
 
         accumulation = nn.GradientAccumulation(optimizer, every=4)

@@ -9,8 +9,10 @@ from fl_nn.errors import ModuleError, TrainingError
 from fl_nn.optim.precision import widened
 from fl_nn.optim.rows import change_gradient, gradient_values
 from fl_nn.parameter import Parameter
+from fl_tensor.annotations import checked
 
 
+@checked
 def clip_grad_norm_(
     parameters: Parameter | Iterable[Parameter],
     max_norm: float,
@@ -45,6 +47,7 @@ def clip_grad_norm_(
     return total
 
 
+@checked
 def clip_grad_value_(parameters: Parameter | Iterable[Parameter], clip_value: float) -> None:
     """Bring every element of the gradients into [-clip_value, clip_value]. As
     `torch.nn.utils.clip_grad_value_`."""

@@ -14,9 +14,10 @@ from fl_nn.optim.precision import widened
 from fl_nn.settings import FRACTION, is_number
 from fl_nn.tree import Cell, cells
 from fl_nn.values import are_tensors, like
+from fl_tensor.annotations import Checked
 
 
-class EMA:
+class EMA(Checked):
     """Averages of the parameters of `model`, which often do better than the last values:
 
         ema = nn.EMA(model, decay=0.999)

@@ -15,12 +15,13 @@ from fl_nn.optim.precision import widened
 from fl_nn.optim.rows import change_gradient, gradient_values
 from fl_nn.parameter import Parameter
 from fl_nn.settings import ABOVE_ZERO, COUNT, FLAG, WHOLE, misfits
+from fl_tensor.annotations import Checked
 
 A = TypeVar("A", bound=ft.Array)
 Target: TypeAlias = Optimizer | Parameter | Iterable[Parameter]
 
 
-class DynamicLossScaler:
+class DynamicLossScaler(Checked):
     """Multiplies the loss by a factor, so that small gradients do not vanish in float16, and
     divides the gradients by it before the step:
 

@@ -19,6 +19,7 @@ from fl_nn.optim.precision import exactly
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, Kind, misfits, plain
 from fl_nn.values import defers, like
+from fl_tensor.annotations import Checked
 
 #: Parameters, or groups of them: dicts of "params" and the settings in which the group differs.
 Params: TypeAlias = Iterable[Parameter] | Iterable[Mapping[str, Any]]
@@ -26,7 +27,7 @@ Group: TypeAlias = dict[str, Any]
 State: TypeAlias = dict[str, Any]
 
 
-class Optimizer(ABC):
+class Optimizer(Checked, ABC):
     """Holds groups of parameters and, for each parameter, the values gathered over the steps.
 
     params     parameters, or groups such as `{"params": [...], "lr": 0.1}`

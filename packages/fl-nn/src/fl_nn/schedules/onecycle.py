@@ -18,7 +18,7 @@ STRATEGIES = {
 
 def _rates(value: Any) -> bool:
     values = value if isinstance(value, (tuple, list)) else [value]
-    return len(values) > 0 and all(is_number(x) and x > 0 for x in values)
+    return len(values) > 0 and all(map(ABOVE_ZERO.fits, values))
 
 
 class OneCycleLR(LRScheduler):

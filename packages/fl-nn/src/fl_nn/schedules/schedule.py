@@ -13,9 +13,10 @@ from typing import Any
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.optim import Optimizer
 from fl_nn.settings import WHOLE, Kind, misfits, plain
+from fl_tensor.annotations import Checked
 
 
-class LRScheduler:
+class LRScheduler(Checked):
     """Sets the rate of every group when it is made, and again at every `step()`, which belongs
     after `optimizer.step()`.
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_nn.errors import TrainingError
+from fl_tensor.annotations import Checked
 
 if TYPE_CHECKING:
     from fl_nn.training.trainer import Trainer
 
 
-class Callback:
+class Callback(Checked):
     """Hooks of a run; a subclass writes those that it needs:
 
         class Halve(nn.Callback):

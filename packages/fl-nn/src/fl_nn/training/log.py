@@ -9,15 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fl_tensor.annotations import Checked
 from fl_tensor.files import open_regular, target_of
 
 
-class JsonLog:
+class JsonLog(Checked):
     """Appends records to a regular file. `position` and `rewind` let a resumed run drop what an
     interrupted one logged after its last checkpoint."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        target_of(self.path)  # raises for what is no path
 
     def clear(self) -> None:
         """Begin an empty file."""

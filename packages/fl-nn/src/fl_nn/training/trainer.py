@@ -28,12 +28,13 @@ from fl_nn.training.messages import check_epochs, check_length, check_parts, che
 from fl_nn.training.report import report_of
 from fl_nn.training.signals import Interrupted, StopSignals, stop_signals
 from fl_nn.training.step import train_step, windows
+from fl_tensor.annotations import Checked
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
 
 
-class Trainer:
+class Trainer(Checked):
     """Trains `model` on batches that are tuples (input, ..., target).
 
     model, optimizer   the optimizer holds parameters of the model, or of a loss that has some

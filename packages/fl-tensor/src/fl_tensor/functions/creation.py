@@ -230,10 +230,23 @@ def full(
 ) -> Tensor:
     """All elements equal to the Python scalar ``value``; dtype defaults to the value's. A float for
     an integer dtype is truncated; DTypeError for an integer that does not fit."""
+    return _filled("full", shape, value, dtype, device, backend)
+
+
+def _filled(
+    op: str,
+    shape: int | Sequence[int],
+    value: Any,
+    dtype: DTypeLike,
+    device: DeviceLike,
+    backend: registry.BackendLike | None,
+) -> Tensor:
     backend, place = place_for(device, backend)
+    if type(dtype) is int:
+        raise DTypeError(f"[{op}] dtype {dtype}: a shape is one argument, as in {op}((2, 3))")
     kind = dtypes.of_number(type(value)) if dtype is None else dtypes.dtype(dtype)
-    shape, value = shape_of("full", shape), arguments.scalar("full", value, kind)
-    return created(backend, "full", shape, value, supported("full", kind, backend), place)
+    shape, value = shape_of(op, shape), arguments.scalar(op, value, kind)
+    return created(backend, "full", shape, value, supported(op, kind, backend), place)
 
 
 def zeros(
@@ -243,7 +256,8 @@ def zeros(
     backend: registry.BackendLike | None = None,
 ) -> Tensor:
     """All elements 0; float32 unless ``dtype`` is given."""
-    return full(shape, 0, dtypes.DEFAULT_FLOAT if dtype is None else dtype, device, backend)
+    dtype = dtypes.DEFAULT_FLOAT if dtype is None else dtype
+    return _filled("zeros", shape, 0, dtype, device, backend)
 
 
 def empty(
@@ -253,7 +267,8 @@ def empty(
     backend: registry.BackendLike | None = None,
 ) -> Tensor:
     """As ``zeros``: a value is a value, there are none that nobody wrote."""
-    return zeros(shape, dtype, device, backend)
+    dtype = dtypes.DEFAULT_FLOAT if dtype is None else dtype
+    return _filled("empty", shape, 0, dtype, device, backend)
 
 
 def ones(
@@ -263,7 +278,8 @@ def ones(
     backend: registry.BackendLike | None = None,
 ) -> Tensor:
     """All elements 1; float32 unless ``dtype`` is given."""
-    return full(shape, 1, dtypes.DEFAULT_FLOAT if dtype is None else dtype, device, backend)
+    dtype = dtypes.DEFAULT_FLOAT if dtype is None else dtype
+    return _filled("ones", shape, 1, dtype, device, backend)
 
 
 def zeros_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:

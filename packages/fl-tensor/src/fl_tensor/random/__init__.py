@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-from fl_tensor.arguments import seed_of
+from fl_tensor.arguments import seed_of, shape_of
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.errors import ArgumentError
 from fl_tensor.random.draws import Draws as Draws
@@ -39,12 +39,12 @@ def seed(n: int) -> Generator:
 
 def rand(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
     """Uniform on [0, 1). Options as in ``Generator.uniform``."""
-    return _generator("rand", generator).uniform(shape, **options)
+    return _generator("rand", generator).uniform(shape_of("rand", shape), **options)
 
 
 def randn(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
     """Standard normal. Options as in ``Generator.normal``."""
-    return _generator("randn", generator).normal(shape, **options)
+    return _generator("randn", generator).normal(shape_of("randn", shape), **options)
 
 
 def _generator(op: str, given: Generator | None) -> Generator:

@@ -5,6 +5,7 @@ A loader is `fn(options: DataOptions) -> ImageData`. `register` adds one under a
 
 from __future__ import annotations
 
+from fl_tensor.annotations import checked
 from fl_vision.datasets.crops import RandomCrops
 from fl_vision.datasets.digits import load_digits
 from fl_vision.datasets.folder import ImageFolder, load_folder
@@ -42,6 +43,7 @@ def dataset_names() -> tuple[str, ...]:
     return tuple(_LOADERS)
 
 
+@checked
 def load_dataset(name: str, options: DataOptions | None = None) -> ImageData:
     """The training and test images of the data set called `name`."""
     loader = _LOADERS.get(name)

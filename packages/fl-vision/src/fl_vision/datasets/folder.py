@@ -32,6 +32,8 @@ class ImageFolder(Dataset):
         classes: Sequence[str] | None = None,
     ) -> None:
         self.root = Path(root)
+        if "\0" in str(root):
+            raise UsageError(f"[folder] {str(root)!r} is no path")
         self.grayscale = grayscale
         found = _subfolders(self.root)
         self.classes = tuple(found if classes is None else classes)

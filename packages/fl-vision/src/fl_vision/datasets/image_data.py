@@ -8,11 +8,12 @@ from pathlib import Path
 
 import fl_tensor as ft
 from fl_data import Dataset, Sample
+from fl_tensor.annotations import Checked, checked
 from fl_vision.errors import UsageError
 
 
 @dataclass(frozen=True)
-class DataOptions:
+class DataOptions(Checked):
     """What a loader may be told; a loader rejects what it has no use for."""
 
     data_dir: Path | None = None
@@ -57,6 +58,7 @@ def image_and_label(sample: Sample) -> tuple[ft.Tensor, ft.Tensor]:
 Loader = Callable[[DataOptions], ImageData]
 
 
+@checked
 def stratified_split(
     labels: Sequence[int], fraction: float, seed: int
 ) -> tuple[list[int], list[int]]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fl_nn import Conv2D, Dropout, Linear, Pool2D, ReLU, Sequential, View
+from fl_tensor.annotations import checked
 from fl_vision.errors import UsageError
 
 CHANNELS = (32, 64)
 _SMALLEST = 4
 
 
+@checked
 def cnn(
     image_shape: Sequence[int] = (1, 28, 28),
     classes: int = 10,
