@@ -188,8 +188,8 @@ class MultiHeadAttention(Module):
         if key_mask is not None:
             mask = _with_keys(mask, key_mask, k.shape[2])
         mixed = attention(q, k, v, mask, causal, scale, bias, self.dropout)
-        n, _, steps, _ = mixed.shape
-        return self.out_proj(ft.swapaxes(mixed, 1, 2).reshape(n, steps, -1))
+        n, heads, steps, size = mixed.shape
+        return self.out_proj(ft.swapaxes(mixed, 1, 2).reshape(n, steps, heads * size))
 
     def _project(
         self, query: ft.Array, key: ft.Array, value: ft.Array, itself: bool
@@ -208,7 +208,8 @@ class MultiHeadAttention(Module):
         return self._heads(q), self._heads(k), self._heads(v)
 
     def _heads(self, x: ft.Array) -> ft.Array:
-        return ft.swapaxes(x.reshape(*x.shape[:2], -1, self.head_size), 1, 2)
+        n, steps, inner = x.shape
+        return ft.swapaxes(x.reshape(n, steps, inner // self.head_size, self.head_size), 1, 2)
 
     def extra_repr(self) -> str:
         text = f"{self.size}, {self.heads}"
