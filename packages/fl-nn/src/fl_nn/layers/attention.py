@@ -93,12 +93,13 @@ class KVCache:
 class MultiHeadAttention(Module):
     """Attention of `heads` heads over projections of x (batch, steps, size). Vaswani et al., 2017.
 
-    kv_heads   heads of keys and values, each shared by heads / kv_heads query heads; `heads`
-               unless given
+    kv_heads   heads of keys and values, each shared by heads / kv_heads query heads in a row
+               (grouped queries: Ainslie et al., 2023); `heads` unless given
     head_size  size / heads unless given
     relative   reach of learned relative positions, shared by all heads; 0 for none
     rotary     base of rotary positions of queries and keys; None for none
     dropout    of the attention weights
+    groups     another name for kv_heads
 
     Parameters as PyTorch's MultiheadAttention with batch_first=True: in_proj_weight, the rows of
     queries, keys and values one below the other, in_proj_bias, out_proj.weight, out_proj.bias, and
@@ -117,9 +118,13 @@ class MultiHeadAttention(Module):
         relative: int = 0,
         rotary: float | None = None,
         *,
+        groups: int | None = None,
         generator: ft.Generator | None = None,
         dtype: ft.DType | None = None,
     ) -> None:
+        if groups is not None and kv_heads is not None:
+            raise ModuleError("[MultiHeadAttention] kv_heads and groups are one: give either")
+        kv_heads = groups if kv_heads is None else kv_heads
         kv_heads = heads if kv_heads is None else kv_heads
         if min(size, heads, kv_heads) < 1 or heads % kv_heads:
             raise ModuleError(
