@@ -95,12 +95,13 @@ class KVCache:
 class MultiHeadAttention(Module):
     """Attention of `heads` heads over projections of x (batch, steps, size). Vaswani et al., 2017.
 
-    kv_heads   heads of keys and values, each shared by heads / kv_heads query heads; `heads`
-               unless given
+    kv_heads   heads of keys and values, each shared by heads / kv_heads query heads in a row
+               (grouped queries: Ainslie et al., 2023); `heads` unless given
     head_size  size / heads unless given
     relative   reach of learned relative positions, shared by all heads; 0 for none
     rotary     base of rotary positions of queries and keys; None for none
     dropout    of the attention weights
+    groups     another name for kv_heads
 
     Parameters as PyTorch's MultiheadAttention with batch_first=True: in_proj_weight, the rows of
     queries, keys and values one below the other, in_proj_bias, out_proj.weight, out_proj.bias, and
@@ -119,9 +120,13 @@ class MultiHeadAttention(Module):
         relative: int = 0,
         rotary: float | None = None,
         *,
+        groups: int | None = None,
         generator: ft.Generator | None = None,
         dtype: ft.DType | None = None,
     ) -> None:
+        if groups is not None and kv_heads is not None:
+            raise ModuleError("[MultiHeadAttention] kv_heads and groups are one: give either")
+        kv_heads = groups if kv_heads is None else kv_heads
         kv_heads = heads if kv_heads is None else kv_heads
         if min(size, heads, kv_heads) < 1 or heads % kv_heads:
             raise ModuleError(
@@ -190,8 +195,8 @@ class MultiHeadAttention(Module):
         if key_mask is not None:
             mask = _with_keys(mask, key_mask, k.shape[2])
         mixed = attention(q, k, v, mask, causal, scale, bias, self.dropout)
-        n, _, steps, _ = mixed.shape
-        return self.out_proj(ft.swapaxes(mixed, 1, 2).reshape(n, steps, -1))
+        n, heads, steps, size = mixed.shape
+        return self.out_proj(ft.swapaxes(mixed, 1, 2).reshape(n, steps, heads * size))
 
     def _project(
         self, query: ft.Array, key: ft.Array, value: ft.Array, itself: bool
@@ -210,7 +215,8 @@ class MultiHeadAttention(Module):
         return self._heads(q), self._heads(k), self._heads(v)
 
     def _heads(self, x: ft.Array) -> ft.Array:
-        return ft.swapaxes(x.reshape(*x.shape[:2], -1, self.head_size), 1, 2)
+        n, steps, inner = x.shape
+        return ft.swapaxes(x.reshape(n, steps, inner // self.head_size, self.head_size), 1, 2)
 
     def extra_repr(self) -> str:
         text = f"{self.size}, {self.heads}"

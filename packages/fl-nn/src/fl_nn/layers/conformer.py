@@ -24,6 +24,7 @@ class Conformer(Module):
 
     kernel     steps that the depthwise convolution sees, half of them ahead; an odd number
     relative   reach of the learned relative positions; 0 for none
+    kv_heads   as in MultiHeadAttention
     layer_drop probability that training leaves the whole layer out (Fan et al., 2020)
     """
 
@@ -39,6 +40,7 @@ class Conformer(Module):
         dropout: float = 0.1,
         layer_drop: float = 0.0,
         head_size: int | None = None,
+        kv_heads: int | None = None,
         *,
         generator: ft.Generator | None = None,
         dtype: ft.DType | None = None,
@@ -60,7 +62,7 @@ class Conformer(Module):
         self.feed_forward1 = feed_forward()
         self.norm_attn = LayerNorm(size, dtype=dtype)
         self.self_attn = MultiHeadAttention(
-            size, heads, dropout, head_size=head_size, relative=relative, **options
+            size, heads, dropout, True, kv_heads, head_size, relative, **options
         )
         self.norm_conv = LayerNorm(size, dtype=dtype)
         self.pointwise1 = Linear(size, 2 * size, **options)

@@ -28,6 +28,7 @@ class BatchNorm(Module):
     In training the statistics are those of the batch, and running ones follow them: new = (1 -
     momentum) old + momentum batch (unbiased variance); `momentum=None` averages over all batches.
     In evaluation the running ones are used. With `track_stats=False` it is always the batch's.
+    A batch without samples gives one, and leaves the statistics as they are.
     Under `fl_autograd.checkpoint` a batch counts once.
 
     Parameters weight (ones) and bias (zeros), unless `affine=False`; buffers running_mean,
@@ -71,7 +72,7 @@ class BatchNorm(Module):
         # The axes of features in front, and then as one.
         order = (*axes, *(i for i in range(x.ndim) if i not in axes))
         front = ft.permute(x, order)
-        y = self._normalised(ft.reshape(front, (self.features, -1)), 0)
+        y = self._normalised(ft.reshape(front, (self.features, x.size // self.features)), 0)
         return ft.permute(ft.reshape(y, front.shape), tuple(map(order.index, range(x.ndim))))
 
     def _normalised(self, x: ft.Array, axis: int) -> ft.Array:
@@ -79,6 +80,9 @@ class BatchNorm(Module):
             mean, variance = self.running_mean, self.running_var
             return ft.batch_norm(x, mean, variance, self.weight, self.bias, axis, self.eps)
         samples = x.size // self.features
+        if not samples:  # there is nothing to normalise, but weight and bias have gradients: zeros
+            zeros = ft.full((self.features,), 0.0, x.dtype, x.device, x.backend)
+            return ft.batch_norm(x, zeros, zeros + 1.0, self.weight, self.bias, axis, self.eps)
         if samples < 2:
             raise ft.ShapeError(
                 f"[BatchNorm] x {x.shape}: {samples} values per feature have no variance; train "
@@ -121,7 +125,11 @@ class BatchNorm(Module):
 
 
 class LayerNorm(Module):
-    """Normalises each sample over its last axes, which have the sizes `shape`. Ba et al., 2016.
+    """Normalises each sample over axes that have the sizes `shape`: the last ones, or those that
+    `axis` names in increasing order. Ba et al., 2016.
+
+    `LayerNorm(channels, axis=1)` normalises every pixel of (N, C, H, W) over its channels: the
+    LayerNorm2d of ConvNeXt (Liu et al., 2022).
 
     Parameters weight (ones) and bias (zeros) of that shape, unless `affine=False`.
     """
@@ -133,24 +141,40 @@ class LayerNorm(Module):
         affine: bool = True,
         bias: bool = True,
         *,
+        axis: int | Sequence[int] | None = None,
         dtype: ft.DType | None = None,
     ) -> None:
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if not self.shape or min(self.shape) < 1:
             raise ModuleError(f"[LayerNorm] shape {self.shape}: give the sizes of the last axes")
+        self.axis = (axis,) if isinstance(axis, int) else None if axis is None else tuple(axis)
+        if self.axis is not None and len(self.axis) != len(self.shape):
+            raise ModuleError(
+                f"[LayerNorm] shape {self.shape}, axis {axis}: give one axis for each size"
+            )
         self.eps = _checked(self, eps)
         ones, zeros = (init.constant(self.shape, v, dtype=dtype) for v in (1.0, 0.0))
         self.weight = Parameter(ones) if affine else None
         self.bias = Parameter(zeros) if affine and bias else None
 
     def forward(self, x: ft.Array) -> ft.Array:
-        axes = tuple(range(x.ndim - len(self.shape), x.ndim))
-        if axes[0] < 0 or x.shape[axes[0] :] != self.shape:
-            raise ft.ShapeError(f"[LayerNorm] x {x.shape}: expected (..., {self.shape}) at the end")
+        rank = x.ndim
+        if self.axis is None:
+            axes = tuple(range(rank - len(self.shape), rank))
+            fits = axes[0] >= 0 and x.shape[axes[0] :] == self.shape
+        else:
+            axes = tuple(a + rank if a < 0 else a for a in self.axis)
+            fits = 0 <= axes[0] and axes[-1] < rank and axes == tuple(sorted(set(axes)))
+            fits = fits and tuple(x.shape[a] for a in axes) == self.shape
+        if not fits:
+            where = "the last axes" if self.axis is None else f"axes {self.axis}"
+            raise ft.ShapeError(f"[LayerNorm] x {x.shape}: expected sizes {self.shape} on {where}")
         return ft.layer_norm(x, self.weight, self.bias, axes, self.eps)
 
     def extra_repr(self) -> str:
         text = f"{self.shape}, eps={self.eps}"
+        if self.axis is not None:
+            text += f", axis={self.axis}"
         return text + ("" if self.weight is not None else ", affine=False")
 
 
@@ -269,7 +293,7 @@ def _batch_norm(
 
 @ag.as_operation("group_norm", casts_like="layer_norm")
 def _group_norm(x: ft.Array, weight: Weight, bias: Weight, groups: int, eps: float) -> ft.Array:
-    parts = ft.reshape(x, (x.shape[0], groups, -1))
+    parts = ft.reshape(x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups))
     y = ft.reshape(ft.layer_norm(parts, axis=-1, eps=eps), x.shape)
     if weight is None or bias is None:
         return y

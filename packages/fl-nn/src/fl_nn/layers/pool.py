@@ -23,6 +23,9 @@ class _Pool(Module):
         stride: IntOrSizes | None = None,
         padding: PaddingLike = 0,
         mode: str = "max",
+        *,
+        ceil_mode: bool = False,
+        dilation: IntOrSizes = 1,
     ) -> None:
         name, n = type(self).__name__, self.spatial
         if mode not in _MODES:
@@ -30,20 +33,30 @@ class _Pool(Module):
         self.window = settings.per_axis(name, "window", window, n, 1)
         self.stride = settings.per_axis(name, "stride", window if stride is None else stride, n, 1)
         self.padding = settings.padding_of(name, padding, n)
-        self.mode = mode
+        self.dilation = settings.per_axis(name, "dilation", dilation, n, 1)
+        if mode != "max" and max(self.dilation) > 1:
+            raise ModuleError(f"[{name}] dilation {dilation!r} with mode {mode!r}: only of 'max'")
+        self.mode, self.ceil_mode = mode, ceil_mode
 
     def forward(self, x: ft.Array) -> ft.Array:
         _check(self, x)
-        ones = (1,) * self.spatial
-        sides = settings.sides(self.padding, x.shape[2:], self.window, self.stride, ones)
+        sides = settings.sides(self.padding, x.shape[2:], self.window, self.stride, self.dilation)
         if self.mode == "max":
-            return ft.max_pool(x, self.window, self.stride, sides)
-        return ft.avg_pool(x, self.window, self.stride, sides, self.mode == "avg")
+            dilation = self.dilation if max(self.dilation) > 1 else 1
+            options = {"ceil_mode": self.ceil_mode, "dilation": dilation}
+            return ft.max_pool(x, self.window, self.stride, sides, **options)
+        inside = self.mode == "avg"
+        return ft.avg_pool(
+            x, self.window, self.stride, sides, inside, ceil_mode=self.ceil_mode
+        )
 
     def extra_repr(self) -> str:
         window, stride = settings.text(self.window), settings.text(self.stride)
         text = f"{self.mode}, window={window}, stride={stride}"
-        return text + settings.padding_text(self.padding)
+        text += settings.padding_text(self.padding)
+        if max(self.dilation) > 1:
+            text += f", dilation={settings.text(self.dilation)}"
+        return text + ", ceil_mode=True" * self.ceil_mode
 
 
 class Pool1D(_Pool):
@@ -59,6 +72,12 @@ class Pool2D(_Pool):
     padding          an int, "same": output sizes are ceil(size / stride), or a pair of these
     mode             "max" (padding never wins), "avg" (padding counts as zeros), or
                      "avg_exclude_padding" (padding does not count)
+    ceil_mode        a last window may reach over the end, if it starts before the padding there;
+                     what is beyond the padding never counts
+    dilation         the elements of a window are so many places apart (mode "max" only): an int, or
+                     a pair
+
+    `Pool2D(3, 2, ceil_mode=True)` is PyTorch's `MaxPool2d(3, 2, ceil_mode=True)`.
     """
 
     spatial = 2

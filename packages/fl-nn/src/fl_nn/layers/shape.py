@@ -36,7 +36,14 @@ class View(Module):
         shift = x.ndim - len(self.shape) if self.from_end else 0
         if not all(n or 0 <= i + shift < x.ndim for i, n in enumerate(self.shape)):
             raise ft.ShapeError(f"[View] x {x.shape}: it has no axis for a 0 in {self.shape}")
-        return ft.reshape(x, tuple(n or x.shape[i + shift] for i, n in enumerate(self.shape)))
+        sizes = tuple(n or x.shape[i + shift] for i, n in enumerate(self.shape))
+        if not x.size and -1 in sizes:
+            # Sizes of 0 do not tell what -1 stands for; the axes that are not kept do.
+            kept = [i + shift for i, n in enumerate(self.shape) if not n]
+            left = math.prod(n for i, n in enumerate(x.shape) if i not in kept)
+            rest, over = divmod(left, math.prod(n for n in self.shape if n > 0))
+            sizes = sizes if over else tuple(rest if n < 0 else n for n in sizes)
+        return ft.reshape(x, sizes)
 
     def extra_repr(self) -> str:
         return str(self.shape) + ", from_end=True" * self.from_end
@@ -53,7 +60,8 @@ class Flatten(Module):
         start, end = (a + x.ndim if a < 0 else a for a in (self.start, self.end))
         if not 0 <= start <= end < x.ndim:
             raise ft.ShapeError(f"[Flatten] x {x.shape}: it has no axes {self.start} to {self.end}")
-        return ft.reshape(x, (*x.shape[:start], -1, *x.shape[end + 1 :]))
+        size = math.prod(x.shape[start : end + 1])
+        return ft.reshape(x, (*x.shape[:start], size, *x.shape[end + 1 :]))
 
     def extra_repr(self) -> str:
         return f"{self.start}, {self.end}"
@@ -142,7 +150,7 @@ class Normalize(Module):
         self.p, self.eps, self.value = p, eps, value
 
     def forward(self, x: ft.Array) -> ft.Array:
-        length = ft.norm(x, self.axis, keepdims=True, ord=self.p)
+        length = ft.norm(x, axis=self.axis, keepdims=True, ord=self.p)
         y = x / ft.maximum(length, self.eps)
         return y if self.value == 1.0 else y * self.value
 

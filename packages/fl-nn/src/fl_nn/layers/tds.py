@@ -59,7 +59,7 @@ class TDSBlock(Module):
 
     def _feed_forward(self, x: ft.Array) -> ft.Array:
         steps = ft.permute(x, (0, 3, 1, 2))
-        y = steps.reshape(*steps.shape[:2], -1)
+        y = steps.reshape(*steps.shape[:2], self.channels * self.width)
         y = self.linear2(self.dropout(ft.relu(self.linear1(y))))
         return self.dropout(ft.permute(y.reshape(steps.shape), (0, 2, 3, 1)))
 

@@ -138,6 +138,8 @@ class TransformerDecoderLayer(_TransformerLayer):
     """Self-attention, attention to `memory`, and a feed-forward network, each with dropout, a
     residual and LayerNorm as in TransformerEncoderLayer.
 
+    kv_heads    as in MultiHeadAttention, of both attentions
+
     Parameters and defaults as PyTorch's TransformerDecoderLayer (always batch first): self_attn,
     multihead_attn, linear1, linear2, norm1, norm2, norm3.
     """
@@ -153,13 +155,14 @@ class TransformerDecoderLayer(_TransformerLayer):
         norm_first: bool = False,
         bias: bool = True,
         layer_drop: float = 0.0,
+        kv_heads: int | None = None,
         *,
         generator: ft.Generator | None = None,
         dtype: ft.DType | None = None,
     ) -> None:
         options: dict[str, Any] = {"generator": generator, "dtype": dtype}
-        self.self_attn = MultiHeadAttention(size, heads, dropout, bias, **options)
-        self.multihead_attn = MultiHeadAttention(size, heads, dropout, bias, **options)
+        self.self_attn = MultiHeadAttention(size, heads, dropout, bias, kv_heads, **options)
+        self.multihead_attn = MultiHeadAttention(size, heads, dropout, bias, kv_heads, **options)
         super().__init__(size, hidden, dropout, activation, norm_first, layer_drop, bias, options)
         self.norm1 = LayerNorm(size, eps, bias=bias, dtype=dtype)
         self.norm2 = LayerNorm(size, eps, bias=bias, dtype=dtype)

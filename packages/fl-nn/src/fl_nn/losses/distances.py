@@ -41,8 +41,10 @@ def huber(
 
 @explained
 def cosine_similarity(x: ft.Array, y: ft.Array, axis: int = 1, eps: float = 1e-8) -> ft.Array:
-    """The cosine of the angle between x and y along `axis`: their product by their lengths, each
-    at least `eps`."""
+    """The cosine of the angle between x and y along `axis` of their common shape, to which they
+    broadcast: their product by their lengths, each at least `eps`. Raises ShapeError."""
+    if x.shape != y.shape:
+        x, y = ft.broadcast_arrays(x, y)
     lengths = [ft.maximum(ft.norm(v, axis=axis), eps) for v in (x, y)]
     return ft.sum(x * y, axis) / (lengths[0] * lengths[1])
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from fl_tensor.derived.precision import in_float32
+from fl_tensor.dtypes import DType
 from fl_tensor.errors import ShapeError
+from fl_tensor.limits import iinfo
 from fl_tensor.roles import F, Ops, R, Scalar, Shape
 
 __all__ = ["avg_pool", "max_pool"]
@@ -35,6 +37,11 @@ def output(op: str, shape: Shape, window: Shape, stride: Shape, padding: Padding
     return tuple(sizes)
 
 
+def lowest(dtype: DType) -> Scalar:
+    """What padding holds that never wins."""
+    return -math.inf if dtype.is_floating else iinfo(dtype).min
+
+
 def _windows(
     ops: Ops, x: Any, window: Shape, stride: Shape, padding: Padding, out: Shape, fill: Scalar
 ) -> Iterator[Any]:
@@ -52,10 +59,7 @@ def max_pool(ops: Ops, x: R, window: Shape, stride: Shape, padding: Padding) -> 
     """The largest element of each window. ``x`` (batch, channels, *spatial); padding (low, high)
     per spatial axis never wins. NaN in a window gives NaN."""
     out = output("max_pool", x.shape, window, stride, padding)
-    lowest: Scalar = -math.inf
-    if not x.dtype.is_floating:
-        lowest = 0 if x.dtype.kind == "u" else -(1 << (8 * x.dtype.itemsize - 1))
-    slices = _windows(ops, x, window, stride, padding, out, lowest)
+    slices = _windows(ops, x, window, stride, padding, out, lowest(x.dtype))
     y = next(slices)
     for other in slices:
         y = ops.maximum(y, other)

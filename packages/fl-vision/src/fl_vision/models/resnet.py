@@ -69,7 +69,7 @@ class ResNet(nn.Module):
         x = self.maxpool(ft.relu(self.bn1(self.conv1(images))))
         for stage in range(self.stages):
             x = getattr(self, f"layer{stage + 1}")(x)
-        return self.fc(self.avgpool(x).reshape(x.shape[0], -1))
+        return self.fc(self.avgpool(x).reshape(x.shape[:2]))
 
 
 def _hugging_face() -> Table:

@@ -45,8 +45,8 @@ class ViT(nn.Module):
 
     def forward(self, images: ft.Array) -> ft.Array:
         x = self.patches(images)
-        n, size = x.shape[:2]
-        x = ft.swapaxes(x.reshape(n, size, -1), 1, 2)
+        n, size, height, width = x.shape
+        x = ft.swapaxes(x.reshape(n, size, height * width), 1, 2)
         token = ft.broadcast_to(self.token, (n, 1, size))
         x = self.positions(ft.concatenate([token, x], 1))
         for layer in self.layers:
