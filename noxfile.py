@@ -11,6 +11,7 @@ nox -s demo             train a convolutional network on real digits
 nox -s oracles          compare with PyTorch (Python 3.11)
 nox -s interop          exchange weights with torchvision and transformers (Python 3.11)
 nox -s torch_backend    run on PyTorch, wrapped by an outside package (Python 3.11)
+nox -s interpreters     values in place and forks on each Python that is installed (3.10 to 3.13)
 
 Arguments after `--` go to the tool: `nox -s "tests(fl-nn)" -- -k dropout`.
 

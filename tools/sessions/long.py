@@ -8,7 +8,7 @@ import nox
 
 from sessions.environments import in_workshop, install_editable, pytest_in_workshop, shared
 from sessions.settings import FORCED, PROVIDERS, kernels, skip_without_wheel
-from sessions.workspace import closure, suite
+from sessions.workspace import closure, suite, test_requirements
 
 
 @nox.session(default=False, reuse_venv=True, tags=["fl-vision"])
@@ -62,3 +62,20 @@ def whole_on_jit(session: nox.Session, provider: str) -> None:
     env["FL_TENSOR_BACKEND"] = "jit"
     options = ["-p", "no:cacheprovider", *suite("fl-nn")]
     pytest_in_workshop(session, *options, workers=2, env=env)
+
+
+@nox.session(
+    default=False, python=["3.10", "3.11", "3.12", "3.13"], reuse_venv=True, tags=["fl-tensor"]
+)
+def interpreters(session: nox.Session) -> None:
+    """What depends on how the interpreter counts references, and keeps its locks, on each Python:
+    values that are written in place, and forks; with the kit's tests of them."""
+    install_editable(session, *closure("fl-nn"), *test_requirements("fl-nn"), fl_tensor="jit")
+    tests = "test_refcounts.py test_tensor.py test_indexing.py jit/test_donation.py".split()
+    tests += ["jit/test_slice_update.py", "jit/test_deferred.py"]
+    paths = [f"packages/fl-tensor/tests/{name}" for name in tests]
+    paths += [f"packages/{name}/tests/test_forks.py" for name in ("fl-memory", "fl-nn")]
+    session.run("pytest", "-q", *paths, *session.posargs)
+    for backend in ("numpy", "jit"):
+        kit = ("-m", "fl_tensor.testing", backend, "-k", "reaches or donated or exported")
+        session.run("python", *kit, env=kernels(session))

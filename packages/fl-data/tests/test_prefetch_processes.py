@@ -395,7 +395,6 @@ def shared_by_name(processes):
 
 @unix
 @pytest.mark.parametrize("end", ["", "sys.exit(0)", "del iterator", "globals()['kept'] = kept"])
-@pytest.mark.defect("item 11")
 def test_a_program_ends_in_silence_and_leaves_nothing(tmp_path, end):
     script = run_script(tmp_path, f"sys.stdin.readline(); {end}")
     assert script.stdout.readline() == "5\n"

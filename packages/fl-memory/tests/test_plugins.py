@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+import threading
+import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,3 +198,37 @@ def test_refresh_sees_new_distributions(install: Install) -> None:
     assert things.names() == []
     things.refresh()
     assert things.names() == ["acme"]
+
+
+@pytest.mark.defect("item 5")
+def test_a_thread_may_load_what_another_one_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    things = registry()
+    importing, loading = threading.Event(), threading.Event()
+    meeting: Any = types.ModuleType("meeting")
+    meeting.things, meeting.importing, meeting.loading = things, importing, loading
+    monkeypatch.setitem(sys.modules, "meeting", meeting)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_mod.py").write_text(GOOD)
+    (tmp_path / "asking_mod.py").write_text(
+        "import meeting\n"
+        "meeting.importing.set()\n"
+        "meeting.loading.wait(30)\n"
+        "meeting.things.load('own_mod:Acme')\n" + GOOD
+    )
+
+    def load() -> None:
+        importing.wait(30)
+        threading.Timer(0.2, loading.set).start()  # when it waits for the module
+        things.load("asking_mod:Acme")
+
+    works = [lambda: importlib.import_module("asking_mod"), load]
+    threads = [threading.Thread(target=work, daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in threads)
+    for name in ("asking_mod", "own_mod"):
+        del sys.modules[name]

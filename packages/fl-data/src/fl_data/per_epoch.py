@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Lock
+from threading import RLock
 from typing import Any, Generic, TypeVar
 
 import fl_tensor as ft
 from fl_data.seeds import Seed, mix
+from fl_memory.forks import free_after_fork
 
 T = TypeVar("T")
 
@@ -21,7 +22,7 @@ class PerEpoch(Generic[T]):
 
     def __init__(self, draw: Callable[[ft.Generator], T], seed: Seed) -> None:
         self._draw, self._seed = draw, seed
-        self._lock = Lock()
+        self._lock = free_after_fork(RLock())  # what is drawn is the user's
         self._drawn: tuple[tuple[int, int], T] | None = None
 
     def get(self, epoch: int) -> T:

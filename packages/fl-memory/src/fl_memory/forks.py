@@ -113,7 +113,7 @@ def _forget_imports() -> None:
     me = threading.get_ident()
     for name, found in list(locks.items()):
         lock = found()
-        if lock is None or lock.owner == me:
+        if lock is None or getattr(lock, "owner", None) == me:
             continue
         del locks[name]
         spec = getattr(sys.modules.get(name), "__spec__", None)
@@ -122,8 +122,8 @@ def _forget_imports() -> None:
 
 
 def _in_child() -> None:
-    _forget_imports()
     _release()
+    _forget_imports()
 
 
 if hasattr(os, "register_at_fork"):  # systems that fork

@@ -57,6 +57,18 @@ def test_steps_go_on_while_a_plan_is_made(jit):
     assert len(jit.plans.kept()) == 1
 
 
+@pytest.mark.defect("item 5")
+def test_a_plan_whose_making_would_end_its_thread_is_not_waited_for(alarm, jit):
+    def ending(*arguments):
+        raise SystemExit
+
+    jit.plans._made = ending
+    for k in range(1 + GRACE):
+        assert step(float(k))[7].item() == wanted(float(k))
+    with pytest.warns(JitWarning, match="its plan could not be made"):
+        assert step(5.0)[7].item() == wanted(5.0)
+
+
 def test_when_a_plan_takes_over_depends_on_no_clock(jit):
     pytest.importorskip("llvmlite", reason="the plan is a kernel")
     ran = []

@@ -147,7 +147,6 @@ def test_damaged_files_and_wrong_settings_are_no_noise_at_the_end(tmp_path):
     assert stderr_of_a_product(**environment, FL_CACHE_BYTES="abc") == ""
 
 
-@pytest.mark.defect("V17")
 def test_a_wrong_setting_is_an_error_where_it_is_read_and_not_at_the_end(tmp_path):
     said = stderr_of_a_product(FL_CACHE_DIR=str(tmp_path), FL_CACHE_BYTES="abc")
     assert "Exception ignored" not in said and "atexit" not in said

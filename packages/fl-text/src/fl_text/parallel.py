@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from fl_memory.forks import free_after_fork
+
 _VARIABLE = "TOKENIZERS_PARALLELISM"
 
-_lock = Lock()
+_lock = free_after_fork(Lock())
 _ours = False
 _inside = 0
 

@@ -17,6 +17,7 @@ from fl_data.blobs.codec import RawTensor, decode, encode, map_tensors
 from fl_data.dataset import Dataset, Sample, check_index
 from fl_data.errors import BlobError, DataError
 from fl_data.files import require_little_endian
+from fl_memory.forks import free_after_fork
 from fl_tensor.files import open_regular, target_of
 
 #: `(bytes, shape, dtype) -> value`
@@ -138,7 +139,7 @@ class FileBlob(Blob):
         if mode not in get_args(Mode):
             raise DataError(f"[FileBlob] unknown mode {mode!r}: use one of {get_args(Mode)}")
         self.path, self.mode = Path(path), mode
-        self._lock = RLock()
+        self._lock = free_after_fork(RLock())
         self._file: BinaryIO | None = _open(self.path, mode)
         try:
             slot, _ = container.read_slots(self.path, self._file)

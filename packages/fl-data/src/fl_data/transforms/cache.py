@@ -16,6 +16,7 @@ from fl_data.blobs.codec import RawTensor, decode, encode, map_tensors
 from fl_data.dataset import Dataset, Sample, as_dataset, as_sample, check_count, check_index
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.transforms.fingerprint import fingerprint
+from fl_memory.forks import free_after_fork
 
 
 class CachedTransform(Dataset):
@@ -98,7 +99,7 @@ class _Memory:
             check_count(max_bytes, "max_bytes", "CachedTransform")
         self._max, self._bytes = max_bytes, 0
         self._records: OrderedDict[str, bytes] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
 
     def get(self, name: str) -> bytes | None:
         with self._lock:

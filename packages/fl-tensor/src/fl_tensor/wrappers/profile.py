@@ -15,7 +15,6 @@ from fl_memory.forks import free_after_fork
 from fl_tensor.dispatch import calls
 from fl_tensor.dispatch.stack import Operation, Wrapper, active
 from fl_tensor.errors import ArgumentError
-from fl_tensor.files import replacing
 from fl_tensor.wrappers import table
 
 if TYPE_CHECKING:
@@ -182,6 +181,7 @@ class profile(Wrapper):
         written."""
         import json
 
+        from fl_tensor.files import replacing
         from fl_tensor.wrappers import chrome
 
         text = json.dumps(chrome.events(self.records, self.in_use))

@@ -74,10 +74,17 @@ class Making:
         self.grace = grace
         self._process = os.getpid()
         try:
-            background.submit(self.run)
+            background.submit(self._run_alone)
         except RuntimeError as error:  # no more threads
             self.error = error
             self._done.set()
+
+    def _run_alone(self) -> None:
+        # What would end the thread, as SystemExit from a maker of kernels, ends the making alone.
+        try:
+            self.run()
+        except BaseException:
+            self.interrupted()
 
     def interrupted(self) -> None:
         """Whoever was to make it was interrupted: nobody waits for it any more."""
