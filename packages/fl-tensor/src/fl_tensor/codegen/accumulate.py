@@ -81,10 +81,3 @@ class Accumulation(Frame):
     def _column_address(self, number: int, level: int, linear: IR) -> IR:
         start = self.column_starts[number][level]
         return self.at(start, self.accumulator_type(number).element, linear)
-
-    def _clear_column(self, number: int, level: int) -> None:
-        def clear(place: Place) -> None:
-            address = self._column_address(number, level, place.linear)
-            self.of.store(self.identity(number), address, place.mask)
-
-        self.walk(self.low, self.high, 1, clear)

@@ -6,11 +6,11 @@ which are the chunk's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from fl_tensor.codegen import unroll
 from fl_tensor.codegen.accumulate import Accumulation
-from fl_tensor.codegen.function import Place
 from fl_tensor.codegen.program import Program
 from fl_tensor.codegen.schedule import Schedule
 from fl_tensor.codegen.vectors import IR, i64
@@ -31,10 +31,10 @@ def sums_over_rows(program: Program, plan: Schedule) -> list[int]:
 class Cascade(Accumulation):
     """A function that adds rows up on several levels.
 
-    sums     the reductions that it does so
-    regions  of the worker, ``BELOW`` for each column among them
-    spans    how many rows are added up on each level below that of the chunk
-    is_over  whether the chunk has more: else its own accumulators are used on that level, too
+    sums         the reductions that it does so
+    sum_regions  of the worker's memory, ``BELOW`` for each column among them
+    spans        how many rows are added up on each level below that of the chunk
+    is_over      whether the chunk has more: else its own accumulators are used on that level, too
     """
 
     sums: list[int]
@@ -56,11 +56,28 @@ class Cascade(Accumulation):
             for room in self.total_rooms[i]:
                 b.store(self.identity(i), room)
         self.column_starts = {i: self._starts(i, row_chunk) for i in self.columns}
-        for i, starts in self.column_starts.items():
-            self._clear_column(i, -1)
-            for level in range(len(starts) - 1):
-                with b.if_then(self.is_over[level]):
-                    self._clear_column(i, level)
+        self._clear([(i, self._levels(i) - 1) for i in self.columns])
+        if below := [(i, k) for i in self.columns for k in range(self._levels(i) - 1)]:
+            with b.if_then(self.is_over[0]):
+                self._clear(below)
+
+    def _clear(self, columns: list[tuple[int, int]]) -> None:
+        # Accumulators of columns, by number and level.
+        if columns:
+            with self._columns() as (linear, mask):
+                for i, level in columns:
+                    address = self._column_address(i, level, linear)
+                    self.of.store(self.identity(i), address, mask)
+
+    @contextmanager
+    def _columns(self) -> Iterator[tuple[IR, IR]]:
+        # Every vector of accumulators, and which of its lanes count.
+        low, high = self.low, self.high
+        if self.program.row_axes > 1:
+            low, high = i64(0), self.words["row_length"]
+        with self.loop(low, high, self.of.lanes) as counter:
+            index = self.opaque(counter)
+            yield index, self.of.first(self.b.sub(high, index))
 
     def _starts(self, number: int, row_chunk: IR) -> list[IR]:
         own = self.column_partials(number, row_chunk)
@@ -79,35 +96,28 @@ class Cascade(Accumulation):
         if not level:
             rows(first, last)
             return
-        b, span = self.b, self.spans[level - 1]
+        span = self.spans[level - 1]
         with self.loop(first, last, span) as begin:
-            self._sum_level(begin, self.minimum(b.add(begin, span), last), rows, level - 1)
-            for i in self.sums:
-                if i in self.totals:
-                    self._carry_total(i, level - 1)
-            with b.if_then(self.is_over[level - 1]):
-                for i in self.sums:
-                    if i in self.columns:
-                        self._carry_column(i, level - 1)
+            end = self.minimum(self.b.add(begin, span), last)
+            self._sum_level(begin, end, rows, level - 1)
+            self._carry(level - 1)
 
-    # What a level has is added to the next one, and it begins again.
-
-    def _carry_total(self, number: int, level: int) -> None:
-        kind = self.accumulator_type(number)
-        here, there = self.total_rooms[number][level : level + 2]
-        found = [self.b.load(room, typ=kind) for room in (there, here)]
-        self.b.store(self.combine(number, *found), there)
-        self.b.store(self.identity(number), here)
-
-    def _carry_column(self, number: int, level: int) -> None:
-        element = self.accumulator_type(number).element
-
-        def carry(place: Place) -> None:
-            here, there = (
-                self._column_address(number, k, place.linear) for k in (level, level + 1)
-            )
-            found = [self.of.load(element, at, place.mask) for at in (there, here)]
-            self.of.store(self.combine(number, *found), there, place.mask)
-            self.of.store(self.identity(number), here, place.mask)
-
-        self.walk(self.low, self.high, 1, carry)
+    def _carry(self, level: int) -> None:
+        # What a level has is added to the next one, and it begins again.
+        for i in self.sums:
+            if i in self.totals:
+                kind = self.accumulator_type(i)
+                here, there = self.total_rooms[i][level : level + 2]
+                found = [self.b.load(room, typ=kind) for room in (there, here)]
+                self.b.store(self.combine(i, *found), there)
+                self.b.store(self.identity(i), here)
+        columns = [i for i in self.sums if i in self.columns]
+        if not columns:
+            return
+        with self.b.if_then(self.is_over[level]), self._columns() as (linear, mask):
+            for i in columns:
+                element = self.accumulator_type(i).element
+                here, there = (self._column_address(i, k, linear) for k in (level, level + 1))
+                found = [self.of.load(element, at, mask) for at in (there, here)]
+                self.of.store(self.combine(i, *found), there, mask)
+                self.of.store(self.identity(i), here, mask)

@@ -75,17 +75,13 @@ class Passes(Cascade, Transposition):
                 row.known[i] = self.finished(i, self.across(i, total))
 
     def _vector_pass(self, each: Pass, row: Row, mask: IR) -> None:
-        # Over a row that is one vector: without loops, and without partial results.
+        # Over a row that is one vector (``unroll.has_short_form``).
         place = Place((), i64(0), i64(0), mask, 0)
         known = self._place(each, place, row)
         for i in each.reductions:
-            made = self.program.instructions[i]
-            value = known[made.operands[0]]
-            if made.parameter == "row":
-                lanes = self.b.select(mask, self._widened(i, value), self.identity(i))
-                row.known[i] = self.finished(i, self.across(i, lanes))
-            else:
-                self._accumulate(i, place, [value], self.total_rooms.get(i))
+            value = self._widened(i, known[self.program.instructions[i].operands[0]])
+            lanes = self.b.select(mask, value, self.identity(i))
+            row.known[i] = self.finished(i, self.across(i, lanes))
         self._write(each, place, row, known)
 
     def _place(self, each: Pass, place: Place, row: Row) -> dict[int, IR]:

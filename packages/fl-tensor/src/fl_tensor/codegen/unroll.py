@@ -32,10 +32,11 @@ def rows_together(program: Program, plan: Schedule) -> int:
 
 
 def has_short_form(program: Program, plan: Schedule) -> bool:
-    """Whether there is code for rows of one vector, too: such rows take less time than the loops
-    and partial results of longer ones, of which a row reduction has several."""
-    made = (program.instructions[i] for each in plan.passes for i in each.reductions)
-    return program.row_axes == 1 and any(one.parameter == "row" for one in made)
+    """Whether there is code for rows of one vector, too, which take less time than the loops and
+    partial results of longer ones. Not where other reductions make the code long: LLVM would take
+    up to twice as much time."""
+    made = [program.instructions[i] for each in plan.passes for i in each.reductions]
+    return program.row_axes == 1 and bool(made) and all(one.parameter == "row" for one in made)
 
 
 def copies(program: Program, plan: Schedule, each: Pass) -> int:

@@ -241,7 +241,7 @@ CASES = (
         COMPOSED,
         grad=(PLAIN, NON_CONTIGUOUS),
     ),
-    OpCase("norm", many_along(_norms), _norm, "fc", "real", COMPOSED, grad=SMOOTH),
+    OpCase("norm", many_along(listed(_norms)), _norm, "fc", "real", COMPOSED, grad=SMOOTH),
     OpCase("logsumexp", reduction(edges=EXPONENTIALS), _logsumexp, tolerance=COMPOSED, grad=SMOOTH),
     OpCase("softmax", along_axis(edges=SHIFTED), _softmax, tolerance=COMPOSED, grad=SMOOTH),
     OpCase("log_softmax", along_axis(edges=SHIFTED), _log_softmax, tolerance=COMPOSED, grad=SMOOTH),

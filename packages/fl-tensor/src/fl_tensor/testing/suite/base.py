@@ -108,7 +108,7 @@ class TensorSuite(Suite, official=True):
         self.need_contract(harness, case.name, case.since)
 
     def need_contract(self, harness: Harness, what: str, since: tuple[int, int]) -> None:
-        """Skip, visibly, ``what`` came with a later contract than the backend's."""
+        """Skip, visibly, where ``what`` came with a later contract than the backend's."""
         contract = type(harness.backend).CONTRACT
         if tuple(contract) < since:
             stated = ".".join(map(str, contract))
