@@ -166,8 +166,8 @@ class Trace:
                 if number < len(before) and before[number] == call:
                     call = before[number]
                 else:
-                    self._part_ways()
                     call = _tuple(Call, call)
+                    self._part_ways((call,))
                 try:
                     self.results.append(made)
                     calls.append(call)
@@ -208,7 +208,7 @@ class Trace:
             if before == more:
                 more = before
             else:
-                self._part_ways()
+                self._part_ways(more)
         unseen = [None] * len(more)  # before the two lists grow, which Control-C must not part
         self.calls += more
         self.results += unseen
@@ -260,9 +260,7 @@ class Trace:
         begun = self._begun
         if same and len(self.calls) < MOST_CALLS and begun is not None:
             if begun.ends_before != head:  # no other round begins
-                self._end = MOST_CALLS
-                self._begun = begun = self._recordings.longer(self.calls)
-                self._before = () if begun is None else begun.calls
+                self._follow(self._recordings.other(begun, self.calls, ()))
                 return
         self.finish()
         if exactly is not self.reproducible:
@@ -270,14 +268,18 @@ class Trace:
         self.manager, self.reproducible = manager, exactly
 
     def _begin(self, call: Any) -> None:
-        self._begun = begun = self._recordings.beginning(call)
-        self._before = () if begun is None else begun.calls
-        if begun is not None and begun.ends_before is not None:
-            self._end = len(begun.calls)
+        self._follow(self._recordings.beginning(call))
 
-    def _part_ways(self) -> None:
-        # What is recorded is no longer what was recorded before.
-        self._begun, self._before, self._end = None, (), MOST_CALLS
+    def _part_ways(self, more: Sequence[Call]) -> None:
+        # What is recorded is not what ``_begun`` has here.
+        if self._begun is not None:
+            self._follow(self._recordings.other(self._begun, self.calls, more))
+
+    def _follow(self, begun: Recording | None) -> None:
+        self._begun = begun
+        self._before = () if begun is None else begun.calls
+        is_period = begun is not None and begun.ends_before is not None
+        self._end = len(self._before) if is_period else MOST_CALLS
 
     def _fetch(self, operands: Sequence[Any]) -> None:
         # Those of another thread, whose lock is not asked for under ours.
@@ -294,7 +296,7 @@ class Trace:
             # What was recorded before is no loop, or was found to be one.
             if self._begun is None:
                 within = {i for first, end, _ in self.templates for i in range(first + 1, end)}
-                found = loops.find(self.calls, self.leaves, within)
+                found = loops.find(self.calls, self.leaves, within, self.seen)
                 if found is not None:
                     periods.run(self, found)
                     return

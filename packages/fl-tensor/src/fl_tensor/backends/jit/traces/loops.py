@@ -5,13 +5,15 @@ only as many rounds. Its periods have the same calls, so that they share one pla
 the program evaluated each round.
 
 Layers of a model repeat calls, too, and belong together. The difference is what they read: rounds
-of a loop read the same arrays (the weights of its model), layers each their own.
+of a loop read the same arrays (the weights of its model), layers each their own. A recurrence that
+is trained stays together, too, with its gradients: its intermediate results are kept. One plan of
+200 steps takes longer to make, but is a fifth to a third faster than 200 runs of a small one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from fl_tensor.backends.jit.traces.recording import Call
@@ -27,6 +29,11 @@ ROUNDS, CALLS = 4, 32
 PERIOD = 32
 
 
+#: Results of a round that others may hold for so many calls: a sampler keeps one image of each
+#: round, a tape most results.
+FEW = 16
+
+
 class Loop(NamedTuple):
     """Periods of so many calls, from call ``start`` on."""
 
@@ -34,8 +41,14 @@ class Loop(NamedTuple):
     period: int
 
 
-def find(calls: Sequence[Call], leaves: Sequence[Any], within: Collection[int]) -> Loop | None:
-    """The loop that these calls end with; no period begins at a call of ``within``."""
+def find(
+    calls: Sequence[Call],
+    leaves: Sequence[Any],
+    within: Collection[int],
+    seen: Callable[[], Sequence[bool]],
+) -> Loop | None:
+    """The loop that these calls end with; no period begins at a call of ``within``. ``seen()`` says
+    which results are held by others than the trace."""
     heads = [head_of(call) for call in calls]
     for size in range(1, len(calls) // ROUNDS + 1):
         if heads[-1 - size] != heads[-1]:
@@ -43,8 +56,14 @@ def find(calls: Sequence[Call], leaves: Sequence[Any], within: Collection[int]) 
         first = len(calls) - max((ROUNDS - 1) * size, CALLS)
         if first < size or heads[first - size : -size] != heads[first:]:
             continue
-        if _repeats(calls, leaves, size, first):
-            return _loop(calls, heads, size, within)
+        shared = _shared(calls, leaves, size, first)
+        if shared is None:
+            continue
+        kept = _kept(calls, size)
+        carried = min(kept) > 0
+        if (carried and _is_kept(seen(), size)) or not (carried or shared):
+            return None
+        return _loop(heads, size, kept, within)
     return None
 
 
@@ -59,10 +78,9 @@ def head_of(call: Call) -> Any:
     return head(call.op, call.parameters, call.shape, call.dtype)
 
 
-def _repeats(calls: Sequence[Call], leaves: Sequence[Any], size: int, first: int) -> bool:
-    # Whether calls from ``first`` on have the operands of those a round before, and arrays that all
-    # rounds read are most of what a round reads.
-    carried = False
+def _shared(calls: Sequence[Call], leaves: Sequence[Any], size: int, first: int) -> int | None:
+    # How many bytes all rounds read of arrays. None where calls from ``first`` on have other
+    # operands than a round before, or where most of what a round reads is read by itself alone.
     same: dict[int, int] = {}
     other: dict[int, int] = {}
     last = len(calls) - size
@@ -71,32 +89,36 @@ def _repeats(calls: Sequence[Call], leaves: Sequence[Any], size: int, first: int
         for i, j in zip(call.operands, before.operands, strict=True):
             if i == j or (i < 0 and j < 0):
                 if number >= last:
-                    shared = i == j or _is_same(leaves[~i], leaves[~j])
-                    (same if shared else other)[i] = _bytes(i, calls, leaves)
-            elif i - j != size or i < 0 or j < 0:
-                return False
-            else:
-                carried = carried or (number >= last > i)
+                    found = same if i == j or _is_same(leaves[~i], leaves[~j]) else other
+                    found[i] = _bytes(i, calls, leaves)
+            elif i < 0 or j < 0 or i - j != size:
+                return None
         if call.parameters != before.parameters and call.operands != before.operands:
-            return False
-    nbytes = sum(same.values())
-    return nbytes >= sum(other.values()) and (nbytes > 0 or carried)
+            return None
+    shared = sum(same.values())
+    return shared if shared >= sum(other.values()) else None
+
+
+def _is_kept(seen: Sequence[bool], size: int) -> bool:
+    # Whether results of a round that is long over are held, other than a few.
+    end = len(seen) - 2 * size
+    return sum(seen[end - size : end]) * FEW > size
 
 
 def _loop(
-    calls: Sequence[Call], heads: Sequence[Any], size: int, within: Collection[int]
+    heads: Sequence[Any], size: int, kept: Sequence[int], within: Collection[int]
 ) -> Loop | None:
     # A round begins where least has to be kept of the round before.
-    start = len(calls) - size
+    end = len(heads) - size
+    start = end
     while start and heads[start - 1] == heads[start - 1 + size]:
         start -= 1
-    kept = _kept(calls, size)
-    end = len(calls) - size
     places = [b for b in range(end - size + 1, end + 1) if b not in within]
     if not places:
         return None
     begin = min(places, key=lambda b: (kept[b - end + size], (b - start) % size))
-    return Loop(start + (begin - start) % size, size * math.ceil(PERIOD / size))
+    found = Loop(start + (begin - start) % size, size * math.ceil(PERIOD / size))
+    return found if sum(found) <= len(heads) else None
 
 
 def _kept(calls: Sequence[Call], size: int) -> list[int]:

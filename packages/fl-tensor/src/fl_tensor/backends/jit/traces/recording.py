@@ -51,8 +51,9 @@ class Recording:
         return isinstance(other, Recording) and self.calls == other.calls
 
 
-#: Recordings that a trace remembers, least recently used first forgotten.
-MOST = 16
+#: Recordings that a trace remembers, least recently used first forgotten; and periods of loops
+#: that begin with the same call.
+MOST, MOST_ALIKE = 16, 4
 
 
 class Recordings:
@@ -61,24 +62,32 @@ class Recordings:
     def __init__(self) -> None:
         self._found: OrderedDict[Any, Recording] = OrderedDict()
         self._latest: Recording | None = None
-        self._periods: OrderedDict[Any, Recording] = OrderedDict()
+        self._periods: OrderedDict[Any, list[Recording]] = OrderedDict()
 
     def beginning(self, call: Any) -> Recording | None:
         """The recording that began so, a period of a loop first; None where none did."""
-        period = self._periods.get(call) if self._periods else None
-        if period is not None:
-            return period
+        periods = self._periods.get(call) if self._periods else None
+        if periods:
+            return periods[-1]
         latest = self._latest  # no hashing where the same comes again and again
         if latest is not None and latest.calls[0] == call:
             return latest
         return self._found.get(call)
 
-    def longer(self, calls: list[Call]) -> Recording | None:
-        """The latest recording that begins with these calls and goes on."""
-        found, count = self._found.get(calls[0]), len(calls)
-        if found is None or len(found.calls) <= count or found.calls[:count] != tuple(calls):
-            return None
-        return found
+    def other(
+        self, begun: Recording, calls: Sequence[Call], more: Sequence[Call]
+    ) -> Recording | None:
+        """Another recording than ``begun`` that begins with these calls and goes on, with ``more``
+        where that is known."""
+        first = begun.calls[0]
+        known = [*self._periods.get(first, ()), self._found.get(first)]
+        for found in reversed(known):
+            if found is None or found is begun:
+                continue
+            count = len(calls) + len(more)
+            if len(found.calls) > count - bool(more) and found.calls[:count] == (*calls, *more):
+                return found
+        return None
 
     def of(self, calls: list[Call], begun: Recording | None) -> Recording:
         """The recording of these calls, from now on the latest that begins so; ``begun``: one that
@@ -88,24 +97,27 @@ class Recordings:
         if begun is not self._latest:
             self._latest = begun
             if begun.ends_before is None:
-                _put(self._found, begun)
+                first = begun.calls[0]
+                self._found[first] = begun
+                self._found.move_to_end(first)
+                if len(self._found) > MOST:
+                    self._found.popitem(last=False)
         return begun
 
     def keep(self, period: Recording, ends_before: Any) -> None:
         """Remember that this is a period of a loop, or what comes before one."""
+        first = period.calls[0]
         if period.ends_before is None:
-            self._found.pop(period.calls[0], None)
+            self._found.pop(first, None)
         period.ends_before = ends_before
-        _put(self._periods, period)
+        known = self._periods.setdefault(first, [])
+        self._periods.move_to_end(first)
+        if period not in known:
+            known.append(period)
+            del known[:-MOST_ALIKE]
+        if len(self._periods) > MOST:
+            self._periods.popitem(last=False)
 
     def forget_periods(self) -> None:
         """Whatever begins like a period is none."""
         self._periods.clear()
-
-
-def _put(found: OrderedDict[Any, Recording], recording: Recording) -> None:
-    first = recording.calls[0]
-    found[first] = recording
-    found.move_to_end(first)
-    if len(found) > MOST:
-        found.popitem(last=False)
