@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fl_autograd.errors import GradError
 from fl_autograd.mode import is_grad_enabled, recording
 from fl_autograd.node import Hook, Leaf, Node
+from fl_tensor.arrays import temporaries
 from fl_tensor.arrays.array import Array
+from fl_tensor.arrays.temporaries import TEMPORARY
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.device import Device
 from fl_tensor.dispatch.stack import current as layers
 from fl_tensor.dtypes import ALL, HALF, DType, float32
 from fl_tensor.errors import DTypeError, ShapeError
+from fl_tensor.refcounts import getrefcount
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -188,6 +191,8 @@ class Variable(Array):
     def __setitem__(self, index: Any, value: Any) -> None:
         from fl_autograd.assignment import assign
 
+        if getrefcount(self) <= TEMPORARY:
+            temporaries.warn()
         assign(self, index, value)
 
     # ---- gradient ----------------------------------------------------------------------------
