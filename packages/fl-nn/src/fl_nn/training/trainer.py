@@ -119,6 +119,7 @@ class Trainer:
         self._signals = StopSignals()
         self._stopped = ""
         self._expected: int | None = None
+        #: What `fit` was given: training data, and validation data if there are some.
         self.datasets: list[Dataset] = []
         self._restored: Position | None = None
         self._seconds = 0.0
