@@ -137,7 +137,7 @@ class Normalize(Module):
         self.p, self.eps, self.value = p, eps, value
 
     def forward(self, x: ft.Array) -> ft.Array:
-        length = ft.norm(x, self.axis, keepdims=True, ord=self.p)
+        length = ft.norm(x, axis=self.axis, keepdims=True, ord=self.p)
         y = x / ft.maximum(length, self.eps)
         return y if self.value == 1.0 else y * self.value
 
