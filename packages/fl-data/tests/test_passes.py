@@ -165,6 +165,13 @@ def test_a_state_of_other_seeds_is_refused(rows: Any) -> None:
         iter(data.Shuffle(rows(20), seed=3)).load_state(state)
 
 
+def test_a_state_without_seeds_is_of_the_time_when_they_were_0(rows: Any, labels: Any) -> None:
+    whole = labels(data.Shuffle(rows(20), seed=0))
+    resumed = iter(data.Shuffle(rows(20)))
+    resumed.load_state({"epoch": 0, "position": 7, "length": 20})
+    assert labels(resumed) == whole[7:]
+
+
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_ranks_agree_on_an_order_without_a_seed(rows: Any, world_size: int) -> None:
     def epochs(rank: int) -> list[list[Any]]:

@@ -10,13 +10,16 @@ from fl_autograd.inplace import InPlace
 from fl_autograd.mode import is_grad_enabled, recording
 from fl_autograd.node import Hook, Leaf, Node
 from fl_tensor.arguments import function_of
+from fl_tensor.arrays import temporaries
 from fl_tensor.arrays.array import Array
+from fl_tensor.arrays.temporaries import TEMPORARY
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.device import Device
 from fl_tensor.dispatch.frontend import VALUES, answer
 from fl_tensor.dispatch.stack import current as layers
 from fl_tensor.dtypes import ALL, HALF, DType, float32
 from fl_tensor.errors import DTypeError, ShapeError
+from fl_tensor.refcounts import getrefcount
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -194,6 +197,8 @@ class Variable(InPlace, Array):
     def __setitem__(self, index: Any, value: Any) -> None:
         from fl_autograd.assignment import assign
 
+        if getrefcount(self) <= TEMPORARY:
+            temporaries.warn()
         assign(self, index, value)
 
     # ---- gradient ----------------------------------------------------------------------------

@@ -90,8 +90,7 @@ class DataIterator(Iterator["Sample"]):
             )
         epoch = check_count(state["epoch"], "epoch", "load_state")
         position = _inside(state["position"], length)
-        if "seeds" in state:
-            restore_seeds(state["seeds"], self._ds)
+        restore_seeds(state.get("seeds"), self._ds)
         self.close()
         go_to(self._ds, epoch)
         # A dataset in which nothing depends on the epoch keeps saying 0.

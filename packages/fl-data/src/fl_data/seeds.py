@@ -39,17 +39,19 @@ def drawn_seeds(*trees: Tree) -> list[int]:
     return [seed.value for seed in _drawn(*trees)]
 
 
-def restore_seeds(seeds: Sequence[int], *trees: Tree) -> None:
-    """Put back what `drawn_seeds` found in equally built datasets or streams. Raises `DataError`
-    where they have another number of drawn seeds."""
+def restore_seeds(seeds: Sequence[int] | None, *trees: Tree) -> None:
+    """Put back what `drawn_seeds` found in equally built datasets or streams; None is of the time
+    when seeds that were not given were 0. Raises `DataError` where they have another number of
+    drawn seeds."""
     found = list(_drawn(*trees))
-    if len(found) != len(seeds):
+    values = [0] * len(found) if seeds is None else [seed_of("load_state", n) for n in seeds]
+    if len(found) != len(values):
         raise DataError(
-            f"[load_state] the state holds {len(seeds)} seeds that were drawn, here are "
+            f"[load_state] the state holds {len(values)} seeds that were drawn, here are "
             f"{len(found)}: give seed= to the same datasets as before"
         )
-    for seed, value in zip(found, seeds, strict=True):
-        seed.value = seed_of("load_state", value)
+    for seed, value in zip(found, values, strict=True):
+        seed.value = value
 
 
 def agree(world_size: int, *trees: Tree) -> None:

@@ -58,6 +58,7 @@ from fl_tensor.errors import ArgumentError as ArgumentError
 from fl_tensor.errors import AxisError as AxisError
 from fl_tensor.errors import BackendError as BackendError
 from fl_tensor.errors import CapabilityError as CapabilityError
+from fl_tensor.errors import ChainedAssignmentWarning as ChainedAssignmentWarning
 from fl_tensor.errors import DTypeError as DTypeError
 from fl_tensor.errors import FileError as FileError
 from fl_tensor.errors import FlError as FlError

@@ -55,3 +55,7 @@ class NoDataError(BackendError):
 
 class NonFiniteError(FlError, FloatingPointError):
     """A NaN or an infinity that ``ft.check`` was asked to find."""
+
+
+class ChainedAssignmentWarning(UserWarning):
+    """``x[i][j] = v``: it assigns to the value ``x[i]``, which nothing holds, and not to ``x``."""

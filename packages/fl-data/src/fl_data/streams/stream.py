@@ -158,8 +158,7 @@ class StreamIterator(Iterator["Sample"]):
         if missing:
             raise DataError(f"[load_state] the state lacks {sorted(missing)}")
         epoch = check_count(state["epoch"], "epoch", "load_state")
-        if "seeds" in state:
-            restore_seeds(state["seeds"], self._stream)
+        restore_seeds(state.get("seeds"), self._stream)
         self.close()
         _go_to(self._stream, epoch)
         self._epoch, self._place = epoch, state["place"]

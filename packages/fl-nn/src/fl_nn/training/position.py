@@ -21,7 +21,8 @@ class Position:
     log       length of the log file
     meters    per rank, the states of the meters by name
     history   a record per epoch
-    seeds     per rank, those of the data that were drawn and not given; [] before they were kept
+    seeds     per rank, and for training and validation data each, the seeds that were drawn and
+              not given; [] before they were kept
     """
 
     epoch: int
@@ -32,7 +33,7 @@ class Position:
     log: int
     meters: list[dict[str, dict[str, float]]]
     history: list[dict[str, Any]]
-    seeds: list[list[int]] = field(default_factory=list)
+    seeds: list[list[list[int]]] = field(default_factory=list)
 
     def restored(self, path: Path, meters: Mapping[str, Meter], rank: int) -> dict[str, Meter]:
         """Meters like `meters` that go on from here. Raises CheckpointError when they differ."""

@@ -22,7 +22,7 @@ def save(trainer: Trainer, path: Path, seconds: float) -> None:
     own = {
         "generators": generator_states(trainer.model),
         "meters": {name: meter.state() for name, meter in trainer.meters.items()},
-        "seeds": drawn_seeds(*trainer.datasets),
+        "seeds": [drawn_seeds(ds) for ds in trainer.datasets],
     }
     everyone = ranks.all_gather_plain(communicator, own)
     if communicator.rank == 0:

@@ -25,6 +25,7 @@ from fl_nn.training import saving
 from fl_nn.training.callback import Callback, states_of
 from fl_nn.training.inference import inference, measure, results, unchanging
 from fl_nn.training.messages import check_epochs, check_length, check_parts, check_settings
+from fl_nn.training.position import Position
 from fl_nn.training.report import report_of
 from fl_nn.training.signals import Interrupted, StopSignals, stop_signals
 from fl_nn.training.step import train_step, windows
@@ -121,8 +122,9 @@ class Trainer(Checked):
         self._signals = StopSignals()
         self._stopped = ""
         self._expected: int | None = None
+        #: What `fit` was given: training data, and validation data if there are some.
         self.datasets: list[Dataset] = []
-        self._seeds: list[int] | None = None
+        self._restored: Position | None = None
         self._seconds = 0.0
         ranks.separate_generators(self.communicator, model)
         self._generators = [generator for _, generator in model.named_generators()]
@@ -145,9 +147,11 @@ class Trainer(Checked):
         train = as_dataset(train_batches)
         valid = None if valid_batches is None else as_dataset(valid_batches)
         self.datasets = [train] if valid is None else [train, valid]
-        if self._seeds is not None:
-            restore_seeds(self._seeds, *self.datasets)
-            self._seeds = None
+        if self._restored is not None:
+            everyones, self._restored = self._restored.seeds, None
+            mine = everyones[self.communicator.rank] if everyones else [None, None]
+            for ds, seeds in zip(self.datasets, mine, strict=False):
+                restore_seeds(seeds, ds)
         everyone = ranks.all_gather_plain(self.communicator, len(train))
         check_length(len(train), everyone, self._expected)
         self.batches, self.epochs, self._expected = len(train), epochs, None
@@ -234,7 +238,7 @@ class Trainer(Checked):
         self.epoch, self.batch, self.step = position.epoch, position.batch, position.step
         self.history, self._seconds = position.history, position.seconds
         self._expected = position.batches or None
-        self._seeds = position.seeds[self.communicator.rank] if position.seeds else None
+        self._restored = position
 
     # ---- parts -------------------------------------------------------------------------------
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fl_tensor import dtypes
-from fl_tensor.arrays import elements, indexing
+from fl_tensor.arrays import elements, indexing, temporaries
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.operators import Operators
 from fl_tensor.arrays.short_methods import ShortMethods
+from fl_tensor.arrays.temporaries import TEMPORARY
 from fl_tensor.device import Device
 from fl_tensor.dispatch import frontend, registry, stack
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError
+from fl_tensor.refcounts import getrefcount
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -74,6 +76,8 @@ class Tensor(Operators, ShortMethods, Array):
         return self._adapter
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if getrefcount(self) <= TEMPORARY:
+            temporaries.warn()
         indexing.setitem(self, index, value)
 
     def to(self, target: DType | Device | str | TensorBackend | type[TensorBackend]) -> Tensor:
