@@ -10,6 +10,7 @@ from typing import Any
 
 from bad_values import KINDS, Bad
 
+
 @dataclass(frozen=True)
 class Target:
     """A callable, how to make good arguments for it, and the kinds of its arguments.
