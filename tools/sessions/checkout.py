@@ -46,7 +46,7 @@ def contracts(session: nox.Session) -> None:
 
 @nox.session(tags=["fl-tensor"], **shared)
 def add_operation(session: nox.Session) -> None:
-    """"Add an operation" of CONTRIBUTING.md, followed to the letter in a copy of the checkout."""
+    """ "Add an operation" of CONTRIBUTING.md, followed to the letter in a copy of the checkout."""
     with copied_checkout() as copy:
         sources = os.pathsep.join(map(str, copy.glob("packages/*/src")))
         page = [str(copy / "CONTRIBUTING.md"), "--section", "Add an operation"]

@@ -174,7 +174,7 @@ ONE = {
     "mean": lambda z: ft.mean(z, 0),
     "var": lambda z: ft.var(z, 1, correction=1.0),
     "std": lambda z: ft.std(z),
-    "norm": lambda z: ft.norm(z, 1, ord=3.0),
+    "norm": lambda z: ft.norm(z, axis=1, ord=3.0),
     "matmul": lambda z: z @ z.mT + ft.conj(z) @ z.mT,
     "vecdot": lambda z: ft.vecdot(z, z[:1]),
     "einsum": lambda z: ft.einsum("ij,kj->ik", ft.conj(z), z),

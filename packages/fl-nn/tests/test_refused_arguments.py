@@ -22,7 +22,6 @@ def nested(depth: int) -> nn.Module:
         (lambda: nn.Linear("2", 3), r"\[Linear\] inputs '2': expected an int"),
         (lambda: nn.Conv2D(2, 3, 1.5), r"\[Conv2D\] kernel 1.5: expected an int"),
         (lambda: nn.Linear(2, 3, bias="no"), r"\[Linear\] bias 'no': expected True or False"),
-        (lambda: nn.Sequential(nn.ReLU(), 3), r"\[Sequential\] modules 3: expected a Module"),
         (lambda: nn.StepLR("sgd", 2), r"\[StepLR\] optimizer 'sgd': expected an Optimizer"),
         (lambda: nn.num_total_params([]), r"\[num_total_params\] model \[\]: expected a Module"),
         (lambda: nn.EMA("model"), r"\[EMA\] model .model.: expected a Module"),

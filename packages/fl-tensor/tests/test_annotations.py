@@ -72,14 +72,23 @@ def test_what_annotations_allow_passes(options):
 
 
 def test_constructors_of_these_packages_are_checked_and_those_of_users_are_not():
-    class Mine(Checked):
-        def __init__(self, count: int) -> None:
-            self.count = count
+    def __init__(self, count: int) -> None:
+        self.count = count
 
-    assert Mine("three").count == "three"
-    Mine.__init__.__module__ = "fl_mine.module"
-    with pytest.raises(ft.DTypeError, match=r"\[Mine\] count 'three': expected an int"):
-        Mine("three")
+    assert type("Mine", (Checked,), {"__init__": __init__})("three").count == "three"
+    __init__.__module__ = "fl_mine.module"
+    with pytest.raises(ft.DTypeError, match=r"\[Ours\] count 'three': expected an int"):
+        type("Ours", (Checked,), {"__init__": __init__})("three")
+
+
+def test_an_error_of_the_constructor_itself_goes_first():
+    def __init__(self, count: int) -> None:
+        if not isinstance(count, int):
+            raise ft.ArgumentError("count what?")
+
+    __init__.__module__ = "fl_mine.module"
+    with pytest.raises(ft.ArgumentError, match="count what"):
+        type("Ours", (Checked,), {"__init__": __init__})("three")
 
 
 def test_errors_that_explain_themselves_are_left_alone():

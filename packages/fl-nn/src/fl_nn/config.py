@@ -15,7 +15,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_nn.errors import ModuleError, not_too_deep
 from fl_nn.module import Module
-from fl_tensor.annotations import checked
+from fl_tensor.annotations import explained
 
 _MODULE, _DTYPE, _TENSOR = "$module", "$dtype", "$tensor"
 
@@ -42,7 +42,7 @@ def _configuration(module: Module) -> dict[str, Any]:
     return {"type": name, "arguments": arguments}
 
 
-@checked
+@explained
 def from_config(config: Mapping[str, Any], types: Iterable[type[Module]] = ()) -> Module:
     """The module that `config` describes, with fresh weights.
 

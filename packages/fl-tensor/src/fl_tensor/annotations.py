@@ -8,6 +8,7 @@ their arguments are looked at where they have failed, and not before.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import numbers
@@ -36,16 +37,38 @@ _SIMPLE = {
 
 class Checked:
     """Base of classes whose constructors' arguments are checked against their annotations, where
-    the constructor is one of these packages."""
+    the constructor is one of these packages. An error of the constructor's own goes first."""
 
     __slots__ = ()
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = cls.__dict__.get("__init__")
+        if own is not None and own.__module__.startswith("fl_"):
+            setattr(cls, "__init__", _checking(own))  # noqa: B010 - mypy knows no other __init__
+
     def __new__(cls, *args: Any, **options: Any) -> Any:
         made = super().__new__(cls)
-        constructor = cls.__init__
-        if getattr(constructor, "__module__", "").startswith("fl_"):
-            check(cls.__name__, constructor, (made, *args), options)
+        if dataclasses.is_dataclass(cls) and cls.__module__.startswith("fl_"):
+            check(cls.__name__, cls.__init__, (made, *args), options)
         return made
+
+
+def _checking(constructor: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(constructor)
+    def __init__(self: Any, *args: Any, **options: Any) -> None:
+        try:
+            constructor(self, *args, **options)
+        except FlError:
+            raise
+        except (TypeError, AttributeError, ValueError, OverflowError) as error:
+            problem = misfit(constructor, (self, *args), options)
+            if problem is None:
+                raise
+            raise DTypeError(f"[{type(self).__name__}] {problem}") from error
+        check(type(self).__name__, constructor, (self, *args), options)
+
+    return __init__
 
 
 def check(where: str, function: Callable[..., Any], args: Sequence[Any], options: Any) -> None:
@@ -132,11 +155,15 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, (str, int)) and value in parts
     if hint is None or hint is Any:
         return hint is Any or value is None
+    if isinstance(value, str) and parts == (Any,):
+        return True  # the letters of a text are many things
     test = _TESTS.get(origin or hint)
     if test is not None:
         return test(value) and _elements_fit(value, origin, parts)
     kind = origin or hint
-    if not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False):
+    if not isinstance(kind, type) or kind is object or kind.__module__ == "typing":
+        return True  # TextIO and its like are no base classes of files
+    if getattr(kind, "_is_protocol", False):
         return True
     return isinstance(value, kind)
 
@@ -218,7 +245,7 @@ def words(hint: Any) -> str:
     if kind in _SIMPLE:
         return _SIMPLE[kind]
     if kind in (Sequence, list, tuple, Iterable, Collection):
-        inner = [words(part) for part in parts if part is not Ellipsis]
+        inner = [words(part) for part in parts if part not in (Ellipsis, Any)]
         return f"several, each {inner[0]}" if len(set(inner)) == 1 else "several"
     if kind in (Mapping, dict):
         return "a mapping"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import fl_tensor as ft
 from fl_data import DataError, Dataset, Sample, check_index, check_indices
-from fl_tensor.annotations import checked
+from fl_tensor.annotations import explained
 from fl_text.corpus import as_texts
 from fl_text.errors import TextError
 from fl_text.tokenizer import Tokenizer
@@ -122,7 +122,7 @@ class TokenLines(Dataset):
         return f"TokenLines({len(self)} texts, context={self.context})"
 
 
-@checked
+@explained
 def lm_dataset(
     texts: Iterable[str],
     tokenizer: Tokenizer,

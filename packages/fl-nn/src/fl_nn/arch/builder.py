@@ -16,11 +16,11 @@ from fl_nn.errors import ModuleError
 from fl_nn.module import Module
 from fl_nn.residual import Residual
 from fl_nn.tree import cells
-from fl_tensor.annotations import checked
+from fl_tensor.annotations import explained
 from fl_tensor.errors import NoDataError
 
 
-@checked
+@explained
 def build_sequential(
     source: str | os.PathLike[str],
     n_features: int | None = None,
