@@ -46,9 +46,7 @@ class _Pool(Module):
             options = {"ceil_mode": self.ceil_mode, "dilation": dilation}
             return ft.max_pool(x, self.window, self.stride, sides, **options)
         inside = self.mode == "avg"
-        return ft.avg_pool(
-            x, self.window, self.stride, sides, inside, ceil_mode=self.ceil_mode
-        )
+        return ft.avg_pool(x, self.window, self.stride, sides, inside, ceil_mode=self.ceil_mode)
 
     def extra_repr(self) -> str:
         window, stride = settings.text(self.window), settings.text(self.stride)

@@ -138,8 +138,8 @@ def max_pool_gradient(
     padding: Pairs = 0,
 ) -> Any:
     """The gradient of ``x`` (batch, channels, *spatial), ``gradient`` being that of ``max_pool``
-    with the same window, stride and padding: each element goes to the first maximum of its window in C order, and
-    nowhere where that is NaN. Raises ShapeError where ``gradient`` is not shaped as the pooling."""
+    with the same window, stride and padding: each element goes to the first maximum of its window
+    in C order, and nowhere where that is NaN. Raises ShapeError where ``gradient`` is not shaped as the pooling."""
     name = "max_pool_gradient"
     gradient, x = operands_of(name, "SS", gradient, x)
     n = max(x.ndim - 2, 1)
@@ -158,7 +158,8 @@ def avg_pool_gradient(
     count_include_pad: bool = True,
 ) -> Any:
     """The gradient of an array of ``shape`` (batch, channels, *spatial), ``gradient`` being that of
-    its ``avg_pool`` with the same arguments, ``ceil_mode`` apart. Raises ShapeError where it is not shaped as that."""
+    its ``avg_pool`` with the same arguments, without ``ceil_mode``. Raises ShapeError where it is
+    not shaped as that."""
     name = "avg_pool_gradient"
     gradient = operand(name, "S", gradient)
     whole = shape_of(name, shape)
