@@ -74,6 +74,13 @@ def _fewer_queries(sample: Sample) -> bool:
     return bool(causal) and sample.input.shape[-2] < sample.args[0].shape[-2]
 
 
+def _nothing_left(sample: Sample) -> bool:
+    """Whether negative widths cut all of an axis off."""
+    widths = sample.args[0]
+    cut = [max(-low, 0) + max(-high, 0) for low, high in zip(widths[::2], widths[1::2])]
+    return any(n >= size for n, size in zip(cut, reversed(sample.input.shape)))
+
+
 CONVENTIONS = [
     Convention(
         "all amax amin aminmax any argmax argmin argsort count_nonzero kthvalue logsumexp "
@@ -169,6 +176,21 @@ CONVENTIONS = [
         "nn.functional.batch_norm*",
         "A batch has an axis of samples and one of features.",
         lambda sample: sample.input.ndim < 2,
+    ),
+    Convention(
+        "nn.functional.cross_entropy",
+        "Targets are numbers of classes; of probabilities it is a product with log_softmax.",
+        lambda sample: sample.args[0].is_floating_point(),
+    ),
+    Convention(
+        "nn.functional.hardsigmoid",
+        "PyTorch's gradient in float64 has a sixth of float32 in it: it is off by 3e-8.",
+        lambda sample: sample.dtype == "float64",
+    ),
+    Convention(
+        "nn.functional.pad.replicate_negative",
+        "Negative widths cut first: an axis of which nothing is left has no edge to repeat.",
+        _nothing_left,
     ),
     Convention(
         "nn.functional.hardtanh",

@@ -13,6 +13,17 @@ import fl_nn as nn
 import fl_tensor as ft
 from fl_tensor.testing import needs
 
+
+class Decoder(nn.Module):
+    """A decoder layer whose memory is its input."""
+
+    def __init__(self, layer):
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x, x)
+
+
 LAYERS = {
     "Linear": (lambda: nn.Linear(4, 3), (2, 4)),
     "Conv1D": (lambda: nn.Conv1D(2, 3, 2), (2, 2, 4)),
@@ -21,13 +32,21 @@ LAYERS = {
     "ConvTranspose2D": (lambda: nn.ConvTranspose2D(2, 2, 3, 2, 1), (1, 2, 3, 3)),
     "AsymmetricConv1D": (lambda: nn.AsymmetricConv1D(1, 2, 3, future=0.0), (1, 1, 5)),
     "Pool2D": (lambda: nn.Pool2D(2, mode="avg"), (1, 2, 4, 4)),
+    "Pool2D over the end": (
+        lambda: nn.Pool2D(2, 2, 1, "avg", ceil_mode=True), (1, 2, 4, 3)
+    ),
+    "Pool2D dilated": (lambda: nn.Pool2D(2, 1, ceil_mode=True, dilation=(2, 1)), (1, 2, 4, 4)),
     "AdaptiveAvgPool2D": (lambda: nn.AdaptiveAvgPool2D((2, 1)), (1, 2, 5, 4)),
     "BatchNorm": (lambda: nn.BatchNorm(3), (4, 3)),
     "BatchNorm over axes": (lambda: nn.BatchNorm(6, (1, -1)), (4, 3, 2, 2)),
     "LayerNorm": (lambda: nn.LayerNorm(4), (2, 4)),
+    "LayerNorm over channels": (lambda: nn.LayerNorm(3, axis=1), (2, 3, 2, 2)),
     "ScalarLayerNorm": (lambda: nn.ScalarLayerNorm((1, 2)), (2, 3, 4)),
     "GroupNorm": (lambda: nn.GroupNorm(2, 4), (2, 4, 3)),
     "RMSNorm": (lambda: nn.RMSNorm(4), (2, 4)),
+    "Flatten": (nn.Flatten, (2, 3, 2)),
+    "View": (lambda: nn.View((0, 3, -1)), (2, 6, 2)),
+    "View from the end": (lambda: nn.View((-1, 0), True), (2, 6, 2)),
     "Normalize": (lambda: nn.Normalize(-1), (2, 4)),
     "PReLU": (lambda: nn.PReLU(3), (2, 3)),
     "ELU": (nn.ELU, (2, 3)),
@@ -46,6 +65,9 @@ LAYERS = {
     "MultiHeadAttention": (lambda: nn.MultiHeadAttention(4, 2, relative=3), (2, 3, 4)),
     "TransformerEncoderLayer": (
         lambda: nn.TransformerEncoderLayer(4, 2, 8, rotary=9.0, layer_drop=0.1), (2, 3, 4)
+    ),
+    "TransformerDecoderLayer": (
+        lambda: Decoder(nn.TransformerDecoderLayer(4, 2, 8, kv_heads=1)), (2, 3, 4)
     ),
     "Conformer": (lambda: nn.Conformer(4, 2, 8, 3, relative=3), (2, 3, 4)),
     "SpecAugment": (lambda: nn.SpecAugment(2, 1, 1, 2), (2, 3, 6)),
@@ -148,6 +170,44 @@ def test_under_checkpoint_everything_is_the_same_bit_for_bit(name, policy, preci
     # The one layer here whose differences of rounding grow beyond 1e-5 where plans compute.
     # Computed anew on jit, a ReLU near zero of the TDS block may open that was closed.
     assert same(again, plain, 1e-3 if name == "TDSBlock" else 1e-5)
+
+
+#: Where the samples are counted, if not on the first axis.
+BATCH_AXIS = {"RNN": 1, "GRU": 1, "FourAxes": 2}
+#: Layers that refused a batch without samples.
+REFUSED = (
+    "BatchNorm", "BatchNorm over axes", "GroupNorm", "Flatten", "View", "MultiHeadAttention",
+    "TransformerEncoderLayer", "TransformerDecoderLayer", "Conformer", "TDSBlock",
+)  # fmt: skip
+
+
+def without_samples():
+    for name in LAYERS:
+        for training in (True, False):
+            refused = name in REFUSED and (training or not name.startswith("BatchNorm"))
+            marks = [pytest.mark.defect("V16")] * refused
+            if name != "Padding":  # which puts elements on the axis of samples, too
+                how = "training" if training else "evaluation"
+                yield pytest.param(name, training, marks=marks, id=f"{name}-{how}")
+
+
+@pytest.mark.parametrize("name, training", list(without_samples()))
+def test_a_batch_without_samples_gives_none_and_gradients_of_zeros(name, training):
+    make, shape = LAYERS[name]
+    ft.seed(2)  # with which no layer is left out
+    axis = BATCH_AXIS.get(name, 0)
+    model = make().train(training)
+    wanted = list(first(model(ft.randn(shape))).shape)
+    wanted[axis] = 0
+    before = {key: value.tolist() for key, value in model.state_dict().items()}
+    x = nn.Parameter(ft.zeros((*shape[:axis], 0, *shape[axis + 1 :])))
+    y = step(model, x)
+    assert y.shape == tuple(wanted)
+    assert x.grad.shape == x.shape
+    for key, parameter in model.named_parameters():
+        assert parameter.grad.shape == parameter.shape, key
+        assert not ft.any(parameter.grad != 0).item(), key
+    assert {key: value.tolist() for key, value in model.state_dict().items()} == before
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -122,6 +122,42 @@ def test_pooling_modes_treat_padding_differently():
     assert corner == {"max": -4.0, "avg": -1.0, "avg_exclude_padding": -4.0}
 
 
+@pytest.mark.defect("item 7")
+def test_settings_of_windows_are_shown():
+    layer = nn.Pool2D(3, 2, ceil_mode=True, dilation=(1, 2))
+    assert repr(layer) == "Pool2D(max, window=3, stride=2, dilation=(1, 2), ceil_mode=True)"
+    assert repr(nn.from_config(layer.to_config())) == repr(layer)
+    assert layer(ft.ones((1, 1, 6, 6))).shape == (1, 1, 3, 2)
+    same = nn.Pool2D(3, padding="same", stride=1, dilation=2)
+    assert same(ft.ones((1, 1, 4, 6))).shape == (1, 1, 4, 6)
+
+
+@pytest.mark.defect("item 7")
+def test_a_layer_norm_over_channels_sees_one_pixel():
+    layer = nn.LayerNorm(3, axis=1)
+    x = ft.randn((2, 3, 4, 5), ft.Generator(3))
+    wanted = ft.moveaxis(nn.LayerNorm(3)(ft.moveaxis(x, 1, -1)), -1, 1)
+    assert ft.allclose(layer(x), wanted, atol=1e-6)
+    assert layer(x[0, :, 0, 0][None]).shape == (1, 3)
+    assert repr(layer) == "LayerNorm((3,), eps=1e-05, axis=(1,))"
+    assert repr(nn.from_config(layer.to_config())) == repr(layer)
+    assert nn.summary(layer, (2, 3, 4, 5)).rows[0].output == (2, 3, 4, 5)
+    assert {name: v.shape for name, v in layer.state_dict().items()} == {
+        "weight": (3,), "bias": (3,)
+    }  # fmt: skip
+
+
+@pytest.mark.defect("item 7")
+@pytest.mark.parametrize(
+    "sizes, axis, shape",
+    [(3, 1, (3,)), (3, 1, (2, 4, 3)), ((3, 4), (2, 1), (2, 4, 3)), (3, -3, (2, 3))],
+)
+def test_axes_without_these_sizes_are_refused(sizes, axis, shape):
+    layer = nn.LayerNorm(sizes, axis=axis)
+    with pytest.raises(ft.ShapeError, match="LayerNorm.* expected sizes"):
+        layer(ft.ones(shape))
+
+
 def test_the_stride_of_pooling_is_the_window_unless_given():
     assert nn.Pool2D((2, 3))(ft.ones((1, 1, 4, 6))).shape == (1, 1, 2, 2)
 
@@ -135,12 +171,15 @@ def test_the_stride_of_pooling_is_the_window_unless_given():
         (lambda: nn.Conv2D(1, 1, 3, padding="valid"), "'same'"),
         (lambda: nn.Conv2D(1, 1, 3, padding=-1), "padding"),
         (lambda: nn.Pool2D(2, mode="mean"), "avg_exclude_padding"),
+        (lambda: nn.Pool2D(2, dilation=0), "dilation"),
+        (lambda: nn.Pool2D(2, mode="avg", dilation=2), "only of 'max'"),
         (lambda: nn.Linear(0, 1), "at least 1"),
         (lambda: nn.Embedding(3, 0), "at least 1"),
         (lambda: nn.Dropout(1.5), "probability"),
         (lambda: nn.BatchNorm(0), "feature"),
         (lambda: nn.BatchNorm(1, momentum=2.0), "momentum"),
         (lambda: nn.LayerNorm(()), "last axes"),
+        (lambda: nn.LayerNorm(3, axis=(1, 2)), "one axis for each size"),
         (lambda: nn.View((-1, -1)), "at most one"),
         (lambda: nn.Conv3D(1, 1, (3, 3)), "3 ints"),
         (lambda: nn.ConvTranspose2D(1, 1, 3, 2, output_padding=2), "output_padding"),

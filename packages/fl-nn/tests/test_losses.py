@@ -230,6 +230,18 @@ def test_divergence_from_itself_is_zero_where_a_class_is_impossible():
     assert nn.kl_div(log_p, p, "batchmean").item() == 0.0
 
 
+@pytest.mark.defect("V3")
+def test_cosines_broadcast_before_lengths_are_taken():
+    ones, one = ft.ones((1, 3)), ft.ones((1, 1))
+    for x, y in ((ones, one), (one, ones), (ones, ft.ones(1)), (ones, ft.ones(()))):
+        assert nn.cosine_similarity(x, y).tolist() == pytest.approx([1.0])
+
+
+def test_cosine_loss_refuses_shapes_that_differ():
+    with pytest.raises(ft.ShapeError, match="differ in shape"):
+        nn.cosine_embedding(ft.ones((1, 3)), ft.ones((1, 1)), ft.ones(1))
+
+
 def test_cosine_loss_asks_for_direction_alone():
     x = ft.asarray([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
     y = ft.asarray([[5.0, 0.0], [0.0, 2.0], [3.0, 0.0]])

@@ -42,3 +42,10 @@ def test_tables_lead_there_and_back(tmp_path, build, table):
     nn.load_weights(tmp_path / "x", twin, rename=table)
     for name, value in model.state_dict().items():
         assert value.tolist() == twin.state_dict()[name].tolist(), name
+
+
+@pytest.mark.defect("V16")
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize("build, pixels", [(small_resnet, 32), (small_vit, 8)])
+def test_a_batch_without_images_gives_no_scores(build, pixels, training):
+    assert build().train(training)(ft.zeros((0, 3, pixels, pixels))).shape == (0, 5)

@@ -63,6 +63,8 @@ def _transform(name: str) -> Function:
         options |= dict(zip((*names, "norm"), args))
         if "dim" in options:
             options[names[1]] = options.pop("dim")
+        if options.get("s") is not None and options.get("axes") is None:
+            options["axes"] = range(-len(options["s"]), 0)
         return getattr(ft.fft, name)(x, **options)
 
     return call
@@ -228,4 +230,6 @@ for _name in ("fft", "ifft", "rfft", "irfft"):
 
 def _logdet(x: Any) -> Any:
     sign, logarithm = ft.linalg.slogdet(x)
+    if sign.dtype.kind == "c":
+        return ft.log(sign) + logarithm
     return ft.where(ft.equal(sign, -1), math.nan, logarithm)

@@ -327,6 +327,8 @@ def _attention(
 ) -> Any:
     if dropout_p:
         return NotImplemented
+    if q.ndim == 3 and k.ndim == 4:
+        q = ft.broadcast_to(q, (*k.shape[:2], *q.shape[-2:]))
     if q.ndim == 3:
         mask = attn_mask if attn_mask is None or attn_mask.ndim < 3 else attn_mask[:, None]
         q, k, v = q[:, None], k[:, None], v[:, None]

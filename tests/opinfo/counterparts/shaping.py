@@ -235,8 +235,8 @@ def _index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
         return _index_fill(x.reshape(1), 0, index, value).reshape(())
     index = index.reshape(-1)
     shape = [index.size if a == dim % x.ndim else n for a, n in enumerate(x.shape)]
-    value = value if hasattr(value, "shape") else ft.asarray(value)
-    filled = ft.broadcast_to(value.astype(x.dtype), shape)
+    value = value.astype(x.dtype) if hasattr(value, "shape") else ft.asarray(value, x.dtype)
+    filled = ft.broadcast_to(value, shape)
     return ft.scatter(x, index, filled, axis=dim, mode="set")
 
 

@@ -184,6 +184,24 @@ def distance(draw: Draw) -> Case:
 
 
 @family
+def cosine_similarity(draw: Draw) -> Case:
+    """Any axis of the common shape, which may broadcast itself."""
+    shape = draw.sizes(draw.size(1, 3), 2, 4)
+    axis = draw.randrange(-len(shape), len(shape))
+    narrow = [1 if draw.maybe(0.3) or i == axis % len(shape) else n for i, n in enumerate(shape)]
+    x, y = draw.values(shape), draw.values(tuple(narrow))
+    x, y = (x, y) if draw.maybe() else (y, x)
+
+    def mine(a: ft.Array, b: ft.Array) -> ft.Array:
+        return nn.cosine_similarity(a, b, axis)
+
+    def theirs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return F.cosine_similarity(a, b, axis)
+
+    return Case(mine, theirs, (x, y), f"cosine_similarity, axis={axis}")
+
+
+@family
 def cosine(draw: Draw) -> Case:
     n, size, reduction, margin = draw.size(), draw.size(2), draw.choice(REDUCTIONS), draw.random()
     x, y = draw.values((n, size)), draw.values((n, size))
@@ -211,8 +229,16 @@ def test_losses_over_classes(name):
     check_family(name)
 
 
+@pytest.mark.defect("V3")
+def test_cosines_of_what_broadcasts():
+    check_family("cosine_similarity")
+
+
+DEFECTS = (*OF_CLASSES, "cosine_similarity")
+
+
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides:UserWarning")
-@pytest.mark.parametrize("name", [name for name in HERE if name not in OF_CLASSES])
+@pytest.mark.parametrize("name", [name for name in HERE if name not in DEFECTS])
 def test_random_configurations(name):
     check_family(name)
 

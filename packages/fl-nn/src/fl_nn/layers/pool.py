@@ -43,8 +43,9 @@ class _Pool(Module):
         sides = settings.sides(self.padding, x.shape[2:], self.window, self.stride, self.dilation)
         if self.mode == "max":
             dilation = self.dilation if max(self.dilation) > 1 else 1
-            options = {"ceil_mode": self.ceil_mode, "dilation": dilation}
-            return ft.max_pool(x, self.window, self.stride, sides, **options)
+            return ft.max_pool(
+                x, self.window, self.stride, sides, ceil_mode=self.ceil_mode, dilation=dilation
+            )
         inside = self.mode == "avg"
         return ft.avg_pool(x, self.window, self.stride, sides, inside, ceil_mode=self.ceil_mode)
 

@@ -9,6 +9,7 @@ from fl_tensor.arguments import Pairs, pairs_of, per_axis, shape_of
 from fl_tensor.derived.pooling import Padding, lowest, output
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.errors import ShapeError
+from fl_tensor.roles import Scalar
 
 __all__ = ["avg_pool", "avg_pool_gradient", "max_pool", "max_pool_gradient"]
 
@@ -123,7 +124,7 @@ def _dilated_max_pool(
     return x
 
 
-def _padded(x: Any, padding: Padding, value: float) -> Any:
+def _padded(x: Any, padding: Padding, value: Scalar) -> Any:
     if not any(low or high for low, high in padding):
         return x
     low, high = ((0, 0, *(pair[i] for pair in padding)) for i in (0, 1))
@@ -138,8 +139,9 @@ def max_pool_gradient(
     padding: Pairs = 0,
 ) -> Any:
     """The gradient of ``x`` (batch, channels, *spatial), ``gradient`` being that of ``max_pool``
-    with the same window, stride and padding: each element goes to the first maximum of its window in C order, and
-    nowhere where that is NaN. Raises ShapeError where ``gradient`` is not shaped as the pooling."""
+    with the same window, stride and padding: each element goes to the first maximum of its window
+    in C order, and nowhere where that is NaN. Raises ShapeError where ``gradient`` is not shaped as
+    the pooling."""
     name = "max_pool_gradient"
     gradient, x = operands_of(name, "SS", gradient, x)
     n = max(x.ndim - 2, 1)
@@ -158,7 +160,8 @@ def avg_pool_gradient(
     count_include_pad: bool = True,
 ) -> Any:
     """The gradient of an array of ``shape`` (batch, channels, *spatial), ``gradient`` being that of
-    its ``avg_pool`` with the same arguments, ``ceil_mode`` apart. Raises ShapeError where it is not shaped as that."""
+    its ``avg_pool`` with the same arguments, without ``ceil_mode``. Raises ShapeError where it is
+    not shaped as that."""
     name = "avg_pool_gradient"
     gradient = operand(name, "S", gradient)
     whole = shape_of(name, shape)
