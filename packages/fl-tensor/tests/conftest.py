@@ -100,7 +100,7 @@ def alarm() -> Iterator[None]:
         pytest.fail("it does not end")
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, 20, 5)  # again for what tears down
+    signal.setitimer(signal.ITIMER_REAL, 10, 5)  # again for what tears down
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
