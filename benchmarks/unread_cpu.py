@@ -164,7 +164,7 @@ def row_of(case: str, given: argparse.Namespace) -> dict[str, Any]:
                 )
                 workers[name] = stack.enter_context(worker)
             times = [{name: w.timed("run", 1) for name, w in workers.items()} for _ in range(CALLS)]
-        print(case, [{k: round(v,3) for k,v in t.items()} for t in times])
+        print(case, [{k: round(v, 3) for k, v in t.items()} for t in times])
         beside.append([each["unread"] / each["evaluated"] for each in times])
         torch += [each["torch"] / each["unread"] for each in times[2:] if "torch" in each]
     medians = [statistics.median(ratios) for ratios in zip(*beside, strict=True)]
@@ -188,7 +188,10 @@ def main() -> None:
         if given.serve == "torch":
             serve({"run": their_run(case, length)}, __import__("time").process_time)
         else:
-            serve({"run": our_run(case, length, given.serve == "evaluated")}, __import__("time").process_time)
+            serve(
+                {"run": our_run(case, length, given.serve == "evaluated")},
+                __import__("time").process_time,
+            )
         return
     cases = given.only[:1] if given.tiny else given.only
     rows = [row_of(case, given) for case in cases]
