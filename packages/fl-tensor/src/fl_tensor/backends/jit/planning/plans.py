@@ -140,6 +140,10 @@ class Plans:
         self, key: Structure, trace: Trace, seen: list[bool], at_once: bool
     ) -> Making | None:
         # What is known of a structure that has no plan yet: soon it will have one, or not.
+        size = elements(trace.calls, trace.leaves)
+        at_once = at_once or self.sightings == 1 or is_heavy(len(trace.calls), size)
+        if trace.is_once and not at_once:
+            return None
         sighted = hash((key.recording, key.seen, key.version))
         with self._lock:
             count, before = self._sighted.get(sighted, (0, 0))
@@ -149,8 +153,6 @@ class Plans:
                 self._sighted.popitem(last=False)
             full = len(self._found) >= MOST
             since = min(self._found.values(), key=_used).used if full else 0
-        size = elements(trace.calls, trace.leaves)
-        at_once = at_once or self.sightings == 1 or is_heavy(len(trace.calls), size)
         if not at_once and (count + 1 < self.sightings or before < since):
             self.worth.in_vain(len(trace.calls), size)
             return None

@@ -110,9 +110,11 @@ class Trace:
     ``execute(trace, seen)`` computes the arrays of the results in ``trace.results`` that ``seen``
     marks: those which somebody besides the trace can see. ``interpret``, likewise, runs the calls
     one by one.
+
+    is_once: what is seen of it now will not be so again (``periods.py``): no plan is made for it
     """
 
-    failed = False
+    failed = is_once = False
 
     def __init__(
         self,
@@ -262,7 +264,7 @@ class Trace:
             if begun.ends_before != head:  # no other round begins
                 self._follow(self._recordings.other(begun, self.calls, ()))
                 return
-        self.finish()
+        self._finish()
         if exactly is not self.reproducible:
             self._recordings.forget_periods()
         self.manager, self.reproducible = manager, exactly
@@ -347,10 +349,14 @@ class Trace:
         return place
 
     def close(self, head: Any) -> Exception | None:
-        """Run what was put off; the same calls will be run as soon as a call of this ``head``
+        """Run what was put off, and from now on the same calls as soon as a call of this ``head``
         follows them. Returns what ``run`` does."""
         self._recordings.keep(self.recording(), head)
-        return self.finish()
+        self.is_once = True
+        try:
+            return self._compute()
+        finally:
+            self.is_once = False
 
     def reads(self, x: Any) -> bool:
         """Whether what was put off needs this value, which is there."""
@@ -388,10 +394,15 @@ class Trace:
         not, is raised, and the trace keeps what it has not computed."""
         if self.reproducible:  # what is run together must not depend on what came before
             self._recordings.forget_periods()
-        return self.finish()
+        return self._finish()
 
-    def finish(self) -> Exception | None:
-        """The same, in the middle of a program that has not asked for it."""
+    def _finish(self) -> Exception | None:
+        try:
+            return self._compute()
+        finally:
+            interrupts.release()
+
+    def _compute(self) -> Exception | None:
         with self.lock:
             if not self.calls:
                 return None
@@ -405,8 +416,6 @@ class Trace:
                 self.part(error)
                 traceback.clear_frames(error.__traceback__)  # which hold arrays
                 return error
-            finally:
-                interrupts.release()
         return None
 
     def part(self, error: Exception) -> None:

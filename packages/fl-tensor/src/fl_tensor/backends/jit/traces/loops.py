@@ -25,7 +25,7 @@ from fl_tensor.dtypes import DType
 FIRST_LOOK = 64
 #: How many rounds show a loop, and how many calls they have at least.
 ROUNDS, CALLS = 4, 32
-#: A period is as many rounds as have so many calls: each run takes some 50 us of its own.
+#: A period is as many rounds as have so many calls, or one: each run takes some 50 us of its own.
 PERIOD = 32
 
 
@@ -108,7 +108,8 @@ def _is_kept(seen: Sequence[bool], size: int) -> bool:
 def _loop(
     heads: Sequence[Any], size: int, kept: Sequence[int], within: Collection[int]
 ) -> Loop | None:
-    # A round begins where least has to be kept of the round before.
+    # A round begins where least has to be kept of the round before; of such places, next to where
+    # calls repeat first. (The first round may have less, if what it reads was there.)
     end = len(heads) - size
     start = end
     while start and heads[start - 1] == heads[start - 1 + size]:
@@ -116,8 +117,13 @@ def _loop(
     places = [b for b in range(end - size + 1, end + 1) if b not in within]
     if not places:
         return None
-    begin = min(places, key=lambda b: (kept[b - end + size], (b - start) % size))
-    found = Loop(start + (begin - start) % size, size * math.ceil(PERIOD / size))
+
+    def cost(place: int) -> tuple[int, int]:
+        after = (place - start) % size
+        return kept[place - end + size], min(after, size - after)
+
+    begin = min(places, key=cost)
+    found = Loop(start + (begin - start) % size, size * max(1, PERIOD // size))
     return found if sum(found) <= len(heads) else None
 
 

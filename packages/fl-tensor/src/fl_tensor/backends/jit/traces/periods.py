@@ -17,8 +17,15 @@ if TYPE_CHECKING:
 
 def run(trace: Trace, loop: Loop) -> None:
     """Run what comes before the loop and all whole periods; the rest stays in the trace. What fails
-    leaves the values that are missing to themselves, as ``Trace.run`` does."""
+    leaves the values that are missing to themselves, as ``Trace.run`` does. Control-C waits."""
     interrupts.hold()
+    try:
+        _run(trace, loop)
+    finally:
+        interrupts.release()
+
+
+def _run(trace: Trace, loop: Loop) -> None:
     pieces = _Pieces(trace)
     count, begin = len(pieces.calls), 0
     head = head_of(pieces.calls[loop.start])
@@ -26,20 +33,15 @@ def run(trace: Trace, loop: Loop) -> None:
         pieces.record(begin, end, begin)
         try:
             error = trace.close(head)
-        except BaseException:
-            interrupts.hold()
+        except BaseException:  # a second Control-C
             pieces.record(end, count, begin if trace.calls else end)
-            interrupts.release()
             raise
-        interrupts.hold()
         begin = end
         if error is not None:
             pieces.record(begin, count, begin)
             trace.part(error)
-            break
-    else:
-        pieces.record(begin, count, begin)
-    interrupts.release()
+            return
+    pieces.record(begin, count, begin)
 
 
 class _Pieces:
@@ -73,7 +75,7 @@ class _Pieces:
         for i in [i for i in self._made if self._last[i] < end]:
             del self._made[i]
         for place in range(len(self._leaves)):
-            if self._last[~place] < end:
+            if self._last.get(~place, 0) < end:
                 self._leaves[place] = None
 
     def _take(self, number: int) -> Any:

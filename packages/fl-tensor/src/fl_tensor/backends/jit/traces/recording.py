@@ -119,5 +119,7 @@ class Recordings:
             self._periods.popitem(last=False)
 
     def forget_periods(self) -> None:
-        """Whatever begins like a period is none."""
+        """What begins like a period is none from now on."""
         self._periods.clear()
+        if self._latest is not None and self._latest.ends_before is not None:
+            self._latest = None
