@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeVar
 
 import fl_autograd as ag
 import fl_tensor as ft
@@ -13,8 +14,10 @@ from fl_nn.module import Module
 from fl_nn.parameter import Parameter
 from fl_nn.values import tensor_of
 
+E = TypeVar("E", float, "float | None")
 
-def _checked(module: Module, eps: float | None) -> float | None:
+
+def _checked(module: Module, eps: E) -> E:
     """A term under a root: ModuleError unless it is a finite number of at least 0, or None."""
     if eps is not None and not 0.0 <= eps < math.inf:
         raise ModuleError(f"[{type(module).__name__}] eps={eps}: give a number of at least 0")

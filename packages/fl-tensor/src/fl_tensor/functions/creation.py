@@ -242,7 +242,7 @@ def _filled(
     backend: registry.BackendLike | None,
 ) -> Tensor:
     backend, place = place_for(device, backend)
-    if type(dtype) is int:
+    if isinstance(dtype, int):  # the second size of a shape
         raise DTypeError(f"[{op}] dtype {dtype}: a shape is one argument, as in {op}((2, 3))")
     kind = dtypes.of_number(type(value)) if dtype is None else dtypes.dtype(dtype)
     shape, value = shape_of(op, shape), arguments.scalar(op, value, kind)
