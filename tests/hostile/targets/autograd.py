@@ -87,6 +87,7 @@ UNTRIED: dict[str, str] = {
     "ag.enable_grad": "takes no arguments",
     "ag.detect_anomaly": "takes no arguments",
     "ag.is_grad_enabled": "takes no arguments",
+    "ag.is_autocast_enabled": "takes no arguments",
     "ag.large_graph": "takes no arguments",
     "ag.Tape": "made by tape_for",
     "ag.tape_for": "takes a namespace of operations, which extensions alone have",

@@ -149,6 +149,8 @@ UNTRIED: dict[str, str] = {
     "data.Dataset": "a base class",
     "data.EpochDataset": "a base class",
     "data.Stream": "a base class",
+    "data.drawn_seeds": "for who saves a position: takes data sets",
+    "data.restore_seeds": "for who resumes: takes what drawn_seeds gave",
     "data.StreamIterator": "made by iter()",
     "data.DataIterator": "made by iterate()",
     "data.MappedArray": "made by MappedDataset",

@@ -155,6 +155,7 @@ TARGETS: list[Target] = [
         {"path": At("new"), "mode": "w"},
         path="output_path",
         mode="choice",
+        call=lambda path, mode: data.FileBlob(path, mode).close(),
     ),
     target("data.FileBlob read", {"path": At("blob", _blob())}, path="input_path", call=read_blob),
     target(

@@ -178,15 +178,18 @@ MADE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         for name in "BinaryCrossEntropy BinaryCrossEntropyWithLogits CosineEmbeddingLoss FocalLoss "
         "HuberLoss KLDivergence MeanAbsoluteError MeanSquaredError".split()
     ),
-    (
-        "CategoricalCrossEntropy",
-        {},
-        {
-            "reduction": "choice",
-            "label_smoothing": "fraction",
-            "ignore_index": "text_only",
-            "axis": "no_axis",
-        },
+    *(
+        (
+            name,
+            {},
+            {
+                "reduction": "choice",
+                "label_smoothing": "fraction",
+                "ignore_index": "text_only",
+                "axis": "no_axis",
+            },
+        )
+        for name in ("CategoricalCrossEntropy", "CrossEntropy", "NLLLoss")
     ),
 ]
 
@@ -268,7 +271,7 @@ TARGETS: list[Target] = [
         second="module",
     ),
 ]
-for _name in ("cross_entropy",):
+for _name in ("cross_entropy", "categorical_cross_entropy", "nll_loss"):
     TARGETS.append(
         target(
             f"nn.{_name}",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import fl_tensor as ft
 from cases import Target
 from targets.making import Ready, ints, target, x
 
 UNARY = """
-absolute acos acosh asin asinh atan atanh cbrt ceil cos cosh deg2rad erf exp exp2 expm1 floor
-isfinite isinf isnan isneginf isposinf log log10 log1p log2 logical_not logit negative nonzero
-argwhere positive rad2deg real imag conj reciprocal relu round rsqrt sigmoid sign signbit silu sin
-sinh softplus sqrt square tan tanh trunc unique_all unique_counts unique_inverse unique_values
+angle absolute acos acosh asin asinh atan atanh cbrt ceil cos cosh deg2rad erf exp exp2 expm1
+floor isfinite isinf isnan isneginf isposinf log log10 log1p log2 logical_not logit negative
+nonzero argwhere positive rad2deg real imag conj reciprocal relu round rsqrt sigmoid sign signbit
+silu sin sinh softplus sqrt square tan tanh trunc unique_all unique_counts unique_inverse
+unique_values
 """.split()
 BINARY = """
 add subtract multiply divide power remainder floor_divide maximum minimum fmax fmin hypot atan2
@@ -26,6 +29,12 @@ ALONG_AXIS = """
 argsort sort softmax log_softmax cumulative_sum cumulative_prod cumulative_max cumulative_min
 cumulative_logsumexp max_with_index min_with_index nanargmax nanargmin argmax argmin unstack
 """.split()
+
+
+def _noted(value: Any, name: Any) -> Any:
+    with ft.trace() as graph:
+        ft.per_step(value, name)
+    return graph.fixed
 
 
 CREATED = {"dtype": "dtype", "device": "device"}
@@ -261,6 +270,20 @@ TARGETS: list[Target] = [
         axis="one_axis",
     ),
     target(
+        "ft.nll_loss",
+        {"0": lambda: ft.log_softmax(x()), "1": lambda: ints(2)},
+        _0="required_array",
+        _1="required_array",
+        axis="one_axis",
+    ),
+    target(
+        "ft.per_step",
+        {"0": 1.0, "1": "rate"},
+        _0="number",
+        _1="string",
+        call=_noted,
+    ),
+    target(
         "ft.batch_norm",
         {"x": x, "mean": lambda: x(3), "variance": lambda: x(3)},
         x="required_array",
@@ -373,5 +396,7 @@ UNTRIED: dict[str, str] = {
         ["ft.Array", "ft.DerivedOps", "ft.TensorAdapter", "ft.TensorBackend"],
         "an interface or a base class",
     ),
+    "ft.linalg.LstsqResult": "what a decomposition returns",
+    "ft.linalg.rank_from": "an inner part of lstsq",
     "ft.DType": "the dtypes are its instances; ft.dtype finds them",
 }

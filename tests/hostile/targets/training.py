@@ -158,21 +158,24 @@ TARGETS: list[Target] = [
     ),
     target(
         "nn.Trainer",
-        {"model": model, "optimizer": optimizer, "loss": Ready(nn.mse)},
+        {"model": model, "optimizer": lambda: None, "loss": Ready(nn.mse)},
         model="module",
         optimizer="module",
         loss="callable",
         accumulate="positive",
         log_every="count",
         schedule="module",
-        call=lambda **o: (
-            nn.Trainer(**{"optimizer": nn.SGD(o["model"].parameters(), lr=0.1), **o})
-            if isinstance(o["model"], nn.Module) and isinstance(o["optimizer"], nn.Optimizer)
-            else nn.Trainer(**o)
-        ),
+        call=lambda **o: _trainer(**o),
     ),
     target("nn.Trainer fits", {"epochs": 1}, epochs="positive", call=fitted),
 ]
+
+
+def _trainer(model: Any, optimizer: Any, **options: Any) -> Any:
+    """A Trainer; of a module, where no optimizer is given, with one of its parameters."""
+    if optimizer is None and isinstance(model, nn.Module):
+        optimizer = nn.SGD(model.parameters(), lr=0.1)
+    return nn.Trainer(model, optimizer, **options)
 
 
 def _sequence(optimizer: Any, schedulers: Any, milestones: Any) -> Any:

@@ -125,7 +125,12 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         stream: Hashable = None,
         tag: object = None,
     ) -> Block:
-        if type(nbytes) is not int or nbytes < 0 or alignment not in ALIGNMENTS:
+        if (
+            type(nbytes) is not int
+            or nbytes < 0
+            or type(alignment) is not int
+            or alignment not in ALIGNMENTS
+        ):
             nbytes = checked_size(nbytes, alignment)
         try:
             account = self._accounts[device]

@@ -23,7 +23,11 @@ def checked_size(nbytes: object, alignment: object) -> int:
         size = -1
     if size < 0:
         raise AllocationError(f"[alloc] nbytes={nbytes!r}: a size is an integer >= 0")
-    if not isinstance(alignment, int) or alignment not in ALIGNMENTS:
+    try:
+        known = alignment in ALIGNMENTS
+    except TypeError:  # a list, say
+        known = False
+    if not known:
         raise AllocationError(
             f"[alloc] alignment={alignment!r}: an alignment is a power of two up to 2**30"
         )

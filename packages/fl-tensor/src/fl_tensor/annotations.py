@@ -148,6 +148,8 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[st
 
 def fits(value: Any, hint: Any) -> bool:
     """Whether an annotation may allow a value; True where it says too little."""
+    if isinstance(hint, TypeVar):
+        return hint.__bound__ is None or fits(value, hint.__bound__)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in _UNIONS:
         return any(fits(value, part) for part in parts)
@@ -232,6 +234,7 @@ _TESTS: dict[Any, Callable[[Any], bool]] = {
 
 def words(hint: Any) -> str:
     """An annotation as a message says it."""
+    hint = hint.__bound__ if isinstance(hint, TypeVar) else hint
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in _UNIONS:
         return " or ".join(dict.fromkeys(map(words, parts)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fl_memory.forks import free_after_fork
 from fl_tensor import refcounts
+from fl_tensor.annotations import check as check_arguments
 from fl_tensor.dispatch import calls
 from fl_tensor.dispatch.stack import Operation, Wrapper, active, current
 from fl_tensor.errors import ArgumentError, BackendError
@@ -205,8 +206,11 @@ def per_step(value: N, name: str) -> N:
         lr = ft.per_step(peak * min(1.0, step / 500), "learning rate")
 
     name  what the number is called where a graph is refused
+
+    DTypeError where a trace is active, and value or name are none.
     """
     if current() is not None:
+        check_arguments("per_step", per_step, (value, name), {})
         for layer in active(trace):
             layer.graph.fixed.append(Fixed(name, value))
     return value
