@@ -27,26 +27,27 @@ class Case(NamedTuple):
 
 
 def perceptron() -> nn.Module:
-    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 10), nn.LogSoftmax())
+    layers = [nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(1024, 10), nn.LogSoftmax())
 
 
 def convolutional() -> nn.Module:
     layers: list[nn.Module] = []
-    for inputs, outputs in ((3, 32), (32, 64)):
+    for inputs, outputs in ((3, 32), (32, 64), (64, 128)):
         layers += [nn.Conv2D(inputs, outputs, 3, padding=1), nn.BatchNorm(outputs), nn.ReLU()]
         layers += [nn.Pool2D(2, 2)]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(64 * 8 * 8, 10), nn.LogSoftmax())
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(128 * 16, 10), nn.LogSoftmax())
 
 
 def transformer() -> nn.Module:
-    layers = [nn.TransformerEncoderLayer(128, 4, 512) for _ in range(2)]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(32 * 128, 10), nn.LogSoftmax())
+    layers = [nn.TransformerEncoderLayer(256, 4, 1024) for _ in range(2)]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(64 * 256, 10), nn.LogSoftmax())
 
 
 CASES = {
-    "perceptron, batch 128 of 784": Case(perceptron, (128, 784)),
-    "convolutional, batch 32 of 3x32x32": Case(convolutional, (32, 3, 32, 32)),
-    "transformer, batch 16 of 32x128": Case(transformer, (16, 32, 128)),
+    "perceptron, batch 512 of 784": Case(perceptron, (512, 784)),
+    "convolutional, batch 128 of 3x32x32": Case(convolutional, (128, 3, 32, 32)),
+    "transformer, batch 32 of 64x256": Case(transformer, (32, 64, 256)),
 }
 TINY = {"perceptron, batch 4 of 784": Case(perceptron, (4, 784))}
 

@@ -9,18 +9,23 @@ from typing import Any
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn.module import Module
+from fl_nn.optim.precision import widened
 from fl_nn.optim.rows import gradient_values
 from fl_nn.parameter import Parameter
 
 
 def sums_are_finite(parameters: Iterable[Parameter], losses: Iterable[ft.Tensor]) -> ft.Tensor:
-    """Whether losses and the sums of all gradients are finite, as a bool of shape (), which has not
-    been looked at. A sum may overflow where no element does."""
-    graded = (parameter for parameter in parameters if parameter.grad is not None)
+    """Whether losses and the sums of all gradients are finite: a bool of shape (), not looked at. A
+    sum may overflow where no element does."""
+    # By number of axes: sums that keep theirs are put together by one operation, without reshapes.
+    sums: dict[int, list[ft.Tensor]] = {0: [loss.astype(ft.float32) for loss in losses]}
     with ag.no_grad():
-        sums = [ft.sum(gradient_values(parameter)).astype(ft.float32) for parameter in graded]
-        sums += [loss.astype(ft.float32) for loss in losses]
-        return ft.isfinite(ft.sum(ft.stack(sums))) if sums else ft.asarray(True)
+        for parameter in parameters:
+            if parameter.grad is not None:
+                total = ft.sum(widened(gradient_values(parameter)), keepdims=True)
+                sums.setdefault(total.ndim, []).append(total.astype(ft.float32))
+        found = sums.pop(0) + [ft.sum(ft.concatenate(same)) for same in sums.values()]
+        return ft.isfinite(sum(found[1:], found[0])) if found else ft.asarray(True)
 
 
 def gradients_are_finite(parameters: Iterable[Parameter]) -> bool:
