@@ -16,7 +16,7 @@ from fl_tensor.codegen.schedule import Schedule
 from fl_tensor.codegen.vectors import IR, i64
 
 #: Rows of a block (of short rows, turns of the loop), blocks that are added one after the other.
-BLOCK_ROWS, BLOCKS = 16, 32
+BLOCK_ROWS, BLOCKS = 32, 32
 #: Levels below that of the chunk: a block, and ``BLOCKS`` of them.
 BELOW = 2
 

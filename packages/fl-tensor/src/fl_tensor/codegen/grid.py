@@ -24,8 +24,9 @@ CHUNK = 16384
 #: Neighbours in a row where an operand jumps from one to the next: so many of its cache lines are
 #: still at hand for the next row, which finds its own elements in them.
 JUMPS = 256
-#: Places in a row that a column reduction has at hand at a time.
-COLUMNS = 2048
+#: Places in a row that a column reduction has at hand at a time. Several have half as many
+#: together: what is computed for them is at hand, too.
+COLUMNS = 4096
 #: A shorter row takes about as long as one of so many elements.
 NARROW = 64
 #: The most that chunks of rows may leave behind, in elements.
@@ -67,8 +68,10 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
         tile = _share(length)
     elif any(axes[-1] == "s" for axes in Layout(program).operand_axes):
         tile = JUMPS
+    elif columns > 1:
+        tile = COLUMNS // (2 * columns)
     else:
-        tile = COLUMNS // columns if columns else CHUNK
+        tile = COLUMNS if columns else CHUNK
     if program.row_axes > 1:
         tile = sizes[-1]
     tile = max(min(tile, sizes[-1]), 1)
