@@ -5,10 +5,11 @@ each round.
 
 Each row has `--rounds` runs, each of new processes with empty caches of kernels: one for the loop
 as it is, one that evaluates each round, and PyTorch where it is installed. They take turns, call by
-call. `call 1` to `call 5` are medians of the time beside the loop that evaluates, `torch` is the
-median time of calls 3 to 5 beside PyTorch's.
+call. `call 1` to `call 5` are medians of the time beside the loop that evaluates, `torch / ours` is
+the median time of PyTorch in calls 3 to 5 beside ours. `--cpu` takes the processor's time in place
+of the clock's, compiling in other threads included: for a machine that does other work.
 
-    python benchmarks/unread_loops.py [--only network sampler] [--threads 2] [--rounds 5]
+    python benchmarks/unread_loops.py [--only network sampler] [--threads 2] [--rounds 5] [--cpu]
         [--json FILE]
 """
 
@@ -18,6 +19,7 @@ import argparse
 import os
 import statistics
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -83,8 +85,8 @@ class Loops:
         def run() -> Any:
             x = self.lib.randn(shape)
             for i in range(self.length):
-                time = self.lib.full(shape, i / self.length)
-                noise = model(self.lib.concatenate([x, time], 1))
+                when = self.lib.full(shape, i / self.length)
+                noise = model(self.lib.concatenate([x, when], 1))
                 x = (x - 0.1 * noise) * 1.01 + 0.05 * self.lib.randn(shape)
                 self.each(x)
             return x
@@ -159,7 +161,7 @@ def row_of(case: str, given: argparse.Namespace) -> dict[str, Any]:
             workers = {}
             for name in libraries:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fl-loops-"))
-                arguments = "--case", case
+                arguments = ["--case", case, *(["--cpu"] if given.cpu else [])]
                 worker = Worker(
                     name, given.threads, tiny=given.tiny, arguments=arguments, FL_CACHE_DIR=folder
                 )
@@ -180,15 +182,17 @@ def main() -> None:
     parser = parser_of(__doc__, rounds=5)
     parser.add_argument("--only", nargs="+", default=list(LENGTHS), choices=LENGTHS)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--case", help=argparse.SUPPRESS)
     given = parsed(parser)
     if given.serve:
         case, length = given.case.replace(" ", "_"), 4 if given.tiny else LENGTHS[given.case]
         if given.serve == "torch":
-            serve({"run": their_run(case, length)})
+            run = their_run(case, length)
         else:
-            serve({"run": our_run(case, length, given.serve == "evaluated")})
+            run = our_run(case, length, given.serve == "evaluated")
+        serve({"run": run}, time.process_time if given.cpu else time.perf_counter)
         return
     cases = given.only[:1] if given.tiny else given.only
     rows = [row_of(case, given) for case in cases]

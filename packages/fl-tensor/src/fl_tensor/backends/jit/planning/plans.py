@@ -9,6 +9,7 @@ depend on what came before either (``ft.reproducible``), the work in a trace alo
 from __future__ import annotations
 
 import itertools
+import operator
 import threading
 import warnings
 from collections import OrderedDict
@@ -134,6 +135,11 @@ class Plans:
             found = self._found.get(key)
         if found is not None:
             recording.latest = *key[1:], found
+        elif latest is not None and recording.ends_before is not None and not key.reproducible:
+            # The last round of a loop: variables of its body are not seen any more.
+            seen, *rest, making = latest
+            if tuple(rest) == key[2:] and not any(map(operator.gt, key.seen, seen)):
+                return making
         return found
 
     def _sight(
