@@ -133,6 +133,13 @@ def test_settings_of_windows_are_shown():
 
 
 @pytest.mark.defect("item 7")
+def test_of_equal_elements_of_a_dilated_window_the_first_in_c_order_has_the_gradient():
+    x = nn.Parameter(ft.asarray([[[[0.0, 9.0, 1.0], [9.0, 9.0, 9.0], [1.0, 9.0, 0.0]]]]))
+    ft.sum(nn.Pool2D(2, 1, dilation=2)(x)).backward()
+    assert x.grad.tolist() == [[[[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]]]
+
+
+@pytest.mark.defect("item 7")
 def test_a_layer_norm_over_channels_sees_one_pixel():
     layer = nn.LayerNorm(3, axis=1)
     x = ft.randn((2, 3, 4, 5), ft.Generator(3))
