@@ -220,7 +220,8 @@ class Plan:
                     del values[value]
             step = None
             for number, read in self._shown:
-                results[number].array = read(values)  # type: ignore[union-attr]
+                if (result := results[number]) is not None:  # None: not seen this time
+                    result.array = read(values)
         except BaseException as error:
             for i, (value, *_) in enumerate(self.inputs):
                 if value in values.overwritten:

@@ -9,6 +9,7 @@ depend on what came before either (``ft.reproducible``), the work in a trace alo
 from __future__ import annotations
 
 import itertools
+import operator
 import threading
 import warnings
 from collections import OrderedDict
@@ -135,12 +136,21 @@ class Plans:
             found = self._found.get(key)
         if found is not None:
             recording.latest = *key[1:], found
+        elif latest is not None and recording.ends_before is not None and not key.reproducible:
+            # The last round of a loop: variables of its body are not seen any more.
+            seen, *rest, making = latest
+            if tuple(rest) == key[2:] and not any(map(operator.gt, key.seen, seen)):
+                return making
         return found
 
     def _sight(
         self, key: Structure, trace: Trace, seen: list[bool], at_once: bool
     ) -> Making | None:
         # What is known of a structure that has no plan yet: soon it will have one, or not.
+        size = elements(trace.calls, trace.leaves)
+        at_once = at_once or self.sightings == 1 or is_heavy(len(trace.calls), size)
+        if trace.is_once and not at_once:
+            return None
         sighted = hash((key.recording, key.seen, key.version))
         with self._lock:
             count, before = self._sighted.get(sighted, (0, 0))
@@ -150,8 +160,6 @@ class Plans:
                 self._sighted.popitem(last=False)
             full = len(self._found) >= MOST
             since = min(self._found.values(), key=_used).used if full else 0
-        size = elements(trace.calls, trace.leaves)
-        at_once = at_once or self.sightings == 1 or is_heavy(len(trace.calls), size)
         if not at_once and (count + 1 < self.sightings or before < since):
             self.worth.in_vain(len(trace.calls), size)
             return None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fl_memory import selection
 from fl_memory.selection import current as current_manager
-from fl_tensor.backends.jit.traces import interrupts
+from fl_tensor.backends.jit.traces import interrupts, loops, periods
 from fl_tensor.backends.jit.traces.alone import Alone, Failed, part_of
 from fl_tensor.backends.jit.traces.gone import Gone, sort_out
 from fl_tensor.backends.jit.traces.recording import Call, Recording, Recordings
@@ -107,9 +107,11 @@ class Trace:
     ``execute(trace, seen)`` computes the arrays of the results in ``trace.results`` that ``seen``
     marks: those which somebody besides the trace can see. ``interpret``, likewise, runs the calls
     one by one.
+
+    is_once: what is seen of it now will not be so again (``periods.py``): no plan is made for it
     """
 
-    failed = False
+    failed = is_once = False
 
     def __init__(
         self,
@@ -130,9 +132,12 @@ class Trace:
         self.results: list[Lazy | None] = []  # None: of a call that nobody sees
         self.leaves: list[Any] = []
         self._places: dict[int, int] = {}
+        self._end = MOST_CALLS  # calls after which it may be over
         self._bytes = 0  # of operands
         self._most = MOST_BYTES  # bytes of operands at which to look again
-        self._enough = LOOK  # calls at which to look again
+        self._look_at = LOOK, loops.FIRST_LOOK  # calls at which to look again: for bytes, for loops
+        self._enough = min(self._look_at)
+        self.templates: list[Any] = []  # where each begins and ends, and what it was given
 
     def record(
         self,
@@ -145,7 +150,7 @@ class Trace:
         """Put a call off. Its operands are values, or streams of random bits."""
         with self.lock:
             if self._is_over():
-                self._anew()
+                self._anew(loops.head(op, parameters, shape, dtype))
             numbers = self._numbers(operands)
             if numbers is not None:
                 calls = self.calls
@@ -160,8 +165,8 @@ class Trace:
                 if number < len(before) and before[number] == call:
                     call = before[number]
                 else:
-                    self._begun, self._before = None, ()
                     call = _tuple(Call, call)
+                    self._part_ways((call,))
                 try:
                     self.results.append(made)
                     calls.append(call)
@@ -179,11 +184,12 @@ class Trace:
         given = (*operands, *template.numbers)
         with self.lock:
             if self._is_over():
-                self._anew()
+                self._anew(template.head)
             numbers = self._numbers(given)
             if numbers is not None:
                 first = len(self.calls)
                 self._extend(template.at(first, numbers))
+                self.templates.append((first, len(self.calls), numbers))
                 made = [given[~i] if i < 0 else self._shown(first + i) for i in template.results]
                 if self._bytes > self._most or len(self.calls) >= self._enough:
                     self._look()
@@ -201,7 +207,7 @@ class Trace:
             if before == more:
                 more = before
             else:
-                self._begun, self._before = None, ()
+                self._part_ways(more)
         unseen = [None] * len(more)  # before the two lists grow, which Control-C must not part
         self.calls += more
         self.results += unseen
@@ -243,16 +249,36 @@ class Trace:
         return (
             current_manager() is not self.manager
             or is_reproducible() is not self.reproducible
-            or len(self.calls) >= MOST_CALLS
+            or len(self.calls) >= self._end
         )
 
-    def _anew(self) -> None:
-        self.run()
-        self.manager, self.reproducible = current_manager(), is_reproducible()
+    def _anew(self, head: Any) -> None:
+        # ``head``: of the call that comes next.
+        manager, exactly = current_manager(), is_reproducible()
+        same = manager is self.manager and exactly is self.reproducible
+        begun = self._begun
+        if same and len(self.calls) < MOST_CALLS and begun is not None:
+            if begun.ends_before != head:  # no other round begins
+                self._follow(self._recordings.other(begun, self.calls, ()))
+                return
+        self._finish()
+        if exactly is not self.reproducible:
+            self._recordings.forget_periods()
+        self.manager, self.reproducible = manager, exactly
 
     def _begin(self, call: Any) -> None:
-        self._begun = begun = self._recordings.beginning(call)
+        self._follow(self._recordings.beginning(call))
+
+    def _part_ways(self, more: Sequence[Call]) -> None:
+        # What is recorded is not what ``_begun`` has here.
+        if self._begun is not None:
+            self._follow(self._recordings.other(self._begun, self.calls, more))
+
+    def _follow(self, begun: Recording | None) -> None:
+        self._begun = begun
         self._before = () if begun is None else begun.calls
+        is_period = begun is not None and begun.ends_before is not None
+        self._end = len(self._before) if is_period else MOST_CALLS
 
     def _fetch(self, operands: Sequence[Any]) -> None:
         # Those of another thread, whose lock is not asked for under ours.
@@ -262,6 +288,26 @@ class Trace:
                 trace.compute(x)  # also where the array is there, and the trace about to say so
 
     def _look(self) -> None:
+        count = len(self.calls)
+        many, again = self._look_at
+        if count >= again:
+            again = 2 * count
+            # What was recorded before is no loop, or was found to be one.
+            if self._begun is None:
+                within = {i for first, end, _ in self.templates for i in range(first + 1, end)}
+                found = loops.find(self.calls, self.leaves, within, self.seen)
+                if found is not None:
+                    periods.run(self, found)
+                    return
+        if count >= many or self._bytes > self._most:
+            if self._kept_bytes() > MOST_BYTES:
+                self.run()
+                return
+            many = 2 * count
+        self._look_at = many, again
+        self._enough = min(many, again)
+
+    def _kept_bytes(self) -> int:
         # Which operands others have, too, and which results nobody sees, takes a while to find out.
         kept = 0
         for count, x in zip(_references(self.leaves), self.leaves, strict=True):
@@ -270,11 +316,44 @@ class Trace:
         for call, is_seen in zip(self.calls, self.seen(), strict=True):
             if is_seen:
                 kept += math.prod(call.shape) * call.dtype.itemsize
-        if kept > MOST_BYTES:
-            self.run()
-        else:
-            self._most = self._bytes + MOST_BYTES - kept
-            self._enough = 2 * len(self.calls)
+        self._most = self._bytes + MOST_BYTES - kept
+        return kept
+
+    def take(self) -> tuple[list[Call], list[Lazy | None], list[Any], list[Any]]:
+        """All calls, results, leaves and templates, which are then no more in the trace."""
+        taken = self.calls, self.results, self.leaves, self.templates
+        self._clear()
+        return taken
+
+    def append(self, call: Call, made: Lazy | None, is_read: bool) -> Lazy | None:
+        """Put a call off whose operands are numbers of this trace; ``made`` is its result if that
+        is seen, or is made if it ``is_read`` later."""
+        number = len(self.calls)
+        self._extend((call,))
+        if made is not None:
+            made.number = number
+            self.results[number] = made
+        return self._shown(number) if is_read else None
+
+    def leaf(self, x: Any) -> int:
+        """How calls name an operand that is no result of this trace."""
+        place = self._places.get(id(x))
+        if place is None:
+            place = self._places[id(x)] = ~len(self.leaves)
+            self.leaves.append(x)
+            if x.__class__ is not Stream:
+                self._bytes += math.prod(x.shape) * x.dtype.itemsize
+        return place
+
+    def close(self, head: Any) -> Exception | None:
+        """Run what was put off, and from now on the same calls as soon as a call of this ``head``
+        follows them. Returns what ``run`` does."""
+        self._recordings.keep(self.recording(), head)
+        self.is_once = True
+        try:
+            return self._compute()
+        finally:
+            self.is_once = False
 
     def reads(self, x: Any) -> bool:
         """Whether what was put off needs this value, which is there."""
@@ -308,6 +387,17 @@ class Trace:
         """Compute what was put off. An error is returned, and the trace empty after it: each value
         that is missing is tried again when it is read. What is no ``Exception``, as Control-C is
         not, is raised, and the trace keeps what it has not computed."""
+        if self.reproducible:  # what is run together must not depend on what came before
+            self._recordings.forget_periods()
+        return self._finish()
+
+    def _finish(self) -> Exception | None:
+        try:
+            return self._compute()
+        finally:
+            interrupts.release()
+
+    def _compute(self) -> Exception | None:
         with self.lock:
             if not self.calls:
                 return None
@@ -318,15 +408,13 @@ class Trace:
                 if not isinstance(error, Exception):
                     self._places = {id(x): ~i for i, x in enumerate(self.leaves)}
                     raise
-                self._part(error)
+                self.part(error)
                 traceback.clear_frames(error.__traceback__)  # which hold arrays
                 return error
-            finally:
-                interrupts.release()
         return None
 
-    def _part(self, error: Exception) -> None:
-        # Values that are missing go on without the trace.
+    def part(self, error: Exception) -> None:
+        """Values that are missing go on without the trace, which is empty afterwards."""
         again = isinstance(error, MemoryError)
         seen, found = self.seen(), []
         for x in filter(None, self.results):

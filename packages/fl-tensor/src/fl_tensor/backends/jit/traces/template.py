@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from fl_tensor.backends.jit.traces.exact import exact
+from fl_tensor.backends.jit.traces.loops import head_of
 from fl_tensor.backends.jit.traces.recording import Call
 from fl_tensor.backends.jit.traces.tracing import Type, graph_of
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
@@ -61,6 +62,8 @@ class Template:
             self.calls.append(Call(node.op, operands, parameters, made.shape, made.dtype))
         #: Where each result is: the number of a call, or ``~i`` for what is given, as in ``Call``.
         self.results = [places[value] for value in graph.outputs]
+        #: What its first call has in common in all rounds of a loop.
+        self.head = head_of(self.calls[0]) if self.calls else None
         self._placed: dict[Any, tuple[Call, ...]] = {}
 
     def at(self, first: int, given: tuple[int, ...]) -> tuple[Call, ...]:
