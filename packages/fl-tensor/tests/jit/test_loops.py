@@ -249,6 +249,19 @@ def test_a_training_step_stays_one_plan(jit, ran, kind):
         assert len(ran) == 1 and ran[0] > 300
 
 
+def test_parts_of_a_layer_stay_together(jit, ran):
+    """Heads or experts: they read the same input, and weights of their own."""
+    experts, x = [Network() for _ in range(LAYERS)], normal(600, 100)
+    ft.eval(x)
+    for _ in range(3):
+        ran.clear()
+        h, total = ft.tanh(x), 0.0
+        for expert in experts:
+            total = total + ft.sigmoid(expert(h)) * 0.5
+        total.tolist()
+        assert len(ran) == 1
+
+
 def test_updates_of_many_parameters_stay_together(jit, ran):
     weights = [normal(*SHAPE, seed=i) for i in range(40)]
     speeds = [ft.zeros(SHAPE) for _ in weights]
