@@ -106,6 +106,26 @@ def test_plans_are_those_of_a_loop_that_evaluates_each_round(jit, ran):
     assert len(ft.jit.plans(jit)) <= count + 2
 
 
+@pytest.mark.defect("N5")
+def test_the_last_round_has_no_plan_of_its_own(jit):
+    """Although variables of the loop are gone when it runs."""
+    start = normal(*SHAPE)
+    ft.eval(start)
+
+    def run():
+        x = start
+        for _ in range(ROUNDS):
+            a = ft.sin(x) * 0.5
+            b = ft.cos(x) + a
+            x = x * 0.9 + a * b
+        return x
+
+    found = [np.asarray(run()) for _ in range(5)]
+    assert len(ft.jit.plans(jit)) == 1
+    for each in found[1:]:
+        np.testing.assert_allclose(each, found[0], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("exactly", [False, True], ids=["by default", "reproducible"])
 def test_results_are_those_of_numpy(jit, exactly):
     with ft.use("numpy"):
@@ -227,6 +247,19 @@ def test_a_training_step_stays_one_plan(jit, ran, kind):
             w.grad = None
         ft.eval(*[w.tensor for w in weights])
         assert len(ran) == 1 and ran[0] > 300
+
+
+def test_parts_of_a_layer_stay_together(jit, ran):
+    """Heads or experts: they read the same input, and weights of their own."""
+    experts, x = [Network() for _ in range(LAYERS)], normal(600, 100)
+    ft.eval(x)
+    for _ in range(3):
+        ran.clear()
+        h, total = ft.tanh(x), 0.0
+        for expert in experts:
+            total = total + ft.sigmoid(expert(h)) * 0.5
+        total.tolist()
+        assert len(ran) == 1
 
 
 def test_updates_of_many_parameters_stay_together(jit, ran):

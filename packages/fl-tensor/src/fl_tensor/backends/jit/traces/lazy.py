@@ -169,7 +169,8 @@ class Trace:
                     call = before[number]
                 else:
                     call = _tuple(Call, call)
-                    self._part_ways((call,))
+                    if self._begun is not None:
+                        self._part_ways(self._begun, (call,))
                 try:
                     self.results.append(made)
                     calls.append(call)
@@ -209,8 +210,8 @@ class Trace:
             before = self._before[first : first + len(more)]
             if before == more:
                 more = before
-            else:
-                self._part_ways(more)
+            elif self._begun is not None:
+                self._part_ways(self._begun, more)
         unseen = [None] * len(more)  # before the two lists grow, which Control-C must not part
         self.calls += more
         self.results += unseen
@@ -272,10 +273,9 @@ class Trace:
     def _begin(self, call: Any) -> None:
         self._follow(self._recordings.beginning(call))
 
-    def _part_ways(self, more: Sequence[Call]) -> None:
-        # What is recorded is not what ``_begun`` has here.
-        if self._begun is not None:
-            self._follow(self._recordings.other(self._begun, self.calls, more))
+    def _part_ways(self, begun: Recording, more: Sequence[Call]) -> None:
+        # What is recorded is not what ``begun`` has here.
+        self._follow(self._recordings.other(begun, self.calls, more))
 
     def _follow(self, begun: Recording | None) -> None:
         self._begun = begun

@@ -27,8 +27,6 @@ FIRST_LOOK = 64
 ROUNDS, CALLS = 4, 32
 #: A period is as many rounds as have so many calls, or one: each run takes some 50 us of its own.
 PERIOD = 32
-
-
 #: Results of a round that others may hold for so many calls: a sampler keeps one image of each
 #: round, a tape most results.
 FEW = 16
@@ -60,8 +58,7 @@ def find(
         if shared is None:
             continue
         kept = _kept(calls, size)
-        carried = min(kept) > 0
-        if (carried and _is_kept(seen(), size)) or not (carried or shared):
+        if not (shared or min(kept)) or _is_held(seen(), size):
             return None
         return _loop(heads, size, kept, within)
     return None
@@ -79,19 +76,19 @@ def head_of(call: Call) -> Any:
 
 
 def _shared(calls: Sequence[Call], leaves: Sequence[Any], size: int, first: int) -> int | None:
-    # How many bytes all rounds read of arrays. None where calls from ``first`` on have other
-    # operands than a round before, or where most of what a round reads is read by itself alone.
+    # How many bytes of leaves all rounds read. None where calls from ``first`` on have other
+    # operands than a round before, or where a round reads more that no other does.
     same: dict[int, int] = {}
     other: dict[int, int] = {}
     last = len(calls) - size
     for number in range(first, len(calls)):
         call, before = calls[number], calls[number - size]
         for i, j in zip(call.operands, before.operands, strict=True):
-            if i == j or (i < 0 and j < 0):
+            if i < 0 and j < 0:
                 if number >= last:
-                    found = same if i == j or _is_same(leaves[~i], leaves[~j]) else other
-                    found[i] = _bytes(i, calls, leaves)
-            elif i < 0 or j < 0 or i - j != size:
+                    x, y = leaves[~i], leaves[~j]
+                    (same if x is y or _is_same(x, y) else other)[i] = _bytes(x)
+            elif i != j and (i < 0 or j < 0 or i - j != size):
                 return None
         if call.parameters != before.parameters and call.operands != before.operands:
             return None
@@ -99,7 +96,7 @@ def _shared(calls: Sequence[Call], leaves: Sequence[Any], size: int, first: int)
     return shared if shared >= sum(other.values()) else None
 
 
-def _is_kept(seen: Sequence[bool], size: int) -> bool:
+def _is_held(seen: Sequence[bool], size: int) -> bool:
     # Whether results of a round that is long over are held, other than a few.
     end = len(seen) - 2 * size
     return sum(seen[end - size : end]) * FEW > size
@@ -148,8 +145,7 @@ def _is_same(x: Any, y: Any) -> bool:
     return len(arrays) == 2 and x.shape == y.shape and address(arrays[0]) == address(arrays[1])
 
 
-def _bytes(i: int, calls: Sequence[Call], leaves: Sequence[Any]) -> int:
-    x = calls[i] if i >= 0 else leaves[~i]
-    if not getattr(x, "shape", ()):  # a number, or a stream
+def _bytes(leaf: Any) -> int:
+    if not getattr(leaf, "shape", ()):  # a number, or a stream
         return 0
-    return math.prod(x.shape) * int(x.dtype.itemsize)
+    return math.prod(leaf.shape) * int(leaf.dtype.itemsize)
