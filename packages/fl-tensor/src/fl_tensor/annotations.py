@@ -8,9 +8,7 @@ their arguments are looked at where they have failed, and not before.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import inspect
 import numbers
 import operator
 import os
@@ -18,11 +16,14 @@ import reprlib
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import DTypeError, FlError
+
+if TYPE_CHECKING:
+    from inspect import Signature
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -49,7 +50,7 @@ class Checked:
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         made = super().__new__(cls)
-        if dataclasses.is_dataclass(cls) and cls.__module__.startswith("fl_"):
+        if hasattr(cls, "__dataclass_fields__") and cls.__module__.startswith("fl_"):
             check(cls.__name__, cls.__init__, (made, *args), options)
         return made
 
@@ -121,8 +122,8 @@ def misfit(
     for name, value in bound.arguments.items():
         if name not in hints:
             continue
-        kind = signature.parameters[name].kind
-        several = kind is inspect.Parameter.VAR_POSITIONAL
+        parameter = signature.parameters[name]
+        several = parameter.kind is parameter.VAR_POSITIONAL
         for one in value if several else (value,):
             if not fits(one, hints[name]):
                 return f"{name} {_shown(one)}: expected {words(hints[name])}"
@@ -130,14 +131,16 @@ def misfit(
 
 
 @functools.cache
-def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
+def _signature(function: Callable[..., Any]) -> tuple[Signature, dict[str, Any]]:
+    import inspect  # when first needed: it makes importing this package slower
+
     inner = inspect.unwrap(function)
     signature = inspect.signature(inner)
     scope = getattr(inner, "__globals__", {})
     hints = {}
     for parameter in signature.parameters.values():
         note = parameter.annotation
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD or note is parameter.empty:
+        if parameter.kind is parameter.VAR_KEYWORD or note is parameter.empty:
             continue
         try:  # our own source text; names that only type checkers import are not there
             hints[parameter.name] = eval(note, scope) if isinstance(note, str) else note

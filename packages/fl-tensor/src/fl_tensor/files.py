@@ -60,7 +60,7 @@ def target_of(path: AnyPath) -> Path:
     need not exist. Raises FileError for what is no regular file."""
     try:
         target = Path(os.path.realpath(path))
-        require_regular(path, found(target))
+        require_regular(path, os.stat(target))
     except FileNotFoundError:
         pass
     except ValueError as error:

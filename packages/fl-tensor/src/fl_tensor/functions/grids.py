@@ -118,8 +118,10 @@ def geomspace(
 
 def _spaced(op: str, start: Any, stop: Any, num: int, endpoint: bool) -> list[Any]:
     num = arguments.int_of(op, num, "num")
-    if not 0 <= num <= _MOST:
-        raise ArgumentError(f"[{op}] num {num}: expected 0 to {_MOST}")
+    if num < 0:
+        raise ArgumentError(f"[{op}] num {num}: may not be negative")
+    if num > _MOST:
+        raise ArgumentError(f"[{op}] num {num}: at most {_MOST} are computed as Python numbers")
     start, stop = (b if isinstance(b, complex) else float_of(op, b, "bound") for b in (start, stop))
     gaps = max(num - 1 if endpoint else num, 1)
     values = [start + (stop - start) * (i / gaps) for i in range(num)]

@@ -22,6 +22,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 #: Elements up to which batch normalisation is NumPy's.
 LEAST = 1 << 12
+#: Values of a channel up to which a provider computes their mean and variance.
+MOST_SUMMED = 1 << 14
 _FLOAT32 = np.dtype(np.float32)
 
 
@@ -66,6 +68,8 @@ def batch_norm_training(
     asked = _asked(x, axis, weight, bias)
     if asked is None or asked.is_numpys():
         return None
+    if x.size > MOST_SUMMED * x.shape[axis] and not choose.is_for_everything():
+        return None  # a provider may add them up one after the other
     out = provided.empty(x.shape, x.dtype, asked.order)
     mean, variance = (memory.empty((x.shape[axis],), _FLOAT32) for _ in range(2))
     beside = _or(weight, 1, x, axis), _or(bias, 0, x, axis), mean, variance
