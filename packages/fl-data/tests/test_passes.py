@@ -136,7 +136,6 @@ def test_what_depends_on_no_epoch_has_none(rows: Any) -> None:
     assert ds.epoch == 0
 
 
-@N14
 @pytest.mark.parametrize("kind", [k for k in RANDOM if k not in ("processes", "resample")])
 @pytest.mark.parametrize("stop", [0, 2, 4])
 def test_a_state_holds_what_was_drawn(kind: str, stop: int, rows: Any) -> None:
