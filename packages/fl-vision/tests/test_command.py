@@ -178,7 +178,9 @@ def test_implementations_are_chosen_by_name(
         *data, "--memory", "system", "--backend", "numpy", "--prefetch", 2, "--out", tmp_path / "b"
     )
     assert plain[-1] == other[-1]
-    assert epochs(tmp_path / "a") == epochs(tmp_path / "b")
+    for one, two in zip(epochs(tmp_path / "a"), epochs(tmp_path / "b"), strict=True):
+        assert one.pop("event") == two.pop("event")
+        assert one == pytest.approx(two, rel=1e-6)  # `jit` rounds a step as a whole
     assert run(*data, "--ranks", 2, "--dtype", "float64", "--out", tmp_path / "c")
 
 
