@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from fl_memory import selection
+from fl_memory.forks import free_after_fork
 from fl_tensor.backends.jit.traces.recording import Call
 from fl_tensor.reproducible import reproducible
 
@@ -41,7 +42,7 @@ class Alone:
         failed: bool,
     ) -> None:
         self.failed = failed
-        self._lock = threading.RLock()
+        self._lock = free_after_fork(threading.RLock())
         self._calls, self._leaves = part.calls, part.leaves
         self._interpret = interpret
         self._manager, self._reproducible = manager, exactly
