@@ -9,7 +9,6 @@ their arguments are looked at where they have failed, and not before.
 from __future__ import annotations
 
 import functools
-import numbers
 import operator
 import os
 import reprlib
@@ -189,9 +188,9 @@ def _is_int(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, numbers.Real):
-        return not isinstance(value, bool)
-    return getattr(value, "shape", None) == () and hasattr(value, "__float__")
+    return hasattr(value, "__float__") and not (
+        isinstance(value, bool) or getattr(value, "shape", ()) != ()
+    )
 
 
 def _is_flag(value: Any) -> bool:
