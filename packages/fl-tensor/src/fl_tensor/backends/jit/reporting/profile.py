@@ -18,6 +18,7 @@ from fl_tensor.wrappers import table
 
 if TYPE_CHECKING:
     from fl_tensor.backends.jit.planning.plan import Plan, Step
+    from fl_tensor.backends.jit.traces.alone import Part
     from fl_tensor.backends.jit.traces.lazy import Trace
 
 _clock = time.perf_counter_ns
@@ -98,7 +99,7 @@ class profile:
             times.calls[number] += 1
             times.providers[number] = self._served.by
 
-    def calls(self, trace: Trace, numbers: Iterable[int]) -> Iterable[int]:
+    def calls(self, trace: Trace | Part, numbers: Iterable[int]) -> Iterable[int]:
         for number in numbers:
             self._served.by = None
             start = _clock()
@@ -191,7 +192,7 @@ def _remark(times: _Times) -> Callable[[int], tuple[str, float]]:
     return remark
 
 
-def _facts(trace: Trace, number: int, kind: str) -> Facts:
+def _facts(trace: Trace | Part, number: int, kind: str) -> Facts:
     # The call as a node, whose cost is known.
     call = trace.calls[number]
     operands = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from fl_tensor.backends.jit.planning.plan import Plan, Step
+    from fl_tensor.backends.jit.traces.alone import Part
     from fl_tensor.backends.jit.traces.lazy import Trace
 
 
@@ -16,7 +17,7 @@ class Watcher(Protocol):
 
     def steps(self, plan: Plan, steps: Iterable[Step]) -> Iterable[Step]: ...
 
-    def calls(self, trace: Trace, numbers: Iterable[int]) -> Iterable[int]: ...
+    def calls(self, trace: Trace | Part, numbers: Iterable[int]) -> Iterable[int]: ...
 
 
 #: Those that look on, in the whole process.
@@ -31,7 +32,7 @@ def steps(plan: Plan) -> Iterable[Step]:
     return found
 
 
-def calls(trace: Trace, numbers: Iterable[int]) -> Iterable[int]:
+def calls(trace: Trace | Part, numbers: Iterable[int]) -> Iterable[int]:
     """The numbers of calls that the caller runs one by one without a plan."""
     for watcher in watchers:
         numbers = watcher.calls(trace, numbers)
