@@ -178,7 +178,10 @@ def test_implementations_are_chosen_by_name(
         *data, "--memory", "system", "--backend", "numpy", "--prefetch", 2, "--out", tmp_path / "b"
     )
     assert plain[-1] == other[-1]
-    assert epochs(tmp_path / "a") == epochs(tmp_path / "b")
+    # A deferred backend computes a step as a whole, and rounds otherwise.
+    for one, another in zip(epochs(tmp_path / "a"), epochs(tmp_path / "b"), strict=True):
+        assert one.pop("event") == another.pop("event")
+        assert one == pytest.approx(another, rel=1e-5)
     assert run(*data, "--ranks", 2, "--dtype", "float64", "--out", tmp_path / "c")
 
 
