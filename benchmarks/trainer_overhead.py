@@ -28,7 +28,7 @@ class Case(NamedTuple):
 
 def perceptron() -> nn.Module:
     layers = [nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(1024, 10), nn.LogSoftmax())
+    return nn.Sequential(*layers, nn.Linear(1024, 10))
 
 
 def convolutional() -> nn.Module:
@@ -36,12 +36,12 @@ def convolutional() -> nn.Module:
     for inputs, outputs in ((3, 32), (32, 64), (64, 128)):
         layers += [nn.Conv2D(inputs, outputs, 3, padding=1), nn.BatchNorm(outputs), nn.ReLU()]
         layers += [nn.Pool2D(2, 2)]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(128 * 16, 10), nn.LogSoftmax())
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(128 * 16, 10))
 
 
 def transformer() -> nn.Module:
     layers = [nn.TransformerEncoderLayer(256, 4, 1024) for _ in range(2)]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(64 * 256, 10), nn.LogSoftmax())
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(64 * 256, 10))
 
 
 CASES = {
