@@ -11,8 +11,6 @@ import pytest
 
 from fl_memory import selection
 
-pytest_plugins = ["pytester"]
-
 
 @pytest.fixture
 def fresh_choice(monkeypatch: pytest.MonkeyPatch) -> None:

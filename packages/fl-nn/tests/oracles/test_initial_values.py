@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from twins import close, torch, torch_of
+from torch_twins import close, torch, torch_of
 
 import fl_nn as nn
 import fl_tensor as ft

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from twins import FAMILIES, Case, Draw, check_family, family, torch
+from torch_twins import FAMILIES, Case, Draw, check_family, family, torch
 
 import fl_nn as nn
 import fl_tensor as ft

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from twins import FAMILIES, SEED, Case, Draw, check_family, family, torch
+from torch_twins import FAMILIES, SEED, Case, Draw, check_family, family, torch
 
 import fl_nn as nn
 import fl_tensor as ft

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from twins import SEED, Draw, torch, torch_of
+from torch_twins import SEED, Draw, torch, torch_of
 
 import fl_autograd as ag
 import fl_nn as nn

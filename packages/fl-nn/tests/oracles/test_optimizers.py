@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 import references
-from twins import BOUNDS, Draw, check_runs, close, torch, torch_of
+from torch_twins import BOUNDS, Draw, check_runs, close, torch, torch_of
 
 import fl_nn as nn
 import fl_tensor as ft

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from twins import Case, Draw, compare, torch
+from torch_twins import Case, Draw, compare, torch
 
 import fl_nn as nn
 import fl_tensor as ft

@@ -4,7 +4,7 @@ fifty steps along them give."""
 from __future__ import annotations
 
 import pytest
-from twins import BOUNDS, Draw, check_runs, close, torch, torch_of
+from torch_twins import BOUNDS, Draw, check_runs, close, torch, torch_of
 
 import fl_nn as nn
 

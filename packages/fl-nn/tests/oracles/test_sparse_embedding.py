@@ -4,7 +4,7 @@ sizes, padding rows and indices are drawn at random."""
 from __future__ import annotations
 
 import pytest
-from twins import BOUNDS, Draw, check_runs, close, torch, torch_of
+from torch_twins import BOUNDS, Draw, check_runs, close, torch, torch_of
 
 import fl_nn as nn
 import fl_tensor as ft

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from twins import BOUNDS, SEED, Draw, close, torch, torch_of
+from torch_twins import BOUNDS, SEED, Draw, close, torch, torch_of
 
 import fl_nn as nn
 
