@@ -94,6 +94,7 @@ def test_the_report_is_whole_after_every_test(tmp_path: Path) -> None:
 
 
 def test_several_processes_write_one_report(tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
     (tmp_path / "test_it.py").write_text(
         "import pytest\n@pytest.mark.parametrize('n', range(20))\ndef test_it(n): ...\n"
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("fl_autograd", reason="its kit is tried, too")
 pytestmark = pytest.mark.defect("O2", "item 8")
 
 THEIRS = """\

@@ -106,6 +106,7 @@ print(*in_place)
 @pytest.mark.parametrize("interpreter", INTERPRETERS)
 def test_values_stay_right_and_are_written_in_place_by_a_confirmed_interpreter_alone(interpreter):
     pytest.importorskip("llvmlite")
+    pytest.importorskip("fl_autograd")
     code = PROGRAM.format(interpreter=INTERPRETERS[interpreter])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
