@@ -107,7 +107,6 @@ def test_plans_are_those_of_a_loop_that_evaluates_each_round(jit, ran):
     assert len(ft.jit.plans(jit)) <= count + 2
 
 
-@pytest.mark.defect("N5")
 def test_the_last_round_has_no_plan_of_its_own(jit):
     """Although variables of the loop are gone when it runs."""
     start = normal(*SHAPE)
