@@ -70,6 +70,7 @@ def test_a_quantile_over_nan_is_nan_and_shares_are_checked(leaf: Any) -> None:
     assert ft.quantile(leaf([[]]), q, axis=1).shape == (2, 1)
 
 
+@needs("float16")
 @pytest.mark.defect("V10")
 def test_the_dtype_is_that_of_x(leaf: Any) -> None:
     q = leaf([0.5, 0.25])
