@@ -19,7 +19,7 @@ pytestmark = needs("float64")
     ("shape", "places", "axis"),
     [((2, 3), (1, 2), 1), ((1, 3), (2, 2), 1), ((3, 1), (2, 4), 0), ((2, 1, 3), (1, 4, 5), 2)],
 )
-def test_take_along_axis_sums_over_what_was_broadcast(
+def test_take_along_axis_sums_gradients_over_broadcast_axes(
     normal: Any, shape: Any, places: Any, axis: int
 ) -> None:
     indices = np.random.default_rng(0).integers(0, shape[axis], places)

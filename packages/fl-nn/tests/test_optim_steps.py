@@ -95,7 +95,7 @@ def test_an_optimizer_whose_parameters_are_all_frozen_has_nothing_to_do() -> Non
         optimizer.step()
 
 
-def test_a_step_that_the_loss_scaler_skips_does_nothing_asked_or_not() -> None:
+def test_a_step_skipped_by_the_loss_scaler_changes_nothing() -> None:
     model, scaler = nn.Linear(3, 1), nn.DynamicLossScaler()
     optimizer = nn.SGD(model.parameters(), lr=0.1)
     scaler.scale(model(ft.full((2, 3), 1e38)).sum()).backward()

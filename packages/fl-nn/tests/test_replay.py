@@ -67,7 +67,7 @@ def test_steps_of_plain_sgd_replay(settings):
 
 
 @pytest.mark.parametrize("make", [sgd(momentum=0.9), lambda p: nn.RMSprop(p), lambda p: nn.Lion(p)])
-def test_state_that_begins_is_named_and_later_steps_replay(make):
+def test_a_first_step_cannot_be_traced_and_later_steps_replay(make):
     training, eager = Training(make), Training(make)
     with pytest.raises(ft.ArgumentError, match="step that begins the state of"):
         training.recorded()(*training.batch, *training.state()[:4])
@@ -138,7 +138,7 @@ def test_a_rate_that_is_changed_by_hand_is_scheduled():
     assert training.recorded().fixed == [("scheduled lr of SGD", 0.05)]
 
 
-def test_a_constant_rate_is_not_marked_in_any_later_step():
+def test_a_constant_lr_is_no_per_step_value():
     training = Training(sgd())
     for _ in range(3):
         training.step()

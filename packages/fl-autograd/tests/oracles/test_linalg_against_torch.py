@@ -76,7 +76,7 @@ def test_equations_and_determinants(shape: Any) -> None:
     agree(lambda la, a: la.matrix_power(a, 3) + la.matrix_power(a, -2), x)
 
 
-def test_solve_sums_over_what_was_broadcast() -> None:
+def test_solve_sums_gradients_over_broadcast_axes() -> None:
     agree(lambda la, a, b: la.solve(a, b), matrices((3, 3)), matrices((2, 3, 2), 1))
     agree(lambda la, a, b: la.solve(a, b), matrices((2, 1, 3, 3)), matrices((4, 3, 2), 1))
 

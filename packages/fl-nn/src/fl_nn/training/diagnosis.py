@@ -15,9 +15,9 @@ from fl_nn.parameter import Parameter
 
 
 def sums_are_finite(parameters: Iterable[Parameter], losses: Iterable[ft.Tensor]) -> ft.Tensor:
-    """Whether losses and the sums of all gradients are finite: a bool of shape (), not looked at. A
-    sum may overflow where no element does."""
-    # By number of axes: sums that keep theirs are put together by one operation, without reshapes.
+    """Whether losses and the sums of all gradients are finite: a bool of shape (), which stays
+    deferred. A sum may overflow where no element does."""
+    # Grouped by number of axes: one concatenate joins the sums of a group, without reshapes.
     sums: dict[int, list[ft.Tensor]] = {0: [loss.astype(ft.float32) for loss in losses]}
     with ag.no_grad():
         for parameter in parameters:
