@@ -313,3 +313,12 @@ def test_a_function_of_several_operations_counts_as_one():
     with Operands() as operands, ag.autocast("O3"):
         block(x, x, shift=shift)
     assert operands.seen["matmul"] == operands.seen["exp"] == {F16}
+
+
+def test_is_autocast_enabled_inside_a_block_of_any_level() -> None:
+    assert not ag.is_autocast_enabled()
+    with ag.autocast("O1"):
+        assert ag.is_autocast_enabled()
+        with ag.autocast("DEFAULT"):
+            assert ag.is_autocast_enabled()
+    assert not ag.is_autocast_enabled()
