@@ -13,17 +13,23 @@ from fl_nn.optim.precision import widened
 from fl_nn.optim.rows import gradient_values
 from fl_nn.parameter import Parameter
 
+#: Elements of a vector that costs less to copy than to sum in a kernel of its own.
+_SHORT = 4096
+
 
 def sums_are_finite(parameters: Iterable[Parameter], losses: Iterable[ft.Tensor]) -> ft.Tensor:
     """Whether losses and the sums of all gradients are finite: a bool of shape (), which stays
     deferred. A sum may overflow where no element does."""
     # Grouped by number of axes: one concatenate joins the sums of a group, without reshapes.
+    # Short vectors (biases, norms) are joined whole: one sum for all of them.
     sums: dict[int, list[ft.Tensor]] = {0: [loss.astype(ft.float32) for loss in losses]}
     with ag.no_grad():
         for parameter in parameters:
             if parameter.grad is not None:
-                total = ft.sum(widened(gradient_values(parameter)), keepdims=True)
-                sums.setdefault(total.ndim, []).append(total.astype(ft.float32))
+                values = widened(gradient_values(parameter))
+                if values.ndim != 1 or values.size > _SHORT:
+                    values = ft.sum(values, keepdims=True)
+                sums.setdefault(values.ndim, []).append(values.astype(ft.float32))
         found = sums.pop(0) + [ft.sum(ft.concatenate(same)) for same in sums.values()]
         return ft.isfinite(sum(found[1:], found[0])) if found else ft.asarray(True)
 
