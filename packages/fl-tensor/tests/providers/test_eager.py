@@ -1,4 +1,4 @@
-"""What `jit` computes at once: NumPy's results, from a provider's kernels where work is worth it."""
+"""What `jit` computes at once: NumPy's results, from a provider where work is worth it."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from fl_tensor import settings
 from fl_tensor.backends.jit.eager import EagerBackend
+from fl_tensor.backends.jit.fast_paths import COMPUTED
 from fl_tensor.backends.jit.kept import held
 from fl_tensor.backends.jit.outside.operations import Operation, Parameters
 from fl_tensor.backends.jit.planning.plans import Plans
@@ -128,7 +129,8 @@ def put_off(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], 
     def decorate(record: Callable[..., Value]) -> Any:
         operation = name or record.__name__
         given = inspect.signature(record).parameters.values()
-        small = "{0}.trace is None and {0}.array.size < self.smallest"
+        computed = "({0}.__class__ in COMPUTED or {0}.trace is None)"
+        small = computed + " and {0}.array.size < self.smallest"
         source = _PUT_OFF.format(
             name=operation,
             parameters=", ".join(str(p.replace(annotation=p.empty)) for p in given),
@@ -137,7 +139,7 @@ def put_off(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], 
             arguments=", ".join(p.name for p in given),
         )
         eager = getattr(EagerBackend, operation)
-        scope = {"eager": eager, "record": record, "__name__": __name__}
+        scope = {"eager": eager, "record": record, "COMPUTED": COMPUTED, "__name__": __name__}
         exec(compile(source, f"<JitBackend.{operation}>", "exec"), scope)
         return functools.update_wrapper(scope[operation], eager)
 

@@ -47,7 +47,7 @@ class Contractions(DerivedOps):
     def large_matmul(self, x: Value, y: Value, shape: Shape) -> Array:
         """The product, of that shape; of half precision in float32. A backend that derives from
         this one overrides it to have large products from another library."""
-        a, b = wide(x), wide(y)
+        a, b = (wide(x), wide(y)) if x.dtype in HALF else (x.array, y.array)
         out = memory.empty(shape, a.dtype)
         quiet.writing(out.nbytes)(np.matmul, a, b, out)
         return out
@@ -81,7 +81,8 @@ class Contractions(DerivedOps):
         """The convolution, of that shape; of half precision in float32. To be overridden as
         ``large_matmul``."""
         rest = (stride, padding, input_dilation, kernel_dilation, groups)
-        return conv.convolve(wide(x), wide(w), *rest, shape)
+        a, b = (wide(x), wide(w)) if x.dtype in HALF else (x.array, w.array)
+        return conv.convolve(a, b, *rest, shape)
 
     @quiet.quiet
     def recurrent(
