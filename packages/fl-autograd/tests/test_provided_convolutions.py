@@ -29,7 +29,7 @@ CASES = {
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The problems that the process's provider solved."""
+    """The problems that the process's provider solved for `jit`."""
     try:
         provider = choose.current()
     except ProviderError as error:
@@ -46,7 +46,8 @@ def asked(monkeypatch):
         return kernel
 
     monkeypatch.setattr(provider, "find", watched)
-    return solved
+    with ft.use("jit"):
+        yield solved
 
 
 def gradients(x, w, *options):

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 from fl_tensor import dtypes, rules
 from fl_tensor.backends.jit.deferring import Deferring, Value, put_off
 from fl_tensor.derived import pooling, pooling_gradient, sequence
-from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.roles import Shape
 
 Padding: TypeAlias = tuple[tuple[int, int], ...]
@@ -37,11 +36,6 @@ class Contracting(Deferring):
         rest = cell, None if lengths is None else tuple(lengths), bool(reverse)
         shape = (kept, *x.shape[:2], state.shape[2])
         return self.pending.record("recurrent", operands, rest, shape, x.dtype)
-
-    # The compositions, which become parts of kernels with what is around them.
-    batch_norm = DerivedOps.batch_norm
-    batch_norm_training = DerivedOps.batch_norm_training
-    batch_norm_gradient = DerivedOps.batch_norm_gradient
 
     @put_off("x")
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
