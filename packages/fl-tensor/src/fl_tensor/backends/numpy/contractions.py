@@ -21,7 +21,7 @@ from fl_tensor.backends.numpy import (
 )
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.backends.numpy.ufuncs import wide
-from fl_tensor.derived import pooling, pooling_gradient, sequence
+from fl_tensor.derived import conv_gradient, pooling, pooling_gradient, sequence
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dtypes import HALF
 from fl_tensor.roles import Shape
@@ -77,6 +77,48 @@ class Contractions(DerivedOps):
             out = provided_conv.convolve(a, b, *rest, out_shape)
         if out is None:
             out = conv.convolve(a, b, *rest, out_shape)
+        return NumpyAdapter(_rounded(out, x), x.dtype)
+
+    @quiet.quiet
+    def conv_data_gradient(
+        self,
+        gradient: Value,
+        w: Value,
+        shape: Shape,
+        stride: Shape,
+        padding: Padding,
+        input_dilation: Shape,
+        kernel_dilation: Shape,
+        groups: int = 1,
+    ) -> Value:
+        rest = (stride, padding, input_dilation, kernel_dilation, groups)
+        conv_gradient.fitting("conv_data_gradient", gradient, shape, w.shape, *rest)
+        out = provided_conv.data_gradient(gradient.array, w.array, shape, *rest)
+        if out is None and gradient.dtype in HALF:
+            out = provided_conv.data_gradient(wide(gradient), wide(w), shape, *rest)
+        if out is None:
+            return super().conv_data_gradient(gradient, w, shape, *rest)
+        return NumpyAdapter(_rounded(out, gradient), gradient.dtype)
+
+    @quiet.quiet
+    def conv_weight_gradient(
+        self,
+        gradient: Value,
+        x: Value,
+        shape: Shape,
+        stride: Shape,
+        padding: Padding,
+        input_dilation: Shape,
+        kernel_dilation: Shape,
+        groups: int = 1,
+    ) -> Value:
+        rest = (stride, padding, input_dilation, kernel_dilation, groups)
+        conv_gradient.fitting("conv_weight_gradient", gradient, x.shape, shape, *rest)
+        out = provided_conv.weight_gradient(gradient.array, x.array, shape, *rest)
+        if out is None and x.dtype in HALF:
+            out = provided_conv.weight_gradient(wide(gradient), wide(x), shape, *rest)
+        if out is None:
+            return super().conv_weight_gradient(gradient, x, shape, *rest)
         return NumpyAdapter(_rounded(out, x), x.dtype)
 
     # sequences
