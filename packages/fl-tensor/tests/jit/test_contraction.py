@@ -8,9 +8,8 @@ import pytest
 pytest.importorskip("llvmlite", reason="generated kernels take llvmlite")
 
 import fl_tensor as ft
-from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.numpy import provided, provided_conv
-from fl_tensor.backends.numpy.asked import asking
+from fl_tensor.backends.jit import JitBackend, provided, provided_conv
+from fl_tensor.backends.jit.asked import asking
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.generated.provider import Generated
 

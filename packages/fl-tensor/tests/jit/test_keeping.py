@@ -15,9 +15,8 @@ pytest.importorskip("llvmlite", reason="generated kernels take llvmlite")
 import fl_memory as mem
 import fl_tensor as ft
 from fl_memory.managers.caching import CachingManager
-from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.numpy import kept
-from fl_tensor.backends.numpy.kept import Kept, held, keep
+from fl_tensor.backends.jit import JitBackend, kept
+from fl_tensor.backends.jit.kept import Kept, held, keep
 from fl_tensor.backends.providers import Matmul, Reorder, choose, row_major
 from fl_tensor.graph import cost
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fl_tensor as ft
+from fl_tensor.backends.jit import JitBackend
 from fl_tensor.backends.providers import Layout, onednn, tuning
 from fl_tensor.dtypes import DType, dtype
 
@@ -57,6 +59,14 @@ def run(provider):
         return kernel
 
     return call
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """`jit` is the default, and defers nothing."""
+    monkeypatch.setenv("FL_JIT_SMALLEST", str(1 << 40))
+    with ft.use(JitBackend()) as backend:
+        yield backend
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ def test_small_work_imports_no_compiler():
         "print('llvmlite' in sys.modules); y = ft.ones((300, 300)); (y @ y).numpy();"
         "print('llvmlite' in sys.modules)"
     )
-    env = {**os.environ, "FL_PROVIDERS": "generated", "FL_TENSOR_BACKEND": "numpy"}
+    env = {**os.environ, "FL_PROVIDERS": "generated", "FL_TENSOR_BACKEND": "jit"}
     env.pop("FL_PROVIDERS_EVERYTHING", None)
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)

@@ -11,8 +11,8 @@ pytest.importorskip("ml_dtypes", reason="NumPy's bfloat16")
 
 import fl_tensor as ft
 from fl_tensor.backends.jit import JitBackend
+from fl_tensor.backends.jit.kept import Kept, held
 from fl_tensor.backends.numpy import conv
-from fl_tensor.backends.numpy.kept import Kept, held
 from fl_tensor.backends.providers import choose
 from fl_tensor.codegen import target
 from fl_tensor.graph import cost
@@ -40,12 +40,12 @@ def asked(generated, monkeypatch):
     return found
 
 
-@pytest.fixture(params=["numpy", "jit"])
+@pytest.fixture(params=["at once", "in plans"])
 def at_once_or_in_plans(request, monkeypatch):
-    """The backend, on which a plan is made when something is computed for the first time."""
-    if request.param == "numpy":
-        with ft.use("numpy"):
-            yield "numpy"
+    """`jit` that defers nothing, or one that makes a plan when something is computed for the first
+    time."""
+    if request.param == "at once":
+        yield request.getfixturevalue("at_once")
         return
     monkeypatch.setenv("FL_JIT_SIGHTINGS", "1")
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
@@ -126,12 +126,11 @@ def test_what_is_float64_is_blas_where_that_is_faster(asked, at_once_or_in_plans
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("k", [140, 141])
-def test_what_is_not_finite_stays_so(asked, dtype, value, k):
+def test_what_is_not_finite_stays_so(asked, at_once, dtype, value, k):
     x = np.random.default_rng(1).standard_normal((130, k))
     y = np.random.default_rng(2).standard_normal((k, 150))
     x[3, k - 1], y[k - 2, 7] = value, value
-    with ft.use("numpy"):
-        found = ft.asarray(x).astype(dtype) @ ft.asarray(y).astype(dtype)
+    found = ft.asarray(x).astype(dtype) @ ft.asarray(y).astype(dtype)
     with np.errstate(invalid="ignore"):
         expected = x @ y
     for kind in (np.isnan, np.isposinf, np.isneginf):
@@ -141,7 +140,7 @@ def test_what_is_not_finite_stays_so(asked, dtype, value, k):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_what_no_provider_takes_in_half_precision_it_is_asked_for_in_float32(
-    asked, generated, monkeypatch, dtype
+    asked, at_once, generated, monkeypatch, dtype
 ):
     find = generated.find
     wanted: list[str] = []
@@ -152,10 +151,9 @@ def test_what_no_provider_takes_in_half_precision_it_is_asked_for_in_float32(
 
     monkeypatch.setattr(generated, "find", refusing)
     x, x_wide = tensor(1, (2, 16, 30, 30), dtype)
-    with ft.use("numpy"):
-        ft.conv(x, tensor(2, (16, 16, 3, 3), dtype)[0])
-        x, x_wide = x.reshape(2 * 16 * 30, 30), x_wide.reshape(-1, 30)
-        found = x @ x.mT
+    ft.conv(x, tensor(2, (16, 16, 3, 3), dtype)[0])
+    x, x_wide = x.reshape(2 * 16 * 30, 30), x_wide.reshape(-1, 30)
+    found = x @ x.mT
     agree(found, x_wide @ x_wide.T, np.abs(x_wide) @ np.abs(x_wide.T), 30)
     assert wanted == [dtype, "float32"] * 2 and asked == [("float32",) * 3] * 2
 
@@ -195,7 +193,7 @@ def test_convolutions(asked, at_once_or_in_plans, dtype, name):
     assert asked == [(dtype,) * 3] * len(asked) and len(asked) in (1, RUNS), "equal ones are one"
 
 
-def test_an_infinity_is_in_no_sum_that_it_is_no_part_of(asked):
+def test_an_infinity_is_in_no_sum_that_it_is_no_part_of(asked, at_once):
     """Gradients of weights by pairs of pixels would have NaN of it beside the end of a line."""
     x_shape, w_shape, *options = CONVOLUTIONS["weights of odd lines"]
     x = np.random.default_rng(1).standard_normal(x_shape)
@@ -203,8 +201,7 @@ def test_an_infinity_is_in_no_sum_that_it_is_no_part_of(asked):
     for place in range(x_shape[-1]):
         spoilt = x.copy()
         spoilt[3, 1, 5, place] = np.inf
-        with ft.use("numpy"):
-            found = ft.conv(ft.asarray(spoilt).astype(ft.bfloat16), w, *options)
+        found = ft.conv(ft.asarray(spoilt).astype(ft.bfloat16), w, *options)
         with np.errstate(invalid="ignore"):
             expected = by_numpy(spoilt, w_wide, options, found.shape)
         assert np.isfinite(wide(found)[np.isfinite(expected)]).all()

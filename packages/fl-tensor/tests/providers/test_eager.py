@@ -1,4 +1,4 @@
-"""The NumPy backend with a provider: the same results, from its kernels where work is worth it."""
+"""What `jit` computes at once: NumPy's results, from a provider where work is worth it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from fl_tensor.cli import info, main
 
 
 @pytest.fixture
-def asked(provider, monkeypatch):
-    """The provider serves the backend; the problems that it solved."""
+def asked(provider, at_once, monkeypatch):
+    """The provider serves `jit`, which defers nothing; the problems that it solved."""
     monkeypatch.setattr(choose, "is_for_everything", lambda: False)
     solved = []
     find = provider.find
@@ -288,7 +288,7 @@ def in_a_process(code, **environment):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "OPENBLAS_"))}
     done = subprocess.run(
         [sys.executable, "-c", "import json, os\n" + code],
-        env={**env, **environment},
+        env={**env, "FL_TENSOR_BACKEND": "jit", **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -387,7 +387,15 @@ def test_info_says_why_none_does(monkeypatch):
 def test_a_library_that_was_asked_for_and_is_none_is_an_error_at_the_first_tensor():
     code = "import fl_tensor as ft; ft.ones(2)"
     env = {**os.environ, "FL_ONEDNN_LIB": "/no/such/libdnnl.so", "FL_PROVIDERS": "onednn"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env
-    )
-    assert done.returncode and "FL_ONEDNN_LIB=/no/such/libdnnl.so" in done.stderr
+    found = {}
+    for backend in ("jit", "numpy"):
+        found[backend] = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**env, "FL_TENSOR_BACKEND": backend},
+        )
+    assert found["jit"].returncode
+    assert "FL_ONEDNN_LIB=/no/such/libdnnl.so" in found["jit"].stderr
+    assert found["numpy"].returncode == 0, "which has no provider"

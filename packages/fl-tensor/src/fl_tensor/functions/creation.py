@@ -207,9 +207,9 @@ def from_dlpack(
     copy). The caller promises that nobody writes to it from now on; not with ``copy=True``, which
     always copies. Raises DTypeError for an object that is no producer, BackendError for memory that
     this process cannot read so, ArgumentError where ``copy=False`` cannot be."""
+    backend, place = place_for(device, backend)  # first: it may import NumPy in a way of its own
     from fl_tensor.backends.numpy import interop
 
-    backend, place = place_for(device, backend)
     interop.check_producer(obj)
     adapter = None if copy else backend.from_dlpack(obj, place)
     if adapter is not None:

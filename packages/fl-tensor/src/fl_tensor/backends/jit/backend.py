@@ -1,7 +1,7 @@
-"""``jit``: the NumPy backend, deferred.
+"""``jit``: NumPy and kernel libraries (``eager.py``), deferred.
 
 Elementwise operations, reductions, changes of shape, contractions and random bits on arrays that
-are large enough are put off; everything else runs at once, as it does in NumPy. Shapes and dtypes
+are large enough are put off; everything else runs at once. Shapes and dtypes
 are known, and wrong ones refused, when an operation is called.
 """
 

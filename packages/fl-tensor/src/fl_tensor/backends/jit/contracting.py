@@ -38,11 +38,6 @@ class Contracting(Deferring):
         shape = (kept, *x.shape[:2], state.shape[2])
         return self.pending.record("recurrent", operands, rest, shape, x.dtype)
 
-    # The compositions, which become parts of kernels with what is around them.
-    batch_norm = DerivedOps.batch_norm
-    batch_norm_training = DerivedOps.batch_norm_training
-    batch_norm_gradient = DerivedOps.batch_norm_gradient
-
     @put_off("x")
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
         return self._pool("max_pool", x, (tuple(window), tuple(stride), _pairs(padding)))

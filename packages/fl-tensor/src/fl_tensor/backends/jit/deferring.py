@@ -10,32 +10,34 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fl_tensor import settings
+from fl_tensor.backends.jit.eager import EagerBackend
+from fl_tensor.backends.jit.fast_paths import COMPUTED
+from fl_tensor.backends.jit.kept import held
 from fl_tensor.backends.jit.outside.operations import Operation, Parameters
 from fl_tensor.backends.jit.planning.plans import Plans
 from fl_tensor.backends.jit.planning.worth import Worth
 from fl_tensor.backends.jit.steps.interpret import interpret
 from fl_tensor.backends.jit.traces.lazy import Lazy, Trace
-from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
-from fl_tensor.backends.numpy.kept import held
 from fl_tensor.device import Device
 from fl_tensor.roles import Shape
 
 Value = NumpyAdapter
 
 
-class Deferring(NumpyBackend):
-    """The NumPy backend with a trace for each thread, and plans. Operations are put off by classes
+class Deferring(EagerBackend):
+    """The eager backend with a trace for each thread, and plans. Operations are put off by classes
     derived from it: ``self.pending.record`` where ``self._waits(operands)``."""
 
     #: Operations on at least so many elements are put off.
     smallest: int = 8192
 
     def __init__(self) -> None:
+        super().__init__()
         # Of the instance, where the interpreter finds it sooner.
         least = type(self).smallest
         self.smallest = settings.number("FL_JIT_SMALLEST", least, 0, "a number of elements")
-        self.eager = NumpyBackend()
+        self.eager = EagerBackend()
         self.worth = Worth()
         self.plans = Plans(self.eager, worth=self.worth)
         self._threads = threading.local()
@@ -121,13 +123,14 @@ def {name}({parameters}):
 
 def put_off(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], Any]:
     """Decorates a method that puts the operation of its ``name`` off. It is then called where one
-    of ``operands`` is large, or is not there yet; elsewhere the NumPy backend's is. Small operands
+    of ``operands`` is large, or is not there yet; elsewhere the eager backend's is. Small operands
     are seen without a call, which would be a tenth of the time of ``x.T``."""
 
     def decorate(record: Callable[..., Value]) -> Any:
         operation = name or record.__name__
         given = inspect.signature(record).parameters.values()
-        small = "{0}.trace is None and {0}.array.size < self.smallest"
+        computed = "({0}.__class__ in COMPUTED or {0}.trace is None)"
+        small = computed + " and {0}.array.size < self.smallest"
         source = _PUT_OFF.format(
             name=operation,
             parameters=", ".join(str(p.replace(annotation=p.empty)) for p in given),
@@ -135,8 +138,8 @@ def put_off(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], 
             operands=", ".join(operands),
             arguments=", ".join(p.name for p in given),
         )
-        eager = getattr(NumpyBackend, operation)
-        scope = {"eager": eager, "record": record, "__name__": __name__}
+        eager = getattr(EagerBackend, operation)
+        scope = {"eager": eager, "record": record, "COMPUTED": COMPUTED, "__name__": __name__}
         exec(compile(source, f"<JitBackend.{operation}>", "exec"), scope)
         return functools.update_wrapper(scope[operation], eager)
 

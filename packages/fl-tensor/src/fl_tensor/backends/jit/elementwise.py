@@ -6,9 +6,9 @@ import functools
 from typing import Any
 
 from fl_tensor import dtypes, rules
+from fl_tensor.backends.jit import fast_paths
 from fl_tensor.backends.jit.deferring import Deferring, Value, put_off
 from fl_tensor.backends.numpy import NumpyBackend
-from fl_tensor.backends.numpy.ufuncs import unless_small
 from fl_tensor.dtypes import DType
 
 _broadcast = functools.lru_cache(maxsize=4096)(rules.broadcast)
@@ -23,7 +23,7 @@ def _unary(name: str) -> Any:
         dtype = dtypes.real_of(x.dtype) if name == "absolute" else x.dtype
         return self.pending.record(name, (x,), (), x.shape, dtype)
 
-    return unless_small(eager, operation)
+    return fast_paths.unary(eager, operation)
 
 
 def _rounding(name: str) -> Any:
@@ -45,7 +45,7 @@ def _binary(name: str, result: DType | None = None) -> Any:
         shape = left if left == right or not right else _broadcast(name, left, right)
         return self.pending.record(name, (x, y), (), shape, result or x.dtype)
 
-    return unless_small(eager, operation)
+    return fast_paths.binary(eager, operation)
 
 
 def _reduction(name: str, accumulate: bool) -> Any:

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from fl_tensor import dtypes, rules
+from fl_tensor.backends.jit import fast_paths
 from fl_tensor.backends.jit.deferring import Deferring, Value, put_off
 from fl_tensor.backends.jit.traces.exact import exact
 from fl_tensor.backends.jit.traces.lazy import Lazy, Stream
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import is_sole_owner
-from fl_tensor.backends.numpy.ufuncs import unless_small
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
 from fl_tensor.roles import Scalar
 
 _slice = NumpyBackend.slice
-
-
-def _small_at_once(method: Any) -> Any:
-    return unless_small(getattr(NumpyBackend, method.__name__), method)
 
 
 class Moving(Deferring):
@@ -43,7 +38,7 @@ class Moving(Deferring):
 
     # shape
 
-    @_small_at_once
+    @fast_paths.reshape
     @put_off("x")
     def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
         rules.reshape(x, shape)
@@ -80,7 +75,7 @@ class Moving(Deferring):
             parameters = exact(parameters)
         return self.pending.record("pad", (x,), parameters, shape, x.dtype)
 
-    @_small_at_once
+    @fast_paths.slice
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:

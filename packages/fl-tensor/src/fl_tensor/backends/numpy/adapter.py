@@ -46,8 +46,6 @@ class NumpyAdapter(TensorAdapter):
     __slots__ = ("array", "dtype")
 
     dtype: DType
-    #: What the array waits for; None: it is there. Of classes whose array may be missing.
-    trace: Any = None
 
     def __init__(self, array: np.ndarray[Any, Any], dtype: DType | None = None) -> None:
         self.array = array

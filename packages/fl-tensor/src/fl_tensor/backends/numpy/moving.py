@@ -13,7 +13,7 @@ from fl_memory import selection
 from fl_tensor import rules
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import NumpyAdapter, adapt, is_sole_owner
-from fl_tensor.backends.numpy.ufuncs import leaving, sortable, wide
+from fl_tensor.backends.numpy.ufuncs import sortable, wide
 from fl_tensor.dtypes import HALF, bfloat16, int64
 from fl_tensor.roles import Scalar
 
@@ -26,11 +26,10 @@ _INT64 = np.dtype(np.int64)
 _new = object.__new__
 
 
-@leaving
-def _reshape(otherwise: Any) -> Any:
-    def reshape(self: Any, x: Value, shape: tuple[int, ...]) -> Value:
-        if otherwise and (x.trace is not None or x.array.size >= self.smallest):
-            return otherwise(self, x, shape)
+class Moving:
+    """What computes no elements: the mixin of the primitives of shape."""
+
+    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
         array = x.array
         if not (array.flags.c_contiguous or _differ_in_ones(array.shape, shape)):
             out = memory.empty(array.shape, array.dtype)
@@ -40,34 +39,6 @@ def _reshape(otherwise: Any) -> Any:
         made.array = array.reshape(shape)
         made.dtype = x.dtype
         return made
-
-    return reshape
-
-
-@leaving
-def _slice(otherwise: Any) -> Any:
-    def slice(
-        self: Any, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
-    ) -> Value:
-        if otherwise and type(x) is not NumpyAdapter:  # of what is there it is a view
-            return otherwise(self, x, starts, sizes, steps)
-        if not starts:
-            return x
-        array = x.array[_places(starts, sizes, steps)]
-        if array.shape != sizes or min(starts) < 0:
-            rules.slice(x, starts, sizes, steps)  # says what is out of range
-        made = _new(NumpyAdapter)
-        made.array = array
-        made.dtype = x.dtype
-        return made
-
-    return slice
-
-
-class Moving:
-    """What computes no elements: the mixin of the primitives of shape."""
-
-    reshape = _reshape
 
     def permute(self, x: Value, axes: tuple[int, ...]) -> Value:
         made = _new(NumpyAdapter)
@@ -103,7 +74,18 @@ class Moving:
         out[tuple(places)] = x.array
         return NumpyAdapter(out, x.dtype)
 
-    slice = _slice
+    def slice(
+        self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
+    ) -> Value:
+        if not starts:
+            return x
+        array = x.array[places(starts, sizes, steps)]
+        if array.shape != sizes or min(starts) < 0:
+            rules.slice(x, starts, sizes, steps)  # says what is out of range
+        made = _new(NumpyAdapter)
+        made.array = array
+        made.dtype = x.dtype
+        return made
 
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
         if not x.shape:
@@ -171,7 +153,7 @@ class Moving:
         in_place: bool,
     ) -> Value:
         out = x.array if in_place else _copy(x.array)
-        out[_places(starts, updates.shape, steps)] = updates.array
+        out[places(starts, updates.shape, steps)] = updates.array
         return NumpyAdapter(out, x.dtype)
 
     def sort(self, x: Value, axis: int = -1, descending: bool = False) -> Value:
@@ -213,9 +195,10 @@ def _add_rows(out: Array, rows: Array, updates: Array) -> None:
 
 
 @functools.lru_cache(maxsize=1024)  # a loop has the same few places again and again
-def _places(
+def places(
     starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
 ) -> tuple[slice, ...]:
+    """The index of these places, as NumPy takes it."""
     return tuple(
         [
             slice(start, start + size) if step == 1 else _stepped(start, size, step)

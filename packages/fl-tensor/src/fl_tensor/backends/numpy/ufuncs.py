@@ -12,7 +12,6 @@ from fl_tensor import rules
 from fl_tensor.backends.numpy import memory, quiet, sums
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, NumpyAdapter, adapt
 from fl_tensor.dtypes import HALF, DType, accumulator, bfloat16, sum_dtype
-from fl_tensor.reproducible import is_reproducible
 
 Value = NumpyAdapter
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -26,41 +25,12 @@ _LITTLE = 4096
 # twice, and names that are found at once: a call more would be a tenth of ``x + y``.
 
 
-_leaving: dict[Any, Callable[[Any], Any]] = {}
-
-
-def unless_small(method: Any, otherwise: Callable[..., Value]) -> Any:
-    """A method that does what ``method`` does where operands are there, and have fewer
-    elements than ``self.smallest``, or with more while ``self.worth`` has a rest, which is counted
-    here as in ``records``; what ``otherwise(self, ...)`` does elsewhere. As one function: a call
-    between two would be a tenth of ``x + y``."""
-    make = _leaving.get(method)
-    return otherwise if make is None else make(otherwise)
-
-
-def leaving(make: Callable[[Any], Any]) -> Any:
-    """Decorates ``make(otherwise)``, whose result is a method that ``unless_small`` knows: the one
-    that it makes of None."""
-    method = make(None)
-    _leaving[method] = make
-    return method
-
-
-def unary(ufunc: Callable[..., Array], otherwise: Any = None) -> Any:
-    """The method of an elementwise function with one operand; ``otherwise`` as ``unless_small``
-    has it."""
+def unary(ufunc: Callable[..., Array]) -> Any:
+    """The method of an elementwise function with one operand. It has ``ufunc`` as attribute."""
 
     def operation(self: Any, x: Value) -> Value:
-        if otherwise and x.trace is not None:
-            return otherwise(self, x)
         a = x.array
         nbytes = a.nbytes
-        if otherwise and nbytes >= self.smallest:
-            size, worth = a.size, self.worth
-            if worth.rest > 0 and not is_reproducible():
-                worth.rest -= size
-            elif size >= self.smallest:
-                return otherwise(self, x)
         if nbytes >= selection.always_small:
             out = memory.empty(a.shape, a.dtype)
             return NumpyAdapter(quiet.writing(nbytes)(ufunc, a, out=out), x.dtype)
@@ -75,7 +45,7 @@ def unary(ufunc: Callable[..., Array], otherwise: Any = None) -> Any:
         made.dtype = x.dtype
         return made
 
-    _leaving[operation] = lambda given: unary(ufunc, given)
+    vars(operation)["ufunc"] = ufunc
     return operation
 
 
@@ -103,11 +73,10 @@ def binary(
     ufunc: Callable[..., Array],
     result: DType | None = None,
     scalar: Callable[[Any, Any], Any] | None = None,
-    otherwise: Any = None,
 ) -> Any:
     """The method of an elementwise function with two operands, whose results are of dtype
-    ``result`` or that of the operands; ``scalar`` is the same function for two numbers,
-    ``otherwise`` as ``unless_small`` has it."""
+    ``result`` or that of the operands; ``scalar`` is the same function for two numbers. It has
+    these three as attributes."""
 
     def operation(self: Any, x: Any, y: Any) -> Value:
         if scalar and type(x) is Number is type(y) and selection.always_small > 8:
@@ -119,21 +88,11 @@ def binary(
             number.number = found
             number.dtype = x.dtype
             return number
-        if otherwise and (x.trace is not None or y.trace is not None):
-            return otherwise(self, x, y)
         a, b = x.array, y.array
         dtype = result or x.dtype
         nbytes, shape = a.nbytes * b.size, None  # no broadcasting makes more of it
         if nbytes >= _LITTLE and a.shape == b.shape:
             nbytes, shape = a.nbytes, a.shape
-        if otherwise and nbytes >= self.smallest:
-            size, other_size, worth = a.size, b.size, self.worth
-            if other_size > size:
-                size = other_size
-            if worth.rest > 0 and not is_reproducible():
-                worth.rest -= size
-            elif size >= self.smallest:
-                return otherwise(self, x, y)
         if nbytes >= selection.always_small:
             out = memory.empty(shape or np.broadcast(a, b).shape, TO_NUMPY[dtype])
             return NumpyAdapter(quiet.writing(out.nbytes)(ufunc, a, b, out=out), dtype)
@@ -148,7 +107,7 @@ def binary(
         made.dtype = dtype
         return made
 
-    _leaving[operation] = lambda given: binary(ufunc, result, scalar, given)
+    vars(operation).update(ufunc=ufunc, result=result, scalar=scalar)
     return operation
 
 

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from fl_tensor.backends.jit.kept import held
 from fl_tensor.backends.jit.planning import background
 from fl_tensor.backends.jit.planning.translate import Translation
 from fl_tensor.backends.jit.planning.worth import SAVED
 from fl_tensor.backends.jit.traces.lazy import Stream
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
-from fl_tensor.backends.numpy.kept import held
 from fl_tensor.backends.numpy.views import outline
 
 if TYPE_CHECKING:

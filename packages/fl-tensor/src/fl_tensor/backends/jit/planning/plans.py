@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from fl_memory.forks import free_after_fork
 from fl_tensor import settings
+from fl_tensor.backends.jit.kept import held
 from fl_tensor.backends.jit.outside import extensions
 from fl_tensor.backends.jit.planning.making import JitWarning, Making
 from fl_tensor.backends.jit.planning.plan import Plan
@@ -30,7 +31,6 @@ from fl_tensor.backends.jit.traces.lazy import Lazy, Stream, Trace
 from fl_tensor.backends.jit.traces.recording import Recording
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
-from fl_tensor.backends.numpy.kept import held
 from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import axis_order
 from fl_tensor.graph.ir import Node

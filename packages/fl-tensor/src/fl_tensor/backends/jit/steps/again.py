@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor import dtypes
+from fl_tensor.backends.jit import provided
+from fl_tensor.backends.jit.asked import Asked
+from fl_tensor.backends.jit.kept import Kept
 from fl_tensor.backends.jit.steps.donation import Values
-from fl_tensor.backends.numpy import provided
-from fl_tensor.backends.numpy.asked import Asked
-from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.problems import Problem
 from fl_tensor.graph.ir import Value

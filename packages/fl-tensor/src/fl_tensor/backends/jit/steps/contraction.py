@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from fl_tensor.backends.jit.asked import asking
+from fl_tensor.backends.jit.kept import Kept
 from fl_tensor.backends.jit.steps import keeping
 from fl_tensor.backends.jit.steps.again import Again
 from fl_tensor.backends.jit.steps.donation import Values
 from fl_tensor.backends.jit.steps.operation import Operation
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
-from fl_tensor.backends.numpy.asked import asking
-from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.graph.ir import Node, Value
 from fl_tensor.graph.layout import Layout
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from fl_tensor.backends.jit.provided import address
 from fl_tensor.backends.jit.steps.lower import Lowered
-from fl_tensor.backends.numpy.provided import address
 from fl_tensor.graph.ir import Value
 from fl_tensor.graph.layout import contiguous
 from fl_tensor.refcounts import count_if_alone, getrefcount

@@ -6,17 +6,17 @@ after the other, as two steps would.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from fl_tensor.backends.jit import provided, provided_conv
+from fl_tensor.backends.jit.asked import asking
 from fl_tensor.backends.jit.steps.again import Again
 from fl_tensor.backends.jit.steps.donation import Values, places
 from fl_tensor.backends.jit.steps.lower import Lowered, Lowering, Operand
 from fl_tensor.backends.jit.steps.views import show
-from fl_tensor.backends.numpy import memory, provided, provided_conv
+from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
-from fl_tensor.backends.numpy.asked import asking
 from fl_tensor.backends.numpy.views import strided
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.named import Named, named

@@ -13,11 +13,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from fl_tensor import dtypes
+from fl_tensor.backends.jit.provided import address
 from fl_tensor.backends.jit.steps.donation import Values
 from fl_tensor.backends.jit.steps.views import show
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, adapt
-from fl_tensor.backends.numpy.provided import address
 from fl_tensor.codegen.axes import join_axes, letters
 from fl_tensor.codegen.program import Builder
 from fl_tensor.graph.ir import Node, Value

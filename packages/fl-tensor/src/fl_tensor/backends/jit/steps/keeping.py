@@ -13,9 +13,9 @@ import weakref
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from fl_tensor.backends.jit import kept, provided, provided_conv
+from fl_tensor.backends.jit.kept import Kept
 from fl_tensor.backends.jit.steps import following
-from fl_tensor.backends.numpy import kept, provided, provided_conv
-from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.backends.providers import choose, layout
 from fl_tensor.backends.providers.layout import Packed

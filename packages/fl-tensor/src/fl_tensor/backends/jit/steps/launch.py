@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from typing import Any
 
+from fl_tensor.backends.jit.provided import address
 from fl_tensor.backends.jit.steps.donation import Values, places
 from fl_tensor.backends.jit.steps.lower import Lowered, Operand
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
-from fl_tensor.backends.numpy.provided import address
 from fl_tensor.cached import cached_property
 from fl_tensor.codegen.batch import Batch
 from fl_tensor.codegen.kernel import ALIGNED, Kernel, may_stream

@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fl_tensor.backends.numpy import memory, provided, provided_conv, provided_pool
+from fl_tensor.backends.jit import provided, provided_conv, provided_pool
+from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.providers import choose
 from fl_tensor.codegen import instructions
 from fl_tensor.graph.axis_order import Order, channels_last

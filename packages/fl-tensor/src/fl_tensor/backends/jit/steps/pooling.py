@@ -16,12 +16,12 @@ from importlib.util import find_spec
 from typing import NamedTuple, TypeAlias
 
 from fl_tensor import dtypes
+from fl_tensor.backends.jit.provided import address
 from fl_tensor.backends.jit.steps import folds
 from fl_tensor.backends.jit.steps.donation import Values
 from fl_tensor.backends.jit.steps.windows import Box, Windows
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
-from fl_tensor.backends.numpy.provided import address
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.problems import Pooling
 from fl_tensor.codegen.axes import join_axes, letters

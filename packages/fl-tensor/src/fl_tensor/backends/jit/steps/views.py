@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fl_tensor.backends.jit.kept import Kept
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
-from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.numpy.views import strided
 from fl_tensor.graph.ir import Value
 from fl_tensor.graph.layout import Layout

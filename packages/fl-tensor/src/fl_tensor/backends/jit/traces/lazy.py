@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fl_memory import selection
 from fl_memory.forks import free_after_fork
 from fl_memory.selection import current as current_manager
+from fl_tensor.backends.jit import kept as keeping
+from fl_tensor.backends.jit.kept import held
 from fl_tensor.backends.jit.traces import interrupts, loops, periods
 from fl_tensor.backends.jit.traces.alone import Alone, Failed, part_of
 from fl_tensor.backends.jit.traces.gone import Gone, sort_out
 from fl_tensor.backends.jit.traces.recording import Call, Recording, Recordings
-from fl_tensor.backends.numpy import kept as keeping
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
-from fl_tensor.backends.numpy.kept import held
 from fl_tensor.dtypes import DType
 from fl_tensor.refcounts import count_if_alone, getrefcount
 from fl_tensor.reproducible import is_reproducible, reproducible

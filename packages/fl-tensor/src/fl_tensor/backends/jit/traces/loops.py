@@ -16,9 +16,9 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
+from fl_tensor.backends.jit.provided import address
 from fl_tensor.backends.jit.traces.recording import Call
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
-from fl_tensor.backends.numpy.provided import address
 from fl_tensor.dtypes import DType
 
 #: After how many calls a trace is looked at first, and then whenever it is twice as long.

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fl_tensor import dtypes
-from fl_tensor.backends.numpy import asked, blas, memory
+from fl_tensor.backends.jit import asked, blas
+from fl_tensor.backends.jit.kept import Kept
+from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import FROM_NUMPY, TO_NUMPY
-from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.layout import Layout
 from fl_tensor.backends.providers.named import Named

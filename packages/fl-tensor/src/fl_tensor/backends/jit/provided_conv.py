@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fl_tensor.backends.numpy import provided
+from fl_tensor.backends.jit import provided
+from fl_tensor.backends.jit.kept import Kept
 from fl_tensor.backends.numpy.adapter import FROM_NUMPY
-from fl_tensor.backends.numpy.kept import Kept
 from fl_tensor.backends.providers import choose
 from fl_tensor.backends.providers.problems import (
     Convolution,

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fl_tensor.backends.numpy import blas, memory, provided
+from fl_tensor.backends.jit import blas, provided
+from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.providers.problems import Padding, Pooling, PoolingGradient, Shape
 
 Array: TypeAlias = np.ndarray[Any, Any]
