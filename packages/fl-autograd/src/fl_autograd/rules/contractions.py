@@ -37,7 +37,7 @@ def _matmul_y(ops: Any, g: Any, y_shape: Shape, x: Any) -> Any:
 
 rule("matmul", x=_matmul_x, y=_matmul_y)
 
-# ---- convolution: linear in both operands, so that each gradient is made of the other two ---------
+# ---- convolution: linear in both operands, and so are its gradients ------------------------------
 
 
 def _conv_x(
