@@ -10,7 +10,7 @@ import pytest
 import fl_tensor as ft
 from fl_tensor import dtypes
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.composition import traced_once
+from fl_tensor.composition import cached_composition
 from fl_tensor.derived import attention, elementwise, normalization, reduction
 
 
@@ -27,7 +27,7 @@ def counted():
     """x * factor + y, and how often it ran: on the backend, or without data to be traced."""
     ran = []
 
-    @traced_once
+    @cached_composition
     def composition(ops, x, y, factor):
         ran.append(factor)
         y = ops.constant(1.0, x) if y is None else y
@@ -110,7 +110,7 @@ def test_it_runs_again_for_other_shapes_dtypes_and_values(jit, counted):
 
 
 def test_zeros_of_either_sign_are_two_numbers(jit):
-    @traced_once
+    @cached_composition
     def times(ops, x, factor):
         return ops.multiply(x, ops.constant(factor, x))
 
@@ -132,7 +132,7 @@ def test_zeros_of_either_sign_are_two_numbers(jit):
 def test_arguments_that_are_equal_and_not_the_same_are_told_apart(jit, arguments):
     given = []
 
-    @traced_once
+    @cached_composition
     def same(ops, x, argument):
         given.append(repr(argument))
         return ops.exp(x)
@@ -153,7 +153,7 @@ def test_small_arrays_that_are_there_are_computed_at_once(counted):
 
 
 def test_several_results_and_none(jit):
-    @traced_once
+    @cached_composition
     def both(ops, x, y, wanted):
         return ops.add(x, y), ops.negative(y) if wanted else None, y
 
@@ -169,7 +169,7 @@ def test_several_results_and_none(jit):
 
 
 def test_what_nobody_holds_is_not_computed(jit):
-    @traced_once
+    @cached_composition
     def both(ops, x):
         return ops.exp(x), ops.tanh(x)
 
@@ -260,7 +260,7 @@ def test_a_derived_backend_computes_as_it_likes():
 
 
 def test_what_looks_at_data_runs_each_time(jit):
-    @traced_once
+    @cached_composition
     def halved(ops, x):
         if bytes(ops.to_host(ops.max(x, (0,), False)))[3] >> 7:  # its largest is negative
             return x
