@@ -2,11 +2,11 @@
 and their gradients, what can be fused, and operations on 4 elements.
 
 For orientation; the claims are those of `kernels.py` and `eager_overhead.py`, which time the same
-cases. Ours are the backends `jit` and `numpy`, both with the providers that are there (generated
-kernels first, unless `FL_PROVIDERS` says otherwise), and `numpy` without any ("alone"); PyTorch has
-its images row-major, as a user makes them, or with channels last, in and out. Ratios above 1 are in
-favour of `jit`; a row in capitals is a geometric mean. Each library runs in a process of its own,
-and they take turns.
+cases. Ours are the backends `jit`, with the providers that are there (generated kernels first,
+unless `FL_PROVIDERS` says otherwise), and `numpy`, which is NumPy alone; PyTorch has its images
+row-major, as a user makes them, or with channels last, in and out. Ratios above 1 are in favour of
+`jit`; a row in capitals is a geometric mean. Each library runs in a process of its own, and they
+take turns.
 
     python benchmarks/ops.py [--only products convolutions fused small CASE] [--rounds 7]
         [--json FILE [--add]] [--markdown]
@@ -28,7 +28,6 @@ THREADS = 2
 LIBRARIES = {
     "jit": {"FL_TENSOR_BACKEND": "jit"},
     "numpy": {"FL_TENSOR_BACKEND": "numpy"},
-    "alone": {"FL_PROVIDERS": "none", "FL_TENSOR_BACKEND": "numpy"},
     "torch": {},
     "channels last": {},
 }

@@ -31,6 +31,8 @@ FORCED = {
     "FL_PROVIDERS": "generated",
     "FL_PROVIDERS_EVERYTHING": "1",
 }
+#: As FL_JIT_SMALLEST: have `jit` put off nothing.
+NEVER = str(1 << 40)
 #: What stands on the tensor contract.
 ABOVE = ("fl-autograd", "fl-nn")
 #: Who computes contractions, alone.
@@ -91,7 +93,7 @@ def deferred(session: nox.Session, package: str) -> None:
 def providers(session: nox.Session, provider: str) -> None:
     """Products, convolutions and layers made of them, however small, by one provider alone.
 
-    Its own tests, the kit's, and those of layers and gradients; on `numpy` and on `jit`.
+    Its own tests, the kit's, and those of layers and gradients; on `jit`, in plans and at once.
     """
     skip_without_wheel(session, provider)
     part = ["-k", "matmul or conv or linear or pool or batch_norm"]
@@ -100,9 +102,9 @@ def providers(session: nox.Session, provider: str) -> None:
     # The tests of generated code ask for it themselves: `tests(fl-tensor)` has run them.
     own = "packages/fl-tensor/tests/providers"
     pytest_in_workshop(session, "-p", "no:cacheprovider", own, f"--ignore={own}/generated", env=env)
-    for backend in ("numpy", "jit"):
-        env = {**FORCED, **env, "FL_TENSOR_BACKEND": backend}
-        in_workshop(session, "python", "-m", "fl_tensor.testing", backend, *part, env=env)
-        # `deferred` runs these with generated kernels on `jit`, and all others.
-        if (provider, backend) != ("generated", "jit"):
+    for smallest in (FORCED["FL_JIT_SMALLEST"], NEVER):
+        env = {**FORCED, **env, "FL_TENSOR_BACKEND": "jit", "FL_JIT_SMALLEST": smallest}
+        in_workshop(session, "python", "-m", "fl_tensor.testing", "jit", *part, env=env)
+        # `deferred` runs these with generated kernels in plans, and all others.
+        if provider != "generated" or smallest == NEVER:
             pytest_in_workshop(session, "-p", "no:cacheprovider", *above, *part, env=env)

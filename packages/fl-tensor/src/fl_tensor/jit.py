@@ -104,7 +104,8 @@ def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
              ``built_in_micro_kernel`` is one, to begin with, and the file that it is in has the
              signature. Of several makers the latest is asked first
 
-    Needs llvmlite, and that the provider ``generated`` is asked (``FL_PROVIDERS``). A maker that
+    Needs llvmlite, the backend `jit`, and that it asks the provider ``generated``
+    (``FL_PROVIDERS``). A maker that
     raises, or whose module LLVM refuses or has no ``micro``, is left out with a ``KernelWarning``
     where a product needs it. Raises ArgumentError for what is no function, MissingError without
     llvmlite.

@@ -82,9 +82,9 @@ def collect() -> dict[str, Any]:
 
 
 def libraries() -> dict[str, Any]:
-    """The default backend, who computes contractions (``providers`` in the order in which they are
-    asked, and which were ``passed_over`` and why), what generated kernels are made for
-    (``kernels``), where files are kept (``cache``), and the pools of threads whose libraries are
+    """The default backend, who computes contractions for ``jit`` (``providers`` in the order in
+    which they are asked, and which were ``passed_over`` and why), what generated kernels are made
+    for (``kernels``), where files are kept (``cache``), and the pools of threads whose libraries are
     loaded (``threads``)."""
     found, passed = choose.found()
     return {
@@ -117,7 +117,7 @@ def _libraries(figures: dict[str, Any]) -> list[str]:
     running = figures["threads"]
     page = [f"Default backend: {figures['default']}"]
     asked = [each["name"] for each in figures["providers"]] + ["NumPy"]
-    page += [f"Products and convolutions by {', then '.join(asked)}"]
+    page += [f"Products and convolutions of jit by {', then '.join(asked)}"]
     for each in figures["providers"]:
         page += [f"  {each['name']}"]
         page += [f"    {name:<12} {value}" for name, value in each["report"].items()]

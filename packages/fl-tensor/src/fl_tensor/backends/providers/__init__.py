@@ -1,7 +1,7 @@
-"""Providers of matrix products, convolutions, pooling and batch normalisation.
+"""Providers of matrix products, convolutions, pooling and batch normalisation for `jit`.
 
-A backend describes a problem (``problems.py``), a provider (``provider.py``) answers with a kernel
-that takes addresses, or says that it has none, and the backend falls back on what it has itself.
+`jit` describes a problem (``problems.py``), a provider (``provider.py``) answers with a kernel that
+takes addresses, or says that it has none, and `jit` falls back on NumPy.
 """
 
 from fl_tensor.backends.providers.choose import current as current

@@ -1,4 +1,4 @@
-"""Which providers serve this process, and who is asked first.
+"""Which providers serve the backend `jit` in this process, and who is asked first.
 
 FL_PROVIDERS names them in their order, with commas between (default: those of ``DEFAULT``); "none"
 turns them off. FL_PROVIDERS_EVERYTHING=1 hands them every problem that they support, however small;
@@ -68,7 +68,7 @@ def found() -> tuple[tuple[Provider, ...], tuple[str, ...]]:
 
 @functools.cache
 def current() -> Provider | None:
-    """The provider that backends ask, which may ask others in its turn; None if there is none."""
+    """The provider that `jit` asks, which may ask others in its turn; None if there is none."""
     providers, _ = found()
     if len(providers) > 1:
         return Chain(providers)
