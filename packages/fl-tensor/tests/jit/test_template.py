@@ -37,6 +37,7 @@ def counted():
 
 
 X = np.linspace(-2.0, 2.0, 24, dtype=np.float32).reshape(2, 3, 4)
+G_X_W = (2, 6, 5, 5), (2, 4, 5, 5), (6, 4, 3, 3)
 ROW = np.linspace(0.5, 1.5, 4, dtype=np.float32)
 
 DERIVED = {
@@ -78,6 +79,19 @@ def test_the_calls_are_those_of_the_composition(jit, case):
     assert copied == composed
     for ours, theirs in zip(got, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6 if ours.dtype == np.float32 else 1e-3)
+
+
+def test_gradients_of_convolutions_are_calls_of_their_own(jit):
+    @cached_composition
+    def gradients(ops, g, x, w):
+        rest = (1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 1
+        data = ops.conv_data_gradient(g, w, x.shape, *rest)
+        return data, ops.conv_weight_gradient(g, x, w.shape, *rest)
+
+    g, x, w = (jit.negative(adapter(np.ones(s, "float32"))) for s in G_X_W)
+    results = gradients(jit, g, x, w)
+    assert [op for op, *_ in said(jit)][3:] == ["conv_data_gradient", "conv_weight_gradient"]
+    assert [values(result).shape for result in results] == list(G_X_W[1:])
 
 
 def test_it_runs_once_for_operands_of_a_type(jit, counted):
