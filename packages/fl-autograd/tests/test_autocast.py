@@ -20,6 +20,12 @@ PRODUCTS = {
     "matmul": lambda x: x @ x,
     "linear": lambda x: ft.linear(x, x, x[0]),
     "conv": lambda x: ft.conv(x.reshape(1, 1, 2, 2), x.reshape(1, 1, 2, 2)),
+    "conv_data_gradient": lambda x: ft.conv_data_gradient(
+        x.reshape(1, 1, 2, 2), x.reshape(1, 1, 2, 2), (1, 1, 3, 3)
+    ),
+    "conv_weight_gradient": lambda x: ft.conv_weight_gradient(
+        x.reshape(1, 1, 2, 2), x.reshape(1, 1, 2, 2), (1, 1, 1, 1)
+    ),
     "attention": lambda x: ft.attention(*[x.reshape(1, 1, 2, 2)] * 3),
     "recurrent": lambda x: ft.recurrent(x.reshape(2, 1, 2), x[:1].reshape(1, 1, 2), x),
     "dot": lambda x: ft.dot(x[0], x[1]),

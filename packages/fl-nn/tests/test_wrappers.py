@@ -94,10 +94,10 @@ def test_profile_of_a_step_shows_its_phases(tmp_path):
         return {e["name"] for e in spans if start <= e["ts"] < end} - {name}
 
     assert {"conv", "relu", "max_pool", "linear"} <= inside("forward")
-    assert {"conv", "matmul"} <= inside("backward")
+    assert {"conv_weight_gradient", "matmul"} <= inside("backward")
     assert {"sqrt", "subtract"} <= inside("optimizer")
     assert any(e["ph"] == "C" for e in events)
-    assert counts["conv"] == 2, "forward, and the gradient of the weight"
+    assert counts["conv_weight_gradient"] == 1 and counts["conv_data_gradient"] == 0
     assert p.summary()[0].self_ms > 0
 
 

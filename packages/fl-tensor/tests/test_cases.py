@@ -33,6 +33,7 @@ NEED_AXES = {
     *("diag", "diff", "repeat", "unstack", "unique", "nanargmax", "nanargmin"),
     *("cumulative_max", "cumulative_min", "cumulative_logsumexp", "attention", "recurrent"),
     *("max_pool_gradient", "avg_pool_gradient", "batch_norm_training", "batch_norm_gradient"),
+    *("conv_data_gradient", "conv_weight_gradient"),
     *(op.name for op in OPERATIONS if op.capability in ("linalg", "fft")),
 }
 #: Operations without array operands have no layout to vary.

@@ -74,6 +74,17 @@ class IsNeverReady(Correct):
         return False
 
 
+class CachesResults(Correct):
+    CONTRACT = (1, 1)
+    _results: ClassVar[dict[Any, Any]] = {}
+
+    def call_composition(self, function: Any, arguments: Any) -> Any:
+        key = function, tuple(getattr(x, "shape", x) for x in arguments)
+        if key not in self._results:
+            self._results[key] = function(self, *arguments)
+        return self._results[key]
+
+
 class ClaimsPartsWithoutNumbers(Correct):
     CONTRACT = (1, 0)
     dtypes: ClassVar[frozenset[DType]] = dtypes.REQUIRED
@@ -104,6 +115,7 @@ class HidesParts(Correct):
         (MisspellsAnAttribute, "test_names", "check_shapes: do you mean checks_shapes?"),
         (TakesAPublicName, "test_names", "flush: begin names of your own with _"),
         (IsNeverReady, "test_what_was_evaluated_is_ready", "is_ready gave False for a value that"),
+        (CachesResults, "test_call_composition", r"x \* 2.0 \+ x of \[3.0, 5.0\]"),
         (ClaimsPartsWithoutNumbers, "test_complex_dtypes_have_parts", "no complex dtype"),
         (
             HasUndeclaredTransforms,

@@ -300,6 +300,32 @@ TARGETS: list[Target] = [
         x="required_array",
     ),
     target(
+        "ft.conv_data_gradient",
+        {
+            "gradient": lambda: x(1, 3, 3, 3),
+            "w": lambda: x(3, 2, 3, 3),
+            "shape": (1, 2, 5, 5),
+        },
+        gradient="required_array",
+        w="required_array",
+        shape="shape",
+        stride="positive",
+        groups="positive",
+    ),
+    target(
+        "ft.conv_weight_gradient",
+        {
+            "gradient": lambda: x(1, 3, 3, 3),
+            "x": lambda: x(1, 2, 5, 5),
+            "shape": (3, 2, 3, 3),
+        },
+        gradient="required_array",
+        x="required_array",
+        shape="shape",
+        stride="positive",
+        groups="positive",
+    ),
+    target(
         "ft.max_pool_gradient",
         {"gradient": lambda: x(1, 1, 2, 2), "x": lambda: x(1, 1, 4, 4), "window": 2},
         gradient="required_array",

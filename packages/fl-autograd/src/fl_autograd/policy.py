@@ -24,8 +24,8 @@ FAMILIES: dict[str, frozenset[str]] = {
     name: frozenset(operations.split())
     for name, operations in {
         # Many products per result, summed in float32: these are what half precision makes faster.
-        "product": "matmul linear conv attention recurrent dot inner outer kron vecdot "
-        "tensordot einsum",
+        "product": "matmul linear conv conv_data_gradient conv_weight_gradient attention recurrent "
+        "dot inner outer kron vecdot tensordot einsum",
         # Their results leave the range of half precision, or lose too many digits in it.
         "sensitive": "exp exp2 expm1 log log2 log10 log1p power square reciprocal rsqrt erf gelu "
         "softplus logit tan sinh cosh acos asin acosh asinh atanh hypot logaddexp "

@@ -108,6 +108,8 @@ from fl_tensor.functions.pooling import avg_pool_gradient as avg_pool_gradient
 from fl_tensor.functions.pooling import max_pool as max_pool
 from fl_tensor.functions.pooling import max_pool_gradient as max_pool_gradient
 from fl_tensor.functions.products import conv as conv
+from fl_tensor.functions.products import conv_data_gradient as conv_data_gradient
+from fl_tensor.functions.products import conv_weight_gradient as conv_weight_gradient
 from fl_tensor.functions.products import cross as cross
 from fl_tensor.functions.products import einsum as einsum
 from fl_tensor.functions.products import matmul as matmul

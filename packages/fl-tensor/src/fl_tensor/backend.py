@@ -32,7 +32,7 @@ promoted together, which become floating.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from fl_tensor.capabilities import OptionalOps
@@ -436,6 +436,15 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         """Whether the data of ``x`` can be read without computing or waiting; as inherited, always.
         A check that is left out rather than paid for asks this first."""
         return True
+
+    def call_composition(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """``function(self, *arguments)`` for a composition that is decorated with
+        ``fl_tensor.composition.cached_composition``: a derived operation or a gradient rule. The
+        operations that it calls depend on shapes, dtypes and plain values alone, so a deferred
+        backend may record at once what it called for such arguments before; the result is the same.
+        Only the method of a backend's own class is called: a derived class, which may compute
+        something differently, defines it again. As inherited, the function runs."""
+        return function(self, *arguments)
 
     def constant(self, value: Scalar, like: A) -> A:
         """A 0-d value with the dtype and device of ``like``."""

@@ -13,6 +13,7 @@ from fl_tensor.derived import (
     attention,
     comparison,
     complex_parts,
+    conv_gradient,
     diagonals,
     einsum,
     elementwise,
@@ -482,6 +483,36 @@ class DerivedOps:
     ) -> Any:
         return pooling_gradient.max_pool_gradient(self, gradient, x, window, stride, padding)
 
+    def conv_data_gradient(
+        self,
+        gradient: N,
+        w: N,
+        shape: Shape,
+        stride: Shape,
+        padding: Padding,
+        input_dilation: Shape,
+        kernel_dilation: Shape,
+        groups: int = 1,
+    ) -> Any:
+        return conv_gradient.conv_data_gradient(
+            self, gradient, w, shape, stride, padding, input_dilation, kernel_dilation, groups
+        )
+
+    def conv_weight_gradient(
+        self,
+        gradient: N,
+        x: N,
+        shape: Shape,
+        stride: Shape,
+        padding: Padding,
+        input_dilation: Shape,
+        kernel_dilation: Shape,
+        groups: int = 1,
+    ) -> Any:
+        return conv_gradient.conv_weight_gradient(
+            self, gradient, x, shape, stride, padding, input_dilation, kernel_dilation, groups
+        )
+
     def cross_entropy(self, log_probs: S, targets: A, axis: Axis = -1) -> Any:
         return loss.cross_entropy(self, log_probs, targets, axis)
 
@@ -599,6 +630,7 @@ for _module in (
     attention,
     comparison,
     complex_parts,
+    conv_gradient,
     diagonals,
     einsum,
     elementwise,

@@ -238,23 +238,25 @@ def conv(
     input_dilation: Shape,
     kernel_dilation: Shape,
     groups: int = 1,
+    *,
+    op: str = "conv",
 ) -> Spec:
     n = len(x.shape) - 2
     if n < 1 or len(w.shape) != n + 2:
         fail(
-            "conv",
+            op,
             x=x.shape,
             w=w.shape,
             why="expected (batch, channels, *spatial) and (features, channels / groups, *kernel)",
         )
     if min(*stride, *input_dilation, *kernel_dilation, groups) < 1:
         raise ArgumentError(
-            f"[conv] stride {stride}, dilations {input_dilation} and {kernel_dilation}, "
+            f"[{op}] stride {stride}, dilations {input_dilation} and {kernel_dilation}, "
             f"groups {groups}: all must be at least 1"
         )
     if x.shape[1] % groups or w.shape[0] % groups or x.shape[1] // groups != w.shape[1]:
         fail(
-            "conv",
+            op,
             x=x.shape,
             w=w.shape,
             why=f"with groups {groups}, channels {x.shape[1]} must be {w.shape[1]} times groups, "
@@ -268,7 +270,7 @@ def conv(
         room = wide + padding[i][0] + padding[i][1] - reach
         if room < 0:
             fail(
-                "conv",
+                op,
                 x=x.shape,
                 w=w.shape,
                 why=f"spatial axis {i} has {room + reach} elements after dilation and padding, the "

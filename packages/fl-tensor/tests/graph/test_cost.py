@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from planned import recorded
 
@@ -31,6 +33,14 @@ def of(function, *shapes):
 )
 def test_operations(function, shapes, flops):
     assert of(function, *shapes).flops == flops
+
+
+def test_gradients_of_a_strided_convolution_take_as_much_as_it_does():
+    x, w, out = (2, 4, 9, 9), (6, 2, 3, 3), (2, 6, 4, 4)  # stride 2, 2 groups
+    forward = cost.contraction("conv", [x, w], math.prod(out))
+    assert forward == 2 * math.prod(out) * 2 * 9
+    assert cost.contraction("conv_data_gradient", [out, w], math.prod(x)) == forward
+    assert cost.contraction("conv_weight_gradient", [out, x], math.prod(w)) == forward
 
 
 def test_what_a_group_keeps_to_itself_is_not_moved():

@@ -49,7 +49,8 @@ def posed(monkeypatch):
         monkeypatch.setattr(module, name, call)
 
     counted(provided, "matmul")
-    counted(provided_conv, "convolve")
+    for name in ("convolve", "data_gradient", "weight_gradient"):
+        counted(provided_conv, name)
     return found
 
 
@@ -58,15 +59,11 @@ def image(x, w, **options):
 
 
 def gradient_of_data(g, w):
-    turned = ft.flip(ft.permute(w, (1, 0, 2, 3)), (2, 3))
-    return ft.conv(g, turned, padding=((1, 1), (1, 1)))
+    return ft.conv_data_gradient(g, w, (2, 8, 6, 6), padding=1)
 
 
-def gradient_of_weights(x, g):
-    made = ft.conv(
-        ft.permute(x, (1, 0, 2, 3)), ft.permute(g, (1, 0, 2, 3)), padding=((1, 1), (1, 1))
-    )
-    return ft.permute(made, (1, 0, 2, 3))
+def gradient_of_weights(g, x):
+    return ft.conv_weight_gradient(g, x, (16, 8, 3, 3), padding=1)
 
 
 #: What is computed of two arrays of these shapes.
@@ -79,7 +76,7 @@ CASES = {
     "backwards": (lambda x, y: ft.flip(x, (0,)) @ y, (9, 12), (12, 7)),
     "convolution": (image, (2, 8, 6, 6), (16, 8, 3, 3)),
     "gradient of data": (gradient_of_data, (2, 16, 6, 6), (16, 8, 3, 3)),
-    "gradient of weights": (gradient_of_weights, (2, 8, 6, 6), (2, 16, 6, 6)),
+    "gradient of weights": (gradient_of_weights, (2, 16, 6, 6), (2, 8, 6, 6)),
     "product and bias": (lambda x, y: x @ y + y[0], (9, 12), (12, 7)),
     "product and ReLU": (lambda x, y: ft.relu(x @ y), (9, 12), (12, 7)),
     "convolution and ReLU": (lambda x, w: ft.relu(image(x, w)), (2, 8, 6, 6), (16, 8, 3, 3)),

@@ -10,7 +10,7 @@ import pytest
 import fl_tensor as ft
 from fl_tensor import dtypes
 from fl_tensor.backends.jit import JitBackend
-from fl_tensor.composition import traced_once
+from fl_tensor.composition import cached_composition
 from fl_tensor.derived import attention, elementwise, normalization, reduction
 
 
@@ -27,7 +27,7 @@ def counted():
     """x * factor + y, and how often it ran: on the backend, or without data to be traced."""
     ran = []
 
-    @traced_once
+    @cached_composition
     def composition(ops, x, y, factor):
         ran.append(factor)
         y = ops.constant(1.0, x) if y is None else y
@@ -37,6 +37,7 @@ def counted():
 
 
 X = np.linspace(-2.0, 2.0, 24, dtype=np.float32).reshape(2, 3, 4)
+G_X_W = (2, 6, 5, 5), (2, 4, 5, 5), (6, 4, 3, 3)
 ROW = np.linspace(0.5, 1.5, 4, dtype=np.float32)
 
 DERIVED = {
@@ -80,6 +81,19 @@ def test_the_calls_are_those_of_the_composition(jit, case):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6 if ours.dtype == np.float32 else 1e-3)
 
 
+def test_gradients_of_convolutions_are_calls_of_their_own(jit):
+    @cached_composition
+    def gradients(ops, g, x, w):
+        rest = (1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 1
+        data = ops.conv_data_gradient(g, w, x.shape, *rest)
+        return data, ops.conv_weight_gradient(g, x, w.shape, *rest)
+
+    g, x, w = (jit.negative(adapter(np.ones(s, "float32"))) for s in G_X_W)
+    results = gradients(jit, g, x, w)
+    assert [op for op, *_ in said(jit)][3:] == ["conv_data_gradient", "conv_weight_gradient"]
+    assert [values(result).shape for result in results] == list(G_X_W[1:])
+
+
 def test_it_runs_once_for_operands_of_a_type(jit, counted):
     composition, ran = counted
     for x in (X, X + 1.0):
@@ -110,7 +124,7 @@ def test_it_runs_again_for_other_shapes_dtypes_and_values(jit, counted):
 
 
 def test_zeros_of_either_sign_are_two_numbers(jit):
-    @traced_once
+    @cached_composition
     def times(ops, x, factor):
         return ops.multiply(x, ops.constant(factor, x))
 
@@ -132,7 +146,7 @@ def test_zeros_of_either_sign_are_two_numbers(jit):
 def test_arguments_that_are_equal_and_not_the_same_are_told_apart(jit, arguments):
     given = []
 
-    @traced_once
+    @cached_composition
     def same(ops, x, argument):
         given.append(repr(argument))
         return ops.exp(x)
@@ -153,7 +167,7 @@ def test_small_arrays_that_are_there_are_computed_at_once(counted):
 
 
 def test_several_results_and_none(jit):
-    @traced_once
+    @cached_composition
     def both(ops, x, y, wanted):
         return ops.add(x, y), ops.negative(y) if wanted else None, y
 
@@ -169,7 +183,7 @@ def test_several_results_and_none(jit):
 
 
 def test_what_nobody_holds_is_not_computed(jit):
-    @traced_once
+    @cached_composition
     def both(ops, x):
         return ops.exp(x), ops.tanh(x)
 
@@ -260,7 +274,7 @@ def test_a_derived_backend_computes_as_it_likes():
 
 
 def test_what_looks_at_data_runs_each_time(jit):
-    @traced_once
+    @cached_composition
     def halved(ops, x):
         if bytes(ops.to_host(ops.max(x, (0,), False)))[3] >> 7:  # its largest is negative
             return x

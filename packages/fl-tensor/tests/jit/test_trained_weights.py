@@ -58,18 +58,9 @@ class Training:
         return ft.conv(self.images, self.w, groups=self.groups, **same_size(self.rank))
 
     def gradient(self):
-        # Of half the sum of squares; batch and channels change places, groups become a batch.
-        x, g, groups = self.images, self.layer(), self.groups
-        n, c, *size = x.shape
-        swap = 1, 0, *range(2, self.rank + 2)
-        if groups > 1:
-            split = ft.reshape(x, (n, groups, c // groups, *size))
-            order = 2, 1, 0, *range(3, self.rank + 3)
-            images = ft.reshape(ft.permute(split, order), (c // groups, groups * n, *size))
-        else:
-            images = ft.permute(x, swap)
-        made = ft.conv(images, ft.permute(g, swap), groups=groups, **same_size(self.rank))
-        return ft.permute(made, swap)
+        # Of half the sum of squares.
+        options = dict(groups=self.groups, **same_size(self.rank))
+        return ft.conv_weight_gradient(self.layer(), self.images, self.w.shape, **options)
 
     def step(self):
         self.seen = self.gradient()  # so that nothing is written over it

@@ -162,21 +162,28 @@ def test_what_no_provider_takes_in_half_precision_it_is_asked_for_in_float32(
 
 ONE, NONE = (1, 1), ((0, 0), (0, 0))
 AROUND = ((1, 1), (1, 1))
-#: x, w, stride, padding, input dilation, kernel dilation, groups: as gradients come, too.
+#: x, w, stride, padding, input dilation, kernel dilation, groups.
 CONVOLUTIONS = {
     "forward": ((4, 16, 21, 22), (32, 16, 3, 3), ONE, AROUND, ONE, ONE, 1),
     "strided": ((4, 17, 43, 43), (32, 17, 3, 3), (2, 2), AROUND, ONE, ONE, 1),
     "groups": ((4, 64, 40, 41), (64, 4, 3, 3), ONE, AROUND, ONE, ONE, 16),
     "depthwise": ((4, 96, 60, 61), (96, 1, 3, 3), ONE, AROUND, ONE, ONE, 96),
     "data": ((4, 32, 17, 18), (16, 32, 3, 3), ONE, ((2, 2), (2, 2)), (2, 2), ONE, 1),
-    "weights": ((16, 4, 21, 22), (32, 4, 21, 22), ONE, AROUND, ONE, ONE, 1),
-    "weights of odd lines": ((16, 4, 21, 21), (32, 4, 21, 21), ONE, AROUND, ONE, ONE, 1),
+    "large kernel": ((16, 4, 21, 22), (32, 4, 21, 22), ONE, AROUND, ONE, ONE, 1),
+}
+#: x, w, stride, padding, kernel dilation, groups.
+GRADIENTS = {
+    "plain": ((4, 16, 21, 22), (32, 16, 3, 3), ONE, AROUND, ONE, 1),
+    "odd lines": ((4, 16, 21, 21), (32, 16, 3, 3), ONE, AROUND, ONE, 1),
+    "strided": ((4, 17, 43, 43), (32, 17, 3, 3), (2, 2), AROUND, ONE, 1),
+    "groups": ((4, 64, 40, 41), (64, 4, 3, 3), ONE, AROUND, ONE, 16),
+    "depthwise": ((4, 96, 60, 61), (96, 1, 3, 3), ONE, AROUND, ONE, 96),
+    "large kernel": ((16, 4, 21, 22), (32, 4, 20, 21), ONE, AROUND, ONE, 1),
 }
 
 
 def by_numpy(x, w, options, shape):
-    stride, padding, input_dilation, kernel_dilation, groups = options
-    return conv.convolve(x, w, stride, padding, input_dilation, kernel_dilation, groups, shape)
+    return conv.convolve(x, w, *options, shape)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -193,17 +200,50 @@ def test_convolutions(asked, at_once_or_in_plans, dtype, name):
     assert asked == [(dtype,) * 3] * len(asked) and len(asked) in (1, RUNS), "equal ones are one"
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_of_convolutions(asked, at_once_or_in_plans, dtype, name):
+    x_shape, w_shape, stride, padding, dilation, groups = GRADIENTS[name]
+    options = stride, padding, ONE, dilation, groups
+    (x, x_wide), (w, w_wide) = tensor(1, x_shape, dtype), tensor(2, w_shape, dtype)
+    g, g_wide = tensor(3, ft.conv(x, w, *options).shape, dtype)
+    places = g_wide[0, 0].size * len(g_wide)
+    for operation, ours, wides, shape, terms in (
+        (ft.conv_data_gradient, (g, w), (g_wide, w_wide), x_shape, w_wide[:, 0].size),
+        (ft.conv_weight_gradient, (g, x), (g_wide, x_wide), w_shape, places),
+    ):
+        del asked[:]
+        found = [operation(*ours, shape, *options) for _ in range(RUNS)]
+        expected, size = composed(operation, wides, shape, options)
+        for each in found:
+            agree(each, expected, size, terms)
+        assert asked == [(dtype,) * 3] * len(asked) and len(asked) in (1, RUNS)
+
+
+def composed(operation, values, shape, options):
+    """A gradient as its composition gives it in float64, and for absolute values."""
+    with ft.use("numpy"):
+        found = [
+            operation(*map(ft.asarray, each), shape, *options)
+            for each in (values, map(np.abs, values))
+        ]
+    return [np.asarray(each) for each in found]
+
+
 def test_an_infinity_is_in_no_sum_that_it_is_no_part_of(asked, at_once):
     """Gradients of weights by pairs of pixels would have NaN of it beside the end of a line."""
-    x_shape, w_shape, *options = CONVOLUTIONS["weights of odd lines"]
+    x_shape, w_shape, *options = GRADIENTS["odd lines"]
     x = np.random.default_rng(1).standard_normal(x_shape)
-    w, w_wide = tensor(2, w_shape, "bfloat16")
+    options.insert(2, ONE)
+    g, g_wide = tensor(2, (x_shape[0], w_shape[0], *x_shape[2:]), "bfloat16")
     for place in range(x_shape[-1]):
         spoilt = x.copy()
         spoilt[3, 1, 5, place] = np.inf
-        found = ft.conv(ft.asarray(spoilt).astype(ft.bfloat16), w, *options)
+        found = ft.conv_weight_gradient(
+            g, ft.asarray(spoilt).astype(ft.bfloat16), w_shape, *options
+        )
         with np.errstate(invalid="ignore"):
-            expected = by_numpy(spoilt, w_wide, options, found.shape)
+            expected, _ = composed(ft.conv_weight_gradient, (g_wide, spoilt), w_shape, options)
         assert np.isfinite(wide(found)[np.isfinite(expected)]).all()
     assert {"float32"} == {dtype for dtypes in asked for dtype in dtypes}
 

@@ -150,12 +150,12 @@ CONVOLUTIONS = {
     "spread groups": ((2, 8, 7, 8), (12, 4, 3, 2), ONE, ((2, 2), (1, 1)), (2, 2), ONE, 2, "d"),
     "spread dilated": ((2, 8, 7, 8), (9, 8, 3, 2), ONE, ((2, 3), (2, 1)), (2, 1), (2, 2), 1, "d"),
     "spread rest": ((2, 8, 7, 8), (12, 8, 3, 3), ONE, ((2, 3), (2, 4)), (3, 3), ONE, 1, "d"),
-    "large": ((8, 6, *SIZE), (16, 6, 12, 13), ONE, ((0, 0), (1, 1)), ONE, ONE, 1, "w"),
-    "large strided": ((8, 6, *SIZE), (16, 6, 6, 7), ONE, ((0, 0), (1, 0)), ONE, (2, 2), 1, "w"),
-    "large groups": ((5, 6, *SIZE), (16, 3, 12, 12), ONE, ((0, 0), (1, 0)), ONE, ONE, 2, "w"),
-    "large rest": ((8, 6, *SIZE), (16, 6, 10, 9), (2, 2), ((0, 0), (1, 0)), ONE, ONE, 1, "w"),
+    "large": ((8, 6, *SIZE), (16, 6, 12, 13), ONE, ((0, 0), (1, 1)), ONE, ONE, 1, "x"),
+    "large strided": ((8, 6, *SIZE), (16, 6, 6, 7), ONE, ((0, 0), (1, 0)), ONE, (2, 2), 1, "x"),
+    "large groups": ((5, 6, *SIZE), (16, 3, 12, 12), ONE, ((0, 0), (1, 0)), ONE, ONE, 2, "x"),
+    "large rest": ((8, 6, *SIZE), (16, 6, 10, 9), (2, 2), ((0, 0), (1, 0)), ONE, ONE, 1, "x"),
 }
-KINDS = {"x": Convolution, "d": ConvolutionData, "w": ConvolutionWeights}
+KINDS = {"x": Convolution, "d": ConvolutionData}
 
 
 def by_numpy(x, w, stride, padding, input_dilation, kernel_dilation, groups, shape):
@@ -172,13 +172,18 @@ def test_convolutions_are_computed_as_what_they_are(asked, everything, normal, n
     assert [type(problem) for problem in asked] == [KINDS[kind]]
 
 
-def test_a_flipped_kernel_is_taken_as_it_lies(asked, normal):
-    g, w = normal(2, 16, 14, 15), normal(16, 8, 3, 3)
-    flipped = ft.permute(ft.flip(ft.asarray(w), (2, 3)), (1, 0, 2, 3))
-    options = (1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 1
-    found = ft.conv(ft.asarray(g), flipped, *options)
-    agree(found, by_numpy(g, w.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1], *options, found.shape))
-    assert [type(problem) for problem in asked] == [ConvolutionData]
+def test_gradients_are_computed_as_what_they_are(asked, normal):
+    g, x, w = normal(2, 16, 14, 15), normal(2, 8, 14, 15), normal(16, 8, 3, 3)
+    for operation, other, shape, kind in (
+        (ft.conv_data_gradient, w, x.shape, ConvolutionData),
+        (ft.conv_weight_gradient, x, w.shape, ConvolutionWeights),
+    ):
+        del asked[:]
+        found = operation(ft.asarray(g), ft.asarray(other), shape, padding=1)
+        with ft.use("numpy"):
+            wide = [ft.asarray(v.astype(float)) for v in (g, other)]
+            agree(found, np.asarray(operation(*wide, shape, padding=1)))
+        assert [type(problem) for problem in asked] == [kind]
 
 
 def test_images_may_be_channels_last(asked, normal):

@@ -35,15 +35,9 @@ def network(x, w, weight, bias, u):
     pooled = ft.max_pool(z, 3, 2, 1)
     out = ft.conv(pooled, u, stride=2)
     gradient = out * 0.01
-    to_pooled = ft.conv(
-        gradient,
-        ft.permute(ft.flip(u, (2, 3)), (1, 0, 2, 3)),
-        padding=((2, 3), (2, 3)),
-        input_dilation=2,
-    )
+    to_pooled = ft.conv_data_gradient(gradient, u, pooled.shape, 2)
     to_z = ft.max_pool_gradient(to_pooled, z, 3, 2, 1) * (z > 0.0)
-    image, filters = ft.permute(x, (1, 0, 2, 3)), ft.permute(to_z, (1, 0, 2, 3))
-    to_w = ft.permute(ft.conv(image, filters, padding=1), (1, 0, 2, 3))
+    to_w = ft.conv_weight_gradient(to_z, x, w.shape, padding=1)
     return ft.mean(out), ft.sum(to_z, spatial), w - 0.1 * to_w, out
 
 

@@ -37,11 +37,7 @@ def _matmul_y(ops: Any, g: Any, y_shape: Shape, x: Any) -> Any:
 
 rule("matmul", x=_matmul_x, y=_matmul_y)
 
-# ---- convolution: both gradients are convolutions ------------------------------------------------
-
-
-def _extent(n: int, dilation: int) -> int:
-    return (n - 1) * dilation + 1 if n else 0
+# ---- convolution: linear in both operands, and so are its gradients ------------------------------
 
 
 def _conv_x(
@@ -55,26 +51,8 @@ def _conv_x(
     kernel_dilation: Shape,
     groups: int,
 ) -> Any:
-    # The gradient, dilated by the stride, convolved with the flipped kernel whose feature and
-    # channel axes are exchanged; the input's dilation becomes the stride.
-    if 0 in g.shape or 0 in x_shape or 0 in w.shape:
-        return ops.full(x_shape, 0, g.dtype, g.device)
-    features, channels, *kernel = w.shape
-    spatial = tuple(range(2, 2 + len(kernel)))
-    flipped = ops.flip(w, spatial) if any(k > 1 for k in kernel) else w
-    if groups == 1:
-        flipped = ops.permute(flipped, (1, 0, *spatial))
-    else:
-        flipped = ops.reshape(flipped, (groups, features // groups, channels, *kernel))
-        flipped = ops.permute(flipped, (0, 2, 1, *(i + 1 for i in spatial)))
-        flipped = ops.reshape(flipped, (groups * channels, features // groups, *kernel))
-    back = []
-    for i, k in enumerate(kernel):
-        reach = _extent(k, kernel_dilation[i])
-        low = reach - 1 - padding[i][0]
-        wanted = _extent(x_shape[2 + i], input_dilation[i]) + reach - 1
-        back.append((low, wanted - low - _extent(g.shape[2 + i], stride[i])))
-    return ops.conv(g, flipped, input_dilation, tuple(back), stride, kernel_dilation, groups)
+    rest = (stride, padding, input_dilation, kernel_dilation, groups)
+    return ops.conv_data_gradient(g, w, x_shape, *rest)
 
 
 def _conv_w(
@@ -88,29 +66,66 @@ def _conv_w(
     kernel_dilation: Shape,
     groups: int,
 ) -> Any:
-    # The input convolved with the gradient as kernel: batch and channels change places, the stride
-    # dilates the kernel and the kernel's dilation becomes the stride.
-    if 0 in g.shape or 0 in x.shape or 0 in w_shape:
-        return ops.full(w_shape, 0, g.dtype, g.device)
-    batch, _, *size = x.shape
-    features, channels, *kernel = w_shape
-    rest = tuple(range(2, 2 + len(kernel)))
-    if groups == 1:
-        image = ops.permute(x, (1, 0, *rest))
-    else:
-        image = ops.reshape(x, (batch, groups, channels, *size))
-        image = ops.permute(image, (2, 1, 0, *(i + 1 for i in rest)))
-        image = ops.reshape(image, (channels, groups * batch, *size))
-    filters = ops.permute(g, (1, 0, *rest))
-    around = []
-    for i, k in enumerate(kernel):
-        low = padding[i][0]
-        wanted = (k - 1) * kernel_dilation[i] + _extent(g.shape[2 + i], stride[i])
-        around.append((low, wanted - low - _extent(size[i], input_dilation[i])))
-    result = ops.conv(
-        image, filters, kernel_dilation, tuple(around), input_dilation, stride, groups
-    )
-    return ops.permute(result, (1, 0, *rest))
+    rest = (stride, padding, input_dilation, kernel_dilation, groups)
+    return ops.conv_weight_gradient(g, x, w_shape, *rest)
+
+
+def _data_gradient_of_gradient(
+    ops: Any,
+    g: Any,
+    w: Any,
+    stride: Shape,
+    padding: Padding,
+    input_dilation: Shape,
+    kernel_dilation: Shape,
+    groups: int,
+) -> Any:
+    return ops.conv(g, w, stride, padding, input_dilation, kernel_dilation, groups)
+
+
+def _data_gradient_of_w(
+    ops: Any,
+    g: Any,
+    gradient: Any,
+    w_shape: Shape,
+    stride: Shape,
+    padding: Padding,
+    input_dilation: Shape,
+    kernel_dilation: Shape,
+    groups: int,
+) -> Any:
+    rest = (stride, padding, input_dilation, kernel_dilation, groups)
+    return ops.conv_weight_gradient(gradient, g, w_shape, *rest)
+
+
+def _weight_gradient_of_gradient(
+    ops: Any,
+    g: Any,
+    x: Any,
+    stride: Shape,
+    padding: Padding,
+    input_dilation: Shape,
+    kernel_dilation: Shape,
+    groups: int,
+) -> Any:
+    return ops.conv(x, g, stride, padding, input_dilation, kernel_dilation, groups)
+
+
+def _weight_gradient_of_x(
+    ops: Any,
+    g: Any,
+    gradient: Any,
+    x_shape: Shape,
+    stride: Shape,
+    padding: Padding,
+    input_dilation: Shape,
+    kernel_dilation: Shape,
+    groups: int,
+) -> Any:
+    rest = (stride, padding, input_dilation, kernel_dilation, groups)
+    return ops.conv_data_gradient(gradient, g, x_shape, *rest)
 
 
 rule("conv", x=_conv_x, w=_conv_w)
+rule("conv_data_gradient", gradient=_data_gradient_of_gradient, w=_data_gradient_of_w)
+rule("conv_weight_gradient", gradient=_weight_gradient_of_gradient, x=_weight_gradient_of_x)

@@ -9,7 +9,7 @@ from typing import Any
 from fl_autograd.rules.reductions import kept
 from fl_autograd.rules.table import rule
 from fl_tensor import dtypes
-from fl_tensor.composition import traced_once
+from fl_tensor.composition import cached_composition
 
 Shape = tuple[int, ...]
 
@@ -20,18 +20,18 @@ def _square(ops: Any, g: Any, x: Any) -> Any:
     return ops.multiply(ops.multiply(g, ops.constant(2.0, g)), x)
 
 
-@traced_once
+@cached_composition
 def _sigmoid(ops: Any, g: Any, out: Any) -> Any:
     return ops.multiply(g, ops.multiply(out, ops.subtract(ops.constant(1.0, out), out)))
 
 
-@traced_once
+@cached_composition
 def _relu(ops: Any, g: Any, out: Any) -> Any:
     # 0 at x = 0, where the composition would halve a tie.
     return ops.where(ops.less(ops.constant(0.0, out), out), g, ops.constant(0.0, g))
 
 
-@traced_once
+@cached_composition
 def _silu(ops: Any, g: Any, x: Any) -> Any:
     s = ops.sigmoid(x)
     one = ops.constant(1.0, x)
@@ -39,7 +39,7 @@ def _silu(ops: Any, g: Any, x: Any) -> Any:
     return ops.multiply(g, slope)
 
 
-@traced_once
+@cached_composition
 def _gelu(ops: Any, g: Any, x: Any, approximate: str) -> Any:
     def times(a: Any, value: float) -> Any:
         return ops.multiply(a, ops.constant(value, x))
@@ -103,18 +103,18 @@ rule("clip", x=_clip_x, low=_clip_low, high=_clip_high)
 # ---- softmax and its kin -------------------------------------------------------------------------
 
 
-@traced_once
+@cached_composition
 def _softmax(ops: Any, g: Any, out: Any, axis: int) -> Any:
     inner = ops.sum(ops.multiply(g, out), (axis,), True)
     return ops.multiply(out, ops.subtract(g, inner))
 
 
-@traced_once
+@cached_composition
 def _log_softmax(ops: Any, g: Any, out: Any, axis: int) -> Any:
     return ops.subtract(g, ops.multiply(ops.exp(out), ops.sum(g, (axis,), True)))
 
 
-@traced_once
+@cached_composition
 def _logsumexp(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     total = kept(ops, out, x.shape, axis, keepdims)
     # Rows that are -inf throughout have no weights to hand out.

@@ -10,19 +10,19 @@ from fl_autograd.rules.complex_parts import absolute, times_conjugate
 from fl_autograd.rules.reductions import kept
 from fl_autograd.rules.table import rule
 from fl_tensor import dtypes
-from fl_tensor.composition import traced_once
+from fl_tensor.composition import cached_composition
 
 Shape = tuple[int, ...]
 
 
-@traced_once
+@cached_composition
 def _var(ops: Any, g: Any, x: Any, axis: Shape, keepdims: bool, correction: float) -> Any:
     freedom = max(math.prod(x.shape[a] for a in axis) - correction, 0.0)
     share = ops.divide(kept(ops, g, x.shape, axis, keepdims), ops.constant(freedom / 2.0, g))
     return times_conjugate(ops, share, ops.subtract(x, ops.mean(x, axis, True)))
 
 
-@traced_once
+@cached_composition
 def _std(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool, correction: float) -> Any:
     # 0 where all elements are equal.
     freedom = max(math.prod(x.shape[a] for a in axis) - correction, 0.0)
@@ -57,14 +57,14 @@ def _norm(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool, ord: 
     return ops.multiply(g, ops.where(flat, zero, slope))
 
 
-@traced_once
+@cached_composition
 def _mean(ops: Any, g: Any, x_shape: Shape, axis: Shape, keepdims: bool) -> Any:
     count = float(math.prod(x_shape[a] for a in axis))
     share = ops.divide(g, ops.constant(count, g))
     return ops.broadcast_to(kept(ops, share, x_shape, axis, keepdims), x_shape)
 
 
-@traced_once
+@cached_composition
 def _batch_norm(
     ops: Any,
     g: Any,
@@ -129,7 +129,7 @@ def _batch_norm_training(
     return _batch_norm(ops, g, needs, x, result_1, result_2, weight, axis, eps)[2:]
 
 
-@traced_once
+@cached_composition
 def _layer_norm(
     ops: Any,
     g: Any,

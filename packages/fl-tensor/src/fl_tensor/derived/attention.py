@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from fl_tensor import dtypes
-from fl_tensor.composition import traced_once
+from fl_tensor.composition import cached_composition
 from fl_tensor.derived.precision import in_float32
 from fl_tensor.errors import ShapeError
 from fl_tensor.roles import A, Ops, S, Shape
@@ -20,7 +20,7 @@ SINCE = {"attention": "1.1"}
 LOWEST = {dtypes.float32: -3.0e38, dtypes.float64: -1.0e308}
 
 
-@traced_once
+@cached_composition
 @in_float32
 def attention(
     ops: Ops,

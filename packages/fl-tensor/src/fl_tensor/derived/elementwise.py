@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fl_tensor.composition import traced_once
+from fl_tensor.composition import cached_composition
 from fl_tensor.derived import complex_plane
 from fl_tensor.derived.precision import in_float32
 from fl_tensor.errors import ArgumentError
@@ -232,7 +232,7 @@ def atanh(ops: Ops, x: F) -> Any:
     return ops.multiply(difference, ops.constant(0.5, x))
 
 
-@traced_once
+@cached_composition
 @in_float32
 def sigmoid(ops: Ops, x: S) -> Any:
     """``1 / (1 + exp(-x))``, as exp(min(x, 0)) / (1 + exp(-|x|)): no overflow, exact in both
@@ -242,7 +242,7 @@ def sigmoid(ops: Ops, x: S) -> Any:
     return ops.divide(numerator, ops.add(ops.constant(1.0, x), small))
 
 
-@traced_once
+@cached_composition
 @in_float32
 def silu(ops: Ops, x: S) -> Any:
     """``x * sigmoid(x)``, also called swish. Elfwing et al., 2017."""
@@ -254,7 +254,7 @@ def relu(ops: Ops, x: R) -> Any:
     return ops.maximum(x, ops.constant(0, x))
 
 
-@traced_once
+@cached_composition
 @in_float32
 def softplus(ops: Ops, x: S) -> Any:
     """``log(1 + exp(x))``, as max(x, 0) + log1p(exp(-|x|))."""
@@ -262,7 +262,7 @@ def softplus(ops: Ops, x: S) -> Any:
     return ops.add(ops.maximum(x, ops.constant(0.0, x)), ops.log1p(small))
 
 
-@traced_once
+@cached_composition
 @in_float32
 def gelu(ops: Ops, x: S, approximate: str = "none") -> Any:
     """x times the normal distribution function at x; ``approximate="tanh"`` for the tanh form.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fl_tensor.composition import traced_once
+from fl_tensor.composition import cached_composition
 from fl_tensor.derived.moments import squared_deviations
 from fl_tensor.derived.precision import in_float32
 from fl_tensor.errors import ShapeError
@@ -25,7 +25,7 @@ def _aligned(ops: Ops, name: str, op: str, value: Any, x: Any, axes: Axes) -> An
     return ops.reshape(value, shape)
 
 
-@traced_once
+@cached_composition
 @in_float32
 def layer_norm(
     ops: Ops,
@@ -48,7 +48,7 @@ def layer_norm(
     return y
 
 
-@traced_once
+@cached_composition
 @in_float32
 def batch_norm(
     ops: Ops,
@@ -74,7 +74,7 @@ def batch_norm(
     return y
 
 
-@traced_once
+@cached_composition
 @in_float32
 def batch_norm_training(
     ops: Ops,
@@ -102,7 +102,7 @@ def batch_norm_training(
     return y, ops.reshape(mean, size), ops.reshape(variance, size)
 
 
-@traced_once
+@cached_composition
 @in_float32
 def batch_norm_gradient(
     ops: Ops,

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fl_tensor import dtypes
-from fl_tensor.composition import traced_once
+from fl_tensor.composition import cached_composition
 from fl_tensor.derived.moments import squared_deviations
 from fl_tensor.derived.precision import in_float32
 from fl_tensor.roles import A, Axes, Axis, F, Ops, Q, S
@@ -54,7 +54,7 @@ def mean(ops: Ops, x: F, axis: Axes, keepdims: bool = False) -> Any:
     return ops.divide(total, ops.constant(float(_count(x, axis)), x))
 
 
-@traced_once
+@cached_composition
 @in_float32
 def var(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
     """Mean squared distance from the mean, real: the sum divided by ``n - correction`` (1 for the
@@ -66,7 +66,7 @@ def var(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 
     return ops.divide(total, ops.constant(max(count - correction, 0.0), total))
 
 
-@traced_once
+@cached_composition
 @in_float32
 def std(ops: Ops, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
     """The square root of ``var``."""
@@ -100,7 +100,7 @@ def _finite_max(ops: Ops, x: Any, axis: Axes) -> Any:
     return ops.where(ops.isfinite(largest), largest, ops.constant(0.0, x))
 
 
-@traced_once
+@cached_composition
 @in_float32
 def logsumexp(ops: Ops, x: S, axis: Axes, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over axes without overflow; -inf over nothing."""
@@ -114,7 +114,7 @@ def logsumexp(ops: Ops, x: S, axis: Axes, keepdims: bool = False) -> Any:
     return ops.reshape(result, tuple(n for i, n in enumerate(x.shape) if i not in axis))
 
 
-@traced_once
+@cached_composition
 @in_float32
 def softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
     """``exp(x)`` divided by its sum along ``axis``; an empty axis stays empty."""
@@ -124,7 +124,7 @@ def softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
     return ops.divide(e, ops.sum(e, (axis,), True))
 
 
-@traced_once
+@cached_composition
 @in_float32
 def log_softmax(ops: Ops, x: S, axis: Axis = -1) -> Any:
     """``log(softmax(x))`` along ``axis``, without its underflow; an empty axis stays empty."""

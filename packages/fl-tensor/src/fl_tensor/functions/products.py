@@ -10,7 +10,18 @@ from fl_tensor.arguments import Pairs, axis_of, pairs_of, per_axis
 from fl_tensor.dispatch.frontend import ArrayLike, answer, operands_of, prepare_all, run
 from fl_tensor.errors import ArgumentError, ShapeError
 
-__all__ = ["conv", "cross", "einsum", "matmul", "tensordot", "vecdot"]
+__all__ = [
+    "conv",
+    "conv_data_gradient",
+    "conv_weight_gradient",
+    "cross",
+    "einsum",
+    "matmul",
+    "tensordot",
+    "vecdot",
+]
+
+Sizes = int | Sequence[int]
 
 
 def matmul(x: ArrayLike, y: ArrayLike) -> Any:
@@ -42,10 +53,10 @@ def matmul(x: ArrayLike, y: ArrayLike) -> Any:
 def conv(
     x: ArrayLike,
     w: ArrayLike,
-    stride: int | Sequence[int] = 1,
+    stride: Sizes = 1,
     padding: Pairs = 0,
-    input_dilation: int | Sequence[int] = 1,
-    kernel_dilation: int | Sequence[int] = 1,
+    input_dilation: Sizes = 1,
+    kernel_dilation: Sizes = 1,
     groups: int = 1,
 ) -> Any:
     """Cross-correlation of ``x`` (batch, channels, *spatial) with ``w`` (features, channels /
@@ -57,16 +68,68 @@ def conv(
     n = x.ndim - 2
     if n < 1:
         raise ShapeError(f"[conv] x {x.shape}: expected (batch, channels, *spatial)")
-    return run(
-        "conv",
-        x,
-        x._raw,
-        w._raw,
-        per_axis("conv", stride, n, "stride"),
-        pairs_of("conv", padding, n, "padding"),
-        per_axis("conv", input_dilation, n, "input_dilation"),
-        per_axis("conv", kernel_dilation, n, "kernel_dilation"),
-        arguments.int_of("conv", groups, "groups"),
+    options = _options("conv", n, stride, padding, input_dilation, kernel_dilation, groups)
+    return run("conv", x, x._raw, w._raw, *options)
+
+
+def conv_data_gradient(
+    gradient: ArrayLike,
+    w: ArrayLike,
+    shape: Sequence[int],
+    stride: Sizes = 1,
+    padding: Pairs = 0,
+    input_dilation: Sizes = 1,
+    kernel_dilation: Sizes = 1,
+    groups: int = 1,
+) -> Any:
+    """The gradient of an array of ``shape`` (batch, channels, *spatial), ``gradient`` being that of
+    its ``conv`` with ``w`` and the same arguments; also known as dgrad, and as transposed
+    convolution. Raises ShapeError where ``gradient`` is not shaped as that convolution."""
+    name = "conv_data_gradient"
+    gradient, w = operands_of(name, "NN", gradient, w)
+    whole = arguments.shape_of(name, shape)
+    n = max(len(whole) - 2, 1)
+    options = _options(name, n, stride, padding, input_dilation, kernel_dilation, groups)
+    return run(name, gradient, gradient._raw, w._raw, whole, *options)
+
+
+def conv_weight_gradient(
+    gradient: ArrayLike,
+    x: ArrayLike,
+    shape: Sequence[int],
+    stride: Sizes = 1,
+    padding: Pairs = 0,
+    input_dilation: Sizes = 1,
+    kernel_dilation: Sizes = 1,
+    groups: int = 1,
+) -> Any:
+    """The gradient of weights of ``shape`` (features, channels / groups, *kernel), ``gradient``
+    being that of the ``conv`` of ``x`` with them and the same arguments; also known as wgrad.
+    Raises ShapeError where ``gradient`` is not shaped as that convolution."""
+    name = "conv_weight_gradient"
+    gradient, x = operands_of(name, "NN", gradient, x)
+    whole = arguments.shape_of(name, shape)
+    n = max(len(whole) - 2, 1)
+    options = _options(name, n, stride, padding, input_dilation, kernel_dilation, groups)
+    return run(name, gradient, gradient._raw, x._raw, whole, *options)
+
+
+def _options(
+    op: str,
+    n: int,
+    stride: Sizes,
+    padding: Pairs,
+    input_dilation: Sizes,
+    kernel_dilation: Sizes,
+    groups: int,
+) -> tuple[Any, ...]:
+    # What a convolution over n spatial axes is given beside its arrays.
+    return (
+        per_axis(op, stride, n, "stride"),
+        pairs_of(op, padding, n, "padding"),
+        per_axis(op, input_dilation, n, "input_dilation"),
+        per_axis(op, kernel_dilation, n, "kernel_dilation"),
+        arguments.int_of(op, groups, "groups"),
     )
 
 

@@ -28,6 +28,8 @@ class Cost(NamedTuple):
         return self.read + self.written
 
 
+#: Operations that are sums of products of two operands.
+CONTRACTIONS = frozenset(("matmul", "conv", "conv_data_gradient", "conv_weight_gradient"))
 #: Operations that move data and compute nothing.
 MOVES = VIEWS | {"concatenate", "pad", "gather"}
 
@@ -40,10 +42,17 @@ def size(value: Value) -> int:
 def contraction(op: str, shapes: Sequence[Shape], elements: int) -> int:
     """The operations of a contraction of operands of these shapes, ``elements`` of the result: ``2
     * k`` for each of matmul (..., m, k) by (..., k, n) and of linear, ``2 * channels / groups *
-    kernel size`` of conv, zeros of padding and dilation included. 0 for every other operation."""
+    kernel size`` of conv, zeros of padding and dilation included; a gradient of conv takes as many
+    as that. 0 for every other operation."""
     if op in ("matmul", "linear"):
         return 2 * elements * shapes[0][-1]
-    return 2 * elements * math.prod(shapes[1][1:]) if op == "conv" else 0
+    if op == "conv":
+        return 2 * elements * math.prod(shapes[1][1:])
+    if op == "conv_data_gradient":
+        return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
+    if op == "conv_weight_gradient":
+        return 2 * elements * shapes[0][0] * math.prod(shapes[0][2:])
+    return 0
 
 
 def flops(node: Node) -> int:

@@ -21,7 +21,7 @@ class Tally:
               names, and elements, bytes and flops with them
     elements  elements of the results
     bytes     bytes of operands and results: what must at least be moved
-    flops     floating-point operations of matmul, linear and conv (0 for all others)
+    flops     floating-point operations of matmul, linear, conv and its gradients, else 0
     """
 
     __slots__ = ("bytes", "calls", "composed", "elements", "flops")
@@ -45,7 +45,8 @@ class count(Wrapper):
 
     FLOPs: ``2 * batch * m * k * n`` for matmul (..., m, k) by (..., k, n), ``2 * rows * in * out``
     for linear, ``2 * elements of the result * channels / groups * kernel size`` for conv, zeros of
-    padding and dilation included. Other operations count as 0 FLOPs.
+    padding and dilation included; a gradient of conv that the backend computes itself counts as
+    that conv. Other operations count as 0 FLOPs.
     """
 
     watches = True

@@ -28,9 +28,8 @@ class JitBackend(Elementwise, Moving, Contracting):
     def _templates(self) -> Templates:
         return Templates(lambda value, dtype: self.scalar(value, dtype, CPU))
 
-    def replay(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """``function(self, *arguments)``, a composition (``fl_tensor.composition``); where it would
-        be put off, without running it."""
+    def call_composition(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """``function(self, *arguments)``; where it would be deferred, without running it."""
         operands = [x for x in arguments if x.__class__ not in PLAIN]
         if self._waits(*operands):
             template = self._templates.of(function, arguments)

@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 from fl_tensor import dtypes, rules
 from fl_tensor.backends.jit.deferring import Deferring, Value, put_off
-from fl_tensor.derived import pooling, pooling_gradient, sequence
+from fl_tensor.derived import conv_gradient, pooling, pooling_gradient, sequence
+from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.roles import Shape
 
 Padding: TypeAlias = tuple[tuple[int, int], ...]
@@ -106,3 +107,47 @@ class Contracting(Deferring):
         rest += tuple(kernel_dilation), groups
         shape = rules.conv(x, w, *rest).shape
         return self.pending.record("conv", (x, w), rest, shape, x.dtype)
+
+    @put_off("gradient", "w")
+    def conv_data_gradient(
+        self,
+        gradient: Value,
+        w: Value,
+        shape: Shape,
+        stride: Shape,
+        padding: Padding,
+        input_dilation: Shape,
+        kernel_dilation: Shape,
+        groups: int = 1,
+    ) -> Value:
+        rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
+        rest += tuple(kernel_dilation), groups
+        if max(input_dilation) > 1:  # no library has that: it is a convolution with a stride
+            return DerivedOps.conv_data_gradient(self, gradient, w, shape, *rest)
+        conv_gradient.fitting("conv_data_gradient", gradient, shape, w.shape, *rest)
+        operands, parameters = (gradient, w), (tuple(shape), *rest)
+        return self.pending.record(
+            "conv_data_gradient", operands, parameters, tuple(shape), gradient.dtype
+        )
+
+    @put_off("gradient", "x")
+    def conv_weight_gradient(
+        self,
+        gradient: Value,
+        x: Value,
+        shape: Shape,
+        stride: Shape,
+        padding: Padding,
+        input_dilation: Shape,
+        kernel_dilation: Shape,
+        groups: int = 1,
+    ) -> Value:
+        rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
+        rest += tuple(kernel_dilation), groups
+        if max(input_dilation) > 1:
+            return DerivedOps.conv_weight_gradient(self, gradient, x, shape, *rest)
+        conv_gradient.fitting("conv_weight_gradient", gradient, x.shape, shape, *rest)
+        operands, parameters = (gradient, x), (tuple(shape), *rest)
+        return self.pending.record(
+            "conv_weight_gradient", operands, parameters, tuple(shape), gradient.dtype
+        )

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fl_tensor.backends.jit import provided, provided_conv, provided_pool
-from fl_tensor.backends.numpy import NumpyBackend
+from fl_tensor.backends.numpy import NumpyBackend, memory, quiet
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.backends.numpy.ufuncs import wide
 from fl_tensor.backends.providers import choose
-from fl_tensor.derived import pooling, pooling_gradient
+from fl_tensor.derived import conv_gradient, pooling, pooling_gradient
 from fl_tensor.dtypes import HALF
 from fl_tensor.roles import Shape
 
@@ -52,6 +52,48 @@ class EagerBackend(NumpyBackend):
         if out is None and x.dtype in HALF:
             out = provided_conv.convolve(wide(x), wide(w), *rest)
         return super().convolved(x, w, *rest) if out is None else out
+
+    @quiet.quiet
+    def conv_data_gradient(
+        self,
+        gradient: Value,
+        w: Value,
+        shape: Shape,
+        stride: Shape,
+        padding: Padding,
+        input_dilation: Shape,
+        kernel_dilation: Shape,
+        groups: int = 1,
+    ) -> Value:
+        rest = (stride, padding, input_dilation, kernel_dilation, groups)
+        conv_gradient.fitting("conv_data_gradient", gradient, shape, w.shape, *rest)
+        out = provided_conv.data_gradient(gradient.array, w.array, shape, *rest)
+        if out is None and gradient.dtype in HALF:
+            out = provided_conv.data_gradient(wide(gradient), wide(w), shape, *rest)
+        if out is None:
+            return super().conv_data_gradient(gradient, w, shape, *rest)
+        return NumpyAdapter(_rounded(out, gradient), gradient.dtype)
+
+    @quiet.quiet
+    def conv_weight_gradient(
+        self,
+        gradient: Value,
+        x: Value,
+        shape: Shape,
+        stride: Shape,
+        padding: Padding,
+        input_dilation: Shape,
+        kernel_dilation: Shape,
+        groups: int = 1,
+    ) -> Value:
+        rest = (stride, padding, input_dilation, kernel_dilation, groups)
+        conv_gradient.fitting("conv_weight_gradient", gradient, x.shape, shape, *rest)
+        out = provided_conv.weight_gradient(gradient.array, x.array, shape, *rest)
+        if out is None and x.dtype in HALF:
+            out = provided_conv.weight_gradient(wide(gradient), wide(x), shape, *rest)
+        if out is None:
+            return super().conv_weight_gradient(gradient, x, shape, *rest)
+        return NumpyAdapter(_rounded(out, x), x.dtype)
 
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
         rest = (window, stride, padding)
@@ -107,3 +149,7 @@ class EagerBackend(NumpyBackend):
         if out is None:
             return super().avg_pool_gradient(gradient, shape, *rest, count_include_pad)
         return NumpyAdapter(out, gradient.dtype)
+
+
+def _rounded(out: Array, x: Value) -> Array:
+    return out if out.dtype == x.array.dtype else memory.cast(out, x.array.dtype)

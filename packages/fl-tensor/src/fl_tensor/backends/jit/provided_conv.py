@@ -1,15 +1,10 @@
-"""Convolutions by a provider, each as what it is best computed as.
+"""Convolutions and their gradients by a provider.
 
-The contract has one convolution, and gradients arrive as convolutions, too. A provider has three
-kernels, and any of the contract's is one of them:
-
-* zeros between the input's elements make it the gradient of a convolution's data, whose stride
-  takes the place of the zeros, and whose kernel is this one flipped, channels and features
-  exchanged;
-* a kernel larger than the result (which is how gradients of weights arrive) makes it the gradient
-  of a convolution's weights: batch and channels exchanged, dilation the stride, stride the
-  dilation;
-* otherwise it is a convolution.
+Each operation is asked for as the problem that it is: ``conv`` as ``Convolution``,
+``conv_data_gradient`` (dgrad) as ``ConvolutionData``, ``conv_weight_gradient`` (wgrad) as
+``ConvolutionWeights``. A convolution of a dilated input is a transposed convolution, which is a
+``ConvolutionData``: the input's dilation is its stride, and its kernel is this one flipped,
+channels and features exchanged.
 """
 
 from __future__ import annotations
@@ -29,6 +24,7 @@ from fl_tensor.backends.providers.problems import (
     ConvolutionWeights,
     Problem,
 )
+from fl_tensor.backends.providers.provider import Provider
 from fl_tensor.dtypes import bfloat16
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -68,35 +64,107 @@ def convolve(
 ) -> Array | None:
     """As ``conv.convolve``; None where NumPy should do it. The axes of the result lie in memory in
     ``order``, slowest first; or it is ``out``, and what is to follow."""
-    work = math.prod(out_shape) * math.prod(w.shape[1:])
-    if x.size == 0 or not 1 <= len(stride) <= 3:
-        return None
-    worth = provided.is_worth(work, FROM_NUMPY[x.dtype])
-    provider = choose.current() if worth and x.dtype == w.dtype else None
+    provider = _provider(work(out_shape, w.shape), len(stride), x, w)
     if provider is None:
         return None
     out = provided.empty(out_shape, x.dtype, order) if out is None else out
     request = _cropped(Request(x, w, stride, padding, input_dilation, kernel_dilation, groups, out))
-    if request is None or _would_spread(request):
+    if request is None:
         return None
-    poses = (_kept,) if isinstance(w, Kept) else (_data, _weights, _forward)
-    for posed in filter(None, (pose(request) for pose in poses)):
-        if provided.compute(provider, *posed, follow=follow):
-            return out
-    return None
+    if isinstance(w, Kept):
+        posed = _kept(request)
+    else:
+        posed = _transposed(request) if max(input_dilation) > 1 else _forward(request)
+    if posed is None or not provided.compute(provider, *posed, follow=follow):
+        return None
+    return out
 
 
-def is_weights(out_shape: Shape, w_shape: Shape) -> bool:
-    """Whether a convolution's kernel is larger than its result, as in gradients of weights."""
-    return math.prod(out_shape[2:]) < math.prod(w_shape[2:])
+def data_gradient(
+    gradient: Array,
+    w: Array,
+    shape: Shape,
+    stride: Shape,
+    padding: Padding,
+    input_dilation: Shape,
+    kernel_dilation: Shape,
+    groups: int,
+    order: Shape | None = None,
+    out: Array | None = None,
+    follow: provided.Following | None = None,
+) -> Array | None:
+    """``conv_data_gradient``, otherwise as ``convolve``. That of a dilated input is a convolution
+    with a stride: None."""
+    provider = _provider(work(shape, w.shape), len(stride), gradient, w)
+    if provider is None or max(input_dilation) > 1:
+        return None
+    around = []
+    for n, m, k, s, d, (low, _) in zip(
+        shape[2:], gradient.shape[2:], w.shape[2:], stride, kernel_dilation, padding
+    ):
+        high = (m - 1) * s + (k - 1) * d + 1 - low - n  # of the padding that was seen
+        if low < 0 or high <= -s:
+            return None
+        around.append((low, high))
+    out = provided.empty(shape, gradient.dtype, order) if out is None else out
+    gradient, w = provided.forwards(gradient), provided.forwards(w)
+    layouts = provided.layout(gradient), provided.layout(w), provided.layout(out)
+    problem = ConvolutionData(*layouts, stride, tuple(around), kernel_dilation, groups)
+    return out if provided.compute(provider, problem, gradient, w, out, follow=follow) else None
 
 
-def _would_spread(request: Request) -> bool:
-    # Whether a gradient of weights might have NaN where it should not: see ``ConvolutionWeights``.
-    x, w, *_, out = request
-    if FROM_NUMPY[x.dtype] is not bfloat16 or w.shape[-1] % 2 == 0:
+def weight_gradient(
+    gradient: Array,
+    x: Array,
+    shape: Shape,
+    stride: Shape,
+    padding: Padding,
+    input_dilation: Shape,
+    kernel_dilation: Shape,
+    groups: int,
+    order: Shape | None = None,
+) -> Array | None:
+    """``conv_weight_gradient``, otherwise as ``convolve``; None for a dilated input."""
+    provider = _provider(work(gradient.shape, shape), len(stride), gradient, x)
+    if provider is None or max(input_dilation) > 1 or _would_spread(gradient, x):
+        return None
+    around, cut = [], [slice(None)] * 2
+    for n, m, k, s, d, (low, _) in zip(
+        x.shape[2:], gradient.shape[2:], shape[2:], stride, kernel_dilation, padding
+    ):
+        # What is not seen is left out, at either end; what is seen beyond the end is padding.
+        high = (m - 1) * s + (k - 1) * d + 1 - low - n
+        start, stop = max(-low, 0), n + min(high, 0)
+        if start >= stop:
+            return None
+        around.append((max(low, 0), max(high, 0)))
+        cut.append(slice(start, stop))
+    out = provided.empty(shape, x.dtype, order)
+    x, gradient = provided.forwards(x[tuple(cut)]), provided.forwards(gradient)
+    layouts = provided.layout(x), provided.layout(gradient), provided.layout(out)
+    problem = ConvolutionWeights(*layouts, stride, tuple(around), kernel_dilation, groups)
+    return out if provided.compute(provider, problem, x, gradient, out) else None
+
+
+def work(images: Shape, weights: Shape) -> int:
+    """Multiplications of a convolution, given the shapes of its result and its weights; of a
+    gradient, those of the array that it is the gradient of (``conv_data_gradient``), or of the
+    given gradient and the weights (``conv_weight_gradient``)."""
+    return images[0] * math.prod(images[2:]) * math.prod(weights)
+
+
+def _provider(work: int, spatial: int, x: Array, y: Array | Kept) -> Provider | None:
+    # Who is asked for so much work over so many spatial axes.
+    if x.size == 0 or not 1 <= spatial <= 3 or x.dtype != y.dtype:
+        return None
+    return choose.current() if provided.is_worth(work, FROM_NUMPY[x.dtype]) else None
+
+
+def _would_spread(gradient: Array, x: Array) -> bool:
+    # Whether there might be NaN where it should not be: see ``ConvolutionWeights``.
+    if FROM_NUMPY[x.dtype] is not bfloat16 or gradient.shape[-1] % 2 == 0:
         return False
-    return is_weights(out.shape, w.shape) and not _is_finite(x)
+    return not _is_finite(x)
 
 
 def _is_finite(x: Array) -> bool:
@@ -124,9 +192,7 @@ def _cropped(request: Request) -> Request | None:
 
 
 def _forward(request: Request) -> Posed:
-    x, w, stride, padding, input_dilation, dilation, groups, out = request
-    if any(d > 1 for d in input_dilation):
-        return None
+    x, w, stride, padding, _, dilation, groups, out = request
     x, w = provided.forwards(x), provided.forwards(w)
     layouts = provided.layout(x), provided.layout(w), provided.layout(out)
     return Convolution(*layouts, stride, padding, dilation, groups), x, w, out
@@ -142,11 +208,10 @@ def _kept(request: Request) -> Posed:
     return problem, x, w.memory, out
 
 
-def _data(request: Request) -> Posed:
+def _transposed(request: Request) -> Posed:
     x, w, stride, padding, input_dilation, dilation, groups, out = request
     spatial = len(stride)
-    flipped = all(step < 0 for step in w.strides[2:])  # a flip back costs nothing
-    if any(s > 1 for s in stride) or not (flipped or any(d > 1 for d in input_dilation)):
+    if max(stride) > 1:
         return None
     around = []
     for k, d, (low, high), step in zip(w.shape[2:], dilation, padding, input_dilation):
@@ -161,34 +226,3 @@ def _data(request: Request) -> Posed:
     layouts = provided.layout(x), provided.layout(kernel), provided.layout(out)
     problem = ConvolutionData(*layouts, input_dilation, tuple(around), dilation, groups)
     return problem, x, kernel, out
-
-
-def _weights(request: Request) -> Posed:
-    x, w, stride, padding, input_dilation, dilation, groups, out = request
-    if any(d > 1 for d in input_dilation):
-        return None
-    if not is_weights(out.shape, w.shape):
-        return None
-    around, cut = [], [slice(None)] * 2
-    for n, k, o, s, d, (low, high) in zip(
-        x.shape[2:], w.shape[2:], out.shape[2:], stride, dilation, padding
-    ):
-        # What the last place of the kernel does not reach is padding, or elements to be left out.
-        high -= (n + low + high - (k - 1) * d - 1) - (o - 1) * s
-        stop = n + min(high, 0)
-        if stop <= 0:
-            return None
-        around.append((low, max(high, 0)))
-        cut.append(slice(0, stop))
-    x = x[tuple(cut)]
-    rest = tuple(range(3, 1 + x.ndim))
-    batch, channels, *size = x.shape
-    image = x.reshape(batch, groups, channels // groups, *size).transpose(2, 1, 0, *rest)
-    image = provided.forwards(image.reshape(channels // groups, groups * batch, *size))
-    gradient = provided.forwards(w.swapaxes(0, 1))
-    features, places = out.shape[1], out.shape[2:]
-    kernel = out.reshape(batch, groups, features // groups, *places).transpose(1, 2, 0, *rest)
-    kernel = kernel[0] if groups == 1 else kernel
-    layouts = provided.layout(image), provided.layout(gradient), provided.layout(kernel)
-    problem = ConvolutionWeights(*layouts, dilation, tuple(around), stride, groups)
-    return problem, image, gradient, kernel

@@ -1,8 +1,9 @@
-"""Rows of products and convolution."""
+"""Rows of products, convolution and its gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from fl_tensor.testing.values import Shape, numbers, relaid
 NUMBERS = "iufc"
 SMOOTH = (PLAIN, BROADCAST, NON_CONTIGUOUS, EDGE)
 SUMMED = Tolerance(8, scale=8.0)
+SUMMED_LONG = Tolerance(8, scale=32.0)  # of more than a hundred products
 PRODUCT = Tolerance(0, overrides={"complex64": 2, "complex128": 2})
 LAYOUTS = ("permuted", "stepped", "reversed")
 
@@ -102,6 +104,27 @@ def _convs(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(NON_CONTIGUOUS, (x_, relaid(w_, layout), *args))
 
 
+def _conv_gradients(of_data: bool) -> Samples:
+    """Gradients of the rows of ``conv``: of their images, or of their weights."""
+
+    def samples(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
+        def row(label: str, x: Shape, w: Shape, *options: Any, layout: str = "") -> Sample:
+            gradient = windows.conv(np.zeros(x, bool), np.zeros(w, bool), *options).shape
+            shapes = (gradient, w if of_data else x)
+            first, second = (numbers(dtype, rng, shape, "near_one") for shape in shapes)
+            if layout:
+                first, second = relaid(first, layout), relaid(second, layout)
+            return Sample(label, (first, second, x if of_data else w, *options))
+
+        for label, x, w, *options in _CONVS:
+            yield row(label, x, w, *options)
+        for layout in LAYOUTS:
+            options = [(1, 1), ((1, 0), (0, 0)), (1, 1), (1, 1), 1]
+            yield row(NON_CONTIGUOUS, (1, 2, 4, 3), (2, 2, 2, 2), *options, layout=layout)
+
+    return listed(samples)
+
+
 def _linear(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:
     for label, shapes in _LINEARS:
         yield Sample(label, tuple(numbers(dtype, rng, s, "near_one") for s in shapes))
@@ -140,6 +163,24 @@ CASES = (
         NUMBERS,
         tolerance=SUMMED,
         grad=SMOOTH,
+    ),
+    OpCase(
+        "conv_data_gradient",
+        _conv_gradients(of_data=True),
+        windows.conv_data_gradient,
+        NUMBERS,
+        tolerance=SUMMED,
+        grad=SMOOTH,
+        since=(1, 1),
+    ),
+    OpCase(
+        "conv_weight_gradient",
+        _conv_gradients(of_data=False),
+        windows.conv_weight_gradient,
+        NUMBERS,
+        tolerance=SUMMED_LONG,
+        grad=SMOOTH,
+        since=(1, 1),
     ),
     OpCase("dot", _pairs(_DOTS, ((2, 3), (2, 3))), _dot, NUMBERS, tolerance=SUMMED, grad=SMOOTH),
     OpCase(

@@ -1,9 +1,10 @@
-"""Convolution and pooling from their definitions, one output place at a time."""
+"""Convolution, pooling and their gradients from their definitions, one output place at a time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def conv(
     """Cross-correlation; integers stay exact."""
     x = _framed(_dilated(x, input_dilation), padding, 0)
     w = _dilated(w, kernel_dilation)
-    kind = np.int64 if x.dtype.kind in "iu" else np.result_type(x, np.float64)
+    kind = _exact(x, w)
     out = np.zeros((x.shape[0], w.shape[0], *_sizes(x.shape[2:], w.shape[2:], stride)), kind)
     per_group, channels = w.shape[0] // groups, w.shape[1]
     for at, starts in _places(x.shape[2:], w.shape[2:], stride):
@@ -35,6 +36,80 @@ def conv(
             product = part.astype(kind) * w[feature].astype(kind)
             out[(slice(None), feature) + at] = product.sum(tuple(range(1, x.ndim)))
     return out
+
+
+def conv_data_gradient(
+    gradient: HostArray,
+    w: HostArray,
+    shape: Shape,
+    stride: Shape,
+    padding: Padding,
+    input_dilation: Shape,
+    kernel_dilation: Shape,
+    groups: int = 1,
+) -> HostArray:
+    """Each element of the gradient is spread over what the kernel saw; integers stay exact."""
+    kind = _exact(gradient, w)
+    w = _dilated(w, kernel_dilation).astype(kind)
+    framed = _framed(_dilated(np.zeros(shape, bool), input_dilation), padding, False)
+    total = np.zeros(framed.shape, kind)
+    for part, feature, values in _seen(gradient, w.shape, framed.shape, stride, groups):
+        total[part] += values.astype(kind).reshape(-1, 1, *(1,) * len(stride)) * w[feature]
+    wide = _dilated(np.zeros(shape, bool), input_dilation).shape[2:]
+    whole = np.zeros((*shape[:2], *wide), kind)
+    inside, cut = _overlap(wide, padding)
+    whole[inside] = total[cut]
+    return whole[(..., *(slice(None, None, d) for d in input_dilation))]
+
+
+def conv_weight_gradient(
+    gradient: HostArray,
+    x: HostArray,
+    shape: Shape,
+    stride: Shape,
+    padding: Padding,
+    input_dilation: Shape,
+    kernel_dilation: Shape,
+    groups: int = 1,
+) -> HostArray:
+    """Each weight gets what it was multiplied by, times the gradient; integers stay exact."""
+    kind = _exact(gradient, x)
+    x = _framed(_dilated(x, input_dilation), padding, 0).astype(kind)
+    total = np.zeros(_dilated(np.zeros(shape, bool), kernel_dilation).shape, kind)
+    for part, feature, values in _seen(gradient, total.shape, x.shape, stride, groups):
+        factor = values.astype(kind).reshape(-1, 1, *(1,) * len(stride))
+        total[feature] += (x[part] * factor).sum(0)
+    return total[(..., *(slice(None, None, d) for d in kernel_dilation))]
+
+
+def _seen(
+    gradient: HostArray, w_shape: Shape, x_shape: Shape, stride: Shape, groups: int
+) -> Iterator[tuple[tuple[slice, ...], int, HostArray]]:
+    """For each output place and feature: what it saw of the padded input, the feature, and the
+    gradient there, one element per sample."""
+    per_group, channels = w_shape[0] // groups, w_shape[1]
+    for at, starts in _places(x_shape[2:], w_shape[2:], stride):
+        places = tuple(slice(s, s + k) for s, k in zip(starts, w_shape[2:], strict=True))
+        for feature in range(w_shape[0]):
+            first = (feature // per_group) * channels
+            part = (slice(None), slice(first, first + channels), *places)
+            yield part, feature, gradient[(slice(None), feature) + at]
+
+
+def _overlap(sizes: Shape, padding: Padding) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """Where an array and its padded (or cropped) self have the same elements, in each of them."""
+    whole: list[slice] = [slice(None)] * 2
+    framed: list[slice] = [slice(None)] * 2
+    for n, (low, high) in zip(sizes, padding, strict=True):
+        start, stop = max(-low, 0), n - max(-high, 0)
+        whole.append(slice(start, stop))
+        framed.append(slice(start + low, stop + low))
+    return tuple(whole), tuple(framed)
+
+
+def _exact(x: HostArray, y: HostArray) -> np.dtype[Any]:
+    """What sums of products are exact in, or float64."""
+    return np.dtype(np.int64) if x.dtype.kind in "iu" else np.result_type(x, y, np.float64)
 
 
 def max_pool(x: HostArray, window: Shape, stride: Shape, padding: Padding) -> HostArray:

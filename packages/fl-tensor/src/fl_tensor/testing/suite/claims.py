@@ -11,6 +11,7 @@ from fl_memory.testing.kit import hide
 from fl_tensor import contract
 from fl_tensor.backend import TensorBackend
 from fl_tensor.capabilities import CAPABILITIES
+from fl_tensor.composition import cached_composition
 from fl_tensor.device import Device
 from fl_tensor.dtypes import ALL, REQUIRED, DType
 from fl_tensor.errors import CapabilityError, DTypeError
@@ -56,6 +57,27 @@ class ClaimTests(TensorSuite, official=True):
         backend.synchronize(device)
         if backend.is_ready(y) is not True:
             wording.fail(f"is_ready gave {backend.is_ready(y)!r} for a value that was evaluated")
+
+    def test_call_composition(self, harness: Harness) -> None:
+        """``call_composition`` gives what the function gives: for new values of the same shapes and
+        dtypes, for another plain value, and where one of several results is None."""
+        backend = harness.backend
+
+        @cached_composition
+        def composition(ops: Any, x: Any, y: Any, factor: float) -> tuple[Any, ...]:
+            total = ops.add(ops.multiply(x, ops.constant(factor, x)), y)
+            return total, None, ops.negative(total)
+
+        for values, factor in (([1.0, 2.0], 2.0), ([3.0, 5.0], 2.0), ([3.0, 5.0], 4.0)):
+            x = harness.put(operand(values, ft.float32))
+            total, nothing, negated = composition(backend, x, x, factor)
+            wanted = [v * (factor + 1) for v in values]
+            assert nothing is None
+            assert total.shape == negated.shape == (2,)
+            if backend.has_values:
+                found = harness.get(total).tolist(), harness.get(negated).tolist()
+                if found != (wanted, [-v for v in wanted]):
+                    wording.fail(f"x * {factor} + x of {values} and its negative are {found}")
 
     def test_required_dtypes(self, harness: Harness) -> None:
         """Those that every backend must have are claimed, and nothing that is no dtype."""

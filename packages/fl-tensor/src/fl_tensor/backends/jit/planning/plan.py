@@ -30,7 +30,7 @@ from fl_tensor.backends.jit.traces.gone import Overwritten
 from fl_tensor.backends.jit.traces.lazy import Lazy, Stream
 from fl_tensor.backends.numpy.adapter import Number
 from fl_tensor.backends.numpy.views import strides_of
-from fl_tensor.graph import axis_order
+from fl_tensor.graph import axis_order, cost
 from fl_tensor.graph.attach import Attached
 from fl_tensor.graph.common import common
 from fl_tensor.graph.fuse import Fusion
@@ -147,7 +147,7 @@ class Plan:
         return Launch(lower(group, self.layouts, self.wanted, self.numbers))
 
     def _operation(self, node: Node) -> Step:
-        kind = Contraction if node.op in ("matmul", "conv") else Operation
+        kind = Contraction if node.op in cost.CONTRACTIONS else Operation
         return kind(node, self.layouts, self.eager)
 
     def _following(self, found: Attached, group: Group) -> Step:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fl_tensor.backends.jit.traces.recording import Call
+from fl_tensor.graph.cost import CONTRACTIONS, contraction
 from fl_tensor.reproducible import is_reproducible
 
 #: A trace is light if its operations have fewer elements than this on average: 20 us in NumPy.
@@ -85,10 +86,9 @@ def elements(calls: list[Call], leaves: list[Any], among: Iterable[int] | None =
     total = 0
     for op, operands, _, shape, _ in calls if among is None else [calls[i] for i in among]:
         size = math.prod(shape)
-        if op in ("matmul", "conv"):
-            place = operands[op == "conv"]
-            other = calls[place].shape if place >= 0 else leaves[~place].shape
-            size *= 1 + (other[-1] if op == "matmul" else math.prod(other[1:])) // 5
+        if op in CONTRACTIONS and size:
+            shapes = [calls[i].shape if i >= 0 else leaves[~i].shape for i in operands]
+            size *= 1 + contraction(op, shapes, size) // (10 * size)
         elif op == "random_bits":
             size *= 64
         total += size

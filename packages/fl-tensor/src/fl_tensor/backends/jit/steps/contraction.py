@@ -1,4 +1,4 @@
-"""The step of a plan that is a product or a convolution."""
+"""The step of a plan that is a product, a convolution or the gradient of one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Contraction(Operation):
 
     def __init__(self, node: Node, found: dict[Value, Layout], eager: Any) -> None:
         super().__init__(node, found, eager)
-        self._again = Again(self.operands)
+        # A library is given the images first (``ConvolutionWeights``).
+        turned = node.op == "conv_weight_gradient"
+        self._again = Again(self.operands[::-1] if turned else self.operands)
 
     def __call__(self, values: Values) -> None:
         if self._again.is_known:

@@ -6,7 +6,6 @@ after the other, as two steps would.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -63,7 +62,7 @@ def _epilogue(lowered: Lowered) -> Epilogue:
 
 def takes(node: Node) -> bool:
     """Whether a provider may be asked for the node, with rows and columns as they lie in memory."""
-    if node.op not in ("matmul", "conv"):
+    if node.op not in ("matmul", "conv", "conv_data_gradient"):
         return False
     x, y = node.operands
     (out,) = node.outputs
@@ -71,7 +70,9 @@ def takes(node: Node) -> bool:
         return provided.is_product_worth(out.shape, x.shape[-1], out.dtype)
     if node.parameters.get("order") != channels_last(len(out.shape)):
         return False
-    return provided.is_worth(math.prod(out.shape) * math.prod(y.shape[1:]), out.dtype)
+    order = inverse(node.parameters["order"])
+    images = tuple([out.shape[axis] for axis in order])
+    return provided.is_worth(provided_conv.work(images, y.shape), out.dtype)
 
 
 class Following:
@@ -192,8 +193,10 @@ def _computed(node: Node, operands: list[Any], out: Any, follow: provided.Follow
         return provided.matmul(x, y, out.shape, out, follow) is not None
     given = dict(node.parameters)
     out = out.transpose(inverse(given.pop("order")))
-    given |= {"out_shape": out.shape, "out": out, "follow": follow}
-    return provided_conv.convolve(x, y, **given) is not None
+    given |= {"out": out, "follow": follow}
+    if node.op == "conv_data_gradient":
+        return provided_conv.data_gradient(x, y, **given) is not None
+    return provided_conv.convolve(x, y, out_shape=out.shape, **given) is not None
 
 
 class _Lowering(Lowering):

@@ -122,6 +122,8 @@ def keeps(
 
 def _posed(node: Node, layouts: Mapping[Value, Layout]) -> Matmul | Convolution | None:
     # What a provider is asked for; None where that is no product, and no plain convolution.
+    if node.op not in ("matmul", "conv"):
+        return None
     x, w = [layout.Layout(v.dtype, v.shape, layouts[v].strides) for v in node.operands]
     (value,) = node.outputs
     if node.op == "matmul":

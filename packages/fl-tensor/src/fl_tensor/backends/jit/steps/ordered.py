@@ -17,35 +17,34 @@ from fl_tensor.reproducible import is_reproducible
 
 
 def wish(node: Node) -> Order | None:
-    """Convolutions of a provider give images with channels last, and gradients of weights as these
-    are best packed (``_of_weights``)."""
-    if node.op != "conv":
+    """Convolutions and gradients of their data have channels last where a provider computes them,
+    and gradients of weights lie as these are best packed."""
+    if node.op not in ("conv", "conv_data_gradient", "conv_weight_gradient"):
         return None
-    x, w = node.operands
+    first, second = node.operands
     (out,) = node.outputs
-    work = math.prod(out.shape) * math.prod(w.shape[1:])
+    if node.op == "conv_weight_gradient":
+        work = provided_conv.work(first.shape, out.shape)
+    else:
+        work = provided_conv.work(out.shape, second.shape)
     if choose.current() is None or not provided.is_worth(work, out.dtype):
         return None
-    if not any(d > 1 for d in node.parameters["input_dilation"]):
-        if provided_conv.is_weights(out.shape, w.shape):
-            return _of_weights(node)
-    return channels_last(len(out.shape))
+    return _of_weights(node) if node.op == "conv_weight_gradient" else channels_last(len(out.shape))
 
 
-def _of_weights(node: Node) -> Order:
-    """The order of a gradient of weights, (channels, features, *places): that of the weights, which
-    is (features, channels, *places) in C order. Where weights are more than what they meet, so that
-    to pack them takes a part of the time, it is (*places, channels, features): a panel is then rows
-    of that, or their transpose. An optimizer's state follows, and so do the weights from the first
-    step on; layers with 512 channels of 7x7 pixels are 7 to 10 % faster. Under ``reproducible``
-    weights stay in C order: a run that is resumed begins with those of a file."""
-    images, gradient = node.operands
+def _of_weights(node: Node) -> Order | None:
+    """The order of a gradient of weights: C order, (features, channels, *places), as weights have.
+    Where weights are more than what they meet, so that to pack them takes a part of the time, it is
+    (*places, channels, features): a panel is then rows of that, or their transpose. An optimizer's
+    state follows, and so do the weights from the first step on; layers with 512 channels of 7x7
+    pixels are 7 to 10 % faster. Under ``reproducible`` weights stay in C order: a run that is
+    resumed begins with those of a file."""
+    gradient, images = node.operands
     (out,) = node.outputs
-    places = range(2, len(out.shape))
     weights, met = math.prod(out.shape), math.prod(images.shape) + math.prod(gradient.shape)
     if weights > met and not is_reproducible():
-        return (*places, 0, 1)
-    return (1, 0, *places)
+        return (*range(2, len(out.shape)), 1, 0)
+    return None
 
 
 def elementwise(op: str) -> bool:
@@ -72,6 +71,18 @@ def _conv(x: Any, w: Any, given: dict[str, Any], shape: Order, order: Order) -> 
     return provided_conv.convolve(x, w, **given, out_shape=shape, order=order)
 
 
+def _conv_data_gradient(
+    gradient: Any, w: Any, given: dict[str, Any], shape: Order, order: Order
+) -> Any:
+    return provided_conv.data_gradient(gradient, w, **given, order=order)
+
+
+def _conv_weight_gradient(
+    gradient: Any, x: Any, given: dict[str, Any], shape: Order, order: Order
+) -> Any:
+    return provided_conv.weight_gradient(gradient, x, **given, order=order)
+
+
 def _max_pool(x: Any, given: dict[str, Any], shape: Order, order: Order) -> Any:
     return provided_pool.pool(x, shape, provided_pool.maximum(**given), order)
 
@@ -93,6 +104,8 @@ def _avg_pool_gradient(gradient: Any, given: dict[str, Any], shape: Order, order
 
 _PROVIDED: dict[str, Callable[..., Any]] = {
     "conv": _conv,
+    "conv_data_gradient": _conv_data_gradient,
+    "conv_weight_gradient": _conv_weight_gradient,
     "max_pool": _max_pool,
     "avg_pool": _avg_pool,
     "max_pool_gradient": _max_pool_gradient,

@@ -19,6 +19,8 @@ from fl_tensor.graph.layout import VIEWS
 from fl_tensor.graph.reductions import REDUCTIONS
 from fl_tensor.wrappers.trace import trace
 
+#: Recorded as themselves: a kernel library has them, and not what they are composed of.
+CONVOLUTION_GRADIENTS = frozenset(("conv_data_gradient", "conv_weight_gradient"))
 #: What may be in a composition that is put off: results do not depend on when it runs, and no error
 #: on data.
 _WHOLE = (
@@ -26,6 +28,7 @@ _WHOLE = (
     | VIEWS
     | REDUCTIONS
     | frozenset("where cast full concatenate pad matmul conv max_pool avg_pool".split())
+    | CONVOLUTION_GRADIENTS
 )
 
 
@@ -50,7 +53,7 @@ def _graph_of(
     compute: Callable[[Any, Sequence[Any]], Sequence[Any]], types: Sequence[Type]
 ) -> Graph | None:
     operands = [NullAdapter(rules.Spec(t.shape, t.dtype, CPU)) for t in types]
-    with trace() as graph:
+    with trace(whole=CONVOLUTION_GRADIENTS) as graph:
         graph.inputs += [graph.add(x) for x in operands]
         try:
             results = compute(ops_for(registry.null_backend()), operands)
