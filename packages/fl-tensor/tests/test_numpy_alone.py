@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 OPERATIONS = """
 import json, sys
 import fl_tensor as ft
@@ -46,16 +48,46 @@ ELSEWHERE = (
 )
 
 
-def test_it_loads_no_kernel_library_and_reads_no_setting_of_one() -> None:
+THREADS = """
+import json
+import fl_tensor as ft
+from fl_tensor import threads
+
+ft.use("numpy")
+states = []
+for count in (1, 2):
+    ft.set_num_threads(count)
+    x = ft.ones((300, 300))
+    x @ x
+    states.append({pool.name: pool.state() for pool in threads.pools()})
+print(json.dumps(states))
+"""
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A process without settings of ours, and without warnings."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("FL_")}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", OPERATIONS],
-        env={**others, "FL_PROVIDERS": "no such library", "FL_ONEDNN_LIB": "/no/such/library"},
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={**others, **environment},
         capture_output=True,
         text=True,
     )
+
+
+def test_it_loads_no_kernel_library_and_reads_no_setting_of_one() -> None:
+    done = run(OPERATIONS, FL_PROVIDERS="no such library", FL_ONEDNN_LIB="/no/such/library")
     assert done.returncode == 0, done.stderr
     loaded = json.loads(done.stdout)
     assert "fl_tensor.backends.numpy.backend" in loaded
     found = [m for m in loaded for name in ELSEWHERE if m == name or m.startswith(f"{name}.")]
     assert found == []
+
+
+def test_blas_has_the_threads_that_were_asked_for() -> None:
+    done = run(THREADS)
+    assert done.returncode == 0, done.stderr
+    states = json.loads(done.stdout)
+    if "OpenBLAS" not in states[0]:
+        pytest.skip("NumPy is built on another BLAS")
+    assert states == [{"OpenBLAS": "1 thread"}, {"OpenBLAS": "2 threads"}]

@@ -17,6 +17,7 @@ import fl_tensor as ft
 from fl_memory.managers.caching import CachingManager
 from fl_tensor.backends.jit import JitBackend, kept
 from fl_tensor.backends.jit.kept import Kept, held, keep
+from fl_tensor.backends.numpy import NumpyAdapter
 from fl_tensor.backends.providers import Matmul, Reorder, choose, row_major
 from fl_tensor.graph import cost
 
@@ -139,9 +140,9 @@ def test_images_that_run_backwards_meet_kept_weights(backend, axes):
         (lambda x, w: ft.conv(x, w, padding=1), (2, 24, 64, 64), (40, 24, 3, 3)),
         (lambda x, w: ft.conv(x, w, 1, 1, input_dilation=2), (2, 24, 8, 8), (40, 24, 3, 3)),
         (
-            lambda g, w: ft.conv_data_gradient(g, w, (2, 24, 8, 8), padding=1),
+            lambda x, w: ft.conv(x, w, padding=1) - ft.conv_data_gradient(x, w, x.shape, padding=1),
             (2, 40, 8, 8),
-            (40, 24, 3, 3),
+            (40, 40, 3, 3),
         ),
         (
             lambda g, x: ft.conv_weight_gradient(g, x, (40, 24, 3, 3), padding=1),
@@ -149,7 +150,7 @@ def test_images_that_run_backwards_meet_kept_weights(backend, axes):
             (2, 24, 8, 8),
         ),
     ],
-    ids=["many places", "a dilated input", "a gradient of data", "a gradient of weights"],
+    ids=["many places", "a dilated input", "and a gradient of data", "a gradient of weights"],
 )
 def test_operands_of_others_are_not(backend, compute, image, shape):
     x, w = ft.asarray(values(*image)), ft.asarray(values(*shape))
@@ -347,6 +348,30 @@ def packing(generated, adapter):
     layout = generated.kept(problem)
     pair = generated.find(Reorder(plain, layout)), generated.find(Reorder(layout, plain))
     return layout, False, *pair
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda ops, x: ops.negative(x),
+        lambda ops, x: ops.add(x, x),
+        lambda ops, x: ops.reshape(x, (16,)),
+        lambda ops, x: ops.permute(x, (1, 0)),
+    ],
+)
+def test_an_array_may_come_back_while_it_is_asked_what_it_waits_for(backend, run):
+    class Returning(kept.KeptAdapter):
+        __slots__ = ()
+
+        @property
+        def trace(self):
+            self.__class__ = NumpyAdapter  # as in another thread that looks at the array
+            raise AttributeError("trace")
+
+    x = NumpyAdapter(values(4, 4))
+    wanted = run(backend, x).array
+    x.__class__ = Returning
+    np.testing.assert_array_equal(run(backend, x).array, wanted)
 
 
 def test_of_two_threads_that_pack_at_the_same_time_one_counts(backend, generated):

@@ -103,3 +103,11 @@ def test_gradients_where_elements_are_cropped_or_see_padding_alone(
     g = normal(*agrees(ft.conv, x, w, 1, (padding,)).shape)
     agrees(ft.conv_data_gradient, g, w, x.shape, 1, (padding,))
     agrees(ft.conv_weight_gradient, g, x, w.shape, 1, (padding,))
+
+
+@pytest.mark.parametrize("asked", ["in plans"], indirect=True)
+def test_elementwise_work_on_a_gradient_of_data_is_its_epilogue(asked, normal):
+    g, w = normal(2, 24, 14, 15), normal(24, 16, 3, 3)
+    agrees(lambda g, w: ft.relu(ft.conv_data_gradient(g, w, (2, 16, 14, 15), padding=1)), g, w)
+    assert kinds(asked) == {ConvolutionData}
+    assert asked[-1].epilogue is not None

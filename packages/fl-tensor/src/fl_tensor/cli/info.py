@@ -84,8 +84,8 @@ def collect() -> dict[str, Any]:
 def libraries() -> dict[str, Any]:
     """The default backend, who computes contractions for ``jit`` (``providers`` in the order in
     which they are asked, and which were ``passed_over`` and why), what generated kernels are made
-    for (``kernels``), where files are kept (``cache``), and the pools of threads whose libraries are
-    loaded (``threads``)."""
+    for (``kernels``), where files are kept (``cache``), and the pools of threads whose libraries
+    are loaded (``threads``)."""
     found, passed = choose.found()
     return {
         "default": registry.current_backend().name,

@@ -1,8 +1,8 @@
 """``jit``: NumPy and kernel libraries (``eager.py``), deferred.
 
 Elementwise operations, reductions, changes of shape, contractions and random bits on arrays that
-are large enough are put off; everything else runs at once. Shapes and dtypes
-are known, and wrong ones refused, when an operation is called.
+are large enough are put off; everything else runs at once. Shapes and dtypes are known, and wrong
+ones refused, when an operation is called.
 """
 
 from __future__ import annotations

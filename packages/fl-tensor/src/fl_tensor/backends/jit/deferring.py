@@ -129,7 +129,7 @@ def put_off(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], 
     def decorate(record: Callable[..., Value]) -> Any:
         operation = name or record.__name__
         given = inspect.signature(record).parameters.values()
-        computed = "({0}.__class__ in COMPUTED or {0}.trace is None)"
+        computed = "({0}.__class__ in COMPUTED or getattr({0}, 'trace', None) is None)"
         small = computed + " and {0}.array.size < self.smallest"
         source = _PUT_OFF.format(
             name=operation,

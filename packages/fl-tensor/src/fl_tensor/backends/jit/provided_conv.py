@@ -93,8 +93,8 @@ def data_gradient(
     out: Array | None = None,
     follow: provided.Following | None = None,
 ) -> Array | None:
-    """``conv_data_gradient``, otherwise as ``convolve``. That of a dilated input is a convolution
-    with a stride: None."""
+    """As ``convolve``, the operation ``conv_data_gradient``. None for a dilated input, whose
+    gradient is a convolution with a stride."""
     provider = _provider(work(shape, w.shape), len(stride), gradient, w)
     if provider is None or max(input_dilation) > 1:
         return None
@@ -124,7 +124,7 @@ def weight_gradient(
     groups: int,
     order: Shape | None = None,
 ) -> Array | None:
-    """``conv_weight_gradient``, otherwise as ``convolve``; None for a dilated input."""
+    """As ``convolve``, the operation ``conv_weight_gradient``. None for a dilated input."""
     provider = _provider(work(gradient.shape, shape), len(stride), gradient, x)
     if provider is None or max(input_dilation) > 1 or _would_spread(gradient, x):
         return None
@@ -147,9 +147,9 @@ def weight_gradient(
 
 
 def work(images: Shape, weights: Shape) -> int:
-    """Multiplications of a convolution, given the shapes of its result and its weights; of a
-    gradient, those of the array that it is the gradient of (``conv_data_gradient``), or of the
-    given gradient and the weights (``conv_weight_gradient``)."""
+    """Multiplications where every place of ``images`` takes all ``weights`` once. ``images`` is the
+    shape of the result of ``conv`` or ``conv_data_gradient`` (zeros between the elements of a
+    dilated gradient are counted), and of the gradient given to ``conv_weight_gradient``."""
     return images[0] * math.prod(images[2:]) * math.prod(weights)
 
 
