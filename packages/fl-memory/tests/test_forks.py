@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import fl_memory.forks
-from fl_memory.forks import free_after_fork
+from fl_memory import free_after_fork
 from fl_memory.managers.system import SystemManager
 
 pytestmark = [

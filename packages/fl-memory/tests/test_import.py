@@ -76,3 +76,9 @@ def test_live_blocks_at_exit() -> None:
 def test_pytest_plugin_imports_pytest_alone() -> None:
     code = Path(SOURCE, "fl_pytest_plugin.py").read_text()
     assert "import fl_memory" not in code and "from fl_" not in code
+
+
+def test_public_names_are_listed_and_importable() -> None:
+    assert {"SMALL_BYTES", "current", "free_after_fork"} <= set(fl_memory.__all__)
+    assert all(hasattr(fl_memory, name) for name in fl_memory.__all__)
+    assert fl_memory.SMALL_BYTES == fl_memory.current().small_bytes

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import fl_tensor as ft
 from fl_data.seeds import Seed, mix
-from fl_memory.forks import free_after_fork
+from fl_memory import free_after_fork
 
 T = TypeVar("T")
 

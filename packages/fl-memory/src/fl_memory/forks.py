@@ -35,8 +35,13 @@ _held: list[Any] = []
 
 
 def free_after_fork(lock: L) -> L:
-    """Have forks wait for ``lock`` of ``threading``, as long as it lives; returns it. It may be
-    held while others of them are waited for, in any order."""
+    """Register ``lock``, so that a forked child process finds it free; returns ``lock``.
+
+    ``os.fork`` waits until it holds every registered lock, and releases them in both processes. For
+    locks that guard state which a child process uses: caches, registries, memory managers.
+
+    lock: a ``Lock`` or ``RLock`` of ``threading``; it is registered as long as it lives.
+    """
     _locks.append(weakref.ref(lock, _locks.remove))
     return lock
 

@@ -17,6 +17,17 @@ from fl_memory.plugins import Registry
 if TYPE_CHECKING:
     from types import TracebackType
 
+__all__ = [
+    "DEFAULT",
+    "ENVIRONMENT",
+    "REGISTRY",
+    "always_small",
+    "available",
+    "current",
+    "get",
+    "use",
+]
+
 #: Names of managers; ``register`` adds one by hand, entry points add installed ones.
 REGISTRY = Registry(
     group="fl.memory.v1",
@@ -41,8 +52,9 @@ _scoped: ContextVar[MemoryManager | None] = ContextVar("fl_memory_manager", defa
 # A tuple, replaced as a whole: readers need no lock.
 _choices: tuple[tuple[MemoryManager, weakref.ref[use] | None], ...] = ()
 _lowest = sys.maxsize
-#: Results of fewer bytes are below ``small_bytes`` of every manager that has been in use: who makes
-#: one need not ask for the current manager. 0 until the process has a manager.
+#: Lower bound of ``small_bytes`` over all managers used so far: a backend need not look up the
+#: current manager for a smaller result. 0 until the process has a manager. Changes: read it as
+#: ``selection.always_small``.
 always_small = 0
 
 

@@ -16,7 +16,7 @@ from fl_data.blobs.codec import RawTensor, decode, encode, map_tensors
 from fl_data.dataset import Dataset, Sample, as_dataset, as_sample, check_count, check_index
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.transforms.fingerprint import fingerprint
-from fl_memory.forks import free_after_fork
+from fl_memory import free_after_fork
 
 
 class CachedTransform(Dataset):

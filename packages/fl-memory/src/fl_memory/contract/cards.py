@@ -67,8 +67,12 @@ def card(body: Mapping[str, Any], says: Mapping[str, str]) -> str:
     lines += [f"- **{_words(k)}**: {_value(v)}" for k, v in facts.items()] + [""] * bool(facts)
     for title, entries in body.items():
         if title not in _APART and isinstance(entries, Mapping):
-            facts_of = ((f"`{k}`", _value(v)) for k, v in entries.items())
-            lines += [f"## {_words(title).capitalize()}", "", *table(("", ""), facts_of), ""]
+            lines += [f"## {_words(title).capitalize()}", ""]
+            if all(map(is_member, entries.values())):
+                lines += [*_members(title, entries, says), ""]
+            else:
+                facts_of = ((f"`{k}`", _value(v)) for k, v in entries.items())
+                lines += [*table(("", ""), facts_of), ""]
     for title, members in body.get("classes", {}).items():
         lines += [f"## {title}", "", says.get(title, ""), "", *_members(title, members, says), ""]
     for title, operations in _groups(body.get("operations", {})).items():
