@@ -7,6 +7,7 @@ from fl_autograd.anomaly import detect_anomaly
 from fl_autograd.casting import as_operation, autocast, is_autocast_enabled
 from fl_autograd.check import GradCheckError, check_grads
 from fl_autograd.collection import large_graph
+from fl_autograd.dispatch import tape_for
 from fl_autograd.dot import to_dot
 from fl_autograd.errors import (
     AnomalyError,
@@ -21,7 +22,7 @@ from fl_autograd.policy import Policy
 from fl_autograd.recompute import checkpoint, is_recomputing
 from fl_autograd.rows import RowGradient, lookup_rows
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
-from fl_autograd.tape import Tape, tape_for
+from fl_autograd.tape import Tape
 from fl_autograd.transforms import hessian, jacobian, jvp, vjp
 from fl_autograd.variable import Variable
 

@@ -16,15 +16,15 @@ import functools
 import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from fl_autograd.dispatch import CastLayer, cast_layer, tape_for
 from fl_autograd.errors import PolicyError
 from fl_autograd.policy import Policy, policy_of, register
-from fl_autograd.tape import tape_for
-from fl_autograd.variable import Variable, attach_casting
+from fl_autograd.variable import Variable
 from fl_tensor import dtypes
 from fl_tensor.arrays.array import Array
-from fl_tensor.dispatch.stack import Layer, active, current
+from fl_tensor.dispatch.stack import current
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import DTypeError
 
@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _CAST = frozenset({*dtypes.HALF, dtypes.float32})
 
 
-class autocast(Layer):
+class autocast(CastLayer):
     """``with autocast("O1"):`` operations on variables compute in the dtypes of a policy.
 
     precision   a Policy, or its level: "O1", "O2", "O3", or "DEFAULT", which casts nothing and so
@@ -167,28 +167,13 @@ class _Casting:
         return x
 
 
-def innermost() -> autocast | None:
-    """The block that decides in this context."""
-    return None if current() is None else next(active(autocast), None)
+#: The block that decides in this context.
+innermost = cast("Callable[[], autocast | None]", cast_layer)
 
 
 def is_autocast_enabled() -> bool:
     """Whether this context is inside an ``autocast`` block, of any level."""
     return innermost() is not None
-
-
-def _casting_for(base: Any) -> Any:
-    # What computes for variables of a backend: its tape, with casts where a block asks for them.
-    block = innermost()
-    return tape_for(base) if block is None else block.over(base)
-
-
-def _promoted(base: Any, operation: str, dtype: DType) -> DType:
-    block = innermost()
-    return dtype if block is None else block.promoted(base, operation, dtype)
-
-
-attach_casting(_casting_for, _promoted)
 
 
 def cast_operands(operation: str, operands: Sequence[Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fl_autograd.dispatch import tape_for
 from fl_autograd.errors import GradError, GraphFreedError
 from fl_autograd.gradients import (
     NO_ARRAYS,
@@ -19,7 +20,7 @@ from fl_autograd.mode import enable_grad
 from fl_autograd.node import Node
 from fl_autograd.pieces import Pieces
 from fl_autograd.reach import FREED, LAST, ONCE, count_uses, leading_to
-from fl_autograd.variable import Variable, attach_engine, variable
+from fl_autograd.variable import Variable, variable
 from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.arrays.array import Array
 from fl_tensor.dispatch.frontend import VALUES, Answers, answer
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 def backward(root: Variable, grad: Any, retain_graph: bool, create_graph: bool) -> None:
     """``Variable.backward``."""
     propagate([root], [grad], None, retain_graph, create_graph)
-
-
-attach_engine(backward)
 
 
 def propagate(
@@ -189,11 +187,7 @@ def _find_wrong_answer(
 
 
 def _namespace(base: Any, create_graph: bool) -> Any:
-    if not create_graph:
-        return ops_for(base)
-    from fl_autograd.tape import tape_for
-
-    return tape_for(base)
+    return tape_for(base) if create_graph else ops_for(base)
 
 
 def _seed(output: Variable, grad: Any) -> Variable:

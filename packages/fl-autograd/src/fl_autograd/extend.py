@@ -12,6 +12,7 @@ from typing import Any
 from fl_autograd import compile as compiler
 from fl_autograd import policy, tape
 from fl_autograd.casting import cast_operands
+from fl_autograd.dispatch import tape_for
 from fl_autograd.errors import GradError
 from fl_autograd.fusion import fuse
 from fl_autograd.mode import Recorder
@@ -164,7 +165,7 @@ def defop(
         lead = next(x for x in made if isinstance(x, Array))
         if isinstance(lead, Variable):
             values.update(zip(arrays, cast_operands(name, made)))
-            return record(tape.tape_for(lead._backend), *values.values())
+            return record(tape_for(lead._backend), *values.values())
         values.update((a, x if x is None else x._raw) for a, x in zip(arrays, made))
         return lead._wrap(forward(lead._ops(), *values.values()))
 

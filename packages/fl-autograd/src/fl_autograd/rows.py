@@ -27,6 +27,7 @@ class RowGradient(Variable):
     """
 
     __slots__ = ("_shape", "indices", "values")
+    _is_sparse = True
 
     indices: ft.Tensor
     values: Variable

@@ -1,6 +1,6 @@
 """The tape: the namespace of operations over variables.
 
-``tape_for(backend)`` computes what ``ops_for(backend)`` computes, so an override is seen by forward
+``Tape(backend)`` computes what ``ops_for(backend)`` computes, so an override is seen by forward
 and backward alike, and records a node per operation when an operand needs a gradient.
 """
 
@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from fl_autograd import compile as compiler
 from fl_autograd import operators
-from fl_autograd.mode import Recording, recording
+from fl_autograd.mode import recording
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
-from fl_autograd.variable import Variable, attach_tape, variable
+from fl_autograd.variable import Variable, variable
 from fl_tensor import contract
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dispatch.stack import ops_for
@@ -157,20 +157,3 @@ def install(name: str) -> None:
 for _name in _specs():
     if _name != "to_host":
         install(_name)
-
-_TAPES: dict[Any, Tape] = {}
-
-
-def tape_for(base: Any) -> Any:
-    """The namespace that computes for variables on a backend: its tape, one per backend, unless a
-    recorder (``extend.Recorder``) has chosen another one for this context."""
-    mode = recording()
-    if isinstance(mode, Recording) and mode.tape_for is not None:
-        return mode.tape_for(base)
-    try:
-        return _TAPES[base]
-    except KeyError:
-        return _TAPES.setdefault(base, Tape(base))
-
-
-attach_tape(tape_for)
