@@ -4,16 +4,13 @@ and tensors of double precision are refused where the parameters have less."""
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn.parameter import Parameter
-from fl_nn.tree import members
+from fl_nn.tree import ModuleTree, members
 from fl_tensor import dtypes
-
-if TYPE_CHECKING:
-    from fl_nn.module import Module
 
 #: Classes of inputs that nothing has to be done with.
 PLAIN = frozenset({type(None), bool, int, float, str})
@@ -22,7 +19,7 @@ _DEPTH = 16
 
 
 def received(
-    module: Module, inputs: tuple[Any, ...], options: dict[str, Any]
+    module: ModuleTree, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The inputs and options of a call of `module` as `forward` gets them.
 
@@ -45,7 +42,7 @@ def received(
     }
 
 
-def _received(module: Module, place: Any, x: Any, like: Parameter) -> Any:
+def _received(module: ModuleTree, place: Any, x: Any, like: Parameter) -> Any:
     if isinstance(x, ft.Array):
         _check(module, place, x)
         return x
@@ -82,7 +79,7 @@ def _read(x: Any, like: Parameter, dtype: ft.DType | None = None) -> Any:
     return found.astype(dtypes.complex_of(like.dtype)) if found.dtype.kind == "c" else found
 
 
-def _check(module: Module, place: Any, x: ft.Array) -> None:
+def _check(module: ModuleTree, place: Any, x: ft.Array) -> None:
     if x.dtype is not ft.float64 and x.dtype is not ft.complex128:
         return
     own = (p.dtype for _, p in members(module) if isinstance(p, Parameter) and p.dtype.is_floating)

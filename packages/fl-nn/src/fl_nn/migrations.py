@@ -26,7 +26,7 @@ import fl_tensor as ft
 from fl_nn.errors import CheckpointError, ModuleError
 from fl_nn.files.stored import Loadable, loaded
 from fl_nn.module import Module
-from fl_nn.tree import join, walk
+from fl_nn.tree import ModuleTree, join, walk
 
 Migration = Callable[[dict[str, ft.Tensor]], None]
 M = TypeVar("M", bound=Migration)
@@ -103,7 +103,7 @@ def migrated(
 
 
 def _migrate(
-    where: Any, prefix: str, cls: type[Module], since: int, state: dict[str, ft.Tensor]
+    where: Any, prefix: str, cls: type[ModuleTree], since: int, state: dict[str, ft.Tensor]
 ) -> None:
     function = next(
         (vars(base)[_REGISTERED][since] for base in cls.__mro__ if _has(base, since)), None

@@ -5,29 +5,30 @@ There is no registry beside the object: see `fl_nn.tree`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn import state as states
+from fl_nn.config import Configurable
 from fl_nn.errors import ModuleError, ParameterError, StateDictError
 from fl_nn.files.stored import loadable
 from fl_nn.forward import Forward
 from fl_nn.parameter import Parameter
 from fl_nn.settings import FLAG
-from fl_nn.tree import cells, children, join, members, walk
+from fl_nn.tree import cells, children
 from fl_nn.values import snapshot
 from fl_tensor import dtypes
 from fl_tensor.annotations import Checked
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 M = TypeVar("M", bound="Module")
 
 
-class Module(Forward, Checked):
+class Module(Forward, Configurable, Checked):
     """Base class of layers and models: assign parameters and modules to attributes, write
     `forward`.
 
@@ -35,17 +36,6 @@ class Module(Forward, Checked):
     """
 
     training: bool = True
-    #: The schema of the state of this class. Raise it when names or meanings in `state_dict`
-    #: change, and declare what leads there from the version before: see `fl_nn.migrations`.
-    version: ClassVar[int] = 1
-    #: Whether `forward` has an option `lengths`, which containers then pass on: see Sequential.
-    takes_lengths: ClassVar[bool] = False
-    _built: Built
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        made: Self = super().__new__(cls, *args, **kwargs)
-        made._built = Built(args, kwargs)
-        return made
 
     def __setattr__(self, name: str, value: Any) -> None:
         """An attribute that holds a Parameter takes another Parameter or None. Raises
@@ -80,49 +70,15 @@ class Module(Forward, Checked):
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """Modules directly below this one."""
-        return children(self)
+        return cast("Iterator[tuple[str, Module]]", children(self))
 
     def named_modules(self) -> Iterator[tuple[str, Module]]:
         """This module under the name "", then all below it, each object once."""
-        seen: set[int] = set()
-        for name, module in walk(self):
-            if id(module) not in seen:
-                seen.add(id(module))
-                yield name, module
+        return cast("Iterator[tuple[str, Module]]", super().named_modules())
 
     def modules(self) -> Iterator[Module]:
         """This module and all below it, each once."""
         return (module for _, module in self.named_modules())
-
-    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """All parameters below, each object once: shared ones under their first name."""
-        seen: set[int] = set()
-        for prefix, module in self.named_modules():
-            for name, parameter in members(module):
-                if isinstance(parameter, Parameter) and id(parameter) not in seen:
-                    seen.add(id(parameter))
-                    yield join(prefix, name), parameter
-
-    def parameters(self) -> Iterator[Parameter]:
-        """All parameters below, each once."""
-        return (parameter for _, parameter in self.named_parameters())
-
-    def named_buffers(self) -> Iterator[tuple[str, ft.Tensor]]:
-        """All buffers below, persistent or not."""
-        for prefix, module in self.named_modules():
-            for name in module._buffers:
-                value = getattr(module, name)
-                if value is not None:
-                    yield join(prefix, name), value
-
-    def named_generators(self) -> Iterator[tuple[str, ft.Generator]]:
-        """All random generators that modules below hold as attributes, each once."""
-        seen: set[int] = set()
-        for prefix, module in self.named_modules():
-            for name, value in vars(module).items():
-                if isinstance(value, ft.Generator) and id(value) not in seen:
-                    seen.add(id(value))
-                    yield join(prefix, name), value
 
     # ---- state -------------------------------------------------------------------------------
 
@@ -221,32 +177,6 @@ class Module(Forward, Checked):
         for parameter in self.parameters():
             parameter.zero_grad()
 
-    # ---- configuration -----------------------------------------------------------------------
-
-    def constructor_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What builds a module like this one: positional arguments and those by name. As given to
-        the constructor; override it where later calls change the structure."""
-        return self._built.args, self._built.kwargs
-
-    def to_config(self) -> dict[str, Any]:
-        """The structure as plain values, which `nn.from_config` reads: see `fl_nn.config`."""
-        from fl_nn.config import to_config
-
-        return to_config(self)
-
-    @classmethod
-    def from_config(
-        cls: type[M], config: Mapping[str, Any], types: Iterable[type[Module]] = ()
-    ) -> M:
-        """`nn.from_config` of a configuration of this class, which it then knows. Raises
-        ModuleError for one of another class."""
-        from fl_nn.config import from_config
-
-        made = from_config(config, (cls, *types))
-        if not isinstance(made, cls):
-            raise ModuleError(f"[from_config] it describes a {type(made).__name__}, not a {cls}")
-        return made
-
     # ---- text --------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
@@ -262,17 +192,6 @@ class Module(Forward, Checked):
             return f"{head}({self.extra_repr()})"
         lines = [self.extra_repr(), *children] if self.extra_repr() else children
         return "\n  ".join([f"{head}(", *lines]) + "\n)"
-
-
-class Built:
-    """The arguments that a module was built with. Not a tuple or dict: what modules hold in those
-    is part of their tree."""
-
-    __slots__ = ("args", "kwargs")
-
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.args = args
-        self.kwargs = kwargs
 
 
 def _check_flag(where: str, name: str, value: object) -> None:

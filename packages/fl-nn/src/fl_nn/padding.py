@@ -12,18 +12,16 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fl_tensor as ft
+from fl_nn.forward import Forward
 from fl_nn.values import arange_like
-
-if TYPE_CHECKING:
-    from fl_nn.module import Module
 
 Lengths = Sequence[float] | ft.Array
 
 
-def informed(module: Module, lengths: Lengths | None) -> Callable[..., Any]:
+def informed(module: Forward, lengths: Lengths | None) -> Callable[..., Any]:
     """`module`, called with `lengths` if there are any and it asks for them."""
     if lengths is None or not module.takes_lengths:
         return module

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import fl_tensor as ft
 from fl_nn.files.stored import Loadable, equal, loaded
 from fl_nn.parameter import Parameter
-from fl_nn.tree import cells
+from fl_nn.tree import ModuleTree, cells
 from fl_nn.values import like, snapshot
 
-if TYPE_CHECKING:
-    from fl_nn.module import Module
 
-
-def problems(model: Module, state: Mapping[str, Loadable], strict: bool) -> list[str]:
+def problems(model: ModuleTree, state: Mapping[str, Loadable], strict: bool) -> list[str]:
     """All that keeps `state` from being loaded, in words; with `strict` also names that are
     missing or unexpected. Of names that share a tensor one is enough."""
     own = {cell.name: cell for cell in cells(model, persistent=True)}
@@ -37,7 +33,7 @@ def problems(model: Module, state: Mapping[str, Loadable], strict: bool) -> list
     return missing + [f"unexpected {name}" for name in state if name not in own] + differences
 
 
-def misfit(model: Module, found: Iterable[str]) -> str:
+def misfit(model: ModuleTree, found: Iterable[str]) -> str:
     """The message about problems."""
     return (
         f"the state dict does not fit this {type(model).__name__}: {'; '.join(found)}. "
@@ -46,7 +42,7 @@ def misfit(model: Module, found: Iterable[str]) -> str:
     )
 
 
-def take(model: Module, state: Mapping[str, Loadable]) -> None:
+def take(model: ModuleTree, state: Mapping[str, Loadable]) -> None:
     """Take over values that fit, one after another; what is shared once. They go where those of
     the model are; in a model without values, built on `null`, they stay where they are."""
     own = {cell.name: cell for cell in cells(model, persistent=True)}
@@ -60,7 +56,7 @@ def take(model: Module, state: Mapping[str, Loadable]) -> None:
             cell.value = value
 
 
-def stored_once(model: Module) -> tuple[dict[str, ft.Tensor], dict[str, str]]:
+def stored_once(model: ModuleTree) -> tuple[dict[str, ft.Tensor], dict[str, str]]:
     """The state of a model with what is shared under its first name, and the other names, each
     with that first one."""
     first: dict[tuple[int, str], str] = {}

@@ -7,21 +7,60 @@ Linear(4, 4)]` names `layers.0.weight` and so on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, ClassVar
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.parameter import Parameter
 
-if TYPE_CHECKING:
-    from fl_nn.module import Module
 
+class ModuleTree:
+    """Base of `Module`: the parameters, buffers and generators that its attributes hold, and those
+    of the modules below."""
 
-class Owner:
-    """Whose attributes are walked: `Module` derives from it."""
-
+    #: The schema of the state of this class. Raise it when names or meanings in `state_dict`
+    #: change, and declare what leads there from the version before: see `fl_nn.migrations`.
+    version: ClassVar[int] = 1
     #: Names of attributes that are buffers, and whether state dicts have them.
     _buffers: Mapping[str, bool] = {}
+
+    def named_modules(self) -> Iterator[tuple[str, ModuleTree]]:
+        """This module under the name "", then all below it, each object once."""
+        seen: set[int] = set()
+        for name, module in walk(self):
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """All parameters below, each object once: shared ones under their first name."""
+        seen: set[int] = set()
+        for prefix, module in self.named_modules():
+            for name, parameter in members(module):
+                if isinstance(parameter, Parameter) and id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield join(prefix, name), parameter
+
+    def parameters(self) -> Iterator[Parameter]:
+        """All parameters below, each once."""
+        return (parameter for _, parameter in self.named_parameters())
+
+    def named_buffers(self) -> Iterator[tuple[str, ft.Tensor]]:
+        """All buffers below, persistent or not."""
+        for prefix, module in self.named_modules():
+            for name in module._buffers:
+                value = getattr(module, name)
+                if value is not None:
+                    yield join(prefix, name), value
+
+    def named_generators(self) -> Iterator[tuple[str, ft.Generator]]:
+        """All random generators that modules below hold as attributes, each once."""
+        seen: set[int] = set()
+        for prefix, module in self.named_modules():
+            for name, value in vars(module).items():
+                if isinstance(value, ft.Generator) and id(value) not in seen:
+                    seen.add(id(value))
+                    yield join(prefix, name), value
 
 
 class Cell:
@@ -51,14 +90,14 @@ class Cell:
         setattr(self.owner, self.attribute, value)
 
 
-def cells(root: Module, persistent: bool) -> Iterator[Cell]:
+def cells(root: ModuleTree, persistent: bool) -> Iterator[Cell]:
     """Parameters, buffers (only `persistent` ones if so asked), then children: the order of
     PyTorch's state dicts. What two names share comes under both."""
     for prefix, module in walk(root):
         yield from own_cells(module, persistent, prefix)
 
 
-def own_cells(module: Owner, persistent: bool, prefix: str = "") -> Iterator[Cell]:
+def own_cells(module: ModuleTree, persistent: bool, prefix: str = "") -> Iterator[Cell]:
     """Those of `module` itself."""
     for name, value in members(module):
         if isinstance(value, Parameter):
@@ -69,8 +108,8 @@ def own_cells(module: Owner, persistent: bool, prefix: str = "") -> Iterator[Cel
 
 
 def walk(
-    module: Module, name: str = "", above: tuple[int, ...] = ()
-) -> Iterator[tuple[str, Module]]:
+    module: ModuleTree, name: str = "", above: tuple[int, ...] = ()
+) -> Iterator[tuple[str, ModuleTree]]:
     """`module` and all below it by name, parents first; what two names share comes under both."""
     if id(module) in above:
         raise ModuleError(f"module {name!r} contains itself; keep links upward out of attributes")
@@ -79,19 +118,19 @@ def walk(
         yield from walk(child, join(name, child_name), (*above, id(module)))
 
 
-def children(module: Module) -> Iterator[tuple[str, Module]]:
+def children(module: ModuleTree) -> Iterator[tuple[str, ModuleTree]]:
     """Modules directly below `module`."""
-    return ((name, cast("Module", m)) for name, m in members(module) if isinstance(m, Owner))
+    return ((name, m) for name, m in members(module) if isinstance(m, ModuleTree))
 
 
-def members(module: Owner) -> Iterator[tuple[str, Parameter | Owner]]:
+def members(module: ModuleTree) -> Iterator[tuple[str, Parameter | ModuleTree]]:
     """Parameters and modules that the attributes of `module` hold."""
     for name, value in vars(module).items():
         yield from _expand(name, value)
 
 
-def _expand(name: str, value: object) -> Iterator[tuple[str, Parameter | Owner]]:
-    if isinstance(value, (Parameter, Owner)):
+def _expand(name: str, value: object) -> Iterator[tuple[str, Parameter | ModuleTree]]:
+    if isinstance(value, (Parameter, ModuleTree)):
         yield name, value
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
@@ -116,13 +155,13 @@ class Place:
 
     def put(self, parameter: Parameter) -> None:
         """Keep another one there."""
-        if isinstance(self.holder, Owner):
+        if isinstance(self.holder, ModuleTree):
             setattr(self.holder, self.key, parameter)
         else:
             self.holder[self.key] = parameter
 
 
-def places(root: Module) -> Iterator[tuple[str, Place]]:
+def places(root: ModuleTree) -> Iterator[tuple[str, Place]]:
     """All places of parameters by name; what two names share comes under both."""
 
     def inside(path: str, holder: Any, key: Any, value: object) -> Iterator[tuple[str, Place]]:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import fl_tensor as ft
 from fl_nn.optim.precision import ROUNDING, wide_dtype
+from fl_nn.parameter import Parameter
 from fl_nn.settings import COUNT, is_number
 
-if TYPE_CHECKING:
-    from fl_nn.optim.optimizer import Optimizer
+
+class OptimizerStructure(Protocol):
+    """What the state of an optimizer is compared with."""
+
+    slots: tuple[str, ...]
+    numbers: tuple[str, ...]
+    param_groups: list[dict[str, Any]]
+    state: list[dict[str, Any]]
+
+    @property
+    def parameters(self) -> Sequence[Parameter]: ...
+
+    def slot_shape(self, slot: str, shape: tuple[int, ...]) -> tuple[int, ...]: ...
+
+    def problems(self, settings: Mapping[str, Any]) -> list[str]: ...
 
 
-def problems(optimizer: Optimizer, state: Mapping[str, Any]) -> list[str]:
+def problems(optimizer: OptimizerStructure, state: Mapping[str, Any]) -> list[str]:
     """Every difference, in words; none when the state fits."""
     if state.get("type") != type(optimizer).__name__:
         return [f"it is of {state.get('type')!r}"]
@@ -34,7 +48,7 @@ def problems(optimizer: Optimizer, state: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _group_problems(optimizer: Optimizer, groups: list[Mapping[str, Any]]) -> list[str]:
+def _group_problems(optimizer: OptimizerStructure, groups: list[Mapping[str, Any]]) -> list[str]:
     if len(groups) != len(optimizer.param_groups):
         return [f"it has {len(groups)} groups, here {len(optimizer.param_groups)}"]
     found, first = [], 0
@@ -53,7 +67,7 @@ def _group_problems(optimizer: Optimizer, groups: list[Mapping[str, Any]]) -> li
     return found
 
 
-def _tensor_problems(optimizer: Optimizer, key: str, tensor: Any) -> list[str]:
+def _tensor_problems(optimizer: OptimizerStructure, key: str, tensor: Any) -> list[str]:
     place = _place(optimizer, key, (*optimizer.slots, ROUNDING))
     if place is None or not isinstance(tensor, ft.Tensor):
         return [f"tensor {key} is unexpected"]
@@ -69,7 +83,9 @@ def _tensor_problems(optimizer: Optimizer, key: str, tensor: Any) -> list[str]:
     return []
 
 
-def _place(optimizer: Optimizer, key: str, names: tuple[str, ...]) -> tuple[int, str] | None:
+def _place(
+    optimizer: OptimizerStructure, key: str, names: tuple[str, ...]
+) -> tuple[int, str] | None:
     index, _, name = key.partition(".")
     if not (index.isascii() and index.isdigit()) or int(index) >= len(optimizer.state):
         return None
