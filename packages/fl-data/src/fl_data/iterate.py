@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fl_data.dataset import Dataset, EpochDataset, as_dataset, check_count
+from fl_data.dataset import Dataset, EpochDataset, as_dataset
 from fl_data.errors import DataError, IterationError
+from fl_data.samples import check_count
 from fl_data.seeds import drawn_seeds, restore_seeds
 
 if TYPE_CHECKING:
-    from fl_data.dataset import Sample
+    from fl_data.samples import Sample
 
 
 class DataIterator(Iterator["Sample"]):

@@ -9,18 +9,11 @@ from itertools import accumulate
 from typing import Literal, get_args
 
 from fl_data.batches.collate import Collate, empty_batch
-from fl_data.dataset import (
-    Dataset,
-    EpochDataset,
-    Sample,
-    as_dataset,
-    as_sample,
-    check_count,
-    check_index,
-)
+from fl_data.dataset import Dataset, EpochDataset, as_dataset
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.iterate import DataIterator, go_to
 from fl_data.prefetching.prefetch import Prefetch
+from fl_data.samples import Sample, as_sample, check_count, check_index
 from fl_data.seeds import agree
 from fl_data.views.select import check_rank, share
 

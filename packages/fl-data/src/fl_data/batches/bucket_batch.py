@@ -10,9 +10,10 @@ import fl_tensor as ft
 from fl_data.batches.batch import RowBatches
 from fl_data.batches.collate import Collate, pad_collate
 from fl_data.batches.round_robin import lengths_of
-from fl_data.dataset import EpochDataset, check_count, check_index
+from fl_data.dataset import EpochDataset
 from fl_data.errors import DataError
 from fl_data.per_epoch import PerEpoch
+from fl_data.samples import check_count, check_index
 from fl_data.seeds import Seed, agree
 from fl_data.views.select import check_rank, share
 from fl_data.views.shuffle import fisher_yates

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from fl_data.batches.batch import RowBatches
 from fl_data.batches.collate import Collate, pad_collate
 from fl_data.batches.round_robin import dynamic_rounds, lengths_of
-from fl_data.dataset import check_index
 from fl_data.errors import DataError
+from fl_data.samples import check_index
 from fl_data.views.select import check_rank
 
 

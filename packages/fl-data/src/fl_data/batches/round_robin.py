@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import fl_tensor as ft
-from fl_data.dataset import check_count
 from fl_data.errors import DataError
+from fl_data.samples import check_count
 from fl_data.views.select import check_rank, share
 from fl_tensor.annotations import checked
 

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import fl_tensor as ft
-from fl_data.dataset import Sample
 from fl_data.errors import BlobError, SampleTypeError
 from fl_data.files import require_little_endian
+from fl_data.samples import Sample
 
 #: Numbers in files: only ever appended to.
 DTYPES = tuple(

@@ -10,11 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import fl_tensor as ft
-from fl_data.dataset import Dataset, Sample, as_dataset, check_count
+from fl_data.dataset import Dataset, as_dataset
 from fl_data.errors import DataError, IterationError, WorkerError
 from fl_data.iterate import DataIterator
+from fl_data.prefetching.seeded import seeded_sample
 from fl_data.prefetching.threads import ThreadPipeline
-from fl_data.seeds import mix, seeded_sample
+from fl_data.samples import Sample, check_count
+from fl_data.seeds import mix
 
 if TYPE_CHECKING:
     from fl_data.prefetching.workers import WorkerPool

@@ -8,12 +8,13 @@ from contextlib import suppress
 from multiprocessing.connection import wait
 from threading import RLock
 
-from fl_data.dataset import Dataset, Sample
+from fl_data.dataset import Dataset
 from fl_data.errors import IterationError, SampleTypeError, WorkerError
 from fl_data.prefetching import shared
 from fl_data.prefetching.parcel import pack, unpack, write
 from fl_data.prefetching.worker import Begin, Failed, Made, Make, Ready
 from fl_data.prefetching.workers import Worker, WorkerPool
+from fl_data.samples import Sample
 
 _PATIENCE = 0.5
 """Seconds between two looks at whether all is well, while nothing arrives."""

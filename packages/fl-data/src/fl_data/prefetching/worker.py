@@ -16,7 +16,7 @@ import fl_tensor as ft
 from fl_data.dataset import Dataset
 from fl_data.prefetching import shared
 from fl_data.prefetching.parcel import Parcel, pack, unpack, write
-from fl_data.seeds import seeded_sample
+from fl_data.prefetching.seeded import seeded_sample
 from fl_tensor.threads import set_num_threads
 
 

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import fl_tensor as ft
 from fl_data.batches.collate import Collate, collate
-from fl_data.dataset import Sample, as_sample, check_count
 from fl_data.errors import SampleTypeError
+from fl_data.samples import Sample, as_sample, check_count
 from fl_data.seeds import Seed, agree, mix
 from fl_data.streams.stream import Place, Stream, place_of
 from fl_data.views.select import check_rank

@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Any, cast
 
 import fl_tensor as ft
-from fl_data.dataset import Dataset, Sample, as_sample
+from fl_data.dataset import Dataset
 from fl_data.errors import DataError, SampleTypeError
+from fl_data.samples import Sample, as_sample
 from fl_data.seeds import Seed, agree, mix
 from fl_data.streams.stream import Place, Stream, place_of
 from fl_data.views.select import check_rank

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import fl_tensor as ft
-from fl_data.dataset import Sample, check_count
 from fl_data.errors import DataError, IterationError
+from fl_data.samples import Sample, check_count
 from fl_data.seeds import drawn_seeds, restore_seeds
 from fl_tensor.annotations import Checked
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from fl_data.dataset import Dataset, Sample, as_dataset, check_index, check_indices
+from fl_data.dataset import Dataset, as_dataset
 from fl_data.errors import DataError
+from fl_data.samples import Sample, check_index, check_indices
 
 
 class Merge(Dataset):
