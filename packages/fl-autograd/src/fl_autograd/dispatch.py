@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl_autograd.mode import Recording, recording
+from fl_autograd.mode import RecorderStack, recording
 from fl_tensor.dispatch.stack import Layer, active, current
 from fl_tensor.dtypes import DType
 
@@ -41,7 +41,7 @@ def tape_for(base: Any) -> Any:
     """The namespace that computes for variables on a backend: its tape, one per backend, unless a
     recorder (``extend.Recorder``) has chosen another one for this context."""
     mode = recording()
-    if isinstance(mode, Recording) and mode.tape_for is not None:
+    if isinstance(mode, RecorderStack) and mode.tape_for is not None:
         return mode.tape_for(base)
     return _TAPES[base]
 

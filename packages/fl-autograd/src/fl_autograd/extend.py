@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-def _known(op: str) -> None:
+def _check_operation(op: str) -> None:
     names = tape._specs()
     if op not in names:
         import difflib
@@ -56,10 +56,10 @@ def register_rule(
 ) -> None:
     """Give an operation of the tensor contract a gradient rule (the form is that of
     ``fl_autograd.rules.table``). GradError for an unknown operation or one that has a rule."""
-    _known(op)
+    _check_operation(op)
     if op in RULES:
         raise GradError(f"[{op}] has a gradient rule already; use replace_rule")
-    _put(op, Rule(op, vjps, joint, operands))
+    _install_rule(op, Rule(op, vjps, joint, operands))
 
 
 class replace_rule:
@@ -70,14 +70,14 @@ class replace_rule:
     def __init__(
         self, op: str, *, joint: Vjp | None = None, operands: Sequence[str] = (), **vjps: Vjp
     ) -> None:
-        _known(op)
+        _check_operation(op)
         self.op = op
         self._before = RULES.get(op)
-        _put(op, Rule(op, vjps, joint, operands))
+        _install_rule(op, Rule(op, vjps, joint, operands))
 
     def restore(self) -> None:
         """Bring back the rule that was replaced."""
-        _put(self.op, self._before)
+        _install_rule(self.op, self._before)
 
     def __enter__(self) -> replace_rule:
         return self
@@ -91,7 +91,7 @@ class replace_rule:
         self.restore()
 
 
-def _put(op: str, rule: Rule | None) -> None:
+def _install_rule(op: str, rule: Rule | None) -> None:
     before = RULES.get(op)
     if rule is None:
         RULES.pop(op, None)

@@ -37,10 +37,10 @@ Maker = Callable[[str, Callable[..., Any], str, str], Callable[..., Any]]
 def install(op: str, make: Maker) -> None:
     """Put functions in place that make the methods of ``op`` when they are first used."""
     for method, lead in _METHODS.get(op, {}).items():
-        setattr(Variable, method, _stub(op, method, lead, make))
+        setattr(Variable, method, _compile_on_first_use(op, method, lead, make))
 
 
-def _stub(op: str, method: str, lead: str, make: Maker) -> Callable[..., Any]:
+def _compile_on_first_use(op: str, method: str, lead: str, make: Maker) -> Callable[..., Any]:
     general = getattr(Array, method)
 
     def first(self: Variable, *others: Any) -> Any:

@@ -92,7 +92,7 @@ class Tape(DerivedOps):
         return self._slice_update(x, starts, steps, updates)
 
 
-class _Method:
+class _LazyMethod:
     """Stands for an operation's method until the first use, then puts the real one in its place."""
 
     def __init__(self, name: str, attribute: str, make: Callable[[str], Any]) -> None:
@@ -127,16 +127,16 @@ def _make(name: str) -> Any:
     if name in NON_DIFFERENTIABLE:
         return compiler.compile_untracked(op)
     if name in RULES:
-        several = compiler.has_several_results(RULES[name])
-        compiled = compiler.compile_several if several else compiler.compile_rule
+        several = compiler.has_multiple_outputs(RULES[name])
+        compiled = compiler.compile_multi_output if several else compiler.compile_rule
         return compiled(op, RULES[name])
     if spec.kind == "derived":
         return compiler.compile_composition(op, getattr(DerivedOps, name))
     return compiler.compile_missing(op)
 
 
-def _make_known(name: str) -> Any:
-    return compiler.compile_known(_signature(name), RULES[name])
+def _make_recast(name: str) -> Any:
+    return compiler.compile_recast(_signature(name), RULES[name])
 
 
 def attribute(name: str) -> str:
@@ -148,9 +148,9 @@ def attribute(name: str) -> str:
 def install(name: str) -> None:
     """(Re)make the tape's method of an operation of the contract, and the operators of variables
     that stand for it, from the table of rules."""
-    setattr(Tape, attribute(name), _Method(name, attribute(name), _make))
+    setattr(Tape, attribute(name), _LazyMethod(name, attribute(name), _make))
     if name == "cast":
-        Tape._recast = _Method(name, "_recast", _make_known)
+        Tape._recast = _LazyMethod(name, "_recast", _make_recast)
     operators.install(name, _make_operator)
 
 

@@ -209,9 +209,9 @@ class Variable(InPlace, Array):
 
     @property
     def grad(self) -> Variable | None:
-        """What backward passes have accumulated here; None before the first, and on non-leaves. A
-        ``RowGradient`` where nothing but ``lookup_rows`` used this variable. Assign another of the
-        same shape and dtype; or float32 beside float16 and bfloat16, which loses less."""
+        """The gradient that backward passes have accumulated; None before the first, and on
+        non-leaves. A ``SparseGradient`` where only ``lookup_rows`` used this variable. Assign a
+        gradient of the same shape and dtype, or of float32 beside float16 and bfloat16."""
         node = self._node
         return node.grad if isinstance(node, Leaf) else None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 from fl_dist import Communicator
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter, SparseParameter
@@ -88,7 +88,7 @@ def _dense(parameter: Parameter) -> ft.Tensor:
     grad = parameter.grad
     if grad is None:
         return ft.zeros_like(parameter.tensor)
-    return (grad.to_dense() if isinstance(grad, RowGradient) else grad).tensor
+    return (grad.to_dense() if isinstance(grad, SparseGradient) else grad).tensor
 
 
 def _sum_rows(communicator: Communicator, tables: list[SparseParameter]) -> set[int]:
@@ -100,7 +100,7 @@ def _sum_rows(communicator: Communicator, tables: list[SparseParameter]) -> set[
         if min(counted) < 0:
             continue
         done.add(id(table))
-        own = table.grad if isinstance(table.grad, RowGradient) else _no_rows(table)
+        own = table.grad if isinstance(table.grad, SparseGradient) else _no_rows(table)
         own, longest = own.detach().coalesced(), max(counted)
         missing = longest - own.indices.size
         indices = ft.pad(own.indices, ((0, missing),))
@@ -110,19 +110,19 @@ def _sum_rows(communicator: Communicator, tables: list[SparseParameter]) -> set[
             ft.concatenate([x[:n] for x, n in zip(communicator.all_gather(part), counted)])
             for part in (indices, values)
         )
-        table.grad = RowGradient(indices, values, table.shape).coalesced()
+        table.grad = SparseGradient(indices, values, table.shape).coalesced()
     return done
 
 
 def _count_rows(table: SparseParameter) -> int:
     # Negative: a dense gradient.
     grad = table.grad
-    if isinstance(grad, RowGradient):
+    if isinstance(grad, SparseGradient):
         return grad.coalesced().indices.size
     return 0 if grad is None else -1
 
 
-def _no_rows(table: SparseParameter) -> RowGradient:
+def _no_rows(table: SparseParameter) -> SparseGradient:
     none = table.tensor[:0]
     place = {"device": none.device, "backend": none.backend}
-    return RowGradient(ft.full((0,), 0, ft.int64, **place), none, table.shape)
+    return SparseGradient(ft.full((0,), 0, ft.int64, **place), none, table.shape)

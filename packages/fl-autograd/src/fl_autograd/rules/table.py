@@ -39,7 +39,7 @@ class Rule:
     ``backward(ops, g, saved, ins)``, ``names`` and ``lifts`` are filled in when the operation is
     first used (``fl_autograd.compile``); ``forward`` replaces the backend's method for operations
     that no backend has; ``partial`` says that its gradients may be no arrays: ``Pieces`` of one, or
-    a ``RowGradient``. The table knows that of its rules; of others it is assumed.
+    a ``SparseGradient``. The table knows that of its rules; of others it is assumed.
     """
 
     __slots__ = (

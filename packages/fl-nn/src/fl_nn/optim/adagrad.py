@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
 from fl_nn.optim.rows import update_touched
 from fl_nn.parameter import Parameter
@@ -57,7 +57,7 @@ class Adagrad(Optimizer):
         return value - lr * (grad / (ft.sqrt(total) + group["eps"]))
 
     def update_rows(
-        self, parameter: Parameter, grad: RowGradient, state: State, group: Group
+        self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
     ) -> None:
         if group["weight_decay"]:
             raise self._dense_alone("with weight decay moves every row at every step")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 from fl_nn.errors import ModuleError, StateDictError, TrainingError
 from fl_nn.optim import state as states
 from fl_nn.optim.precision import exactly
@@ -73,7 +73,7 @@ class Optimizer(Checked, ABC):
         `ft.per_step`. `group` has the settings."""
 
     def update_rows(
-        self, parameter: Parameter, grad: RowGradient, state: State, group: Group
+        self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
     ) -> None:
         """Update a parameter from a gradient of rows, which Embedding(sparse=True) leaves.
         TrainingError in optimizers that do not leave rows without a gradient alone."""
@@ -91,7 +91,7 @@ class Optimizer(Checked, ABC):
         A deferred backend computes condition and step together: `where` selects the new values or
         the old ones, and the condition is read last.
         """
-        rows = any(isinstance(parameter.grad, RowGradient) for parameter in self.parameters)
+        rows = any(isinstance(parameter.grad, SparseGradient) for parameter in self.parameters)
         if rows or not defers(condition.backend):
             wanted = bool(condition.item())
             if wanted:
@@ -138,7 +138,7 @@ class Optimizer(Checked, ABC):
         state["step"] = state.get("step", 0) + 1
         grad = parameter.grad
         assert grad is not None
-        if isinstance(grad, RowGradient):
+        if isinstance(grad, SparseGradient):
             self.update_rows(parameter, grad, state, group)
             self._note_first_step(state)
             return

@@ -1,4 +1,4 @@
-"""Steps and changes of gradients that are rows of a table (`fl_autograd.RowGradient`)."""
+"""Steps and changes of gradients that are rows of a table (`fl_autograd.SparseGradient`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import fl_tensor as ft
-from fl_autograd import RowGradient, no_grad
+from fl_autograd import SparseGradient, no_grad
 from fl_nn.optim.precision import ROUNDING, Rule, exactly
 from fl_nn.parameter import Parameter
 
@@ -14,7 +14,7 @@ from fl_nn.parameter import Parameter
 def update_touched(
     rule: Rule,
     parameter: Parameter,
-    grad: RowGradient,
+    grad: SparseGradient,
     state: dict[str, Any],
     group: dict[str, Any],
     start: float = 0.0,
@@ -45,7 +45,7 @@ def gradient_values(parameter: Parameter) -> ft.Tensor:
     """All elements of the gradient that may differ from 0: a gradient of rows has each row once
     afterwards, and these are the rows."""
     grad = parameter.grad
-    if isinstance(grad, RowGradient):
+    if isinstance(grad, SparseGradient):
         parameter.grad = grad = grad.coalesced()
         return grad.values.tensor
     assert grad is not None
@@ -56,4 +56,4 @@ def change_gradient(parameter: Parameter, change: Callable[[ft.Tensor], ft.Tenso
     """Replace the gradient by a function of its values that makes nothing of zeros."""
     values = change(gradient_values(parameter))
     grad = parameter.grad
-    parameter.grad = grad.with_values(values) if isinstance(grad, RowGradient) else values
+    parameter.grad = grad.with_values(values) if isinstance(grad, SparseGradient) else values

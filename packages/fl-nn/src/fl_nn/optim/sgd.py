@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
 from fl_nn.optim.precision import exactly
 from fl_nn.optim.rows import update_touched
@@ -75,7 +75,7 @@ class SGD(Optimizer):
         return value - group["lr"] * grad
 
     def update_rows(
-        self, parameter: Parameter, grad: RowGradient, state: State, group: Group
+        self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
     ) -> None:
         if group["weight_decay"]:
             raise self._dense_alone("with weight decay moves every row at every step")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
 from fl_nn.optim.rows import update_touched
 from fl_nn.parameter import Parameter
@@ -42,6 +42,6 @@ class SparseAdam(Optimizer):
         return value - group["lr"] * size * (mean / (ft.sqrt(square) + group["eps"]))
 
     def update_rows(
-        self, parameter: Parameter, grad: RowGradient, state: State, group: Group
+        self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
     ) -> None:
         update_touched(self.update, parameter, grad, state, group)

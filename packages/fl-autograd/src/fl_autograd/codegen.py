@@ -19,7 +19,7 @@ from fl_tensor.errors import BackendError
 #: Names that the generated functions use themselves.
 RESERVED = frozenset(
     "self base out v parent node ins rule forward ops g saved needs joint vjp index "
-    "Node Variable active recording missing new ops_for wrap composition record outs "
+    "Node Variable active recording missing_rule new ops_for wrap composition record outs "
     "VALUES expect_value".split()
 )
 
@@ -45,7 +45,7 @@ class Signature:
         return any(p.name == operand and p.default is None for p in self.parameters)
 
 
-def missing(name: str, operand: str | None) -> MissingRuleError:
+def missing_rule(name: str, operand: str | None) -> MissingRuleError:
     what = f"operand {operand!r} has no gradient rule" if operand else "has no gradient rule"
     return MissingRuleError(
         f"[{name}] {what}: add one with fl_autograd.extend, or cut the graph here with detach() or "
@@ -83,7 +83,7 @@ def any_tracked(op: Signature) -> str:
     return " or ".join(parts) or "False"
 
 
-def call(op: Signature, forward: Callable[..., Any] | None, base: str = "self.base") -> str:
+def backend_call(op: Signature, forward: Callable[..., Any] | None, base: str = "self.base") -> str:
     passed = []
     for name in op.names:
         if name == op.sequence:
@@ -104,7 +104,7 @@ def call(op: Signature, forward: Callable[..., Any] | None, base: str = "self.ba
 SCOPE: dict[str, Any] = {
     "Node": Node,
     "Variable": Variable,
-    "missing": missing,
+    "missing_rule": missing_rule,
     "new": object.__new__,
     "recording": recording,
     "ops_for": ops_for,
@@ -114,7 +114,7 @@ SCOPE: dict[str, Any] = {
 }
 
 
-def method(op: Signature, body: list[str], scope: dict[str, Any]) -> Callable[..., Any]:
+def compile_method(op: Signature, body: list[str], scope: dict[str, Any]) -> Callable[..., Any]:
     parameters, defaults = ["self"], {}
     for p in op.parameters:
         if p.default is p.empty:
@@ -122,10 +122,10 @@ def method(op: Signature, body: list[str], scope: dict[str, Any]) -> Callable[..
         else:
             parameters.append(f"{p.name}=default_{p.name}")
             defaults[f"default_{p.name}"] = p.default
-    return build(op.name, parameters, body, {**SCOPE, **defaults, **scope}, op.name)
+    return compile_source(op.name, parameters, body, {**SCOPE, **defaults, **scope}, op.name)
 
 
-def build(
+def compile_source(
     name: str, parameters: list[str], body: list[str], scope: dict[str, Any], what: str
 ) -> Callable[..., Any]:
     source = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)

@@ -1,6 +1,6 @@
 """What a rule needs kept from the forward pass, and the backward function that finds it again.
 
-``compile.py`` shows the code that comes of it: ``saved`` gives the expressions behind
+``compile.py`` shows the code that comes of it: ``saved_expressions`` gives the expressions behind
 ``node.saved =``, ``compile_backward`` the function that unpacks them.
 """
 
@@ -10,40 +10,40 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from fl_autograd.codegen import Signature, compile_source, tuple_of
 from fl_autograd.errors import GradError
 from fl_autograd.rules.table import Rule, passed_on
-from fl_autograd.source import Signature, build, tuple_of
 
 
-def needs(function: Callable[..., Any], first: int) -> list[str]:
+def parameter_names(function: Callable[..., Any], first: int) -> list[str]:
     """The names that a function of a rule asks for, behind its ``first`` parameters."""
     return [p.name for p in list(inspect.signature(function).parameters.values())[first:]]
 
 
 def _functions(rule: Rule) -> list[tuple[str, Callable[..., Any], list[str]]]:
     # (operand, vjp, the names that it asks for)
-    return [(name, vjp, needs(vjp, 2)) for name, vjp in rule.vjps.items()]
+    return [(name, vjp, parameter_names(vjp, 2)) for name, vjp in rule.vjps.items()]
 
 
-def _implicit(op: Signature, operand: str, name: str) -> bool:
+def _is_implicit(op: Signature, operand: str, name: str) -> bool:
     # Known without being saved: the shape of an operand that has a node, the place in a sequence.
     return name == "index" if op.sequence else name == f"{operand}_shape"
 
 
-def saved(op: Signature, rule: Rule) -> list[tuple[str, str]]:
+def saved_expressions(op: Signature, rule: Rule) -> list[tuple[str, str]]:
     """(name, expression that saves it) of everything the rule needs kept; also fills in
     ``rule.names`` and ``rule.lifts``."""
     users: dict[str, list[str]] = {}
     if rule.joint is not None:
-        for name in needs(rule.joint, 3):
+        for name in parameter_names(rule.joint, 3):
             users[name] = list(rule.operands)
     for operand, _, names in _functions(rule):
         for name in names:
-            if not _implicit(op, operand, name):
+            if not _is_implicit(op, operand, name):
                 users.setdefault(name, []).append(operand)
     result = []
     for name, operands in users.items():
-        expression = _keep(op, rule, name)
+        expression = _saved_expression(op, rule, name)
         is_value = name == "out" or name in op.operands  # plain arguments cost nothing to keep
         if is_value and len(operands) < len(rule.operands):
             condition = " and ".join(f"n_{operand} is None" for operand in operands)
@@ -63,7 +63,7 @@ def _number(rule: Rule, name: str) -> int:
     return rule.operands.index(name) if name in rule.operands else len(rule.operands)
 
 
-def _keep(op: Signature, rule: Rule, name: str) -> str:
+def _saved_expression(op: Signature, rule: Rule, name: str) -> str:
     if name == "out":
         return "out"
     if name in op.operands:
@@ -117,6 +117,6 @@ def compile_backward(op: Signature, rule: Rule, kept: list[str]) -> None:
                 else f"None if n_{operand} is None else {value}"
             )
         body += [f"return {tuple_of(results)}"]
-    rule.backward = build(
+    rule.backward = compile_source(
         "backward", ["ops", "g", "saved", "ins"], body, scope, f"{op.name} backward"
     )

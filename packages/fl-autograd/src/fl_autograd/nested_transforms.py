@@ -13,7 +13,7 @@ from fl_tensor.dispatch.frontend import same_value
 _differentiated: ContextVar[bool] = ContextVar("fl_autograd_differentiated", default=False)
 
 
-def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def differentiated_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """``function(*args, **kwargs)``, recorded, whose result is differentiated afterwards."""
     token = _differentiated.set(True)
     try:
@@ -31,7 +31,7 @@ def creates_graph(create_graph: bool | None) -> bool:
     return create_graph
 
 
-def point(x: Any, create_graph: bool) -> Variable:
+def primal(x: Any, create_graph: bool) -> Variable:
     """A variable of the value of ``x`` to differentiate with respect to: with the history of ``x``
     if ``create_graph``, else a leaf."""
     if create_graph and isinstance(x, Variable) and x.requires_grad:

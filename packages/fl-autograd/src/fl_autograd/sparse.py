@@ -1,4 +1,4 @@
-"""Gradients of tables of which few rows were looked up: the rows alone, never the table."""
+"""Sparse gradients: those rows of an embedding table that were looked up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fl_tensor.arguments import shape_of
 
 
 @final
-class RowGradient(Variable):
+class SparseGradient(Variable):
     """The gradient of a table of which rows were looked up with ``lookup_rows``: ``values[i]`` of
     row ``indices[i]``, zeros in all others. Rows may come several times, and then add up.
 
@@ -33,13 +33,15 @@ class RowGradient(Variable):
     values: Variable
 
     def __init__(self, indices: ft.Tensor, values: ft.Array, shape: tuple[int, ...]) -> None:
-        shape = shape_of("RowGradient", shape)
+        shape = shape_of("SparseGradient", shape)
         for name, x in (("indices", indices), ("values", values)):
             if not isinstance(x, ft.Array):
-                raise ft.DTypeError(f"[RowGradient] {name} {type(x).__name__}: expected an array")
+                raise ft.DTypeError(
+                    f"[SparseGradient] {name} {type(x).__name__}: expected an array"
+                )
         if values.shape != (*indices.shape, *shape[1:]) or indices.ndim != 1:
             raise ft.ShapeError(
-                f"[RowGradient] indices {indices.shape} and values {values.shape} of a table "
+                f"[SparseGradient] indices {indices.shape} and values {values.shape} of a table "
                 f"{shape}: expected (k,) and (k, ...)"
             )
         self.indices = indices
@@ -67,28 +69,28 @@ class RowGradient(Variable):
             "(Embedding(sparse=False))"
         )
 
-    def coalesced(self) -> RowGradient:
+    def coalesced(self) -> SparseGradient:
         """The same with rising indices, each once."""
         if self.indices.size < 2:
             return self
         rows, place = ft.unique_inverse(self.indices)
         if rows.size == self.indices.size:
             order = ft.argsort(self.indices)
-            return RowGradient(rows, ft.gather(self.values, order, 0), self._shape)
+            return SparseGradient(rows, ft.gather(self.values, order, 0), self._shape)
         zeros = ft.zeros_like(self.values.tensor[: rows.size])
-        return RowGradient(rows, ft.scatter(zeros, place, self.values, 0, "add"), self._shape)
+        return SparseGradient(rows, ft.scatter(zeros, place, self.values, 0, "add"), self._shape)
 
     def to_dense(self) -> Variable:
         """The gradient with all rows, a Variable."""
         like = self.values
         zeros = ft.full(self._shape, 0.0, like.dtype, like.device, backend=like.backend)
-        return variable_of(ft.scatter(zeros, self.indices, like, 0, "add"))
+        return _as_variable(ft.scatter(zeros, self.indices, like, 0, "add"))
 
-    def with_values(self, values: ft.Array) -> RowGradient:
+    def with_values(self, values: ft.Array) -> SparseGradient:
         """Other values for the same rows."""
-        return RowGradient(self.indices, values, self._shape)
+        return SparseGradient(self.indices, values, self._shape)
 
-    def detach(self) -> RowGradient:
+    def detach(self) -> SparseGradient:
         return self.with_values(self.values.detach())
 
     def __add__(self, other: Any) -> Variable:
@@ -96,21 +98,21 @@ class RowGradient(Variable):
             return NotImplemented
         if other.shape != self._shape:
             raise ft.ShapeError(f"[add] a gradient {other.shape} of a table {self._shape}")
-        if not isinstance(other, RowGradient):
-            return variable_of(ft.scatter(other, self.indices, self.values, 0, "add"))
+        if not isinstance(other, SparseGradient):
+            return _as_variable(ft.scatter(other, self.indices, self.values, 0, "add"))
         indices = ft.concatenate([self.indices, other.indices])
-        both = RowGradient(indices, ft.concatenate([self.values, other.values]), self._shape)
+        both = SparseGradient(indices, ft.concatenate([self.values, other.values]), self._shape)
         # What is gathered over many passes stays below the size of the table.
         return both.coalesced() if indices.size > self._shape[0] else both
 
     __radd__ = __add__
 
-    def __mul__(self, factor: Any) -> RowGradient:
+    def __mul__(self, factor: Any) -> SparseGradient:
         return self.with_values(self.values * _scalar(factor))
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor: Any) -> RowGradient:
+    def __truediv__(self, divisor: Any) -> SparseGradient:
         return self.with_values(self.values / _scalar(divisor))
 
     @property
@@ -118,19 +120,19 @@ class RowGradient(Variable):
         """Bytes of indices and values."""
         return self.indices.nbytes + self.values.nbytes
 
-    def _copy(self) -> RowGradient:
+    def _copy(self) -> SparseGradient:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RowGradient, (self.indices, self.values.tensor, self._shape)
+        return SparseGradient, (self.indices, self.values.tensor, self._shape)
 
     def __repr__(self) -> str:
-        return f"RowGradient({self.indices.size} rows of {self._shape}, {self.dtype})"
+        return f"SparseGradient({self.indices.size} rows of {self._shape}, {self.dtype})"
 
 
 def lookup_rows(weight: ft.Array, indices: ft.Array) -> Any:
     """``ft.embedding(weight, indices)``: rows of a table (count, dim) at integer indices (...). Its
-    gradient is a RowGradient: time and memory go with the indices, not with the table.
+    gradient is a SparseGradient: time and memory go with the indices, not with the table.
 
     ``weight`` must be a leaf, since no operation before this one could take such a gradient
     (GradError otherwise).
@@ -144,37 +146,39 @@ def lookup_rows(weight: ft.Array, indices: ft.Array) -> Any:
         )
     where = indices.tensor if isinstance(indices, Variable) else indices
     found = ft.embedding(weight.tensor, where)
-    saved = (_row_numbers(where, weight.shape[0]), weight.shape)
+    saved = (_normalized_indices(where, weight.shape[0]), weight.shape)
     return recorded(found._adapter, weight._backend, _RULE, (weight._node,), saved)
 
 
-def _row_numbers(indices: ft.Array, count: int) -> ft.Array:
+def _normalized_indices(indices: ft.Array, count: int) -> ft.Array:
     # Each row under one number: negative ones count from the end.
     flat = ft.reshape(indices, (-1,)).astype(ft.int64)
     return ft.where(flat < 0, flat + count, flat)
 
 
-def _rows_of(ops: Any, g: Any, saved: tuple[Any, ...], ins: tuple[Any, ...]) -> tuple[Any, ...]:
+def _lookup_gradient(
+    ops: Any, g: Any, saved: tuple[Any, ...], ins: tuple[Any, ...]
+) -> tuple[Any, ...]:
     indices, shape = saved
     values = g if isinstance(g, Variable) else variable(g, indices.backend, None)
     values = ft.reshape(values, (indices.size, *shape[1:]))
-    return (RowGradient(indices, values, shape),)
+    return (SparseGradient(indices, values, shape),)
 
 
-_RULE = Rule("lookup_rows", {"weight": _rows_of})
-_RULE.backward = _rows_of
+_RULE = Rule("lookup_rows", {"weight": _lookup_gradient})
+_RULE.backward = _lookup_gradient
 
 
-def dense(g: Variable) -> Variable:
+def to_dense(g: Variable) -> Variable:
     """``g`` with all rows, for those who compute with gradients of any kind."""
-    return g.to_dense() if isinstance(g, RowGradient) else g
+    return g.to_dense() if isinstance(g, SparseGradient) else g
 
 
-def variable_of(x: ft.Array) -> Variable:
+def _as_variable(x: ft.Array) -> Variable:
     return x if isinstance(x, Variable) else Variable(x)
 
 
 def _scalar(x: Any) -> Any:
     if isinstance(x, ft.Array) and x.size != 1:
-        raise ft.ShapeError(f"[RowGradient] scaled by {x.shape}: expected a number or a scalar")
+        raise ft.ShapeError(f"[SparseGradient] scaled by {x.shape}: expected a number or a scalar")
     return x

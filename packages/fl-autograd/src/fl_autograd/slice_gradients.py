@@ -13,7 +13,7 @@ from typing import Any
 Shape = tuple[int, ...]
 
 
-class Pieces:
+class SliceGradients:
     """The gradient of an array of ``shape``: at every place the sum of the parts that lie there,
     each ``(starts, steps, g)`` as ``slice`` reads it, and of ``rest``, a gradient of all of it."""
 
@@ -25,26 +25,26 @@ class Pieces:
         self.size = math.prod(g.shape)  # of all parts together
         self.rest: Any = None
 
-    def plus(self, other: Any, ops: Any) -> Pieces:
+    def add(self, other: Any, ops: Any) -> SliceGradients:
         """With another gradient added: one of the whole array, or a part as a rule gave it."""
-        if other.__class__ is not Pieces:
+        if other.__class__ is not SliceGradients:
             self.rest = other if self.rest is None else ops.add(self.rest, other)
             return self
         self.parts += other.parts
         self.size += other.size
         # Parts that overlap must not take more memory than the whole.
         if self.size > math.prod(self.shape) and len(self.parts) > 1:
-            self.rest = self.whole(ops)
+            self.rest = self.to_dense(ops)
         return self
 
-    def whole(self, ops: Any) -> Any:
+    def to_dense(self, ops: Any) -> Any:
         """The gradient as one array. What this holds is given up."""
         total, parts = self.rest, self.parts
         self.rest, self.parts, self.size = None, [], 0
         if total is None:
             if len(parts) == 1:
                 return _padded(ops, self.shape, *parts[0])
-            if (axis := self._joins(parts)) is not None:
+            if (axis := self._concatenation_axis(parts)) is not None:
                 parts.sort(key=lambda part: part[0][axis])
                 return ops.concatenate([g for _, _, g in parts], axis)
             total = ops.full(self.shape, 0, parts[0][2].dtype, parts[0][2].device)
@@ -53,7 +53,7 @@ class Pieces:
             total = ops.slice_update(total, starts, steps, g, donate=True)
         return total
 
-    def _joins(self, parts: list[Any]) -> int | None:
+    def _concatenation_axis(self, parts: list[Any]) -> int | None:
         # The axis along which the parts lie side by side and are the whole, as those of ``split``.
         first = parts[0][2].shape
         axes = [i for i, (n, m) in enumerate(zip(self.shape, first)) if n != m]

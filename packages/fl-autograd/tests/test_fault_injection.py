@@ -11,8 +11,8 @@ import pytest
 
 import fl_tensor as ft
 from fl_autograd import extend
-from fl_autograd.pieces import Pieces
 from fl_autograd.rules import RULES
+from fl_autograd.slice_gradients import SliceGradients
 from fl_autograd.testing import GradientSuite
 from fl_autograd.testing.suite import complex_ids, gradient_ids
 from fl_tensor.testing import CASES
@@ -42,7 +42,7 @@ def slightly_wrong(vjp: Callable[..., Any], position: int | None = None) -> Call
     """The same function with its result (the one at ``position``) 0.1 % too large."""
 
     def spoil(ops: Any, g: Any) -> Any:
-        g = g.whole(ops) if isinstance(g, Pieces) else g
+        g = g.to_dense(ops) if isinstance(g, SliceGradients) else g
         return None if g is None else ops.multiply(g, ops.constant(1.001, g))
 
     @wraps(vjp)

@@ -1,21 +1,21 @@
-"""What a backward pass looks up in the graph before it begins: both searches are iterative."""
+"""Searches of the graph before a backward pass: dependencies, and nodes that are needed."""
 
 from __future__ import annotations
 
 from fl_autograd.errors import GraphFreedError
 from fl_autograd.node import Node
 
-FREED = (
+FREED_MESSAGE = (
     "this graph was freed by an earlier backward pass; pass retain_graph=True to the earlier one, "
     "or compute the result again"
 )
 
-#: What ``count_uses`` says of a node that gets one gradient, and of one that has several to add up
-#: and waits for the last of them (for two: one more, and so on).
+#: States in ``count_dependencies``: one gradient; several, of which the last is awaited. Two more
+#: gradients are LAST + 1, and so on.
 ONCE, LAST = 1, 2
 
 
-def count_uses(roots: list[Node], needed: set[Node] | None) -> dict[Node, int]:
+def count_dependencies(roots: list[Node], needed: set[Node] | None) -> dict[Node, int]:
     """How many gradients each node waits for. A node becomes ready with the last of them, so that a
     leaf is finished (and its hooks called) as soon as nothing can reach it any more."""
     uses: dict[Node, int] = {}
@@ -24,7 +24,7 @@ def count_uses(roots: list[Node], needed: set[Node] | None) -> dict[Node, int]:
     while stack:
         ins = stack.pop().ins
         if ins is None:
-            raise GraphFreedError(FREED)
+            raise GraphFreedError(FREED_MESSAGE)
         for node in ins:
             if node is None or (needed is not None and node not in needed):
                 continue
@@ -39,7 +39,7 @@ def count_uses(roots: list[Node], needed: set[Node] | None) -> dict[Node, int]:
     return uses
 
 
-def leading_to(roots: list[Node], wanted: set[Node]) -> set[Node]:
+def nodes_leading_to(roots: list[Node], wanted: set[Node]) -> set[Node]:
     """The nodes from which a wanted one can be reached (depth first, children before parents)."""
     needed: set[Node] = set()
     entered: set[Node] = set()
@@ -52,7 +52,7 @@ def leading_to(roots: list[Node], wanted: set[Node]) -> set[Node]:
         elif node not in entered:
             entered.add(node)
             if node.ins is None:
-                raise GraphFreedError(FREED)
+                raise GraphFreedError(FREED_MESSAGE)
             stack.append((node, True))
             stack.extend((n, False) for n in node.ins if n is not None and n not in entered)
     return needed

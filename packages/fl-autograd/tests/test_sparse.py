@@ -11,7 +11,7 @@ import pytest
 
 import fl_autograd as ag
 import fl_tensor as ft
-from fl_autograd import GradError, RowGradient
+from fl_autograd import GradError, SparseGradient
 
 
 def table(count: int = 5, size: int = 2) -> ag.Variable:
@@ -38,14 +38,14 @@ def both(loss: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
 
 def test_the_gradient_of_a_lookup_is_the_rows_that_were_asked_for() -> None:
     rows, dense = both(lambda w, lookup: (lookup(w, indices()) ** 3).sum())
-    assert isinstance(rows, RowGradient)
+    assert isinstance(rows, SparseGradient)
     assert rows.indices.tolist() == [3, 1, 3, 0] and rows.values.shape == (4, 2)
     assert (rows.shape, rows.dtype) == ((5, 2), ft.float64)
     assert equal(rows.to_dense(), dense)
     once = rows.coalesced()
     assert once.indices.tolist() == [0, 1, 3]
     assert equal(once.to_dense(), dense)
-    assert repr(once) == "RowGradient(3 rows of (5, 2), float64)"
+    assert repr(once) == "SparseGradient(3 rows of (5, 2), float64)"
 
 
 def test_negative_indices_count_from_the_end() -> None:
@@ -62,7 +62,7 @@ def test_rows_can_be_copied_and_pickled() -> None:
 
 
 def test_coalescing_sorts_rows_that_come_once() -> None:
-    rows = RowGradient(ft.asarray([4, 2]), ft.asarray([[1.0], [2.0]]), (5, 1)).coalesced()
+    rows = SparseGradient(ft.asarray([4, 2]), ft.asarray([[1.0], [2.0]]), (5, 1)).coalesced()
     assert rows.indices.tolist() == [2, 4] and rows.values.tolist() == [[2.0], [1.0]]
 
 
@@ -71,7 +71,7 @@ def test_lookups_of_one_table_add_up_as_rows() -> None:
         return lookup(w, ft.asarray([0, 1])).sum() + (lookup(w, ft.asarray([1, 4])) ** 2).sum()
 
     rows, dense = both(loss)
-    assert isinstance(rows, RowGradient) and rows.indices.size == 4
+    assert isinstance(rows, SparseGradient) and rows.indices.size == 4
     assert equal(rows.to_dense(), dense)
 
 
@@ -83,7 +83,7 @@ def test_with_a_dense_gradient_the_sum_is_dense(first: str) -> None:
         return parts[0] + parts[1] if first == "lookup" else parts[1] + parts[0]
 
     rows, dense = both(loss)
-    assert not isinstance(rows, RowGradient)
+    assert not isinstance(rows, SparseGradient)
     assert equal(rows, dense)
 
 
@@ -95,8 +95,8 @@ def test_passes_accumulate(order: str) -> None:
             used = lookup(w, indices()) if kind == "r" else w
             (used**2).sum().backward()
     assert weight.grad is not None and expected.grad is not None
-    assert isinstance(weight.grad, RowGradient) == (order == "rr")
-    dense = weight.grad.to_dense() if isinstance(weight.grad, RowGradient) else weight.grad
+    assert isinstance(weight.grad, SparseGradient) == (order == "rr")
+    dense = weight.grad.to_dense() if isinstance(weight.grad, SparseGradient) else weight.grad
     assert equal(dense, expected.grad)
 
 
@@ -104,7 +104,7 @@ def test_what_is_gathered_stays_below_the_size_of_the_table() -> None:
     weight = table(6)
     for _ in range(10):
         ag.lookup_rows(weight, indices()).sum().backward()
-    assert isinstance(weight.grad, RowGradient) and weight.grad.indices.size <= 6
+    assert isinstance(weight.grad, SparseGradient) and weight.grad.indices.size <= 6
     assert weight.grad.to_dense().tolist()[3] == [20.0, 20.0]
 
 
@@ -114,7 +114,7 @@ def test_gradients_of_rows_are_recorded_for_higher_orders() -> None:
         ag.grad((lookup(w, indices()) ** 3).sum(), w, create_graph=True)
         for w, lookup in ((weight, ag.lookup_rows), (plain, ft.embedding))
     ]
-    assert isinstance(slopes[0], RowGradient) and slopes[0].values.requires_grad
+    assert isinstance(slopes[0], SparseGradient) and slopes[0].values.requires_grad
     curvature = ag.grad((slopes[0].to_dense() ** 2).sum(), weight)
     expected = ag.grad((slopes[1] ** 2).sum(), plain)
     assert equal(curvature.to_dense(), expected)
@@ -138,7 +138,7 @@ def test_transforms_see_dense_gradients() -> None:
 def test_grad_touches_no_leaf() -> None:
     weight = table()
     rows = ag.grad(ag.lookup_rows(weight, indices()).sum(), weight)
-    assert isinstance(rows, RowGradient) and weight.grad is None
+    assert isinstance(rows, SparseGradient) and weight.grad is None
 
 
 def test_hooks_see_and_replace_rows() -> None:
@@ -154,13 +154,13 @@ def test_hooks_see_and_replace_rows() -> None:
     assert y.grad_fn is not None and y.grad_fn.name == "lookup_rows"
     y.grad_fn.register_hook(lambda operands, g: seen.append(operands[0]))
     y.sum().backward()
-    assert [type(g) for g in seen] == [RowGradient, RowGradient]
-    assert isinstance(weight.grad, RowGradient)
+    assert [type(g) for g in seen] == [SparseGradient, SparseGradient]
+    assert isinstance(weight.grad, SparseGradient)
     assert weight.grad.values.tolist() == [[0.5, 0.5]] * 4
 
 
 def test_rows_scale_by_numbers_and_scalars_and_nothing_else() -> None:
-    rows = RowGradient(ft.asarray([1]), ft.asarray([[2.0, 4.0]]), (3, 2))
+    rows = SparseGradient(ft.asarray([1]), ft.asarray([[2.0, 4.0]]), (3, 2))
     assert (rows * 2.0).values.tolist() == (2.0 * rows).values.tolist() == [[4.0, 8.0]]
     assert (rows / ft.asarray(2.0)).values.tolist() == [[1.0, 2.0]]
     with pytest.raises(ft.ShapeError, match="expected a number or a scalar"):
@@ -209,10 +209,21 @@ def test_checkpoints_hand_rows_on() -> None:
     weight, plain = table(), table()
     ag.checkpoint(lambda w: (ag.lookup_rows(w, indices()) ** 2).sum(), weight).backward()
     (ft.embedding(plain, indices()) ** 2).sum().backward()
-    assert isinstance(weight.grad, RowGradient) and plain.grad is not None
+    assert isinstance(weight.grad, SparseGradient) and plain.grad is not None
     assert equal(weight.grad.to_dense(), plain.grad)
 
 
 def test_shapes_that_do_not_fit_a_table_are_refused() -> None:
     with pytest.raises(ft.ShapeError, match=r"\(3,\) of a table \(5, 2\)"):
-        RowGradient(ft.asarray([1]), ft.asarray([1.0, 2.0, 3.0]), (5, 2))
+        SparseGradient(ft.asarray([1]), ft.asarray([1.0, 2.0, 3.0]), (5, 2))
+
+
+def test_the_old_names_warn_for_one_minor_version() -> None:
+    with pytest.warns(DeprecationWarning, match="use fl_autograd.SparseGradient"):
+        assert ag.RowGradient is ag.SparseGradient  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="no attribute 'RowGradients'"):
+        ag.RowGradients  # type: ignore[attr-defined]  # noqa: B018
+    node = (table() * 2.0).grad_fn
+    assert node is not None
+    with pytest.warns(DeprecationWarning, match="use Node.saved_value"):
+        assert node.kept("y") is node.saved_value("y")
