@@ -34,7 +34,7 @@ UPWARD = {
     "fl_dist.derived": ["fl_dist.communicator", "fl_dist.group"],
     "fl_nn.training.callback": ["fl_nn.training.trainer"],
     "fl_nn.training.report": ["fl_nn.training.trainer"],
-    "fl_nn.training.saving": ["fl_nn.training.trainer"],
+    "fl_nn.training.checkpointing": ["fl_nn.training.trainer"],
     "fl_nn.training.step": ["fl_nn.training.trainer"],
 }
 

@@ -215,14 +215,14 @@ def test_accumulated_rows_of_another_table_are_refused():
 def two_tables(communicator, uses):
     """The summed gradients of two tables, of which rank r looks up what `uses[r]` says: nothing, a
     batch, or the table as a whole."""
-    from fl_nn import ranks
+    from fl_nn import distributed
 
     tables = [embedding(), embedding()]
     for model, use in zip(tables, uses[communicator.rank]):
         if use is not None:
             x = model.weight if use == "dense" else model(use)
             ft.sum(ft.square(x)).backward()
-    ranks.sum_gradients(communicator, [m.weight for m in tables])
+    distributed.sum_gradients(communicator, [m.weight for m in tables])
     return [(isinstance(m.weight.grad, SparseGradient), dense_gradient(m)) for m in tables]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import fl_tensor as ft
-from fl_nn.errors import ModuleError, not_too_deep
+from fl_nn.errors import ModuleError, recursion_guard
 from fl_tensor.annotations import explained
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def to_config(module: Configurable) -> dict[str, Any]:
     Random generators are left out, weights too (`state_dict` has them). Raises ModuleError for an
     argument that is neither plain nor a module, a dtype or a tensor.
     """
-    with not_too_deep("to_config"):
+    with recursion_guard("to_config"):
         return _configuration(module)
 
 
@@ -108,7 +108,7 @@ def from_config(config: Mapping[str, Any], types: Iterable[type[Configurable]] =
 
     Raises ModuleError for a configuration that names another class or does not fit it.
     """
-    with not_too_deep("from_config"):
+    with recursion_guard("from_config"):
         return _build(config, {cls.__name__: cls for cls in types})
 
 

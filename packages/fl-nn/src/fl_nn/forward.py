@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import fl_autograd as ag
 import fl_tensor as ft
-from fl_nn.errors import ModuleError, too_deep
-from fl_nn.inputs import PLAIN, received
+from fl_nn.errors import ModuleError, recursion_error
+from fl_nn.inputs import PLAIN, convert_inputs
 from fl_nn.tree import ModuleTree
 from fl_nn.values import cast_results
 from fl_tensor.annotations import misfit
@@ -64,12 +64,12 @@ class Forward(ModuleTree):
             if type(x) in PLAIN:
                 continue
             if not isinstance(x, ft.Array) or (dtype := x.dtype) is float64 or dtype is complex128:
-                inputs, options = received(self, inputs, options)
+                inputs, options = convert_inputs(self, inputs, options)
                 break
         try:
             output = self.forward(*inputs, **options)
         except RecursionError as error:
-            raise too_deep(type(self).__name__) from error
+            raise recursion_error(type(self).__name__) from error
         except (AttributeError, TypeError, ValueError) as error:
             raise _explained(self, inputs, options, error) from error
         for hook in self._forward_hooks:

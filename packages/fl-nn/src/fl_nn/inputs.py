@@ -18,7 +18,7 @@ PLAIN = frozenset({type(None), bool, int, float, str})
 _DEPTH = 16
 
 
-def received(
+def convert_inputs(
     module: ModuleTree, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The inputs and options of a call of `module` as `forward` gets them.
@@ -35,14 +35,14 @@ def received(
     like = next((p for p in module.parameters() if p.dtype.is_floating), None)
     if like is None:
         return inputs, options
-    read = tuple(_received(module, i, x, like) for i, x in enumerate(inputs))
+    read = tuple(_converted(module, i, x, like) for i, x in enumerate(inputs))
     return read, {
-        name: x if name == "lengths" else _received(module, name, x, like)
+        name: x if name == "lengths" else _converted(module, name, x, like)
         for name, x in options.items()
     }
 
 
-def _received(module: ModuleTree, place: Any, x: Any, like: Parameter) -> Any:
+def _converted(module: ModuleTree, place: Any, x: Any, like: Parameter) -> Any:
     if isinstance(x, ft.Array):
         _check(module, place, x)
         return x
@@ -51,7 +51,7 @@ def _received(module: ModuleTree, place: Any, x: Any, like: Parameter) -> Any:
         if isinstance(first, (float, complex)) or (place == 0 and isinstance(first, int)):
             return _read(x, like, like.dtype if isinstance(first, float) else None)
         if isinstance(first, ft.Array) or _is_array(first):
-            return type(x)(_received(module, place, part, like) for part in x)
+            return type(x)(_converted(module, place, part, like) for part in x)
     return _read(x, like) if _is_array(x) else x
 
 

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 import fl_tensor as ft
 from fl_nn.errors import CheckpointError, ModuleError
-from fl_nn.files.stored import Loadable, loaded
+from fl_nn.files.lazy import Loadable, load_tensor
 from fl_nn.module import Module
 from fl_nn.tree import ModuleTree, join, walk
 
@@ -70,7 +70,7 @@ def versions_of(model: Module) -> dict[str, int]:
     return found
 
 
-def migrated(
+def migrate_state(
     where: Any,
     model: Module,
     state: Mapping[str, Loadable],
@@ -94,7 +94,9 @@ def migrated(
         if found == version:
             continue
         start = join(prefix, "")
-        own = {k[len(start) :]: loaded(state.pop(k)) for k in list(state) if k.startswith(start)}
+        own = {
+            k[len(start) :]: load_tensor(state.pop(k)) for k in list(state) if k.startswith(start)
+        }
         for since in range(found, version):
             _migrate(where, prefix, type(module), since, own)
         state.update({start + key: value for key, value in own.items()})

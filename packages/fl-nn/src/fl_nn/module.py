@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import fl_autograd as ag
 import fl_tensor as ft
-from fl_nn import state as states
+from fl_nn import state_dict as states
 from fl_nn.config import Configurable
 from fl_nn.errors import ModuleError, ParameterError, StateDictError
-from fl_nn.files.stored import loadable
+from fl_nn.files.lazy import as_loadable
 from fl_nn.forward import Forward
 from fl_nn.parameter import Parameter
 from fl_nn.settings import FLAG
-from fl_nn.tree import cells, children
+from fl_nn.tree import children, state_entries
 from fl_nn.values import snapshot
 from fl_tensor import dtypes
 from fl_tensor.annotations import Checked
@@ -85,7 +85,7 @@ class Module(Forward, Configurable, Checked):
     def state_dict(self) -> dict[str, ft.Tensor]:
         """Parameters and persistent buffers by name: a snapshot, which later training leaves alone.
         What two names share is there under both."""
-        return {cell.name: snapshot(cell.value) for cell in cells(self, persistent=True)}
+        return {entry.name: snapshot(entry.value) for entry in state_entries(self, persistent=True)}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Take over the values of `state`, tensors or what `ft.asarray` reads; they move to the
@@ -99,11 +99,11 @@ class Module(Forward, Configurable, Checked):
             raise StateDictError(
                 f"[load_state_dict] {type(state).__name__}: expected a mapping of names to tensors"
             )
-        found = loadable(state)
-        problems = states.problems(self, found, strict)
+        found = as_loadable(state)
+        problems = states.mismatches(self, found, strict)
         if problems:
-            raise StateDictError(states.misfit(self, problems))
-        states.take(self, found)
+            raise StateDictError(states.mismatch_message(self, problems))
+        states.load_values(self, found)
 
     def to(self: M, target: Any) -> M:
         """Move all parameters and buffers, in place, to a dtype (the floating ones), a device or a
@@ -120,13 +120,13 @@ class Module(Forward, Configurable, Checked):
         only_floating = isinstance(target, ft.DType)
         if only_floating and not target.is_floating:
             raise ModuleError(f"to({target}): parameters are floating; give a floating dtype")
-        for cell in {cell.key: cell for cell in cells(self, persistent=False)}.values():
-            if not only_floating or cell.value.dtype.is_floating:
-                moved = cell.value.to(target)
-                if isinstance(cell.owner, Parameter):
-                    cell.owner.replace(moved)
+        for entry in {entry.key: entry for entry in state_entries(self, persistent=False)}.values():
+            if not only_floating or entry.value.dtype.is_floating:
+                moved = entry.value.to(target)
+                if isinstance(entry.owner, Parameter):
+                    entry.owner.replace(moved)
                 else:
-                    cell.value = moved
+                    entry.value = moved
         self.zero_grad()
         return self
 

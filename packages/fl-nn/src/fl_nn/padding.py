@@ -21,14 +21,14 @@ from fl_nn.values import arange_like
 Lengths = Sequence[float] | ft.Array
 
 
-def informed(module: Forward, lengths: Lengths | None) -> Callable[..., Any]:
+def with_lengths(module: Forward, lengths: Lengths | None) -> Callable[..., Any]:
     """`module`, called with `lengths` if there are any and it asks for them."""
     if lengths is None or not module.takes_lengths:
         return module
     return functools.partial(module, lengths=lengths)
 
 
-def steps_known(
+def padding_mask(
     layer: str, x: ft.Array, key_mask: ft.Array | None, lengths: Lengths | None
 ) -> ft.Array | None:
     """The mask (batch, steps), bool, false where x (batch, steps, size) is padding: the one given,
@@ -39,12 +39,12 @@ def steps_known(
         raise ft.ShapeError(
             f"[{layer}] x {x.shape} with lengths: expected (batch, steps, size), and no key_mask"
         )
-    counts = own_steps(layer, lengths, *x.shape[:2])
+    counts = valid_steps(layer, lengths, *x.shape[:2])
     ends = ft.asarray(counts, ft.int64, x.device, x.backend)
     return arange_like(x, 0, x.shape[1], ft.int64) < ft.expand_dims(ends, 1)
 
 
-def own_steps(layer: str, lengths: Lengths, batch: int, steps: int) -> list[int]:
+def valid_steps(layer: str, lengths: Lengths, batch: int, steps: int) -> list[int]:
     """How many of `steps` are each sequence's own. Raises ShapeError for lengths that do not
     fit."""
     given = lengths.tolist() if isinstance(lengths, ft.Array) else list(lengths)

@@ -63,7 +63,7 @@ class ModuleTree:
                     yield join(prefix, name), value
 
 
-class Cell:
+class StateEntry:
     """One place that holds state: a parameter, or a buffer attribute of a module."""
 
     __slots__ = ("attribute", "name", "owner")
@@ -78,7 +78,7 @@ class Cell:
         return id(self.owner), self.attribute
 
     @property
-    def learned(self) -> bool:
+    def is_parameter(self) -> bool:
         return isinstance(self.owner, Parameter)
 
     @property
@@ -90,21 +90,23 @@ class Cell:
         setattr(self.owner, self.attribute, value)
 
 
-def cells(root: ModuleTree, persistent: bool) -> Iterator[Cell]:
+def state_entries(root: ModuleTree, persistent: bool) -> Iterator[StateEntry]:
     """Parameters, buffers (only `persistent` ones if so asked), then children: the order of
     PyTorch's state dicts. What two names share comes under both."""
     for prefix, module in walk(root):
-        yield from own_cells(module, persistent, prefix)
+        yield from own_state_entries(module, persistent, prefix)
 
 
-def own_cells(module: ModuleTree, persistent: bool, prefix: str = "") -> Iterator[Cell]:
+def own_state_entries(
+    module: ModuleTree, persistent: bool, prefix: str = ""
+) -> Iterator[StateEntry]:
     """Those of `module` itself."""
     for name, value in members(module):
         if isinstance(value, Parameter):
-            yield Cell(join(prefix, name), value, "tensor")
+            yield StateEntry(join(prefix, name), value, "tensor")
     for name, kept in module._buffers.items():
         if getattr(module, name) is not None and (kept or not persistent):
-            yield Cell(join(prefix, name), module, name)
+            yield StateEntry(join(prefix, name), module, name)
 
 
 def walk(
@@ -140,7 +142,7 @@ def _expand(name: str, value: object) -> Iterator[tuple[str, Parameter | ModuleT
             yield from _expand(f"{name}.{key}", item)
 
 
-class Place:
+class ParameterSlot:
     """Where a parameter is kept: an attribute, or an item of a list, tuple or dict."""
 
     __slots__ = ("holder", "key", "parameter")
@@ -161,12 +163,14 @@ class Place:
             self.holder[self.key] = parameter
 
 
-def places(root: ModuleTree) -> Iterator[tuple[str, Place]]:
+def parameter_slots(root: ModuleTree) -> Iterator[tuple[str, ParameterSlot]]:
     """All places of parameters by name; what two names share comes under both."""
 
-    def inside(path: str, holder: Any, key: Any, value: object) -> Iterator[tuple[str, Place]]:
+    def inside(
+        path: str, holder: Any, key: Any, value: object
+    ) -> Iterator[tuple[str, ParameterSlot]]:
         if isinstance(value, Parameter):
-            yield path, Place(holder, key, value)
+            yield path, ParameterSlot(holder, key, value)
         elif isinstance(value, (list, tuple)):
             for index, item in enumerate(value):
                 yield from inside(f"{path}.{index}", value, index, item)

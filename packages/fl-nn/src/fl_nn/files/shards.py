@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_nn.errors import CheckpointError
 from fl_nn.files.header import MAX_HEADER, parse_json
-from fl_nn.files.stored import Loadable
+from fl_nn.files.lazy import Loadable
 from fl_nn.files.tensorfile import (
     CHECKSUM,
     WRITER,

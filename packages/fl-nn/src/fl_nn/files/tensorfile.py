@@ -34,7 +34,7 @@ from fl_nn.files.header import (
     parse_json,
     read_length,
 )
-from fl_nn.files.stored import Loadable, Stored, loaded
+from fl_nn.files.lazy import LazyTensor, Loadable, load_tensor
 from fl_tensor import FlError
 from fl_tensor.files import open_regular, replacing
 
@@ -71,7 +71,7 @@ def write_tensors(
     digest = _Digest(metadata)
     with replacing(path, parents=True) as file:
         for name in sorted(entries):
-            entry, data = entries[name], loaded(tensors[name]).tobytes()
+            entry, data = entries[name], load_tensor(tensors[name]).tobytes()
             file.seek(8 + len(text) + entry.start)
             file.write(data)
             digest.add(name, entry, data)
@@ -142,7 +142,7 @@ class TensorFile:
         entry = self._entries[name]
         return self._data[entry.start : entry.end]
 
-    def _stored(self, name: str) -> Stored:
+    def _stored(self, name: str) -> LazyTensor:
         entry = self._entries[name]
         dtype = DTYPES[entry.code]
 
@@ -154,7 +154,7 @@ class TensorFile:
             except FlError as error:
                 raise CheckpointError(f"{self.path}: tensor {name!r}: {error}") from error
 
-        return Stored(entry.shape, dtype, load)
+        return LazyTensor(entry.shape, dtype, load)
 
 
 def is_ours(metadata: Mapping[str, Any]) -> bool:

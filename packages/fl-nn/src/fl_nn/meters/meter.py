@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from fl_dist import Communicator
-from fl_nn.ranks import all_gather_plain
+from fl_nn.distributed import all_gather_plain
 from fl_tensor.annotations import Checked
 
 M = TypeVar("M", bound="Meter")

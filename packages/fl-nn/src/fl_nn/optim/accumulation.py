@@ -11,7 +11,7 @@ from fl_autograd import SparseGradient
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.optim.loss_scaling import DynamicLossScaler
 from fl_nn.optim.optimizer import Optimizer
-from fl_nn.optim.rows import change_gradient
+from fl_nn.optim.sparse import map_stored_gradient
 from fl_nn.parameter import Parameter
 from fl_nn.settings import COUNT, is_number
 from fl_nn.values import are_tensors, like
@@ -80,7 +80,7 @@ class GradientAccumulation(Checked):
             return False
         for parameter in self.optimizer.parameters:
             if parameter.grad is not None:
-                change_gradient(parameter, lambda grad: grad / weight)
+                map_stored_gradient(parameter, lambda grad: grad / weight)
         if self.before_step is not None:
             self.before_step()
         self.optimizer.step()

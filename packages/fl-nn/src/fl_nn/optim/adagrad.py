@@ -5,7 +5,7 @@ from __future__ import annotations
 import fl_tensor as ft
 from fl_autograd import SparseGradient
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
-from fl_nn.optim.rows import update_touched
+from fl_nn.optim.sparse import apply_sparse_update
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO
 
@@ -62,4 +62,4 @@ class Adagrad(Optimizer):
         if group["weight_decay"]:
             raise self._dense_alone("with weight decay moves every row at every step")
         start = float(group["initial_accumulator_value"])
-        update_touched(self.update, parameter, grad, state, group, start)
+        apply_sparse_update(self.update, parameter, grad, state, group, start)

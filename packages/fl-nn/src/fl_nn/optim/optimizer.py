@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import fl_tensor as ft
 from fl_autograd import SparseGradient
 from fl_nn.errors import ModuleError, StateDictError, TrainingError
-from fl_nn.optim import state as states
-from fl_nn.optim.precision import exactly
+from fl_nn.optim import state_checks as states
+from fl_nn.optim.precision import update_in_float32
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, Kind, misfits, plain
 from fl_nn.values import defers, like
@@ -142,7 +142,7 @@ class Optimizer(Checked, ABC):
             self.update_rows(parameter, grad, state, group)
             self._note_first_step(state)
             return
-        new = exactly(self.update, parameter.tensor, grad.tensor, state, group)
+        new = update_in_float32(self.update, parameter.tensor, grad.tensor, state, group)
         if condition is not None:
             new = ft.where(condition, new, parameter.tensor)
             for name, old in before.items():
@@ -248,7 +248,7 @@ class Optimizer(Checked, ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state, settings included. Raises StateDictError, and changes nothing, when it
         is of another optimizer or does not fit the parameters."""
-        problems = states.problems(self, state)
+        problems = states.mismatches(self, state)
         if problems:
             raise StateDictError(
                 f"the state does not fit this {self._name}: {'; '.join(problems)}. "

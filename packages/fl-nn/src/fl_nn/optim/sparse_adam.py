@@ -7,7 +7,7 @@ import math
 import fl_tensor as ft
 from fl_autograd import SparseGradient
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
-from fl_nn.optim.rows import update_touched
+from fl_nn.optim.sparse import apply_sparse_update
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, BETAS
 
@@ -44,4 +44,4 @@ class SparseAdam(Optimizer):
     def update_rows(
         self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
     ) -> None:
-        update_touched(self.update, parameter, grad, state, group)
+        apply_sparse_update(self.update, parameter, grad, state, group)

@@ -11,7 +11,7 @@ from fl_nn.values import tensor_of
 
 
 @dataclass(frozen=True)
-class Stored:
+class LazyTensor:
     """A tensor to be: `shape`, `dtype`, and `load()`, which makes it on the default backend."""
 
     shape: tuple[int, ...]
@@ -20,18 +20,18 @@ class Stored:
 
 
 #: What can be written to a file, or loaded into a model.
-Loadable = ft.Tensor | Stored
+Loadable = ft.Tensor | LazyTensor
 
 
-def loaded(value: Loadable) -> ft.Tensor:
+def load_tensor(value: Loadable) -> ft.Tensor:
     """The tensor itself."""
-    return value.load() if isinstance(value, Stored) else value
+    return value.load() if isinstance(value, LazyTensor) else value
 
 
-def loadable(state: Mapping[str, Any]) -> dict[str, Loadable]:
+def as_loadable(state: Mapping[str, Any]) -> dict[str, Loadable]:
     """A state dict of tensors, or of what `ft.asarray` reads; what is in a file stays there."""
     return {
-        name: value if isinstance(value, Stored) else tensor_of(ft.asarray(value))
+        name: value if isinstance(value, LazyTensor) else tensor_of(ft.asarray(value))
         for name, value in state.items()
     }
 
@@ -42,4 +42,4 @@ def equal(first: Loadable, second: Loadable) -> bool:
         return True
     if first.shape != second.shape or first.dtype is not second.dtype:
         return False
-    return loaded(first).tobytes() == loaded(second).tobytes()
+    return load_tensor(first).tobytes() == load_tensor(second).tobytes()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import fl_tensor as ft
-from fl_nn.optim.precision import ROUNDING, wide_dtype
+from fl_nn.optim.precision import ROUNDING, accumulation_dtype
 from fl_nn.parameter import Parameter
 from fl_nn.settings import COUNT, is_number
 
@@ -27,7 +27,7 @@ class OptimizerStructure(Protocol):
     def problems(self, settings: Mapping[str, Any]) -> list[str]: ...
 
 
-def problems(optimizer: OptimizerStructure, state: Mapping[str, Any]) -> list[str]:
+def mismatches(optimizer: OptimizerStructure, state: Mapping[str, Any]) -> list[str]:
     """Every difference, in words; none when the state fits."""
     if state.get("type") != type(optimizer).__name__:
         return [f"it is of {state.get('type')!r}"]
@@ -38,7 +38,7 @@ def problems(optimizer: OptimizerStructure, state: Mapping[str, Any]) -> list[st
         return ["numbers or tensors are missing"]
     found = _group_problems(optimizer, groups)
     for key, value in numbers.items():
-        place = _place(optimizer, key, optimizer.numbers)
+        place = _entry(optimizer, key, optimizer.numbers)
         if place is None:
             found.append(f"number {key} is unexpected")
         elif not is_number(value) or (place[1] == "step" and not COUNT.fits(value)):
@@ -68,11 +68,11 @@ def _group_problems(optimizer: OptimizerStructure, groups: list[Mapping[str, Any
 
 
 def _tensor_problems(optimizer: OptimizerStructure, key: str, tensor: Any) -> list[str]:
-    place = _place(optimizer, key, (*optimizer.slots, ROUNDING))
+    place = _entry(optimizer, key, (*optimizer.slots, ROUNDING))
     if place is None or not isinstance(tensor, ft.Tensor):
         return [f"tensor {key} is unexpected"]
     value = optimizer.parameters[place[0]]
-    shape, dtype = optimizer.slot_shape(place[1], value.shape), wide_dtype(value.dtype)
+    shape, dtype = optimizer.slot_shape(place[1], value.shape), accumulation_dtype(value.dtype)
     if place[1] == ROUNDING and dtype is value.dtype:
         return [f"tensor {key} is of a parameter of 16 bits, here it is {dtype}"]
     if tensor.shape != shape or tensor.dtype is not dtype:
@@ -83,7 +83,7 @@ def _tensor_problems(optimizer: OptimizerStructure, key: str, tensor: Any) -> li
     return []
 
 
-def _place(
+def _entry(
     optimizer: OptimizerStructure, key: str, names: tuple[str, ...]
 ) -> tuple[int, str] | None:
     index, _, name = key.partition(".")

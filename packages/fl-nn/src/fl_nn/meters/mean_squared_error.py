@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import fl_tensor as ft
+from fl_nn.meters.exact_sum import ExactSum
 from fl_nn.meters.meter import Meter
-from fl_nn.meters.sums import ExactSum
 from fl_nn.values import widest
 from fl_tensor.annotations import explained
 

@@ -13,7 +13,7 @@ from fl_nn.values import tensor_of
 from fl_tensor.annotations import explained
 
 
-class _ShareMeter(Meter):
+class _FractionMeter(Meter):
     """The percentage of counted things. Merging is exact, whatever the order."""
 
     def reset(self) -> None:
@@ -31,7 +31,7 @@ class _ShareMeter(Meter):
         self._total += int(state["total"])
 
 
-class FrameErrorMeter(_ShareMeter):
+class FrameErrorMeter(_FractionMeter):
     """The percentage of predictions that differ from their targets; with `accuracy`, that agree."""
 
     def __init__(self, accuracy: bool = False, axis: int = 1) -> None:
@@ -55,7 +55,7 @@ class FrameErrorMeter(_ShareMeter):
         self._total += targets.size
 
 
-class TopKMeter(_ShareMeter):
+class TopKMeter(_FractionMeter):
     """The percentage of targets among the `k` classes with the largest scores."""
 
     def __init__(self, k: int, axis: int = 1) -> None:

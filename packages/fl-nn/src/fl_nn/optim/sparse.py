@@ -7,12 +7,12 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_autograd import SparseGradient, no_grad
-from fl_nn.optim.precision import ROUNDING, Rule, exactly
+from fl_nn.optim.precision import ROUNDING, UpdateRule, update_in_float32
 from fl_nn.parameter import Parameter
 
 
-def update_touched(
-    rule: Rule,
+def apply_sparse_update(
+    rule: UpdateRule,
     parameter: Parameter,
     grad: SparseGradient,
     state: dict[str, Any],
@@ -28,7 +28,9 @@ def update_touched(
         name: ft.gather(value, rows) if isinstance(value, ft.Tensor) else value
         for name, value in state.items()
     }
-    new = exactly(rule, ft.gather(parameter.tensor, rows), grad.values.tensor, touched, group)
+    new = update_in_float32(
+        rule, ft.gather(parameter.tensor, rows), grad.values.tensor, touched, group
+    )
     for name, value in touched.items():
         if not isinstance(value, ft.Tensor):
             state[name] = value
@@ -41,7 +43,7 @@ def update_touched(
         parameter[rows] = new
 
 
-def gradient_values(parameter: Parameter) -> ft.Tensor:
+def stored_gradient_values(parameter: Parameter) -> ft.Tensor:
     """All elements of the gradient that may differ from 0: a gradient of rows has each row once
     afterwards, and these are the rows."""
     grad = parameter.grad
@@ -52,8 +54,8 @@ def gradient_values(parameter: Parameter) -> ft.Tensor:
     return grad.tensor
 
 
-def change_gradient(parameter: Parameter, change: Callable[[ft.Tensor], ft.Tensor]) -> None:
+def map_stored_gradient(parameter: Parameter, change: Callable[[ft.Tensor], ft.Tensor]) -> None:
     """Replace the gradient by a function of its values that makes nothing of zeros."""
-    values = change(gradient_values(parameter))
+    values = change(stored_gradient_values(parameter))
     grad = parameter.grad
     parameter.grad = grad.with_values(values) if isinstance(grad, SparseGradient) else values
