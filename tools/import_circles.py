@@ -30,7 +30,7 @@ UPWARD = {
         "fl_autograd.transfer",
     ],
     "fl_data.dataset": ["fl_data.iterate"],
-    "fl_data.streams.stream": ["fl_data.streams.parts"],
+    "fl_data.streams.stream": ["fl_data.streams.operators"],
     "fl_dist.derived": ["fl_dist.communicator", "fl_dist.group"],
     "fl_nn.training.callback": ["fl_nn.training.trainer"],
     "fl_nn.training.report": ["fl_nn.training.trainer"],

@@ -16,7 +16,7 @@ import fl_tensor as ft
 
 EACH = 10  # mutations of each kind of each file
 #: Beyond a few times the file itself; a header's or an index's claims must not be believed.
-ROOM = 4_000_000
+MEMORY_LIMIT = 4_000_000
 
 
 def build(seed=0):
@@ -159,7 +159,7 @@ def test_damage_is_noticed(tmp_path, kind, damage):
         try:
             with pytest.raises(nn.CheckpointError, match=r"model[^ ]*\.(safetensors|json)"):
                 load(kind, path)
-            assert tracemalloc.get_traced_memory()[1] < ROOM, seed
+            assert tracemalloc.get_traced_memory()[1] < MEMORY_LIMIT, seed
         finally:
             tracemalloc.stop()
     file.write_bytes(data)

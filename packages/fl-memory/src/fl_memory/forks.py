@@ -24,9 +24,9 @@ from typing import Any, TypeVar
 L = TypeVar("L")
 
 #: Seconds after which a fork waits no longer for imports: one of them may wait for this thread.
-PATIENCE = 5.0
+IMPORT_TIMEOUT = 5.0
 #: How the names of these packages begin.
-_OURS = "fl_"
+_PACKAGE_PREFIX = "fl_"
 #: The file of the import system's code.
 _IMPORTING = "<frozen importlib._bootstrap>"
 
@@ -46,27 +46,28 @@ def free_after_fork(lock: L) -> L:
     return lock
 
 
-_turn = free_after_fork(threading.RLock())  # of threads that fork at the same time
+_fork_lock = free_after_fork(threading.RLock())  # of threads that fork at the same time
 
 
-def _alive() -> list[Any]:
+def _registered_locks() -> list[Any]:
     return [lock for found in list(_locks) if (lock := found()) is not None]
 
 
 def _acquire() -> None:
     # Nothing is held while one of them is waited for: whoever has it may be waiting for another.
-    waited = _turn
+    waited = _fork_lock
     while True:
         waited.acquire()
         held, busy = [waited], None
-        for lock in _alive():
+        for lock in _registered_locks():
             if lock is waited:
                 continue
             if not lock.acquire(blocking=False):
                 busy = lock
                 break
             held.append(lock)
-        if busy is None and len(held) == len(_alive()):  # an import may bring more meanwhile
+        # An import may register more locks meanwhile.
+        if busy is None and len(held) == len(_registered_locks()):
             _held[:] = held
             return
         for lock in held:
@@ -81,7 +82,7 @@ def _release() -> None:
         lock.release()
 
 
-def _imports(frame: FrameType | None) -> bool:
+def _is_importing(frame: FrameType | None) -> bool:
     """Whether the thread whose innermost frame this is imports one of these packages, or another
     module for one of them."""
     importing = False
@@ -91,21 +92,23 @@ def _imports(frame: FrameType | None) -> bool:
             name = frame.f_locals.get("name")  # of the module, in most of its functions
         else:
             name = frame.f_globals.get("__name__") if importing else None
-        if isinstance(name, str) and name.startswith(_OURS):
+        if isinstance(name, str) and name.startswith(_PACKAGE_PREFIX):
             return True
         frame = frame.f_back
     return False
 
 
-def _others_import() -> bool:
+def _other_threads_import() -> bool:
     me = threading.get_ident()
-    return any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != me)
+    return any(
+        _is_importing(frame) for thread, frame in sys._current_frames().items() if thread != me
+    )
 
 
 def _before_fork() -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + IMPORT_TIMEOUT
     _acquire()
-    while _others_import() and time.monotonic() < end:
+    while _other_threads_import() and time.monotonic() < end:
         _release()  # imports may need them
         time.sleep(0.001)
         _acquire()
@@ -122,7 +125,7 @@ def _forget_imports() -> None:
             continue
         del locks[name]
         spec = getattr(sys.modules.get(name), "__spec__", None)
-        if name.startswith(_OURS) and getattr(spec, "_initializing", False):
+        if name.startswith(_PACKAGE_PREFIX) and getattr(spec, "_initializing", False):
             del sys.modules[name]
 
 

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 import fl_tensor as ft
-from fl_data.batches.batch import RowBatches
+from fl_data.batches.batch import IndexBatches
 from fl_data.batches.collate import Collate, pad_collate
 from fl_data.batches.round_robin import lengths_of
 from fl_data.dataset import EpochDataset
@@ -19,7 +19,7 @@ from fl_data.views.select import check_rank, share
 from fl_data.views.shuffle import fisher_yates
 
 
-class BucketBatch(EpochDataset, RowBatches):
+class BucketBatch(EpochDataset, IndexBatches):
     """Batches of samples of similar length, so that little is padded.
 
     Bucket `k` holds the samples with `lengths[i] <= boundaries[k]`, a last one the longer ones;

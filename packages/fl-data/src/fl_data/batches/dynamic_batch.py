@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fl_data.batches.batch import RowBatches
+from fl_data.batches.batch import IndexBatches
 from fl_data.batches.collate import Collate, pad_collate
 from fl_data.batches.round_robin import dynamic_rounds, lengths_of
 from fl_data.errors import DataError
@@ -12,7 +12,7 @@ from fl_data.samples import check_index
 from fl_data.views.select import check_rank
 
 
-class DynamicBatch(RowBatches):
+class DynamicBatch(IndexBatches):
     """Neighbours of `ds`, as many as fit: longest length times number of samples <= `max_size`.
 
     `lengths[i]` is the length of sample `i`: frames, tokens, whatever `max_size` counts. `collate`

@@ -19,7 +19,7 @@ from fl_data.samples import Sample, check_count
 from fl_data.seeds import mix
 
 if TYPE_CHECKING:
-    from fl_data.prefetching.workers import WorkerPool
+    from fl_data.prefetching.worker_pool import WorkerPool
 
 StartMethod = Literal["spawn", "forkserver", "fork"]
 
@@ -103,7 +103,7 @@ class Prefetch(Dataset):
 
     def iterate(self, start: int = 0) -> DataIterator:
         if self._processes and self._pool is None:
-            from fl_data.prefetching.workers import WorkerPool
+            from fl_data.prefetching.worker_pool import WorkerPool
 
             self._pool = WorkerPool(min(self._processes, self._depth), self._start_method)
         return PrefetchIterator(self._ds, start, self._threads, self._depth, self._pool)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import fl_tensor as ft
-from fl_dist import derived, meaning
+from fl_dist import derived, semantics
 from fl_dist.arguments import TAG_LIMIT
 from fl_dist.call import Call
 from fl_dist.communicator import Communicator
@@ -139,7 +139,7 @@ class CheckedCommunicator(Communicator):
         ]
 
     def _judge(self, call: Call, calls: Sequence[Call], result: Any) -> str:
-        want = meaning.results(calls)[self.rank]
+        want = semantics.results(calls)[self.rank]
         exact = "ordered" in self.inner.capabilities or "op" not in call.parameters
         wrong = difference(result, want, [x for c in calls for x in c.values], exact)
         mine = handles(result)
@@ -148,7 +148,7 @@ class CheckedCommunicator(Communicator):
         return wrong
 
     def _check_part(self, part: Any, calls: list[Call], deadline: Deadline) -> Any:
-        members = meaning.members(calls)[self.rank]
+        members = semantics.members(calls)[self.rank]
         want = None if members is None else (members.index(self.rank), len(members))
         got = None if part is None else (part.rank, part.world_size)
         if got != want:

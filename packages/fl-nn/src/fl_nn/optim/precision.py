@@ -1,4 +1,4 @@
-"""Room for sums: what is gathered over many values or steps does not fit 16 bits."""
+"""Float32 accumulation and master weights for parameters in float16 and bfloat16."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from fl_memory.testing.suite.base import MIB, ManagerSuite
 __tracebackhide__ = hide
 
 
-class RunTests(ManagerSuite, official=True):
+class StressTests(ManagerSuite, official=True):
     """Long runs against a ledger."""
 
     @pytest.mark.parametrize("seed", range(4))

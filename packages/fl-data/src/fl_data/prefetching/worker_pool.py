@@ -14,8 +14,8 @@ from threading import RLock
 from typing import Any, Literal
 from weakref import WeakSet
 
-from fl_data.prefetching import shared
-from fl_data.prefetching.worker import Begin, Make, main
+from fl_data.prefetching import shared_memory
+from fl_data.prefetching.worker_main import MakeSample, UseDataset, main
 
 StartMethod = Literal["spawn", "forkserver", "fork"]
 
@@ -23,19 +23,19 @@ _ends: WeakSet[Connection] = WeakSet()
 """This process's ends of all pipes. A forked worker has them too, and must close them: as long as
 one is open, the worker at the other end waits for more."""
 
-_GRACE = 5.0
+_JOIN_TIMEOUT = 5.0
 """Seconds that a worker has for the sample that it is making, before it is killed."""
 
 
-class Worker:
+class WorkerHandle:
     """A worker process as the consumer sees it."""
 
     def __init__(self, number: int, method: StartMethod) -> None:
         context: Any = multiprocessing.get_context(method)
         self.connection, other = context.Pipe()
         _ends.add(self.connection)
-        self.asked: deque[Make] = deque()
-        self.slots = shared.Slots()
+        self.asked: deque[MakeSample] = deque()
+        self.slots = shared_memory.SharedBuffers()
         self.unready = 0  # datasets that it has been sent and has not read
         self.is_dead = False
         try:
@@ -53,7 +53,7 @@ class Worker:
         finally:
             other.close()
 
-    def send(self, message: Begin | Make) -> None:
+    def send(self, message: UseDataset | MakeSample) -> None:
         with suppress(OSError):  # it is dead: noticed, and reported, when its answer is awaited
             self.connection.send(message)
 
@@ -71,7 +71,7 @@ class Worker:
         return f"was killed by signal {-code}"
 
 
-class Workers:
+class WorkerGroup:
     """Processes that wait for datasets to make samples of.
 
     A worker that sees its pipe closed ends after the sample that it is making; so it does when this
@@ -80,12 +80,12 @@ class Workers:
 
     def __init__(self, count: int, method: StartMethod) -> None:
         self.owner = os.getpid()
-        self.members: list[Worker] = []
+        self.members: list[WorkerHandle] = []
         # In a forked process, which has copies of the pipes but not the workers, it does nothing.
         self.close = Finalize(self, _end, args=(self.members,), exitpriority=0)
         try:
             for number in range(count):
-                self.members.append(Worker(number, method))
+                self.members.append(WorkerHandle(number, method))
         except BaseException:
             self.close()
             raise
@@ -95,10 +95,10 @@ class Workers:
         return all(member.process.is_alive() for member in self.members)
 
 
-def _end(members: list[Worker]) -> None:
+def _end(members: list[WorkerHandle]) -> None:
     for member in members:
         member.connection.close()
-    deadline = time.monotonic() + _GRACE
+    deadline = time.monotonic() + _JOIN_TIMEOUT
     for member in members:
         member.process.join(max(0.0, deadline - time.monotonic()))
         if member.process.exitcode is None:
@@ -113,11 +113,11 @@ class WorkerPool:
 
     def __init__(self, count: int, method: StartMethod) -> None:
         self._count, self._method = count, method
-        self._idle: Workers | None = None
+        self._idle: WorkerGroup | None = None
         self._is_closed = False
         self._lock = RLock()
 
-    def take(self) -> Workers:
+    def take(self) -> WorkerGroup:
         """Workers that nobody else has."""
         with self._lock:
             found, self._idle = self._idle, None
@@ -125,9 +125,9 @@ class WorkerPool:
             return found
         if found is not None:
             found.close()
-        return Workers(self._count, self._method)
+        return WorkerGroup(self._count, self._method)
 
-    def put(self, workers: Workers) -> None:
+    def put(self, workers: WorkerGroup) -> None:
         """Keep them for the next iteration; end them if there are others, or nobody to come."""
         with self._lock:
             if self._idle is None and not self._is_closed:

@@ -53,7 +53,7 @@ def _socket(connection: Connection) -> socket.socket:
     return socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM)
 
 
-class Slots:
+class SharedBuffers:
     """The pieces of memory that one worker writes samples into, as the consumer sees them.
 
     A slot is free, or with the worker (or a sample that waits), or lent: a sample that was handed

@@ -22,7 +22,7 @@ _CASTS = frozenset("?bhiqBHIQfd")
 """Formats that a memoryview can be cast to: no 16-bit floating point, no complex numbers."""
 
 
-class Place(NamedTuple):
+class TensorLocation(NamedTuple):
     """Where the elements of one tensor are, and what they are."""
 
     offset: int
@@ -33,15 +33,15 @@ class Place(NamedTuple):
     device: str
 
 
-class Parcel(NamedTuple):
+class SamplePickle(NamedTuple):
     """`pickled` stands for an object whose tensors have their elements at `places`."""
 
     pickled: bytes
-    places: list[Place]
+    places: list[TensorLocation]
     nbytes: int
 
 
-def pack(obj: object) -> tuple[Parcel, list[memoryview]]:
+def pack(obj: object) -> tuple[SamplePickle, list[memoryview]]:
     """The parcel of `obj`, and the elements that belong at its places (see `write`).
 
     Raises what pickle raises for what it cannot carry.
@@ -53,18 +53,18 @@ def pack(obj: object) -> tuple[Parcel, list[memoryview]]:
     for x in pickler.tensors:
         data = x.tobytes()
         backend, device = x.backend.name, str(x.device)
-        places.append(Place(end, data.nbytes, x.shape, x.dtype.name, backend, device))
+        places.append(TensorLocation(end, data.nbytes, x.shape, x.dtype.name, backend, device))
         elements.append(data)
         end += -(-data.nbytes // _ALIGNMENT) * _ALIGNMENT
-    return Parcel(file.getvalue(), places, end), elements
+    return SamplePickle(file.getvalue(), places, end), elements
 
 
-def write(parcel: Parcel, elements: list[memoryview], memory: memoryview) -> None:
+def write(parcel: SamplePickle, elements: list[memoryview], memory: memoryview) -> None:
     for place, data in zip(parcel.places, elements, strict=True):
         memory[place.offset : place.offset + place.nbytes] = data
 
 
-def unpack(parcel: Parcel, memory: memoryview, borrow: bool) -> Any:
+def unpack(parcel: SamplePickle, memory: memoryview, borrow: bool) -> Any:
     """The object of `parcel`. With `borrow`, its larger tensors show `memory` instead of a copy,
     where the backend can: nobody may write there as long as they live."""
     unpickler = _Unpickler(io.BytesIO(parcel.pickled))
@@ -72,7 +72,7 @@ def unpack(parcel: Parcel, memory: memoryview, borrow: bool) -> Any:
     return unpickler.load()
 
 
-def _tensor(place: Place, memory: memoryview, borrow: bool) -> ft.Tensor:
+def _tensor(place: TensorLocation, memory: memoryview, borrow: bool) -> ft.Tensor:
     data = memory[place.offset : place.offset + place.nbytes]
     backend = ft.get_backend(place.backend)
     code = FORMATS.get(place.dtype, "")

@@ -14,40 +14,40 @@ from typing import NamedTuple
 
 import fl_tensor as ft
 from fl_data.dataset import Dataset
-from fl_data.prefetching import shared
-from fl_data.prefetching.parcel import Parcel, pack, unpack, write
+from fl_data.prefetching import shared_memory
+from fl_data.prefetching.sample_pickle import SamplePickle, pack, unpack, write
 from fl_data.prefetching.seeded import seeded_sample
 from fl_tensor.threads import set_num_threads
 
 
-class Begin(NamedTuple):
+class UseDataset(NamedTuple):
     """To a worker: samples of this dataset from now on. Its memory, if it has some, follows."""
 
-    dataset: Parcel
+    dataset: SamplePickle
     seed: int
     backend: str
 
 
-class Make(NamedTuple):
+class MakeSample(NamedTuple):
     """To a worker: make this sample, in this slot if it is large enough."""
 
     number: int
     slot: int | None
 
 
-class Ready(NamedTuple):
+class DatasetReady(NamedTuple):
     """From a worker: the dataset has arrived."""
 
 
-class Made(NamedTuple):
+class SampleReady(NamedTuple):
     """From a worker: a sample is in this slot, whose memory follows if it is new."""
 
-    sample: Parcel
+    sample: SamplePickle
     slot: int | None
     is_new: bool
 
 
-class Failed(NamedTuple):
+class SampleFailed(NamedTuple):
     """From a worker: an error, pickled if it can be, and its traceback as text."""
 
     kind: str
@@ -79,22 +79,22 @@ class _Worker:
         while True:
             begin = self._serve_one(begin)
 
-    def _serve_one(self, begin: Begin) -> Begin:
+    def _serve_one(self, begin: UseDataset) -> UseDataset:
         """Make samples of one dataset until the next arrives."""
-        memory = shared.receive(self._connection) if begin.dataset.places else b""
+        memory = shared_memory.receive(self._connection) if begin.dataset.places else b""
         try:
             ft.use(begin.backend)
             dataset = unpack(begin.dataset, memoryview(memory), borrow=True)
-            answer: Ready | Failed = Ready()
+            answer: DatasetReady | SampleFailed = DatasetReady()
         except BaseException as error:
             answer = _failed(error)
         self._connection.send(answer)
-        while isinstance(message := self._connection.recv(), Make):
+        while isinstance(message := self._connection.recv(), MakeSample):
             self._make(dataset, begin.seed, message)
-        assert isinstance(message, Begin)
+        assert isinstance(message, UseDataset)
         return message
 
-    def _make(self, dataset: Dataset, seed: int, asked: Make) -> None:
+    def _make(self, dataset: Dataset, seed: int, asked: MakeSample) -> None:
         try:
             parcel, elements = pack(seeded_sample(dataset, seed, asked.number))
             slot, descriptor = self._slot_for(parcel.nbytes, asked.slot)
@@ -103,9 +103,9 @@ class _Worker:
         except BaseException as error:  # handed to the consumer, whatever it is
             self._connection.send(_failed(error))
             return
-        self._connection.send(Made(parcel, slot, descriptor is not None))
+        self._connection.send(SampleReady(parcel, slot, descriptor is not None))
         if descriptor is not None:
-            shared.send(self._connection, descriptor)
+            shared_memory.send(self._connection, descriptor)
             os.close(descriptor)
 
     def _slot_for(self, nbytes: int, slot: int | None) -> tuple[int | None, int | None]:
@@ -115,7 +115,7 @@ class _Worker:
             return None, None
         if slot is not None and len(self._slots[slot]) >= nbytes:
             return slot, None
-        memory, descriptor = shared.create(nbytes)
+        memory, descriptor = shared_memory.create(nbytes)
         if slot is not None:
             del self._slots[slot]
         self._count += 1
@@ -123,11 +123,11 @@ class _Worker:
         return self._count, descriptor
 
 
-def _failed(error: BaseException) -> Failed:
+def _failed(error: BaseException) -> SampleFailed:
     pickled = None
     # Not every exception can be made again from its arguments: try it here, where failing is easy.
     with suppress(Exception):
         pickled = pickle.dumps(error)
         pickle.loads(pickled)
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return Failed(type(error).__name__, str(error), pickled, text)
+    return SampleFailed(type(error).__name__, str(error), pickled, text)

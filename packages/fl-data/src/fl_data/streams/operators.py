@@ -16,14 +16,14 @@ from fl_data.batches.collate import Collate, collate
 from fl_data.errors import SampleTypeError
 from fl_data.samples import Sample, as_sample, check_count
 from fl_data.seeds import Seed, agree, mix
-from fl_data.streams.stream import Place, Stream, place_of
+from fl_data.streams.stream import Stream, StreamPosition, position_of
 from fl_data.views.select import check_rank
 from fl_data.views.shuffle import fisher_yates
 
-_Read: TypeAlias = Generator[tuple[Sample, Place], None, None]
+_Read: TypeAlias = Generator[tuple[Sample, StreamPosition], None, None]
 
 
-class _Part(Stream):
+class _Operator(Stream):
     """A stream out of one other, which is closed with it."""
 
     def __init__(self, source: Stream) -> None:
@@ -34,12 +34,12 @@ class _Part(Stream):
     def sources(self) -> tuple[Stream, ...]:
         return (self._source,)
 
-    def read(self, place: Place = None) -> _Read:
+    def read(self, place: StreamPosition = None) -> _Read:
         own, below = self._split(place)
         with closing(self._source.read(below)) as samples:
             yield from self._changed(samples, own)
 
-    def _split(self, place: Place) -> tuple[Any, Place]:
+    def _split(self, place: StreamPosition) -> tuple[Any, StreamPosition]:
         """What of a place is this stream's, and what the source's."""
         return None, place
 
@@ -47,17 +47,17 @@ class _Part(Stream):
     def _changed(self, samples: _Read, own: Any) -> _Read: ...
 
 
-class _Counting(_Part):
+class _Counting(_Operator):
     """A stream whose place begins with a count."""
 
-    def _split(self, place: Place) -> tuple[int, Place]:
+    def _split(self, place: StreamPosition) -> tuple[int, StreamPosition]:
         if place is None:
             return 0, None
-        count, below = place_of(place, int, object, where=type(self).__name__)
+        count, below = position_of(place, int, object, where=type(self).__name__)
         return count, below
 
 
-class Map(_Part):
+class Map(_Operator):
     def __init__(self, source: Stream, fn: Callable[[Any], Any]) -> None:
         super().__init__(source)
         self._fn = _callable(fn, "map")
@@ -67,7 +67,7 @@ class Map(_Part):
             yield as_sample(self._fn(sample), "map"), place
 
 
-class Filter(_Part):
+class Filter(_Operator):
     def __init__(self, source: Stream, keep: Callable[[Any], bool]) -> None:
         super().__init__(source)
         self._keep = _callable(keep, "filter")
@@ -104,7 +104,7 @@ class Take(_Counting):
             yield sample, [number, place]
 
 
-class Share(_Part):
+class Share(_Operator):
     def __init__(self, source: Stream, rank: int, world_size: int) -> None:
         super().__init__(source)
         check_rank(rank, world_size, "share")
@@ -116,7 +116,7 @@ class Share(_Part):
             yield group[self._rank][0], group[-1][1]
 
 
-class BatchStream(_Part):
+class BatchStream(_Operator):
     def __init__(self, source: Stream, size: int, collate: Collate | None, skip_last: bool) -> None:
         super().__init__(source)
         self._size = check_count(size, "size", "batch", least=1)
@@ -131,7 +131,7 @@ class BatchStream(_Part):
             yield as_sample(stack([sample for sample, _ in group]), "collate"), group[-1][1]
 
 
-class ShuffleBlocks(_Part):
+class ShuffleBlocks(_Operator):
     """Place: the number of the block, where it begins in the source, how many were handed out."""
 
     def __init__(self, source: Stream, buffer: int, seed: int | None) -> None:
@@ -139,17 +139,17 @@ class ShuffleBlocks(_Part):
         self._buffer = check_count(buffer, "buffer", "shuffle", least=1)
         self._seed = Seed(seed, "shuffle")
 
-    def _split(self, place: Place) -> tuple[Any, Place]:
+    def _split(self, place: StreamPosition) -> tuple[Any, StreamPosition]:
         if place is None:
             return (0, None, 0), None
-        number, start, done = place_of(place, int, object, int, where="shuffle")
+        number, start, done = position_of(place, int, object, int, where="shuffle")
         return (number, start, done), start
 
-    def _changed(self, samples: _Read, own: tuple[int, Place, int]) -> _Read:
+    def _changed(self, samples: _Read, own: tuple[int, StreamPosition, int]) -> _Read:
         number, start, done = own
         block = list(islice(samples, self._buffer))
         while block:
-            following: list[tuple[Sample, Place]] = []
+            following: list[tuple[Sample, StreamPosition]] = []
             next_start = block[-1][1]
             generator = ft.Generator(mix(self._seed.value, self._epoch, number))
             for turn, row in enumerate(fisher_yates(len(block), generator), 1):
@@ -169,7 +169,7 @@ class PrefetchStream(Stream):
     def sources(self) -> tuple[Stream, ...]:
         return (self._source,)
 
-    def read(self, place: Place = None) -> _Read:
+    def read(self, place: StreamPosition = None) -> _Read:
         made: queue.Queue[Any] = queue.Queue(self._depth)
         stopped = threading.Event()
         worker = threading.Thread(
@@ -194,7 +194,9 @@ class PrefetchStream(Stream):
                     break
 
 
-def _fill(made: queue.Queue[Any], source: Stream, place: Place, stopped: threading.Event) -> None:
+def _fill(
+    made: queue.Queue[Any], source: Stream, place: StreamPosition, stopped: threading.Event
+) -> None:
     end: BaseException | None = None
     try:
         with closing(source.read(place)) as samples:

@@ -120,7 +120,7 @@ def late(comm: Communicator, name: str) -> tuple[list[str], str, float]:
 def one_dies(comm: Communicator, waiting_in: str, victim: int) -> None:
     comm.barrier()
     if comm.rank == victim:
-        raise ValueError("planted failure")
+        raise ValueError("injected failure")
     if waiting_in == "recv":
         comm.recv(victim)
     elif waiting_in == "async":

@@ -18,7 +18,7 @@ from fl_memory.testing.suite.base import MIB, ManagerSuite, within
 __tracebackhide__ = hide
 
 
-class FigureTests(ManagerSuite, official=True):
+class StatisticsTests(ManagerSuite, official=True):
     """Statistics and events."""
 
     def test_stats_of_one_block(self, mm: MemoryManager, memory: LedgerMemory) -> None:

@@ -17,7 +17,7 @@ Calls = Sequence[Call]
 
 def results(calls: Calls) -> list[Any]:
     """The result of every rank, from one agreed call per rank (in rank order)."""
-    return _MEANING[calls[0].operation](calls)
+    return _SEMANTICS[calls[0].operation](calls)
 
 
 def members(calls: Calls) -> list[list[int] | None]:
@@ -80,7 +80,7 @@ def _barrier(calls: Calls) -> list[Any]:
     return [None for _ in calls]
 
 
-_MEANING: dict[str, Callable[[Calls], list[Any]]] = {
+_SEMANTICS: dict[str, Callable[[Calls], list[Any]]] = {
     "all_reduce": _all_reduce,
     "all_reduce_many": _all_reduce_many,
     "broadcast": _broadcast,

@@ -1,4 +1,4 @@
-"""The kit finds planted faults: each class below breaks one promise, and a named test of the suite
+"""The kit finds injected faults: each class below breaks one promise, and a named test of the suite
 says so. ``CheckedCommunicator`` finds the faults that show in a real run."""
 
 from __future__ import annotations
