@@ -1,4 +1,4 @@
-"""``detect_anomaly``: which operation of the forward pass is behind a NaN among the gradients."""
+"""``detect_anomaly``: the forward operation whose gradient is NaN."""
 
 from __future__ import annotations
 

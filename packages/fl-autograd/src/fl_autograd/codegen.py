@@ -1,4 +1,4 @@
-"""Pieces of source text (``compile.py``, ``saving.py``), and the step from text to function."""
+"""Source text of tape methods (see ``compile.py``), and its compilation to functions."""
 
 from __future__ import annotations
 

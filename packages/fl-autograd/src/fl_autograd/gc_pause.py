@@ -1,4 +1,4 @@
-"""Python's collector of reference cycles, and graphs of millions of nodes."""
+"""``large_graph``: garbage collection paused while graphs of millions of nodes are recorded."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Gradients on their way: adapters, or variables where they are recorded. Those of rows are
-variables always, those of parts are ``SliceGradients``.
+"""Gradients in the engine: adapters, or variables where gradients are recorded themselves. Sparse
+ones are always variables; those of slices are ``SliceGradients``.
 
 Of a complex ``z = x + i y`` users and hooks see ``dL/dx + i dL/dy``, as in PyTorch. Rules compute
 with its conjugate, so that those of real numbers hold for all functions that have a derivative

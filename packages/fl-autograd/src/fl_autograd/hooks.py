@@ -1,4 +1,4 @@
-"""How the backward pass calls the hooks of a node, and what they may give back."""
+"""Calls of node hooks in the backward pass, and checks of what hooks return."""
 
 from __future__ import annotations
 

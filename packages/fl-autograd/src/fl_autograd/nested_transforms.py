@@ -1,4 +1,4 @@
-"""Derivatives within functions that are differentiated themselves, as in ``jvp`` of a gradient."""
+"""Nested derivatives: a derivative inside a function that is differentiated itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators of ``Variable``, on the shortest way to a node.
+"""Fast paths of the operators of ``Variable``.
 
 As those of ``Tensor`` (``fl_tensor.arrays.operators``): two variables of one dtype and backend, or
 a floating variable and a float, with no override and no recorder active, go from the operator

@@ -1,4 +1,4 @@
-"""Gradients of parts of an array, collected until all of them are there.
+"""Gradients of slices of one array, collected and written into one dense gradient.
 
 ``split``, ``unstack`` and ``x[i]`` are slices, and the gradient of a slice is zero outside of it.
 Filling up each to the whole array and adding them would take time with the square of the number of

@@ -1,4 +1,4 @@
-"""A value that is drawn once in each epoch, whoever asks first."""
+"""A value drawn once per epoch, safe between threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every collective means: given what all ranks passed, what each of them gets.
+"""Semantics of the collectives: the result of every rank, from the operands of all ranks.
 
 The specification in code. ``threads`` computes with it, ``CheckedCommunicator`` compares with it.
 """

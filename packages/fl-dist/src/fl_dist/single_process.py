@@ -1,4 +1,4 @@
-"""The communicator of a program that runs alone: one process, one rank."""
+"""The communicator of a single process: one rank."""
 
 from __future__ import annotations
 

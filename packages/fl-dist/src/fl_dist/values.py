@@ -1,4 +1,4 @@
-"""Tensors that change hands: new handles, and values put where they belong."""
+"""Helpers for tensors that pass between ranks: new handles, device placement, text."""
 
 from __future__ import annotations
 

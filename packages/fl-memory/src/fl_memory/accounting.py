@@ -1,4 +1,4 @@
-"""The base class of managers: locks, finalisers, statistics, events and misuse, solved once.
+"""Base class of managers: locking, finalisers, statistics, events, checks of misuse.
 
 A manager that derives from ``AccountingManager`` writes ``reserve``, ``recycle`` and ``trim``.
 These three are never called concurrently nor re-entrantly, so they may keep plain Python state.

@@ -1,4 +1,4 @@
-"""Which requests are refused, and in what words."""
+"""Checks of the arguments of ``alloc`` and ``free``, and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training needs of a communicator: equal starts, sums of gradients, plain values."""
+"""Distributed training: broadcast of models, sums of gradients, agreement between ranks."""
 
 from __future__ import annotations
 

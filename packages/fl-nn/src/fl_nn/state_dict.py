@@ -1,4 +1,4 @@
-"""State dicts and the models they are for: whether they fit, and taking them over."""
+"""State dicts: mismatches with a model, and loading values into it."""
 
 from __future__ import annotations
 

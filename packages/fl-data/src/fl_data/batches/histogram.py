@@ -1,4 +1,4 @@
-"""How numbers are distributed: lengths, before batches are made by length."""
+"""Histogram of sample lengths, for choosing buckets."""
 
 from __future__ import annotations
 

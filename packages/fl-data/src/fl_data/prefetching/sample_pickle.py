@@ -1,4 +1,4 @@
-"""Anything that can be pickled, with the elements of its tensors beside the pickle.
+"""Pickled samples whose tensor data is stored out of band.
 
 Between processes the pickle goes through a pipe, the elements through shared memory: no array is
 serialised.

@@ -1,4 +1,4 @@
-"""Samples that depend on their number, and not on the thread or process that loads them."""
+"""A sample with a random generator seeded by its index, whichever worker loads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that processes share. It has no name, so nothing is left behind, however they end."""
+"""Anonymous shared memory: nothing is left behind when a process is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs in a worker process: it makes samples and writes them into shared memory."""
+"""Main loop of a worker process: it loads samples and writes them into shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the methods of `Stream` return."""
+"""Stream operators: map, filter, shuffle, batch, take, share, prefetch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples that come one after the other: no length, no index, but a place to go on from."""
+"""Stream: an iterable dataset without length or index, resumable from a saved position."""
 
 from __future__ import annotations
 

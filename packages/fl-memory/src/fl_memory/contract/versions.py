@@ -1,4 +1,4 @@
-"""Contract versions: what they mean, and who may meet whom."""
+"""Contract versions, and which provider a host accepts."""
 
 from __future__ import annotations
 

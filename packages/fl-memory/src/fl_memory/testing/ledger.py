@@ -1,4 +1,4 @@
-"""Books kept beside a manager: native memory that watches, and a list of live blocks."""
+"""Test doubles: a native memory that checks every call, and a list of live blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of an architecture file as words that know where they stand."""
+"""Tokenizer of architecture files: words with line numbers, for error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that are still in a file: their shape and dtype are known, their values are read last."""
+"""Lazy tensors of a file: shape and dtype are known, values are read on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of windows over spatial axes: one number for all of them, or one per axis."""
+"""Arguments of windows (kernel, stride, padding, dilation): a number, or one per spatial axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Meters of shares: how many of the predictions are wrong, or right."""
+"""Classification meters: frame error and top-k accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EditDistanceMeter: how much recognised sequences differ from the right ones."""
+"""EditDistanceMeter: edit distance between predicted and target sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sum of floats in which nothing is lost, so that the order of adding and merging is all one."""
+"""An exact sum of floats, independent of the order of additions and merges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps and changes of gradients that are rows of a table (`fl_autograd.SparseGradient`)."""
+"""Optimizer steps with sparse gradients (`fl_autograd.SparseGradient`)."""
 
 from __future__ import annotations
 

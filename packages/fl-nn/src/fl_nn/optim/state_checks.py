@@ -1,4 +1,4 @@
-"""Whether a state from elsewhere, such as a file, fits an optimizer."""
+"""Checks that a loaded state fits an optimizer."""
 
 from __future__ import annotations
 

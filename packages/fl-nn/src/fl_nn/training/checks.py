@@ -1,4 +1,4 @@
-"""What the training loop says of what it cannot train with."""
+"""Checks of batches and settings of the training loop."""
 
 from __future__ import annotations
 

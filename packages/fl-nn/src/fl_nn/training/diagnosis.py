@@ -1,4 +1,4 @@
-"""Which value was the first that is not finite: a batch that broke a run, once more and watched."""
+"""Diagnosis of non-finite values: the batch is run again to find the first NaN or infinity."""
 
 from __future__ import annotations
 

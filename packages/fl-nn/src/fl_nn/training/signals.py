@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a wish to stop, granted at the end of a step."""
+"""SIGINT and SIGTERM stop a training run at the end of the current step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One step of a Trainer: from batches to an update of the weights, or to the reason for none."""
+"""One training step: forward, backward, gradient sync, update; errors for non-finite values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One block: what it says, where it lies, which requests are refused."""
+"""One block: its fields, its alignment, invalid requests."""
 
 from __future__ import annotations
 

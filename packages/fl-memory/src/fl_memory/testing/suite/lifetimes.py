@@ -1,4 +1,4 @@
-"""Limits, and the way home."""
+"""Limits, and blocks that return to their manager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long runs against a ledger."""
+"""Stress tests: long random runs checked against a ledger."""
 
 from __future__ import annotations
 
