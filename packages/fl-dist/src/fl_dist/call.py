@@ -30,7 +30,7 @@ class Call:
         return f"{self.operation} #{self.number}" if self.number else self.operation
 
     @property
-    def lane(self) -> Hashable:
+    def queue_key(self) -> Hashable:
         """What it must keep its order with: all collectives, or the messages of one channel."""
         return "collectives" if self.number else (self.operation, *self.parameters.values())
 

@@ -78,10 +78,10 @@ class CheckedCommunicator(Communicator):
             self._caller.release()
 
     def start(self, call: Call, deadline: Deadline, inline: bool) -> Work:
-        # Checks communicate, so they run in the order of the operations: on a lane if asynchronous.
+        # Checks communicate, so they run in the order of the operations: queued if asynchronous.
         inline = inline or call.operation == "send"
-        return self._lanes.submit(
-            call.lane, call.title, lambda: self._perform(call, deadline, inline), inline
+        return self._work_queues.submit(
+            call.queue_key, call.title, lambda: self._perform(call, deadline, inline), inline
         )
 
     # ---- the checks ------------------------------------------------------------------------------
