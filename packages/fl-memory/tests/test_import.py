@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import fl_memory
 
@@ -82,3 +85,13 @@ def test_public_names_are_listed_and_importable() -> None:
     assert {"SMALL_BYTES", "current", "free_after_fork"} <= set(fl_memory.__all__)
     assert all(hasattr(fl_memory, name) for name in fl_memory.__all__)
     assert fl_memory.SMALL_BYTES == fl_memory.current().small_bytes
+
+
+@pytest.mark.parametrize(
+    "module",
+    "buffers contract contract.cards contract.series forks host managers.caching managers.system "
+    "selection testing.command testing.kit".split(),
+)
+def test_public_modules_list_their_names(module: str) -> None:
+    found = importlib.import_module(f"fl_memory.{module}")
+    assert found.__all__ and all(hasattr(found, name) for name in found.__all__)

@@ -10,6 +10,8 @@ from fl_memory.errors import AllocationError, OutOfMemoryError
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import DeviceMemory
 
+__all__ = ["HostMemory"]
+
 #: Blocks from this size on lie in pages of 2 MiB: five times as fast to get as pages of 4 KiB, and
 #: a processor finds more of them without looking up where they are.
 _LARGE = 4 << 20

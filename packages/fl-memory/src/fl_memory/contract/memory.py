@@ -16,6 +16,8 @@ from fl_memory.forks import free_after_fork
 from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
 from fl_memory.selection import available, current, get, use
 
+__all__ = ["PINNED", "contract_manifest"]
+
 #: The classes of the contract, and which of their data fields belong to it.
 CLASSES = {
     DeviceMemory: ("device",),

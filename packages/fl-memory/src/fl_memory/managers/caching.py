@@ -20,6 +20,8 @@ from fl_memory.managers.pool import Chunk, Pool
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+__all__ = ["CachingManager"]
+
 ROUNDING = 512
 MIB = 1 << 20
 SMALL_REQUEST, SMALL_BUFFER = 1 * MIB, 2 * MIB
