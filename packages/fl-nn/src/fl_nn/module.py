@@ -6,7 +6,7 @@ There is no registry beside the object: see `fl_nn.tree`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import fl_autograd as ag
 import fl_tensor as ft
@@ -17,7 +17,7 @@ from fl_nn.files.lazy import as_loadable
 from fl_nn.forward import Forward
 from fl_nn.parameter import Parameter
 from fl_nn.settings import FLAG
-from fl_nn.tree import children, state_entries
+from fl_nn.tree import state_entries
 from fl_nn.values import snapshot
 from fl_tensor import dtypes
 from fl_tensor.annotations import Checked
@@ -68,13 +68,11 @@ class Module(Forward, Configurable, Checked):
 
     # ---- the tree ----------------------------------------------------------------------------
 
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Modules directly below this one."""
-        return cast("Iterator[tuple[str, Module]]", children(self))
+    if TYPE_CHECKING:  # inherited; every module below is a Module, too
 
-    def named_modules(self) -> Iterator[tuple[str, Module]]:
-        """This module under the name "", then all below it, each object once."""
-        return cast("Iterator[tuple[str, Module]]", super().named_modules())
+        def named_children(self) -> Iterator[tuple[str, Module]]: ...
+
+        def named_modules(self) -> Iterator[tuple[str, Module]]: ...
 
     def modules(self) -> Iterator[Module]:
         """This module and all below it, each once."""

@@ -24,6 +24,10 @@ class ModuleTree:
     #: Names of attributes that are buffers, and whether state dicts have them.
     _buffers: Mapping[str, bool] = {}
 
+    def named_children(self) -> Iterator[tuple[str, ModuleTree]]:
+        """Modules directly below this one."""
+        return children(self)
+
     def named_modules(self) -> Iterator[tuple[str, ModuleTree]]:
         """This module under the name "", then all below it, each object once."""
         seen: set[int] = set()
