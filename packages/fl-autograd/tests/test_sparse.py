@@ -227,3 +227,12 @@ def test_the_old_names_warn_for_one_minor_version() -> None:
     assert node is not None
     with pytest.warns(DeprecationWarning, match="use Node.saved_value"):
         assert node.kept("y") is node.saved_value("y")
+
+
+def test_a_sparse_gradient_can_be_assigned_and_stays_sparse() -> None:
+    rows, _ = both(lambda w, lookup: lookup(w, indices()).sum())
+    weight = table()
+    weight.grad = rows
+    assert weight.grad is rows
+    with pytest.raises(ft.ShapeError, match=r"Variable.grad must be \(5, 2\)"):
+        weight.grad = SparseGradient(rows.indices, rows.values, (6, 2))
