@@ -55,7 +55,7 @@ class PendingWork(Work):
     def done(self) -> bool:
         if not self.over:
             with self.world.changed:
-                self.world.judge(self)
+                self.world.check_progress(self)
         return self.over
 
     def wait(self, timeout: float | None = None) -> Any:
@@ -124,7 +124,7 @@ class World:
     def put(self, address: Hashable, x: Tensor) -> None:
         x = fresh(x)  # the sender may rebind its own handle the next moment
         with self.changed:
-            self._notice()
+            self._poll()
             requests = self._requests.get(address)
             if requests:
                 requests.popleft().succeed(x)
@@ -162,7 +162,7 @@ class World:
     ) -> PendingWork:
         """Bring ``call`` to the meeting ``key`` of ``ranks``. The last to come computes for all."""
         with self.changed:
-            self._notice()
+            self._poll()
             meeting = self._meetings.setdefault(key, CollectiveCall(ranks))
 
             def withdraw(work: PendingWork, reason: str) -> None:
@@ -217,7 +217,7 @@ class World:
         # A rank that waits with a limit goes on by itself, so it is not stuck.
         blocked = limit is None and not work.deadline.explicit
         with self.changed:
-            blocked = self._notice() and blocked
+            blocked = self._poll() and blocked
             if blocked:
                 self._blocked[work.rank] = work
             try:
@@ -228,7 +228,7 @@ class World:
 
     def _sleep(self, work: PendingWork, limit: float | None) -> None:
         while True:
-            self.judge(work)
+            self.check_progress(work)
             pause = work.deadline.remaining() if work.awaited() else None
             if pause is not None and self._quiet is not None:
                 pause = min(pause, DEADLOCK_SECONDS)
@@ -239,7 +239,7 @@ class World:
                 return
             self.changed.wait(pause)
 
-    def _notice(self) -> bool:
+    def _poll(self) -> bool:
         """Count an event; whether it comes from a rank's own thread.
 
         Helper threads of a rank may send what others wait for while the rank itself waits. Once one
@@ -250,7 +250,7 @@ class World:
         self._helpers = self._helpers or not own
         return own
 
-    def judge(self, work: PendingWork) -> None:
+    def check_progress(self, work: PendingWork) -> None:
         """Fail ``work`` (under the lock) if waiting for it makes no sense any more."""
         awaited = work.awaited()
         if work.over or not awaited:  # when all have come, the last one is computing
@@ -268,14 +268,14 @@ class World:
             ]
             stuck = list(self._blocked.values())
             errors = {other: MismatchError(other.deadline.where, texts) for other in stuck}
-            self._give_up(errors, "all ranks waited for one another")
+            self._abort(errors, "all ranks waited for one another")
         elif not work.deadline.remaining():
             names = ", ".join(map(str, awaited))
             error = work.deadline.error(f"rank{'s' * (len(awaited) > 1)} {names} in {work.what}")
             reason = f"rank {work.rank} gave up after {work.deadline.seconds:g} s"
-            self._give_up({work: error}, reason)
+            self._abort({work: error}, reason)
 
-    def _give_up(self, errors: Mapping[PendingWork, Exception], reason: str) -> None:
+    def _abort(self, errors: Mapping[PendingWork, Exception], reason: str) -> None:
         for work, error in errors.items():
             work.fail(error)
         for work in errors:

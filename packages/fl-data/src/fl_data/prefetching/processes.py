@@ -25,7 +25,7 @@ from fl_data.samples import Sample
 _POLL_SECONDS = 0.5
 """Seconds between two looks at whether all is well, while nothing arrives."""
 
-_AT_ONCE = 32
+_MAX_IN_FLIGHT = 32
 """Samples that a worker is asked for and that have not been read from its pipe. Were both
 directions of a pipe full, each side would wait for the other, for ever."""
 
@@ -124,7 +124,7 @@ class ProcessPipeline:
         """Keep `depth` samples in the making, each with the worker that has least to do."""
         while not self._stopped and self._next < min(self._end, self._taken + self._depth):
             worker = min(self._workers.members, key=lambda worker: len(worker.asked))
-            if len(worker.asked) >= _AT_ONCE:
+            if len(worker.asked) >= _MAX_IN_FLIGHT:
                 if not self._receive(patience=0.0):
                     return
                 continue

@@ -180,7 +180,7 @@ class _ConvTranspose(_Kernels):
         )
         y = ft.conv(
             x,
-            self._turned(),
+            self._flipped(),
             padding=sides,
             input_dilation=self.stride,
             kernel_dilation=self.dilation,
@@ -188,7 +188,7 @@ class _ConvTranspose(_Kernels):
         )
         return _shifted(y, self.bias)
 
-    def _turned(self) -> ft.Array:
+    def _flipped(self) -> ft.Array:
         # The kernels mirrored, inputs and outputs exchanged within each group.
         inner, axes = self.inputs // self.groups, tuple(range(2, 2 + self.spatial))
         w = ft.flip(self.weight, axes).reshape(self.groups, inner, -1, *self.kernel)

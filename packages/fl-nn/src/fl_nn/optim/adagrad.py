@@ -60,6 +60,6 @@ class Adagrad(Optimizer):
         self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
     ) -> None:
         if group["weight_decay"]:
-            raise self._dense_alone("with weight decay moves every row at every step")
+            raise self._sparse_error("with weight decay moves every row at every step")
         start = float(group["initial_accumulator_value"])
         apply_sparse_update(self.update, parameter, grad, state, group, start)

@@ -77,7 +77,7 @@ class Optimizer(Checked, ABC):
     ) -> None:
         """Update a parameter from a gradient of rows, which Embedding(sparse=True) leaves.
         TrainingError in optimizers that do not leave rows without a gradient alone."""
-        raise self._dense_alone("moves every row at every step")
+        raise self._sparse_error("moves every row at every step")
 
     def step(self) -> None:
         """Update every parameter that has a gradient. Raises TrainingError where none has one,
@@ -115,7 +115,7 @@ class Optimizer(Checked, ABC):
 
     def _update_all(self, condition: ft.Tensor | None) -> None:
         states, updated = iter(self.state), False
-        self._note_settings()
+        self._record_settings()
         for group in self.param_groups:
             for parameter, state in zip(group["params"], states):
                 if parameter.grad is not None:
@@ -140,7 +140,7 @@ class Optimizer(Checked, ABC):
         assert grad is not None
         if isinstance(grad, SparseGradient):
             self.update_rows(parameter, grad, state, group)
-            self._note_first_step(state)
+            self._record_first_step(state)
             return
         new = update_in_float32(self.update, parameter.tensor, grad.tensor, state, group)
         if condition is not None:
@@ -149,9 +149,9 @@ class Optimizer(Checked, ABC):
                 if isinstance(old, ft.Tensor) and state[name] is not old:
                     state[name] = ft.where(condition, state[name], old)
         parameter.tensor = new
-        self._note_first_step(state)
+        self._record_first_step(state)
 
-    def _note_settings(self) -> None:
+    def _record_settings(self) -> None:
         # A rate that is not that of the step before is scheduled, too, by hand.
         rates = [group.get("lr") for group in self.param_groups]
         if any(now != before for now, before in zip(rates, self._rates)):
@@ -163,7 +163,7 @@ class Optimizer(Checked, ABC):
                 for number in value if isinstance(value, tuple) else (value,):
                     ft.per_step(number, f"scheduled {name} of {self._name}")
 
-    def _note_first_step(self, state: State) -> None:
+    def _record_first_step(self, state: State) -> None:
         # Later steps go on from the state that is there.
         if state["step"] == 1 and len(state) > 1:
             ft.per_step(1, f"step that begins the state of {self._name}")
@@ -273,7 +273,7 @@ class Optimizer(Checked, ABC):
             for slot, value in state.items():
                 yield f"{index}.{slot}", value
 
-    def _dense_alone(self, why: str) -> TrainingError:
+    def _sparse_error(self, why: str) -> TrainingError:
         return TrainingError(
             f"[{self._name}] a gradient of rows, of Embedding(sparse=True), where {self._name} "
             f"{why}: give this table to SparseAdam, Adagrad or SGD without weight decay, or look "

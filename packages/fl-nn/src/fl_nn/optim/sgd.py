@@ -78,7 +78,7 @@ class SGD(Optimizer):
         self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
     ) -> None:
         if group["weight_decay"]:
-            raise self._dense_alone("with weight decay moves every row at every step")
+            raise self._sparse_error("with weight decay moves every row at every step")
         if group["momentum"]:
             dense = grad.to_dense().tensor
             parameter.tensor = update_in_float32(self.update, parameter.tensor, dense, state, group)

@@ -164,7 +164,7 @@ class Trainer(Checked):
             stack.callback(self.tell, "on_fit_end")
             self.tell("on_fit_start")
             try:
-                while not self._agreed_to_stop() and self.epoch < epochs:
+                while not self._all_ranks_stop() and self.epoch < epochs:
                     self._train_epoch(train)
                     if self.batch >= self.batches:
                         self._end_epoch(valid)
@@ -263,7 +263,7 @@ class Trainer(Checked):
                     self.report.step(self)
                     if self.checkpoint_every and self.step % self.checkpoint_every == 0:
                         self._save_if_wanted()
-                if self._agreed_to_stop():
+                if self._all_ranks_stop():
                     return
 
     def _end_epoch(self, valid: Dataset | None) -> None:
@@ -278,7 +278,7 @@ class Trainer(Checked):
         if valid is not None:
             # Ranks may have different numbers of batches, and stop together alone.
             alone = self.communicator.world_size == 1
-            found = self.evaluate(valid, self._agreed_to_stop if alone else lambda: None)
+            found = self.evaluate(valid, self._all_ranks_stop if alone else lambda: None)
             record |= {f"valid_{name}": x for name, x in found.items()}
         record["seconds"] = round(self._seconds, 3)
         if isinstance(self.schedule, ReduceLROnPlateau):
@@ -290,7 +290,7 @@ class Trainer(Checked):
             meter.reset()
         self.report.end_epoch(self, record)
 
-    def _agreed_to_stop(self) -> bool:
+    def _all_ranks_stop(self) -> bool:
         """Whether the run is to end; raises Interrupted where a signal says so, on every rank."""
         signal = self._signals.received or 0
         wishes = distributed.all_gather_plain(self.communicator, [signal, self._stopped])

@@ -51,21 +51,21 @@ class StressTests(ManagerSuite, official=True):
                     mm.free(block)
                 del block
             if step % 100 == 0:
-                self.check_books(mm, books, memory)
-        self.check_books(mm, books, memory)
+                self.check_statistics(mm, books, memory)
+        self.check_statistics(mm, books, memory)
         for block, written in live:
             assert block.nbytes > 1 << 16 or has_pattern(block, written)
             books.remove(block.address, block.nbytes)
         live.clear()
         del block
-        self.check_books(mm, books, memory)
+        self.check_statistics(mm, books, memory)
         mm.release_cached()
         assert memory.bytes_out == 0, "everything was freed, and yet the device is owed memory"
         assert mm.stats().reserved_bytes == 0
 
     def test_many_small_blocks(self, mm: MemoryManager) -> None:
         blocks = [mm.alloc(i % 300) for i in range(4000)]
-        self.keep_apart(blocks)
+        self.assert_disjoint(blocks)
         assert mm.stats().live_blocks == 4000
         blocks.clear()
         assert mm.stats().live_blocks == 0 and mm.stats().live_bytes == 0
