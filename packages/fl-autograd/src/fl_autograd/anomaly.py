@@ -1,4 +1,4 @@
-"""``detect_anomaly``: the forward operation whose gradient is NaN."""
+"""``detect_anomaly``: find the forward operation behind a NaN in the gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source text of tape methods (see ``compile.py``), and its compilation to functions."""
+"""Source text helpers of ``compile.py`` and ``saving.py``, and compilation to functions."""
 
 from __future__ import annotations
 

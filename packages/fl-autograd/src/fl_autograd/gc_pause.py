@@ -1,4 +1,4 @@
-"""``large_graph``: garbage collection paused while graphs of millions of nodes are recorded."""
+"""Pausing Python's garbage collector for graphs of millions of nodes."""
 
 from __future__ import annotations
 

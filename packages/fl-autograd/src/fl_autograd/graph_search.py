@@ -1,4 +1,4 @@
-"""Searches of the graph before a backward pass: dependencies, and nodes that are needed."""
+"""Graph searches before a backward pass: reachable nodes and needed gradients, iteratively."""
 
 from __future__ import annotations
 

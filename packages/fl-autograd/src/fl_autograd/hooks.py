@@ -1,4 +1,4 @@
-"""Calls of node hooks in the backward pass, and checks of what hooks return."""
+"""Calling hooks of a node in the backward pass, and checking the gradients that they return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nested derivatives: a derivative inside a function that is differentiated itself."""
+"""Nested differentiation: derivatives inside functions that are differentiated themselves."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Values that a rule saves in the forward pass, and the backward function that unpacks them.
+"""Code for saved values: which values a rule saves, and the backward function that unpacks them.
 
-``compile.py`` shows the code that comes of it: ``saved_expressions`` gives the expressions behind
+``compile.py`` shows the code that comes of it: ``saved`` gives the expressions behind
 ``node.saved =``, ``compile_backward`` the function that unpacks them.
 """
 

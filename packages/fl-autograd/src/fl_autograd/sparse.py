@@ -1,4 +1,4 @@
-"""Sparse gradients: those rows of an embedding table that were looked up."""
+"""``RowGradient``: sparse gradients of tables, as row numbers and values."""
 
 from __future__ import annotations
 

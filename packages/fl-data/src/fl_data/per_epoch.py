@@ -1,4 +1,4 @@
-"""A value drawn once per epoch, safe between threads."""
+"""A value that is drawn once in each epoch, at its first use."""
 
 from __future__ import annotations
 

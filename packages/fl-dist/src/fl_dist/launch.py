@@ -1,4 +1,4 @@
-"""Helpers of launchers: a context and a random generator per rank, ranks in threads."""
+"""Helpers of launchers: a context and a random generator per rank, and ranks in threads."""
 
 from __future__ import annotations
 

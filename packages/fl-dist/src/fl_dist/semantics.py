@@ -1,4 +1,4 @@
-"""Semantics of the collectives: the result of every rank, from the operands of all ranks.
+"""The specification of collectives: the results of all ranks from the operands of all ranks.
 
 The specification in code. ``threads`` computes with it, ``CheckedCommunicator`` compares with it.
 """

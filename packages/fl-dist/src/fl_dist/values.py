@@ -1,4 +1,4 @@
-"""Helpers for tensors that pass between ranks: new handles, device placement, text."""
+"""Copying tensors between ranks: new handles, and placement on the receiver's device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory managers: allocation, caching and statistics of the memory of tensors.
+"""Memory managers: allocation, caching, statistics.
 
 import fl_memory as mem
 

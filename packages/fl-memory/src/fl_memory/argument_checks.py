@@ -1,4 +1,4 @@
-"""Checks of the arguments of ``alloc`` and ``free``, and their errors."""
+"""Checks of allocation requests, and their error messages."""
 
 from __future__ import annotations
 

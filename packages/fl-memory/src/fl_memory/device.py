@@ -1,4 +1,4 @@
-"""Native memory by device: "cpu" is built in, other packages register theirs."""
+"""The native memory of each device: "cpu" is built in, other packages register theirs."""
 
 from __future__ import annotations
 

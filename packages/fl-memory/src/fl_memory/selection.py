@@ -1,4 +1,4 @@
-"""The current manager: registry, choice of the process, choice of the context."""
+"""The current manager: the registry, the choice of the process and of the context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distributed training: broadcast of models, sums of gradients, agreement between ranks."""
+"""Communication in training: equal initial values, sums of gradients, plain values."""
 
 from __future__ import annotations
 

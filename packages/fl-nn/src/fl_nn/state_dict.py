@@ -1,4 +1,4 @@
-"""State dicts: mismatches with a model, and loading values into it."""
+"""Loading state dicts: comparison with the model, and assignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histogram of sample lengths, for choosing buckets."""
+"""Histograms of sample lengths."""
 
 from __future__ import annotations
 

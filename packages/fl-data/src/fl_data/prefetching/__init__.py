@@ -1,1 +1,2 @@
-"""Samples made ahead of time: `Prefetch`, its threads, its processes and what goes between them."""
+"""`Prefetch`: background workers in threads or processes."""
+

@@ -1,4 +1,4 @@
-"""Prefetch: samples loaded in the background by threads or processes, in order."""
+"""`Prefetch`: samples prepared by threads or processes, in order."""
 
 from __future__ import annotations
 

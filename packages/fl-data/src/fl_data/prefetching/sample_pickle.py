@@ -1,4 +1,4 @@
-"""Pickled samples whose tensor data is stored out of band.
+"""Serialisation for worker processes: a pickle, with tensor elements stored separately.
 
 Between processes the pickle goes through a pipe, the elements through shared memory: no array is
 serialised.

@@ -1,4 +1,4 @@
-"""Anonymous shared memory: nothing is left behind when a process is killed."""
+"""Anonymous shared memory between processes: it has no name, so it cannot leak."""
 
 from __future__ import annotations
 

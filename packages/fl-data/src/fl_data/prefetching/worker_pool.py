@@ -1,4 +1,4 @@
-"""Worker processes as the consumer sees them: start, reuse, shutdown."""
+"""Worker processes seen from the consumer: start, reuse, shutdown."""
 
 from __future__ import annotations
 

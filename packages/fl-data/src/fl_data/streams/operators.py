@@ -1,4 +1,4 @@
-"""Stream operators: map, filter, shuffle, batch, take, share, prefetch."""
+"""The streams that the methods of `Stream` return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stream: an iterable dataset without length or index, resumable from a saved position."""
+"""`Stream`: sequential samples with a resumable place, without length or index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weighted sampling."""
+"""`Weighted`: sampling with weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of the suite that make communicators fail: mismatches, timeouts, dead ranks.
+"""Programs of the suite that fail on purpose.
 
 Functions of a module with plain data in and out, like those in ``fl_dist.testing.programs``.
 """

@@ -1,4 +1,4 @@
-"""Contract versions, and which provider a host accepts."""
+"""Contract versions: parsing and compatibility."""
 
 from __future__ import annotations
 

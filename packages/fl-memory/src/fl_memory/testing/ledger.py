@@ -1,4 +1,4 @@
-"""Test doubles: a native memory that checks every call, and a list of live blocks."""
+"""Independent records beside a manager: observed native memory, and a list of live blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokenizer of architecture files: words with line numbers, for error messages."""
+"""The lexer: the words of an architecture file with line and column."""
 
 from __future__ import annotations
 

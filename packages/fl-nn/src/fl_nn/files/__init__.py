@@ -1,4 +1,4 @@
-"""Tensors in files: one safetensors file, or shards with an index."""
+"""Tensor files: one safetensors file, or shards with an index."""
 
 from fl_nn.files.lazy import LazyTensor as LazyTensor
 from fl_nn.files.shards import ShardedFile as ShardedFile

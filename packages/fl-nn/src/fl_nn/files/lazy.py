@@ -1,4 +1,4 @@
-"""Lazy tensors of a file: shape and dtype are known, values are read on demand."""
+"""Stored tensors: shape and dtype of a tensor that is still in its file."""
 
 from __future__ import annotations
 

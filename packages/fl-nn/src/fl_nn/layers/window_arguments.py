@@ -1,4 +1,4 @@
-"""Arguments of windows (kernel, stride, padding, dilation): a number, or one per spatial axis."""
+"""Validation of window settings: one number for all spatial axes, or one per axis."""
 
 from __future__ import annotations
 

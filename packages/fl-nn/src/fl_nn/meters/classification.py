@@ -1,4 +1,4 @@
-"""Classification meters: frame error and top-k accuracy."""
+"""Error-rate and accuracy meters: FrameErrorMeter, TopKMeter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EditDistanceMeter: edit distance between predicted and target sequences."""
+"""EditDistanceMeter: error rates of recognised sequences."""
 
 from __future__ import annotations
 

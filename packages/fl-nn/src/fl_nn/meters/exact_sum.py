@@ -1,4 +1,4 @@
-"""An exact sum of floats, independent of the order of additions and merges."""
+"""Exact sums of floats, independent of the order of adding and merging."""
 
 from __future__ import annotations
 

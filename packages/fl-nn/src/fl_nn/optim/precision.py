@@ -1,4 +1,4 @@
-"""Float32 accumulation and master weights for parameters in float16 and bfloat16."""
+"""Accumulation dtypes: sums over values or steps are at least float32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizer steps with sparse gradients (`fl_autograd.SparseGradient`)."""
+"""Updates with row gradients (`fl_autograd.RowGradient`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that a loaded state fits an optimizer."""
+"""Validation of a loaded optimizer state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of batches and settings of the training loop."""
+"""Error messages of the training loop."""
 
 from __future__ import annotations
 

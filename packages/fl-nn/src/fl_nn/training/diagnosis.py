@@ -1,4 +1,4 @@
-"""Diagnosis of non-finite values: the batch is run again to find the first NaN or infinity."""
+"""Diagnosis of non-finite values: the failing batch is run again under observation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM stop a training run at the end of the current step."""
+"""Graceful handling of SIGINT and SIGTERM: the run ends after its step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One training step: forward, backward, gradient sync, update; errors for non-finite values."""
+"""One training step: from batches to an update of the weights, or to an error."""
 
 from __future__ import annotations
 

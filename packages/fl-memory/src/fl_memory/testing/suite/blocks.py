@@ -1,4 +1,4 @@
-"""One block: its fields, its alignment, invalid requests."""
+"""Tests of a single block: attributes, alignment, refused requests."""
 
 from __future__ import annotations
 

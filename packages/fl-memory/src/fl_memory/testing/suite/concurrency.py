@@ -1,4 +1,4 @@
-"""Threads, and finalisers that run in the middle of an operation."""
+"""Tests of threads, and of finalisers in the middle of an operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stress tests: long random runs checked against a ledger."""
+"""Long random runs compared with a ledger."""
 
 from __future__ import annotations
 
