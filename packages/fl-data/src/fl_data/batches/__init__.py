@@ -1,2 +1,1 @@
 """Batches of fixed size or of similar length, and collation."""
-

@@ -1,2 +1,1 @@
 """`Prefetch`: background workers in threads or processes."""
-

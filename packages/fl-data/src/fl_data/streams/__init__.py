@@ -1,2 +1,1 @@
 """Streams: sequential samples without length or index."""
-

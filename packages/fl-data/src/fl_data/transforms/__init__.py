@@ -1,2 +1,1 @@
 """Functions applied to samples, with optional caching."""
-

@@ -1,2 +1,1 @@
 """Views of datasets: subsets, concatenation, merging, reordering."""
-
