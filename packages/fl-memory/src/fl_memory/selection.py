@@ -17,16 +17,7 @@ from fl_memory.plugins import Registry
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = [
-    "DEFAULT",
-    "ENVIRONMENT",
-    "REGISTRY",
-    "always_small",
-    "available",
-    "current",
-    "get",
-    "use",
-]
+__all__ = ["REGISTRY", "always_small", "available", "current", "get", "use"]
 
 #: Names of managers; ``register`` adds one by hand, entry points add installed ones.
 REGISTRY = Registry(
