@@ -31,8 +31,9 @@ def types(session: nox.Session) -> None:
 
 @nox.session(**shared)
 def layers(session: nox.Session) -> None:
-    """Who may import whom (import-linter): an arrow up is a failure."""
+    """Who may import whom: an arrow up, or a circle of files that is not listed, is a failure."""
     in_workshop(session, "lint-imports", "--no-cache", *session.posargs)
+    in_workshop(session, "python", "tools/import_circles.py")
 
 
 @nox.session(tags=CONTRACTS, **shared)

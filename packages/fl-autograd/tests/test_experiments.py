@@ -52,7 +52,7 @@ class PruneBeam(extend.Recorder):
         weak = [
             name
             for name in ("x", "y")
-            if (kept := node.kept(name)) is not None
+            if (kept := node.saved_value(name)) is not None
             and ft.Tensor(kept, node.base).item() < total - self.beam
         ]
         self.pruned += len(weak)

@@ -120,7 +120,7 @@ def test_limit_below_the_buffer_size(memory: LedgerMemory) -> None:
 
 
 def test_pool_splits_only_worthwhile_remainders() -> None:
-    pool = Pool(least_rest=512, quick=False)
+    pool = Pool(min_split_remainder=512, quick=False)
     first = pool.add(4096, 4096, 1024)
     assert (first.address, first.size) == (4096, 1024)
     second = pool.take(3000)
@@ -128,12 +128,12 @@ def test_pool_splits_only_worthwhile_remainders() -> None:
     assert pool.take(1) is None
     pool.give(second)
     pool.give(first)
-    assert pool.buffers_without_tenant() == [(4096, 4096)]
+    assert pool.remove_empty_buffers() == [(4096, 4096)]
     assert pool.take(1) is None, "what was handed out is gone"
 
 
 def test_what_comes_back_is_given_out_again_before_it_is_merged() -> None:
-    pool = Pool(least_rest=512, quick=False)
+    pool = Pool(min_split_remainder=512, quick=False)
     first = pool.add(4096, 8192, 2048)
     pool.give(first)
     assert pool.take(2048) is first, "and not cut from all that is free"
@@ -144,34 +144,34 @@ def test_what_comes_back_is_given_out_again_before_it_is_merged() -> None:
     whole = pool.take(8192)
     assert whole is not None and whole.address == 4096, "another size: all is merged"
     pool.give(whole)
-    assert pool.buffers_without_tenant() == [(4096, 8192)]
+    assert pool.remove_empty_buffers() == [(4096, 8192)]
 
 
 def test_pool_keeps_buffers_with_a_tenant() -> None:
-    pool = Pool(least_rest=512, quick=True)
+    pool = Pool(min_split_remainder=512, quick=True)
     chunks: list[Chunk] = [pool.add(4096, 4096, 1024)]
-    assert pool.buffers_without_tenant() == []
+    assert pool.remove_empty_buffers() == []
     pool.give(chunks.pop())
-    assert pool.buffers_without_tenant() == [(4096, 4096)]
+    assert pool.remove_empty_buffers() == [(4096, 4096)]
 
 
 def test_stock_is_one_piece_that_blocks_are_cut_from(
     mm: CachingManager, memory: LedgerMemory
 ) -> None:
-    assert mm.stock(101 * MIB) == 102 * MIB
+    assert mm.preallocate(101 * MIB) == 102 * MIB
     before = mm.stats()
     assert (before.allocs, before.peak_bytes, before.cached_bytes) == (0, 0, 102 * MIB)
     for size in (70, 90, 100):  # each would have taken a buffer of its own
         mm.alloc(size * MIB).free()
     assert memory.allocations == 1
-    assert mm.stock(50 * MIB) == 0, "as much is cached"
+    assert mm.preallocate(50 * MIB) == 0, "as much is cached"
     held = mm.alloc(80 * MIB)
-    assert mm.stock(50 * MIB) == 50 * MIB
+    assert mm.preallocate(50 * MIB) == 50 * MIB
     held.free()
     assert mm.release_cached() == 152 * MIB
 
 
 def test_stock_that_the_device_refuses_is_left_alone() -> None:
     mm = CachingManager(HostMemory(limit=8 * MIB))
-    assert mm.stock(100 * MIB) == 0
+    assert mm.preallocate(100 * MIB) == 0
     assert mm.alloc(2 * MIB).nbytes == 2 * MIB

@@ -177,3 +177,10 @@ def test_file_edited_by_hand_is_an_error(tmp_path: Path) -> None:
 def test_the_memory_contract_is_pinned() -> None:
     """When this fails and the change is meant: ``python -m fl_memory.contract --write``."""
     PINNED.check()
+
+
+def test_functions_for_backends_are_part_of_the_memory_contract() -> None:
+    functions = PINNED.generated()["functions"]
+    assert {"current", "device_memory", "free_after_fork"} <= functions.keys()
+    assert functions["free_after_fork"]["signature"] == "(lock: L) -> L"
+    assert "| `free_after_fork` | function |" in PINNED.card()

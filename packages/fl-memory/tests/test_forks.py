@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import fl_memory.forks
-from fl_memory.forks import free_after_fork
+from fl_memory import free_after_fork
 from fl_memory.managers.system import SystemManager
 
 pytestmark = [
@@ -171,7 +171,7 @@ def test_a_fork_waits_for_what_these_packages_import(modules: Path) -> None:
 def test_what_a_fork_did_not_wait_for_is_imported_again(
     modules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fl_memory.forks, "PATIENCE", 0.05)
+    monkeypatch.setattr(fl_memory.forks, "IMPORT_TIMEOUT", 0.05)
     (modules / "fl_endless.py").write_text(
         "import threading\n"
         "if threading.current_thread() is not threading.main_thread():\n"
@@ -211,7 +211,7 @@ def test_a_module_may_fork_while_it_is_imported(modules: Path) -> None:
 def test_a_program_that_runs_inside_an_import_is_not_waited_for(
     modules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fl_memory.forks, "PATIENCE", float("inf"))
+    monkeypatch.setattr(fl_memory.forks, "IMPORT_TIMEOUT", float("inf"))
     (modules / "fl_working.py").write_text("def work(gate):\n    gate.wait()\n")
     (modules / "program.py").write_text(
         "import fl_working\nimport threading\n"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import fl_memory
 
@@ -76,3 +79,19 @@ def test_live_blocks_at_exit() -> None:
 def test_pytest_plugin_imports_pytest_alone() -> None:
     code = Path(SOURCE, "fl_pytest_plugin.py").read_text()
     assert "import fl_memory" not in code and "from fl_" not in code
+
+
+def test_public_names_are_listed_and_importable() -> None:
+    assert {"SMALL_BYTES", "current", "free_after_fork"} <= set(fl_memory.__all__)
+    assert all(hasattr(fl_memory, name) for name in fl_memory.__all__)
+    assert fl_memory.SMALL_BYTES == fl_memory.current().small_bytes
+
+
+@pytest.mark.parametrize(
+    "module",
+    "buffers contract contract.cards contract.series forks host managers.caching managers.system "
+    "selection testing.command testing.kit".split(),
+)
+def test_public_modules_list_their_names(module: str) -> None:
+    found = importlib.import_module(f"fl_memory.{module}")
+    assert found.__all__ and all(hasattr(found, name) for name in found.__all__)

@@ -134,3 +134,18 @@ def test_a_configuration_that_does_not_fit_is_refused(config, words):
 def test_a_function_has_no_configuration():
     with pytest.raises(ModuleError, match="argument 'function' is a function"):
         nn.Sequential(nn.Transform(lambda x: x)).to_config()
+
+
+def test_every_public_layer_and_loss_is_known_to_configurations() -> None:
+    public = {
+        name: cls
+        for name, cls in vars(nn).items()
+        if isinstance(cls, type) and issubclass(cls, nn.Module) and cls is not nn.Module
+    }
+    assert len(public) > 70
+    for name, cls in public.items():
+        with pytest.raises(ModuleError, match="takes no argument no_such_argument"):
+            nn.from_config({"type": name, "arguments": {"no_such_argument": 1}})
+        assert cls.__module__.startswith("fl_nn.")
+    with pytest.raises(ModuleError, match="no module '_Conv' is known"):
+        nn.from_config({"type": "_Conv", "arguments": {}})

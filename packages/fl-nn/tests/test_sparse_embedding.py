@@ -11,7 +11,7 @@ import fl_dist as dist
 import fl_memory
 import fl_nn as nn
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 from fl_nn import StateDictError, TrainingError
 from fl_tensor.testing import needs
 
@@ -35,7 +35,7 @@ def trained(make, sparse):
     for batch in BATCHES:
         optimizer.zero_grad()
         backward(model, batch)
-        assert isinstance(model.weight.grad, RowGradient) == sparse
+        assert isinstance(model.weight.grad, SparseGradient) == sparse
         optimizer.step()
     return model.weight.tensor
 
@@ -46,7 +46,7 @@ def near(x, y, bound=1e-12):
 
 def dense_gradient(model):
     grad = model.weight.grad
-    return (grad.to_dense() if isinstance(grad, RowGradient) else grad).tensor
+    return (grad.to_dense() if isinstance(grad, SparseGradient) else grad).tensor
 
 
 # ---- training ------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_a_table_that_is_also_used_whole_has_a_dense_gradient():
     sparse, dense = embedding(), embedding(False)
     for model in (sparse, dense):
         ft.sum(ft.square(model(BATCHES[0]) @ model.weight.mT)).backward()
-    assert not isinstance(sparse.weight.grad, RowGradient)
+    assert not isinstance(sparse.weight.grad, SparseGradient)
     assert near(sparse.weight.grad.tensor, dense.weight.grad.tensor)
 
 
@@ -164,7 +164,7 @@ def test_clipping_by_norm_is_that_of_dense_gradients(norm_type):
         backward(model, BATCHES[0])
         backward(model, BATCHES[1])
         norms.append(nn.clip_grad_norm_(model.parameters(), 0.5, norm_type).item())
-    assert isinstance(models[0].weight.grad, RowGradient)
+    assert isinstance(models[0].weight.grad, SparseGradient)
     assert norms[0] == pytest.approx(norms[1], rel=1e-12)
     assert near(*map(dense_gradient, models))
 
@@ -174,7 +174,7 @@ def test_clipping_by_value_adds_rows_up_first():
     for model in models:
         backward(model, BATCHES[0])
         nn.clip_grad_value_(model.parameters(), 0.5)
-    assert isinstance(models[0].weight.grad, RowGradient)
+    assert isinstance(models[0].weight.grad, SparseGradient)
     assert near(*map(dense_gradient, models))
 
 
@@ -191,7 +191,7 @@ def test_accumulation_keeps_rows_in_steps_and_checkpoints():
                 model.load_state_dict(table)
                 accumulation = nn.GradientAccumulation(nn.SGD(model.parameters(), lr=0.1), 3)
                 accumulation.load_state_dict(state)
-                assert isinstance(model.weight.grad, RowGradient)
+                assert isinstance(model.weight.grad, SparseGradient)
             accumulation.step()
         accumulation.flush()
         return model.weight.tensor
@@ -215,15 +215,15 @@ def test_accumulated_rows_of_another_table_are_refused():
 def two_tables(communicator, uses):
     """The summed gradients of two tables, of which rank r looks up what `uses[r]` says: nothing, a
     batch, or the table as a whole."""
-    from fl_nn import ranks
+    from fl_nn import distributed
 
     tables = [embedding(), embedding()]
     for model, use in zip(tables, uses[communicator.rank]):
         if use is not None:
             x = model.weight if use == "dense" else model(use)
             ft.sum(ft.square(x)).backward()
-    ranks.sum_gradients(communicator, [m.weight for m in tables])
-    return [(isinstance(m.weight.grad, RowGradient), dense_gradient(m)) for m in tables]
+    distributed.sum_gradients(communicator, [m.weight for m in tables])
+    return [(isinstance(m.weight.grad, SparseGradient), dense_gradient(m)) for m in tables]
 
 
 def test_ranks_add_up_rows():

@@ -75,7 +75,7 @@ TARGETS: list[Target] = [
         indices="required_array",
     ),
     target(
-        "ag.RowGradient",
+        "ag.SparseGradient",
         {"indices": lambda: ints(2), "values": x, "shape": (5, 3)},
         indices="required_array",
         values="required_array",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from fl_autograd._version import __version__
 from fl_autograd.anomaly import detect_anomaly
 from fl_autograd.casting import as_operation, autocast, is_autocast_enabled
 from fl_autograd.check import GradCheckError, check_grads
-from fl_autograd.collection import large_graph
+from fl_autograd.dispatch import tape_for
 from fl_autograd.dot import to_dot
 from fl_autograd.errors import (
     AnomalyError,
@@ -16,12 +19,13 @@ from fl_autograd.errors import (
     PolicyError,
 )
 from fl_autograd.functional import grad, value_and_grad
+from fl_autograd.gc_pause import large_graph
 from fl_autograd.mode import enable_grad, is_grad_enabled, no_grad
 from fl_autograd.policy import Policy
 from fl_autograd.recompute import checkpoint, is_recomputing
-from fl_autograd.rows import RowGradient, lookup_rows
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
-from fl_autograd.tape import Tape, tape_for
+from fl_autograd.sparse import SparseGradient, lookup_rows
+from fl_autograd.tape import Tape
 from fl_autograd.transforms import hessian, jacobian, jvp, vjp
 from fl_autograd.variable import Variable
 
@@ -35,7 +39,7 @@ __all__ = [
     "MissingRuleError",
     "Policy",
     "PolicyError",
-    "RowGradient",
+    "SparseGradient",
     "Tape",
     "Variable",
     "__version__",
@@ -60,3 +64,17 @@ __all__ = [
     "value_and_grad",
     "vjp",
 ]
+
+if not _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any:
+        if name == "RowGradient":
+            import warnings
+
+            warnings.warn(
+                "fl_autograd.RowGradient is deprecated: use fl_autograd.SparseGradient",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return SparseGradient
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""``detect_anomaly``: which operation of the forward pass is behind a NaN among the gradients."""
+"""``detect_anomaly``: find the forward operation behind a NaN in the gradients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import fl_tensor as ft
 from fl_autograd.errors import AnomalyError
 from fl_autograd.mode import Recorder, no_grad
 from fl_autograd.node import Node
-from fl_autograd.rows import RowGradient
+from fl_autograd.sparse import SparseGradient
 from fl_autograd.variable import Variable
 from fl_tensor.wrappers import caller
 
@@ -31,11 +31,11 @@ class detect_anomaly(Recorder):
         place = _place(node.name)
         if not self.first and _has_nan(result):
             self.first = place
-        node.register_hook(_Watch(node, place, result.dtype, self))
+        node.register_hook(_AnomalyLayer(node, place, result.dtype, self))
         return node
 
 
-class _Watch:
+class _AnomalyLayer:
     """A hook that knows where its node was recorded (and does not know the node)."""
 
     def __init__(self, node: Node, place: str, dtype: Any, block: detect_anomaly) -> None:
@@ -65,7 +65,7 @@ def _place(name: str) -> str:
 
 
 def _has_nan(x: Variable) -> bool:
-    if isinstance(x, RowGradient):
+    if isinstance(x, SparseGradient):
         x = x.values
     with no_grad():
         return bool(ft.any(ft.isnan(x)))

@@ -1,12 +1,11 @@
-"""``autocast``: operations cast their operands as a policy says (automatic mixed precision).
+"""``autocast``: cast the operands of operations by a policy (automatic mixed precision).
 
-The casts happen where a function of ``fl_tensor`` meets the tape: each operation that a user calls
-on variables casts its operands, and compositions, gradient rules and the backward pass compute with
-what they were given. A cast is an operation like any other: it is recorded, so that a gradient
-comes back in the dtype of the operand, and overrides see it.
+Casts happen between the functions of ``fl_tensor`` and the tape. Only operations that a user calls
+on variables cast their operands; compositions, gradient rules and the backward pass do not. A cast
+is a recorded operation, so a gradient comes back in the dtype of the operand, and overrides see it.
 
-The block is a layer of ``fl_tensor``'s stack that replaces nothing. Whatever is fast because the
-stack is empty stays as fast, and asks here otherwise.
+The block is a layer of ``fl_tensor``'s stack that replaces nothing. Fast paths for an empty stack
+check for it separately.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ import functools
 import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from fl_autograd.dispatch import CastLayer, cast_layer, tape_for
 from fl_autograd.errors import PolicyError
 from fl_autograd.policy import Policy, policy_of, register
-from fl_autograd.tape import tape_for
-from fl_autograd.variable import Variable, attach_casting
+from fl_autograd.variable import Variable
 from fl_tensor import dtypes
 from fl_tensor.arrays.array import Array
-from fl_tensor.dispatch.stack import Layer, active, current
+from fl_tensor.dispatch.stack import current
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import DTypeError
 
@@ -34,7 +33,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _CAST = frozenset({*dtypes.HALF, dtypes.float32})
 
 
-class autocast(Layer):
+class autocast(CastLayer):
     """``with autocast("O1"):`` operations on variables compute in the dtypes of a policy.
 
     precision   a Policy, or its level: "O1", "O2", "O3", or "DEFAULT", which casts nothing and so
@@ -167,28 +166,13 @@ class _Casting:
         return x
 
 
-def innermost() -> autocast | None:
-    """The block that decides in this context."""
-    return None if current() is None else next(active(autocast), None)
+#: The block that decides in this context.
+innermost = cast("Callable[[], autocast | None]", cast_layer)
 
 
 def is_autocast_enabled() -> bool:
     """Whether this context is inside an ``autocast`` block, of any level."""
     return innermost() is not None
-
-
-def _casting_for(base: Any) -> Any:
-    # What computes for variables of a backend: its tape, with casts where a block asks for them.
-    block = innermost()
-    return tape_for(base) if block is None else block.over(base)
-
-
-def _promoted(base: Any, operation: str, dtype: DType) -> DType:
-    block = innermost()
-    return dtype if block is None else block.promoted(base, operation, dtype)
-
-
-attach_casting(_casting_for, _promoted)
 
 
 def cast_operands(operation: str, operands: Sequence[Any]) -> list[Any]:

@@ -7,11 +7,11 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_autograd import nesting
+from fl_autograd import nested_transforms
 from fl_autograd.errors import GradError
 from fl_autograd.functional import grad
 from fl_autograd.mode import enable_grad, no_grad
-from fl_autograd.rows import dense
+from fl_autograd.sparse import to_dense
 from fl_autograd.variable import Variable
 from fl_tensor.arguments import function_of, int_of, seed_of, several_of
 from fl_tensor.arrays.array import Array
@@ -84,7 +84,7 @@ def _check_level(
     source: random.Random,
 ) -> None:
     arguments = [Variable(x, requires_grad=i in numbers) for i, x in enumerate(values)]
-    outputs = _floating(nesting.run(function, *arguments))
+    outputs = _floating(nested_transforms.differentiated_call(function, *arguments))
     weights = [_random_like(y._tensor(), source) for y in outputs]
     tracked = [(y, w) for y, w in zip(outputs, weights) if y.requires_grad]
     leaves = [arguments[i] for i in numbers]
@@ -104,7 +104,7 @@ def _check_level(
 
     for i, leaf, gradient in zip(numbers, leaves, found):
         none = [0.0] * leaf.size * _parts(leaf.dtype)
-        slopes = none if gradient is None else _flat(dense(gradient))
+        slopes = none if gradient is None else _flat(to_dense(gradient))
         for _ in range(directions):
             u = _random_like(values[i], source)
             got = math.fsum(a * b for a, b in zip(slopes, _flat(u)))
@@ -132,7 +132,7 @@ def _gradient_of(
                 x if i not in numbers or x.requires_grad else Variable(x, requires_grad=True)
                 for i, x in enumerate(arguments)
             ]
-            results = zip(_floating(nesting.run(function, *xs)), weights)
+            results = zip(_floating(nested_transforms.differentiated_call(function, *xs)), weights)
             tracked = [(y, w) for y, w in results if y.requires_grad]
             if not tracked:
                 return ()
@@ -144,7 +144,7 @@ def _gradient_of(
                 create_graph=True,
                 allow_unused=True,
             )
-        return tuple(dense(g) for g in found if g is not None)
+        return tuple(to_dense(g) for g in found if g is not None)
 
     return gradients
 

@@ -1,7 +1,7 @@
-"""From a rule to code: the tape's method and the backward function of one operation.
+"""Code generation from gradient rules: the tape's method and backward function of an operation.
 
 Recording is the hot path (graphs of millions of nodes), so each operation gets straight-line code
-in place of a general interpreter: for ``multiply`` with the rule of ``rules/elementwise.py``
+instead of a general interpreter. For ``multiply`` with the rule of ``rules/elementwise.py``:
 
     def multiply(self, x, y):
         base = self.base
@@ -24,8 +24,8 @@ in place of a general interpreter: for ``multiply`` with the rule of ``rules/ele
             None if n_y is None else vjp_y(ops, g, x),
         )
 
-The source is made from the signature in the contract and the parameter names of the rule, once per
-operation, when it is first used.
+The source is made from the signature in the contract and the parameter names of the rule. This
+happens once per operation, at its first use.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_autograd.errors import GradError
-from fl_autograd.rules.table import Rule, Vjp
-from fl_autograd.saving import compile_backward, needs, saved
-from fl_autograd.source import (
+from fl_autograd.codegen import (
     SCOPE,
     Signature,
     any_tracked,
-    build,
-    call,
-    method,
+    backend_call,
+    compile_method,
+    compile_source,
     node_of,
     tuple_of,
 )
+from fl_autograd.errors import GradError
+from fl_autograd.rules.table import Rule, Vjp
+from fl_autograd.saved_values import compile_backward, parameter_names, saved_expressions
 from fl_tensor.arguments import scalar
 from fl_tensor.dispatch.stack import current
 
 
 def compile_untracked(op: Signature) -> Callable[..., Any]:
     """The method of an operation whose result never needs a gradient."""
-    body = [f"return wrap({call(op, None)}, self.base, {op.name!r})"]
-    return method(op, body, {})
+    body = [f"return wrap({backend_call(op, None)}, self.base, {op.name!r})"]
+    return compile_method(op, body, {})
 
 
 def compile_composition(op: Signature, composition: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,19 +64,19 @@ def compile_composition(op: Signature, composition: Callable[..., Any]) -> Calla
     body = [
         f"if ({any_tracked(op)}) and recording():",
         f"    return composition(self, {', '.join(op.names)})",
-        f"return wrap({call(op, None)}, self.base, {op.name!r})",
+        f"return wrap({backend_call(op, None)}, self.base, {op.name!r})",
     ]
-    return method(op, body, {"composition": composition})
+    return compile_method(op, body, {"composition": composition})
 
 
 def compile_missing(op: Signature) -> Callable[..., Any]:
     """The method of a primitive without a rule: an error once a gradient would be needed."""
     body = [
         f"if ({any_tracked(op)}) and recording():",
-        f"    raise missing({op.name!r}, None)",
-        f"return wrap({call(op, None)}, self.base, {op.name!r})",
+        f"    raise missing_rule({op.name!r}, None)",
+        f"return wrap({backend_call(op, None)}, self.base, {op.name!r})",
     ]
-    return method(op, body, {})
+    return compile_method(op, body, {})
 
 
 def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
@@ -87,7 +87,7 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
             f"[{op.name}] the rule differentiates {unknown[0]!r}, but the array operands are "
             f"{', '.join(op.operands)}"
         )
-    kept = saved(op, rule)
+    kept = saved_expressions(op, rule)
     compile_backward(op, rule, [name for name, _ in kept])
     if op.sequence is not None:
         tracked = [f"ins = tuple([v._node for v in {op.sequence}])"]
@@ -97,7 +97,7 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
         tracked = [f"n_{name} = {node_of(op, name)}" for name in op.operands]
         condition = " or ".join(f"n_{name} is not None" for name in rule.operands)
         ins = tuple_of(f"n_{name}" for name in rule.operands)
-    body = ["base = self.base", f"out = {call(op, rule.forward, 'base')}", *tracked]
+    body = ["base = self.base", f"out = {backend_call(op, rule.forward, 'base')}", *tracked]
     body += [f"if out.__class__ not in VALUES: expect_value({op.name!r}, base, out)"]
     body += ["v = new(Variable)", "v._adapter = out", "v._backend = base"]
     others = [name for name in op.operands if name not in rule.operands]
@@ -105,7 +105,7 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
         body += [f"if ({' or '.join(f'n_{name} is not None' for name in others)}) and recording():"]
         for name in others:
             body += [f"    if n_{name} is not None:"]
-            body += [f"        raise missing({op.name!r}, {name!r})"]
+            body += [f"        raise missing_rule({op.name!r}, {name!r})"]
     body += [
         f"if ({condition}) and (active := recording()):",
         *_node_lines(ins, kept),
@@ -115,7 +115,7 @@ def compile_rule(op: Signature, rule: Rule) -> Callable[..., Any]:
         "    v._node = None",
         "return v",
     ]
-    return method(op, body, {"rule": rule, "forward": rule.forward})
+    return compile_method(op, body, {"rule": rule, "forward": rule.forward})
 
 
 def _node_lines(ins: str, kept: list[tuple[str, str]]) -> list[str]:
@@ -159,14 +159,14 @@ def compile_operator(
         "v._adapter = out",
         "v._backend = base",
         f"if active and ({' or '.join(f'n_{name} is not None' for name in rule.operands)}):",
-        *_node_lines(tuple_of(f"n_{name}" for name in rule.operands), saved(op, rule)),
+        *_node_lines(tuple_of(f"n_{name}" for name in rule.operands), saved_expressions(op, rule)),
         "else:",
         "    v._node = None",
         "return v",
     ]
     scope = {"rule": rule, "general": general, "kinds": kinds, "overrides": current}
     scope["scalar"] = scalar
-    return build(op.name, names, body, {**SCOPE, **scope}, f"operator {general.__name__}")
+    return compile_source(op.name, names, body, {**SCOPE, **scope}, f"operator {general.__name__}")
 
 
 def _partner_lines(op: str, name: str, lead: str) -> list[str]:
@@ -184,27 +184,27 @@ def _partner_lines(op: str, name: str, lead: str) -> list[str]:
     ]
 
 
-def compile_several(op: Signature, rule: Rule) -> Callable[..., Any]:
+def compile_multi_output(op: Signature, rule: Rule) -> Callable[..., Any]:
     """The recording method of an operation with several results. Gradients are linear, so each
     result gets a node of its own, with the same rule told which ``result`` it is; the engine adds
     them up. Other results that a joint rule keeps are operands of the first one's node, so that
     they have their history when that gradient is differentiated."""
-    asked = [] if rule.joint is None else needs(rule.joint, 3)
+    asked = [] if rule.joint is None else parameter_names(rule.joint, 3)
     kept = [name for name in asked if name.startswith("result_")]
     others = [f"outs[{name.removeprefix('result_')}]" for name in kept]
     made = "wrap({}, self.base, " + repr(op.name) + ")"
     each = ", ".join(["self", made.format("out"), "i", *op.names])
     first = ", ".join(["self", made.format("outs[0]"), "0", *op.names, *others])
     body = [
-        f"outs = list({call(op, None)})",
+        f"outs = list({backend_call(op, None)})",
         f"outs[1:] = [record({each}) for i, out in enumerate(outs[1:], 1)]",
         f"outs[0] = record({first})",
         "return tuple(outs)",
     ]
-    return method(op, body, {"record": compile_known(op, rule, ["result"], kept)})
+    return compile_method(op, body, {"record": compile_recast(op, rule, ["result"], kept)})
 
 
-def compile_known(
+def compile_recast(
     op: Signature, rule: Rule, more: Sequence[str] = (), kept: Sequence[str] = ()
 ) -> Callable[..., Any]:
     """The method that records an operation whose result is known: the first parameter, ``made``, a
@@ -232,7 +232,7 @@ def _parameter(name: str, default: Any = inspect.Parameter.empty) -> inspect.Par
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
 
 
-def has_several_results(rule: Rule) -> bool:
+def has_multiple_outputs(rule: Rule) -> bool:
     """Whether a rule asks whose gradient it gets."""
     functions = [*rule.vjps.values(), *([rule.joint] if rule.joint else [])]
     return any("result" in inspect.signature(f).parameters for f in functions)

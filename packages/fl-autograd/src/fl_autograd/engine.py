@@ -1,25 +1,26 @@
-"""The backward pass: iterative; nodes are freed and leaves finished as early as possible."""
+"""The backward pass: iterative, with early release of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fl_autograd.dispatch import tape_for
 from fl_autograd.errors import GradError, GraphFreedError
 from fl_autograd.gradients import (
-    NO_ARRAYS,
+    NON_DENSE,
     accumulate,
+    add_non_dense,
     as_variable,
     conjugated,
-    sum_of_others,
     sum_to,
 )
+from fl_autograd.graph_search import FREED_MESSAGE, LAST, ONCE, count_dependencies, nodes_leading_to
 from fl_autograd.hooks import call_after, call_before
 from fl_autograd.mode import enable_grad
 from fl_autograd.node import Node
-from fl_autograd.pieces import Pieces
-from fl_autograd.reach import FREED, LAST, ONCE, count_uses, leading_to
-from fl_autograd.variable import Variable, attach_engine, variable
+from fl_autograd.slice_gradients import SliceGradients
+from fl_autograd.variable import Variable, variable
 from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.arrays.array import Array
 from fl_tensor.dispatch.frontend import VALUES, Answers, answer
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 def backward(root: Variable, grad: Any, retain_graph: bool, create_graph: bool) -> None:
     """``Variable.backward``."""
     propagate([root], [grad], None, retain_graph, create_graph)
-
-
-attach_engine(backward)
 
 
 def propagate(
@@ -62,7 +60,7 @@ def propagate(
             _add(pending, output._node, seed, _namespace(seed._backend, True))
         else:
             _add(pending, output._node, seed._adapter, ops_for(seed._backend))
-    needed = None if wanted is None else leading_to(list(pending), wanted)
+    needed = None if wanted is None else nodes_leading_to(list(pending), wanted)
     if not create_graph:
         return _run(pending, wanted, needed, retain_graph, False)
     with enable_grad():
@@ -76,14 +74,14 @@ def _run(
     retain_graph: bool,
     create_graph: bool,
 ) -> dict[Node, Variable]:
-    waiting = count_uses(list(pending), needed)
+    waiting = count_dependencies(list(pending), needed)
     ready = [node for node in pending if node not in waiting]
     gradients: list[Any] = [pending.pop(node) for node in ready]
     found: dict[Node, Variable] = {}
     base: Any = None
     ops: Any = None
     # Whether a gradient may be no array: most graphs never need to look.
-    partial = any(g.__class__ in NO_ARRAYS for g in (*gradients, *pending.values()))
+    partial = any(g.__class__ in NON_DENSE for g in (*gradients, *pending.values()))
     while ready:
         node = ready.pop()
         g = gradients.pop()
@@ -101,7 +99,7 @@ def _run(
                 found[node] = as_variable(conjugated(g, base), base)
         ins = node.ins
         if ins is None:
-            raise GraphFreedError(FREED)
+            raise GraphFreedError(FREED_MESSAGE)
         if not ins:
             continue
         if needed is not None:
@@ -120,13 +118,13 @@ def _run(
             try:
                 results = rule.backward(ops, g, saved, ins)
             except (AttributeError, TypeError):
-                _find_wrong_answer(rule, base, create_graph, g, saved, ins)
+                _raise_invalid_result(rule, base, create_graph, g, saved, ins)
                 raise
             if rule.partial:
                 partial = True
             if node.hooks is not None and node.hooks.after:
                 partial = True
-                results = [r.whole(ops) if r.__class__ is Pieces else r for r in results]
+                results = [r.to_dense(ops) if r.__class__ is SliceGradients else r for r in results]
                 results = call_after(node.hooks, node, ins, results, g, ops, create_graph)
         if not retain_graph:
             if node.__class__ is Node:
@@ -137,12 +135,12 @@ def _run(
             if source is None:
                 continue
             if result is not None:
-                if result.__class__ not in VALUES and result.__class__ not in NO_ARRAYS:
+                if result.__class__ not in VALUES and result.__class__ not in NON_DENSE:
                     assert rule is not None  # nothing else gives results
                     try:
                         answer(rule.name, base, result)
                     except BackendError:
-                        _find_wrong_answer(rule, base, create_graph, g, saved, ins)
+                        _raise_invalid_result(rule, base, create_graph, g, saved, ins)
                         raise
                 if result.shape != source.shape:
                     result = sum_to(ops, result, source.shape, node)
@@ -153,8 +151,8 @@ def _run(
                     held = result
                 elif result is not None:
                     there = ops if source.base is base else _namespace(source.base, create_graph)
-                    if partial and (held.__class__ in NO_ARRAYS or result.__class__ in NO_ARRAYS):
-                        held = sum_of_others(held, result, there, source)
+                    if partial and (held.__class__ in NON_DENSE or result.__class__ in NON_DENSE):
+                        held = add_non_dense(held, result, there, source)
                     else:
                         held = there.add(held, result)
                         if held.__class__ not in VALUES:
@@ -166,8 +164,8 @@ def _run(
                     continue
                 pending.pop(source, None)
                 result = held
-            if partial and result.__class__ is Pieces:
-                result = result.whole(
+            if partial and result.__class__ is SliceGradients:
+                result = result.to_dense(
                     ops if source.base is base else _namespace(source.base, create_graph)
                 )
             ready.append(source)
@@ -175,7 +173,7 @@ def _run(
     return found
 
 
-def _find_wrong_answer(
+def _raise_invalid_result(
     rule: Rule, base: Any, create_graph: bool, g: Any, saved: Any, ins: Any
 ) -> None:
     """Raise BackendError where, in a rule that failed, an operation of ``base`` gives no value."""
@@ -189,11 +187,7 @@ def _find_wrong_answer(
 
 
 def _namespace(base: Any, create_graph: bool) -> Any:
-    if not create_graph:
-        return ops_for(base)
-    from fl_autograd.tape import tape_for
-
-    return tape_for(base)
+    return tape_for(base) if create_graph else ops_for(base)
 
 
 def _seed(output: Variable, grad: Any) -> Variable:

@@ -1,6 +1,7 @@
-"""What researchers change: operations, rules, graphs while they are recorded, the life of nodes,
-the tape. Provisional: names here may still change before 1.0. docs/extending-autograd.md is the
-tutorial."""
+"""The public extension interface: operations, rules, recorders, lifetimes of nodes, tapes.
+
+Provisional: names may change before 1.0. The tutorial is docs/extending-autograd.md.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any
 from fl_autograd import compile as compiler
 from fl_autograd import policy, tape
 from fl_autograd.casting import cast_operands
+from fl_autograd.dispatch import tape_for
 from fl_autograd.errors import GradError
 from fl_autograd.fusion import fuse
 from fl_autograd.mode import Recorder
@@ -38,7 +40,7 @@ __all__ = [
 ]
 
 
-def _known(op: str) -> None:
+def _check_operation(op: str) -> None:
     names = tape._specs()
     if op not in names:
         import difflib
@@ -55,10 +57,10 @@ def register_rule(
 ) -> None:
     """Give an operation of the tensor contract a gradient rule (the form is that of
     ``fl_autograd.rules.table``). GradError for an unknown operation or one that has a rule."""
-    _known(op)
+    _check_operation(op)
     if op in RULES:
         raise GradError(f"[{op}] has a gradient rule already; use replace_rule")
-    _put(op, Rule(op, vjps, joint, operands))
+    _install_rule(op, Rule(op, vjps, joint, operands))
 
 
 class replace_rule:
@@ -69,14 +71,14 @@ class replace_rule:
     def __init__(
         self, op: str, *, joint: Vjp | None = None, operands: Sequence[str] = (), **vjps: Vjp
     ) -> None:
-        _known(op)
+        _check_operation(op)
         self.op = op
         self._before = RULES.get(op)
-        _put(op, Rule(op, vjps, joint, operands))
+        _install_rule(op, Rule(op, vjps, joint, operands))
 
     def restore(self) -> None:
         """Bring back the rule that was replaced."""
-        _put(self.op, self._before)
+        _install_rule(self.op, self._before)
 
     def __enter__(self) -> replace_rule:
         return self
@@ -90,7 +92,7 @@ class replace_rule:
         self.restore()
 
 
-def _put(op: str, rule: Rule | None) -> None:
+def _install_rule(op: str, rule: Rule | None) -> None:
     before = RULES.get(op)
     if rule is None:
         RULES.pop(op, None)
@@ -164,7 +166,7 @@ def defop(
         lead = next(x for x in made if isinstance(x, Array))
         if isinstance(lead, Variable):
             values.update(zip(arrays, cast_operands(name, made)))
-            return record(tape.tape_for(lead._backend), *values.values())
+            return record(tape_for(lead._backend), *values.values())
         values.update((a, x if x is None else x._raw) for a, x in zip(arrays, made))
         return lead._wrap(forward(lead._ops(), *values.values()))
 

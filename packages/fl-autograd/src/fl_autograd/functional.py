@@ -1,4 +1,4 @@
-"""Gradients as values: they touch no ``.grad``."""
+"""``grad`` and ``value_and_grad``: gradients as return values, without touching ``.grad``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_autograd import engine, nesting
+from fl_autograd import engine, nested_transforms
 from fl_autograd.errors import GradError
 from fl_autograd.variable import Variable
 from fl_tensor.arguments import function_of, ints_of, several_of
@@ -31,8 +31,8 @@ def grad(
     retain_graph  keep the graph for another pass; default ``create_graph``
     allow_unused  give None for an input on which the outputs do not depend (GradError otherwise)
     """
-    targets = [inputs] if isinstance(inputs, Variable) else _variables("inputs", inputs)
-    results = [outputs] if isinstance(outputs, Variable) else _variables("outputs", outputs)
+    targets = [inputs] if isinstance(inputs, Variable) else _as_variables("inputs", inputs)
+    results = [outputs] if isinstance(outputs, Variable) else _as_variables("outputs", outputs)
     if grad_outputs is None:
         seeds: list[Any] = [None] * len(results)
     else:
@@ -42,7 +42,7 @@ def grad(
     for i, target in enumerate(targets):
         if target._node is None:
             raise GradError(f"[grad] input {i} of shape {target.shape} requires no gradient")
-    create_graph = nesting.creates_graph(create_graph)
+    create_graph = nested_transforms.creates_graph(create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     nodes = [target._node for target in targets]
     wanted = {node for node in nodes if node is not None}
@@ -57,7 +57,7 @@ def grad(
     return gradients[0] if isinstance(inputs, Variable) else tuple(gradients)
 
 
-def _variables(name: str, given: Any) -> list[Any]:
+def _as_variables(name: str, given: Any) -> list[Any]:
     return several_of("grad", given, name, Variable, "a Variable, or several")
 
 
@@ -78,15 +78,15 @@ def value_and_grad(
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        recorded = nesting.creates_graph(create_graph)
+        recorded = nested_transforms.creates_graph(create_graph)
         given = list(args)
         points = []
         for i in numbers:
             if not 0 <= i < len(given):
                 raise GradError(f"[value_and_grad] argument {i} of {len(given)} does not exist")
-            given[i] = nesting.point(given[i], recorded)
+            given[i] = nested_transforms.primal(given[i], recorded)
             points.append(given[i])
-        value = nesting.run(function, *given, **kwargs)
+        value = nested_transforms.differentiated_call(function, *given, **kwargs)
         if not isinstance(value, Variable):
             raise GradError(
                 f"[value_and_grad] the function returned a {type(value).__name__}, not a Variable"

@@ -14,7 +14,7 @@ from fl_autograd.rules.table import Rule, Vjp
 from fl_autograd.variable import Variable
 
 
-class _Plan(NamedTuple):
+class _FusionPlan(NamedTuple):
     """How the nodes of two rules become one."""
 
     rule: Rule
@@ -56,7 +56,7 @@ class fuse(Recorder):
         if sorted(wanted) != sorted(vjps):
             raise GradError(f"[fuse] expected functions for {', '.join(wanted)}, got {list(vjps)}")
         self.vjps = {name: vjps[name] for name in wanted}
-        self._plans: dict[tuple[Rule, Rule], _Plan] = {}
+        self._plans: dict[tuple[Rule, Rule], _FusionPlan] = {}
 
     def recorded(self, node: Node, result: Variable) -> Node:
         rule = node.rule
@@ -76,14 +76,14 @@ class fuse(Recorder):
             return node
         plan = self._plans.get((before.rule, rule))
         if plan is None:
-            plan = self._plans[before.rule, rule] = self._plan(before.rule, rule)
+            plan = self._plans[before.rule, rule] = self._make_plan(before.rule, rule)
         kept = (before.saved, node.saved, (result._adapter,))
         node.rule = plan.rule
         node.saved = tuple([kept[which][i] for which, i in plan.sources])
         node.ins = (*before.ins, *node.ins[:place], *node.ins[place + 1 :])
         return node
 
-    def _plan(self, first: Rule, then: Rule) -> _Plan:
+    def _make_plan(self, first: Rule, then: Rule) -> _FusionPlan:
         operands = tuple(self.vjps)
         made = Rule(f"{self.first}+{self.then}", dict(self.vjps))
         known = {"out": (2, 0)}
@@ -113,7 +113,7 @@ class fuse(Recorder):
             if known[name] in arrays
         )
         made.backward = _backward(calls)
-        return _Plan(made, [known[name] for name in names])
+        return _FusionPlan(made, [known[name] for name in names])
 
 
 def _number(name: str, operands: tuple[str, ...], then: Rule) -> int:

@@ -1,9 +1,9 @@
-"""Gradients on their way: adapters, or variables where they are recorded. Those of rows are
-variables always, those of parts are ``Pieces``.
+"""Gradient values during the backward pass: adapters, or variables where they are recorded.
 
-Of a complex ``z = x + i y`` users and hooks see ``dL/dx + i dL/dy``, as in PyTorch. Rules compute
-with its conjugate, so that those of real numbers hold for all functions that have a derivative
-(``rules/complex_parts.py``). ``conjugated`` stands where the one becomes the other.
+Row gradients are always variables, gradients of slices are ``Pieces``. For a complex ``z = x + i
+y`` users and hooks see ``dL/dx + i dL/dy``, as in PyTorch. Rules compute with its conjugate, so
+that real rules hold for all functions with a complex derivative (``rules/complex_parts.py``).
+``conjugated`` converts between the two.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from fl_autograd.errors import GradError
 from fl_autograd.node import Leaf, Node
-from fl_autograd.pieces import Pieces
-from fl_autograd.rows import RowGradient
+from fl_autograd.slice_gradients import SliceGradients
+from fl_autograd.sparse import SparseGradient
 from fl_autograd.variable import Variable, variable
 from fl_tensor.errors import DTypeError, ShapeError
 from fl_tensor.functions.elementwise import conj
@@ -24,34 +24,34 @@ def as_variable(g: Any, base: Any) -> Variable:
     return g if isinstance(g, Variable) else variable(g, base, None)
 
 
-def raw(g: Variable) -> Any:
+def adapter_of(g: Variable) -> Any:
     """And as rules compute with it."""
-    return g if isinstance(g, RowGradient) else g._adapter
+    return g if isinstance(g, SparseGradient) else g._adapter
 
 
 def conjugated(g: Any, base: Any) -> Any:
     """The conjugate of a gradient on ``base``, in the form that ``g`` has; a real one as it is."""
     if g.dtype.kind != "c":
         return g
-    if isinstance(g, RowGradient):
+    if isinstance(g, SparseGradient):
         return g.with_values(conj(g.values))
     made = conj(as_variable(g, base))
     return made if isinstance(g, Variable) else made._adapter
 
 
 #: Gradients that are no arrays: of parts, and of rows, which only leaves get.
-NO_ARRAYS = frozenset({Pieces, RowGradient})
+NON_DENSE = frozenset({SliceGradients, SparseGradient})
 
 
-def sum_of_others(held: Any, g: Any, ops: Any, source: Node) -> Any:
+def add_non_dense(held: Any, g: Any, ops: Any, source: Node) -> Any:
     """The sum of two gradients of ``source``, one of which at least is no array."""
-    if source.rule is None and RowGradient in (held.__class__, g.__class__):
-        held, g = (v.whole(ops) if v.__class__ is Pieces else v for v in (held, g))
-        return _sum_of_rows(held, g, source)
-    return held.plus(g, ops) if held.__class__ is Pieces else g.plus(held, ops)
+    if source.rule is None and SparseGradient in (held.__class__, g.__class__):
+        held, g = (v.to_dense(ops) if v.__class__ is SliceGradients else v for v in (held, g))
+        return _add_sparse(held, g, source)
+    return held.add(g, ops) if held.__class__ is SliceGradients else g.add(held, ops)
 
 
-def _sum_of_rows(held: Any, g: Any, leaf: Node) -> Any:
+def _add_sparse(held: Any, g: Any, leaf: Node) -> Any:
     total = as_variable(held, leaf.base) + as_variable(g, leaf.base)  # one of them is of rows
     recorded = isinstance(held, Variable) and isinstance(g, Variable)
     return total if recorded else total._adapter
@@ -83,13 +83,13 @@ def accumulate(leaf: Node, g: Any, ops: Any) -> None:
         g = conjugated(g, leaf.base)
     held = leaf.grad
     if held is not None and held.dtype is not g.dtype:  # float32 beside a leaf in half precision
-        wide = isinstance(g, RowGradient)
+        wide = isinstance(g, SparseGradient)
         g = g.with_values(g.values.astype(held.dtype)) if wide else ops.cast(g, held.dtype)
     if held is None:
         leaf.grad = as_variable(g, leaf.base)
-    elif isinstance(held, RowGradient):
+    elif isinstance(held, SparseGradient):
         leaf.grad = held + as_variable(g, leaf.base)
-    elif isinstance(g, RowGradient):
+    elif isinstance(g, SparseGradient):
         leaf.grad = g + held
     elif isinstance(g, Variable):
         leaf.grad = ops.add(held, g)

@@ -1,4 +1,4 @@
-"""How the backward pass calls the hooks of a node, and what they may give back."""
+"""Calling hooks of a node in the backward pass, and checking the gradients that they return."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_autograd.errors import GradError
-from fl_autograd.gradients import as_variable, conjugated, raw, sum_to
+from fl_autograd.gradients import adapter_of, as_variable, conjugated, sum_to
 from fl_autograd.node import Hooks, Node
 from fl_autograd.variable import Variable
 
@@ -24,7 +24,7 @@ def call_before(hooks: Hooks, node: Node, g: Any, create_graph: bool) -> Any:
                 f"{_describe(value)}"
             )
         value = replaced
-    return conjugated(value if create_graph else raw(value), node.base)
+    return conjugated(value if create_graph else adapter_of(value), node.base)
 
 
 def call_after(
@@ -59,7 +59,7 @@ def call_after(
             )
         values = replaced
     left = [None if v is None else conjugated(v, v._backend) for v in values]
-    return left if create_graph else [None if v is None else raw(v) for v in left]
+    return left if create_graph else [None if v is None else adapter_of(v) for v in left]
 
 
 def _describe(value: Any) -> str:

@@ -1,5 +1,4 @@
-"""Whether operations are recorded, and who is told: context variables, so that threads and tasks do
-not disturb one another."""
+"""The recording mode and active recorders, as context variables for threads and tasks."""
 
 from __future__ import annotations
 
@@ -18,14 +17,14 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Recording:
+class RecorderStack:
     """The recorders that are active, innermost first, and the tape that one of them chose."""
 
     __slots__ = ("below", "recorder", "tape_for")
 
     tape_for: Callable[[Any], Any] | None
 
-    def __init__(self, recorder: Recorder, below: Recording | None) -> None:
+    def __init__(self, recorder: Recorder, below: RecorderStack | None) -> None:
         self.recorder = recorder
         self.below = below
         self.tape_for = recorder.tape_for or (below.tape_for if below is not None else None)
@@ -41,11 +40,11 @@ class Recording:
         result._node = node
 
 
-_recorders: ContextVar[Recording | None] = ContextVar("fl_autograd_recorders", default=None)
-_mode: ContextVar[bool | Recording] = ContextVar("fl_autograd_mode", default=True)
+_recorders: ContextVar[RecorderStack | None] = ContextVar("fl_autograd_recorders", default=None)
+_mode: ContextVar[bool | RecorderStack] = ContextVar("fl_autograd_mode", default=True)
 
 #: False: nothing is recorded; True: nodes and nothing else; else the recorders to tell.
-recording: Callable[[], bool | Recording] = _mode.get
+recording: Callable[[], bool | RecorderStack] = _mode.get
 
 
 def is_grad_enabled() -> bool:
@@ -57,9 +56,9 @@ class _Mode:
     """A context manager that can be entered again while it is active, and a decorator."""
 
     def __init__(self) -> None:
-        self._tokens: list[Token[bool | Recording]] = []
+        self._tokens: list[Token[bool | RecorderStack]] = []
 
-    def _value(self) -> bool | Recording:
+    def _value(self) -> bool | RecorderStack:
         raise NotImplementedError
 
     def __enter__(self) -> None:
@@ -90,14 +89,14 @@ class _Mode:
 class no_grad(_Mode):
     """``with no_grad():`` or ``@no_grad()``: nothing is recorded, results need no gradient."""
 
-    def _value(self) -> bool | Recording:
+    def _value(self) -> bool | RecorderStack:
         return False
 
 
 class enable_grad(_Mode):
     """Records again inside ``no_grad``."""
 
-    def _value(self) -> bool | Recording:
+    def _value(self) -> bool | RecorderStack:
         return _recorders.get() or True
 
 
@@ -128,7 +127,7 @@ class Recorder:
         return node
 
     def __enter__(self) -> Self:
-        entry = Recording(self, _recorders.get())
+        entry = RecorderStack(self, _recorders.get())
         _recorders.set(entry)
         if _mode.get() is not False:
             _mode.set(entry)
@@ -160,11 +159,11 @@ def forget_recorders() -> None:
         _mode.set(True)
 
 
-class alone:
+class isolated_recording:
     """``with alone(recorder, tape_for):`` records, and tells ``recorder`` and nobody else."""
 
     def __init__(self, recorder: Recorder, tape_for: Callable[[Any], Any] | None) -> None:
-        self._entry = Recording(recorder, None)
+        self._entry = RecorderStack(recorder, None)
         self._entry.tape_for = tape_for
 
     def __enter__(self) -> None:

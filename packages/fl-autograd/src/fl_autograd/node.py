@@ -1,4 +1,4 @@
-"""The graph: one node per recorded operation, holding what its rule needs and no more.
+"""The graph: one node per recorded operation, with only the values that its rule needs.
 
 Nodes point from a result to the operands it came from, never back and never at a variable, so a
 graph has no reference cycle and dies with its last result. Graphs of millions of nodes are normal.
@@ -7,6 +7,7 @@ graph has no reference cycle and dies with its last result. Graphs of millions o
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -63,16 +64,23 @@ class Node:
         """The operation, ``"leaf"`` for a leaf."""
         return self.rule.name if self.rule is not None else "leaf"
 
-    def kept(self, name: str) -> Any:
-        """What the rule keeps under a name (an operand, ``"out"``, an argument): the adapter or
+    def saved_value(self, name: str) -> Any:
+        """What the rule saves under a name (an operand, ``"out"``, an argument): the adapter or
         value; None where it is not needed. KeyError for a name that the rule does not ask for."""
         names = self.rule.names if self.rule is not None else ()
         if name not in names:
-            raise KeyError(f"[{self.name}] keeps {', '.join(names) or 'nothing'}, not {name!r}")
+            raise KeyError(f"[{self.name}] saves {', '.join(names) or 'nothing'}, not {name!r}")
         saved = self.saved
         while saved is not None and saved.__class__ is not tuple:
             saved = saved.restore()
         return None if saved is None else saved[names.index(name)]
+
+    def kept(self, name: str) -> Any:
+        """Deprecated: ``saved_value``."""
+        warnings.warn(
+            "Node.kept is deprecated: use Node.saved_value", DeprecationWarning, stacklevel=2
+        )
+        return self.saved_value(name)
 
     def register_prehook(self, hook: Hook) -> Callable[[], None]:
         """Call ``hook(grad)`` with the gradient of the result when it is complete, before the rule

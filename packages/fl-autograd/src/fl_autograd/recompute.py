@@ -1,15 +1,14 @@
-"""``checkpoint``: memory for time. What a function keeps for its gradients is thrown away, and
-computed again in the backward pass (T. Chen et al., "Training deep nets with sublinear memory
-cost", 2016).
+"""``checkpoint``: gradient checkpointing, which trades time for memory.
 
-The graph is recorded as always, but its nodes hold a promise in place of values. The first promise
-that the backward pass asks for runs the function again, and the values that this saves keep all of
-them. So everything a graph can do still works: closures, ``grad``, hooks, several outputs, higher
-orders, checkpoints within checkpoints.
+The values that a function saves for its gradients are dropped, and computed again in the backward
+pass (T. Chen et al., "Training deep nets with sublinear memory cost", 2016).
 
-It runs again in a copy of the context that it ran in first: overrides, ``ft.use``, generators and
-whatever else is held in context variables are as they were, wherever the backward pass is called.
-Of the present is what changes no result: the memory manager, and layers that only watch.
+The graph is recorded as usual, but its nodes hold promises in place of values. The first promise
+that the backward pass needs runs the function again, and the saved values fulfil all promises. So
+closures, ``grad``, hooks, several outputs, higher orders and nested checkpoints work.
+
+The second run has a copy of the context of the first: overrides, ``ft.use``, generators and other
+context variables. Only the memory manager and observing layers are those of the backward pass.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ import fl_tensor as ft
 from fl_autograd.errors import GradError
 from fl_autograd.mode import (
     Recorder,
-    Recording,
-    alone,
+    RecorderStack,
     forget_recorders,
     is_grad_enabled,
+    isolated_recording,
     recording,
 )
 from fl_autograd.node import Node
@@ -106,14 +105,14 @@ class _Region:
         self.values: list[Any] = []
         self.running = True
         active = recording()
-        self.tape_for = active.tape_for if isinstance(active, Recording) else None
+        self.tape_for = active.tape_for if isinstance(active, RecorderStack) else None
         self.layers = current()
         self.context = copy_context()
         self.context.run(forget_recorders)  # what they keep may lead back to this region
 
     def first(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            with self.draws, _Promising(self), _layer(_Keeping, self.policy, self.kept):
+            with self.draws, _ForwardRecorder(self), _layer(_SaveResults, self.policy, self.kept):
                 result = self.function(*args, **kwargs)
             # Where operations are put off: else both runs would be one computation, which finds
             # that the second repeats the first, and keeps what lies between.
@@ -124,7 +123,7 @@ class _Region:
 
     def again(self) -> None:
         """Run the function once more, for what its nodes save."""
-        seen = _Collecting()
+        seen = _RecomputeRecorder()
         layers, manager = revived(self.layers), fl_memory.current()
         self.context.copy().run(self._replay, seen, layers, manager)
         spared = [name for name, _ in self.kept]
@@ -138,21 +137,21 @@ class _Region:
         self.values = seen.values
 
     def _replay(
-        self, seen: _Collecting, layers: Stack | None, manager: fl_memory.MemoryManager
+        self, seen: _RecomputeRecorder, layers: Stack | None, manager: fl_memory.MemoryManager
     ) -> None:
         _recomputing.set(True)  # in a copied context, which ends with this call
         args, kwargs = _handles(self.given)
         with (
             fl_memory.use(manager),
             self.draws.again(),
-            alone(seen, self.tape_for),
+            isolated_recording(seen, self.tape_for),
             under(layers),
-            _layer(_Replaying, self.policy, self.kept, seen.spared),
+            _layer(_ReplayResults, self.policy, self.kept, seen.spared),
         ):
             self.function(*args, **kwargs)
 
 
-class _Promise:
+class _RecomputedValues:
     """Stands in ``Node.saved`` for what the region's function will save there."""
 
     __slots__ = ("number", "region")
@@ -172,7 +171,7 @@ class _Promise:
         return found
 
 
-class _Promising(Recorder):
+class _ForwardRecorder(Recorder):
     def __init__(self, region: _Region) -> None:
         self.region = region
 
@@ -180,12 +179,12 @@ class _Promising(Recorder):
         if _keeps_arrays(node):
             region = self.region
             region.values.append(node.saved)
-            node.saved = _Promise(region, len(region.names))
+            node.saved = _RecomputedValues(region, len(region.names))
             region.names.append(node.name)
         return node
 
 
-class _Collecting(Recorder):
+class _RecomputeRecorder(Recorder):
     def __init__(self) -> None:
         self.names: list[str] = []
         self.values: list[Any] = []
@@ -199,7 +198,7 @@ class _Collecting(Recorder):
         return node
 
 
-class _Keeping(Wrapper):
+class _SaveResults(Wrapper):
     """Takes the results of some operations down."""
 
     watches = True
@@ -221,7 +220,7 @@ class _Keeping(Wrapper):
         return result
 
 
-class _Replaying(Wrapper):
+class _ReplayResults(Wrapper):
     """Gives them back in the same order, and notes which were asked for."""
 
     watches = True
@@ -244,7 +243,7 @@ class _Replaying(Wrapper):
 
 @contextmanager
 def _layer(
-    kind: type[_Keeping] | type[_Replaying], names: frozenset[str], *lists: Any
+    kind: type[_SaveResults] | type[_ReplayResults], names: frozenset[str], *lists: Any
 ) -> Iterator[None]:
     if not names:
         yield

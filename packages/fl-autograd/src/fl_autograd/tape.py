@@ -1,4 +1,4 @@
-"""The tape: the namespace of operations over variables.
+"""The tape: a namespace of operations over variables.
 
 ``tape_for(backend)`` computes what ``ops_for(backend)`` computes, so an override is seen by forward
 and backward alike, and records a node per operation when an operand needs a gradient.
@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from fl_autograd import compile as compiler
 from fl_autograd import operators
-from fl_autograd.mode import Recording, recording
+from fl_autograd.mode import recording
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
-from fl_autograd.variable import Variable, attach_tape, variable
+from fl_autograd.variable import Variable, variable
 from fl_tensor import contract
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dispatch.stack import ops_for
@@ -92,7 +92,7 @@ class Tape(DerivedOps):
         return self._slice_update(x, starts, steps, updates)
 
 
-class _Method:
+class _LazyMethod:
     """Stands for an operation's method until the first use, then puts the real one in its place."""
 
     def __init__(self, name: str, attribute: str, make: Callable[[str], Any]) -> None:
@@ -127,16 +127,16 @@ def _make(name: str) -> Any:
     if name in NON_DIFFERENTIABLE:
         return compiler.compile_untracked(op)
     if name in RULES:
-        several = compiler.has_several_results(RULES[name])
-        compiled = compiler.compile_several if several else compiler.compile_rule
+        several = compiler.has_multiple_outputs(RULES[name])
+        compiled = compiler.compile_multi_output if several else compiler.compile_rule
         return compiled(op, RULES[name])
     if spec.kind == "derived":
         return compiler.compile_composition(op, getattr(DerivedOps, name))
     return compiler.compile_missing(op)
 
 
-def _make_known(name: str) -> Any:
-    return compiler.compile_known(_signature(name), RULES[name])
+def _make_recast(name: str) -> Any:
+    return compiler.compile_recast(_signature(name), RULES[name])
 
 
 def attribute(name: str) -> str:
@@ -148,29 +148,12 @@ def attribute(name: str) -> str:
 def install(name: str) -> None:
     """(Re)make the tape's method of an operation of the contract, and the operators of variables
     that stand for it, from the table of rules."""
-    setattr(Tape, attribute(name), _Method(name, attribute(name), _make))
+    setattr(Tape, attribute(name), _LazyMethod(name, attribute(name), _make))
     if name == "cast":
-        Tape._recast = _Method(name, "_recast", _make_known)
+        Tape._recast = _LazyMethod(name, "_recast", _make_recast)
     operators.install(name, _make_operator)
 
 
 for _name in _specs():
     if _name != "to_host":
         install(_name)
-
-_TAPES: dict[Any, Tape] = {}
-
-
-def tape_for(base: Any) -> Any:
-    """The namespace that computes for variables on a backend: its tape, one per backend, unless a
-    recorder (``extend.Recorder``) has chosen another one for this context."""
-    mode = recording()
-    if isinstance(mode, Recording) and mode.tape_for is not None:
-        return mode.tape_for(base)
-    try:
-        return _TAPES[base]
-    except KeyError:
-        return _TAPES.setdefault(base, Tape(base))
-
-
-attach_tape(tape_for)

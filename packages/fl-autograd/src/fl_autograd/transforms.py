@@ -1,4 +1,4 @@
-"""Functions into derivatives: ``vjp``, ``jvp``, ``jacobian``, ``hessian``.
+"""Function transforms: ``vjp``, ``jvp``, ``jacobian``, ``hessian``.
 
 ``function`` takes Variables and returns a Variable or a tuple of them. Arguments are Tensors,
 Variables or array-likes of floating dtypes (``vjp`` and ``jvp`` take complex ones as well); they
@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import fl_tensor as ft
-from fl_autograd import nesting
+from fl_autograd import nested_transforms
 from fl_autograd.errors import GradError
 from fl_autograd.functional import grad
-from fl_autograd.rows import dense
+from fl_autograd.sparse import to_dense
 from fl_autograd.variable import Variable, variable
 from fl_tensor.arguments import function_of, several_of
 from fl_tensor.arrays.array import Array
@@ -43,14 +43,14 @@ def vjp(
     >>> pullback(ft.asarray([1.0, 10.0])).tolist()
     [6.0, 80.0]
     """
-    connected = nesting.creates_graph(create_graph)
+    connected = nested_transforms.creates_graph(create_graph)
     inputs = _inputs("vjp", primals, connected)
     outputs, several = _outputs("vjp", function, inputs)
 
     def pullback(*cotangents: Any) -> Any:
         # It may be called where another function is differentiated, or no longer is.
-        recorded = nesting.creates_graph(create_graph) or connected
-        found = _pull("vjp", outputs, inputs, cotangents, recorded)
+        recorded = nested_transforms.creates_graph(create_graph) or connected
+        found = _pullback("vjp", outputs, inputs, cotangents, recorded)
         return found if len(found) != 1 else found[0]
 
     given = outputs if connected else tuple(y.detach() for y in outputs)
@@ -76,10 +76,10 @@ def jvp(
         several_of("jvp", given, what, object, "a sequence, one for each argument")
     if len(primals) != len(tangents):
         raise GradError(f"[jvp] {len(primals)} primals but {len(tangents)} tangents")
-    create_graph = nesting.creates_graph(create_graph)
+    create_graph = nested_transforms.creates_graph(create_graph)
     inputs = _inputs("jvp", primals, create_graph)
     outputs, several = _outputs("jvp", function, inputs)
-    slopes = _push("jvp", outputs, inputs, tangents, create_graph)
+    slopes = _pushforward("jvp", outputs, inputs, tangents, create_graph)
     given = outputs if create_graph else tuple(y.detach() for y in outputs)
     return (given, slopes) if several else (given[0], slopes[0])
 
@@ -101,7 +101,7 @@ def jacobian(
         raise GradError(
             f"[jacobian] strategy {strategy!r}: expected 'reverse-mode' or 'forward-mode'"
         )
-    create_graph = nesting.creates_graph(create_graph)
+    create_graph = nested_transforms.creates_graph(create_graph)
     listed = isinstance(inputs, (tuple, list))
     xs = _inputs("jacobian", inputs if listed else [inputs], create_graph)
     outputs, several = _outputs("jacobian", function, xs)
@@ -121,7 +121,7 @@ def hessian(function: Function, inputs: Any, create_graph: bool | None = None) -
         (output,), _ = _outputs("hessian", function, xs)
         if output.size != 1:
             raise GradError(f"[hessian] the function returned shape {output.shape}: expected one")
-        return _pull("hessian", (output,), xs, _units(output), True)
+        return _pullback("hessian", (output,), xs, _basis(output), True)
 
     found = jacobian(gradient, list(inputs) if listed else [inputs], create_graph)
     return found if listed else found[0][0]
@@ -136,14 +136,14 @@ def _inputs(name: str, values: Sequence[Any], create_graph: bool) -> tuple[Varia
     for i, x in enumerate(values):
         if isinstance(x, Array) and x.dtype.kind not in _KINDS[name]:
             raise GradError(f"[{name}] input {i} is {x.dtype}: gradients are of floating numbers")
-        found.append(nesting.point(x, create_graph))
+        found.append(nested_transforms.primal(x, create_graph))
     return tuple(found)
 
 
 def _outputs(
     name: str, function: Function, inputs: Sequence[Variable]
 ) -> tuple[tuple[Variable, ...], bool]:
-    result = nesting.run(function_of(name, function), *inputs)
+    result = nested_transforms.differentiated_call(function_of(name, function), *inputs)
     several = isinstance(result, (tuple, list))
     outputs = tuple(result) if several else (result,)
     for y in outputs:
@@ -158,7 +158,7 @@ def _outputs(
     return outputs, several
 
 
-def _pull(
+def _pullback(
     name: str,
     outputs: Sequence[Variable],
     inputs: Sequence[Variable],
@@ -170,10 +170,10 @@ def _pull(
         raise GradError(f"[{name}] {len(outputs)} outputs but {len(cotangents)} gradients of them")
     pairs = [(y, _like(name, u, y)) for y, u in zip(outputs, cotangents) if y.requires_grad]
     found = _grads(pairs, inputs, create_graph)
-    return tuple(_zeros(x) if g is None else dense(g) for x, g in zip(inputs, found))
+    return tuple(_zeros(x) if g is None else to_dense(g) for x, g in zip(inputs, found))
 
 
-def _push(
+def _pushforward(
     name: str,
     outputs: Sequence[Variable],
     inputs: Sequence[Variable],
@@ -182,7 +182,7 @@ def _push(
 ) -> tuple[Variable, ...]:
     # J times the tangents: the gradient of <J^T u, tangents> with respect to u, at any u.
     us = [Variable(_zeros(y), requires_grad=True) for y in outputs]
-    pulled = _pull(name, outputs, inputs, us, True)
+    pulled = _pullback(name, outputs, inputs, us, True)
     pairs = [(g, _like(name, t, x)) for g, x, t in zip(pulled, inputs, tangents) if g.requires_grad]
     found = _grads(pairs, us, create_graph)
     return tuple(_zeros(u) if g is None else g for u, g in zip(us, found))
@@ -203,10 +203,10 @@ def _rows(
 ) -> list[tuple[Variable, ...]]:
     found = []
     for y in outputs:
-        rows = [_pull("jacobian", (y,), inputs, (u,), create_graph) for u in _units(y)]
+        rows = [_pullback("jacobian", (y,), inputs, (u,), create_graph) for u in _basis(y)]
         found.append(
             tuple(
-                _stacked([row[i] for row in rows], (*y.shape, *x.shape), x)
+                _stack([row[i] for row in rows], (*y.shape, *x.shape), x)
                 for i, x in enumerate(inputs)
             )
         )
@@ -220,24 +220,26 @@ def _columns(
     for i, x in enumerate(inputs):
         still = [_zeros(other) for other in inputs]
         columns = [
-            _push("jacobian", outputs, inputs, [*still[:i], u, *still[i + 1 :]], create_graph)
-            for u in _units(x)
+            _pushforward(
+                "jacobian", outputs, inputs, [*still[:i], u, *still[i + 1 :]], create_graph
+            )
+            for u in _basis(x)
         ]
         for j, y in enumerate(outputs):
-            made = _stacked([column[j] for column in columns], (*x.shape, *y.shape), y)
+            made = _stack([column[j] for column in columns], (*x.shape, *y.shape), y)
             order = (*range(x.ndim, x.ndim + y.ndim), *range(x.ndim))
             found[j].append(ft.permute(made, order))
     return [tuple(blocks) for blocks in found]
 
 
-def _units(x: Variable) -> list[Variable]:
+def _basis(x: Variable) -> list[Variable]:
     # Every array of the shape of ``x`` with a single 1, in C order.
     ops, base = ft.ops_for(x._backend), x._backend
     numbers = ft.Tensor(ops.arange(0, x.size, 1, ft.int64, x.device), base)
     return [Variable(ft.cast(numbers == i, x.dtype).reshape(x.shape)) for i in range(x.size)]
 
 
-def _stacked(parts: list[Variable], shape: tuple[int, ...], like: Variable) -> Variable:
+def _stack(parts: list[Variable], shape: tuple[int, ...], like: Variable) -> Variable:
     return ft.reshape(ft.stack(parts), shape) if parts else _zeros(like, shape)
 
 

@@ -1,10 +1,11 @@
-"""``Variable``: an array whose history of operations is kept, so that gradients can flow back."""
+"""``Variable``: an array with a recorded history, for gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fl_autograd.dispatch import namespace_for, promoted_dtype, tape_for
 from fl_autograd.errors import GradError
 from fl_autograd.inplace import InPlace
 from fl_autograd.mode import is_grad_enabled, recording
@@ -25,32 +26,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from fl_autograd.rules.table import Rule
-
-_tape_for: Callable[[Any], Any]
-_casting_for: Callable[[Any], Any]
-_promoted_for: Callable[[Any, str, DType], DType]
-_backward: Callable[[Variable, Any, bool, bool], None]
-
-
-def attach_tape(tape_for: Callable[[Any], Any]) -> None:
-    """Tell variables which namespace computes for a backend (the tape is built on variables)."""
-    global _tape_for
-    _tape_for = tape_for
-
-
-def attach_engine(backward: Callable[[Variable, Any, bool, bool], None]) -> None:
-    """Tell variables who runs the backward pass (the engine is built on variables)."""
-    global _backward
-    _backward = backward
-
-
-def attach_casting(
-    casting_for: Callable[[Any], Any], promoted_for: Callable[[Any, str, DType], DType]
-) -> None:
-    """Tell variables which namespace it is where ``autocast`` may be active, and in which dtype
-    operands of an operation meet then that would be promoted to another."""
-    global _casting_for, _promoted_for
-    _casting_for, _promoted_for = casting_for, promoted_for
 
 
 def variable(adapter: Any, base: Any, node: Node | None) -> Variable:
@@ -95,6 +70,8 @@ class Variable(InPlace, Array):
 
     __slots__ = ("__weakref__", "_adapter", "_backend", "_node")
     _priority: ClassVar[int] = 10
+    #: Whether it holds some rows of a table in place of the dense value: a gradient may.
+    _is_sparse: ClassVar[bool] = False
 
     _adapter: Any
     _backend: Any  # a slot where Array declares a property
@@ -119,13 +96,13 @@ class Variable(InPlace, Array):
         return self
 
     def _ops(self) -> Any:
-        return _tape_for(self._backend) if layers() is None else _casting_for(self._backend)
+        return tape_for(self._backend) if layers() is None else namespace_for(self._backend)
 
     def _wrap(self, raw: Any) -> Any:
         return raw
 
     def _promoted(self, op: str, dtype: DType) -> DType:
-        return dtype if layers() is None else _promoted_for(self._backend, op, dtype)
+        return dtype if layers() is None else promoted_dtype(self._backend, op, dtype)
 
     def _lift(self, other: Array) -> Any:
         if isinstance(other, Variable):
@@ -232,9 +209,9 @@ class Variable(InPlace, Array):
 
     @property
     def grad(self) -> Variable | None:
-        """What backward passes have accumulated here; None before the first, and on non-leaves. A
-        ``RowGradient`` where nothing but ``lookup_rows`` used this variable. Assign another of the
-        same shape and dtype; or float32 beside float16 and bfloat16, which loses less."""
+        """The gradient that backward passes have accumulated; None before the first, and on
+        non-leaves. A ``SparseGradient`` where only ``lookup_rows`` used this variable. Assign a
+        gradient of the same shape and dtype, or of float32 beside float16 and bfloat16."""
         node = self._node
         return node.grad if isinstance(node, Leaf) else None
 
@@ -246,11 +223,10 @@ class Variable(InPlace, Array):
             return
         if not isinstance(node, Leaf):
             raise GradError("only a leaf that requires a gradient has a .grad")
-        from fl_autograd.rows import RowGradient
-
         tracked = isinstance(value, Variable) and value.requires_grad
         # Else a handle of its own: backward rebinds it.
-        given = value if tracked or isinstance(value, RowGradient) else Variable(value)
+        sparse = isinstance(value, Variable) and value._is_sparse
+        given = value if tracked or sparse else Variable(value)
         fits = given.dtype is self.dtype or (self.dtype in HALF and given.dtype is float32)
         if given.shape != self.shape or not fits:
             raise ShapeError(
@@ -279,7 +255,9 @@ class Variable(InPlace, Array):
 
         Raises GradError when it requires no gradient, GraphFreedError when the graph is gone.
         """
-        _backward(self, grad, retain_graph or create_graph, create_graph)
+        from fl_autograd.engine import backward
+
+        backward(self, grad, retain_graph or create_graph, create_graph)
 
     def register_hook(self, hook: Hook) -> Callable[[], None]:
         """Call ``hook(grad)`` when the gradient of this variable is complete in a backward pass,

@@ -25,10 +25,7 @@ from fl_data.blobs import MemoryBlob as MemoryBlob
 from fl_data.blobs import RawTensor as RawTensor
 from fl_data.dataset import Dataset as Dataset
 from fl_data.dataset import EpochDataset as EpochDataset
-from fl_data.dataset import Sample as Sample
 from fl_data.dataset import as_dataset as as_dataset
-from fl_data.dataset import check_index as check_index
-from fl_data.dataset import check_indices as check_indices
 from fl_data.errors import BlobError as BlobError
 from fl_data.errors import DataError as DataError
 from fl_data.errors import FileFormatError as FileFormatError
@@ -40,6 +37,9 @@ from fl_data.errors import WorkerError as WorkerError
 from fl_data.iterate import DataIterator as DataIterator
 from fl_data.iterate import iterate as iterate
 from fl_data.prefetching.prefetch import Prefetch as Prefetch
+from fl_data.samples import Sample as Sample
+from fl_data.samples import check_index as check_index
+from fl_data.samples import check_indices as check_indices
 from fl_data.seeds import drawn_seeds as drawn_seeds
 from fl_data.seeds import mix as mix
 from fl_data.seeds import restore_seeds as restore_seeds

@@ -1,16 +1,17 @@
-"""Iteration that knows where it is and can go on from there."""
+"""Iteration with a position that can be saved and restored."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fl_data.dataset import Dataset, EpochDataset, as_dataset, check_count
+from fl_data.dataset import Dataset, EpochDataset, as_dataset
 from fl_data.errors import DataError, IterationError
+from fl_data.samples import check_count
 from fl_data.seeds import drawn_seeds, restore_seeds
 
 if TYPE_CHECKING:
-    from fl_data.dataset import Sample
+    from fl_data.samples import Sample
 
 
 class DataIterator(Iterator["Sample"]):
@@ -27,8 +28,8 @@ class DataIterator(Iterator["Sample"]):
         self._ds = ds
         self._length = len(ds)
         self._epoch = ds.epoch
-        self._clocks = tuple(_clocks(ds))
-        self._position = _inside(start, self._length)
+        self._epoch_sources = tuple(_epoch_sources(ds))
+        self._position = _checked_position(start, self._length)
 
     @property
     def position(self) -> int:
@@ -39,7 +40,7 @@ class DataIterator(Iterator["Sample"]):
         return self._length - self._position
 
     def __next__(self) -> Sample:
-        if self._clocks and max([ds.epoch for ds in self._clocks]) != self._epoch:
+        if self._epoch_sources and max([ds.epoch for ds in self._epoch_sources]) != self._epoch:
             raise IterationError(
                 f"[iterate] the dataset went from epoch {self._epoch} to {self._ds.epoch} while it "
                 "was iterated: call set_epoch before the iteration begins, and begin no other "
@@ -89,10 +90,10 @@ class DataIterator(Iterator["Sample"]):
                 f"one has {length}: build it with the same files, batch size and policy"
             )
         epoch = check_count(state["epoch"], "epoch", "load_state")
-        position = _inside(state["position"], length)
+        position = _checked_position(state["position"], length)
         restore_seeds(state.get("seeds"), self._ds)
         self.close()
-        go_to(self._ds, epoch)
+        move_to_epoch(self._ds, epoch)
         # A dataset in which nothing depends on the epoch keeps saying 0.
         self._epoch = self._ds.epoch
         self._position, self._length = position, length
@@ -121,10 +122,10 @@ def begin_pass(ds: Dataset) -> None:
     if ds._passed == ds.epoch:
         own = list(_epoch_datasets(ds))
         if own and not any(each._fixed for each in own):
-            go_to(ds, ds.epoch + 1)
+            move_to_epoch(ds, ds.epoch + 1)
 
 
-def go_to(ds: Dataset, epoch: int) -> None:
+def move_to_epoch(ds: Dataset, epoch: int) -> None:
     """`ds.set_epoch(epoch)`, after which passes go on by themselves if they did before."""
     before = [(each, each._fixed) for each in _epoch_datasets(ds)]
     ds.set_epoch(epoch)
@@ -139,16 +140,16 @@ def _epoch_datasets(ds: Dataset) -> Iterator[EpochDataset]:
         yield from _epoch_datasets(source)
 
 
-def _clocks(ds: Dataset) -> Iterator[Dataset]:
+def _epoch_sources(ds: Dataset) -> Iterator[Dataset]:
     """The datasets in `ds` that say which epoch it is: all others, asked for each sample, cost."""
     if type(ds).epoch is not Dataset.epoch:
         yield ds
     else:
         for source in ds.sources:
-            yield from _clocks(source)
+            yield from _epoch_sources(source)
 
 
-def _inside(position: int, length: int) -> int:
+def _checked_position(position: int, length: int) -> int:
     if check_count(position, "the start position", "iterate") > length:
         raise DataError(f"[iterate] the start position {position} lies beyond the {length} samples")
     return position

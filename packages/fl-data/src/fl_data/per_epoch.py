@@ -1,4 +1,4 @@
-"""A value that is drawn once in each epoch, whoever asks first."""
+"""A value that is drawn once in each epoch, at its first use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import fl_tensor as ft
 from fl_data.seeds import Seed, mix
-from fl_memory.forks import free_after_fork
+from fl_memory import free_after_fork
 
 T = TypeVar("T")
 

@@ -1,21 +1,22 @@
-"""The seeds of datasets and streams, and independent seeds out of a seed and counters: nothing
-depends on what was drawn before."""
+"""Seeds of datasets and streams, and independent seeds derived from a seed and counters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, Protocol
 
 import fl_tensor as ft
 from fl_data.errors import DataError
 from fl_tensor.annotations import explained
 from fl_tensor.arguments import seed_of
 
-if TYPE_CHECKING:
-    from fl_data.dataset import Dataset, Sample
-    from fl_data.streams.stream import Stream
 
-    Tree: TypeAlias = Dataset | Stream
+class Tree(Protocol):
+    """A dataset or stream: it may hold a seed, and is made of others."""
+
+    @property
+    def sources(self) -> tuple[Any, ...]: ...
+
 
 _MASK = (1 << 64) - 1
 
@@ -85,12 +86,3 @@ def mix(seed: int, *counters: int) -> int:
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
         state = z ^ (z >> 31)
     return state >> 1
-
-
-def seeded_sample(ds: Dataset, seed: int, index: int) -> Sample:
-    """Sample `index`, with a default generator of its own (in the context of this thread)."""
-    ft.set_default_generator(ft.Generator(mix(seed, index)))
-    try:
-        return ds[index]
-    except StopIteration as error:  # would end the loop as if all samples had been seen
-        raise DataError(f"[prefetch] sample {index} raised StopIteration") from error

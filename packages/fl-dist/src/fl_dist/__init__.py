@@ -19,7 +19,7 @@ from fl_dist.reducer import Reducer as Reducer
 from fl_dist.reducer import average_gradients as average_gradients
 from fl_dist.registry import communicators as communicators
 from fl_dist.registry import load as load
-from fl_dist.solo import LocalCommunicator as LocalCommunicator
-from fl_dist.solo import local as local
+from fl_dist.single_process import LocalCommunicator as LocalCommunicator
+from fl_dist.single_process import local as local
 from fl_dist.threads import ThreadsCommunicator as ThreadsCommunicator
 from fl_dist.work import Work as Work

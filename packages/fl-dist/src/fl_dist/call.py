@@ -1,4 +1,4 @@
-"""One call of a communicator, as a value: what was asked, in one line that ranks can compare."""
+"""The description of a call, which ranks compare to detect mismatches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Call:
         return f"{self.operation} #{self.number}" if self.number else self.operation
 
     @property
-    def lane(self) -> Hashable:
+    def queue_key(self) -> Hashable:
         """What it must keep its order with: all collectives, or the messages of one channel."""
         return "collectives" if self.number else (self.operation, *self.parameters.values())
 

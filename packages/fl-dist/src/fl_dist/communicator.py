@@ -1,4 +1,4 @@
-"""The communicator contract: what an author must write, and what comes for free.
+"""The communicator contract: the methods to write, and the derived ones.
 
 A communicator connects the ranks 0 .. world_size - 1 of one program. Every rank holds its own
 ``Communicator`` object and makes the same collective calls in the same order.
@@ -37,7 +37,7 @@ from fl_dist.call import Call
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, DistTimeoutError, PeerError, one_line
 from fl_dist.values import computed
-from fl_dist.work import Lanes, Work
+from fl_dist.work import OrderedQueues, Work
 from fl_tensor import Tensor
 
 # Any, so that `comm.all_reduce(x).sum()` type-checks: with async_op=True it is a Work of that.
@@ -59,7 +59,7 @@ class Communicator(ABC):
         self.rank = rank
         self.world_size = world_size
         self._count = 0
-        self._lanes = Lanes()
+        self._work_queues = OrderedQueues()
         self._under_way: list[Work] = []
         self._broken: str | None = None
         self._channels = 1  # numbers given to the groups that `split` made
@@ -276,8 +276,8 @@ class Communicator(ABC):
         asynchronous by nature overrides this and returns its own kind of Work.
         """
         inline = inline or call.operation == "send"  # which never waits
-        return self._lanes.submit(
-            call.lane, call.title, lambda: self.perform(call, deadline), inline
+        return self._work_queues.submit(
+            call.queue_key, call.title, lambda: self.perform(call, deadline), inline
         )
 
     def perform(self, call: Call, deadline: Deadline) -> Any:

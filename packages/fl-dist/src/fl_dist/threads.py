@@ -1,4 +1,4 @@
-"""The reference: N ranks in N threads of one process.
+"""``threads``: the reference communicator, N ranks in N threads of one process.
 
 Every collective is a meeting. The last rank to come computes the result for all, in rank order, so
 results are deterministic and the same everywhere; and what the ranks disagree about is seen there.
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from fl_dist import launch, meaning
+from fl_dist import launch, semantics
 from fl_dist.call import Call
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.work import Work
-from fl_dist.world import Posted, World
+from fl_dist.world import PendingWork, World
 from fl_tensor import Tensor
 
 
@@ -65,18 +65,18 @@ class ThreadsCommunicator(Communicator):
             return Work(call.title).succeed(None)
         if call.operation == "recv":
             return self._take(call.parameters["src"], call.parameters["tag"], deadline)
-        results = self._parts if call.operation == "split" else meaning.results
+        results = self._parts if call.operation == "split" else semantics.results
         key = (self._channel, call.number)
         return self._world.meet(key, self._ranks, self._me, call, deadline, results)
 
-    def _take(self, src: int, tag: int, deadline: Deadline) -> Posted:
+    def _take(self, src: int, tag: int, deadline: Deadline) -> PendingWork:
         sender = self._ranks[src]
         address = (self._channel, sender, self._me, tag)
         what = f"recv from rank {sender} with tag {tag}"
         return self._world.take(address, self._me, sender, what, deadline)
 
     def _parts(self, calls: list[Call]) -> list[Any]:
-        parts = meaning.members(calls)
+        parts = semantics.members(calls)
         channels = {tuple(part): self._world.new_channel() for part in parts if part is not None}
         made: list[ThreadsCommunicator | None] = []
         for rank, part in enumerate(parts):

@@ -1,4 +1,4 @@
-"""The handle of an operation that is under way (``async_op=True``)."""
+"""``Work``: the handle of an asynchronous operation (``async_op=True``)."""
 
 from __future__ import annotations
 
@@ -82,18 +82,20 @@ class Work:
         return f"<Work {self.what}: {state}>"
 
 
-class Lanes:
-    """Runs blocking operations as Works. Within a lane they run one by one, in the order of their
-    submission (collectives must); lanes do not wait for one another (a posted ``recv`` must not
-    hold up an ``all_reduce``). A lane has a thread only while it has work.
+class OrderedQueues:
+    """Runs blocking operations as Works, in one queue per key.
+
+    Operations of a queue run one by one, in the order of their submission: collectives must. Queues
+    do not wait for one another: a posted ``recv`` must not hold up an ``all_reduce``. A queue has a
+    thread only while it has work.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queues: dict[Hashable, deque[Callable[[], None]]] = {}
 
-    def submit(self, lane: Hashable, what: str, body: Callable[[], Any], inline: bool) -> Work:
-        """Run ``body`` on ``lane``. With ``inline``, on the calling thread if the lane is idle."""
+    def submit(self, queue_key: Hashable, what: str, body: Callable[[], Any], inline: bool) -> Work:
+        """Run ``body`` in a queue. With ``inline``, on the calling thread if the queue is idle."""
         work = Work(what)
 
         def job() -> None:
@@ -105,25 +107,25 @@ class Lanes:
                 work.succeed(result)
 
         with self._lock:
-            queue = self._queues.get(lane)
+            queue = self._queues.get(queue_key)
             if queue is not None:
                 queue.append(_in_context_of_caller(job))
                 return work
             if not inline:
-                self._queues[lane] = deque([_in_context_of_caller(job)])
+                self._queues[queue_key] = deque([_in_context_of_caller(job)])
         if inline:
             job()
         else:
             name = f"fl_dist {what}"
-            threading.Thread(target=self._drain, args=(lane,), name=name, daemon=True).start()
+            threading.Thread(target=self._drain, args=(queue_key,), name=name, daemon=True).start()
         return work
 
-    def _drain(self, lane: Hashable) -> None:
+    def _drain(self, queue_key: Hashable) -> None:
         while True:
             with self._lock:
-                queue = self._queues[lane]
+                queue = self._queues[queue_key]
                 if not queue:
-                    del self._queues[lane]
+                    del self._queues[queue_key]
                     return
                 job = queue.popleft()
             job()

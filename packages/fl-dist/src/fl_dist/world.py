@@ -1,4 +1,4 @@
-"""What the ranks of ``threads`` share: one lock, the mail under way, and who waits for whom.
+"""The shared state of ``threads``: one lock, messages in transit, and waiting ranks.
 
 Everything a rank waits for is a ``Posted``: others settle it. A rank that waits looks, each time it
 wakes, whether waiting still makes sense. It does not when a rank has failed, when a rank it needs
@@ -21,10 +21,10 @@ from fl_dist.work import Work
 from fl_tensor import Tensor
 
 #: All ranks must have been seen waiting for one another, with nothing happening, this many seconds.
-QUIET = 0.25
+DEADLOCK_SECONDS = 0.25
 
 
-class Posted(Work):
+class PendingWork(Work):
     """A Work that other ranks settle.
 
     awaited   the ranks (of the world) whose part is missing, asked under the world's lock
@@ -38,7 +38,7 @@ class Posted(Work):
         what: str,
         deadline: Deadline,
         awaited: Callable[[], list[int]],
-        withdraw: Callable[[Posted, str], None],
+        withdraw: Callable[[PendingWork, str], None],
     ) -> None:
         super().__init__(what)
         self.world = world
@@ -55,7 +55,7 @@ class Posted(Work):
     def done(self) -> bool:
         if not self.over:
             with self.world.changed:
-                self.world.judge(self)
+                self.world.check_progress(self)
         return self.over
 
     def wait(self, timeout: float | None = None) -> Any:
@@ -65,13 +65,13 @@ class Posted(Work):
         return self.result
 
 
-class Meeting:
+class CollectiveCall:
     """One collective: the ranks' calls as they arrive, and a Posted for each."""
 
     def __init__(self, ranks: Sequence[int]) -> None:
         self.ranks = ranks
         self.calls: dict[int, Call] = {}
-        self.works: dict[int, Posted] = {}
+        self.works: dict[int, PendingWork] = {}
         self.given_up: str | None = None
 
     def missing(self) -> list[int]:
@@ -85,11 +85,11 @@ class World:
         self.size = size
         self.changed = threading.Condition(threading.RLock())
         self._mail: dict[Hashable, deque[Tensor]] = {}
-        self._requests: dict[Hashable, deque[Posted]] = {}
-        self._meetings: dict[Hashable, Meeting] = {}
+        self._requests: dict[Hashable, deque[PendingWork]] = {}
+        self._meetings: dict[Hashable, CollectiveCall] = {}
         self._channels = 0
         self._threads: dict[int, int] = {}
-        self._blocked: dict[int, Posted] = {}
+        self._blocked: dict[int, PendingWork] = {}
         self._helpers = False  # a thread that is no rank's own has sent or waited here
         self._quiet: tuple[int, float] | None = None  # number of events, since when
         self._events = 0
@@ -124,7 +124,7 @@ class World:
     def put(self, address: Hashable, x: Tensor) -> None:
         x = fresh(x)  # the sender may rebind its own handle the next moment
         with self.changed:
-            self._notice()
+            self._poll()
             requests = self._requests.get(address)
             if requests:
                 requests.popleft().succeed(x)
@@ -132,13 +132,15 @@ class World:
             else:
                 self._mail.setdefault(address, deque()).append(x)
 
-    def take(self, address: Hashable, rank: int, src: int, what: str, deadline: Deadline) -> Posted:
+    def take(
+        self, address: Hashable, rank: int, src: int, what: str, deadline: Deadline
+    ) -> PendingWork:
         """The next message at ``address``, which ``src`` sends to ``rank``."""
 
-        def withdraw(work: Posted, reason: str) -> None:
+        def withdraw(work: PendingWork, reason: str) -> None:
             self._requests[address].remove(work)
 
-        work = Posted(self, rank, what, deadline, lambda: [src], withdraw)
+        work = PendingWork(self, rank, what, deadline, lambda: [src], withdraw)
         with self.changed:
             mail = self._mail.get(address)
             if mail:
@@ -157,19 +159,19 @@ class World:
         call: Call,
         deadline: Deadline,
         results: Callable[[list[Call]], list[Any]],
-    ) -> Posted:
+    ) -> PendingWork:
         """Bring ``call`` to the meeting ``key`` of ``ranks``. The last to come computes for all."""
         with self.changed:
-            self._notice()
-            meeting = self._meetings.setdefault(key, Meeting(ranks))
+            self._poll()
+            meeting = self._meetings.setdefault(key, CollectiveCall(ranks))
 
-            def withdraw(work: Posted, reason: str) -> None:
+            def withdraw(work: PendingWork, reason: str) -> None:
                 meeting.given_up = meeting.given_up or reason
                 for other in meeting.works.values():
                     if other is not work and not other.over:
                         other.fail(DistTimeoutError(f"{other.deadline.where}: {reason}"))
 
-            work = Posted(self, rank, call.describe(), deadline, meeting.missing, withdraw)
+            work = PendingWork(self, rank, call.describe(), deadline, meeting.missing, withdraw)
             meeting.calls[rank] = call
             meeting.works[rank] = work
             complete = not meeting.missing()
@@ -183,7 +185,7 @@ class World:
         return work
 
     def _settle(
-        self, meeting: Meeting, here: int, results: Callable[[list[Call]], list[Any]]
+        self, meeting: CollectiveCall, here: int, results: Callable[[list[Call]], list[Any]]
     ) -> None:
         works = [meeting.works[rank] for rank in meeting.ranks]
         texts = [work.what for work in works]
@@ -209,13 +211,13 @@ class World:
 
     # ---- waiting
 
-    def wait(self, work: Posted, timeout: float | None) -> None:
+    def wait(self, work: PendingWork, timeout: float | None) -> None:
         """Return when ``work`` is settled, or after ``timeout`` seconds."""
         limit = None if timeout is None else time.monotonic() + timeout
         # A rank that waits with a limit goes on by itself, so it is not stuck.
         blocked = limit is None and not work.deadline.explicit
         with self.changed:
-            blocked = self._notice() and blocked
+            blocked = self._poll() and blocked
             if blocked:
                 self._blocked[work.rank] = work
             try:
@@ -224,12 +226,12 @@ class World:
                 if blocked:
                     del self._blocked[work.rank]
 
-    def _sleep(self, work: Posted, limit: float | None) -> None:
+    def _sleep(self, work: PendingWork, limit: float | None) -> None:
         while True:
-            self.judge(work)
+            self.check_progress(work)
             pause = work.deadline.remaining() if work.awaited() else None
             if pause is not None and self._quiet is not None:
-                pause = min(pause, QUIET)
+                pause = min(pause, DEADLOCK_SECONDS)
             if limit is not None:
                 left = max(0.0, limit - time.monotonic())
                 pause = left if pause is None else min(pause, left)
@@ -237,7 +239,7 @@ class World:
                 return
             self.changed.wait(pause)
 
-    def _notice(self) -> bool:
+    def _poll(self) -> bool:
         """Count an event; whether it comes from a rank's own thread.
 
         Helper threads of a rank may send what others wait for while the rank itself waits. Once one
@@ -248,7 +250,7 @@ class World:
         self._helpers = self._helpers or not own
         return own
 
-    def judge(self, work: Posted) -> None:
+    def check_progress(self, work: PendingWork) -> None:
         """Fail ``work`` (under the lock) if waiting for it makes no sense any more."""
         awaited = work.awaited()
         if work.over or not awaited:  # when all have come, the last one is computing
@@ -266,14 +268,14 @@ class World:
             ]
             stuck = list(self._blocked.values())
             errors = {other: MismatchError(other.deadline.where, texts) for other in stuck}
-            self._give_up(errors, "all ranks waited for one another")
+            self._abort(errors, "all ranks waited for one another")
         elif not work.deadline.remaining():
             names = ", ".join(map(str, awaited))
             error = work.deadline.error(f"rank{'s' * (len(awaited) > 1)} {names} in {work.what}")
             reason = f"rank {work.rank} gave up after {work.deadline.seconds:g} s"
-            self._give_up({work: error}, reason)
+            self._abort({work: error}, reason)
 
-    def _give_up(self, errors: Mapping[Posted, Exception], reason: str) -> None:
+    def _abort(self, errors: Mapping[PendingWork, Exception], reason: str) -> None:
         for work, error in errors.items():
             work.fail(error)
         for work in errors:
@@ -290,4 +292,4 @@ class World:
         if self._quiet is None or self._quiet[0] != self._events:
             self._quiet = (self._events, now)
             self.changed.notify_all()  # so that nobody sleeps past the moment
-        return now - self._quiet[1] >= QUIET
+        return now - self._quiet[1] >= DEADLOCK_SECONDS

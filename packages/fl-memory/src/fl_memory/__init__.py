@@ -1,4 +1,4 @@
-"""Bytes: who allocates them, who caches them, what they cost.
+"""Memory managers: allocation, caching, statistics.
 
 import fl_memory as mem
 
@@ -8,30 +8,58 @@ with mem.use("system"):
 mem.current().stats()
 """
 
-from fl_memory._version import __version__ as __version__
-from fl_memory.account import Account as Account
-from fl_memory.accounting import AccountingManager as AccountingManager
-from fl_memory.block import Block as Block
-from fl_memory.device import device_memory as device_memory
-from fl_memory.device import register_device as register_device
-from fl_memory.errors import AllocationError as AllocationError
-from fl_memory.errors import BlockError as BlockError
-from fl_memory.errors import ContractError as ContractError
-from fl_memory.errors import DeviceError as DeviceError
-from fl_memory.errors import DoubleFreeError as DoubleFreeError
-from fl_memory.errors import FlError as FlError
-from fl_memory.errors import OutOfMemoryError as OutOfMemoryError
-from fl_memory.errors import PluginError as PluginError
-from fl_memory.errors import UseAfterFreeError as UseAfterFreeError
-from fl_memory.errors import WrongManagerError as WrongManagerError
-from fl_memory.manager import HOST as HOST
-from fl_memory.manager import DeviceMemory as DeviceMemory
-from fl_memory.manager import Event as Event
-from fl_memory.manager import MemoryManager as MemoryManager
-from fl_memory.manager import Stats as Stats
-from fl_memory.plugins import Registry as Registry
-from fl_memory.selection import REGISTRY as REGISTRY
-from fl_memory.selection import available as available
-from fl_memory.selection import current as current
-from fl_memory.selection import get as get
-from fl_memory.selection import use as use
+from __future__ import annotations
+
+from fl_memory._version import __version__
+from fl_memory.account import Account
+from fl_memory.accounting import AccountingManager
+from fl_memory.block import Block
+from fl_memory.device import device_memory, register_device
+from fl_memory.errors import (
+    AllocationError,
+    BlockError,
+    ContractError,
+    DeviceError,
+    DoubleFreeError,
+    FlError,
+    OutOfMemoryError,
+    PluginError,
+    UseAfterFreeError,
+    WrongManagerError,
+)
+from fl_memory.forks import free_after_fork
+from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
+from fl_memory.plugins import Registry
+from fl_memory.selection import REGISTRY, available, current, get, use
+
+__all__ = [
+    "Account",
+    "AccountingManager",
+    "AllocationError",
+    "Block",
+    "BlockError",
+    "ContractError",
+    "DeviceError",
+    "DeviceMemory",
+    "DoubleFreeError",
+    "Event",
+    "FlError",
+    "HOST",
+    "MemoryManager",
+    "OutOfMemoryError",
+    "PluginError",
+    "REGISTRY",
+    "Registry",
+    "SMALL_BYTES",
+    "Stats",
+    "UseAfterFreeError",
+    "WrongManagerError",
+    "__version__",
+    "available",
+    "current",
+    "device_memory",
+    "free_after_fork",
+    "get",
+    "register_device",
+    "use",
+]

@@ -3,12 +3,11 @@
 A manager that derives from ``AccountingManager`` writes ``reserve``, ``recycle`` and ``trim``.
 These three are never called concurrently nor re-entrantly, so they may keep plain Python state.
 
-How ``free`` can be safe everywhere: garbage collection may run a finaliser at nearly any point, so
-``free`` (and even ``alloc``) may be called by the very thread that is half-way through ``reserve``,
-and a finaliser must not wait for a lock that another thread holds. Therefore the state is changed
-only by a thread that holds the lock *and* found nobody at work (``_busy``); a ``free`` that cannot
-have both at once leaves a note in ``_notes``, which whoever works next posts first. An ``alloc``
-that arrives in the middle of ``reserve`` is served by the device directly.
+Garbage collection may run a finaliser at nearly any point. So a thread may call ``free``, and even
+``alloc``, in the middle of its own ``reserve``. A finaliser must not wait for a lock that another
+thread holds. Therefore only a thread that holds the lock changes the state, and only if no other
+step is active (``_busy``). A ``free`` that cannot do so at once leaves a note in ``_notes``, which
+the next step posts first. An ``alloc`` in the middle of ``reserve`` is served by the device.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic
 
 from fl_memory.account import Account, AnyAccount
+from fl_memory.argument_checks import ALIGNMENTS, checked_size, foreign_block
 from fl_memory.block import Block
 from fl_memory.device import device_memory
 from fl_memory.errors import OutOfMemoryError
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
-from fl_memory.requests import ALIGNMENTS, checked_size, foreign_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -45,10 +44,10 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         self.small_bytes = small_bytes
         self._lock = free_after_fork(threading.RLock())
         self._busy = False
-        self._notes: deque[tuple[Any, ...]] = deque()
+        self._pending: deque[tuple[Any, ...]] = deque()
         self._accounts: dict[str, AnyAccount] = {}
         self._observers: tuple[Callable[[Event], object], ...] = ()
-        self._journal: deque[Event] = deque()
+        self._undelivered: deque[Event] = deque()
         self._delivering = False
         for memory in memories:
             self._accounts[memory.device] = self.open(memory)
@@ -92,7 +91,7 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         try:
             address = memory.allocate(nbytes, alignment)
         except OutOfMemoryError:
-            self._post()
+            self._apply_pending()
             self.trim(account)
             try:
                 address = memory.allocate(nbytes, alignment)
@@ -105,7 +104,7 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         account.reserved_bytes += nbytes
         account.peak_reserved_bytes = max(account.peak_reserved_bytes, account.reserved_bytes)
         if self._observers:
-            self._journal.append(Event("native_alloc", address, nbytes, memory.device))
+            self._undelivered.append(Event("native_alloc", address, nbytes, memory.device))
         return address, nbytes
 
     def surrender(self, account: Account, address: int, nbytes: int) -> None:
@@ -113,7 +112,7 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         account.native_frees += 1
         account.reserved_bytes -= nbytes
         if self._observers:
-            self._journal.append(Event("native_free", address, nbytes, account.memory.device))
+            self._undelivered.append(Event("native_free", address, nbytes, account.memory.device))
         account.memory.release(address, nbytes)
 
     def alloc(
@@ -142,8 +141,8 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
                 return self._alloc_directly(account, nbytes, alignment, stream, tag)
             self._busy = True
             try:
-                if self._notes:
-                    self._post()
+                if self._pending:
+                    self._apply_pending()
                 address, capacity, lease = self.reserve(account, nbytes, alignment, stream, tag)
                 account.allocs += 1
                 account.used_bytes += capacity
@@ -151,15 +150,15 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
                 if live > account.peak_bytes:
                     account.peak_bytes = live
                 if self._observers:
-                    self._journal.append(Event("alloc", address, nbytes, device, stream, tag))
+                    self._undelivered.append(Event("alloc", address, nbytes, device, stream, tag))
             except OutOfMemoryError as error:
-                failure = self._explained(error, account, nbytes, stream, tag)
+                failure = self._out_of_memory(error, account, nbytes, stream, tag)
             finally:
                 self._busy = False
             if failure is None:
                 block = Block(address, nbytes, capacity, device, self, tag, stream, lease)
-            if self._journal:
-                self._deliver()
+            if self._undelivered:
+                self._notify_observers()
         if failure is not None:
             raise failure
         return block
@@ -181,27 +180,27 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
                 if not self._busy:
                     self._busy = True
                     try:
-                        if self._notes:
-                            self._post()
+                        if self._pending:
+                            self._apply_pending()
                         account.frees += 1
                         account.live_bytes -= block.nbytes
                         account.used_bytes -= block.capacity
                         if self._observers:
-                            self._journal.append(_event("free", address, block))
+                            self._undelivered.append(_event("free", address, block))
                         if lease is _DIRECT:
                             self.surrender(account, address, block.capacity)
                         else:
                             self.recycle(account, address, block.capacity, lease)
                     finally:
                         self._busy = False
-                    if self._journal:
-                        self._deliver()
+                    if self._undelivered:
+                        self._notify_observers()
                     return
             finally:
                 self._lock.release()
-        # Somebody is at work, perhaps this very thread: leave a note and do not wait.
+        # An operation is running, perhaps in this very thread: do not wait.
         event = _event("free", address, block)
-        self._notes.append((account, event, block.capacity, lease))
+        self._pending.append((account, event, block.capacity, lease))
 
     def release_cached(self) -> int:
         with self._lock:
@@ -210,17 +209,17 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
             self._busy = True
             released = 0
             try:
-                self._post()
+                self._apply_pending()
                 for account in list(self._accounts.values()):
                     got = self.trim(account)
                     released += got
                     if self._observers:
                         device = account.memory.device
-                        self._journal.append(Event("release_cached", 0, got, device))
+                        self._undelivered.append(Event("release_cached", 0, got, device))
             finally:
                 self._busy = False
-            if self._journal:
-                self._deliver()
+            if self._undelivered:
+                self._notify_observers()
         return released
 
     def stats(self, device: str | None = None) -> Stats:
@@ -228,11 +227,11 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
             if not self._busy:
                 self._busy = True
                 try:
-                    self._post()
+                    self._apply_pending()
                 finally:
                     self._busy = False
-                if self._journal:
-                    self._deliver()
+                if self._undelivered:
+                    self._notify_observers()
             if device is not None:
                 return (self._accounts.get(device) or self._account(device)).stats()
             total = Stats()
@@ -280,13 +279,13 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         account = self.open(device_memory(device))
         return self._accounts.setdefault(device, account)
 
-    def _post(self) -> None:
-        """Do what the notes say; the caller holds the lock and has set ``_busy``."""
-        notes = self._notes
-        while notes:
-            account, event, capacity, lease = notes.popleft()
+    def _apply_pending(self) -> None:
+        """Apply the pending operations; the caller holds the lock and has set ``_busy``."""
+        pending = self._pending
+        while pending:
+            account, event, capacity, lease = pending.popleft()
             if self._observers:
-                self._journal.append(event)
+                self._undelivered.append(event)
             if event.kind == "alloc":
                 account.native_allocs += 1
                 account.reserved_bytes += capacity
@@ -314,12 +313,12 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         try:
             address = account.memory.allocate(capacity, alignment)
         except OutOfMemoryError as error:
-            raise self._explained(error, account, nbytes, stream, tag) from None
+            raise self._out_of_memory(error, account, nbytes, stream, tag) from None
         event = Event("alloc", address, nbytes, device, stream, tag)
-        self._notes.append((account, event, capacity, None))
+        self._pending.append((account, event, capacity, None))
         return Block(address, nbytes, capacity, device, self, tag, stream, _DIRECT)
 
-    def _explained(
+    def _out_of_memory(
         self,
         error: OutOfMemoryError,
         account: Account,
@@ -329,7 +328,7 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
     ) -> OutOfMemoryError:
         device = account.memory.device
         if self._observers:
-            self._journal.append(Event("out_of_memory", 0, nbytes, device, stream, tag))
+            self._undelivered.append(Event("out_of_memory", 0, nbytes, device, stream, tag))
         return OutOfMemoryError(
             nbytes,
             device,
@@ -339,14 +338,14 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
             hint=error.hint,
         )
 
-    def _deliver(self) -> None:
+    def _notify_observers(self) -> None:
         """Tell the observers; called with the lock held and the state consistent."""
         if self._delivering:  # an observer allocated or freed: the loop below is at work already
             return
         self._delivering = True
         try:
-            while self._journal:
-                event = self._journal.popleft()
+            while self._undelivered:
+                event = self._undelivered.popleft()
                 for observer in self._observers:
                     observer(event)
         finally:

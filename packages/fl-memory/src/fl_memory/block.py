@@ -1,16 +1,22 @@
-"""A block: one piece of device memory, lent by a manager until the block is freed or dies."""
+"""``Block``: a piece of device memory, owned by a manager, until it is freed or dies."""
 
 from __future__ import annotations
 
 from sys import is_finalizing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fl_memory.errors import DeviceError, DoubleFreeError, UseAfterFreeError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from fl_memory.manager import MemoryManager
+
+class BlockManager(Protocol):
+    """What a block needs of its manager; the contract is ``fl_memory.MemoryManager``."""
+
+    name: str
+
+    def free(self, block: Block) -> None: ...
 
 
 class Block:
@@ -45,7 +51,7 @@ class Block:
         nbytes: int,
         capacity: int,
         device: str,
-        manager: MemoryManager,
+        manager: BlockManager,
         tag: object = None,
         stream: Hashable = None,
         lease: Any = None,
@@ -95,9 +101,9 @@ class Block:
             raise UseAfterFreeError(f"[view] block of {self.nbytes} bytes was freed already")
         if self.device != "cpu":
             raise DeviceError(f"[view] memory on {self.device} is not addressable by the host")
-        from fl_memory.host import borrow
+        from fl_memory.buffers import view  # loads ctypes
 
-        return borrow(self.address, self.nbytes, self)
+        return view(self.address, self.nbytes, self)
 
     def __del__(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Locks that a forked process finds free, and imports that it finds finished.
+"""Fork safety: locks that are free, and imports that are complete, in a forked process.
 
 A fork copies locks as they are, and of the threads only the one that forks. What another thread was
 half-way through would stay so in the child, and its lock would be held by nobody. So a fork waits
@@ -21,12 +21,14 @@ import weakref
 from types import FrameType
 from typing import Any, TypeVar
 
+__all__ = ["free_after_fork"]
+
 L = TypeVar("L")
 
 #: Seconds after which a fork waits no longer for imports: one of them may wait for this thread.
-PATIENCE = 5.0
+IMPORT_TIMEOUT = 5.0
 #: How the names of these packages begin.
-_OURS = "fl_"
+_PACKAGE_PREFIX = "fl_"
 #: The file of the import system's code.
 _IMPORTING = "<frozen importlib._bootstrap>"
 
@@ -35,33 +37,39 @@ _held: list[Any] = []
 
 
 def free_after_fork(lock: L) -> L:
-    """Have forks wait for ``lock`` of ``threading``, as long as it lives; returns it. It may be
-    held while others of them are waited for, in any order."""
+    """Register ``lock``, so that a forked child process finds it free; returns ``lock``.
+
+    ``os.fork`` waits until it holds every registered lock, and releases them in both processes. For
+    locks that guard state which a child process uses: caches, registries, memory managers.
+
+    lock: a ``Lock`` or ``RLock`` of ``threading``; it is registered as long as it lives.
+    """
     _locks.append(weakref.ref(lock, _locks.remove))
     return lock
 
 
-_turn = free_after_fork(threading.RLock())  # of threads that fork at the same time
+_fork_lock = free_after_fork(threading.RLock())  # of threads that fork at the same time
 
 
-def _alive() -> list[Any]:
+def _registered_locks() -> list[Any]:
     return [lock for found in list(_locks) if (lock := found()) is not None]
 
 
 def _acquire() -> None:
     # Nothing is held while one of them is waited for: whoever has it may be waiting for another.
-    waited = _turn
+    waited = _fork_lock
     while True:
         waited.acquire()
         held, busy = [waited], None
-        for lock in _alive():
+        for lock in _registered_locks():
             if lock is waited:
                 continue
             if not lock.acquire(blocking=False):
                 busy = lock
                 break
             held.append(lock)
-        if busy is None and len(held) == len(_alive()):  # an import may bring more meanwhile
+        # An import may register more locks meanwhile.
+        if busy is None and len(held) == len(_registered_locks()):
             _held[:] = held
             return
         for lock in held:
@@ -76,7 +84,7 @@ def _release() -> None:
         lock.release()
 
 
-def _imports(frame: FrameType | None) -> bool:
+def _is_importing(frame: FrameType | None) -> bool:
     """Whether the thread whose innermost frame this is imports one of these packages, or another
     module for one of them."""
     importing = False
@@ -86,21 +94,23 @@ def _imports(frame: FrameType | None) -> bool:
             name = frame.f_locals.get("name")  # of the module, in most of its functions
         else:
             name = frame.f_globals.get("__name__") if importing else None
-        if isinstance(name, str) and name.startswith(_OURS):
+        if isinstance(name, str) and name.startswith(_PACKAGE_PREFIX):
             return True
         frame = frame.f_back
     return False
 
 
-def _others_import() -> bool:
+def _other_threads_import() -> bool:
     me = threading.get_ident()
-    return any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != me)
+    return any(
+        _is_importing(frame) for thread, frame in sys._current_frames().items() if thread != me
+    )
 
 
 def _before_fork() -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + IMPORT_TIMEOUT
     _acquire()
-    while _others_import() and time.monotonic() < end:
+    while _other_threads_import() and time.monotonic() < end:
         _release()  # imports may need them
         time.sleep(0.001)
         _acquire()
@@ -117,7 +127,7 @@ def _forget_imports() -> None:
             continue
         del locks[name]
         spec = getattr(sys.modules.get(name), "__spec__", None)
-        if name.startswith(_OURS) and getattr(spec, "_initializing", False):
+        if name.startswith(_PACKAGE_PREFIX) and getattr(spec, "_initializing", False):
             del sys.modules[name]
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
 
 from fl_memory.errors import AllocationError, OutOfMemoryError
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import DeviceMemory
 
-if TYPE_CHECKING:
-    from fl_memory.block import Block
+__all__ = ["HostMemory"]
 
 #: Blocks from this size on lie in pages of 2 MiB: five times as fast to get as pages of 4 KiB, and
 #: a processor finds more of them without looking up where they are.
@@ -99,24 +97,3 @@ class HostMemory(DeviceMemory):
 
     def capacity(self) -> int | None:
         return self.limit
-
-
-_kinds: dict[int, type] = {}
-
-
-def borrow(address: int, nbytes: int, owner: Block) -> memoryview:
-    """Host bytes as a writable memoryview that keeps ``owner`` alive."""
-    return memoryview(exporter(address, nbytes, owner)).cast("B")
-
-
-def exporter(address: int, nbytes: int, owner: Block) -> Any:
-    """Host bytes as an object with the buffer protocol that keeps ``owner`` alive."""
-    kind = _kinds.get(nbytes)
-    if kind is None:
-        if len(_kinds) >= 4096:  # making an array type costs microseconds, keeping it memory
-            _kinds.clear()
-        # A subclass, because its instances can carry the reference to the owner.
-        kind = _kinds[nbytes] = type("Borrowed", (ctypes.c_ubyte * nbytes,), {})
-    borrowed: Any = kind.from_address(address)  # type: ignore[attr-defined]
-    borrowed.owner = owner
-    return borrowed

@@ -13,7 +13,7 @@ statistics, events, threads, finalisers and misuse are dealt with there. Derivin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from fl_memory.block import Block
 from fl_memory.contract import Version
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: The memory contract this distribution hosts.
 HOST = Version(1, 0)
 
-#: Results below this many bytes may come from the runtime instead of a manager.
+#: The default of ``MemoryManager.small_bytes``: smaller results may come from the runtime.
 SMALL_BYTES = 4096
 
 
@@ -208,28 +208,3 @@ class Event:
 
     def __repr__(self) -> str:
         return f"Event({self.kind}, {hex(self.address)}, {self.nbytes} bytes on {self.device})"
-
-
-def contract_manifest() -> dict[str, Any]:
-    """The memory contract as data; what ``contracts/memory-1.0.json`` pins."""
-    from fl_memory.account import Account
-    from fl_memory.accounting import AccountingManager
-    from fl_memory.contract import manifest
-
-    return manifest(
-        "memory",
-        HOST,
-        {
-            DeviceMemory: ("device",),
-            MemoryManager: ("name", "small_bytes"),
-            AccountingManager: (),
-            Account: ("memory",),
-            Block: (),
-            Stats: Stats.FIELDS,
-            Event: Event.__slots__,
-        },
-        group="fl.memory.v1",
-        event_kinds=list(Event.KINDS),
-        block_fields=["address", "capacity", "device", "manager", "nbytes", "stream", "tag"],
-        small_bytes=SMALL_BYTES,
-    )

@@ -1,4 +1,4 @@
-"""Which manager serves requests now: the registry, the process's and the context's choice."""
+"""The current manager: the registry, the choice of the process and of the context."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from fl_memory.plugins import Registry
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+__all__ = ["REGISTRY", "always_small", "available", "current", "get", "use"]
 
 #: Names of managers; ``register`` adds one by hand, entry points add installed ones.
 REGISTRY = Registry(
@@ -41,8 +43,9 @@ _scoped: ContextVar[MemoryManager | None] = ContextVar("fl_memory_manager", defa
 # A tuple, replaced as a whole: readers need no lock.
 _choices: tuple[tuple[MemoryManager, weakref.ref[use] | None], ...] = ()
 _lowest = sys.maxsize
-#: Results of fewer bytes are below ``small_bytes`` of every manager that has been in use: who makes
-#: one need not ask for the current manager. 0 until the process has a manager.
+#: Lower bound of ``small_bytes`` over all managers used so far: a backend need not look up the
+#: current manager for a smaller result. 0 until the process has a manager. Changes: read it as
+#: ``selection.always_small``.
 always_small = 0
 
 

@@ -20,6 +20,7 @@ from fl_nn.errors import ParameterError as ParameterError
 from fl_nn.errors import StateDictError as StateDictError
 from fl_nn.errors import TrainingError as TrainingError
 from fl_nn.errors import TrainingWarning as TrainingWarning
+from fl_nn.evaluation import evaluating as evaluating
 from fl_nn.files.shards import open_tensors as open_tensors
 from fl_nn.files.shards import save_tensors as save_tensors
 from fl_nn.layers import ELU as ELU
@@ -121,7 +122,6 @@ from fl_nn.meters import MSEMeter as MSEMeter
 from fl_nn.meters import TimeMeter as TimeMeter
 from fl_nn.meters import TopKMeter as TopKMeter
 from fl_nn.migrations import migration as migration
-from fl_nn.modes import evaluating as evaluating
 from fl_nn.module import Module as Module
 from fl_nn.optim import EMA as EMA
 from fl_nn.optim import LAMB as LAMB

@@ -1,11 +1,11 @@
-"""Checkpoints: everything that a training run needs to go on exactly where it was.
+"""Checkpoints: the complete state of a training run.
 
-One safetensors file, or shards with an index: model and optimizer tensors, and a JSON state with
-the optimizer's settings, the random generators, the position, and whatever the user adds. It is
-written atomically and carries a checksum, a schema version of its own and those of all classes.
+A checkpoint is one safetensors file, or shards with an index. It holds the tensors of model and
+optimizer, and a JSON state: settings of the optimizer, random generators, position, and user data.
+It is written atomically, with a checksum, a schema version, and the versions of all module classes.
 
-Schedules, averages and whatever else has a state go as `parts`: objects whose `state_dict` is plain
-values, but for a dict of tensors under "tensors" (`Stateful`).
+Other objects with a state, such as schedules and averages, go as `parts`. Their `state_dict` holds
+plain values, and a dict of tensors under "tensors" (`Stateful`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any, Protocol
 
 import fl_tensor as ft
 from fl_nn.errors import CheckpointError, StateDictError
+from fl_nn.files.lazy import Loadable
 from fl_nn.files.shards import open_tensors, save_tensors
-from fl_nn.files.stored import Loadable
-from fl_nn.migrations import migrated
+from fl_nn.migrations import migrate_state
 from fl_nn.module import Module
 from fl_nn.optim import Optimizer
-from fl_nn.state import stored_once
-from fl_nn.weights import CHECKPOINT, MODEL, Notes
+from fl_nn.state_dict import deduplicated
+from fl_nn.weights import CHECKPOINT, MODEL, FileMetadata
 from fl_tensor.annotations import checked
 
 SCHEMA = 3
@@ -62,7 +62,7 @@ class Checkpoint:
     metadata: dict[str, Any] = field(default_factory=dict)
     path: Path | None = None
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    notes: Notes = field(default_factory=lambda: Notes({}, {}))
+    notes: FileMetadata = field(default_factory=lambda: FileMetadata({}, {}))
 
     def restore(
         self,
@@ -122,7 +122,7 @@ class Checkpoint:
             place.put(parameter)
 
     def _migrated(self, model: Module) -> tuple[dict[str, Loadable], list[str]]:
-        return migrated(self._where, model, self.model, self.notes.versions)
+        return migrate_state(self._where, model, self.model, self.notes.versions)
 
     def _generators(self, model: Module, rank: int) -> list[tuple[ft.Generator, dict[str, int]]]:
         if not 0 <= rank < len(self.generators):
@@ -171,7 +171,7 @@ def save_checkpoint(
     (`generator_states(model)` of each), and defaults to those of this process. `parts` are kept by
     name: schedules, averages, objects of your own. `shard_size` as in `save_weights`.
     """
-    weights, shared = stored_once(model)
+    weights, shared = deduplicated(model)
     tensors = {MODEL + name: tensor for name, tensor in weights.items()}
 
     def plain(target: Stateful, prefix: str) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def save_checkpoint(
             f"{path}: position, metadata and states of parts must be plain values (dicts, lists, "
             f"numbers): {error}"
         ) from error
-    notes = Notes.of(model, shared).metadata()
+    notes = FileMetadata.of(model, shared).metadata()
     notes |= {"format": CHECKPOINT, "schema": str(SCHEMA), "state": text}
     save_tensors(path, tensors, notes, shard_size)
 
@@ -213,7 +213,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         _check_format(path, metadata)
         file.verify()
         tensors = {name: tensor.load() for name, tensor in file.tensors.items()}
-    notes = Notes.read(path, metadata)
+    notes = FileMetadata.read(path, metadata)
 
     def below(prefix: str) -> dict[str, ft.Tensor]:
         return {k[len(prefix) :]: tensor for k, tensor in tensors.items() if k.startswith(prefix)}

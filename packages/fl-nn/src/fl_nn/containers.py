@@ -1,4 +1,4 @@
-"""Modules made of modules."""
+"""Container modules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
-from fl_nn.padding import Lengths, informed
+from fl_nn.padding import Lengths, with_lengths
 
 
 class Sequential(Module):
@@ -39,9 +39,9 @@ class Sequential(Module):
         if not self._count:
             raise ModuleError("[Sequential] has no modules to call; append some")
         modules = iter(self)
-        value = informed(next(modules), lengths)(*inputs)
+        value = with_lengths(next(modules), lengths)(*inputs)
         for module in modules:
-            value = informed(module, lengths)(value)
+            value = with_lengths(module, lengths)(value)
         return value
 
     def constructor_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

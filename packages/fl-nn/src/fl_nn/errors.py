@@ -1,4 +1,4 @@
-"""What can go wrong in models, training and checkpoints; every message ends with the way out."""
+"""Errors of models, training and checkpoints. Every message ends with a remedy."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class ModuleError(FlError, ValueError):
 
 
 @contextmanager
-def not_too_deep(where: str) -> Iterator[None]:
+def recursion_guard(where: str) -> Iterator[None]:
     """A RecursionError of the block becomes a ModuleError: modules nested too deep."""
     try:
         yield
     except RecursionError as error:
-        raise too_deep(where) from error
+        raise recursion_error(where) from error
 
 
-def too_deep(where: str) -> ModuleError:
+def recursion_error(where: str) -> ModuleError:
     """The error for modules within modules that exceed Python's stack."""
     return ModuleError(
         f"[{where}] the modules are nested deeper than Python's limit of "

@@ -1,30 +1,28 @@
-"""What a call of a module does: precision, hooks, reading the inputs, and `forward`."""
+"""The call of a module: precision, hooks, conversion of inputs, and `forward`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import fl_autograd as ag
 import fl_tensor as ft
-from fl_nn.errors import ModuleError, too_deep
-from fl_nn.inputs import PLAIN, received
-from fl_nn.tree import Owner
+from fl_nn.errors import ModuleError, recursion_error
+from fl_nn.inputs import PLAIN, convert_inputs
+from fl_nn.tree import ModuleTree
 from fl_nn.values import cast_results
 from fl_tensor.annotations import misfit
 
-if TYPE_CHECKING:
-    from fl_nn.module import Module
-
-Hook = Callable[["Module", tuple[Any, ...], Any], Any]
-PreHook = Callable[["Module", tuple[Any, ...]], Any]
+#: ``hook(module, inputs, output)`` and ``hook(module, inputs)``.
+Hook = Callable[[Any, tuple[Any, ...], Any], Any]
+PreHook = Callable[[Any, tuple[Any, ...]], Any]
 
 # As names of this file they are found at once.
 float64, complex128 = ft.float64, ft.complex128
 
 
 def _explained(
-    module: Module, inputs: tuple[Any, ...], options: dict[str, Any], error: Exception
+    module: Forward, inputs: tuple[Any, ...], options: dict[str, Any], error: Exception
 ) -> Exception:
     """The error for a `forward` of these packages that was given what its annotations do not
     allow; `error` where they do, and for errors that explain themselves."""
@@ -35,9 +33,11 @@ def _explained(
     return error if problem is None else ft.DTypeError(f"[{type(module).__name__}] {problem}")
 
 
-class Forward(Owner):
+class Forward(ModuleTree):
     """Inherited by `Module`."""
 
+    #: Whether `forward` has an option `lengths`, which containers then pass on: see Sequential.
+    takes_lengths: ClassVar[bool] = False
     _forward_hooks: tuple[Hook, ...] = ()
     _forward_pre_hooks: tuple[PreHook, ...] = ()
     _precision: ag.Policy | None = None
@@ -64,12 +64,12 @@ class Forward(Owner):
             if type(x) in PLAIN:
                 continue
             if not isinstance(x, ft.Array) or (dtype := x.dtype) is float64 or dtype is complex128:
-                inputs, options = received(self, inputs, options)
+                inputs, options = convert_inputs(self, inputs, options)
                 break
         try:
             output = self.forward(*inputs, **options)
         except RecursionError as error:
-            raise too_deep(type(self).__name__) from error
+            raise recursion_error(type(self).__name__) from error
         except (AttributeError, TypeError, ValueError) as error:
             raise _explained(self, inputs, options, error) from error
         for hook in self._forward_hooks:

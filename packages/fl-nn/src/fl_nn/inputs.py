@@ -1,19 +1,19 @@
-"""What a module is called with: arrays of other libraries are read in the dtype of its parameters,
-and tensors of double precision are refused where the parameters have less."""
+"""Conversion of module inputs.
+
+Foreign arrays are converted to the dtype of the parameters. Tensors of double precision are refused
+where the parameters have less.
+"""
 
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn.parameter import Parameter
-from fl_nn.tree import members
+from fl_nn.tree import ModuleTree, members
 from fl_tensor import dtypes
-
-if TYPE_CHECKING:
-    from fl_nn.module import Module
 
 #: Classes of inputs that nothing has to be done with.
 PLAIN = frozenset({type(None), bool, int, float, str})
@@ -21,8 +21,8 @@ PLAIN = frozenset({type(None), bool, int, float, str})
 _DEPTH = 16
 
 
-def received(
-    module: Module, inputs: tuple[Any, ...], options: dict[str, Any]
+def convert_inputs(
+    module: ModuleTree, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The inputs and options of a call of `module` as `forward` gets them.
 
@@ -38,14 +38,14 @@ def received(
     like = next((p for p in module.parameters() if p.dtype.is_floating), None)
     if like is None:
         return inputs, options
-    read = tuple(_received(module, i, x, like) for i, x in enumerate(inputs))
+    read = tuple(_converted(module, i, x, like) for i, x in enumerate(inputs))
     return read, {
-        name: x if name == "lengths" else _received(module, name, x, like)
+        name: x if name == "lengths" else _converted(module, name, x, like)
         for name, x in options.items()
     }
 
 
-def _received(module: Module, place: Any, x: Any, like: Parameter) -> Any:
+def _converted(module: ModuleTree, place: Any, x: Any, like: Parameter) -> Any:
     if isinstance(x, ft.Array):
         _check(module, place, x)
         return x
@@ -54,7 +54,7 @@ def _received(module: Module, place: Any, x: Any, like: Parameter) -> Any:
         if isinstance(first, (float, complex)) or (place == 0 and isinstance(first, int)):
             return _read(x, like, like.dtype if isinstance(first, float) else None)
         if isinstance(first, ft.Array) or _is_array(first):
-            return type(x)(_received(module, place, part, like) for part in x)
+            return type(x)(_converted(module, place, part, like) for part in x)
     return _read(x, like) if _is_array(x) else x
 
 
@@ -82,7 +82,7 @@ def _read(x: Any, like: Parameter, dtype: ft.DType | None = None) -> Any:
     return found.astype(dtypes.complex_of(like.dtype)) if found.dtype.kind == "c" else found
 
 
-def _check(module: Module, place: Any, x: ft.Array) -> None:
+def _check(module: ModuleTree, place: Any, x: ft.Array) -> None:
     if x.dtype is not ft.float64 and x.dtype is not ft.complex128:
         return
     own = (p.dtype for _, p in members(module) if isinstance(p, Parameter) and p.dtype.is_floating)

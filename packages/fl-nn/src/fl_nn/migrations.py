@@ -1,5 +1,4 @@
-"""Schema versions: state that an older version of a module class has written is brought up to date,
-step by step.
+"""Schema migrations: states of older module classes, updated version by version.
 
     class Block(nn.Module):
         version = 3
@@ -24,9 +23,9 @@ from typing import Any, TypeVar
 
 import fl_tensor as ft
 from fl_nn.errors import CheckpointError, ModuleError
-from fl_nn.files.stored import Loadable, loaded
+from fl_nn.files.lazy import Loadable, load_tensor
 from fl_nn.module import Module
-from fl_nn.tree import join, walk
+from fl_nn.tree import ModuleTree, join, walk
 
 Migration = Callable[[dict[str, ft.Tensor]], None]
 M = TypeVar("M", bound=Migration)
@@ -70,7 +69,7 @@ def versions_of(model: Module) -> dict[str, int]:
     return found
 
 
-def migrated(
+def migrate_state(
     where: Any,
     model: Module,
     state: Mapping[str, Loadable],
@@ -94,7 +93,9 @@ def migrated(
         if found == version:
             continue
         start = join(prefix, "")
-        own = {k[len(start) :]: loaded(state.pop(k)) for k in list(state) if k.startswith(start)}
+        own = {
+            k[len(start) :]: load_tensor(state.pop(k)) for k in list(state) if k.startswith(start)
+        }
         for since in range(found, version):
             _migrate(where, prefix, type(module), since, own)
         state.update({start + key: value for key, value in own.items()})
@@ -103,7 +104,7 @@ def migrated(
 
 
 def _migrate(
-    where: Any, prefix: str, cls: type[Module], since: int, state: dict[str, ft.Tensor]
+    where: Any, prefix: str, cls: type[ModuleTree], since: int, state: dict[str, ft.Tensor]
 ) -> None:
     function = next(
         (vars(base)[_REGISTERED][since] for base in cls.__mro__ if _has(base, since)), None

@@ -1,33 +1,34 @@
-"""Module: a function with parameters, and a tree of them by attribute names.
+"""Module: the base class of layers, with a tree of parameters by attribute names.
 
 There is no registry beside the object: see `fl_nn.tree`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import fl_autograd as ag
 import fl_tensor as ft
-from fl_nn import state as states
+from fl_nn import state_dict as states
+from fl_nn.config import Configurable
 from fl_nn.errors import ModuleError, ParameterError, StateDictError
-from fl_nn.files.stored import loadable
+from fl_nn.files.lazy import as_loadable
 from fl_nn.forward import Forward
 from fl_nn.parameter import Parameter
 from fl_nn.settings import FLAG
-from fl_nn.tree import cells, children, join, members, walk
+from fl_nn.tree import state_entries
 from fl_nn.values import snapshot
 from fl_tensor import dtypes
 from fl_tensor.annotations import Checked
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 M = TypeVar("M", bound="Module")
 
 
-class Module(Forward, Checked):
+class Module(Forward, Configurable, Checked):
     """Base class of layers and models: assign parameters and modules to attributes, write
     `forward`.
 
@@ -35,17 +36,6 @@ class Module(Forward, Checked):
     """
 
     training: bool = True
-    #: The schema of the state of this class. Raise it when names or meanings in `state_dict`
-    #: change, and declare what leads there from the version before: see `fl_nn.migrations`.
-    version: ClassVar[int] = 1
-    #: Whether `forward` has an option `lengths`, which containers then pass on: see Sequential.
-    takes_lengths: ClassVar[bool] = False
-    _built: Built
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        made: Self = super().__new__(cls, *args, **kwargs)
-        made._built = Built(args, kwargs)
-        return made
 
     def __setattr__(self, name: str, value: Any) -> None:
         """An attribute that holds a Parameter takes another Parameter or None. Raises
@@ -78,58 +68,22 @@ class Module(Forward, Checked):
 
     # ---- the tree ----------------------------------------------------------------------------
 
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Modules directly below this one."""
-        return children(self)
+    if TYPE_CHECKING:  # inherited; every module below is a Module, too
 
-    def named_modules(self) -> Iterator[tuple[str, Module]]:
-        """This module under the name "", then all below it, each object once."""
-        seen: set[int] = set()
-        for name, module in walk(self):
-            if id(module) not in seen:
-                seen.add(id(module))
-                yield name, module
+        def named_children(self) -> Iterator[tuple[str, Module]]: ...
+
+        def named_modules(self) -> Iterator[tuple[str, Module]]: ...
 
     def modules(self) -> Iterator[Module]:
         """This module and all below it, each once."""
         return (module for _, module in self.named_modules())
-
-    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """All parameters below, each object once: shared ones under their first name."""
-        seen: set[int] = set()
-        for prefix, module in self.named_modules():
-            for name, parameter in members(module):
-                if isinstance(parameter, Parameter) and id(parameter) not in seen:
-                    seen.add(id(parameter))
-                    yield join(prefix, name), parameter
-
-    def parameters(self) -> Iterator[Parameter]:
-        """All parameters below, each once."""
-        return (parameter for _, parameter in self.named_parameters())
-
-    def named_buffers(self) -> Iterator[tuple[str, ft.Tensor]]:
-        """All buffers below, persistent or not."""
-        for prefix, module in self.named_modules():
-            for name in module._buffers:
-                value = getattr(module, name)
-                if value is not None:
-                    yield join(prefix, name), value
-
-    def named_generators(self) -> Iterator[tuple[str, ft.Generator]]:
-        """All random generators that modules below hold as attributes, each once."""
-        seen: set[int] = set()
-        for prefix, module in self.named_modules():
-            for name, value in vars(module).items():
-                if isinstance(value, ft.Generator) and id(value) not in seen:
-                    seen.add(id(value))
-                    yield join(prefix, name), value
 
     # ---- state -------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, ft.Tensor]:
         """Parameters and persistent buffers by name: a snapshot, which later training leaves alone.
         What two names share is there under both."""
-        return {cell.name: snapshot(cell.value) for cell in cells(self, persistent=True)}
+        return {entry.name: snapshot(entry.value) for entry in state_entries(self, persistent=True)}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Take over the values of `state`, tensors or what `ft.asarray` reads; they move to the
@@ -143,11 +97,11 @@ class Module(Forward, Checked):
             raise StateDictError(
                 f"[load_state_dict] {type(state).__name__}: expected a mapping of names to tensors"
             )
-        found = loadable(state)
-        problems = states.problems(self, found, strict)
+        found = as_loadable(state)
+        problems = states.mismatches(self, found, strict)
         if problems:
-            raise StateDictError(states.misfit(self, problems))
-        states.take(self, found)
+            raise StateDictError(states.mismatch_message(self, problems))
+        states.load_values(self, found)
 
     def to(self: M, target: Any) -> M:
         """Move all parameters and buffers, in place, to a dtype (the floating ones), a device or a
@@ -164,13 +118,13 @@ class Module(Forward, Checked):
         only_floating = isinstance(target, ft.DType)
         if only_floating and not target.is_floating:
             raise ModuleError(f"to({target}): parameters are floating; give a floating dtype")
-        for cell in {cell.key: cell for cell in cells(self, persistent=False)}.values():
-            if not only_floating or cell.value.dtype.is_floating:
-                moved = cell.value.to(target)
-                if isinstance(cell.owner, Parameter):
-                    cell.owner.replace(moved)
+        for entry in {entry.key: entry for entry in state_entries(self, persistent=False)}.values():
+            if not only_floating or entry.value.dtype.is_floating:
+                moved = entry.value.to(target)
+                if isinstance(entry.owner, Parameter):
+                    entry.owner.replace(moved)
                 else:
-                    cell.value = moved
+                    entry.value = moved
         self.zero_grad()
         return self
 
@@ -221,32 +175,6 @@ class Module(Forward, Checked):
         for parameter in self.parameters():
             parameter.zero_grad()
 
-    # ---- configuration -----------------------------------------------------------------------
-
-    def constructor_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What builds a module like this one: positional arguments and those by name. As given to
-        the constructor; override it where later calls change the structure."""
-        return self._built.args, self._built.kwargs
-
-    def to_config(self) -> dict[str, Any]:
-        """The structure as plain values, which `nn.from_config` reads: see `fl_nn.config`."""
-        from fl_nn.config import to_config
-
-        return to_config(self)
-
-    @classmethod
-    def from_config(
-        cls: type[M], config: Mapping[str, Any], types: Iterable[type[Module]] = ()
-    ) -> M:
-        """`nn.from_config` of a configuration of this class, which it then knows. Raises
-        ModuleError for one of another class."""
-        from fl_nn.config import from_config
-
-        made = from_config(config, (cls, *types))
-        if not isinstance(made, cls):
-            raise ModuleError(f"[from_config] it describes a {type(made).__name__}, not a {cls}")
-        return made
-
     # ---- text --------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
@@ -262,17 +190,6 @@ class Module(Forward, Checked):
             return f"{head}({self.extra_repr()})"
         lines = [self.extra_repr(), *children] if self.extra_repr() else children
         return "\n  ".join([f"{head}(", *lines]) + "\n)"
-
-
-class Built:
-    """The arguments that a module was built with. Not a tuple or dict: what modules hold in those
-    is part of their tree."""
-
-    __slots__ = ("args", "kwargs")
-
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.args = args
-        self.kwargs = kwargs
 
 
 def _check_flag(where: str, name: str, value: object) -> None:

@@ -1,9 +1,9 @@
-"""Sequences of different lengths in one batch: which steps are a sequence's own, and which padding.
+"""Padding of variable-length sequences in a batch.
 
-Containers hand `lengths` on to the modules in them that ask for it (`takes_lengths`), each of which
-sees x (batch, steps, size) with steps of its own: earlier layers may have made the sequences
-shorter. Lengths are therefore shares: those of the batch in any unit, samples, milliseconds, or
-steps, of which the longest stands for all steps. Of T steps, ceil(length / longest * T) count.
+Containers pass `lengths` to modules that accept it (`takes_lengths`). Each module sees x (batch,
+steps, size), and earlier layers may have shortened the sequences. So lengths are shares: those of
+the batch in any unit (samples, milliseconds, steps), relative to the longest. Of T steps,
+ceil(length / longest * T) count.
 """
 
 from __future__ import annotations
@@ -12,25 +12,23 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fl_tensor as ft
+from fl_nn.forward import Forward
 from fl_nn.values import arange_like
-
-if TYPE_CHECKING:
-    from fl_nn.module import Module
 
 Lengths = Sequence[float] | ft.Array
 
 
-def informed(module: Module, lengths: Lengths | None) -> Callable[..., Any]:
+def with_lengths(module: Forward, lengths: Lengths | None) -> Callable[..., Any]:
     """`module`, called with `lengths` if there are any and it asks for them."""
     if lengths is None or not module.takes_lengths:
         return module
     return functools.partial(module, lengths=lengths)
 
 
-def steps_known(
+def padding_mask(
     layer: str, x: ft.Array, key_mask: ft.Array | None, lengths: Lengths | None
 ) -> ft.Array | None:
     """The mask (batch, steps), bool, false where x (batch, steps, size) is padding: the one given,
@@ -41,12 +39,12 @@ def steps_known(
         raise ft.ShapeError(
             f"[{layer}] x {x.shape} with lengths: expected (batch, steps, size), and no key_mask"
         )
-    counts = own_steps(layer, lengths, *x.shape[:2])
+    counts = valid_steps(layer, lengths, *x.shape[:2])
     ends = ft.asarray(counts, ft.int64, x.device, x.backend)
     return arange_like(x, 0, x.shape[1], ft.int64) < ft.expand_dims(ends, 1)
 
 
-def own_steps(layer: str, lengths: Lengths, batch: int, steps: int) -> list[int]:
+def valid_steps(layer: str, lengths: Lengths, batch: int, steps: int) -> list[int]:
     """How many of `steps` are each sequence's own. Raises ShapeError for lengths that do not
     fit."""
     given = lengths.tolist() if isinstance(lengths, ft.Array) else list(lengths)

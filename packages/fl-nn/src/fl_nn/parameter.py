@@ -1,4 +1,4 @@
-"""Parameter: what a model learns."""
+"""Parameter: a variable that a module owns and an optimizer updates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Parameter(Variable):
 
 
 class SparseParameter(Parameter):
-    """A table whose gradients are rows, `fl_autograd.RowGradient`: of Embedding(sparse=True), or
+    """A table whose gradients are rows, `fl_autograd.SparseGradient`: of Embedding(sparse=True), or
     whatever calls `fl_autograd.lookup_rows`. The type tells ranks which have no gradient themselves
     what kind the others have."""
 

@@ -1,4 +1,4 @@
-"""Residual: a sequence of modules with shortcuts between any of them."""
+"""Residual: a sequence of modules with shortcut connections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import fl_tensor as ft
 from fl_nn.containers import Sequential
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
-from fl_nn.padding import Lengths, informed
+from fl_nn.padding import Lengths, with_lengths
 
 
 class Residual(Sequential):
@@ -85,11 +85,11 @@ class Residual(Sequential):
             for start, name in self._shortcuts.get(place, ()):
                 kept = outputs[start]
                 if name is not None:
-                    kept = informed(vars(self)[name], lengths)(kept)
+                    kept = with_lengths(vars(self)[name], lengths)(kept)
                 value = value + kept
             if place in self._scales:
                 value = value * self._scales[place]
-            outputs.append(value if module is None else informed(module, lengths)(value))
+            outputs.append(value if module is None else with_lengths(module, lengths)(value))
         return outputs[-1]
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""`summary(model, input)`: a table of the layers, found by running the model on shapes alone."""
+"""`summary(model, input)`: a table of layers, computed on shapes only."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
-from fl_nn.modes import evaluating
+from fl_nn.evaluation import evaluating
 from fl_nn.module import Module
-from fl_nn.tree import own_cells
+from fl_nn.tree import own_state_entries
 from fl_tensor.annotations import checked
 
 Shape = tuple[int, ...]
@@ -90,11 +90,11 @@ def _rows(model: Module, outputs: dict[str, Shape | None]) -> Iterator[Row]:
     seen: set[tuple[int, str]] = set()
     for name, module in model.named_modules():
         parameters = nbytes = 0
-        for cell in own_cells(module, persistent=False):
-            if cell.key not in seen:
-                seen.add(cell.key)
-                nbytes += cell.value.nbytes
-                parameters += cell.value.size if cell.learned else 0
+        for entry in own_state_entries(module, persistent=False):
+            if entry.key not in seen:
+                seen.add(entry.key)
+                nbytes += entry.value.nbytes
+                parameters += entry.value.size if entry.is_parameter else 0
         yield Row(name or "(model)", type(module).__name__, outputs.get(name), parameters, nbytes)
 
 

@@ -1,4 +1,4 @@
-"""What modules own, found by walking their attributes in order of assignment.
+"""Traversal of a module's attributes: parameters, buffers, sub-modules.
 
 These are parameters, modules, and lists, tuples or dicts of them: `self.layers = [Linear(4, 4),
 Linear(4, 4)]` names `layers.0.weight` and so on.
@@ -7,24 +7,67 @@ Linear(4, 4)]` names `layers.0.weight` and so on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, ClassVar
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.parameter import Parameter
 
-if TYPE_CHECKING:
-    from fl_nn.module import Module
 
+class ModuleTree:
+    """Base of `Module`: the parameters, buffers and generators that its attributes hold, and those
+    of the modules below."""
 
-class Owner:
-    """Whose attributes are walked: `Module` derives from it."""
-
+    #: The schema of the state of this class. Raise it when names or meanings in `state_dict`
+    #: change, and declare what leads there from the version before: see `fl_nn.migrations`.
+    version: ClassVar[int] = 1
     #: Names of attributes that are buffers, and whether state dicts have them.
     _buffers: Mapping[str, bool] = {}
 
+    def named_children(self) -> Iterator[tuple[str, ModuleTree]]:
+        """Modules directly below this one."""
+        return children(self)
 
-class Cell:
+    def named_modules(self) -> Iterator[tuple[str, ModuleTree]]:
+        """This module under the name "", then all below it, each object once."""
+        seen: set[int] = set()
+        for name, module in walk(self):
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """All parameters below, each object once: shared ones under their first name."""
+        seen: set[int] = set()
+        for prefix, module in self.named_modules():
+            for name, parameter in members(module):
+                if isinstance(parameter, Parameter) and id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield join(prefix, name), parameter
+
+    def parameters(self) -> Iterator[Parameter]:
+        """All parameters below, each once."""
+        return (parameter for _, parameter in self.named_parameters())
+
+    def named_buffers(self) -> Iterator[tuple[str, ft.Tensor]]:
+        """All buffers below, persistent or not."""
+        for prefix, module in self.named_modules():
+            for name in module._buffers:
+                value = getattr(module, name)
+                if value is not None:
+                    yield join(prefix, name), value
+
+    def named_generators(self) -> Iterator[tuple[str, ft.Generator]]:
+        """All random generators that modules below hold as attributes, each once."""
+        seen: set[int] = set()
+        for prefix, module in self.named_modules():
+            for name, value in vars(module).items():
+                if isinstance(value, ft.Generator) and id(value) not in seen:
+                    seen.add(id(value))
+                    yield join(prefix, name), value
+
+
+class StateEntry:
     """One place that holds state: a parameter, or a buffer attribute of a module."""
 
     __slots__ = ("attribute", "name", "owner")
@@ -39,7 +82,7 @@ class Cell:
         return id(self.owner), self.attribute
 
     @property
-    def learned(self) -> bool:
+    def is_parameter(self) -> bool:
         return isinstance(self.owner, Parameter)
 
     @property
@@ -51,26 +94,28 @@ class Cell:
         setattr(self.owner, self.attribute, value)
 
 
-def cells(root: Module, persistent: bool) -> Iterator[Cell]:
+def state_entries(root: ModuleTree, persistent: bool) -> Iterator[StateEntry]:
     """Parameters, buffers (only `persistent` ones if so asked), then children: the order of
     PyTorch's state dicts. What two names share comes under both."""
     for prefix, module in walk(root):
-        yield from own_cells(module, persistent, prefix)
+        yield from own_state_entries(module, persistent, prefix)
 
 
-def own_cells(module: Owner, persistent: bool, prefix: str = "") -> Iterator[Cell]:
+def own_state_entries(
+    module: ModuleTree, persistent: bool, prefix: str = ""
+) -> Iterator[StateEntry]:
     """Those of `module` itself."""
     for name, value in members(module):
         if isinstance(value, Parameter):
-            yield Cell(join(prefix, name), value, "tensor")
+            yield StateEntry(join(prefix, name), value, "tensor")
     for name, kept in module._buffers.items():
         if getattr(module, name) is not None and (kept or not persistent):
-            yield Cell(join(prefix, name), module, name)
+            yield StateEntry(join(prefix, name), module, name)
 
 
 def walk(
-    module: Module, name: str = "", above: tuple[int, ...] = ()
-) -> Iterator[tuple[str, Module]]:
+    module: ModuleTree, name: str = "", above: tuple[int, ...] = ()
+) -> Iterator[tuple[str, ModuleTree]]:
     """`module` and all below it by name, parents first; what two names share comes under both."""
     if id(module) in above:
         raise ModuleError(f"module {name!r} contains itself; keep links upward out of attributes")
@@ -79,19 +124,19 @@ def walk(
         yield from walk(child, join(name, child_name), (*above, id(module)))
 
 
-def children(module: Module) -> Iterator[tuple[str, Module]]:
+def children(module: ModuleTree) -> Iterator[tuple[str, ModuleTree]]:
     """Modules directly below `module`."""
-    return ((name, cast("Module", m)) for name, m in members(module) if isinstance(m, Owner))
+    return ((name, m) for name, m in members(module) if isinstance(m, ModuleTree))
 
 
-def members(module: Owner) -> Iterator[tuple[str, Parameter | Owner]]:
+def members(module: ModuleTree) -> Iterator[tuple[str, Parameter | ModuleTree]]:
     """Parameters and modules that the attributes of `module` hold."""
     for name, value in vars(module).items():
         yield from _expand(name, value)
 
 
-def _expand(name: str, value: object) -> Iterator[tuple[str, Parameter | Owner]]:
-    if isinstance(value, (Parameter, Owner)):
+def _expand(name: str, value: object) -> Iterator[tuple[str, Parameter | ModuleTree]]:
+    if isinstance(value, (Parameter, ModuleTree)):
         yield name, value
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
@@ -101,7 +146,7 @@ def _expand(name: str, value: object) -> Iterator[tuple[str, Parameter | Owner]]
             yield from _expand(f"{name}.{key}", item)
 
 
-class Place:
+class ParameterSlot:
     """Where a parameter is kept: an attribute, or an item of a list, tuple or dict."""
 
     __slots__ = ("holder", "key", "parameter")
@@ -116,18 +161,20 @@ class Place:
 
     def put(self, parameter: Parameter) -> None:
         """Keep another one there."""
-        if isinstance(self.holder, Owner):
+        if isinstance(self.holder, ModuleTree):
             setattr(self.holder, self.key, parameter)
         else:
             self.holder[self.key] = parameter
 
 
-def places(root: Module) -> Iterator[tuple[str, Place]]:
+def parameter_slots(root: ModuleTree) -> Iterator[tuple[str, ParameterSlot]]:
     """All places of parameters by name; what two names share comes under both."""
 
-    def inside(path: str, holder: Any, key: Any, value: object) -> Iterator[tuple[str, Place]]:
+    def inside(
+        path: str, holder: Any, key: Any, value: object
+    ) -> Iterator[tuple[str, ParameterSlot]]:
         if isinstance(value, Parameter):
-            yield path, Place(holder, key, value)
+            yield path, ParameterSlot(holder, key, value)
         elif isinstance(value, (list, tuple)):
             for index, item in enumerate(value):
                 yield from inside(f"{path}.{index}", value, index, item)

@@ -1,4 +1,4 @@
-"""Weights in files: of models of ours, and of PyTorch and Hugging Face through a table of names."""
+"""Weight files: of our models, and of PyTorch and Hugging Face through rename tables."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import fl_tensor as ft
-from fl_nn import state as states
+from fl_nn import state_dict as states
 from fl_nn.errors import CheckpointError
+from fl_nn.files.lazy import LazyTensor, Loadable
 from fl_nn.files.shards import open_tensors, save_tensors
-from fl_nn.files.stored import Loadable, Stored
 from fl_nn.files.tensorfile import WRITER
-from fl_nn.migrations import migrated, versions_of
+from fl_nn.migrations import migrate_state, versions_of
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
 from fl_nn.rename import Renamed, Table
-from fl_nn.state import stored_once
-from fl_nn.tree import Place, cells, places
+from fl_nn.state_dict import deduplicated
+from fl_nn.tree import ParameterSlot, parameter_slots, state_entries
 from fl_tensor.annotations import checked
 
 #: How the names of a model begin in a training checkpoint, and how its format is called.
@@ -45,9 +45,9 @@ def save_weights(
     What several names of the model share is written once, and the file says who shares it; with
     `rename`, it has what the table says. Raises CheckpointError for names that no rule writes.
     """
-    tensors, shared = stored_once(model)
+    tensors, shared = deduplicated(model)
     if rename is None:
-        metadata = {"format": "pt", WRITER: "weights", **Notes.of(model, shared).metadata()}
+        metadata = {"format": "pt", WRITER: "weights", **FileMetadata.of(model, shared).metadata()}
         save_tensors(path, tensors, metadata, shard_size)
         return
     found = _table(rename).to_theirs(
@@ -92,11 +92,11 @@ def load_weights(
         if file.metadata.get("format") == CHECKPOINT:
             state = {k[len(MODEL) :]: v for k, v in state.items() if k.startswith(MODEL)}
         file.verify()
-        notes = Notes.read(path, file.metadata)
+        notes = FileMetadata.read(path, file.metadata)
         state = notes.expand(path, state)
         table = None if rename is None else _table(rename)
         found = Renamed(state, [], {}, []) if table is None else table.to_ours(state)
-        state, _ = migrated(path, model, found.tensors, notes.versions)
+        state, _ = migrate_state(path, model, found.tensors, notes.versions)
         if cast:
             state = _cast(path, state, model)
         ties = notes.ties(path, model) if tie else []
@@ -119,7 +119,7 @@ def _fit(
         problems += [f"unexpected {name}" for name in found.unexpected]
         for name, lacking in found.incomplete.items():
             problems += [f"missing {lack}, a part of {name}" for lack in lacking]
-    for problem in states.problems(model, state, strict):
+    for problem in states.mismatches(model, state, strict):
         name = problem.removeprefix("missing ")
         if name != problem and table is not None:
             if table.keeps(name) or name in found.incomplete:
@@ -128,11 +128,11 @@ def _fit(
             problem += f" ({', '.join(origins)} in the file)" if origins else " (no rule gives it)"
         problems.append(problem)
     if problems:
-        raise CheckpointError(f"{path}: {states.misfit(model, problems)}")
-    states.take(model, state)
+        raise CheckpointError(f"{path}: {states.mismatch_message(model, problems)}")
+    states.load_values(model, state)
 
 
-class Notes:
+class FileMetadata:
     """What a file of ours says of its model.
 
     versions  of classes, by name; None: all of version 1, as before they were written down
@@ -143,7 +143,7 @@ class Notes:
         self.versions, self.shared = versions, shared
 
     @classmethod
-    def of(cls, model: Module, shared: Mapping[str, str]) -> Notes:
+    def of(cls, model: Module, shared: Mapping[str, str]) -> FileMetadata:
         """Those to write."""
         return cls(versions_of(model), shared)
 
@@ -152,7 +152,7 @@ class Notes:
         return {_VERSIONS: json.dumps(self.versions), _SHARED: json.dumps(self.shared)}
 
     @classmethod
-    def read(cls, path: Any, metadata: Mapping[str, str]) -> Notes:
+    def read(cls, path: Any, metadata: Mapping[str, str]) -> FileMetadata:
         """From the metadata of a file; nothing is known of files of others."""
         if _VERSIONS not in metadata:
             first = str(metadata.get("format", "")).startswith("fl_nn.")  # by the first release
@@ -173,10 +173,10 @@ class Notes:
             raise CheckpointError(f"{path}: lacks {', '.join(lost)}, which others share")
         return {**state, **{alias: state[name] for alias, name in self.shared.items()}}
 
-    def ties(self, path: Any, model: Module) -> list[tuple[Place, Parameter]]:
+    def ties(self, path: Any, model: Module) -> list[tuple[ParameterSlot, Parameter]]:
         """Where parameters are to be put so that those that were one are one again. Raises
         CheckpointError where nothing can be put."""
-        found = dict(places(model)) if self.shared else {}
+        found = dict(parameter_slots(model)) if self.shared else {}
         wanted = []
         for alias, name in self.shared.items():
             place, first = found.get(alias), found.get(name)
@@ -196,7 +196,7 @@ def _table(rename: Rename) -> Table:
 
 
 def _cast(path: Any, state: Mapping[str, Loadable], model: Module) -> dict[str, Loadable]:
-    own = {cell.name: cell.value.dtype for cell in cells(model, persistent=True)}
+    own = {entry.name: entry.value.dtype for entry in state_entries(model, persistent=True)}
     backend = ft.current_backend()
 
     def converted(name: str, value: Loadable) -> Loadable:
@@ -208,8 +208,8 @@ def _cast(path: Any, state: Mapping[str, Loadable], model: Module) -> dict[str, 
                 f"{path}: {name} is {value.dtype}, which backend {backend.name!r} does not have "
                 "here; convert the file where it was written"
             )
-        if isinstance(value, Stored):
-            return Stored(value.shape, dtype, lambda: value.load().astype(dtype))
+        if isinstance(value, LazyTensor):
+            return LazyTensor(value.shape, dtype, lambda: value.load().astype(dtype))
         return value.astype(dtype)
 
     return {name: converted(name, value) for name, value in state.items()}

@@ -8,7 +8,7 @@ from torch_twins import BOUNDS, Draw, check_runs, close, torch, torch_of
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 
@@ -60,7 +60,7 @@ def run(draw_settings, draw: Draw, dtype: str) -> None:
             x, x_twin = mine(indices), theirs(torch_of(indices))
             (ft.sum(x * noise) + 0.3 * ft.sum(x * x)).backward()
             ((x_twin * torch_of(noise)).sum() + 0.3 * x_twin.square().sum()).backward()
-        assert isinstance(mine.weight.grad, RowGradient) and theirs.weight.grad.is_sparse
+        assert isinstance(mine.weight.grad, SparseGradient) and theirs.weight.grad.is_sparse
         dense = theirs.weight.grad.to_dense()
         close(mine.weight.grad.to_dense(), dense, BOUNDS[dtype], "the gradient")
         optimizer.step()

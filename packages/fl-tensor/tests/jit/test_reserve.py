@@ -68,7 +68,7 @@ class Asked(CachingManager):
 
     nbytes = 0
 
-    def stock(self, nbytes):
+    def preallocate(self, nbytes):
         self.nbytes = nbytes
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from fl_memory.forks import free_after_fork
+from fl_memory import free_after_fork
 
 _VARIABLE = "TOKENIZERS_PARALLELISM"
 

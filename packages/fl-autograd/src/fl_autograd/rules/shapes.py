@@ -1,12 +1,12 @@
-"""Rules of the operations that only move elements."""
+"""Rules of operations that move elements."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from fl_autograd.pieces import Pieces
 from fl_autograd.rules.table import passed_on, rule
+from fl_autograd.slice_gradients import SliceGradients
 from fl_tensor import dtypes
 
 Shape = tuple[int, ...]
@@ -33,7 +33,7 @@ def _pad(ops: Any, g: Any, x_shape: Shape, low: Shape, interior: Shape) -> Any:
 def _slice(ops: Any, g: Any, x_shape: Shape, starts: Shape, steps: Shape) -> Any:
     if 0 in g.shape:
         return ops.full(x_shape, 0, g.dtype, g.device)
-    return Pieces(x_shape, starts, steps, g)
+    return SliceGradients(x_shape, starts, steps, g)
 
 
 def _gather(ops: Any, g: Any, x_shape: Shape, indices: Any, axis: int) -> Any:

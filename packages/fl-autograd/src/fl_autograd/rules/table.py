@@ -17,8 +17,8 @@ backward pass:
     rule("multiply", x=lambda ops, g, y: ops.multiply(g, y), y=lambda ops, g, x: ops.multiply(g, x))
 
 keeps ``y`` alone when only ``x`` needs a gradient. The result may have the broadcast shape: the
-engine sums it to the shape of the operand. That of a slice is a ``Pieces``, which the engine
-collects. ``joint=f`` instead of the single functions gives one
+engine sums it to the shape of the operand. The gradient of a slice is a ``SliceGradients``, which
+the engine collects. ``joint=f`` instead of the single functions gives one
 function ``f(ops, g, needs, ...)`` that returns a gradient (or None) per operand named in
 ``operands``; it alone may ask for other results.
 """
@@ -38,8 +38,8 @@ class Rule:
 
     ``backward(ops, g, saved, ins)``, ``names`` and ``lifts`` are filled in when the operation is
     first used (``fl_autograd.compile``); ``forward`` replaces the backend's method for operations
-    that no backend has; ``partial`` says that its gradients may be no arrays: ``Pieces`` of one, or
-    a ``RowGradient``. The table knows that of its rules; of others it is assumed.
+    that no backend has; ``partial`` says that its gradients may be ``SliceGradients`` or a
+    ``SparseGradient``, not arrays. The table knows that of its rules; of others it is assumed.
     """
 
     __slots__ = (

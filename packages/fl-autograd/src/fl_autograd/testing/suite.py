@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fl_autograd.check import GradCheckError, check_grads
+from fl_autograd.dispatch import tape_for
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
-from fl_autograd.tape import tape_for
 from fl_autograd.variable import Variable
 from fl_memory.testing.kit import hide
 from fl_tensor import dtypes

@@ -1,4 +1,4 @@
-"""Arrays in files as datasets: a sample is read when it is asked for."""
+"""Datasets over memory-mapped files: a sample is read on demand."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_data.arrays.npy import read_npy_header
-from fl_data.dataset import Dataset, Sample, check_count, check_index, check_indices
+from fl_data.dataset import Dataset
 from fl_data.errors import DataError, FileFormatError
 from fl_data.files import opened, require_little_endian
+from fl_data.samples import Sample, check_count, check_index, check_indices
 
 _PathLike = str | os.PathLike[str]
 

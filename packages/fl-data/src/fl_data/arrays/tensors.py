@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import fl_tensor as ft
-from fl_data.dataset import Dataset, Sample, check_index, check_indices
+from fl_data.dataset import Dataset
 from fl_data.errors import DataError, SampleTypeError
+from fl_data.samples import Sample, check_index, check_indices
 
 
 class TensorDataset(Dataset):

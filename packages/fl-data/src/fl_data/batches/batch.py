@@ -1,4 +1,4 @@
-"""Batches of samples, and the share of one rank in each of them."""
+"""Batches of samples, with a share for each rank."""
 
 from __future__ import annotations
 
@@ -9,25 +9,18 @@ from itertools import accumulate
 from typing import Literal, get_args
 
 from fl_data.batches.collate import Collate, empty_batch
-from fl_data.dataset import (
-    Dataset,
-    EpochDataset,
-    Sample,
-    as_dataset,
-    as_sample,
-    check_count,
-    check_index,
-)
+from fl_data.dataset import Dataset, EpochDataset, as_dataset
 from fl_data.errors import DataError, SampleTypeError
-from fl_data.iterate import DataIterator, go_to
+from fl_data.iterate import DataIterator, move_to_epoch
 from fl_data.prefetching.prefetch import Prefetch
+from fl_data.samples import Sample, as_sample, check_count, check_index
 from fl_data.seeds import agree
 from fl_data.views.select import check_rank, share
 
-Policy = Literal["include_last", "skip_last", "divisible_only"]
+RemainderPolicy = Literal["include_last", "skip_last", "divisible_only"]
 
 
-class RowBatches(Dataset):
+class IndexBatches(Dataset):
     """Base of datasets whose sample is a batch of rows of `ds`: a subclass says which rows."""
 
     def __init__(self, ds: object, collate: Collate | None) -> None:
@@ -69,11 +62,11 @@ class RowBatches(Dataset):
         copied = self._prefetch.sources[0]
         if isinstance(self, EpochDataset) and isinstance(copied, EpochDataset):
             if self.epoch == self._iterated:  # else ``set_epoch`` was called here
-                go_to(self, copied.epoch)
+                move_to_epoch(self, copied.epoch)
             copied._epoch, copied._fixed = self._epoch, self._fixed
         iterator = self._prefetch.iterate(start)
         if copied.epoch != self.epoch:  # a new pass has begun there
-            go_to(self, copied.epoch)
+            move_to_epoch(self, copied.epoch)
         self._iterated = self.epoch
         return iterator
 
@@ -86,7 +79,7 @@ class RowBatches(Dataset):
         return len(mine), len(whole)
 
 
-class Batch(RowBatches):
+class Batch(IndexBatches):
     """Sample `i` is the batch of samples `i * size .. (i + 1) * size - 1` of `ds`.
 
     `size` may be a list with the size of every batch (`DynamicBatch` and `BucketBatch` make batches
@@ -109,7 +102,7 @@ class Batch(RowBatches):
         self,
         ds: object,
         size: int | Sequence[int],
-        policy: Policy = "include_last",
+        policy: RemainderPolicy = "include_last",
         collate: Collate | None = None,
         *,
         rank: int = 0,
@@ -119,8 +112,10 @@ class Batch(RowBatches):
         check_rank(rank, world_size, "Batch")
         agree(world_size, self)
         self._rank, self._world_size = rank, world_size
-        if policy not in get_args(Policy):
-            raise DataError(f"[Batch] unknown policy {policy!r}: use one of {get_args(Policy)}")
+        if policy not in get_args(RemainderPolicy):
+            raise DataError(
+                f"[Batch] unknown policy {policy!r}: use one of {get_args(RemainderPolicy)}"
+            )
         self._ends: list[int] | None = None
         if isinstance(size, Sequence) and not isinstance(size, str):
             sizes = [check_count(each, "size", "Batch") for each in size]

@@ -1,4 +1,4 @@
-"""Batches of samples of similar length, new ones in every epoch."""
+"""Batches of samples of similar length, drawn in every epoch."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 import fl_tensor as ft
-from fl_data.batches.batch import RowBatches
+from fl_data.batches.batch import IndexBatches
 from fl_data.batches.collate import Collate, pad_collate
 from fl_data.batches.round_robin import lengths_of
-from fl_data.dataset import EpochDataset, check_count, check_index
+from fl_data.dataset import EpochDataset
 from fl_data.errors import DataError
 from fl_data.per_epoch import PerEpoch
+from fl_data.samples import check_count, check_index
 from fl_data.seeds import Seed, agree
 from fl_data.views.select import check_rank, share
 from fl_data.views.shuffle import fisher_yates
 
 
-class BucketBatch(EpochDataset, RowBatches):
+class BucketBatch(EpochDataset, IndexBatches):
     """Batches of samples of similar length, so that little is padded.
 
     Bucket `k` holds the samples with `lengths[i] <= boundaries[k]`, a last one the longer ones;

@@ -1,4 +1,4 @@
-"""Many samples into one batch: stacking along a new first axis, with or without padding."""
+"""Collation: stacking samples along a new first axis, with or without padding."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import fl_tensor as ft
-from fl_data.dataset import Sample, as_sample
 from fl_data.errors import DataError, SampleTypeError
+from fl_data.samples import Sample, as_sample
 from fl_tensor.annotations import checked, explained
 
 Collate: TypeAlias = Callable[[Sequence[Sample]], Sample]

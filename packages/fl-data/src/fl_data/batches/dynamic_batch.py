@@ -1,18 +1,18 @@
-"""Batches of samples that are unequally long, with a bound on the size after padding."""
+"""Batches of variable-length samples with a bound on the padded size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fl_data.batches.batch import RowBatches
+from fl_data.batches.batch import IndexBatches
 from fl_data.batches.collate import Collate, pad_collate
 from fl_data.batches.round_robin import dynamic_rounds, lengths_of
-from fl_data.dataset import check_index
 from fl_data.errors import DataError
+from fl_data.samples import check_index
 from fl_data.views.select import check_rank
 
 
-class DynamicBatch(RowBatches):
+class DynamicBatch(IndexBatches):
     """Neighbours of `ds`, as many as fit: longest length times number of samples <= `max_size`.
 
     `lengths[i]` is the length of sample `i`: frames, tokens, whatever `max_size` counts. `collate`

@@ -1,4 +1,4 @@
-"""How numbers are distributed: lengths, before batches are made by length."""
+"""Histograms of sample lengths."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import fl_tensor as ft
-from fl_data.dataset import check_count
 from fl_data.errors import DataError
+from fl_data.samples import check_count
 from fl_tensor.annotations import Checked
 
 _BAR = 40

@@ -1,4 +1,4 @@
-"""Which samples a rank takes when ranks take turns, batch by batch."""
+"""Round-robin partition of samples among ranks, batch by batch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import fl_tensor as ft
-from fl_data.dataset import check_count
 from fl_data.errors import DataError
+from fl_data.samples import check_count
 from fl_data.views.select import check_rank, share
 from fl_tensor.annotations import checked
 

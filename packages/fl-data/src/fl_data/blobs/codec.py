@@ -1,4 +1,4 @@
-"""One sample as bytes: tagged values, little-endian, nothing that could be executed.
+"""The encoding of a sample: tagged values, little-endian, without executable content.
 
     value   := tag, content
     N T F      None, True, False
@@ -8,8 +8,8 @@
     {          dict: u32 count, then for each a u32 length, the name in UTF-8, a value
     A          tensor: u8 dtype, u8 number of axes, u64 for each, elements in C order
 
-Bytes that are read are not trusted: each length is compared with what is left before anything is
-made of it, so a reader takes no more memory than the bytes do.
+Bytes from a file are not trusted. Each length is compared with the remaining bytes first, so a
+reader uses no more memory than the bytes do.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import fl_tensor as ft
-from fl_data.dataset import Sample
 from fl_data.errors import BlobError, SampleTypeError
 from fl_data.files import require_little_endian
+from fl_data.samples import Sample
 
 #: Numbers in files: only ever appended to.
 DTYPES = tuple(

@@ -14,10 +14,11 @@ from zlib import crc32
 import fl_tensor as ft
 from fl_data.blobs import container
 from fl_data.blobs.codec import RawTensor, decode, encode, map_tensors
-from fl_data.dataset import Dataset, Sample, check_index
+from fl_data.dataset import Dataset
 from fl_data.errors import BlobError, DataError
 from fl_data.files import require_little_endian
-from fl_memory.forks import free_after_fork
+from fl_data.samples import Sample, check_index
+from fl_memory import free_after_fork
 from fl_tensor.files import open_regular, target_of
 
 #: `(bytes, shape, dtype) -> value`

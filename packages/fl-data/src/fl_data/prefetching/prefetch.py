@@ -1,4 +1,4 @@
-"""Samples made ahead of time by threads or processes, in order."""
+"""`Prefetch`: samples prepared by threads or processes, in order."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import fl_tensor as ft
-from fl_data.dataset import Dataset, Sample, as_dataset, check_count
+from fl_data.dataset import Dataset, as_dataset
 from fl_data.errors import DataError, IterationError, WorkerError
 from fl_data.iterate import DataIterator
+from fl_data.prefetching.seeded import seeded_sample
 from fl_data.prefetching.threads import ThreadPipeline
-from fl_data.seeds import mix, seeded_sample
+from fl_data.samples import Sample, check_count
+from fl_data.seeds import mix
 
 if TYPE_CHECKING:
-    from fl_data.prefetching.workers import WorkerPool
+    from fl_data.prefetching.worker_pool import WorkerPool
 
 StartMethod = Literal["spawn", "forkserver", "fork"]
 
@@ -101,7 +103,7 @@ class Prefetch(Dataset):
 
     def iterate(self, start: int = 0) -> DataIterator:
         if self._processes and self._pool is None:
-            from fl_data.prefetching.workers import WorkerPool
+            from fl_data.prefetching.worker_pool import WorkerPool
 
             self._pool = WorkerPool(min(self._processes, self._depth), self._start_method)
         return PrefetchIterator(self._ds, start, self._threads, self._depth, self._pool)

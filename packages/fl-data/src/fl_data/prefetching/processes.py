@@ -1,4 +1,4 @@
-"""Samples made by processes, ahead of the one who takes them."""
+"""Prefetching with worker processes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from contextlib import suppress
 from multiprocessing.connection import wait
 from threading import RLock
 
-from fl_data.dataset import Dataset, Sample
+from fl_data.dataset import Dataset
 from fl_data.errors import IterationError, SampleTypeError, WorkerError
-from fl_data.prefetching import shared
-from fl_data.prefetching.parcel import pack, unpack, write
-from fl_data.prefetching.worker import Begin, Failed, Made, Make, Ready
-from fl_data.prefetching.workers import Worker, WorkerPool
+from fl_data.prefetching import shared_memory
+from fl_data.prefetching.sample_pickle import pack, unpack, write
+from fl_data.prefetching.worker_main import (
+    DatasetReady,
+    MakeSample,
+    SampleFailed,
+    SampleReady,
+    UseDataset,
+)
+from fl_data.prefetching.worker_pool import WorkerHandle, WorkerPool
+from fl_data.samples import Sample
 
-_PATIENCE = 0.5
+_POLL_SECONDS = 0.5
 """Seconds between two looks at whether all is well, while nothing arrives."""
 
-_AT_ONCE = 32
+_MAX_IN_FLIGHT = 32
 """Samples that a worker is asked for and that have not been read from its pipe. Were both
 directions of a pipe full, each side would wait for the other, for ever."""
 
@@ -49,8 +56,8 @@ class ProcessPipeline:
         self._next, self._end = start, stop
         self._taken = start
         self._depth = depth
-        self._made: dict[int, tuple[Worker, Made | Failed]] = {}
-        self._makers: dict[int, Worker] = {}
+        self._made: dict[int, tuple[WorkerHandle, SampleReady | SampleFailed]] = {}
+        self._makers: dict[int, WorkerHandle] = {}
         self._stopped = self._released = self._broken = False
         self._lock = RLock()
 
@@ -65,10 +72,10 @@ class ProcessPipeline:
                 "must be picklable, so no lambda, inner function or open file; define functions "
                 "at the top of a module, or use Prefetch(..., threads=n)"
             ) from error
-        message = Begin(parcel, seed, backend)
+        message = UseDataset(parcel, seed, backend)
         descriptor = None
         if parcel.places:
-            memory, descriptor = shared.create(parcel.nbytes)
+            memory, descriptor = shared_memory.create(parcel.nbytes)
             write(parcel, elements, memoryview(memory))
         try:
             for worker in self._workers.members:
@@ -76,7 +83,7 @@ class ProcessPipeline:
                 worker.send(message)
                 if descriptor is not None:
                     with suppress(OSError):
-                        shared.send(worker.connection, descriptor)
+                        shared_memory.send(worker.connection, descriptor)
         finally:
             if descriptor is not None:
                 os.close(descriptor)
@@ -107,7 +114,7 @@ class ProcessPipeline:
         worker, answer = self._made.pop(index)
         self._taken = index + 1
         try:
-            if isinstance(answer, Failed):
+            if isinstance(answer, SampleFailed):
                 return None, _error(answer)
             return self._open(worker, answer), None
         finally:
@@ -117,17 +124,17 @@ class ProcessPipeline:
         """Keep `depth` samples in the making, each with the worker that has least to do."""
         while not self._stopped and self._next < min(self._end, self._taken + self._depth):
             worker = min(self._workers.members, key=lambda worker: len(worker.asked))
-            if len(worker.asked) >= _AT_ONCE:
+            if len(worker.asked) >= _MAX_IN_FLIGHT:
                 if not self._receive(patience=0.0):
                     return
                 continue
-            asked = Make(self._next, worker.slots.take())
+            asked = MakeSample(self._next, worker.slots.take())
             worker.asked.append(asked)
             self._makers[self._next] = worker
             self._next += 1
             worker.send(asked)
 
-    def _receive(self, patience: float = _PATIENCE) -> bool:
+    def _receive(self, patience: float = _POLL_SECONDS) -> bool:
         """Read what has arrived; wait for something, but not for long. Whether there was any."""
         alive = {w.connection: w for w in self._workers.members if not w.is_dead}
         arrived = wait(alive, patience)
@@ -143,21 +150,23 @@ class ProcessPipeline:
                 worker.is_dead = not worker.process.is_alive()
         return bool(arrived)
 
-    def _read(self, worker: Worker, answer: Ready | Made | Failed) -> None:
+    def _read(
+        self, worker: WorkerHandle, answer: DatasetReady | SampleReady | SampleFailed
+    ) -> None:
         if worker.unready:
             worker.unready -= 1
-            if isinstance(answer, Failed):
+            if isinstance(answer, SampleFailed):
                 self._broken = True
                 raise IterationError(
                     f"[prefetch] a worker process could not read the dataset: {answer.kind}: "
                     f"{answer.message} (the traceback above is the worker's)"
                 ) from _error(answer)
             return
-        assert not isinstance(answer, Ready)
+        assert not isinstance(answer, DatasetReady)
         asked = worker.asked.popleft()
-        if isinstance(answer, Made):
+        if isinstance(answer, SampleReady):
             if answer.is_new and answer.slot is not None:
-                worker.slots.add(answer.slot, shared.receive(worker.connection))
+                worker.slots.add(answer.slot, shared_memory.receive(worker.connection))
                 if asked.slot is not None:
                     worker.slots.drop(asked.slot)
             elif answer.slot is None and asked.slot is not None:
@@ -167,7 +176,7 @@ class ProcessPipeline:
         del self._makers[asked.number]
         self._made[asked.number] = (worker, answer)
 
-    def _open(self, worker: Worker, answer: Made) -> Sample:
+    def _open(self, worker: WorkerHandle, answer: SampleReady) -> Sample:
         """The sample. Its tensors show the slot, unless the consumer has kept many samples: then
         they are copied, so that shared memory does not grow with what is kept."""
         if answer.slot is None:
@@ -179,7 +188,7 @@ class ProcessPipeline:
         finally:
             worker.slots.put(answer.slot)
 
-    def _death(self, worker: Worker) -> Exception:
+    def _death(self, worker: WorkerHandle) -> Exception:
         self._broken = True
         pid, end = worker.process.pid, worker.end()
         if worker.unready:
@@ -197,13 +206,13 @@ class ProcessPipeline:
 
     def stop(self) -> None:
         """Let the workers go: to the next iteration if nothing is in the making, else for good."""
-        self._stopped = True  # a consumer that waits sees it within _PATIENCE, and unlocks
+        self._stopped = True  # a consumer that waits sees it within _POLL_SECONDS, and unlocks
         with self._lock:
             if self._released:
                 return
             self._released = True
             for worker, answer in self._made.values():
-                if isinstance(answer, Made) and answer.slot is not None:
+                if isinstance(answer, SampleReady) and answer.slot is not None:
                     worker.slots.put(answer.slot)
             self._made.clear()
             if self._makers or self._broken:
@@ -215,7 +224,7 @@ class ProcessPipeline:
         """Nothing: `stop` has waited."""
 
 
-def _error(answer: Failed) -> BaseException:
+def _error(answer: SampleFailed) -> BaseException:
     """The worker's error, with the worker's traceback as its cause."""
     remote = RemoteTraceback(answer.traceback)
     if answer.error is None:

@@ -1,4 +1,4 @@
-"""Samples made by threads, ahead of the one who takes them."""
+"""Prefetching with threads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from contextvars import Context
 
-from fl_data.dataset import Sample
 from fl_data.errors import IterationError
+from fl_data.samples import Sample
 
 
 class ThreadPipeline:

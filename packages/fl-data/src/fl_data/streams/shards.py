@@ -1,4 +1,4 @@
-"""Streams out of parts that are opened one after the other."""
+"""Streams over shards that are opened one after the other."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from itertools import islice
 from typing import Any, cast
 
 import fl_tensor as ft
-from fl_data.dataset import Dataset, Sample, as_sample
+from fl_data.dataset import Dataset
 from fl_data.errors import DataError, SampleTypeError
+from fl_data.samples import Sample, as_sample
 from fl_data.seeds import Seed, agree, mix
-from fl_data.streams.stream import Place, Stream, place_of
+from fl_data.streams.stream import Stream, StreamPosition, position_of
 from fl_data.views.select import check_rank
 from fl_data.views.shuffle import fisher_yates
 
@@ -53,8 +54,12 @@ class ShardStream(Stream):
         agree(world_size, self)
         self._rank, self._world_size = rank, world_size
 
-    def read(self, place: Place = None) -> Generator[tuple[Sample, Place], None, None]:
-        number, seen = (0, 0) if place is None else place_of(place, int, int, where="ShardStream")
+    def read(
+        self, place: StreamPosition = None
+    ) -> Generator[tuple[Sample, StreamPosition], None, None]:
+        number, seen = (
+            (0, 0) if place is None else position_of(place, int, int, where="ShardStream")
+        )
         for turn, shard in enumerate(self._order()[number:], number):
             opened = self._open(shard)
             with closing(cast(Any, opened)) if hasattr(opened, "close") else nullcontext():

@@ -1,4 +1,4 @@
-"""Samples that come one after the other: no length, no index, but a place to go on from."""
+"""`Stream`: sequential samples with a resumable place, without length or index."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import fl_tensor as ft
-from fl_data.dataset import Sample, check_count
 from fl_data.errors import DataError, IterationError
+from fl_data.samples import Sample, check_count
 from fl_data.seeds import drawn_seeds, restore_seeds
 from fl_tensor.annotations import Checked
 
 if TYPE_CHECKING:
     from fl_data.batches.collate import Collate
 
-Place: TypeAlias = Any
+StreamPosition: TypeAlias = Any
 """Where a stream is: None at its beginning, otherwise numbers and lists, as JSON has them."""
 
 
@@ -41,7 +41,9 @@ class Stream(Checked, ABC):
         return ()
 
     @abstractmethod
-    def read(self, place: Place = None) -> Generator[tuple[Sample, Place], None, None]:
+    def read(
+        self, place: StreamPosition = None
+    ) -> Generator[tuple[Sample, StreamPosition], None, None]:
         """The samples from `place` on, each with the place behind it, which is a JSON value."""
 
     @property
@@ -61,16 +63,16 @@ class Stream(Checked, ABC):
 
     def map(self, fn: Callable[[Any], Any]) -> Stream:
         """`fn(sample) -> sample` of every sample."""
-        return _parts().Map(self, fn)
+        return _operators().Map(self, fn)
 
     def random_map(self, fn: Callable[[Any, ft.Generator], Any], seed: int | None = None) -> Stream:
         """`fn(sample, generator) -> sample`, with a generator that depends on `seed`, the epoch and
         the number of the sample alone; give every rank a seed of its own."""
-        return _parts().RandomMap(self, fn, seed)
+        return _operators().RandomMap(self, fn, seed)
 
     def filter(self, keep: Callable[[Any], bool]) -> Stream:
         """The samples for which `keep(sample)` holds."""
-        return _parts().Filter(self, keep)
+        return _operators().Filter(self, keep)
 
     def shuffle(self, buffer: int, seed: int | None = None) -> Stream:
         """Every `buffer` neighbours in a random order, which depends on `seed` and the epoch.
@@ -79,33 +81,33 @@ class Stream(Checked, ABC):
         read, one for one. A resume reads at most these again. Shuffle shards as well, as a sample
         stays within its block.
         """
-        return _parts().ShuffleBlocks(self, buffer, seed)
+        return _operators().ShuffleBlocks(self, buffer, seed)
 
     def batch(
         self, size: int, collate: Collate | None = None, *, skip_last: bool = False
     ) -> Stream:
         """Batches of `size` samples; the last may be smaller, or is left out with `skip_last`."""
-        return _parts().BatchStream(self, size, collate, skip_last)
+        return _operators().BatchStream(self, size, collate, skip_last)
 
     def share(self, rank: int, world_size: int) -> Stream:
         """The share of `rank`: sample `rank` of every `world_size` neighbours. A last round that
         does not suffice for all ranks is left out, so that all have equally many samples; each
         reads all of them (`ShardStream` shares out what is read)."""
-        return _parts().Share(self, rank, world_size)
+        return _operators().Share(self, rank, world_size)
 
     def take(self, count: int) -> Stream:
         """The first `count` samples of each pass."""
-        return _parts().Take(self, count)
+        return _operators().Take(self, count)
 
     def prefetch(self, depth: int) -> Stream:
         """The same samples, up to `depth` of them made ahead of time, in a thread. Outermost."""
-        return _parts().PrefetchStream(self, depth)
+        return _operators().PrefetchStream(self, depth)
 
 
-def _parts() -> ModuleType:
-    from fl_data.streams import parts  # made of streams: it cannot come first
+def _operators() -> ModuleType:
+    from fl_data.streams import operators  # made of streams: it cannot come first
 
-    return parts
+    return operators
 
 
 class StreamIterator(Iterator["Sample"]):
@@ -119,10 +121,10 @@ class StreamIterator(Iterator["Sample"]):
 
     def __init__(self, stream: Stream) -> None:
         if stream._passed == stream.epoch and not stream._fixed:
-            _go_to(stream, stream.epoch + 1)
+            _set_epoch(stream, stream.epoch + 1)
         self._stream = stream
         self._epoch, self._place = stream.epoch, None
-        self._samples: Generator[tuple[Sample, Place], None, None] | None = None
+        self._samples: Generator[tuple[Sample, StreamPosition], None, None] | None = None
 
     def __next__(self) -> Sample:
         if self._stream.epoch != self._epoch:
@@ -160,7 +162,7 @@ class StreamIterator(Iterator["Sample"]):
         epoch = check_count(state["epoch"], "epoch", "load_state")
         restore_seeds(state.get("seeds"), self._stream)
         self.close()
-        _go_to(self._stream, epoch)
+        _set_epoch(self._stream, epoch)
         self._epoch, self._place = epoch, state["place"]
 
     def close(self) -> None:
@@ -175,14 +177,14 @@ class StreamIterator(Iterator["Sample"]):
         self.close()
 
 
-def _go_to(stream: Stream, epoch: int) -> None:
+def _set_epoch(stream: Stream, epoch: int) -> None:
     # ``set_epoch``, after which passes go on by themselves if they did before.
     fixed = stream._fixed
     stream.set_epoch(epoch)
     stream._fixed = fixed
 
 
-def place_of(place: Place, *kinds: type, where: str) -> list[Any]:
+def position_of(place: StreamPosition, *kinds: type, where: str) -> list[Any]:
     """A place that is a list of such values. Raises `DataError` for one of another stream."""
     if isinstance(place, list | tuple) and len(place) == len(kinds):
         fits = zip(place, kinds, strict=True)

@@ -1,4 +1,4 @@
-"""Functions on samples whose results are kept, in memory or on disk."""
+"""Cached functions on samples, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from typing import Any, Protocol, cast
 from zlib import crc32
 
 from fl_data.blobs.codec import RawTensor, decode, encode, map_tensors
-from fl_data.dataset import Dataset, Sample, as_dataset, as_sample, check_count, check_index
+from fl_data.dataset import Dataset, as_dataset
 from fl_data.errors import DataError, SampleTypeError
+from fl_data.samples import Sample, as_sample, check_count, check_index
 from fl_data.transforms.fingerprint import fingerprint
-from fl_memory.forks import free_after_fork
+from fl_memory import free_after_fork
 
 
 class CachedTransform(Dataset):

@@ -1,4 +1,4 @@
-"""Functions applied to samples when they are asked for."""
+"""Functions applied to samples on access."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import fl_tensor as ft
-from fl_data.dataset import (
-    Dataset,
-    EpochDataset,
-    Sample,
-    as_dataset,
-    as_sample,
-    check_index,
-)
+from fl_data.dataset import Dataset, EpochDataset, as_dataset
 from fl_data.errors import DataError, SampleTypeError
+from fl_data.samples import Sample, as_sample, check_index
 from fl_data.seeds import Seed, mix
 
 

@@ -9,8 +9,9 @@ from itertools import accumulate
 
 import fl_tensor as ft
 from fl_data.arrays.tensors import index_for
-from fl_data.dataset import Dataset, Sample, as_dataset, check_index, check_indices
+from fl_data.dataset import Dataset, as_dataset
 from fl_data.errors import DataError
+from fl_data.samples import Sample, check_index, check_indices
 
 
 class Concat(Dataset):

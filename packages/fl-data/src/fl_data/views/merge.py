@@ -1,12 +1,13 @@
-"""The fields of several datasets side by side."""
+"""`Merge`: the fields of several datasets side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
 
-from fl_data.dataset import Dataset, Sample, as_dataset, check_index, check_indices
+from fl_data.dataset import Dataset, as_dataset
 from fl_data.errors import DataError
+from fl_data.samples import Sample, check_index, check_indices
 
 
 class Merge(Dataset):
@@ -39,19 +40,19 @@ class Merge(Dataset):
     def __getitem__(self, index: int) -> Sample:
         row = check_index(index, self._length, "Merge")
         if row < self._shortest:
-            return _united([ds[row] for ds in self._sources])
+            return _merged([ds[row] for ds in self._sources])
         pairs = zip(self._sources, self._lengths, strict=True)
-        return _united([ds[row] for ds, length in pairs if row < length])
+        return _merged([ds[row] for ds, length in pairs if row < length])
 
     def __getitems__(self, indices: Sequence[int]) -> Sample:
         rows = check_indices(indices, self._length, "Merge")
         if len(rows) == 0:
-            return _united([ds.__getitems__(rows) for ds in self._sources])
+            return _merged([ds.__getitems__(rows) for ds in self._sources])
         first, last = min(rows), max(rows)
         present = [n for n in self._lengths if first < n]
         if present and min(present) <= last:
             return super().__getitems__(rows)  # says which samples have other fields
-        return _united(
+        return _merged(
             [
                 ds.__getitems__(rows)
                 for ds, length in zip(self._sources, self._lengths, strict=True)
@@ -60,7 +61,7 @@ class Merge(Dataset):
         )
 
 
-def _united(parts: list[Sample]) -> Sample:
+def _merged(parts: list[Sample]) -> Sample:
     dicts = [part for part in parts if isinstance(part, dict)]
     if not dicts:
         return tuple(chain.from_iterable(parts))

@@ -1,4 +1,4 @@
-"""Samples in an order that is drawn anew in every epoch."""
+"""`Resample`: indices drawn in every epoch by a user's function."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 
 import fl_tensor as ft
-from fl_data.dataset import (
-    Dataset,
-    EpochDataset,
-    Sample,
-    as_dataset,
-    check_count,
-    check_index,
-    check_indices,
-)
+from fl_data.dataset import Dataset, EpochDataset, as_dataset
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.per_epoch import PerEpoch
+from fl_data.samples import Sample, check_count, check_index, check_indices
 from fl_data.seeds import Seed
 
 

@@ -1,4 +1,4 @@
-"""Parts of a dataset: chosen indices, a span, the share of one rank."""
+"""Subsets of a dataset: chosen indices, a span, the share of one rank."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 import fl_tensor as ft
-from fl_data.dataset import (
-    Dataset,
-    Sample,
-    as_dataset,
-    check_count,
-    check_index,
-    check_indices,
-)
+from fl_data.dataset import Dataset, as_dataset
 from fl_data.errors import DataError
+from fl_data.samples import Sample, check_count, check_index, check_indices
 from fl_data.seeds import agree
 from fl_tensor.annotations import checked
 

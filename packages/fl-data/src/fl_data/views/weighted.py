@@ -1,4 +1,4 @@
-"""Some samples more often than others."""
+"""`Weighted`: sampling with weights."""
 
 from __future__ import annotations
 
@@ -57,11 +57,12 @@ class Weighted(Resample):
         total = list(accumulate(self._weights))
         last = max((i for i, weight in enumerate(self._weights) if weight > 0), default=0)
         return array(
-            "q", (bisect_right(total, u * total[-1], 0, last) for u in _fractions(count, generator))
+            "q",
+            (bisect_right(total, u * total[-1], 0, last) for u in _normalized(count, generator)),
         )
 
     def _without_replacement(self, generator: ft.Generator) -> array[int]:
-        fractions = _fractions(len(self._weights), generator)
+        fractions = _normalized(len(self._weights), generator)
         keys = [
             math.log(1 - u) / weight if weight > 0 else -math.inf
             for u, weight in zip(fractions, self._weights, strict=True)
@@ -81,7 +82,7 @@ def _checked(weights: Iterable[float], samples: int) -> array[float]:
     return values
 
 
-def _fractions(count: int, generator: ft.Generator) -> list[float]:
+def _normalized(count: int, generator: ft.Generator) -> list[float]:
     """`count` multiples of 2**-53 in [0, 1)."""
     draws = generator.integers(0, 1 << 31, (2 * count,)).tolist() if count else []
     return [

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import fl_tensor as ft
-from fl_dist import derived, meaning
+from fl_dist import derived, semantics
 from fl_dist.arguments import TAG_LIMIT
 from fl_dist.call import Call
 from fl_dist.communicator import Communicator
@@ -78,10 +78,10 @@ class CheckedCommunicator(Communicator):
             self._caller.release()
 
     def start(self, call: Call, deadline: Deadline, inline: bool) -> Work:
-        # Checks communicate, so they run in the order of the operations: on a lane if asynchronous.
+        # Checks communicate, so they run in the order of the operations: queued if asynchronous.
         inline = inline or call.operation == "send"
-        return self._lanes.submit(
-            call.lane, call.title, lambda: self._perform(call, deadline, inline), inline
+        return self._work_queues.submit(
+            call.queue_key, call.title, lambda: self._perform(call, deadline, inline), inline
         )
 
     # ---- the checks ------------------------------------------------------------------------------
@@ -89,15 +89,15 @@ class CheckedCommunicator(Communicator):
     def _perform(self, call: Call, deadline: Deadline, inline: bool) -> Any:
         before = [digest(x) for x in call.values]
         if not call.number:
-            result = self._pass_on(call, deadline, inline)
+            result = self._forward_call(call, deadline, inline)
             wrong = "" if (result is None) == (call.operation == "send") else f"gave {result!r}"
         else:
             derived.agree(self.inner, call.describe(), deadline, AGREE)
-            calls = self._everybodys(call, deadline)
-            result = self._pass_on(call, deadline, inline)
+            calls = self._gather_calls(call, deadline)
+            result = self._forward_call(call, deadline, inline)
             if call.operation == "split":
                 return self._check_part(result, calls, deadline)
-            wrong = self._judge(call, calls, result)
+            wrong = self._compare_with_semantics(call, calls, result)
         if before != [digest(x) for x in call.values]:
             wrong = "an operand was changed"
         if call.number:
@@ -106,7 +106,7 @@ class CheckedCommunicator(Communicator):
             raise self._violation(deadline, wrong)
         return result
 
-    def _pass_on(self, call: Call, deadline: Deadline, inline: bool) -> Any:
+    def _forward_call(self, call: Call, deadline: Deadline, inline: bool) -> Any:
         method = getattr(self.inner, call.operation)
         operands: tuple[Any, ...] = call.values
         if call.operation in ("all_reduce_many", "reduce_scatter", "all_to_all"):
@@ -125,7 +125,7 @@ class CheckedCommunicator(Communicator):
             raise self._violation(deadline, "Work changed after wait() returned")
         return value
 
-    def _everybodys(self, call: Call, deadline: Deadline) -> list[Call]:
+    def _gather_calls(self, call: Call, deadline: Deadline) -> list[Call]:
         columns = [derived.all_gather(self.inner, x, deadline, GATHER) for x in call.values]
         parameters = [call.parameters] * self.world_size
         if call.operation == "split":
@@ -138,8 +138,8 @@ class CheckedCommunicator(Communicator):
             for r in range(self.world_size)
         ]
 
-    def _judge(self, call: Call, calls: Sequence[Call], result: Any) -> str:
-        want = meaning.results(calls)[self.rank]
+    def _compare_with_semantics(self, call: Call, calls: Sequence[Call], result: Any) -> str:
+        want = semantics.results(calls)[self.rank]
         exact = "ordered" in self.inner.capabilities or "op" not in call.parameters
         wrong = difference(result, want, [x for c in calls for x in c.values], exact)
         mine = handles(result)
@@ -148,7 +148,7 @@ class CheckedCommunicator(Communicator):
         return wrong
 
     def _check_part(self, part: Any, calls: list[Call], deadline: Deadline) -> Any:
-        members = meaning.members(calls)[self.rank]
+        members = semantics.members(calls)[self.rank]
         want = None if members is None else (members.index(self.rank), len(members))
         got = None if part is None else (part.rank, part.world_size)
         if got != want:

@@ -1,4 +1,4 @@
-"""The part of the suite on what must fail: promptly, on every rank, and saying who and why."""
+"""Conformance tests of failures: prompt errors on every rank, with rank and cause."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from fl_dist.communicator import Communicator
 from fl_dist.errors import ProgramError
 from fl_dist.registry import REGISTRY
-from fl_dist.testing import failing
+from fl_dist.testing import failure_programs
 from fl_memory.testing.kit import Suite, requires
 
 PROMPT = 5.0  # seconds in which bad news must have spread
@@ -56,7 +56,7 @@ class FailureTests(Suite, official=True):
 
     @worlds(2, 3, 4)
     def test_refuses_wrong_arguments_and_stays_in_step(self, world_size: int) -> None:
-        for found in self.launch(world_size, failing.refused):
+        for found in self.launch(world_size, failure_programs.refused):
             assert found.pop("in step afterwards") == ([], "")
             for what, (kinds, text) in found.items():
                 assert "FlError" in kinds, f"{what}: got {kinds or 'no error'}"
@@ -65,10 +65,10 @@ class FailureTests(Suite, official=True):
 
     @worlds(2, 3, 4)
     @requires("agreement")
-    @pytest.mark.parametrize("kind", list(failing.MISMATCHES))
+    @pytest.mark.parametrize("kind", list(failure_programs.MISMATCHES))
     def test_a_mismatch_is_an_error_on_every_rank(self, world_size: int, kind: str) -> None:
-        texts = failing.MISMATCHES[kind]
-        for kinds, message, in_step in self.launch(world_size, failing.mismatched, kind):
+        texts = failure_programs.MISMATCHES[kind]
+        for kinds, message, in_step in self.launch(world_size, failure_programs.mismatched, kind):
             assert "MismatchError" in kinds, kinds
             for rank in range(world_size):
                 did = texts[0 if rank == 0 else 1].partition(" ")[0]
@@ -79,15 +79,15 @@ class FailureTests(Suite, official=True):
     @worlds(2, 3, 4)
     @requires("agreement")
     def test_a_mismatch_of_async_calls_comes_with_the_work(self, world_size: int) -> None:
-        assert self.launch(world_size, failing.mismatched_async) == [True] * world_size
+        assert self.launch(world_size, failure_programs.mismatched_async) == [True] * world_size
 
     @worlds(2, 3, 4)
     @pytest.mark.parametrize("name", ["recv", "barrier"])
     def test_timeout(self, world_size: int, name: str) -> None:
-        for kinds, text, seconds in self.launch(world_size, failing.late, name)[:-1]:
+        for kinds, text, seconds in self.launch(world_size, failure_programs.late, name)[:-1]:
             assert "DistTimeoutError" in kinds and "TimeoutError" in kinds, kinds
             assert name in text
-            assert seconds < failing.SHORT + PROMPT
+            assert seconds < failure_programs.SHORT + PROMPT
 
     @worlds(2, 3, 4)
     @pytest.mark.parametrize("victim", ["first", "last"])
@@ -97,14 +97,14 @@ class FailureTests(Suite, official=True):
     ) -> None:
         dead = 0 if victim == "first" else world_size - 1
         started = time.monotonic()
-        with pytest.raises(ProgramError, match="planted failure") as caught:
-            self.launch(world_size, failing.one_dies, waiting_in, dead)
+        with pytest.raises(ProgramError, match="injected failure") as caught:
+            self.launch(world_size, failure_programs.one_dies, waiting_in, dead)
         assert time.monotonic() - started < PROMPT
         assert caught.value.rank == dead
         for rank, error in caught.value.errors.items():
             kind = type(error).__name__
             assert kind == ("ValueError" if rank == dead else "PeerError"), (rank, error)
-            assert "planted failure" in str(error)
+            assert "injected failure" in str(error)
             assert getattr(error, "rank", dead) == dead
         assert len(caught.value.errors) == world_size
 
@@ -112,5 +112,5 @@ class FailureTests(Suite, official=True):
     def test_a_rank_that_leaves_is_a_prompt_error(self, world_size: int) -> None:
         started = time.monotonic()
         with pytest.raises(ProgramError):
-            self.launch(world_size, failing.one_leaves)
+            self.launch(world_size, failure_programs.one_leaves)
         assert time.monotonic() - started < PROMPT

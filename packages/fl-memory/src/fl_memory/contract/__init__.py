@@ -1,4 +1,4 @@
-"""Contract versions: what they mean, who may meet whom, and how a contract is pinned in a file.
+"""Contract versions: their meaning, negotiation, and pinning in files.
 
 Three contracts use this package (memory, tensor, communicator). A contract has two numbers:
 
@@ -14,19 +14,37 @@ Markdown, ``changes`` compares two. ``python -m fl_memory.contract --check`` com
 contract with its file.
 """
 
-from fl_memory.contract.pinning import DRAFT as DRAFT
-from fl_memory.contract.pinning import FROZEN as FROZEN
-from fl_memory.contract.pinning import check as check
-from fl_memory.contract.pinning import compare as compare
-from fl_memory.contract.pinning import describe as describe
-from fl_memory.contract.pinning import digest as digest
-from fl_memory.contract.pinning import dumps as dumps
-from fl_memory.contract.pinning import manifest as manifest
-from fl_memory.contract.pinning import pin as pin
-from fl_memory.contract.pinning import read as read
-from fl_memory.contract.pinning import signature_text as signature_text
-from fl_memory.contract.pinning import write as write
-from fl_memory.contract.versions import ContractError as ContractError
-from fl_memory.contract.versions import Version as Version
-from fl_memory.contract.versions import negotiate as negotiate
-from fl_memory.contract.versions import stated_version as stated_version
+from fl_memory.contract.pinning import (
+    DRAFT,
+    FROZEN,
+    check,
+    compare,
+    describe,
+    digest,
+    dumps,
+    manifest,
+    pin,
+    read,
+    signature_text,
+    write,
+)
+from fl_memory.contract.versions import ContractError, Version, negotiate, stated_version
+
+__all__ = [
+    "ContractError",
+    "DRAFT",
+    "FROZEN",
+    "Version",
+    "check",
+    "compare",
+    "describe",
+    "digest",
+    "dumps",
+    "manifest",
+    "negotiate",
+    "pin",
+    "read",
+    "signature_text",
+    "stated_version",
+    "write",
+]

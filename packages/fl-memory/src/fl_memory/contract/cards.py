@@ -1,4 +1,4 @@
-"""A contract card: a pinned contract as a page of Markdown, with a meaning beside each member.
+"""Contract cards: a pinned contract as a page of Markdown, with the meaning of each member.
 
 The meanings come from the docstrings when the card is made. They are no part of the pinned file, so
 that a better sentence does not break a frozen contract.
@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fl_memory.contract.tables import cell, is_member, table
+
+__all__ = ["card", "first_sentence", "meanings", "whole"]
 
 _KINDS = {"required": "Required", "derived": "Derived", "optional": "Optional"}
 
@@ -67,8 +69,12 @@ def card(body: Mapping[str, Any], says: Mapping[str, str]) -> str:
     lines += [f"- **{_words(k)}**: {_value(v)}" for k, v in facts.items()] + [""] * bool(facts)
     for title, entries in body.items():
         if title not in _APART and isinstance(entries, Mapping):
-            facts_of = ((f"`{k}`", _value(v)) for k, v in entries.items())
-            lines += [f"## {_words(title).capitalize()}", "", *table(("", ""), facts_of), ""]
+            lines += [f"## {_words(title).capitalize()}", ""]
+            if all(map(is_member, entries.values())):
+                lines += [*_members(title, entries, says), ""]
+            else:
+                facts_of = ((f"`{k}`", _value(v)) for k, v in entries.items())
+                lines += [*table(("", ""), facts_of), ""]
     for title, members in body.get("classes", {}).items():
         lines += [f"## {title}", "", says.get(title, ""), "", *_members(title, members, says), ""]
     for title, operations in _groups(body.get("operations", {})).items():

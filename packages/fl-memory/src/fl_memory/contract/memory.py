@@ -3,21 +3,60 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from fl_memory.account import Account
 from fl_memory.accounting import AccountingManager
 from fl_memory.block import Block
-from fl_memory.contract.cards import meanings
+from fl_memory.contract import manifest, signature_text
+from fl_memory.contract.cards import first_sentence, meanings
 from fl_memory.contract.series import Contract
-from fl_memory.manager import DeviceMemory, Event, MemoryManager, Stats, contract_manifest
+from fl_memory.device import device_memory, register_device
+from fl_memory.forks import free_after_fork
+from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
+from fl_memory.selection import available, current, get, use
 
-CLASSES = (DeviceMemory, MemoryManager, AccountingManager, Account, Block, Stats, Event)
+__all__ = ["PINNED", "contract_manifest"]
+
+#: The classes of the contract, and which of their data fields belong to it.
+CLASSES = {
+    DeviceMemory: ("device",),
+    MemoryManager: ("name", "small_bytes"),
+    AccountingManager: (),
+    Account: ("memory",),
+    Block: (),
+    Stats: Stats.FIELDS,
+    Event: Event.__slots__,
+}
+#: What tensor backends call.
+FUNCTIONS = (available, current, device_memory, free_after_fork, get, register_device, use)
+
+
+def contract_manifest() -> dict[str, Any]:
+    """The memory contract as data; what ``contracts/memory-1.0.json`` pins."""
+    return manifest(
+        "memory",
+        HOST,
+        CLASSES,
+        group="fl.memory.v1",
+        event_kinds=list(Event.KINDS),
+        block_fields=["address", "capacity", "device", "manager", "nbytes", "stream", "tag"],
+        small_bytes=SMALL_BYTES,
+        functions={
+            function.__name__: {"kind": "function", "signature": signature_text(function)}
+            for function in FUNCTIONS
+        },
+    )
+
 
 PINNED = Contract(
     name="memory",
     folder=Path(__file__).resolve().parent.parent / "contracts",
     build=contract_manifest,
-    says=lambda: meanings(CLASSES),
+    says=lambda: {
+        **meanings(CLASSES),
+        **{f"functions.{f.__name__}": first_sentence(f.__doc__) for f in FUNCTIONS},
+    },
     module="fl_memory.contract",
     number="HOST in fl_memory/manager.py",
 )

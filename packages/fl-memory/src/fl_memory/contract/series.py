@@ -25,10 +25,12 @@ from fl_memory.contract.changes import Changes, changes
 from fl_memory.contract.pinning import DRAFT, FROZEN
 from fl_memory.errors import ContractError
 
+__all__ = ["Contract"]
+
 
 @dataclass(frozen=True)
 class Contract:
-    """One contract of this house.
+    """One contract and its pinned files.
 
     folder: where ``NAME-MAJOR.MINOR.json`` lie; build: the manifest of the code; says: the meanings
     for the card; module: whose command writes the files; number: where the code states the version;

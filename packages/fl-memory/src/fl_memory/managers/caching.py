@@ -1,4 +1,4 @@
-"""Caching: memory once taken from the device is kept, cut and reused. The default manager.
+"""``caching``, the default manager: device memory is cached, split and reused.
 
 Sizes are rounded to 512 bytes. Requests up to 1 MiB are cut from buffers of 2 MiB (small pool);
 requests below 10 MiB from buffers of 20 MiB, larger ones from buffers of their own size rounded up
@@ -20,31 +20,33 @@ from fl_memory.managers.pool import Chunk, Pool
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-GRAIN = 512
+__all__ = ["CachingManager"]
+
+ROUNDING = 512
 MIB = 1 << 20
 SMALL_REQUEST, SMALL_BUFFER = 1 * MIB, 2 * MIB
 MEDIUM_REQUEST, MEDIUM_BUFFER = 10 * MIB, 20 * MIB
-LARGE_GRAIN = 2 * MIB
+LARGE_ROUNDING = 2 * MIB
 
 
-class Lane:
+class StreamPools:
     """The two pools of one stream."""
 
     __slots__ = ("large", "small")
 
     def __init__(self) -> None:
-        self.small = Pool(least_rest=GRAIN, quick=True)
-        self.large = Pool(least_rest=SMALL_REQUEST, quick=False)
+        self.small = Pool(min_split_remainder=ROUNDING, quick=True)
+        self.large = Pool(min_split_remainder=SMALL_REQUEST, quick=False)
 
 
 class CachingAccount(Account):
-    """One device: a lane per stream."""
+    """One device: two pools per stream."""
 
-    __slots__ = ("lanes",)
+    __slots__ = ("pools_by_stream",)
 
     def __init__(self, memory: DeviceMemory) -> None:
         super().__init__(memory)
-        self.lanes: dict[Hashable, Lane] = {None: Lane()}
+        self.pools_by_stream: dict[Hashable, StreamPools] = {None: StreamPools()}
 
 
 class CachingManager(AccountingManager[CachingAccount]):
@@ -59,31 +61,31 @@ class CachingManager(AccountingManager[CachingAccount]):
     def reserve(
         self, account: CachingAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Chunk | None]:
-        size = (nbytes + GRAIN - 1) & -GRAIN or GRAIN
-        if alignment > GRAIN:  # rare: served by the device, not cached
+        size = (nbytes + ROUNDING - 1) & -ROUNDING or ROUNDING
+        if alignment > ROUNDING:  # rare: served by the device, not cached
             address, size = self.obtain(account, size, alignment)
             return address, size, None
-        lanes = account.lanes
+        pools_by_stream = account.pools_by_stream
         try:
-            lane = lanes[stream]
+            pools = pools_by_stream[stream]
         except KeyError:
-            lane = lanes[stream] = Lane()
+            pools = pools_by_stream[stream] = StreamPools()
         if size <= SMALL_REQUEST:
-            pool = lane.small
+            pool = pools.small
             waiting = pool.bins.get(size)
             if waiting:
                 chunk = waiting.pop()
                 return chunk.address, size, chunk
             buffer = SMALL_BUFFER
         else:
-            pool = lane.large
+            pool = pools.large
             if size < MEDIUM_REQUEST:
                 buffer = MEDIUM_BUFFER
             else:
-                buffer = (size + LARGE_GRAIN - 1) & -LARGE_GRAIN
+                buffer = (size + LARGE_ROUNDING - 1) & -LARGE_ROUNDING
         found = pool.take(size)
         if found is None:
-            address, got = self.obtain(account, buffer, GRAIN, least=size)
+            address, got = self.obtain(account, buffer, ROUNDING, least=size)
             found = pool.add(address, got, size)
         return found.address, found.size, found
 
@@ -95,7 +97,7 @@ class CachingManager(AccountingManager[CachingAccount]):
         else:
             lease.pool.give(lease)
 
-    def stock(self, nbytes: int, *, device: str = "cpu", stream: Hashable = None) -> int:
+    def preallocate(self, nbytes: int, *, device: str = "cpu", stream: Hashable = None) -> int:
         """Take ``nbytes`` from the device in one piece, for blocks to be cut from later, unless as
         much is cached; the bytes taken. Who knows how much a computation needs at once spares it
         the buffers, each of the size of one block, that would be taken one after another. No block
@@ -106,31 +108,31 @@ class CachingManager(AccountingManager[CachingAccount]):
             account = self._accounts[device]
         except KeyError:
             account = self._account(device)
-        size = (nbytes + LARGE_GRAIN - 1) & -LARGE_GRAIN
+        size = (nbytes + LARGE_ROUNDING - 1) & -LARGE_ROUNDING
         with self._lock:
             if self._busy:  # asked by a finaliser in the middle of a step
                 return 0
             self._busy = True
             try:
-                self._post()
+                self._apply_pending()
                 if account.reserved_bytes - account.used_bytes >= size:
                     return 0
-                address, got = self.obtain(account, size, GRAIN)
-                pool = account.lanes.setdefault(stream, Lane()).large
+                address, got = self.obtain(account, size, ROUNDING)
+                pool = account.pools_by_stream.setdefault(stream, StreamPools()).large
                 pool.give(pool.add(address, got, got))
             except OutOfMemoryError:
                 return 0
             finally:
                 self._busy = False
-            if self._journal:
-                self._deliver()
+            if self._undelivered:
+                self._notify_observers()
         return got
 
     def trim(self, account: CachingAccount) -> int:
         released = 0
-        for lane in account.lanes.values():
-            for pool in (lane.small, lane.large):
-                for address, size in pool.buffers_without_tenant():
+        for pools in account.pools_by_stream.values():
+            for pool in (pools.small, pools.large):
+                for address, size in pool.remove_empty_buffers():
                     self.surrender(account, address, size)
                     released += size
         return released

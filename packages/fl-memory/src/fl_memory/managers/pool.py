@@ -1,16 +1,14 @@
-"""A pool: native buffers cut into chunks; best fit, splitting, coalescing.
+"""A pool of native buffers, divided into chunks: best fit, splitting, coalescing.
 
-Chunks of one buffer form a doubly linked list in address order. Free chunks are kept in a list
-sorted by (size, address), so that the smallest sufficient chunk is one bisection away and ties go
-to the lowest address. A chunk that becomes free merges with its free neighbours: not at once, but
-before anything else happens in the pool. If the next request is of its size, as where a result
-takes the place of the last one, it is given out as it is.
+Chunks of one buffer form a doubly linked list in address order. Free chunks are in a list sorted by
+(size, address). So the smallest sufficient chunk is one bisection away, and ties go to the lowest
+address. A freed chunk merges with its free neighbours before the next change of the pool. If the
+next request has its size, it is reused without merging.
 
-Optionally (``quick=True``) merging is put off: a chunk that comes back waits in a bin of its exact
-size, where the next request of that size finds it with one ``pop``. Only when no free chunk fits
-are the bins emptied into the sorted list. Steady loops, which ask for the same sizes again and
-again, never leave the bins; memory is not lost to them, because no new buffer is taken before all
-has been merged.
+With ``quick=True``, merging is deferred. A freed chunk goes to a bin of its exact size, where the
+next request of that size finds it. If no free chunk fits, the bins are emptied into the sorted
+list. Loops with the same sizes never leave the bins. This wastes no memory, because no new buffer
+is requested before all chunks are merged.
 """
 
 from __future__ import annotations
@@ -35,19 +33,19 @@ class Chunk:
 
 
 class Pool:
-    """Chunks of one kind. ``least_rest``: a chunk is split when at least so many bytes remain."""
+    """Chunks of one kind. A chunk is split when at least ``min_split_remainder`` bytes remain."""
 
-    def __init__(self, least_rest: int, quick: bool) -> None:
-        self.least_rest = least_rest
+    def __init__(self, min_split_remainder: int, quick: bool) -> None:
+        self.min_split_remainder = min_split_remainder
         self.quick = quick
         self.bins: dict[int, list[Chunk]] = {}
-        self._latest: Chunk | None = None  # came back, and has not been merged yet
-        self._order: list[tuple[int, int]] = []
-        self._at: dict[int, Chunk] = {}
+        self._unmerged: Chunk | None = None  # came back, and has not been merged yet
+        self._free_by_size: list[tuple[int, int]] = []
+        self._free_by_address: dict[int, Chunk] = {}
 
     def take(self, size: int) -> Chunk | None:
         """The smallest free chunk that fits, split if worthwhile; None when there is none."""
-        latest, self._latest = self._latest, None
+        latest, self._unmerged = self._unmerged, None
         if latest is not None:
             if latest.size == size:
                 return latest
@@ -70,12 +68,12 @@ class Pool:
             except KeyError:
                 self.bins[chunk.size] = [chunk]
         else:
-            latest, self._latest = self._latest, chunk
+            latest, self._unmerged = self._unmerged, chunk
             if latest is not None:
                 self._merge(latest)
 
     def merge_bins(self) -> None:
-        latest, self._latest = self._latest, None
+        latest, self._unmerged = self._unmerged, None
         if latest is not None:
             self._merge(latest)
         bins, self.bins = self.bins, {}
@@ -83,63 +81,63 @@ class Pool:
             for chunk in waiting:
                 self._merge(chunk)
 
-    def buffers_without_tenant(self) -> list[tuple[int, int]]:
+    def remove_empty_buffers(self) -> list[tuple[int, int]]:
         """Remove the buffers that are one free chunk from the pool; their (address, size)."""
         self.merge_bins()
         empty = [
             (chunk.address, chunk.size)
-            for chunk in self._at.values()
+            for chunk in self._free_by_address.values()
             if chunk.before is None and chunk.after is None
         ]
         for address, _ in empty:
-            self._unlist(self._at[address])
+            self._remove_free(self._free_by_address[address])
         return empty
 
     # ------------------------------------------------------------------ inside
 
     def _best(self, size: int) -> Chunk | None:
-        place = bisect_left(self._order, (size, 0))
-        if place == len(self._order):
+        place = bisect_left(self._free_by_size, (size, 0))
+        if place == len(self._free_by_size):
             return None
-        chunk = self._at.pop(self._order.pop(place)[1])
+        chunk = self._free_by_address.pop(self._free_by_size.pop(place)[1])
         chunk.free = False
         return chunk
 
     def _split(self, chunk: Chunk, size: int) -> Chunk:
         rest = chunk.size - size
-        if rest >= self.least_rest:
+        if rest >= self.min_split_remainder:
             after = chunk.after
             tail = Chunk(self, chunk.address + size, rest, chunk, after)
             if after is not None:
                 after.before = tail
             chunk.after = tail
             chunk.size = size
-            self._list(tail)
+            self._insert_free(tail)
         return chunk
 
     def _merge(self, chunk: Chunk) -> None:
         before, after = chunk.before, chunk.after
         if after is not None and after.free:
-            self._unlist(after)
+            self._remove_free(after)
             chunk.size += after.size
             chunk.after = after.after
             if chunk.after is not None:
                 chunk.after.before = chunk
         if before is not None and before.free:
-            self._unlist(before)
+            self._remove_free(before)
             before.size += chunk.size
             before.after = chunk.after
             if before.after is not None:
                 before.after.before = before
             chunk = before
-        self._list(chunk)
+        self._insert_free(chunk)
 
-    def _list(self, chunk: Chunk) -> None:
+    def _insert_free(self, chunk: Chunk) -> None:
         chunk.free = True
-        self._at[chunk.address] = chunk
-        insort(self._order, (chunk.size, chunk.address))
+        self._free_by_address[chunk.address] = chunk
+        insort(self._free_by_size, (chunk.size, chunk.address))
 
-    def _unlist(self, chunk: Chunk) -> None:
+    def _remove_free(self, chunk: Chunk) -> None:
         chunk.free = False
-        del self._at[chunk.address]
-        del self._order[bisect_left(self._order, (chunk.size, chunk.address))]
+        del self._free_by_address[chunk.address]
+        del self._free_by_size[bisect_left(self._free_by_size, (chunk.size, chunk.address))]

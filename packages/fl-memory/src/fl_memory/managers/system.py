@@ -10,6 +10,8 @@ from fl_memory.accounting import AccountingManager
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+__all__ = ["SystemManager"]
+
 
 class SystemManager(AccountingManager[Account]):
     """Ask the device for every block, give it back at once, cache nothing."""

@@ -1,4 +1,4 @@
-"""A wrapper that watches a manager and its users at the same time, in a real run.
+"""``CheckedManager``: a wrapper that checks a manager and its users in a real run.
 
 with mem.use(CheckedManager(mem.current())) as checked:
     train()
@@ -23,7 +23,7 @@ from fl_memory.testing.ledger import BlockLedger
 _FRESH, _FREED, _GUARD = 0xCD, 0xDD, 0xFD
 
 
-class _Behind(DeviceMemory):
+class _InnerDeviceMemory(DeviceMemory):
     """Stands where native memory would: the wrapped manager is this manager's device."""
 
     def __init__(self, inner: MemoryManager, device: str) -> None:
@@ -78,7 +78,7 @@ class CheckedManager(AccountingManager[Account]):
         def forward(event: Event) -> None:
             checked = watcher()
             if checked is not None and checked._observers and event.kind.startswith("native_"):
-                checked._journal.append(event)
+                checked._undelivered.append(event)
 
         self._stop = inner.on_event(forward)
 
@@ -104,7 +104,7 @@ class CheckedManager(AccountingManager[Account]):
 
     def _account(self, device: str) -> Account:
         self.inner.stats(device)  # an unknown device is an error of inner's
-        return self._accounts.setdefault(device, Account(_Behind(self.inner, device)))
+        return self._accounts.setdefault(device, Account(_InnerDeviceMemory(self.inner, device)))
 
     def reserve(
         self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
@@ -120,13 +120,13 @@ class CheckedManager(AccountingManager[Account]):
             block = self.inner.alloc(
                 wanted, device=device, alignment=alignment, stream=stream, tag=tag
             )
-        self._inspect(block, wanted, device, alignment)
+        self._check_block(block, wanted, device, alignment)
         self._live.add(block.address, nbytes, wanted)
         if device == "cpu":
             ctypes.memset(block.address, _FRESH, nbytes)
             ctypes.memset(block.address + nbytes, _GUARD, self.guard)
         self._leases[block.address] = (block, nbytes)
-        self._follow(account)
+        self._copy_device_figures(account)
         return block.address, block.capacity, block
 
     def recycle(self, account: Account, address: int, capacity: int, lease: Block) -> None:
@@ -140,14 +140,14 @@ class CheckedManager(AccountingManager[Account]):
         self._quarantine.append(lease)
         self._quarantined += lease.nbytes
         self._release_quarantine(self.quarantine_bytes)
-        self._follow(account)
+        self._copy_device_figures(account)
         if fault is not None:
             raise fault
 
     def trim(self, account: Account) -> int:
         self._release_quarantine(0)
         released = self.inner.release_cached()
-        self._follow(account)
+        self._copy_device_figures(account)
         return released
 
     def __del__(self) -> None:
@@ -157,7 +157,7 @@ class CheckedManager(AccountingManager[Account]):
 
     # ------------------------------------------------------------------ inside
 
-    def _follow(self, account: Account) -> None:
+    def _copy_device_figures(self, account: Account) -> None:
         # What the device gave is inner's business; quarantine counts as cached.
         inner = self.inner.stats(account.memory.device)
         account.reserved_bytes = inner.reserved_bytes
@@ -165,7 +165,7 @@ class CheckedManager(AccountingManager[Account]):
         account.native_allocs = inner.native_allocs
         account.native_frees = inner.native_frees
 
-    def _inspect(self, block: Block, wanted: int, device: str, alignment: int) -> None:
+    def _check_block(self, block: Block, wanted: int, device: str, alignment: int) -> None:
         wrong = [
             text
             for text, bad in (

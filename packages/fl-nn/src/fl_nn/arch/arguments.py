@@ -1,12 +1,11 @@
-"""Arguments of tokens: what may stand in their place follows from the annotations of the function
-that makes the layer.
+"""Parsing of token arguments, by the annotations of the function that makes the layer.
 
     def conv(inputs: Size, outputs: Size, kernel: Size, padding: Padding = 0) -> Module: ...
 
-takes three or four words. `int`, `float`, `bool` (0 or 1), `str` and `tuple[int, ...]` (with commas
-between) can be annotations, `Annotated` with a `Kind` that limits them; `*more: Axis` takes the
-words that are left, and a last parameter that is a `Module` takes them as a layer of its own.
-Numbers are digits: nothing is evaluated.
+takes three or four words. Annotations are `int`, `float`, `bool` (0 or 1), `str`, `tuple[int, ...]`
+(with commas between), and `Annotated` with a `Kind` that limits them. `*more: Axis` takes the
+remaining words. A last parameter that is a `Module` takes them as a nested layer. Numbers are
+digits: nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _WORDS = {
 }
 
 
-class Unfit(Exception):
+class ArgumentMismatch(Exception):
     """A word that is no value for its argument; the message says what would be."""
 
 
@@ -78,7 +77,7 @@ class Argument:
         """What `text` stands for; `names` are words for numbers. Raises Unfit."""
         value = _value(text, self.type, names)
         if value is None or (self.kind is not None and not self.kind.fits(value)):
-            raise Unfit(f"{self.name} must be {self.words}, not {text!r}")
+            raise ArgumentMismatch(f"{self.name} must be {self.words}, not {text!r}")
         return value
 
 
@@ -156,12 +155,12 @@ def _value(text: str, wanted: type, names: Mapping[str, int | None]) -> Any:
     if text in names:
         if names[text] is None:
             option = {"NFEAT": "n_features", "NLABEL": "n_labels"}.get(text, text)
-            raise Unfit(f"{text} stands for a number that was not given: pass {option}=")
+            raise ArgumentMismatch(f"{text} stands for a number that was not given: pass {option}=")
         return wanted(names[text])
     pattern = _INTEGER if wanted is int else _NUMBER
     if len(text) > 40 or not pattern.fullmatch(text):
         return None
     value = wanted(text)
     if not (math.isfinite(value) and abs(value) <= LARGEST):
-        raise Unfit(f"{text} is too large: numbers go up to {LARGEST}")
+        raise ArgumentMismatch(f"{text} is too large: numbers go up to {LARGEST}")
     return value

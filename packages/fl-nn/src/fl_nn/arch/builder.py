@@ -1,4 +1,4 @@
-"""`build_sequential`: from an architecture file to a network."""
+"""`build_sequential`: construction of a network from an architecture file."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import fl_tensor as ft
 from fl_nn.arch.arguments import Factory
-from fl_nn.arch.grammar import Block, Layer, Node, Parser, Shortcut
+from fl_nn.arch.grammar import BlockNode, LayerNode, Node, Parser, ShortcutNode
 from fl_nn.arch.source import read
 from fl_nn.arch.tokens import TOKENS
 from fl_nn.containers import Sequential
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
 from fl_nn.residual import Residual
-from fl_nn.tree import cells
+from fl_nn.tree import state_entries
 from fl_tensor.annotations import explained
 from fl_tensor.errors import NoDataError
 
@@ -53,14 +53,14 @@ def build_sequential(
 
 
 def _made(node: Node) -> Module:
-    if isinstance(node, Layer):
+    if isinstance(node, LayerNode):
         return _layer(node)
     made = [_residual(node) for _ in range(node.blocks)]
     return made[0] if len(made) == 1 else Sequential(*made)
 
 
-def _layer(node: Layer) -> Module:
-    arguments = [_layer(a) if isinstance(a, Layer) else a for a in node.arguments]
+def _layer(node: LayerNode) -> Module:
+    arguments = [_layer(a) if isinstance(a, LayerNode) else a for a in node.arguments]
     try:
         made = node.factory(*arguments)
     except (ft.FlError, ValueError, ArithmeticError) as error:
@@ -70,7 +70,7 @@ def _layer(node: Layer) -> Module:
     return made
 
 
-def _residual(block: Block) -> Residual:
+def _residual(block: BlockNode) -> Residual:
     residual = Residual(*map(_made, block.layers))
     for shortcut in block.shortcuts:
         residual.add_shortcut(shortcut.start, shortcut.end, _projection(shortcut))
@@ -79,7 +79,7 @@ def _residual(block: Block) -> Residual:
     return residual
 
 
-def _projection(shortcut: Shortcut) -> Module | None:
+def _projection(shortcut: ShortcutNode) -> Module | None:
     made = [_made(node) for node in shortcut.projection]
     if len(made) < 2:
         return made[0] if made else None
@@ -108,10 +108,10 @@ def _check_size(nodes: Iterable[Node], most: int) -> None:
             )
 
 
-def _repeated(nodes: Iterable[Node]) -> Iterator[tuple[Layer, int]]:
+def _repeated(nodes: Iterable[Node]) -> Iterator[tuple[LayerNode, int]]:
     # Every layer, and how often it is made.
     for node in nodes:
-        if isinstance(node, Layer):
+        if isinstance(node, LayerNode):
             yield node, 1
             continue
         inside = [*node.layers, *(n for link in node.shortcuts for n in link.projection)]
@@ -119,10 +119,10 @@ def _repeated(nodes: Iterable[Node]) -> Iterator[tuple[Layer, int]]:
             yield layer, times * node.blocks
 
 
-def _numbers_in(layer: Layer) -> int:
+def _numbers_in(layer: LayerNode) -> int:
     ft.set_default_generator(_NoNumbers())
     try:
         with ft.use("null"):
-            return sum(cell.value.size for cell in cells(_layer(layer), persistent=False))
+            return sum(entry.value.size for entry in state_entries(_layer(layer), persistent=False))
     except NoDataError:
         return 0  # a layer that looks at values when it is made: it has to be made to be measured

@@ -1,4 +1,4 @@
-"""The grammar: lines of words become a tree of layers to be made. Nothing is made here.
+"""The grammar: parsing of lines into a tree of layers, without building them.
 
 file = { line }
 line = TOKEN { argument }               a layer
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fl_nn.arch.arguments import Factory, Size, Unfit, Whole, arguments_of, usage
+from fl_nn.arch.arguments import ArgumentMismatch, Factory, Size, Whole, arguments_of, usage
 from fl_nn.arch.source import Word
 from fl_nn.module import Module
 
@@ -24,7 +24,7 @@ MAX_LAYERS = 100_000
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerNode:
     """A layer to be made; arguments that are layers are to be made before."""
 
     word: Word
@@ -33,7 +33,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Shortcut:
+class ShortcutNode:
     """A shortcut between places of a block, through `projection` unless it is empty."""
 
     word: Word
@@ -44,16 +44,16 @@ class Shortcut:
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockNode:
     """`blocks` times the same Residual, one after the other."""
 
     word: Word
     layers: tuple[Node, ...]
-    shortcuts: tuple[Shortcut, ...]
+    shortcuts: tuple[ShortcutNode, ...]
     blocks: int
 
 
-Node = Layer | Block
+Node = LayerNode | BlockNode
 
 
 @dataclass(frozen=True)
@@ -116,20 +116,20 @@ class Parser:
             raise head.error(f"{head.text} belongs to a RES, among its layers or behind them")
         return self._layer(words, depth)
 
-    def _layer(self, words: list[Word], depth: int) -> Layer:
+    def _layer(self, words: list[Word], depth: int) -> LayerNode:
         head = words[0]
         if head.text not in self._table:
             raise head.error(self._unknown(head.text))
         if depth > MAX_DEPTH:
             raise head.error(f"nested more than {MAX_DEPTH} deep")
         factory = self._table[head.text]
-        return Layer(head, factory, tuple(self._values(words, factory, depth)))
+        return LayerNode(head, factory, tuple(self._values(words, factory, depth)))
 
-    def _block(self, words: list[Word], depth: int) -> Block:
+    def _block(self, words: list[Word], depth: int) -> BlockNode:
         head = words[0]
         wanted = _Res(*self._values(words, _Res, depth))
         layers: list[Node] = []
-        shortcuts: list[Shortcut] = []
+        shortcuts: list[ShortcutNode] = []
         while len(layers) < wanted.layers or len(shortcuts) < wanted.shortcuts:
             line = next(self._lines, None)
             if line is None:
@@ -150,14 +150,14 @@ class Parser:
                 )
             else:
                 layers.append(self._node(line, depth))
-        block = Block(head, tuple(layers), tuple(shortcuts), wanted.blocks)
+        block = BlockNode(head, tuple(layers), tuple(shortcuts), wanted.blocks)
         if _count(block) > MAX_LAYERS:
             raise head.error(f"repeated this often there are more than {MAX_LAYERS} layers")
         return block
 
     def _shortcut(
-        self, words: list[Word], block: _Res, others: list[Shortcut], depth: int
-    ) -> Shortcut:
+        self, words: list[Word], block: _Res, others: list[ShortcutNode], depth: int
+    ) -> ShortcutNode:
         head = words[0]
         values = self._values(words, _SKIPS[head.text], depth)
         start, end = values[:2]
@@ -169,7 +169,7 @@ class Parser:
         if any((start, end) == (other.start, other.end) for other in others):
             raise head.error(f"there is a shortcut from {start} to {end} already")
         if head.text == "SKIP":
-            return Shortcut(head, *_filled(_Skip(*values)))
+            return ShortcutNode(head, *_filled(_Skip(*values)))
         wanted = _SkipThrough(*values)
         projection: list[Node] = []
         while len(projection) < wanted.layers:
@@ -180,7 +180,7 @@ class Parser:
                     f"{len(projection)}"
                 )
             projection.append(self._node(line, depth + 1))
-        return Shortcut(head, start, end, wanted.scale, tuple(projection))
+        return ShortcutNode(head, start, end, wanted.scale, tuple(projection))
 
     def _values(self, words: list[Word], factory: Factory, depth: int) -> list[Any]:
         head, rest = words[0], words[1:]
@@ -197,7 +197,7 @@ class Parser:
             for word in rest[:many]:
                 try:
                     values.append(argument.value(word.text, self._names))
-                except Unfit as error:
+                except ArgumentMismatch as error:
                     raise word.error(f"{error}; usage: {line}") from None
             rest = rest[many:]
         if rest:
@@ -230,7 +230,7 @@ def _filled(skip: _Skip) -> tuple[int, int, float]:
 
 
 def _count(node: Node) -> int:
-    if isinstance(node, Layer):
+    if isinstance(node, LayerNode):
         return 1
     inside = [*node.layers, *(n for shortcut in node.shortcuts for n in shortcut.projection)]
     return node.blocks * sum(map(_count, inside))

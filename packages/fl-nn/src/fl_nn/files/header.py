@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import fl_tensor as ft
 from fl_nn.errors import CheckpointError
-from fl_nn.files.stored import Loadable
+from fl_nn.files.lazy import Loadable
 
 #: Names, shapes and metadata of any sensible model fit; a larger header is refused unread.
 MAX_HEADER = 32 * 1024 * 1024

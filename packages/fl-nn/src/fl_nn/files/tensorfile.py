@@ -1,5 +1,5 @@
-"""Files of named tensors in the safetensors format: 8 bytes with the length of a JSON header, the
-header, then the raw bytes of the tensors.
+"""The safetensors format: the length of a JSON header in 8 bytes, the header, the bytes of the
+tensors.
 
 Files are untrusted. The header is bounded before it is read, and every entry is checked against the
 file before any tensor is made; nothing is unpickled or executed. Values stay in the file, mapped
@@ -34,7 +34,7 @@ from fl_nn.files.header import (
     parse_json,
     read_length,
 )
-from fl_nn.files.stored import Loadable, Stored, loaded
+from fl_nn.files.lazy import LazyTensor, Loadable, load_tensor
 from fl_tensor import FlError
 from fl_tensor.files import open_regular, replacing
 
@@ -71,7 +71,7 @@ def write_tensors(
     digest = _Digest(metadata)
     with replacing(path, parents=True) as file:
         for name in sorted(entries):
-            entry, data = entries[name], loaded(tensors[name]).tobytes()
+            entry, data = entries[name], load_tensor(tensors[name]).tobytes()
             file.seek(8 + len(text) + entry.start)
             file.write(data)
             digest.add(name, entry, data)
@@ -142,7 +142,7 @@ class TensorFile:
         entry = self._entries[name]
         return self._data[entry.start : entry.end]
 
-    def _stored(self, name: str) -> Stored:
+    def _stored(self, name: str) -> LazyTensor:
         entry = self._entries[name]
         dtype = DTYPES[entry.code]
 
@@ -154,7 +154,7 @@ class TensorFile:
             except FlError as error:
                 raise CheckpointError(f"{self.path}: tensor {name!r}: {error}") from error
 
-        return Stored(entry.shape, dtype, load)
+        return LazyTensor(entry.shape, dtype, load)
 
 
 def is_ours(metadata: Mapping[str, Any]) -> bool:

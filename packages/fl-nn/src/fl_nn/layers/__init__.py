@@ -53,7 +53,6 @@ from fl_nn.layers.positions import SinusoidalPositionEmbedding as SinusoidalPosi
 from fl_nn.layers.rnn import GRU as GRU
 from fl_nn.layers.rnn import LSTM as LSTM
 from fl_nn.layers.rnn import RNN as RNN
-from fl_nn.layers.settings import derive_padding as derive_padding
 from fl_nn.layers.shape import Cast as Cast
 from fl_nn.layers.shape import Flatten as Flatten
 from fl_nn.layers.shape import Identity as Identity
@@ -67,3 +66,4 @@ from fl_nn.layers.transformer import TransformerDecoderLayer as TransformerDecod
 from fl_nn.layers.transformer import TransformerEncoderLayer as TransformerEncoderLayer
 from fl_nn.layers.wave_augment import RawWavSpecAugment as RawWavSpecAugment
 from fl_nn.layers.weight_norm import WeightNorm as WeightNorm
+from fl_nn.layers.window_arguments import derive_padding as derive_padding

@@ -1,4 +1,4 @@
-"""AsymmetricConv1D: a convolution that looks further back than ahead."""
+"""AsymmetricConv1D: a convolution with more past than future context."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
-from fl_nn.layers import settings
+from fl_nn.layers import window_arguments
 from fl_nn.layers.conv import Conv1D
-from fl_nn.layers.settings import IntOrSizes, PaddingLike
+from fl_nn.layers.window_arguments import IntOrSizes, PaddingLike
 
 
 class AsymmetricConv1D(Conv1D):
@@ -39,8 +39,10 @@ class AsymmetricConv1D(Conv1D):
         )  # fmt: skip
         self.future = future
 
-    def _sides(self, size: tuple[int, ...]) -> settings.Sides:
-        (total,) = map(settings.total_of_same, size, self.kernel, self.stride, self.dilation)
+    def _sides(self, size: tuple[int, ...]) -> window_arguments.Sides:
+        (total,) = map(
+            window_arguments.total_of_same, size, self.kernel, self.stride, self.dilation
+        )
         if self.padding[0] is not None:
             total = 2 * self.padding[0]
         behind = math.ceil(total * self.future)

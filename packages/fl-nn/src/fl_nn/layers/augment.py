@@ -1,11 +1,11 @@
-"""SpecAugment: spectra with bands of frequencies and stretches of time masked, and time warped."""
+"""SpecAugment: random masks of frequency and time on spectra, and time warping."""
 
 from __future__ import annotations
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
-from fl_nn.padding import Lengths, own_steps
+from fl_nn.padding import Lengths, valid_steps
 from fl_nn.settings import WHOLE
 from fl_nn.values import arange_like
 
@@ -55,7 +55,7 @@ class SpecAugment(Module):
             raise ft.ShapeError(f"[SpecAugment] x {x.shape}: expected (N, F, T) or (N, C, F, T)")
         if not self.training or not x.size:
             return x
-        own, longest = own_places("SpecAugment", x, lengths, self.time_width, self.time_share)
+        own, longest = valid_lengths("SpecAugment", x, lengths, self.time_width, self.time_share)
         if self.time_warp and x.shape[-1] > 2:
             x = warped(self.generator, x, own, self.time_warp)
         size = x.shape[-2]
@@ -87,14 +87,14 @@ def check(layer: str, time_share: float, fill: str, **counts: int) -> None:
 Count = int | ft.Tensor
 
 
-def own_places(
+def valid_lengths(
     layer: str, x: ft.Array, lengths: Lengths | None, longest: int, share: float
 ) -> tuple[ft.Tensor, ft.Tensor]:
     """How many places on the last axis of `x` (N, ...) are each sample's own; and how long a mask
     may be there: `longest`, or that `share` of them."""
     own = [x.shape[-1]] * x.shape[0]
     if lengths is not None:
-        own = own_steps(layer, lengths, x.shape[0], x.shape[-1])
+        own = valid_steps(layer, lengths, x.shape[0], x.shape[-1])
     bounds = [min(longest, int(share * n)) for n in own]
     column = [ft.asarray([[n] for n in c], ft.int64, x.device, x.backend) for c in (own, bounds)]
     return column[0], column[1]
@@ -128,14 +128,14 @@ def spans(
     return _along(x, ft.any(ft.logical_and(begun, open_), 1), axis)
 
 
-def inside(x: ft.Array, own: ft.Tensor) -> ft.Tensor:
+def valid_mask(x: ft.Array, own: ft.Tensor) -> ft.Tensor:
     """Which places of `x` are each sample's own: bool, as `spans`."""
     return _along(x, arange_like(x, 0, x.shape[-1], ft.int64) < own, -1)
 
 
 def filled(x: ft.Array, mask: ft.Tensor, fill: str, own: ft.Tensor) -> ft.Array:
     """`x` with 0, or each sample's mean, where `mask` is true, in the sample's own places."""
-    known = inside(x, own)
+    known = valid_mask(x, own)
     mask = ft.logical_and(mask, known)
     if fill == "zero":
         return ft.where(mask, 0.0, x)

@@ -1,4 +1,4 @@
-"""Conformer: a Transformer layer with a convolution in it, for speech."""
+"""Conformer: a Transformer layer with a convolution module, for speech."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fl_nn.layers.dropout import Dropout
 from fl_nn.layers.linear import Linear
 from fl_nn.layers.norm import BatchNorm, LayerNorm
 from fl_nn.module import Module
-from fl_nn.padding import Lengths, steps_known
+from fl_nn.padding import Lengths, padding_mask
 
 
 class Conformer(Module):
@@ -88,7 +88,7 @@ class Conformer(Module):
         if self.training and self.generator is not None:
             if self.generator.bernoulli((), self.layer_drop).item():
                 return x
-        key_mask = steps_known("Conformer", x, key_mask, lengths)
+        key_mask = padding_mask("Conformer", x, key_mask, lengths)
         x = x + self.feed_forward1(x) * 0.5
         attended = self.self_attn(self.norm_attn(x), mask=mask, key_mask=key_mask)
         x = x + self.dropout(attended)

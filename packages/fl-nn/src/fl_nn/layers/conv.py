@@ -9,8 +9,8 @@ import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError
-from fl_nn.layers import settings
-from fl_nn.layers.settings import IntOrSizes, PaddingLike, Sizes
+from fl_nn.layers import window_arguments
+from fl_nn.layers.window_arguments import IntOrSizes, PaddingLike, Sizes
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
 
@@ -41,9 +41,9 @@ class _Kernels(Module):
                 "and groups must divide both channel counts"
             )
         self.inputs, self.outputs, self.groups = inputs, outputs, groups
-        self.kernel = settings.per_axis(name, "kernel", kernel, self.spatial, 1)
-        self.stride = settings.per_axis(name, "stride", stride, self.spatial, 1)
-        self.dilation = settings.per_axis(name, "dilation", dilation, self.spatial, 1)
+        self.kernel = window_arguments.per_axis(name, "kernel", kernel, self.spatial, 1)
+        self.stride = window_arguments.per_axis(name, "stride", stride, self.spatial, 1)
+        self.dilation = window_arguments.per_axis(name, "dilation", dilation, self.spatial, 1)
 
     def _start(
         self, shape: Sizes, bias: bool, generator: ft.Generator | None, dtype: ft.DType | None
@@ -62,16 +62,16 @@ class _Kernels(Module):
         if x.ndim != self.spatial + 2 or x.shape[1] != self.inputs:
             raise ft.ShapeError(
                 f"[{type(self).__name__}] x {x.shape}: expected (N, {self.inputs}, "
-                f"{settings.batched(self.spatial)}); View puts an axis in"
+                f"{window_arguments.batched(self.spatial)}); View puts an axis in"
             )
 
     def extra_repr(self) -> str:
-        text = f"{self.inputs}, {self.outputs}, kernel={settings.text(self.kernel)}"
+        text = f"{self.inputs}, {self.outputs}, kernel={window_arguments.text(self.kernel)}"
         if max(self.stride) > 1:
-            text += f", stride={settings.text(self.stride)}"
+            text += f", stride={window_arguments.text(self.stride)}"
         text += self._padding_text()
         if max(self.dilation) > 1:
-            text += f", dilation={settings.text(self.dilation)}"
+            text += f", dilation={window_arguments.text(self.dilation)}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         return text + ("" if self.bias is not None else ", bias=False")
@@ -96,7 +96,7 @@ class _Conv(_Kernels):
         dtype: ft.DType | None = None,
     ) -> None:
         super().__init__(inputs, outputs, kernel, stride, dilation, groups)
-        self.padding = settings.padding_of(type(self).__name__, padding, self.spatial)
+        self.padding = window_arguments.padding_of(type(self).__name__, padding, self.spatial)
         self._start((outputs, inputs // groups, *self.kernel), bias, generator, dtype)
 
     def forward(self, x: ft.Array) -> ft.Array:
@@ -107,11 +107,11 @@ class _Conv(_Kernels):
         )
         return _shifted(y, self.bias)
 
-    def _sides(self, size: Sizes) -> settings.Sides:
-        return settings.sides(self.padding, size, self.kernel, self.stride, self.dilation)
+    def _sides(self, size: Sizes) -> window_arguments.Sides:
+        return window_arguments.sides(self.padding, size, self.kernel, self.stride, self.dilation)
 
     def _padding_text(self) -> str:
-        return settings.padding_text(self.padding)
+        return window_arguments.padding_text(self.padding)
 
 
 class Conv1D(_Conv):
@@ -161,8 +161,8 @@ class _ConvTranspose(_Kernels):
     ) -> None:
         super().__init__(inputs, outputs, kernel, stride, dilation, groups)
         name = type(self).__name__
-        self.padding = settings.per_axis(name, "padding", padding, self.spatial, 0)
-        self.output_padding = settings.per_axis(
+        self.padding = window_arguments.per_axis(name, "padding", padding, self.spatial, 0)
+        self.output_padding = window_arguments.per_axis(
             name, "output_padding", output_padding, self.spatial, 0
         )
         if any(o >= max(s, d) for o, s, d in zip(self.output_padding, self.stride, self.dilation)):
@@ -180,7 +180,7 @@ class _ConvTranspose(_Kernels):
         )
         y = ft.conv(
             x,
-            self._turned(),
+            self._flipped(),
             padding=sides,
             input_dilation=self.stride,
             kernel_dilation=self.dilation,
@@ -188,7 +188,7 @@ class _ConvTranspose(_Kernels):
         )
         return _shifted(y, self.bias)
 
-    def _turned(self) -> ft.Array:
+    def _flipped(self) -> ft.Array:
         # The kernels mirrored, inputs and outputs exchanged within each group.
         inner, axes = self.inputs // self.groups, tuple(range(2, 2 + self.spatial))
         w = ft.flip(self.weight, axes).reshape(self.groups, inner, -1, *self.kernel)
@@ -196,9 +196,9 @@ class _ConvTranspose(_Kernels):
         return w.reshape(self.outputs, inner, *self.kernel)
 
     def _padding_text(self) -> str:
-        text = f", padding={settings.text(self.padding)}" if any(self.padding) else ""
+        text = f", padding={window_arguments.text(self.padding)}" if any(self.padding) else ""
         if any(self.output_padding):
-            text += f", output_padding={settings.text(self.output_padding)}"
+            text += f", output_padding={window_arguments.text(self.output_padding)}"
         return text
 
 

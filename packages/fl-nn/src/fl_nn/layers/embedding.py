@@ -18,8 +18,8 @@ class Embedding(Module):
     Row `padding_idx` (negative: from the end) starts at zero and gets no gradient. Indices below 0
     or from `count` on are an IndexError.
 
-    sparse   the gradient of `weight` is an `fl_autograd.RowGradient`: the rows that were looked up,
-             never an array of the size of the table. For SparseAdam, Adagrad and SGD; where the
+    sparse   the gradient of `weight` is an `fl_autograd.SparseGradient`: the rows that were looked
+             up, never an array of the size of the table. For SparseAdam, Adagrad and SGD; where the
              weight is also used otherwise, as in an output layer, the sum is dense again
     """
 

@@ -1,4 +1,4 @@
-"""FourAxes: a layer of sequences in a network of images."""
+"""FourAxes: an adapter for sequence layers in an image network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_nn.module import Module
-from fl_nn.padding import Lengths, informed
+from fl_nn.padding import Lengths, with_lengths
 
 
 class FourAxes(Module):
@@ -31,7 +31,7 @@ class FourAxes(Module):
                 f"[FourAxes] x {x.shape}: {kind} has no place for axis {self.axis} unless its size "
                 "is 1; View or Reorder the input"
             )
-        result: Any = informed(self.module, lengths)(ft.squeeze(x, self.axis) if four else x)
+        result: Any = with_lengths(self.module, lengths)(ft.squeeze(x, self.axis) if four else x)
         y: ft.Array = result[0] if isinstance(result, tuple) else result
         return ft.expand_dims(y, self.axis) if four and y.ndim == 3 else y
 

@@ -1,4 +1,4 @@
-"""Pooling over one, two or three spatial axes: the largest or the mean value of windows."""
+"""Max and average pooling over one, two or three spatial axes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
-from fl_nn.layers import settings
-from fl_nn.layers.settings import IntOrSizes, PaddingLike
+from fl_nn.layers import window_arguments
+from fl_nn.layers.window_arguments import IntOrSizes, PaddingLike
 from fl_nn.module import Module
 
 _MODES = ("max", "avg", "avg_exclude_padding")
@@ -30,17 +30,21 @@ class _Pool(Module):
         name, n = type(self).__name__, self.spatial
         if mode not in _MODES:
             raise ModuleError(f"[{name}] mode {mode!r}: one of {', '.join(_MODES)}")
-        self.window = settings.per_axis(name, "window", window, n, 1)
-        self.stride = settings.per_axis(name, "stride", window if stride is None else stride, n, 1)
-        self.padding = settings.padding_of(name, padding, n)
-        self.dilation = settings.per_axis(name, "dilation", dilation, n, 1)
+        self.window = window_arguments.per_axis(name, "window", window, n, 1)
+        self.stride = window_arguments.per_axis(
+            name, "stride", window if stride is None else stride, n, 1
+        )
+        self.padding = window_arguments.padding_of(name, padding, n)
+        self.dilation = window_arguments.per_axis(name, "dilation", dilation, n, 1)
         if mode != "max" and max(self.dilation) > 1:
             raise ModuleError(f"[{name}] dilation {dilation!r} with mode {mode!r}: only of 'max'")
         self.mode, self.ceil_mode = mode, ceil_mode
 
     def forward(self, x: ft.Array) -> ft.Array:
         _check(self, x)
-        sides = settings.sides(self.padding, x.shape[2:], self.window, self.stride, self.dilation)
+        sides = window_arguments.sides(
+            self.padding, x.shape[2:], self.window, self.stride, self.dilation
+        )
         if self.mode == "max":
             dilation = self.dilation if max(self.dilation) > 1 else 1
             return ft.max_pool(
@@ -50,11 +54,11 @@ class _Pool(Module):
         return ft.avg_pool(x, self.window, self.stride, sides, inside, ceil_mode=self.ceil_mode)
 
     def extra_repr(self) -> str:
-        window, stride = settings.text(self.window), settings.text(self.stride)
+        window, stride = window_arguments.text(self.window), window_arguments.text(self.stride)
         text = f"{self.mode}, window={window}, stride={stride}"
-        text += settings.padding_text(self.padding)
+        text += window_arguments.padding_text(self.padding)
         if max(self.dilation) > 1:
-            text += f", dilation={settings.text(self.dilation)}"
+            text += f", dilation={window_arguments.text(self.dilation)}"
         return text + ", ceil_mode=True" * self.ceil_mode
 
 
@@ -153,7 +157,7 @@ def _means(size: int, wanted: int) -> list[list[float]]:
 
 def _check(layer: _Pool | _AdaptiveAvgPool, x: ft.Array) -> None:
     if x.ndim != layer.spatial + 2:
-        place = settings.batched(layer.spatial)
+        place = window_arguments.batched(layer.spatial)
         raise ft.ShapeError(
             f"[{type(layer).__name__}] x {x.shape}: expected (N, channels, {place})"
         )

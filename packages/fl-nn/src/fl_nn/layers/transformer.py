@@ -1,5 +1,4 @@
-"""Transformer layers, normalising behind the sum (Vaswani et al., 2017) or before the sub-layer
-(Xiong et al., 2020)."""
+"""Transformer layers, post-norm (Vaswani et al., 2017) or pre-norm (Xiong et al., 2020)."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from fl_nn.layers.dropout import Dropout
 from fl_nn.layers.linear import Linear
 from fl_nn.layers.norm import LayerNorm
 from fl_nn.module import Module
-from fl_nn.padding import Lengths, steps_known
+from fl_nn.padding import Lengths, padding_mask
 
 ACTIVATIONS: dict[str, Callable[[ft.Array], ft.Array]] = {
     "relu": ft.relu,
@@ -125,7 +124,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         if self._skipped():
             return x
         causal = causal or self.causal
-        key_mask = steps_known("TransformerEncoderLayer", x, key_mask, lengths)
+        key_mask = padding_mask("TransformerEncoderLayer", x, key_mask, lengths)
 
         def attend(x: ft.Array) -> ft.Array:
             return self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal, cache=cache)

@@ -6,7 +6,7 @@ import math
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
-from fl_nn.layers.augment import check, draw_spans, filled, inside, own_places, spans
+from fl_nn.layers.augment import check, draw_spans, filled, spans, valid_lengths, valid_mask
 from fl_nn.module import Module
 from fl_nn.padding import Lengths
 from fl_nn.settings import COUNT
@@ -77,7 +77,9 @@ class RawWavSpecAugment(Module):
             raise ft.ShapeError(f"[RawWavSpecAugment] x {x.shape}: expected (N, T) or (N, C, T)")
         if not self.training or not x.size:
             return x
-        own, longest = own_places("RawWavSpecAugment", x, lengths, self.time_width, self.time_share)
+        own, longest = valid_lengths(
+            "RawWavSpecAugment", x, lengths, self.time_width, self.time_share
+        )
         width = min(self.frequency_width, self.bands)
         first, behind = draw_spans(self.generator, x, self.frequency_masks, width, self.bands)
         waves = [ft.reshape(x[i], (-1, x.shape[-1])) for i in range(x.shape[0])]
@@ -88,7 +90,7 @@ class RawWavSpecAugment(Module):
         y = ft.reshape(ft.stack(waves), x.shape)
         stretches = spans(self.generator, x, -1, self.time_masks, longest, own)
         y = filled(y, stretches, self.fill, own)
-        return y if lengths is None else ft.where(inside(x, own), y, x)
+        return y if lengths is None else ft.where(valid_mask(x, own), y, x)
 
     def extra_repr(self) -> str:
         return (

@@ -1,8 +1,9 @@
-"""Losses over class numbers: cross entropy of one class in many."""
+"""Losses over class numbers: cross entropy and negative log-likelihood."""
 
 from __future__ import annotations
 
 import fl_tensor as ft
+from fl_nn.config import register_class
 from fl_nn.errors import ModuleError
 from fl_nn.losses.reduction import Loss, check_reduction, reduce
 from fl_nn.values import check_classes, tensor_of
@@ -195,6 +196,7 @@ class NLLLoss(_ClassLoss):
 #: The name of the Flashlight paper, and of configurations written before there were two losses,
 #: when it took log-probabilities alone. Those are logits too: it computes what it did.
 CategoricalCrossEntropy = CrossEntropy
+register_class("CategoricalCrossEntropy", CrossEntropy)
 
 
 def _check_smoothing(where: str, share: float) -> None:

@@ -1,4 +1,4 @@
-"""What every meter is: a figure with a state that merges."""
+"""Meter: the base class, a metric with a mergeable state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from fl_dist import Communicator
-from fl_nn.ranks import all_gather_plain
+from fl_nn.distributed import all_gather_plain
 from fl_tensor.annotations import Checked
 
 M = TypeVar("M", bound="Meter")

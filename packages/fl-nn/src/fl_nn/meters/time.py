@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fl_nn.errors import ModuleError
+from fl_nn.meters.exact_sum import ExactSum
 from fl_nn.meters.meter import Meter
-from fl_nn.meters.sums import ExactSum
 
 
 class TimeMeter(Meter):

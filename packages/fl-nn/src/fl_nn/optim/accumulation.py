@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.optim.loss_scaling import DynamicLossScaler
 from fl_nn.optim.optimizer import Optimizer
-from fl_nn.optim.rows import change_gradient
+from fl_nn.optim.sparse import map_stored_gradient
 from fl_nn.parameter import Parameter
 from fl_nn.settings import COUNT, is_number
 from fl_nn.values import are_tensors, like
@@ -80,7 +80,7 @@ class GradientAccumulation(Checked):
             return False
         for parameter in self.optimizer.parameters:
             if parameter.grad is not None:
-                change_gradient(parameter, lambda grad: grad / weight)
+                map_stored_gradient(parameter, lambda grad: grad / weight)
         if self.before_step is not None:
             self.before_step()
         self.optimizer.step()
@@ -93,7 +93,7 @@ class GradientAccumulation(Checked):
         pending: dict[str, ft.Tensor] = {}
         for i, parameter in enumerate(self.optimizer.parameters):
             grad = parameter.grad
-            if isinstance(grad, RowGradient):
+            if isinstance(grad, SparseGradient):
                 pending |= {f"{i}.indices": grad.indices, f"{i}.values": grad.values.tensor}
             elif grad is not None:
                 pending[str(i)] = grad.tensor
@@ -132,7 +132,7 @@ def _gradient(tensors: Mapping[str, ft.Tensor], name: str, own: Parameter) -> An
         fits = indices.shape == values.shape[:1] and indices.dtype is ft.int64
         if not fits or values.shape[1:] != own.shape[1:] or values.dtype is not own.dtype:
             raise _misfit(f"{name}.values", values)
-        return RowGradient(like(indices, own.tensor), like(values, own.tensor), own.shape)
+        return SparseGradient(like(indices, own.tensor), like(values, own.tensor), own.shape)
     tensor = tensors.get(name)
     if tensor is None:
         return None

@@ -1,11 +1,11 @@
-"""Adagrad: steps that shrink with the sum of squared gradients."""
+"""Adagrad: steps scaled by the sum of squared gradients."""
 
 from __future__ import annotations
 
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
-from fl_nn.optim.rows import update_touched
+from fl_nn.optim.sparse import apply_sparse_update
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO
 
@@ -57,9 +57,9 @@ class Adagrad(Optimizer):
         return value - lr * (grad / (ft.sqrt(total) + group["eps"]))
 
     def update_rows(
-        self, parameter: Parameter, grad: RowGradient, state: State, group: Group
+        self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
     ) -> None:
         if group["weight_decay"]:
-            raise self._dense_alone("with weight decay moves every row at every step")
+            raise self._sparse_error("with weight decay moves every row at every step")
         start = float(group["initial_accumulator_value"])
-        update_touched(self.update, parameter, grad, state, group, start)
+        apply_sparse_update(self.update, parameter, grad, state, group, start)

@@ -1,4 +1,4 @@
-"""Gradients cut to size before a step."""
+"""Gradient clipping by norm and by value."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError, TrainingError
-from fl_nn.optim.precision import widened
-from fl_nn.optim.rows import change_gradient, gradient_values
+from fl_nn.optim.precision import to_float32
+from fl_nn.optim.sparse import map_stored_gradient, stored_gradient_values
 from fl_nn.parameter import Parameter
 from fl_tensor.annotations import checked
 
@@ -31,8 +31,8 @@ def clip_grad_norm_(
     if not max_norm >= 0.0:
         raise ModuleError(f"[clip_grad_norm_] max_norm={max_norm}: give a number of at least 0")
     trained = _with_gradient(parameters)
-    values = map(gradient_values, trained)
-    norms = [ft.norm(widened(grad), ord=norm_type) for grad in values if grad.size]
+    values = map(stored_gradient_values, trained)
+    norms = [ft.norm(to_float32(grad), ord=norm_type) for grad in values if grad.size]
     if not norms:
         return ft.zeros(())
     total = ft.norm(ft.stack(norms), ord=norm_type)
@@ -43,7 +43,7 @@ def clip_grad_norm_(
         )
     scale = ft.minimum(max_norm / (total + 1e-6), 1.0)
     for parameter in trained:
-        change_gradient(parameter, lambda grad: (widened(grad) * scale).astype(grad.dtype))
+        map_stored_gradient(parameter, lambda grad: (to_float32(grad) * scale).astype(grad.dtype))
     return total
 
 
@@ -54,7 +54,7 @@ def clip_grad_value_(parameters: Parameter | Iterable[Parameter], clip_value: fl
     if not clip_value >= 0.0:
         raise ModuleError(f"[clip_grad_value_] clip_value={clip_value}: give a number >= 0")
     for parameter in _with_gradient(parameters):
-        change_gradient(parameter, lambda grad: ft.clip(grad, -clip_value, clip_value))
+        map_stored_gradient(parameter, lambda grad: ft.clip(grad, -clip_value, clip_value))
 
 
 def _with_gradient(parameters: Parameter | Iterable[Parameter]) -> list[Parameter]:

@@ -1,4 +1,4 @@
-"""EMA: moving averages of what a model learns."""
+"""EMA: exponential moving averages of parameters and buffers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import fl_tensor as ft
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.module import Module
-from fl_nn.optim.precision import widened
+from fl_nn.optim.precision import to_float32
 from fl_nn.settings import FRACTION, is_number
-from fl_nn.tree import Cell, cells
+from fl_nn.tree import StateEntry, state_entries
 from fl_nn.values import are_tensors, like
 from fl_tensor.annotations import Checked
 
@@ -44,7 +44,9 @@ class EMA(Checked):
         self.model, self.decay, self.warm_up, self.buffers = model, decay, warm_up, buffers
         #: Updates done, and the averages by name.
         self.updates = 0
-        self.averages = {cell.name: copy(widened(cell.value)) for cell in self._cells()}
+        self.averages = {
+            entry.name: copy(to_float32(entry.value)) for entry in self._state_entries()
+        }
 
     def update(self) -> None:
         """Move the averages towards the present values."""
@@ -54,25 +56,25 @@ class EMA(Checked):
             decay = min(decay, (1 + self.updates) / (10 + self.updates))
             if decay < self.decay:
                 ft.per_step(decay, "decay of EMA while it warms up")
-        for cell in self._cells():
-            average, value = self.averages[cell.name], widened(cell.value)
-            self.averages[cell.name] = decay * average + (1.0 - decay) * value
+        for entry in self._state_entries():
+            average, value = self.averages[entry.name], to_float32(entry.value)
+            self.averages[entry.name] = decay * average + (1.0 - decay) * value
 
     def copy_to(self) -> None:
         """Give the model the averages, for good."""
-        for cell in self._cells():
-            cell.value = self.averages[cell.name].astype(cell.value.dtype)
+        for entry in self._state_entries():
+            entry.value = self.averages[entry.name].astype(entry.value.dtype)
 
     @contextmanager
     def applied(self) -> Iterator[Module]:
         """The model has the averages inside the block, and its own values again afterwards."""
-        own = [(cell, cell.value) for cell in self._cells()]
+        own = [(entry, entry.value) for entry in self._state_entries()]
         self.copy_to()
         try:
             yield self.model
         finally:
-            for cell, value in own:
-                cell.value = value
+            for entry, value in own:
+                entry.value = value
 
     def state_dict(self) -> dict[str, Any]:
         """A snapshot: `updates`, and the averages as `tensors`."""
@@ -99,13 +101,13 @@ class EMA(Checked):
         self.updates = state["updates"]
         self.averages = {name: like(tensors[name], own) for name, own in self.averages.items()}
 
-    def _cells(self) -> Iterator[Cell]:
+    def _state_entries(self) -> Iterator[StateEntry]:
         seen = set()
-        for cell in cells(self.model, persistent=True):
-            wanted = cell.learned or (self.buffers and cell.value.dtype.is_floating)
-            if wanted and cell.key not in seen:  # what two names share is averaged once
-                seen.add(cell.key)
-                yield cell
+        for entry in state_entries(self.model, persistent=True):
+            wanted = entry.is_parameter or (self.buffers and entry.value.dtype.is_floating)
+            if wanted and entry.key not in seen:  # what two names share is averaged once
+                seen.add(entry.key)
+                yield entry
 
     def __repr__(self) -> str:
         return f"EMA({len(self.averages)} tensors, decay={self.decay}, updates={self.updates})"

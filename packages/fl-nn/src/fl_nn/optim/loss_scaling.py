@@ -1,4 +1,4 @@
-"""Dynamic loss scaling: gradients that float16 can hold."""
+"""Dynamic loss scaling for float16 gradients."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, TypeAlias, TypeVar
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_dist import Communicator
-from fl_nn import ranks
+from fl_nn import distributed
 from fl_nn.errors import ModuleError, StateDictError, TrainingError
 from fl_nn.optim.optimizer import Optimizer
-from fl_nn.optim.precision import widened
-from fl_nn.optim.rows import change_gradient, gradient_values
+from fl_nn.optim.precision import to_float32
+from fl_nn.optim.sparse import map_stored_gradient, stored_gradient_values
 from fl_nn.parameter import Parameter
 from fl_nn.settings import ABOVE_ZERO, COUNT, FLAG, WHOLE, misfits
 from fl_tensor.annotations import Checked
@@ -74,7 +74,7 @@ class DynamicLossScaler(Checked):
         """`loss` times the factor, in float32 at least: differentiate this."""
         self.pending = True
         with ag.autocast("DEFAULT"):
-            return widened(loss) * ft.per_step(self.factor, "factor of DynamicLossScaler")
+            return to_float32(loss) * ft.per_step(self.factor, "factor of DynamicLossScaler")
 
     def unscale(self, *targets: Target) -> bool:
         """Divide the gradients of optimizers or parameters by the factor, and say whether they are
@@ -95,9 +95,9 @@ class DynamicLossScaler(Checked):
         self.pending = False
         parameters = _parameters(targets)
         graded = [p for p in parameters if p.grad is not None]
-        finite = [ft.all(ft.isfinite(gradient_values(p))) for p in graded]
+        finite = [ft.all(ft.isfinite(stored_gradient_values(p))) for p in graded]
         bad = [p for p, fine in zip(graded, finite) if not fine.item()]
-        if not ranks.all_agree(self.communicator, not bad):
+        if not distributed.all_agree(self.communicator, not bad):
             self._shrink(parameters, bad)
             for target in targets:
                 if isinstance(target, Optimizer):
@@ -105,7 +105,7 @@ class DynamicLossScaler(Checked):
             return False
         share = ft.per_step(1.0 / self.factor, "1 / factor of DynamicLossScaler")
         for parameter in graded:
-            change_gradient(parameter, lambda grad: widened(grad) * share)
+            map_stored_gradient(parameter, lambda grad: to_float32(grad) * share)
         self.successes += 1
         if self.successes >= self.growth_interval:
             self.factor, self.successes = min(2.0 * self.factor, self.maximum), 0
@@ -180,7 +180,7 @@ def _cause(parameters: list[Parameter], bad: list[Parameter]) -> str:
     if not bad:
         return "the gradients of another rank are not finite"
     number = next(i for i, p in enumerate(parameters) if p is bad[0])
-    nan = ft.any(ft.isnan(gradient_values(bad[0]))).item()
+    nan = ft.any(ft.isnan(stored_gradient_values(bad[0]))).item()
     return (
         f"the gradients of {len(bad)} of {len(parameters)} parameters are not finite, first that "
         f"of number {number}, {bad[0].dtype}{bad[0].shape}, with {'NaN' if nan else 'inf'}"

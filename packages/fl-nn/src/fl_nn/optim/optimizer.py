@@ -1,4 +1,4 @@
-"""Optimizer: what updates parameters from their gradients.
+"""Optimizer: the base class of update rules, with parameter groups and state.
 
 An update rule is arithmetic on tensors: any backend runs it and an override sees it. No tape
 records it, and parameters are rebound, never written to: graphs keep the values they saw.
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 from fl_nn.errors import ModuleError, StateDictError, TrainingError
-from fl_nn.optim import state as states
-from fl_nn.optim.precision import exactly
+from fl_nn.optim import state_checks as states
+from fl_nn.optim.precision import update_in_float32
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, Kind, misfits, plain
 from fl_nn.values import defers, like
@@ -73,11 +73,11 @@ class Optimizer(Checked, ABC):
         `ft.per_step`. `group` has the settings."""
 
     def update_rows(
-        self, parameter: Parameter, grad: RowGradient, state: State, group: Group
+        self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
     ) -> None:
         """Update a parameter from a gradient of rows, which Embedding(sparse=True) leaves.
         TrainingError in optimizers that do not leave rows without a gradient alone."""
-        raise self._dense_alone("moves every row at every step")
+        raise self._sparse_error("moves every row at every step")
 
     def step(self) -> None:
         """Update every parameter that has a gradient. Raises TrainingError where none has one,
@@ -91,7 +91,7 @@ class Optimizer(Checked, ABC):
         A deferred backend computes condition and step together: `where` selects the new values or
         the old ones, and the condition is read last.
         """
-        rows = any(isinstance(parameter.grad, RowGradient) for parameter in self.parameters)
+        rows = any(isinstance(parameter.grad, SparseGradient) for parameter in self.parameters)
         if rows or not defers(condition.backend):
             wanted = bool(condition.item())
             if wanted:
@@ -115,7 +115,7 @@ class Optimizer(Checked, ABC):
 
     def _update_all(self, condition: ft.Tensor | None) -> None:
         states, updated = iter(self.state), False
-        self._note_settings()
+        self._record_settings()
         for group in self.param_groups:
             for parameter, state in zip(group["params"], states):
                 if parameter.grad is not None:
@@ -138,20 +138,20 @@ class Optimizer(Checked, ABC):
         state["step"] = state.get("step", 0) + 1
         grad = parameter.grad
         assert grad is not None
-        if isinstance(grad, RowGradient):
+        if isinstance(grad, SparseGradient):
             self.update_rows(parameter, grad, state, group)
-            self._note_first_step(state)
+            self._record_first_step(state)
             return
-        new = exactly(self.update, parameter.tensor, grad.tensor, state, group)
+        new = update_in_float32(self.update, parameter.tensor, grad.tensor, state, group)
         if condition is not None:
             new = ft.where(condition, new, parameter.tensor)
             for name, old in before.items():
                 if isinstance(old, ft.Tensor) and state[name] is not old:
                     state[name] = ft.where(condition, state[name], old)
         parameter.tensor = new
-        self._note_first_step(state)
+        self._record_first_step(state)
 
-    def _note_settings(self) -> None:
+    def _record_settings(self) -> None:
         # A rate that is not that of the step before is scheduled, too, by hand.
         rates = [group.get("lr") for group in self.param_groups]
         if any(now != before for now, before in zip(rates, self._rates)):
@@ -163,7 +163,7 @@ class Optimizer(Checked, ABC):
                 for number in value if isinstance(value, tuple) else (value,):
                     ft.per_step(number, f"scheduled {name} of {self._name}")
 
-    def _note_first_step(self, state: State) -> None:
+    def _record_first_step(self, state: State) -> None:
         # Later steps go on from the state that is there.
         if state["step"] == 1 and len(state) > 1:
             ft.per_step(1, f"step that begins the state of {self._name}")
@@ -248,7 +248,7 @@ class Optimizer(Checked, ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state, settings included. Raises StateDictError, and changes nothing, when it
         is of another optimizer or does not fit the parameters."""
-        problems = states.problems(self, state)
+        problems = states.mismatches(self, state)
         if problems:
             raise StateDictError(
                 f"the state does not fit this {self._name}: {'; '.join(problems)}. "
@@ -273,7 +273,7 @@ class Optimizer(Checked, ABC):
             for slot, value in state.items():
                 yield f"{index}.{slot}", value
 
-    def _dense_alone(self, why: str) -> TrainingError:
+    def _sparse_error(self, why: str) -> TrainingError:
         return TrainingError(
             f"[{self._name}] a gradient of rows, of Embedding(sparse=True), where {self._name} "
             f"{why}: give this table to SparseAdam, Adagrad or SGD without weight decay, or look "

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
-from fl_nn.optim.precision import exactly
-from fl_nn.optim.rows import update_touched
+from fl_nn.optim.precision import update_in_float32
+from fl_nn.optim.sparse import apply_sparse_update
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, FLAG, NUMBER
 
@@ -75,12 +75,12 @@ class SGD(Optimizer):
         return value - group["lr"] * grad
 
     def update_rows(
-        self, parameter: Parameter, grad: RowGradient, state: State, group: Group
+        self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
     ) -> None:
         if group["weight_decay"]:
-            raise self._dense_alone("with weight decay moves every row at every step")
+            raise self._sparse_error("with weight decay moves every row at every step")
         if group["momentum"]:
             dense = grad.to_dense().tensor
-            parameter.tensor = exactly(self.update, parameter.tensor, dense, state, group)
+            parameter.tensor = update_in_float32(self.update, parameter.tensor, dense, state, group)
         else:
-            update_touched(self.update, parameter, grad, state, group)
+            apply_sparse_update(self.update, parameter, grad, state, group)

@@ -1,13 +1,13 @@
-"""SparseAdam: Adam that leaves rows without a gradient, and their moments, alone."""
+"""SparseAdam: Adam on the rows that have a gradient."""
 
 from __future__ import annotations
 
 import math
 
 import fl_tensor as ft
-from fl_autograd import RowGradient
+from fl_autograd import SparseGradient
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
-from fl_nn.optim.rows import update_touched
+from fl_nn.optim.sparse import apply_sparse_update
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, BETAS
 
@@ -42,6 +42,6 @@ class SparseAdam(Optimizer):
         return value - group["lr"] * size * (mean / (ft.sqrt(square) + group["eps"]))
 
     def update_rows(
-        self, parameter: Parameter, grad: RowGradient, state: State, group: Group
+        self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
     ) -> None:
-        update_touched(self.update, parameter, grad, state, group)
+        apply_sparse_update(self.update, parameter, grad, state, group)

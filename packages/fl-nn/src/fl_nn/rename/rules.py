@@ -1,4 +1,4 @@
-"""Rules: which names of theirs are which of ours."""
+"""Rename rules: patterns that map names of one side to the other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Template:
 
 
 @dataclass(frozen=True)
-class Way:
+class Direction:
     """One direction of a rule: from the tensors called `sources` to those called `targets`;
     `convert` is None where nothing happens to them."""
 
@@ -78,8 +78,8 @@ class Rule:
             )
         if (len(sources), len(targets)) != (1, 1) and not steps:
             raise ModuleError(f"[rename] {self.theirs} to {self.ours}: add a Merge or a Split")
-        self.forward = Way(sources, targets, self._through if steps else None)
-        self.backward = Way(targets, sources, self._back if steps else None)
+        self.forward = Direction(sources, targets, self._through if steps else None)
+        self.backward = Direction(targets, sources, self._back if steps else None)
 
     def below(self, theirs: str, ours: str = "") -> Rule:
         """The same with these in front of their names and ours."""

@@ -1,4 +1,4 @@
-"""Tables of rules, used in either direction."""
+"""Rename tables: ordered rules, used in either direction."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
-from fl_nn.files.stored import Loadable, Stored, equal, loaded
-from fl_nn.rename.rules import Ignore, Keep, Rule, Template, Tied, Way
+from fl_nn.files.lazy import LazyTensor, Loadable, equal, load_tensor
+from fl_nn.rename.rules import Direction, Ignore, Keep, Rule, Template, Tied
 from fl_tensor import FlError
 
 
@@ -100,7 +100,7 @@ def _matches(template: Template, names: Iterable[str]) -> list[tuple[str, dict[s
 
 
 def _convert(
-    tensors: Mapping[str, Loadable], ways: Sequence[Way], left_out: Sequence[Template]
+    tensors: Mapping[str, Loadable], ways: Sequence[Direction], left_out: Sequence[Template]
 ) -> Renamed:
     found = Renamed({}, [], {}, [])
     done: set[str] = set()
@@ -132,7 +132,7 @@ def _convert(
     return found
 
 
-def _apply(way: Way, sources: list[Loadable], count: int) -> list[Loadable]:
+def _apply(way: Direction, sources: list[Loadable], count: int) -> list[Loadable]:
     # Shapes at once, by computing on `null`; values when they are asked for.
     if way.convert is None:
         return sources
@@ -143,9 +143,9 @@ def _apply(way: Way, sources: list[Loadable], count: int) -> list[Loadable]:
         raise ModuleError(f"the steps give {len(results)} tensors for {count} names")
 
     def load(place: int) -> Callable[[], ft.Tensor]:
-        return lambda: _compact(convert([loaded(source) for source in sources])[place])
+        return lambda: _compact(convert([load_tensor(source) for source in sources])[place])
 
-    return [Stored(r.shape, r.dtype, load(place)) for place, r in enumerate(results)]
+    return [LazyTensor(r.shape, r.dtype, load(place)) for place, r in enumerate(results)]
 
 
 def _compact(tensor: ft.Tensor) -> ft.Tensor:

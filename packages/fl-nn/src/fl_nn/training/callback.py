@@ -1,4 +1,4 @@
-"""Callback: what a training run calls at its turns."""
+"""Callback: the hooks of a training run."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def states_of(callbacks: list[Callback]) -> dict[str, Any]:
     return found
 
 
-def figure(record: Mapping[str, Any], name: str, asking: str) -> float:
+def metric(record: Mapping[str, Any], name: str, asking: str) -> float:
     """A figure of an epoch. Raises TrainingError when there is none of this name."""
     value = record.get(name)
     if not isinstance(value, (int, float)):

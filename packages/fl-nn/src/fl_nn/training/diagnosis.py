@@ -1,4 +1,4 @@
-"""Which value was the first that is not finite: a batch that broke a run, once more and watched."""
+"""Diagnosis of non-finite values: the failing batch is run again under observation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn.module import Module
-from fl_nn.optim.precision import widened
-from fl_nn.optim.rows import gradient_values
+from fl_nn.optim.precision import to_float32
+from fl_nn.optim.sparse import stored_gradient_values
 from fl_nn.parameter import Parameter
 
 #: Elements of a vector that costs less to copy than to sum in a kernel of its own.
@@ -26,7 +26,7 @@ def sums_are_finite(parameters: Iterable[Parameter], losses: Iterable[ft.Tensor]
     with ag.no_grad():
         for parameter in parameters:
             if parameter.grad is not None:
-                values = widened(gradient_values(parameter))
+                values = to_float32(stored_gradient_values(parameter))
                 if values.ndim != 1 or values.size > _SHORT:
                     values = ft.sum(values, keepdims=True)
                 sums.setdefault(values.ndim, []).append(values.astype(ft.float32))
@@ -37,7 +37,7 @@ def sums_are_finite(parameters: Iterable[Parameter], losses: Iterable[ft.Tensor]
 def gradients_are_finite(parameters: Iterable[Parameter]) -> bool:
     """Whether all elements of all gradients are."""
     graded = (parameter for parameter in parameters if parameter.grad is not None)
-    return not any(describe(gradient_values(parameter)) for parameter in graded)
+    return not any(describe(stored_gradient_values(parameter)) for parameter in graded)
 
 
 def describe(value: Any) -> str:
@@ -119,7 +119,7 @@ def _run(
         except ag.AnomalyError as error:
             operation = str(error)
     graded = [(name, p) for name, p in model.named_parameters() if p.grad is not None]
-    bad = [name for name, p in graded if describe(gradient_values(p))]
+    bad = [name for name, p in graded if describe(stored_gradient_values(p))]
     if not (bad or backward or operation):
         return ""
     said = [backward[0]] if backward else []

@@ -1,4 +1,4 @@
-"""EarlyStop: no more epochs once a figure has stopped improving."""
+"""EarlyStop: end a run when a metric has stopped improving."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_nn.errors import StateDictError, TrainingError
 from fl_nn.settings import WHOLE, is_number
-from fl_nn.training.callback import Callback, better, check_mode, figure
+from fl_nn.training.callback import Callback, better, check_mode, metric
 
 if TYPE_CHECKING:
     from fl_nn.training.trainer import Trainer
@@ -45,7 +45,7 @@ class EarlyStop(Callback):
         self._stop_if_over(trainer)
 
     def on_epoch_end(self, trainer: Trainer, record: dict[str, Any]) -> None:
-        value = figure(record, self.monitor, "EarlyStop")
+        value = metric(record, self.monitor, "EarlyStop")
         margin = self.min_delta if self.mode == "min" else -self.min_delta
         if better(value + margin, self.best, self.mode):
             self.best, self.waited = value, 0

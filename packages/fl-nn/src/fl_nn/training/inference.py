@@ -1,4 +1,4 @@
-"""What training and inference share: a model applied to batches, and measured."""
+"""The evaluation loop shared by training and inference."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import fl_tensor as ft
 from fl_data import Dataset, as_dataset
 from fl_dist import Communicator
+from fl_nn.evaluation import evaluating
 from fl_nn.meters import Meter
-from fl_nn.modes import evaluating
 from fl_nn.module import Module
 from fl_nn.optim import EMA
-from fl_nn.training.messages import fields
+from fl_nn.training.checks import fields
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def inference(
         yield
 
 
-def unchanging(batches: object) -> Dataset:
+def fixed_epoch_dataset(batches: object) -> Dataset:
     """A dataset whose samples are the same in every pass."""
     ds = as_dataset(batches)
     ds.set_epoch(ds.epoch)
@@ -44,7 +44,7 @@ def measure(
     """Meters like `meters`, with the loss and what else they see of batches (input, ..., target);
     `between` is called after each batch."""
     found = {name: meter.fresh() for name, meter in meters.items()}
-    for batch in unchanging(batches).iterate():
+    for batch in fixed_epoch_dataset(batches).iterate():
         *inputs, target = fields(batch)
         if len(target):
             output = model(*inputs)

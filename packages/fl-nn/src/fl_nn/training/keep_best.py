@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fl_nn import ranks
+from fl_nn import distributed
 from fl_nn.errors import StateDictError, TrainingError
 from fl_nn.settings import COUNT, is_number
-from fl_nn.training.callback import Callback, better, check_mode, figure
+from fl_nn.training.callback import Callback, better, check_mode, metric
 from fl_tensor.files import target_of
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ class KeepBest(Callback):
         present = trainer.out / file_of(trainer.epoch)
         missing = trainer.communicator.rank == 0 and self._is_kept(trainer) and not present.exists()
         # Killed after the checkpoint that lists it, and before it had its name.
-        if not ranks.all_agree(trainer.communicator, not missing):
+        if not distributed.all_agree(trainer.communicator, not missing):
             trainer.save(present)
         self._prune(trainer)
 
     def on_epoch_end(self, trainer: Trainer, record: dict[str, Any]) -> None:
-        value = figure(record, self.monitor, "KeepBest")
+        value = metric(record, self.monitor, "KeepBest")
         place = 0
         while place < len(self.kept) and not better(value, self.kept[place][1], self.mode):
             place += 1

@@ -1,4 +1,4 @@
-"""One step of a Trainer: from batches to an update of the weights, or to the reason for none."""
+"""One training step: from batches to an update of the weights, or to an error."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fl_tensor as ft
-from fl_nn import ranks
+from fl_nn import distributed
 from fl_nn.errors import TrainingError
-from fl_nn.optim.precision import wide_dtype
+from fl_nn.optim.precision import accumulation_dtype
 from fl_nn.schedules import ReduceLROnPlateau
+from fl_nn.training.checks import fields, scalar
 from fl_nn.training.diagnosis import diagnose, gradients_are_finite, sums_are_finite
 from fl_nn.training.inference import add
-from fl_nn.training.messages import fields, scalar
 from fl_nn.values import tensor_of
 
 if TYPE_CHECKING:
     from fl_nn.training.trainer import Trainer
 
 
-class Pass(NamedTuple):
+class ForwardResult(NamedTuple):
     """A batch that went through the model and back; its loss has not been looked at."""
 
     loss: ft.Tensor
@@ -44,7 +44,7 @@ def train_step(
     parts = [part for part in map(fields, batches) if len(part[-1])]  # a short batch: no share
     optimizer, scaler, communicator = trainer.optimizer, trainer.scaler, trainer.communicator
     # All batches are at hand, so that their weights in the mean are known from the first.
-    samples = int(ranks.total(communicator, sum(len(part[-1]) for part in parts), ft.int64))
+    samples = int(distributed.total(communicator, sum(len(part[-1]) for part in parts), ft.int64))
     if not samples:
         raise TrainingError(f"[Trainer] no samples in {_place(trainer)}: leave empty batches out")
     states = [generator.state() for generator in generators]
@@ -55,9 +55,11 @@ def train_step(
         loss += _measured(trainer, last)  # one part is computed after the other
         last = _backward(trainer, part, len(part[-1]) / samples)
     if communicator.world_size > 1:
-        ranks.sum_gradients(communicator, optimizer.parameters)
+        distributed.sum_gradients(communicator, optimizer.parameters)
         own = loss + _measured(trainer, last)
-        loss = ranks.total(communicator, own, wide_dtype(optimizer.parameters[0].dtype))
+        loss = distributed.total(
+            communicator, own, accumulation_dtype(optimizer.parameters[0].dtype)
+        )
         last = None
     made = _update(trainer, loss, last)
     loss += _measured(trainer, last)
@@ -79,7 +81,7 @@ def train_step(
     return loss
 
 
-def _update(trainer: Trainer, loss: float, last: Pass | None) -> bool:
+def _update(trainer: Trainer, loss: float, last: ForwardResult | None) -> bool:
     """Step along the gradients if they are finite, and `loss` and that of `last`; whether it was
     so."""
     optimizer, scaler = trainer.optimizer, trainer.scaler
@@ -116,7 +118,7 @@ def windows(batches: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield window
 
 
-def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> Pass:
+def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> ForwardResult:
     """Add `share` times the gradients of a batch."""
     *inputs, target = part
     with trainer.casting():
@@ -125,10 +127,10 @@ def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> Pass:
     scaled = loss if trainer.scaler is None else trainer.scaler.scale(loss)
     scaled.backward(None if share == 1.0 else ft.full((), share, scaled.dtype, scaled.device))
     seen = output if len(trainer.meters) > 1 else None  # an output that nobody sees is not kept
-    return Pass(tensor_of(loss), share, seen, target)
+    return ForwardResult(tensor_of(loss), share, seen, target)
 
 
-def _measured(trainer: Trainer, done: Pass | None) -> float:
+def _measured(trainer: Trainer, done: ForwardResult | None) -> float:
     """The share of a batch in the loss; meters are given the batch if its loss is finite."""
     if done is None:
         return 0.0

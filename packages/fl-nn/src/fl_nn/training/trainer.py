@@ -14,17 +14,17 @@ import fl_autograd as ag
 import fl_dist as dist
 import fl_tensor as ft
 from fl_data import Dataset, as_dataset, restore_seeds
-from fl_nn import ranks
+from fl_nn import distributed
 from fl_nn.checkpoint import Stateful
 from fl_nn.errors import CheckpointError
 from fl_nn.meters import AverageValueMeter, Meter
 from fl_nn.module import Module
 from fl_nn.optim import EMA, DynamicLossScaler, Optimizer
 from fl_nn.schedules import LRScheduler, ReduceLROnPlateau
-from fl_nn.training import saving
+from fl_nn.training import checkpointing
 from fl_nn.training.callback import Callback, states_of
-from fl_nn.training.inference import inference, measure, results, unchanging
-from fl_nn.training.messages import check_epochs, check_length, check_parts, check_settings
+from fl_nn.training.checks import check_epochs, check_length, check_parts, check_settings
+from fl_nn.training.inference import fixed_epoch_dataset, inference, measure, results
 from fl_nn.training.position import Position
 from fl_nn.training.report import report_of
 from fl_nn.training.signals import Interrupted, StopSignals, stop_signals
@@ -126,7 +126,7 @@ class Trainer(Checked):
         self.datasets: list[Dataset] = []
         self._restored: Position | None = None
         self._seconds = 0.0
-        ranks.separate_generators(self.communicator, model)
+        distributed.separate_generators(self.communicator, model)
         self._generators = [generator for _, generator in model.named_generators()]
 
     # ---- training ----------------------------------------------------------------------------
@@ -152,10 +152,10 @@ class Trainer(Checked):
             mine = everyones[self.communicator.rank] if everyones else [None, None]
             for ds, seeds in zip(self.datasets, mine, strict=False):
                 restore_seeds(seeds, ds)
-        everyone = ranks.all_gather_plain(self.communicator, len(train))
+        everyone = distributed.all_gather_plain(self.communicator, len(train))
         check_length(len(train), everyone, self._expected)
         self.batches, self.epochs, self._expected = len(train), epochs, None
-        ranks.broadcast_model(self.communicator, self.model)
+        distributed.broadcast_model(self.communicator, self.model)
         self._stopped = ""
         with ExitStack() as stack:
             stack.enter_context(ft.reproducible())
@@ -164,7 +164,7 @@ class Trainer(Checked):
             stack.callback(self.tell, "on_fit_end")
             self.tell("on_fit_start")
             try:
-                while not self._agreed_to_stop() and self.epoch < epochs:
+                while not self._all_ranks_stop() and self.epoch < epochs:
                     self._train_epoch(train)
                     if self.batch >= self.batches:
                         self._end_epoch(valid)
@@ -200,7 +200,7 @@ class Trainer(Checked):
     ) -> dict[str, float]:
         """Mean loss and meters over batches, without training; with several ranks over the batches
         of all of them (`Partition` shares a dataset out). `between` is called after each batch."""
-        ranks.broadcast_buffers(self.communicator, self.model)
+        distributed.broadcast_buffers(self.communicator, self.model)
         with inference(self.model, self.ema, self.casting()):
             meters = measure(self.model, self.loss, batches, self.meters, between)
         return results(meters, self.communicator)
@@ -209,7 +209,7 @@ class Trainer(Checked):
         """What the model gives for each batch of inputs, tuples (input, ...) without a target:
         averaged weights, precision and all as in `evaluate`."""
         with inference(self.model, self.ema, self.casting()):
-            return [self.model(*batch) for batch in unchanging(batches).iterate()]
+            return [self.model(*batch) for batch in fixed_epoch_dataset(batches).iterate()]
 
     def casting(self) -> AbstractContextManager[Any]:
         """The precision of model and loss, as a context."""
@@ -227,14 +227,14 @@ class Trainer(Checked):
     def save(self, path: str | os.PathLike[str] | None = None) -> None:
         """Write a checkpoint (rank 0 does; every rank calls it). Default: the one in `out`."""
         target = self.checkpoint if path is None else Path(path)
-        saving.save(self, target, self._seconds)
+        checkpointing.save(self, target, self._seconds)
         self.tell("on_checkpoint", target)
 
     def resume(self, path: str | os.PathLike[str] | None = None) -> None:
         """Go back to where a checkpoint was written: weights, optimizer, schedule, averages,
         callbacks and other parts, random generators, position in the data, meters, log. Default:
         the one in `out`. Raises CheckpointError, and changes nothing, when it does not fit."""
-        position = saving.resume(self, self.checkpoint if path is None else Path(path))
+        position = checkpointing.resume(self, self.checkpoint if path is None else Path(path))
         self.epoch, self.batch, self.step = position.epoch, position.batch, position.step
         self.history, self._seconds = position.history, position.seconds
         self._expected = position.batches or None
@@ -263,7 +263,7 @@ class Trainer(Checked):
                     self.report.step(self)
                     if self.checkpoint_every and self.step % self.checkpoint_every == 0:
                         self._save_if_wanted()
-                if self._agreed_to_stop():
+                if self._all_ranks_stop():
                     return
 
     def _end_epoch(self, valid: Dataset | None) -> None:
@@ -278,7 +278,7 @@ class Trainer(Checked):
         if valid is not None:
             # Ranks may have different numbers of batches, and stop together alone.
             alone = self.communicator.world_size == 1
-            found = self.evaluate(valid, self._agreed_to_stop if alone else lambda: None)
+            found = self.evaluate(valid, self._all_ranks_stop if alone else lambda: None)
             record |= {f"valid_{name}": x for name, x in found.items()}
         record["seconds"] = round(self._seconds, 3)
         if isinstance(self.schedule, ReduceLROnPlateau):
@@ -290,10 +290,10 @@ class Trainer(Checked):
             meter.reset()
         self.report.end_epoch(self, record)
 
-    def _agreed_to_stop(self) -> bool:
+    def _all_ranks_stop(self) -> bool:
         """Whether the run is to end; raises Interrupted where a signal says so, on every rank."""
         signal = self._signals.received or 0
-        wishes = ranks.all_gather_plain(self.communicator, [signal, self._stopped])
+        wishes = distributed.all_gather_plain(self.communicator, [signal, self._stopped])
         self._stopped = next((reason for _, reason in wishes if reason), "")
         number = max(number for number, _ in wishes)
         if number:

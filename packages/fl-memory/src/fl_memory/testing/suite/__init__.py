@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from fl_memory.testing.suite.blocks import BlockTests
 from fl_memory.testing.suite.concurrency import ConcurrencyTests
-from fl_memory.testing.suite.figures import FigureTests
 from fl_memory.testing.suite.lifetimes import LifetimeTests
-from fl_memory.testing.suite.runs import RunTests
+from fl_memory.testing.suite.statistics import StatisticsTests
+from fl_memory.testing.suite.stress import StressTests
 
 
 class MemoryManagerSuite(
-    BlockTests, LifetimeTests, RunTests, ConcurrencyTests, FigureTests, official=True
+    BlockTests, LifetimeTests, StressTests, ConcurrencyTests, StatisticsTests, official=True
 ):
     """Derive, name the class ``Test...``, set ``manager`` to the class under test.
 

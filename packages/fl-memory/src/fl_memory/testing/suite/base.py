@@ -1,4 +1,4 @@
-"""What the parts of the memory suite share."""
+"""The base class of the parts of the memory suite."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ManagerSuite(Suite, official=True):
     def mm(self, memory: LedgerMemory) -> MemoryManager:
         return self.make(memory)
 
-    def keep_apart(self, blocks: list[Block]) -> None:
+    def assert_disjoint(self, blocks: list[Block]) -> None:
         """Fail when two of these live blocks share a byte."""
         books = BlockLedger()
         for block in blocks:
@@ -86,7 +86,7 @@ class ManagerSuite(Suite, official=True):
             except BlockError as error:
                 pytest.fail(str(error))
 
-    def check_books(self, mm: MemoryManager, books: BlockLedger, memory: LedgerMemory) -> None:
+    def check_statistics(self, mm: MemoryManager, books: BlockLedger, memory: LedgerMemory) -> None:
         """The manager's figures against ours."""
         stats = mm.stats()
         used = sum(extent for extent, _ in books.blocks.values())

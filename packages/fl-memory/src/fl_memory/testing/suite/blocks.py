@@ -1,4 +1,4 @@
-"""One block: what it says, where it lies, which requests are refused."""
+"""Tests of a single block: attributes, alignment, refused requests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class BlockTests(ManagerSuite, official=True):
         blocks = [mm.alloc(n, alignment=alignment) for n in (0, 1, 63, 700, 5000, 3 * MIB)]
         for block in blocks:
             assert block.address % alignment == 0, f"{block} is not aligned to {alignment}"
-        self.keep_apart(blocks)
+        self.assert_disjoint(blocks)
 
     def test_default_alignment_is_a_cache_line(self, mm: MemoryManager) -> None:
         blocks = [mm.alloc(n) for n in range(1, 40)]

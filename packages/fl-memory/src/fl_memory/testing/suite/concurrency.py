@@ -1,4 +1,4 @@
-"""Threads, and finalisers that strike in the middle of a step."""
+"""Tests of threads, and of finalisers in the middle of an operation."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ConcurrencyTests(ManagerSuite, official=True):
                 memory.on_allocate = strike
                 block = mm.alloc(40 * MIB)
                 memory.on_allocate = None
-                self.keep_apart([block, *old, *made])
+                self.assert_disjoint([block, *old, *made])
 
         within(self.patience, run)
         assert all(has_pattern(block, 5) for block in made)
@@ -119,7 +119,7 @@ class ConcurrencyTests(ManagerSuite, official=True):
                 for i in range(150):
                     Cycle(mm.alloc(4096 + i))
                     kept = [mm.alloc(100 * k) for k in range(4)]
-                    self.keep_apart(kept)
+                    self.assert_disjoint(kept)
             finally:
                 gc.set_threshold(*thresholds)
 

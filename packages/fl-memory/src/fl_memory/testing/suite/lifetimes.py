@@ -1,4 +1,4 @@
-"""Limits, and the way home."""
+"""Tests of limits, and of the return of blocks to their manager."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LifetimeTests(ManagerSuite, official=True):
             mm.free(block)
         assert mm.stats() == before
         again = [mm.alloc(5000), mm.alloc(5000), other]
-        self.keep_apart(again)
+        self.assert_disjoint(again)
 
     def test_free_through_the_wrong_manager(self, mm: MemoryManager) -> None:
         stranger = SystemManager(LedgerMemory())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fl_memory import selection
-from fl_memory.host import exporter
+from fl_memory.buffers import exporter
 from fl_tensor.backends.numpy import quiet
 
 

@@ -55,6 +55,6 @@ def _fits(result: Value, operand: Value) -> bool:
 
 def reserve(nbytes: int) -> None:
     """Have the current memory manager take so much in one piece, if it is one that can."""
-    stock = getattr(selection.current(), "stock", None)
-    if nbytes >= LEAST and stock is not None:
-        stock(int(nbytes * (1 + _SPARE)))
+    preallocate = getattr(selection.current(), "preallocate", None)
+    if nbytes >= LEAST and preallocate is not None:
+        preallocate(int(nbytes * (1 + _SPARE)))

@@ -1,0 +1,86 @@
+"""Long random runs compared with a ledger."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from fl_memory.block import Block
+from fl_memory.manager import MemoryManager
+from fl_memory.testing.kit import hide
+from fl_memory.testing.ledger import BlockLedger, LedgerMemory, has_pattern, write_pattern
+from fl_memory.testing.suite.base import MIB, ManagerSuite
+
+__tracebackhide__ = hide
+
+
+class StressTests(ManagerSuite, official=True):
+    """Long runs against a ledger."""
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_random_walk(self, seed: int, mm: MemoryManager, memory: LedgerMemory) -> None:
+        """2000 random steps: no overlap, no damage, all bytes from the device, exact figures."""
+        dice = random.Random(seed)
+        books = BlockLedger()
+        live: list[tuple[Block, int]] = []
+        for step in range(2000):
+            # The target number of live blocks swings, so that pools fill and drain.
+            if len(live) < dice.choice((5, 60)):
+                nbytes = 0 if dice.random() < 0.02 else int(2 ** dice.uniform(0, 19))
+                if dice.random() < 0.01:
+                    nbytes = dice.randrange(MIB, 12 * MIB)
+                alignment = dice.choice((1, 64, 64, 64, 256, 1024))
+                block = mm.alloc(nbytes, alignment=alignment, stream=dice.choice((None, None, 1)))
+                assert block.address % alignment == 0
+                assert block.nbytes == nbytes <= block.capacity
+                # Look before writing: a wrong address would damage this very process.
+                assert memory.home_of(block.address, block.capacity), (
+                    f"{block} does not lie in the device memory of its manager"
+                )
+                books.add(block.address, nbytes, block.capacity)
+                if nbytes <= 1 << 16:
+                    write_pattern(block, step)
+                live.append((block, step))
+            else:
+                block, written = live.pop(dice.randrange(len(live)))
+                if block.nbytes <= 1 << 16:
+                    assert has_pattern(block, written), "somebody else wrote into a live block"
+                books.remove(block.address, block.nbytes)
+                if dice.random() < 0.5:
+                    mm.free(block)
+                del block
+            if step % 100 == 0:
+                self.check_statistics(mm, books, memory)
+        self.check_statistics(mm, books, memory)
+        for block, written in live:
+            assert block.nbytes > 1 << 16 or has_pattern(block, written)
+            books.remove(block.address, block.nbytes)
+        live.clear()
+        del block
+        self.check_statistics(mm, books, memory)
+        mm.release_cached()
+        assert memory.bytes_out == 0, "everything was freed, and yet the device is owed memory"
+        assert mm.stats().reserved_bytes == 0
+
+    def test_many_small_blocks(self, mm: MemoryManager) -> None:
+        blocks = [mm.alloc(i % 300) for i in range(4000)]
+        self.assert_disjoint(blocks)
+        assert mm.stats().live_blocks == 4000
+        blocks.clear()
+        assert mm.stats().live_blocks == 0 and mm.stats().live_bytes == 0
+
+    def test_steady_loop_does_not_grow(self, mm: MemoryManager) -> None:
+        """The same requests again and again settle on a fixed amount of device memory."""
+
+        def step() -> None:
+            kept = [mm.alloc(n) for n in (100, 5000, 70_000, 1_300_000, 5000)]
+            kept.pop(1)
+            kept.append(mm.alloc(30_000))
+
+        for _ in range(5):
+            step()
+        reserved = mm.stats().reserved_bytes
+        for _ in range(200):
+            step()
+        assert mm.stats().reserved_bytes <= reserved
