@@ -25,12 +25,14 @@ def test_as_importlib_reads_this_environment(group: str) -> None:
 
 
 def test_what_the_metadata_says(install: Install) -> None:
-    points = {"other.group": {"acme": "no:No"}, GROUP: {"acme": "acme:Acme [fast]", "two": "a.b"}}
+    ours = {"acme": "acme:Acme [fast]", "two": "a.b [fast]"}
+    points = {"other.group": {"acme": "no:No"}, GROUP: ours}
     install("acme-backend", "1.2", points, keywords="one, fl.test.v1.0,\n two\n\tthree")
     about = ("acme-backend", "1.2", ("one", "fl.test.v1.0", "two", "three"))
-    expected = [("acme", "acme:Acme [fast]", *about), ("two", "a.b", *about)]
+    expected = [("acme", "acme:Acme [fast]", *about), ("two", "a.b [fast]", *about)]
     assert installed.offers(GROUP) == expected
     assert list(installed._from_importlib(GROUP)) == expected
+    assert [offer.module for offer in installed.offers(GROUP)] == ["acme", "a.b"]
     assert str(installed.offers(GROUP)[0]) == "acme-backend 1.2"
 
 

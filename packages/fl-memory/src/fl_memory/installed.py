@@ -27,6 +27,11 @@ class Offer(NamedTuple):
     version: str
     keywords: tuple[str, ...]
 
+    @property
+    def module(self) -> str:
+        """The module part of the value, without attribute and extras."""
+        return self.value.partition(":")[0].partition("[")[0].strip()
+
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from fl_memory.contract import Version, negotiate, stated_version
 from fl_memory.errors import ContractError, PluginError
 from fl_memory.forks import free_after_fork
-from fl_memory.installed import Offer, offers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from fl_memory.installed import Offer
 
 
 class Registry:
@@ -224,6 +225,8 @@ class Registry:
         return provider
 
     def _offers(self) -> dict[str, list[Offer]]:
+        from fl_memory.installed import offers
+
         with self._lock:
             if self._installed is None:
                 self._installed = {}
@@ -233,6 +236,8 @@ class Registry:
 
     def _other_majors(self) -> list[tuple[Offer, int]]:
         from importlib.metadata import entry_points
+
+        from fl_memory.installed import offers
 
         stem = self.group[: -len(str(self.host.major))]
         found = []

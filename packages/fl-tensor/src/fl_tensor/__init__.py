@@ -170,8 +170,14 @@ from fl_tensor.wrappers import wrapped as wrapped
 
 
 def __getattr__(name: str) -> object:
-    if name in ("array_api", "backends", "jit"):  # loaded when asked for
+    if name in ("array_api", "backends"):  # loaded when asked for
         import importlib
 
         return importlib.import_module(f"fl_tensor.{name}")
+    if not name.startswith("_"):
+        from fl_tensor.dispatch.registry import module_of
+
+        found = module_of(name)
+        if found is not None:
+            return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
