@@ -110,9 +110,9 @@ class Tensor(Operators, ShortMethods, Array):
         return elements.unpack(self._ops().to_host(self._adapter), self.dtype)
 
     def numpy(self) -> Any:
-        from fl_tensor.backends.numpy import interop
+        from fl_tensor.exchange import arrays
 
-        return interop.to_numpy(self)
+        return arrays.to_numpy(self._adapter, self._ops())
 
     def __dlpack__(
         self,

@@ -75,18 +75,15 @@ def asarray(
 
 
 def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
-    from fl_tensor.backends.numpy import interop
-
     view = reading.buffer_of(obj)
     if view is not None and reading.format_of(view)[1]:
         raise ArgumentError("[asarray] the buffer's byte order is foreign: it is read by a copy")
-    host = registry.get_backend("numpy")
     source, made = obj, None
     if view is not None:
-        found = interop.from_buffer(view)
-        source = Tensor(found, host) if interop.is_even(found.array) else None
-        if backend is host and source is not None:
-            return source
+        from fl_tensor.exchange import arrays, dlpack
+
+        array = arrays.from_buffer(view)
+        source = None if array is None else dlpack.Lent(array)
     if hasattr(source, "__dlpack__"):
         made = backend.from_dlpack(source, backend.devices()[0])
     if made is None:
@@ -120,8 +117,7 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
         if view is not None:
             return _from_buffer(view, place, backend)
         if hasattr(obj, "__dlpack__"):
-            borrowed = _from_producer(obj)
-            return frombytes(borrowed.tobytes(), borrowed.shape, borrowed.dtype, place, backend)
+            return _from_producer(obj, place, backend)
         if not isinstance(obj, Sequence) or isinstance(obj, str):
             raise DTypeError(
                 f"[asarray] cannot read a {type(obj).__name__}: expected numbers, nested lists, or "
@@ -145,13 +141,24 @@ def _holds_arrays(obj: Sequence[Any]) -> bool:
     return reading.buffer_of(first) is not None or hasattr(first, "__dlpack__")
 
 
-def _from_producer(obj: Any) -> Tensor:
+def _from_producer(obj: Any, place: Device, backend: TensorBackend) -> Tensor:
     try:
-        return from_dlpack(obj, registry.get_backend("numpy"))
+        return _read(obj, place, backend)
     except BackendError as error:
         if obj.__dlpack_device__()[0] != 1:  # not the host's memory
             raise
         raise DTypeError(f"[asarray] cannot read a {type(obj).__name__}: {error}") from error
+
+
+def _read(producer: Any, place: Device, backend: TensorBackend) -> Tensor:
+    """A copy of what a producer of DLPack has in host memory."""
+    from fl_tensor.exchange import arrays, dlpack
+    from fl_tensor.exchange.dtypes import FROM_NUMPY
+
+    dlpack.check_producer(producer)
+    array = dlpack.from_dlpack(producer)
+    dtype = FROM_NUMPY[array.dtype]
+    return frombytes(arrays.to_bytes(array), array.shape, dtype, place, backend)
 
 
 def _from_buffer(view: memoryview, place: Device, backend: TensorBackend) -> Tensor:
@@ -207,18 +214,16 @@ def from_dlpack(
     copy). The caller promises that nobody writes to it from now on; not with ``copy=True``, which
     always copies. Raises DTypeError for an object that is no producer, BackendError for memory that
     this process cannot read so, ArgumentError where ``copy=False`` cannot be."""
-    from fl_tensor.backends.numpy import interop
-
     backend, place = place_for(device, backend)
-    interop.check_producer(obj)
+    from fl_tensor.exchange import dlpack  # now: a backend may import NumPy in a way of its own
+
+    dlpack.check_producer(obj)
     adapter = None if copy else backend.from_dlpack(obj, place)
     if adapter is not None:
         return Tensor(adapter, backend)
     if copy is False:
         raise ArgumentError(f"[from_dlpack] backend {backend.name!r} reads this memory by a copy")
-    host = registry.get_backend("numpy")
-    borrowed = Tensor(interop.from_dlpack(obj), host)
-    return frombytes(borrowed.tobytes(), borrowed.shape, borrowed.dtype, place, backend)
+    return _read(obj, place, backend)
 
 
 def full(
