@@ -11,14 +11,10 @@ Functions work on any array: tensors, and what other packages derive from ``Arra
 package loads no array library; a backend is loaded when the first tensor is made.
 """
 
-from fl_tensor._version import __version__ as __version__
-
-# isort: split
-from fl_tensor.arrays.array import Array as Array  # first: the modules below complete it
-
-# isort: split
 from fl_tensor import fft as fft
 from fl_tensor import linalg as linalg
+from fl_tensor._version import __version__ as __version__
+from fl_tensor.arrays.array import Array as Array
 from fl_tensor.arrays.tensor import Tensor as Tensor
 from fl_tensor.backend import TensorAdapter as TensorAdapter
 from fl_tensor.backend import TensorBackend as TensorBackend

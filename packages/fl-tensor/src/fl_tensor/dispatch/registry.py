@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fl_memory.contract import Version
 from fl_memory.plugins import Registry
-from fl_tensor.device import Device
+from fl_tensor.device import Device, DeviceLike
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError
 
 if TYPE_CHECKING:
@@ -73,6 +73,19 @@ def module_of(name: str) -> ModuleType | None:
         return None
     REGISTRY.load(name)  # says what is wrong with the module, or with its contract
     return import_module(found[0].module)
+
+
+def place_for(device: DeviceLike, backend: BackendLike | None) -> tuple[TensorBackend, Device]:
+    """The backend that is to make a tensor, and the device, its first unless one is named. Raises
+    BackendError for a device that it has not."""
+    backend = current_backend() if backend is None else get_backend(backend)
+    if device is None:
+        return backend, backend.devices()[0]
+    place = Device.parse(device)
+    if place not in backend.devices():
+        have = ", ".join(map(str, backend.devices()))
+        raise BackendError(f"backend {backend.name!r} has no device {place}; it has {have}")
+    return backend, place
 
 
 def place_named(text: str, backend: TensorBackend) -> Device | TensorBackend:

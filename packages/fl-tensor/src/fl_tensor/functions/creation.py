@@ -7,24 +7,26 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import arguments, dtypes
+from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arguments import shape_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.elements import pack, swapped
 from fl_tensor.arrays.tensor import Tensor
+from fl_tensor.arrays.tensor import frombytes as frombytes
 from fl_tensor.device import Device
+from fl_tensor.device import DeviceLike as DeviceLike
 from fl_tensor.dispatch import frontend, registry
 from fl_tensor.dispatch.frontend import supported
+from fl_tensor.dispatch.registry import place_for as place_for
 from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import ArgumentError, BackendError, DTypeError, FlError, ShapeError
+from fl_tensor.errors import ArgumentError, BackendError, DTypeError, FlError
 from fl_tensor.functions import reading
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
 
 DTypeLike = DType | str | type[Any] | None
-DeviceLike = Device | str | None
 #: Numbers between it and its negative fit int64, and are not looked at again.
 _SAFE = 1 << 62
 
@@ -93,21 +95,6 @@ def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
     return Tensor(made, backend)
 
 
-def place_for(
-    device: DeviceLike, backend: registry.BackendLike | None
-) -> tuple[TensorBackend, Device]:
-    """The backend that is to make a tensor, and the device, its first unless one is named. Raises
-    BackendError for a device that it has not."""
-    backend = registry.current_backend() if backend is None else registry.get_backend(backend)
-    if device is None:
-        return backend, backend.devices()[0]
-    place = Device.parse(device)
-    if place not in backend.devices():
-        have = ", ".join(map(str, backend.devices()))
-        raise BackendError(f"backend {backend.name!r} has no device {place}; it has {have}")
-    return backend, place
-
-
 def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBackend) -> Tensor:
     if isinstance(obj, arguments.SCALARS):
         dtype = wanted or dtypes.of_number(type(obj))
@@ -124,8 +111,6 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
                 f"an object with a buffer or DLPack"
             )
     if not reading.NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
-        from fl_tensor import functions
-
         reading.require_shallow(obj)
         return functions.stack([asarray(o, None, place, backend) for o in obj])
     return _from_lists(obj, wanted, place, backend)
@@ -176,31 +161,6 @@ def _from_lists(
         flat = [arguments.scalar("asarray", v, dtype) for v in flat]
     data = memoryview(pack(flat, dtype))
     made = ops_for(backend).from_host(data, shape, dtype, place)
-    return Tensor(frontend.answer("from_host", backend, made), backend)
-
-
-def frombytes(
-    data: Any,
-    shape: int | Sequence[int],
-    dtype: DType | str | type[Any],
-    device: DeviceLike = None,
-    backend: registry.BackendLike | None = None,
-) -> Tensor:
-    """A tensor from bytes in C order and native byte order; copied. Raises ShapeError when their
-    number does not fit."""
-    backend, place = place_for(device, backend)
-    try:
-        view = memoryview(data)
-    except TypeError:
-        raise DTypeError(f"[frombytes] a {type(data).__name__} has no bytes") from None
-    view = view if view.format == "B" and view.ndim == 1 else memoryview(view.tobytes())
-    size, kind = shape_of("frombytes", shape), supported("frombytes", dtypes.dtype(dtype), backend)
-    if view.nbytes != math.prod(size) * kind.itemsize:
-        raise ShapeError(
-            f"[frombytes] {view.nbytes} bytes for {size} of {kind}, which takes "
-            f"{math.prod(size) * kind.itemsize}"
-        )
-    made = ops_for(backend).from_host(view, size, kind, place)
     return Tensor(frontend.answer("from_host", backend, made), backend)
 
 
