@@ -113,7 +113,7 @@ class Tensor(Operators, ShortMethods, Array):
     def numpy(self) -> Any:
         from fl_tensor.exchange import arrays
 
-        return arrays.to_numpy(self._adapter, self._ops())
+        return arrays.to_numpy(self)
 
     def __dlpack__(
         self,

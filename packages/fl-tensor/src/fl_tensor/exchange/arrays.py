@@ -13,22 +13,24 @@ if TYPE_CHECKING:
     from fl_tensor.backend import TensorAdapter
 
 
-def to_numpy(x: TensorAdapter, ops: Any) -> np.ndarray[Any, Any]:
-    """A read-only array of the value: a view where the adapter has ``__array__``, else over the
-    bytes that ``ops.to_host`` gives. A bfloat16 without ``ml_dtypes`` becomes float32."""
-    if x.dtype not in TO_NUMPY:
-        x = ops.cast(x, dtypes.float32)
-    view = shown(x, ops, TO_NUMPY[x.dtype])
-    view.flags.writeable = False
-    return view
+def to_numpy(x: Any) -> np.ndarray[Any, Any]:
+    """A read-only array of the value of a Tensor: a view where the adapter has ``__array__``, else
+    over the bytes that ``to_host`` gives. A bfloat16 without ``ml_dtypes`` becomes float32."""
+    adapter: Any = x._adapter
+    if hasattr(adapter, "__array__"):
+        view: np.ndarray[Any, Any] = adapter.__array__().view()
+        view.flags.writeable = False
+        return view
+    ops = x._ops()
+    if adapter.dtype not in TO_NUMPY:
+        adapter = ops.cast(adapter, dtypes.float32)
+    return shown(adapter, ops, TO_NUMPY[adapter.dtype])
 
 
 def shown(x: TensorAdapter, ops: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A new view of the elements as ``dtype``, which has their width; without a copy where that can
-    be."""
-    array = getattr(x, "__array__", None)
-    if array is not None:
-        view: np.ndarray[Any, Any] = array().view(dtype)
+    """The elements as ``dtype``, which has their width; without a copy where that can be."""
+    if hasattr(x, "__array__"):
+        view: np.ndarray[Any, Any] = x.__array__().view(dtype)
         return view
     return np.frombuffer(ops.to_host(x), dtype).reshape(x.shape)
 
