@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
-from importlib import import_module
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -68,6 +67,8 @@ def get_backend(backend: BackendLike | None = None) -> TensorBackend:
 def module_of(name: str) -> ModuleType | None:
     """The module of the entry point by which a distribution offers the backend ``name``, imported;
     None where none does. Raises as ``get_backend`` where the backend cannot be loaded."""
+    from importlib import import_module
+
     found = REGISTRY.offers(name)
     if not found:
         return None
