@@ -44,6 +44,7 @@ def test_builtin_needs_no_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("entry points were read")
 
     monkeypatch.setattr("importlib.metadata.entry_points", refuse)
+    monkeypatch.setattr("fl_memory.installed.offers", refuse)
     things = registry()
     things.register("own", type("Own", (), {"CONTRACT": (1, 0)}))
     assert things.load("own").__name__ == "Own"

@@ -17,7 +17,7 @@ import pytest
 from fl_memory import contract as pinned
 from fl_memory.contract import ContractError
 from fl_memory.contract.series import Contract
-from fl_tensor import cli, contract, derived, derived_ops
+from fl_tensor import cli, contract, derived, derived_ops, operations
 from fl_tensor.backend import TensorBackend
 from fl_tensor.backends.delegate import DelegatingBackend
 from fl_tensor.backends.numpy import NumpyBackend
@@ -104,7 +104,7 @@ def with_derived(monkeypatch: pytest.MonkeyPatch, since: dict[str, str]) -> None
     monkeypatch.setattr(module, "__all__", [*module.__all__, "median9"])
     since = {**getattr(module, "SINCE", {}), **since}
     monkeypatch.setattr(module, "SINCE", since, raising=False)
-    monkeypatch.setattr(contract, "DERIVED", contract._derived())
+    monkeypatch.setattr(operations, "DERIVED", operations._derived())
 
 
 def test_a_new_operation_can_be_generated(monkeypatch: pytest.MonkeyPatch) -> None:

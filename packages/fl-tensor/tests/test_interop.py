@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
+from fl_tensor.backends.delegate import DelegatingAdapter, DelegatingBackend
 
 
 @pytest.mark.parametrize(
@@ -334,3 +335,42 @@ def test_a_pickle_names_its_backend():
     data = pickle.dumps(ft.ones(2)).replace(b"numpy", b"nompy")
     with pytest.raises(ft.ArgumentError, match="needs backend 'nompy'"):
         pickle.loads(data)
+
+
+# ---- any backend ---------------------------------------------------------------------------------
+
+
+class InHostMemory(DelegatingAdapter):
+    """NumPy's protocol, which a backend over host memory may offer."""
+
+    __slots__ = ()
+
+    def __array__(self, dtype=None, copy=None):
+        return self.inner.array
+
+
+class Kelp(DelegatingBackend):
+    CONTRACT = (1, 0)
+    name = "kelp"
+
+
+@pytest.mark.parametrize("dtype", [ft.float32, ft.bfloat16, ft.bool, ft.complex64])
+@pytest.mark.parametrize("adapter", [DelegatingAdapter, InHostMemory])
+def test_values_of_any_backend_are_shown_and_exported(adapter, dtype):
+    source = ft.asarray([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]], dtype=dtype).T
+    x = ft.Tensor(adapter(source.adapter, ft.CPU), ft.get_backend(Kelp))
+    is_shared = adapter is InHostMemory
+    np.testing.assert_array_equal(x.numpy(), source.numpy())
+    assert np.shares_memory(x.numpy(), source.numpy()) == is_shared
+    assert not x.numpy().flags.writeable
+    again = ft.from_dlpack(x, backend="numpy", copy=False)
+    assert again.dtype is dtype and ft.array_equal(again, source)
+    assert np.shares_memory(again.numpy(), source.numpy()) == is_shared
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0, 3), ()])
+def test_arrays_without_elements_or_axes(shape):
+    for source in (np.zeros(shape, np.float32), np.zeros(shape, bool)):
+        for x in (ft.from_dlpack(source, copy=True), ft.asarray(memoryview(source), copy=False)):
+            assert x.shape == shape and x.dtype == source.dtype
+            assert np.from_dlpack(x).shape == shape

@@ -18,7 +18,8 @@ from fl_memory.forks import free_after_fork
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from importlib.metadata import EntryPoint
+
+    from fl_memory.installed import Offer
 
 
 class Registry:
@@ -48,7 +49,7 @@ class Registry:
         self.host_package = host_package
         self._base = base
         self._own: dict[str, type | str] = dict(builtins or {})
-        self._installed: dict[str, list[EntryPoint]] | None = None
+        self._installed: dict[str, list[Offer]] | None = None
         self._loaded: dict[str, type] = {}
         self._failures: dict[str, str] = {}
         self._lock = free_after_fork(threading.RLock())
@@ -56,7 +57,7 @@ class Registry:
 
     def names(self) -> list[str]:
         """Every name that ``load`` may be asked for, sorted; imports no provider."""
-        return sorted({*self._own, *self._entry_points()})
+        return sorted({*self._own, *self._offers()})
 
     def register(self, name: str, provider: type | str, *, replace: bool = False) -> None:
         """Offer a class, or ``"module:attr"`` to be imported at first use, under ``name``."""
@@ -124,8 +125,13 @@ class Registry:
     def origin(self, name: str) -> str:
         """The distribution that offers ``name``, with its version; "" for what is built in or
         registered by hand. Imports no provider."""
-        points = [] if name in self._own else self._entry_points().get(name, [])
-        return " and ".join(_distribution(point) for point in points)
+        return " and ".join(map(str, self.offers(name)))
+
+    def offers(self, name: str | None = None) -> list[Offer]:
+        """The entry points of the group that can be loaded, or those of one name: with what the
+        metadata of their distributions says. Imports no provider."""
+        names = [name] if name is not None else self._offers()
+        return [o for n in names if n not in self._own for o in self._offers().get(n, ())]
 
     def problems(self, *, load: bool = False) -> list[str]:
         """What is wrong with installed providers, one line each.
@@ -139,17 +145,17 @@ class Registry:
                 self.load(name)
             except (PluginError, ContractError) as error:
                 lines[name] = str(error)
-        for name, points in self._entry_points().items():
+        for name, found in self._offers().items():
             if name in self._own:
-                owners = " and ".join(_distribution(point) for point in points)
+                owners = " and ".join(map(str, found))
                 lines[name] = (
                     f"{self.what} {name!r} from {owners} is shadowed by the built-in of that "
                     f"name; ask its author to choose another name"
                 )
-            elif len(points) > 1:
-                lines[name] = self._duplicate(name, points)
-        for name, point, major in self._other_majors():
-            lines.setdefault(name, self._wrong_major(name, point, major))
+            elif len(found) > 1:
+                lines[name] = self._duplicate(name, found)
+        for offer, major in self._other_majors():
+            lines.setdefault(offer.name, self._wrong_major(offer, major))
         return [line for _, line in sorted({**self._failures, **lines}.items())]
 
     # ------------------------------------------------------------------ inside
@@ -161,16 +167,16 @@ class Registry:
             if isinstance(provider, str):
                 provider = self._import(provider, who)
             return self._accept(provider, who)
-        points = self._entry_points().get(name, [])
-        if len(points) > 1:
-            raise PluginError(self._duplicate(name, points))
-        if points:
-            point = points[0]
-            who = f"{self.what} {name!r} from {_distribution(point)}"
-            announced = self._announced(point)
+        found = self.offers(name)
+        if len(found) > 1:
+            raise PluginError(self._duplicate(name, found))
+        if found:
+            offer = found[0]
+            who = f"{self.what} {name!r} from {offer}"
+            announced = self._announced(offer)
             if announced is not None:
                 negotiate(self.what, self.host, announced, who, self.host_package)
-            cls = self._accept(self._import(point.value, who), who)
+            cls = self._accept(self._import(offer.value, who), who)
             stated = stated_version(cls, self.what, who)
             if announced is not None and stated != announced:
                 raise ContractError(
@@ -180,9 +186,9 @@ class Registry:
             return cls
         if ":" in name:
             return self._accept(self._import(name, f"{self.what} {name!r}"), name)
-        for other, point, major in self._other_majors():
-            if other == name:
-                raise ContractError(self._wrong_major(name, point, major))
+        for offer, major in self._other_majors():
+            if offer.name == name:
+                raise ContractError(self._wrong_major(offer, major))
         raise PluginError(
             f"no {self.what} named {name!r}; there are: {', '.join(self.names()) or 'none'}; "
             f"install the package that offers it in entry-point group {self.group!r}"
@@ -217,66 +223,53 @@ class Registry:
             )
         return provider
 
-    def _entry_points(self) -> dict[str, list[EntryPoint]]:
+    def _offers(self) -> dict[str, list[Offer]]:
+        from fl_memory.installed import offers
+
         with self._lock:
             if self._installed is None:
-                # About 30 ms, paid only by those who ask for something that is not built in.
-                from importlib.metadata import entry_points
-
-                found: dict[str, dict[tuple[str, str], EntryPoint]] = {}
-                for point in entry_points(group=self.group):
-                    # The same distribution may be seen twice on sys.path; that is no conflict.
-                    key = (_name(point).lower(), point.value)
-                    found.setdefault(point.name, {}).setdefault(key, point)
-                self._installed = {name: list(points.values()) for name, points in found.items()}
+                self._installed = {}
+                for offer in offers(self.group):
+                    self._installed.setdefault(offer.name, []).append(offer)
             return self._installed
 
-    def _other_majors(self) -> list[tuple[str, EntryPoint, int]]:
+    def _other_majors(self) -> list[tuple[Offer, int]]:
         from importlib.metadata import entry_points
+
+        from fl_memory.installed import offers
 
         stem = self.group[: -len(str(self.host.major))]
         found = []
         for group in sorted(entry_points().groups):
             major = group[len(stem) :]
             if group.startswith(stem) and group != self.group and major.isdigit():
-                for point in entry_points(group=group):
-                    if point.name not in self._entry_points() and point.name not in self._own:
-                        found.append((point.name, point, int(major)))
+                for offer in offers(group):
+                    if offer.name not in self._offers() and offer.name not in self._own:
+                        found.append((offer, int(major)))
         return found
 
-    def _announced(self, point: EntryPoint) -> Version | None:
-        if point.dist is None:
-            return None
-        words = " ".join(point.dist.metadata.get_all("Keywords") or ())
-        for word in words.replace(",", " ").split():
+    def _announced(self, offer: Offer) -> Version | None:
+        for word in offer.keywords:
             minor = word[len(self.group) + 1 :]
             if word.startswith(self.group + ".") and minor.isdigit():
                 return Version(self.host.major, int(minor))
         return None
 
-    def _wrong_major(self, name: str, point: EntryPoint, major: int) -> str:
+    def _wrong_major(self, offer: Offer, major: int) -> str:
         remedy = (
             f"upgrade {self.host_package or 'the package that hosts it'}, or install a release of "
-            f"{_name(point)} for {self.group}"
+            f"{offer.distribution} for {self.group}"
             if major > self.host.major
-            else f"upgrade {_name(point)} to a release for {self.group}"
+            else f"upgrade {offer.distribution} to a release for {self.group}"
         )
         return (
-            f"{self.what} {name!r} from {_distribution(point)} implements contract {major}.x, "
+            f"{self.what} {offer.name!r} from {offer} implements contract {major}.x, "
             f"this process hosts {self.host}: {remedy}"
         )
 
-    def _duplicate(self, name: str, points: list[EntryPoint]) -> str:
-        owners = " and ".join(f"{_distribution(point)} ({point.value})" for point in points)
+    def _duplicate(self, name: str, found: list[Offer]) -> str:
+        owners = " and ".join(f"{offer} ({offer.value})" for offer in found)
         return (
             f"{self.what} {name!r} is offered by {owners}; uninstall one of them, "
             f"or name the class as 'module:attr'"
         )
-
-
-def _name(point: EntryPoint) -> str:
-    return str(point.dist.metadata["Name"]) if point.dist is not None else point.value
-
-
-def _distribution(point: EntryPoint) -> str:
-    return f"{_name(point)} {point.dist.version}" if point.dist is not None else point.value

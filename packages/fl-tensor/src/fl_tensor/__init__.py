@@ -11,14 +11,10 @@ Functions work on any array: tensors, and what other packages derive from ``Arra
 package loads no array library; a backend is loaded when the first tensor is made.
 """
 
-from fl_tensor._version import __version__ as __version__
-
-# isort: split
-from fl_tensor.arrays.array import Array as Array  # first: the modules below complete it
-
-# isort: split
 from fl_tensor import fft as fft
 from fl_tensor import linalg as linalg
+from fl_tensor._version import __version__ as __version__
+from fl_tensor.arrays.array import Array as Array
 from fl_tensor.arrays.tensor import Tensor as Tensor
 from fl_tensor.backend import TensorAdapter as TensorAdapter
 from fl_tensor.backend import TensorBackend as TensorBackend
@@ -172,8 +168,14 @@ from fl_tensor.wrappers import wrapped as wrapped
 
 
 def __getattr__(name: str) -> object:
-    if name in ("array_api", "backends", "jit"):  # loaded when asked for
+    if name in ("array_api", "backends"):  # loaded when asked for
         import importlib
 
         return importlib.import_module(f"fl_tensor.{name}")
+    if not name.startswith("_"):
+        from fl_tensor.dispatch.registry import module_of
+
+        found = module_of(name)
+        if found is not None:
+            return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -406,11 +406,11 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         copy: bool | None = None,
     ) -> Any:
         """A DLPack capsule of ``x``, flagged read-only where the version allows: arguments as of
-        ``__dlpack__``. As inherited, over host memory (``to_host``)."""
-        from fl_tensor.arrays.tensor import Tensor
-        from fl_tensor.backends.numpy import interop
+        ``__dlpack__``. As inherited, over host memory: what the adapter's ``__array__`` gives,
+        NumPy's protocol, if it has one, else ``to_host``."""
+        from fl_tensor.exchange import dlpack  # which loads NumPy
 
-        return interop.to_dlpack(Tensor(x, self), stream, max_version, dl_device, copy)
+        return dlpack.to_dlpack(x, self, stream, max_version, dl_device, copy)
 
     def dlpack_device(self, x: A) -> tuple[int, int]:
         """What ``__dlpack_device__`` gives for ``x``: DLPack's device type and number. As

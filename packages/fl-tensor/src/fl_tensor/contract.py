@@ -1,4 +1,4 @@
-"""The contract as data: every operation with its signature, and the files generated from it.
+"""The contract as a file: what is pinned, and the files generated from the list of operations.
 
     python -m fl_tensor.contract --check     compare the generated files with the code
     python -m fl_tensor.contract --write     write them
@@ -8,17 +8,12 @@
 Generated are ``functions/generated.py`` (public functions), ``derived_ops.py`` (the derived
 operations as methods) and ``contracts/tensor-MAJOR.MINOR.json`` (the pinned contract of this
 version). ``--write`` writes all of them, or none where the contract may not change so.
-
-An operation that a later minor version brings says so: a derived one in its module's
-``SINCE = {"name": "1.1"}``, an optional one in its decorator. Those of 1.0 say nothing.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -26,13 +21,13 @@ from typing import Any
 
 from fl_memory.contract.cards import meanings, whole
 from fl_memory.contract.series import Contract
-from fl_tensor import derived
-from fl_tensor.cached import cached_property
-from fl_tensor.capabilities import CAPABILITIES, OptionalOps
+from fl_tensor import _generate, operations
+from fl_tensor.capabilities import CAPABILITIES
+from fl_tensor.operations import OpSpec as OpSpec
+from fl_tensor.operations import is_sequence as is_sequence
+from fl_tensor.operations import role as role
 
 FOLDER = Path(__file__).parent
-ARRAY_ROLES = frozenset("APNFIZQRS")
-FIRST = "1.0"
 
 #: What a provider may import: these names stay as long as the contract's major version.
 PROVIDER_NAMES = {
@@ -68,92 +63,10 @@ PROVIDER_CALLS = {
 }
 
 
-@dataclass(frozen=True)
-class OpSpec:
-    """One operation: its name, ``kind`` ("required", "derived" or "optional"), the function that
-    defines it, the capability that a backend needs for it, if any, and the contract version that
-    brought it."""
-
-    name: str
-    kind: str
-    function: Callable[..., Any]
-    capability: str | None = None
-    since: str = FIRST
-
-    @cached_property
-    def parameters(self) -> list[inspect.Parameter]:
-        """The parameters after ``self`` or ``ops``; annotations are strings."""
-        return list(inspect.signature(self.function).parameters.values())[1:]
-
-    @cached_property
-    def operands(self) -> tuple[str, ...]:
-        """The names of the array parameters (a sequence of arrays counts as one)."""
-        return tuple(p.name for p in self.parameters if role(p))
-
-    @property
-    def doc(self) -> str:
-        return inspect.getdoc(self.function) or ""
-
-    @property
-    def signature(self) -> str:
-        """``(x: A, axis: Axis = 0) -> tuple[A, A]``; a result of type Any goes without saying."""
-        from fl_tensor._generate import source
-
-        result = str(inspect.signature(self.function).return_annotation)
-        arrow = "" if result in ("Any", "A") else f" -> {result}"
-        return f"({', '.join(map(source, self.parameters))}){arrow}"
-
-
-def role(parameter: inspect.Parameter) -> str:
-    """The role letter of an array parameter (``fl_tensor.roles``), "" for any other."""
-    kind = str(parameter.annotation).removesuffix(" | None")
-    kind = kind.removeprefix("Sequence[").removesuffix("]")
-    return kind if kind in ARRAY_ROLES else ""
-
-
-def is_sequence(parameter: inspect.Parameter) -> bool:
-    return str(parameter.annotation).startswith("Sequence[")
-
-
-def _derived() -> tuple[OpSpec, ...]:
-    return tuple(
-        OpSpec(
-            name,
-            "derived",
-            getattr(module, name),
-            getattr(module, "CAPABILITY", None),
-            getattr(module, "SINCE", {}).get(name, FIRST),
-        )
-        for module in derived.MODULES
-        for name in module.__all__
-    )
-
-
-def _primitives() -> tuple[OpSpec, ...]:
-    from fl_tensor.backend import TensorBackend
-
-    return tuple(
-        OpSpec(name, "required", value)
-        for name, value in vars(TensorBackend).items()
-        if getattr(value, "__isabstractmethod__", False) and name not in ("devices", "synchronize")
-    )
-
-
-DERIVED: tuple[OpSpec, ...] = _derived()
-OPTIONAL: tuple[OpSpec, ...] = tuple(
-    OpSpec(name, "optional", function, function.capability, function.since)
-    for name, function in vars(OptionalOps).items()
-    if hasattr(function, "capability")
-)
-
-
-def __getattr__(name: str) -> tuple[OpSpec, ...]:
-    # Read late: the generator has to run when derived_ops.py, which the backend inherits, is stale.
-    if name == "PRIMITIVES":
-        return _primitives()
-    if name == "OPERATIONS":
-        return (*_primitives(), *DERIVED, *OPTIONAL)
-    raise AttributeError(name)
+def __getattr__(name: str) -> Any:
+    if name in ("DERIVED", "OPERATIONS", "OPTIONAL", "PRIMITIVES"):
+        return getattr(operations, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def manifest() -> dict[str, Any]:
@@ -162,21 +75,21 @@ def manifest() -> dict[str, Any]:
     from fl_tensor import dtypes
     from fl_tensor.backend import TensorAdapter, TensorBackend
 
-    operations = {
+    found = {
         op.name: {
             "signature": op.signature,
             "kind": op.kind,
             "capability": op.capability,
             "since": op.since,
         }
-        for op in (*_primitives(), *DERIVED, *OPTIONAL)
+        for op in operations.every()
     }
     fields = [name for name in vars(TensorBackend)["__annotations__"] if name[0] != "_"]
     return pinned.manifest(
         "tensor",
         TensorBackend.CONTRACT,
         {TensorAdapter: (), TensorBackend: fields},
-        apart=operations,
+        apart=found,
         group=f"fl.tensor.v{TensorBackend.CONTRACT[0]}",
         capabilities=list(CAPABILITIES),
         dtypes={
@@ -189,7 +102,7 @@ def manifest() -> dict[str, Any]:
             for module, names in PROVIDER_CALLS.items()
             for name in names
         },
-        operations=operations,
+        operations=found,
     )
 
 
@@ -200,8 +113,7 @@ def summaries() -> dict[str, str]:
     from fl_tensor.backend import TensorAdapter, TensorBackend
 
     said = meanings((TensorAdapter, TensorBackend))
-    operations = (*_primitives(), *DERIVED, *OPTIONAL)
-    meant = {op.name: whole(op.doc) for op in operations}
+    meant = {op.name: whole(op.doc) for op in operations.every()}
     return {"": f"```\n{inspect.getdoc(roles)}\n```", **said, **meant}
 
 
@@ -220,12 +132,10 @@ PINNED = Contract(
 def generated() -> dict[Path, str]:
     """Every generated file and the text it should have."""
     from fl_memory.contract import dumps
-    from fl_tensor import _generate
 
-    operations = (*_primitives(), *DERIVED, *OPTIONAL)
     return {
-        FOLDER / "derived_ops.py": _generate.derived_ops(DERIVED),
-        FOLDER / "functions" / "generated.py": _generate.functions(operations),
+        FOLDER / "derived_ops.py": _generate.derived_ops(operations.DERIVED),
+        FOLDER / "functions" / "generated.py": _generate.functions(operations.every()),
         PINNED.path(): dumps(PINNED.generated()),
     }
 
@@ -238,7 +148,6 @@ def main(arguments: list[str] | None = None) -> int:
         return PINNED.main(given)
     if "--write" in given:
         from fl_memory.contract import ContractError
-        from fl_tensor import _generate
 
         try:
             PINNED.check_writable()
@@ -246,7 +155,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(error, file=sys.stderr)
             return 1
         # First the methods: the backend class inherits them.
-        (FOLDER / "derived_ops.py").write_text(_generate.derived_ops(DERIVED))
+        (FOLDER / "derived_ops.py").write_text(_generate.derived_ops(operations.DERIVED))
         for path, text in generated().items():
             if path.suffix == ".py":
                 path.write_text(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from fl_tensor.errors import ArgumentError
 
 _made: dict[tuple[str, int], Device] = {}
@@ -53,3 +55,6 @@ class Device:
 
 
 CPU = Device()
+
+#: What users name a device by; None is the first one of the backend.
+DeviceLike: TypeAlias = Device | str | None

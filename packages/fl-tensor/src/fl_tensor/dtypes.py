@@ -47,7 +47,7 @@ class DType:
     def dtype(self) -> Any:
         """NumPy's dtype, by which ``np.dtype(x.dtype)`` and ``np.zeros(3, x.dtype)`` read this one.
         AttributeError for bfloat16 where ``ml_dtypes`` is missing."""
-        from fl_tensor.backends.numpy.adapter import TO_NUMPY
+        from fl_tensor.exchange.dtypes import TO_NUMPY
 
         if self not in TO_NUMPY:
             raise AttributeError(f"NumPy has no {self.name} of its own: it takes ml_dtypes")

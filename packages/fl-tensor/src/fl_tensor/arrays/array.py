@@ -141,10 +141,8 @@ class Array(ArrayMethods):
     def _comparable(self, other: object) -> Any:
         if isinstance(other, (Array, *arguments.SCALARS)):
             return other
-        from fl_tensor.functions.creation import asarray
-
         try:
-            return asarray(other, device=self.device, backend=self._backend)
+            return frontend.converted(other, self)
         except DTypeError:
             return NotImplemented
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import fl_tensor.arrays.array as array
 from fl_tensor import arguments, dtypes, rules
 from fl_tensor.arrays.places import Place, parse, seen, whole_mask
+from fl_tensor.arrays.value import ArrayValue
 from fl_tensor.dispatch import frontend
 from fl_tensor.errors import BackendError, DTypeError, IndexingError, ShapeError
 from fl_tensor.functions import shaping
@@ -20,7 +20,7 @@ def getitem(x: Any, index: Any) -> Any:
     """``x[index]`` as a value. Raises what ``places.parse`` raises."""
     if type(index) is int:
         place = seen("getitem", x.shape, (index,))
-    elif isinstance(index, array.Array) and (mask := whole_mask("getitem", x, index)) is not None:
+    elif isinstance(index, ArrayValue) and (mask := whole_mask("getitem", x, index)) is not None:
         rows, places = _flat(x), _true_places(mask)
         return frontend.run("gather", rows, rows._raw, _raw_index(x, places), 0)
     else:
@@ -54,7 +54,7 @@ def getitem(x: Any, index: Any) -> Any:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """``x[index] = value``: the handle ``x`` gets a new value, in its storage if nobody else sees
     it. Raises ShapeError for a value that does not broadcast, and what ``places.parse`` raises."""
-    if isinstance(index, array.Array) and (mask := whole_mask("setitem", x, index)) is not None:
+    if isinstance(index, ArrayValue) and (mask := whole_mask("setitem", x, index)) is not None:
         value = _operand(x, value)
         if value.size == 1:
             one = value._raw if not value.shape else shaping.reshape(value, ())._raw
@@ -88,7 +88,7 @@ def _flat(x: Any) -> Any:
 def _operand(x: Tensor, value: Any) -> Tensor:
     if isinstance(value, arguments.SCALARS):
         return x._constant(arguments.scalar("setitem", value, x.dtype), x.dtype)
-    if isinstance(value, array.Array) and value._priority > x._priority:
+    if isinstance(value, ArrayValue) and value._priority > x._priority:
         raise DTypeError(
             f"[setitem] x is a {type(x).__name__} and cannot hold a {type(value).__name__}: assign "
             f"its value as a {type(x).__name__}"

@@ -11,7 +11,7 @@ from fl_tensor.device import Device
 from fl_tensor.dispatch import frontend
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError
-from fl_tensor.functions import elementwise, gathering, shaping
+from fl_tensor.functions import elementwise, gathering, reducing, searching, shaping
 
 Axes = int | Sequence[int] | None
 
@@ -80,7 +80,7 @@ class ArrayMethods(ArrayValue):
         keepdims: bool = False,
         dtype: DType | str | type[Any] | None = None,
     ) -> Any:
-        return functions.reducing.sum(self, axis, keepdims, dtype)
+        return reducing.sum(self, axis, keepdims, dtype)
 
     def prod(
         self,
@@ -88,7 +88,7 @@ class ArrayMethods(ArrayValue):
         keepdims: bool = False,
         dtype: DType | str | type[Any] | None = None,
     ) -> Any:
-        return functions.reducing.prod(self, axis, keepdims, dtype)
+        return reducing.prod(self, axis, keepdims, dtype)
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> Any:
         return functions.mean(self, axis, keepdims)
@@ -112,10 +112,10 @@ class ArrayMethods(ArrayValue):
         return functions.all(self, axis, keepdims)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
-        return functions.searching.argmax(self, axis, keepdims)
+        return searching.argmax(self, axis, keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
-        return functions.searching.argmin(self, axis, keepdims)
+        return searching.argmin(self, axis, keepdims)
 
     def exp(self) -> Any:
         return functions.exp(self)
@@ -157,7 +157,7 @@ class ArrayMethods(ArrayValue):
         return shaping.repeat(self, repeats, axis)
 
     def take(self, indices: Any, axis: int | None = None) -> Any:
-        return functions.searching.take(self, indices, axis)
+        return searching.take(self, indices, axis)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:
         """The same values on another device of the backend."""

@@ -7,9 +7,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import fl_tensor.arrays.array as array
 from fl_tensor import dtypes
-from fl_tensor.dispatch import registry
+from fl_tensor.arrays.value import ArrayValue
+from fl_tensor.dispatch import frontend, registry
 from fl_tensor.errors import ArgumentError, DTypeError, IndexingError
 from fl_tensor.functions import gathering, shaping
 
@@ -145,7 +145,7 @@ def _keys(items: Sequence[Any]) -> tuple[Any, ...] | None:
 def whole_mask(op: str, x: Any, index: Any) -> Any:
     """The index as a Tensor if it is a boolean array of the shape of ``x``, which has axes; else
     None."""
-    if isinstance(index, array.Array) and index.dtype is dtypes.bool and index.shape == x.shape:
+    if isinstance(index, ArrayValue) and index.dtype is dtypes.bool and index.shape == x.shape:
         return _same_backend(op, x, index) if x.shape else None
     return None
 
@@ -194,7 +194,7 @@ def _items(op: str, x: Any, item: Any) -> list[Any]:
         return [item]
     # NumPy's truth values come with a number for an index, before 2.3.
     truth = getattr(getattr(item, "dtype", None), "kind", "") == "b"
-    if not (truth or isinstance(item, (bool, array.Array))):
+    if not (truth or isinstance(item, (bool, ArrayValue))):
         try:
             return [operator.index(item)]
         except TypeError:
@@ -212,14 +212,12 @@ def _items(op: str, x: Any, item: Any) -> list[Any]:
 
 
 def _array(op: str, x: Any, item: Any) -> Any:
-    from fl_tensor.functions.creation import asarray
-
-    if isinstance(item, array.Array):
+    if isinstance(item, ArrayValue):
         return _same_backend(op, x, item)
     try:
         if isinstance(item, (str, bytes, float, complex)):
             raise DTypeError("no number of a position")
-        made = asarray(item, device=x.device, backend=x._backend)
+        made = frontend.converted(item, x)
     except DTypeError as error:
         raise IndexingError(
             f"[{op}] a {type(item).__name__} is no index: expected ints, slices, None, '...', "
@@ -230,7 +228,7 @@ def _array(op: str, x: Any, item: Any) -> Any:
     return made.astype(dtypes.int64) if empty else made
 
 
-def _same_backend(op: str, x: Any, index: array.Array) -> Any:
+def _same_backend(op: str, x: Any, index: ArrayValue) -> Any:
     if index._backend is not x._backend:
         raise registry.mixed(op, x, index)
     return index._tensor()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fl_tensor import dtypes
+from fl_tensor.arguments import shape_of
 from fl_tensor.arrays import elements, indexing, temporaries
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.operators import Operators
 from fl_tensor.arrays.short_methods import ShortMethods
 from fl_tensor.arrays.temporaries import TEMPORARY
-from fl_tensor.device import Device
+from fl_tensor.device import Device, DeviceLike
 from fl_tensor.dispatch import frontend, registry, stack
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import ArgumentError
+from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
 from fl_tensor.refcounts import getrefcount
 
 if TYPE_CHECKING:
@@ -88,8 +91,6 @@ class Tensor(Operators, ShortMethods, Array):
         backend the values are on its first device. Raises BackendError for a device that the
         backend has not, and for a name of none of these.
         """
-        from fl_tensor.functions.creation import frombytes
-
         if isinstance(target, DType) or (isinstance(target, str) and target in dtypes.ALL):
             return self.astype(target)
         if isinstance(target, str):
@@ -110,9 +111,9 @@ class Tensor(Operators, ShortMethods, Array):
         return elements.unpack(self._ops().to_host(self._adapter), self.dtype)
 
     def numpy(self) -> Any:
-        from fl_tensor.backends.numpy import interop
+        from fl_tensor.exchange import arrays
 
-        return interop.to_numpy(self)
+        return arrays.to_numpy(self)
 
     def __dlpack__(
         self,
@@ -152,9 +153,33 @@ Tensor._raw = vars(Tensor)["_adapter"]
 Tensor._operand_class = Tensor
 
 
-def _unpickle(data: bytes, shape: tuple[int, ...], dtype: str, backend: str) -> Tensor:
-    from fl_tensor.functions.creation import frombytes
+def frombytes(
+    data: Any,
+    shape: int | Sequence[int],
+    dtype: DType | str | type[Any],
+    device: DeviceLike = None,
+    backend: registry.BackendLike | None = None,
+) -> Tensor:
+    """A tensor from bytes in C order and native byte order; copied. Raises ShapeError when their
+    number does not fit."""
+    backend, place = registry.place_for(device, backend)
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise DTypeError(f"[frombytes] a {type(data).__name__} has no bytes") from None
+    view = view if view.format == "B" and view.ndim == 1 else memoryview(view.tobytes())
+    size = shape_of("frombytes", shape)
+    kind = frontend.supported("frombytes", dtypes.dtype(dtype), backend)
+    if view.nbytes != math.prod(size) * kind.itemsize:
+        raise ShapeError(
+            f"[frombytes] {view.nbytes} bytes for {size} of {kind}, which takes "
+            f"{math.prod(size) * kind.itemsize}"
+        )
+    made = stack.ops_for(backend).from_host(view, size, kind, place)
+    return Tensor(frontend.answer("from_host", backend, made), backend)
 
+
+def _unpickle(data: bytes, shape: tuple[int, ...], dtype: str, backend: str) -> Tensor:
     if backend not in registry.available_backends():
         raise ArgumentError(f"a pickled tensor needs backend {backend!r}, which is not installed")
     return frombytes(data, shape, dtype, None, registry.get_backend(backend))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import os
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,7 +19,8 @@ from fl_tensor import cache_files, contract, extras, threads
 from fl_tensor.backends.providers import choose
 from fl_tensor.cli import lines
 from fl_tensor.cli.survey import COUNTED, surveys
-from fl_tensor.dispatch import registry
+from fl_tensor.dispatch import defaults
+from fl_tensor.dispatch.registry import REGISTRY, VARIABLE
 
 #: Table 1 of the paper as remembered, not yet compared with its text: check before quoting it. Ours
 #: is counted when the command runs.
@@ -82,13 +84,13 @@ def collect() -> dict[str, Any]:
 
 
 def libraries() -> dict[str, Any]:
-    """The default backend, who computes contractions for ``jit`` (``providers`` in the order in
-    which they are asked, and which were ``passed_over`` and why), what generated kernels are made
-    for (``kernels``), where files are kept (``cache``), and the pools of threads whose libraries
-    are loaded (``threads``)."""
+    """The default backend and why it is that one (``default``), who computes contractions
+    (``providers`` in the order in which they are asked, and which were ``passed_over`` and why),
+    what generated kernels are made for (``kernels``), where files are kept (``cache``), and the
+    pools of threads whose libraries are loaded (``threads``)."""
     found, passed = choose.found()
     return {
-        "default": registry.current_backend().name,
+        "default": _default(),
         "providers": [{"name": each.name, "report": dict(each.report())} for each in found],
         "passed_over": list(passed),
         "kernels": _kernels(),
@@ -97,6 +99,18 @@ def libraries() -> dict[str, Any]:
             "per_operation": threads.get_num_threads(),
             "pools": {pool.name: pool.state() for pool in threads.pools()},
         },
+    }
+
+
+def _default() -> dict[str, Any]:
+    """Found from metadata alone: the page says it also where that backend cannot be loaded."""
+    found = defaults.candidates(REGISTRY)
+    named = os.environ.get(VARIABLE)
+    return {
+        "name": named or found[0].name,
+        "why": f"named by {VARIABLE}" if named else "the highest number",
+        "candidates": [each._asdict() for each in found],
+        "problems": defaults.problems(REGISTRY),
     }
 
 
@@ -115,7 +129,10 @@ def _page(figures: dict[str, Any]) -> list[str]:
 
 def _libraries(figures: dict[str, Any]) -> list[str]:
     running = figures["threads"]
-    page = [f"Default backend: {figures['default']}"]
+    default = figures["default"]
+    page = [f"Default backend: {default['name']} ({default['why']})"]
+    page += [f"  {c['name']:<12} {c['number']:>3}  {c['origin']}" for c in default["candidates"]]
+    page += [f"  ! {problem}" for problem in default["problems"]]
     asked = [each["name"] for each in figures["providers"]] + ["NumPy"]
     page += [f"Products and convolutions of jit by {', then '.join(asked)}"]
     for each in figures["providers"]:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from fl_tensor.backend import TensorAdapter
+from fl_tensor.backend import TensorAdapter, TensorBackend
 
 Options = Mapping[str, Any]
 
@@ -27,19 +27,16 @@ REQUIRED: Any = object()
 @functools.cache
 def parameters(name: str) -> tuple[Parameter, ...]:
     """The parameters of an operation, of ``constant`` and ``scalar`` too."""
-    from fl_tensor import contract
-    from fl_tensor.contract import OpSpec
-    from fl_tensor.dispatch.stack import operation_names
+    from fl_tensor import operations  # which loads ``inspect``
 
-    if name in operation_names():
-        spec = next(op for op in contract.OPERATIONS if op.name == name)
-    else:
-        spec = OpSpec(name, "", getattr(_backend_class(), name))
+    spec = next((op for op in operations.every() if op.name == name), None)
+    if spec is None:
+        spec = operations.OpSpec(name, "", getattr(TensorBackend, name))
     return tuple(
         Parameter(
             p.name,
             str(p.annotation),
-            contract.role(p),
+            operations.role(p),
             REQUIRED if p.default is p.empty else p.default,
         )
         for p in spec.parameters
@@ -51,12 +48,6 @@ def settings(name: str) -> tuple[str, ...]:
     """The names of what an operation takes beside arrays, in order, but for ``donate``: what its
     result is made of, and not how."""
     return tuple([p.name for p in parameters(name) if not p.role and p.name != "donate"])
-
-
-def _backend_class() -> Any:
-    from fl_tensor.backend import TensorBackend
-
-    return TensorBackend
 
 
 def given(name: str, arguments: tuple[Any, ...], options: Options) -> dict[str, Any]:

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import fl_tensor.arrays.array as array
 from fl_memory.errors import OutOfMemoryError
 from fl_tensor import dtypes
 from fl_tensor.arguments import SCALARS, scalar
+from fl_tensor.arrays.value import ArrayValue
+from fl_tensor.backend import TensorAdapter
 from fl_tensor.capabilities import not_offered
 from fl_tensor.dispatch import registry, stack
 from fl_tensor.dtypes import DType
@@ -34,11 +35,11 @@ new, layers = object.__new__, stack.current
 KINDS |= {role.lower(): kinds for role, kinds in KINDS.items()}
 
 
-def raw(x: array.Array | None) -> Any:
+def raw(x: ArrayValue | None) -> Any:
     return None if x is None else x._raw
 
 
-def run(op: str, lead: array.Array, *arguments: Any) -> Any:
+def run(op: str, lead: ArrayValue, *arguments: Any) -> Any:
     """Run an operation in the namespace of ``lead`` and wrap what comes out."""
     backend = lead._backend
     plain = lead._is_handle and layers() is None
@@ -76,9 +77,7 @@ def answer(op: str, backend: Any, result: Any) -> Any:
     """What a backend gave for an operation. Raises BackendError if it is no TensorAdapter."""
     kind = type(result)
     if kind not in VALUES:
-        from fl_tensor.backend import TensorAdapter
-
-        if not issubclass(kind, (TensorAdapter, array.Array)):
+        if not issubclass(kind, (TensorAdapter, ArrayValue)):
             lost = ": is a return missing?" if result is None else ""
             raise BackendError(
                 f"[{op}] backend {backend.name!r} gave a {kind.__name__}, expected a "
@@ -111,7 +110,7 @@ class Answers(stack.Wrapper):
         return result
 
 
-def explain(op: str, lead: array.Array, arguments: tuple[Any, ...], error: Exception) -> Exception:
+def explain(op: str, lead: ArrayValue, arguments: tuple[Any, ...], error: Exception) -> Exception:
     """The error to raise for a failed operation: what its shape rule says, what the backend gave
     instead of a value, that the result is too large, or the error itself."""
     try:
@@ -150,16 +149,16 @@ def too_large(
 
 
 def unary(op: str, role: str, x: ArrayLike) -> Any:
-    if isinstance(x, array.Array) and (raw := x._raw).dtype.kind in KINDS[role]:
+    if isinstance(x, ArrayValue) and (raw := x._raw).dtype.kind in KINDS[role]:
         return run(op, x, raw)
     (x,) = operands_of(op, role, x)
     return run(op, x, x._raw)
 
 
 def binary(op: str, role: str, x: ArrayLike, y: ArrayLike) -> Any:
-    if isinstance(x, array.Array) and x.dtype.kind in KINDS[role]:
+    if isinstance(x, ArrayValue) and x.dtype.kind in KINDS[role]:
         # The usual cases need no preparing: two arrays alike, or a float array and a number.
-        if isinstance(y, array.Array) and x._operand_class is y._operand_class:
+        if isinstance(y, ArrayValue) and x._operand_class is y._operand_class:
             if x.dtype is y.dtype and x._backend is y._backend:
                 return run(op, x, x._raw, y._raw)
         elif x.dtype.is_floating and (type(y) is float or type(y) is int):
@@ -171,7 +170,7 @@ def binary(op: str, role: str, x: ArrayLike, y: ArrayLike) -> Any:
 
 def operand(op: str, role: str, x: ArrayLike) -> Any:
     """As ``operands_of``, of one."""
-    if isinstance(x, array.Array) and (role == "A" or x.dtype.kind in KINDS[role]):
+    if isinstance(x, ArrayValue) and (role == "A" or x.dtype.kind in KINDS[role]):
         return x
     return operands_of(op, role, x)[0]
 
@@ -199,7 +198,7 @@ def operands_of(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
     lead: Any = None
     common, mixed = None, False
     for role, x in zip(roles, operands):
-        if not isinstance(x, array.Array):
+        if not isinstance(x, ArrayValue):
             if x is None and role in "apnfizqrs":
                 continue
             break
@@ -260,7 +259,18 @@ def _promoted(op: str, roles: str, operands: Sequence[ArrayLike]) -> list[Any]:
     return made
 
 
-def cast(x: array.Array, dtype: DType) -> Any:
+def converted(obj: Any, like: ArrayValue | None = None, dtype: DType | None = None) -> Any:
+    """``asarray(obj)``, on the device and backend of ``like`` if there is one."""
+    # The one import that runs upwards: operations take Python's numbers and lists, and it takes
+    # operations to make arrays of these.
+    from fl_tensor.functions.creation import asarray
+
+    if like is None:
+        return asarray(obj, dtype)
+    return asarray(obj, dtype, like.device, like._backend)
+
+
+def cast(x: ArrayValue, dtype: DType) -> Any:
     """``x`` in another dtype, which its backend must support and which must hold complex numbers if
     ``x`` does (DTypeError otherwise)."""
     if x.dtype is dtype:
@@ -294,7 +304,7 @@ def supported(op: str, dtype: DType, backend: Any) -> DType:
     return dtype
 
 
-def complex_for(op: str, x: array.Array, capability: str) -> DType:
+def complex_for(op: str, x: ArrayValue, capability: str) -> DType:
     """The complex dtype beside that of ``x``, for an operation of ``capability`` that gives it;
     CapabilityError or DTypeError where the backend lacks the one or the other."""
     backend, dtype = x._backend, dtypes.complex_of(x.dtype)
@@ -303,35 +313,31 @@ def complex_for(op: str, x: array.Array, capability: str) -> DType:
     return supported(op, dtype, backend)
 
 
-def _leader(op: str, roles: str, operands: Sequence[Any]) -> array.Array:
+def _leader(op: str, roles: str, operands: Sequence[Any]) -> ArrayValue:
     lead = None
     for i, x in enumerate(operands):
         if x is None and roles[i].isupper():
             raise DTypeError(
                 f"[{op}] operand {i + 1} of {len(operands)} is None: expected an array or a number"
             )
-        if isinstance(x, array.Array):
+        if isinstance(x, ArrayValue):
             if lead is None or x._priority > lead._priority:
                 lead = x
             if x._backend is not lead._backend:
                 raise registry.mixed(op, lead, x)
     if lead is None:
-        from fl_tensor.functions.creation import asarray
-
-        lead = asarray(next(x for x in operands if x is not None))
+        lead = converted(next(x for x in operands if x is not None))
     return lead
 
 
-def _same_class(op: str, lead: array.Array, x: Any) -> array.Array:
-    if not isinstance(x, array.Array):
-        from fl_tensor.functions.creation import asarray
-
-        x = asarray(x, device=lead.device, backend=lead._backend)
+def _same_class(op: str, lead: ArrayValue, x: Any) -> ArrayValue:
+    if not isinstance(x, ArrayValue):
+        x = converted(x, lead)
     return x if x._operand_class is lead._operand_class else lead._lift(x)
 
 
 def _common(
-    op: str, role: str, common: DType | None, scalars: list[Any], lead: array.Array
+    op: str, role: str, common: DType | None, scalars: list[Any], lead: ArrayValue
 ) -> DType:
     if common is None:
         common = dtypes.bool if isinstance(scalars[0], bool) else lead.dtype

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fl_memory.contract import Version
 from fl_memory.plugins import Registry
-from fl_tensor.device import Device
+from fl_tensor.device import Device, DeviceLike
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError
 
 if TYPE_CHECKING:
@@ -28,8 +27,10 @@ REGISTRY = Registry(
     base="fl_tensor.backend:TensorBackend",
 )
 REGISTRY.register("numpy", "fl_tensor.backends.numpy:NumpyBackend")
-REGISTRY.register("jit", "fl_tensor.backends.jit:JitBackend")
 REGISTRY.register("null", "fl_tensor.backends.null:NullBackend")
+
+#: The environment variable that names the default backend.
+VARIABLE = "FL_TENSOR_BACKEND"
 
 _instances: dict[str | type, Any] = {}
 _process_default: Any = None
@@ -61,6 +62,31 @@ def get_backend(backend: BackendLike | None = None) -> TensorBackend:
             f"class of one"
         )
     return backend
+
+
+def module_of(name: str) -> ModuleType | None:
+    """The module of the entry point by which a distribution offers the backend ``name``, imported;
+    None where none does. Raises as ``get_backend`` where the backend cannot be loaded."""
+    from importlib import import_module
+
+    found = REGISTRY.offers(name)
+    if not found:
+        return None
+    REGISTRY.load(name)  # says what is wrong with the module, or with its contract
+    return import_module(found[0].module)
+
+
+def place_for(device: DeviceLike, backend: BackendLike | None) -> tuple[TensorBackend, Device]:
+    """The backend that is to make a tensor, and the device, its first unless one is named. Raises
+    BackendError for a device that it has not."""
+    backend = current_backend() if backend is None else get_backend(backend)
+    if device is None:
+        return backend, backend.devices()[0]
+    place = Device.parse(device)
+    if place not in backend.devices():
+        have = ", ".join(map(str, backend.devices()))
+        raise BackendError(f"backend {backend.name!r} has no device {place}; it has {have}")
+    return backend, place
 
 
 def place_named(text: str, backend: TensorBackend) -> Device | TensorBackend:
@@ -101,20 +127,29 @@ def _made(backend: str | type) -> Any:
 
 def current_backend() -> TensorBackend:
     """The backend that creates tensors here: of ``use``, else ``FL_TENSOR_BACKEND``, else the
-    faster of ``jit`` and ``numpy``: ``jit`` where its compiler (llvmlite) is installed."""
+    installed one with the highest number (see ``defaults``). Raises BackendError if that one cannot
+    be loaded."""
     global _process_default
     found = _context_default.get() or _process_default
     if found is None:  # once: a look at the environment takes longer than a small operation
-        found = get_backend(os.environ.get("FL_TENSOR_BACKEND") or _fastest())
+        named = os.environ.get(VARIABLE)
+        found = get_backend(named) if named else _highest()
         _process_default = found
     return found
 
 
-@functools.cache
-def _fastest() -> str:
-    from importlib.util import find_spec  # which would make the import of this package slower
+def _highest() -> TensorBackend:
+    from fl_tensor.dispatch import defaults  # FL_TENSOR_BACKEND and ft.use do without
 
-    return "jit" if find_spec("llvmlite") else "numpy"
+    first, *others = defaults.candidates(REGISTRY)
+    try:
+        return get_backend(first.name)
+    except Exception as error:  # of somebody else's module, constructor or driver
+        raise BackendError(
+            f"the default backend {first.name!r} ({first.origin} states {first.number}) cannot be "
+            f"loaded: {error}; repair or uninstall it, or set {VARIABLE} to another one: "
+            f"{', '.join(dict.fromkeys(each.name for each in others)) or 'numpy'}"
+        ) from error
 
 
 def null_backend() -> Any:

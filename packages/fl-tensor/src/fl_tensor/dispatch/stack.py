@@ -17,15 +17,13 @@ from contextvars import ContextVar
 from types import MethodType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fl_tensor.backend import TensorBackend
 from fl_tensor.capabilities import OptionalOps
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from fl_tensor.backend import TensorBackend
-
 L = TypeVar("L", bound="Layer")
 
 _stack: ContextVar[Stack | None] = ContextVar("fl_tensor_stack", default=None)
@@ -42,8 +40,6 @@ def ops_for(base: TensorBackend) -> Any:
 
 @functools.cache
 def primitive_names() -> frozenset[str]:
-    from fl_tensor.backend import TensorBackend
-
     return TensorBackend.__abstractmethods__ - {"devices", "synchronize"}
 
 
@@ -226,8 +222,6 @@ class Namespace:
 def through(layer: Layer, ops: Any) -> Namespace | None:
     """The operations of ``ops``, a backend or one that is seen through layers, seen through one
     layer more; None for any other namespace."""
-    from fl_tensor.backend import TensorBackend
-
     if isinstance(ops, Namespace):
         return Stack(ops._top, layer).over(ops._base)
     return Stack(None, layer).over(ops) if isinstance(ops, TensorBackend) else None

@@ -7,24 +7,26 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fl_tensor import arguments, dtypes
+from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arguments import shape_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.elements import pack, swapped
 from fl_tensor.arrays.tensor import Tensor
+from fl_tensor.arrays.tensor import frombytes as frombytes
 from fl_tensor.device import Device
+from fl_tensor.device import DeviceLike as DeviceLike
 from fl_tensor.dispatch import frontend, registry
 from fl_tensor.dispatch.frontend import supported
+from fl_tensor.dispatch.registry import place_for as place_for
 from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import ArgumentError, BackendError, DTypeError, FlError, ShapeError
+from fl_tensor.errors import ArgumentError, BackendError, DTypeError, FlError
 from fl_tensor.functions import reading
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
 
 DTypeLike = DType | str | type[Any] | None
-DeviceLike = Device | str | None
 #: Numbers between it and its negative fit int64, and are not looked at again.
 _SAFE = 1 << 62
 
@@ -75,18 +77,15 @@ def asarray(
 
 
 def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
-    from fl_tensor.backends.numpy import interop
-
     view = reading.buffer_of(obj)
     if view is not None and reading.format_of(view)[1]:
         raise ArgumentError("[asarray] the buffer's byte order is foreign: it is read by a copy")
-    host = registry.get_backend("numpy")
     source, made = obj, None
     if view is not None:
-        found = interop.from_buffer(view)
-        source = Tensor(found, host) if interop.is_even(found.array) else None
-        if backend is host and source is not None:
-            return source
+        from fl_tensor.exchange import arrays, dlpack
+
+        array = arrays.from_buffer(view)
+        source = None if array is None else dlpack.Lent(array)
     if hasattr(source, "__dlpack__"):
         made = backend.from_dlpack(source, backend.devices()[0])
     if made is None:
@@ -94,21 +93,6 @@ def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
             f"[asarray] backend {backend.name!r} reads a {type(obj).__name__} only by a copy"
         )
     return Tensor(made, backend)
-
-
-def place_for(
-    device: DeviceLike, backend: registry.BackendLike | None
-) -> tuple[TensorBackend, Device]:
-    """The backend that is to make a tensor, and the device, its first unless one is named. Raises
-    BackendError for a device that it has not."""
-    backend = registry.current_backend() if backend is None else registry.get_backend(backend)
-    if device is None:
-        return backend, backend.devices()[0]
-    place = Device.parse(device)
-    if place not in backend.devices():
-        have = ", ".join(map(str, backend.devices()))
-        raise BackendError(f"backend {backend.name!r} has no device {place}; it has {have}")
-    return backend, place
 
 
 def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBackend) -> Tensor:
@@ -120,16 +104,13 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
         if view is not None:
             return _from_buffer(view, place, backend)
         if hasattr(obj, "__dlpack__"):
-            borrowed = _from_producer(obj)
-            return frombytes(borrowed.tobytes(), borrowed.shape, borrowed.dtype, place, backend)
+            return _from_producer(obj, place, backend)
         if not isinstance(obj, Sequence) or isinstance(obj, str):
             raise DTypeError(
                 f"[asarray] cannot read a {type(obj).__name__}: expected numbers, nested lists, or "
                 f"an object with a buffer or DLPack"
             )
     if not reading.NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
-        from fl_tensor import functions
-
         reading.require_shallow(obj)
         return functions.stack([asarray(o, None, place, backend) for o in obj])
     return _from_lists(obj, wanted, place, backend)
@@ -145,13 +126,24 @@ def _holds_arrays(obj: Sequence[Any]) -> bool:
     return reading.buffer_of(first) is not None or hasattr(first, "__dlpack__")
 
 
-def _from_producer(obj: Any) -> Tensor:
+def _from_producer(obj: Any, place: Device, backend: TensorBackend) -> Tensor:
     try:
-        return from_dlpack(obj, registry.get_backend("numpy"))
+        return _read(obj, place, backend)
     except BackendError as error:
         if obj.__dlpack_device__()[0] != 1:  # not the host's memory
             raise
         raise DTypeError(f"[asarray] cannot read a {type(obj).__name__}: {error}") from error
+
+
+def _read(producer: Any, place: Device, backend: TensorBackend) -> Tensor:
+    """A copy of what a producer of DLPack has in host memory."""
+    from fl_tensor.exchange import arrays, dlpack
+    from fl_tensor.exchange.dtypes import FROM_NUMPY
+
+    dlpack.check_producer(producer)
+    array = dlpack.from_dlpack(producer)
+    dtype = FROM_NUMPY[array.dtype]
+    return frombytes(arrays.to_bytes(array), array.shape, dtype, place, backend)
 
 
 def _from_buffer(view: memoryview, place: Device, backend: TensorBackend) -> Tensor:
@@ -172,31 +164,6 @@ def _from_lists(
     return Tensor(frontend.answer("from_host", backend, made), backend)
 
 
-def frombytes(
-    data: Any,
-    shape: int | Sequence[int],
-    dtype: DType | str | type[Any],
-    device: DeviceLike = None,
-    backend: registry.BackendLike | None = None,
-) -> Tensor:
-    """A tensor from bytes in C order and native byte order; copied. Raises ShapeError when their
-    number does not fit."""
-    backend, place = place_for(device, backend)
-    try:
-        view = memoryview(data)
-    except TypeError:
-        raise DTypeError(f"[frombytes] a {type(data).__name__} has no bytes") from None
-    view = view if view.format == "B" and view.ndim == 1 else memoryview(view.tobytes())
-    size, kind = shape_of("frombytes", shape), supported("frombytes", dtypes.dtype(dtype), backend)
-    if view.nbytes != math.prod(size) * kind.itemsize:
-        raise ShapeError(
-            f"[frombytes] {view.nbytes} bytes for {size} of {kind}, which takes "
-            f"{math.prod(size) * kind.itemsize}"
-        )
-    made = ops_for(backend).from_host(view, size, kind, place)
-    return Tensor(frontend.answer("from_host", backend, made), backend)
-
-
 def from_dlpack(
     obj: Any,
     backend: registry.BackendLike | None = None,
@@ -207,18 +174,16 @@ def from_dlpack(
     copy). The caller promises that nobody writes to it from now on; not with ``copy=True``, which
     always copies. Raises DTypeError for an object that is no producer, BackendError for memory that
     this process cannot read so, ArgumentError where ``copy=False`` cannot be."""
-    backend, place = place_for(device, backend)  # first: it may import NumPy in a way of its own
-    from fl_tensor.backends.numpy import interop
+    backend, place = place_for(device, backend)
+    from fl_tensor.exchange import dlpack  # now: a backend may import NumPy in a way of its own
 
-    interop.check_producer(obj)
+    dlpack.check_producer(obj)
     adapter = None if copy else backend.from_dlpack(obj, place)
     if adapter is not None:
         return Tensor(adapter, backend)
     if copy is False:
         raise ArgumentError(f"[from_dlpack] backend {backend.name!r} reads this memory by a copy")
-    host = registry.get_backend("numpy")
-    borrowed = Tensor(interop.from_dlpack(obj), host)
-    return frombytes(borrowed.tobytes(), borrowed.shape, borrowed.dtype, place, backend)
+    return _read(obj, place, backend)
 
 
 def full(

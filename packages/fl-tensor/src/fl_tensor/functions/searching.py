@@ -9,9 +9,9 @@ from typing import Any
 
 from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arguments import axis_of, flag_of
+from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.functions.creation import asarray
 from fl_tensor.functions.gathering import gather, take_along_axis
 from fl_tensor.functions.shaping import reshape
 
@@ -187,4 +187,4 @@ def _edges(x: Any, bins: int, range: Sequence[float] | None) -> Any:
         low, high = low - 0.5, high + 0.5
     kind = x.dtype if x.dtype.is_floating else dtypes.DEFAULT_FLOAT
     numbers = [low + (high - low) * (i / bins) for i in builtins.range(bins)]
-    return asarray([*numbers, high], kind, x.device, x._backend)
+    return frontend.converted([*numbers, high], x, kind)

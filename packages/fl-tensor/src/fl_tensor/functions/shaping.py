@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import fl_tensor.arrays.array as array
 from fl_tensor import arguments, rules
 from fl_tensor.arguments import Pairs, axes, axis_of, pairs_of, shape_of
+from fl_tensor.arrays.value import ArrayValue
 from fl_tensor.derived.repetition import PAD_MODES
 from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
@@ -202,7 +202,7 @@ def repeat(x: ArrayLike, repeats: int | Sequence[int] | ArrayLike, axis: int | N
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     axis = axis_of("repeat", axis, x.shape)
-    if isinstance(repeats, array.Array):
+    if isinstance(repeats, ArrayValue):
         if not repeats.dtype.is_integer:
             raise DTypeError(f"[repeat] repeats are {repeats.dtype}: expected integers")
         if repeats.ndim > 1:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.device import Device
-from fl_tensor.dispatch import calls
+from fl_tensor.dispatch import calls, frontend, registry
+from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.ir import Graph, Node, Ref, Value
 
@@ -51,10 +53,6 @@ def run(graph: Graph, ops: Any, inputs: Sequence[Any], constants: bool = False) 
 
 def call(graph: Graph, inputs: Sequence[Any], constants: bool = False) -> list[Any]:
     """As ``run``, for Tensors and Variables (``Graph.__call__``)."""
-    from fl_tensor.arrays.tensor import Tensor
-    from fl_tensor.dispatch import frontend, registry
-    from fl_tensor.dispatch.stack import ops_for
-
     if not inputs:
         backend = registry.current_backend()
         return [Tensor(x, backend) for x in run(graph, ops_for(backend), [], constants)]

@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from fl_tensor import dtypes, extras
+from fl_tensor import dtypes
 from fl_tensor.backend import TensorAdapter
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import DTypeError
+from fl_tensor.exchange.dtypes import FROM_NUMPY as FROM_NUMPY
+from fl_tensor.exchange.dtypes import TO_NUMPY as TO_NUMPY
 from fl_tensor.refcounts import count_if_alone, getrefcount
 
-try:  # NumPy has no bfloat16; ml_dtypes adds it
-    from ml_dtypes import bfloat16
-except ImportError:
-    bfloat16 = None
-
-
-class _ToNumpy(dict[DType, "np.dtype[Any]"]):
-    """NumPy's dtype for each of ours."""
-
-    def __missing__(self, dtype: DType) -> NoReturn:
-        # The front end asks for what a backend lists: one that borrows from this one may list more.
-        raise DTypeError(
-            f"backend 'numpy' has no dtype {dtype} here: it takes ml_dtypes, "
-            f"{extras.install('bfloat16')}; a backend that borrows from it lists {dtype} without"
-        )
-
-
-TO_NUMPY = _ToNumpy(
-    (d, np.dtype(bfloat16 if d is dtypes.bfloat16 else d.name))
-    for d in dtypes.ALL.values()
-    if d is not dtypes.bfloat16 or bfloat16 is not None
-)
 SUPPORTED = frozenset(TO_NUMPY)
-FROM_NUMPY: dict[Any, DType] = {n: d for d, n in TO_NUMPY.items()}
 
 
 class NumpyAdapter(TensorAdapter):
@@ -58,6 +36,9 @@ class NumpyAdapter(TensorAdapter):
     @property
     def device(self) -> Device:
         return CPU
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return self.array
 
 
 class Number(NumpyAdapter):

@@ -36,6 +36,7 @@ from fl_tensor.capabilities import CAPABILITIES
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import HALF, DType, bfloat16, int64, sum_dtype
 from fl_tensor.errors import ArgumentError
+from fl_tensor.exchange import arrays, dlpack
 from fl_tensor.roles import Scalar
 
 Value = NumpyAdapter
@@ -95,14 +96,11 @@ class NumpyBackend(Moving, Contractions, Linalg, Fft, TensorBackend):
     def to_host(self, x: Value, blocking: bool = True) -> memoryview:
         if x.array.nbytes < selection.always_small:
             return memoryview(x.array.tobytes())
-        flat: Any = np.ascontiguousarray(x.array).reshape(-1).view(np.uint8)
-        return memoryview(flat).toreadonly()
+        return arrays.to_bytes(x.array)
 
     def from_dlpack(self, source: Any, device: Device) -> Value | None:
-        from fl_tensor.backends.numpy import interop
-
-        made = interop.from_dlpack(source)
-        return made if interop.is_even(made.array) else None
+        array = dlpack.from_dlpack(source)
+        return NumpyAdapter(array) if arrays.is_even(array) else None
 
     def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
         out = memory.empty(shape, np.dtype(np.int32))
