@@ -22,11 +22,10 @@ from fl_autograd.errors import PolicyError
 from fl_autograd.policy import Policy, policy_of, register
 from fl_autograd.tape import tape_for
 from fl_autograd.variable import Variable, attach_casting
-from fl_tensor import dtypes
-from fl_tensor.arrays.array import Array
-from fl_tensor.dispatch.stack import Layer, active, current
+from fl_tensor import Array, dtypes
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import DTypeError
+from fl_tensor.extend import Layer, active, current_stack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,7 +103,7 @@ class autocast(Layer):
     def cast(self, tape: Any, x: Variable, dtype: DType) -> Variable:
         """``x`` in another dtype; computed once."""
         record = getattr(tape, "recast", None)  # a tape of another kind may have no such thing
-        stack = current()
+        stack = current_stack()
         if record is None or (stack is not None and stack.replaces):
             return tape.cast(x, dtype)
         key, adapter = (id(x), dtype), x._adapter
@@ -169,7 +168,7 @@ class _Casting:
 
 def innermost() -> autocast | None:
     """The block that decides in this context."""
-    return None if current() is None else next(active(autocast), None)
+    return None if current_stack() is None else next(active(autocast), None)
 
 
 def is_autocast_enabled() -> bool:

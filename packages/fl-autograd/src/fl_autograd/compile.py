@@ -49,7 +49,7 @@ from fl_autograd.source import (
     tuple_of,
 )
 from fl_tensor.arguments import scalar
-from fl_tensor.dispatch.stack import current
+from fl_tensor.extend import current_stack
 
 
 def compile_untracked(op: Signature) -> Callable[..., Any]:
@@ -164,7 +164,7 @@ def compile_operator(
         "    v._node = None",
         "return v",
     ]
-    scope = {"rule": rule, "general": general, "kinds": kinds, "overrides": current}
+    scope = {"rule": rule, "general": general, "kinds": kinds, "overrides": current_stack}
     scope["scalar"] = scalar
     return build(op.name, names, body, {**SCOPE, **scope}, f"operator {general.__name__}")
 

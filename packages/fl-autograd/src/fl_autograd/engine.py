@@ -20,10 +20,9 @@ from fl_autograd.node import Node
 from fl_autograd.pieces import Pieces
 from fl_autograd.reach import FREED, LAST, ONCE, count_uses, leading_to
 from fl_autograd.variable import Variable, attach_engine, variable
+from fl_tensor import Array, ops_for
 from fl_tensor.arguments import SCALARS, scalar
-from fl_tensor.arrays.array import Array
-from fl_tensor.dispatch.frontend import VALUES, Answers, answer
-from fl_tensor.dispatch.stack import ops_for
+from fl_tensor.array_classes import VALUES, Answers, answer
 from fl_tensor.errors import BackendError, DTypeError, ShapeError
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from fl_data.dataset import Dataset as Dataset
 from fl_data.dataset import EpochDataset as EpochDataset
 from fl_data.dataset import Sample as Sample
 from fl_data.dataset import as_dataset as as_dataset
+from fl_data.dataset import check_count as check_count
 from fl_data.dataset import check_index as check_index
 from fl_data.dataset import check_indices as check_indices
 from fl_data.errors import BlobError as BlobError

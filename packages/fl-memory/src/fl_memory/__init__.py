@@ -24,7 +24,9 @@ from fl_memory.errors import OutOfMemoryError as OutOfMemoryError
 from fl_memory.errors import PluginError as PluginError
 from fl_memory.errors import UseAfterFreeError as UseAfterFreeError
 from fl_memory.errors import WrongManagerError as WrongManagerError
+from fl_memory.forks import free_after_fork as free_after_fork
 from fl_memory.manager import HOST as HOST
+from fl_memory.manager import SMALL_BYTES as SMALL_BYTES
 from fl_memory.manager import DeviceMemory as DeviceMemory
 from fl_memory.manager import Event as Event
 from fl_memory.manager import MemoryManager as MemoryManager

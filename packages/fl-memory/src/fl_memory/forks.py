@@ -21,6 +21,8 @@ import weakref
 from types import FrameType
 from typing import Any, TypeVar
 
+__all__ = ["free_after_fork"]
+
 L = TypeVar("L")
 
 #: Seconds after which a fork waits no longer for imports: one of them may wait for this thread.

@@ -14,6 +14,8 @@ from fl_memory.manager import DeviceMemory
 if TYPE_CHECKING:
     from fl_memory.block import Block
 
+__all__ = ["HostMemory", "borrow", "exporter"]
+
 #: Blocks from this size on lie in pages of 2 MiB: five times as fast to get as pages of 4 KiB, and
 #: a processor finds more of them without looking up where they are.
 _LARGE = 4 << 20

@@ -17,6 +17,8 @@ from fl_memory.plugins import Registry
 if TYPE_CHECKING:
     from types import TracebackType
 
+__all__ = ["REGISTRY", "always_small", "available", "current", "get", "use"]
+
 #: Names of managers; ``register`` adds one by hand, entry points add installed ones.
 REGISTRY = Registry(
     group="fl.memory.v1",

@@ -13,6 +13,8 @@ from typing import Any
 
 from fl_memory.contract.tables import cell, is_member, table
 
+__all__ = ["card", "first_sentence", "meanings", "whole"]
+
 _KINDS = {"required": "Required", "derived": "Derived", "optional": "Optional"}
 
 

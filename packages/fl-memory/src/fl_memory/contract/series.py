@@ -25,6 +25,8 @@ from fl_memory.contract.changes import Changes, changes
 from fl_memory.contract.pinning import DRAFT, FROZEN
 from fl_memory.errors import ContractError
 
+__all__ = ["Contract"]
+
 
 @dataclass(frozen=True)
 class Contract:

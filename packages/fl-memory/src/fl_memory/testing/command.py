@@ -22,6 +22,8 @@ from typing import Any
 from fl_memory.errors import FlError
 from fl_memory.plugins import Registry
 
+__all__ = ["OUTCOMES", "run"]
+
 OUTCOMES = ("passed", "failed", "skipped", "xfailed")
 
 _TEST_FILE = """\

@@ -19,6 +19,8 @@ import pytest
 
 from fl_memory.contract import Version, negotiate, stated_version
 
+__all__ = ["Suite", "hide", "requires", "since"]
+
 _sealed: dict[type, dict[str, object]] = {}
 
 
