@@ -41,6 +41,12 @@ def public_names(session: nox.Session) -> None:
     in_workshop(session, "python", "tools/import_names.py", *session.posargs)
 
 
+@nox.session(**shared)
+def sizes(session: nox.Session) -> None:
+    """Lines of code of each distribution, folder and file against `tools/sizes.toml`."""
+    in_workshop(session, "python", "tools/sizes.py", *session.posargs)
+
+
 @nox.session(tags=CONTRACTS, **shared)
 def contracts(session: nox.Session) -> None:
     """Regenerate pinned contracts and their cards and compare (`-- --write` to write them)."""
