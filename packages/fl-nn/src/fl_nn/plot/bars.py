@@ -48,7 +48,7 @@ def bars(
         made = axes.bar([x for x, _ in found], [y for _, y in found], width=0.9, label=name)
         axes.bar_label(made, fmt="%.2f", fontsize=7)
     if line is not None:
-        axes.axhline(line, color="black", linewidth=1)
+        axes.axhline(line, color="black", linewidth=1, zorder=0)
     axes.set_xticks(middles, list(groups))
     axes.tick_params(axis="x", length=0)
     axes.set_ylabel(ylabel)

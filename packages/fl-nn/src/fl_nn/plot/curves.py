@@ -111,7 +111,7 @@ def _lines(run: Run, by: str) -> dict[str, tuple[list[float], list[float]]]:
     lines: dict[str, tuple[list[float], list[float]]] = {}
     for number, record in enumerate(run):
         for key, value in record.items():
-            if key in _ABOUT or not (value is None or isinstance(value, (int, float))):
+            if key in _ABOUT or not (value is None or type(value) in (int, float)):
                 continue
             places, values = lines.setdefault(key, ([], []))
             places.append(record.get(by, number + 1))
