@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.metadata import EntryPoint
 
+__all__ = ["Registry"]
+
 
 class Registry:
     """The providers of one contract: built-ins, those registered by hand, those installed.

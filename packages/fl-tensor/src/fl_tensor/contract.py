@@ -30,6 +30,8 @@ from fl_tensor import derived
 from fl_tensor.cached import cached_property
 from fl_tensor.capabilities import CAPABILITIES, OptionalOps
 
+__all__ = ["DERIVED", "OPERATIONS", "OPTIONAL", "OpSpec", "PINNED", "is_sequence"]  # noqa: F822
+
 FOLDER = Path(__file__).parent
 ARRAY_ROLES = frozenset("APNFIZQRS")
 FIRST = "1.0"

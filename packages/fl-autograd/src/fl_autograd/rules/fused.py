@@ -10,7 +10,7 @@ from typing import Any
 from fl_autograd.rules.reductions import kept
 from fl_autograd.rules.table import rule
 from fl_tensor import dtypes
-from fl_tensor.composition import traced_once
+from fl_tensor.extend import traced_once
 
 Shape = tuple[int, ...]
 
