@@ -36,7 +36,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _chart import bar_chart
 from _measure import (
     Worker,
     environment,
@@ -179,9 +178,10 @@ def draw(path: Path, about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
             if column.endswith(" / ours")
         }
     if any(groups.values()):
-        title = "Time of a training step, divided by ours: above 1, ours is faster"
         known = ("date", "machine", "threads", "torch", "fl-tensor")
-        bar_chart(path, title, ", ".join(f"{k} {about[k]}" for k in known), groups)
+        title = "Time of a training step, divided by ours: above 1, ours is faster\n"
+        title += ", ".join(f"{k} {about[k]}" for k in known)
+        nn.plot.bars(groups, line=1.0, ylabel="peer / ours", title=title, path=path)
 
 
 def main() -> None:

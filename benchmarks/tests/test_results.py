@@ -58,6 +58,7 @@ def test_a_model_whose_peers_are_measured_one_by_one_has_a_row_for_each_run(give
     measured(2.0, "eager", 3.0)
     rows = measured(1.0, "tuned", 1.2)
     assert [(row["ours, ms"], row.get("eager / ours")) for row in rows] == [(2e3, 1.5), (1e3, None)]
+    pytest.importorskip("matplotlib")
     about = dict.fromkeys(("date", "machine", "threads", "torch", "fl-tensor"), "")
     paper_models.draw(given.json.with_suffix(".png"), about, rows)
     assert given.json.with_suffix(".png").exists()

@@ -36,6 +36,18 @@ def layers(session: nox.Session) -> None:
     in_workshop(session, "python", "tools/import_circles.py")
 
 
+@nox.session(**shared)
+def public_names(session: nox.Session) -> None:
+    """Does a distribution use a name of another one that is not public?"""
+    in_workshop(session, "python", "tools/import_names.py", *session.posargs)
+
+
+@nox.session(**shared)
+def sizes(session: nox.Session) -> None:
+    """Lines of code of each distribution, folder and file against `tools/sizes.toml`."""
+    in_workshop(session, "python", "tools/sizes.py", *session.posargs)
+
+
 @nox.session(tags=CONTRACTS, **shared)
 def contracts(session: nox.Session) -> None:
     """Regenerate pinned contracts and their cards and compare (`-- --write` to write them)."""
@@ -60,6 +72,12 @@ def add_operation(session: nox.Session) -> None:
 def tests(session: nox.Session, package: str) -> None:
     """The tests of one package, in the workshop."""
     pytest_in_workshop(session, *suite(package), workers=2 if package in LONG else 1)
+
+
+@nox.session(**shared)
+def tools(session: nox.Session) -> None:
+    """The tests of the checks in tools/: they find what they look for."""
+    pytest_in_workshop(session, "tests/tools")
 
 
 @nox.session(**shared)

@@ -16,7 +16,7 @@ from sessions.workspace import DIST, EXAMPLES, PACKAGES, ROOT, editable, test_re
 
 BUILD = ["hatchling>=1.24,<2", "editables"]
 TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8", "pytest-xdist>=3.6"]
-EXTRAS = {"fl_tensor": "onednn", "fl_vision": "digits"}
+EXTRAS = {"fl_tensor": "onednn", "fl_nn": "plot", "fl_vision": "digits"}
 
 Env: TypeAlias = Mapping[str, str]
 NOTHING: Env = {}

@@ -15,7 +15,7 @@ from sessions.workspace import closure, suite, test_requirements
 def demo(session: nox.Session) -> None:
     """Train the digits network; results in runs/demo (`-- --seed 1` etc. go to the command)."""
     start = time.monotonic()
-    install_editable(session, *closure("fl-vision"), fl_vision="digits")
+    install_editable(session, *closure("fl-vision"), fl_nn="plot", fl_vision="digits")
     session.log(f"set-up took {time.monotonic() - start:.0f} s")
     options = session.posargs or ["--out", "runs/demo"]
     session.run("fl-vision", "train", "--dataset", "digits", *options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,39 @@ def test_info_counts_from_the_contract(capsys: pytest.CaptureFixture[str]) -> No
         assert {op: len(found) for op, found in counted.items()} == dict(add=1, conv=1, sum=1)
     assert sum(figures["parts_of_fl_tensor"].values()) == figures["lines"]["fl_tensor"]
     assert figures["lines"]["fl_memory"] > 500
+
+
+@pytest.fixture
+def kelp(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process in which a third party's distribution is installed. One of its
+    two modules is missing."""
+    about = tmp_path / "kelp_backend-1.2.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kelp-backend\nVersion: 1.2\n")
+    points = "[fl.tensor.v1]\nkelp = kelp.backend:Kelp\nwrack = wrack:Wrack\n"
+    (about / "entry_points.txt").write_text(points)
+    (tmp_path / "kelp").mkdir()
+    (tmp_path / "kelp/__init__.py").write_text('"""Kelp."""\n')
+    (tmp_path / "kelp/backend.py").write_text(
+        "from fl_tensor.backends.delegate import DelegatingBackend\n"
+        "class Kelp(DelegatingBackend):\n    CONTRACT = (1, 0)\n    name = 'kelp'\n"
+    )
+    paths = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def test_info_counts_a_third_partys_backend_and_names_its_distribution(
+    kelp: dict[str, str],
+) -> None:
+    command = [sys.executable, "-m", "fl_tensor", "info"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=kelp)
+    assert "  kelp-backend 1.2: kelp, wrack\n" in done.stdout
+    assert "       4  kelp\n" in done.stdout
+    done = subprocess.run([*command, "--json"], capture_output=True, check=True, env=kelp)
+    figures = json.loads(done.stdout)
+    assert figures["distributions"]["kelp-backend 1.2"] == {"kelp": "kelp", "wrack": "wrack"}
+    assert figures["lines"]["kelp"] == 4 and "wrack" not in figures["lines"]
+    assert figures["lines"]["total"] == sum(figures["lines"].values()) / 2
 
 
 def test_implementations_are_counted_along_the_classes() -> None:

@@ -16,7 +16,6 @@ from PIL import Image
 
 from fl_vision import DataOptions, load_dataset
 from fl_vision.cli import main
-from fl_vision.images import to_picture
 
 SMALL = ["--holdout", "20", "--epochs", "2", "--batch-size", "16", "--lr", "0.004", "--quiet"]
 
@@ -74,9 +73,6 @@ def test_train_eval_predict(
     printed = run("train", *data, *SMALL, "--epochs", 6, "--batch-size", 8, "--out", out)
     assert re.fullmatch(r"test accuracy [01]\.\d{4}", printed[-1])
     assert float(printed[-1].split()[-1]) >= 0.9
-    for name in ("learning_curve.png", "predictions.png"):
-        with Image.open(out / name) as picture:
-            assert min(picture.size) >= 200
     records = epochs(out)
     assert [r["epoch"] for r in records if r["event"] == "epoch"] == [1, 2, 3, 4, 5, 6]
     assert sum(r["event"] == "step" for r in records) == 48
@@ -88,12 +84,13 @@ def test_train_eval_predict(
     files = []
     for index in range(4):
         files.append(tmp_path / f"class-{index}.png")
-        to_picture(test[index][0]).resize((24, 24)).save(files[-1])
-    lines = run("predict", out, *files, "--out", tmp_path / "said.png")
+        _, height, width = test[index][0].shape
+        picture = Image.frombytes("L", (width, height), bytes(test[index][0].tobytes()))
+        picture.resize((24, 24)).save(files[-1])
+    lines = run("predict", out, *files)
     said = [re.fullmatch(r"(.*): (\d) \((0|1)\.\d{4}\)", line) for line in lines]
     assert [match and match[1] for match in said] == [str(path) for path in files]
     assert sum(match is not None and int(match[2]) == k for k, match in enumerate(said)) >= 3
-    assert (tmp_path / "said.png").is_file()
     assert run("predict", out, files[0], "--top", 3)[0].count("(") == 3
     assert run("predict", out, files[0], "--invert") != lines[:1]
 

@@ -21,11 +21,10 @@ from fl_autograd.dispatch import CastLayer, cast_layer, tape_for
 from fl_autograd.errors import PolicyError
 from fl_autograd.policy import Policy, policy_of, register
 from fl_autograd.variable import Variable
-from fl_tensor import dtypes
-from fl_tensor.arrays.array import Array
-from fl_tensor.dispatch.stack import current
+from fl_tensor import Array, dtypes
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import DTypeError
+from fl_tensor.extend import current_stack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,7 +102,7 @@ class autocast(CastLayer):
     def cast(self, tape: Any, x: Variable, dtype: DType) -> Variable:
         """``x`` in another dtype; computed once."""
         record = getattr(tape, "recast", None)  # a tape of another kind may have no such thing
-        stack = current()
+        stack = current_stack()
         if record is None or (stack is not None and stack.replaces):
             return tape.cast(x, dtype)
         key, adapter = (id(x), dtype), x._adapter

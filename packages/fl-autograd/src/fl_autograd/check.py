@@ -13,12 +13,10 @@ from fl_autograd.functional import grad
 from fl_autograd.mode import enable_grad, no_grad
 from fl_autograd.sparse import to_dense
 from fl_autograd.variable import Variable
+from fl_tensor import Array, Tensor, asarray
 from fl_tensor.arguments import function_of, int_of, seed_of, several_of
-from fl_tensor.arrays.array import Array
-from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError
-from fl_tensor.functions.creation import asarray
 
 #: dtype -> (step of the differences, relative tolerance).
 _PRECISION = {"float64": (1e-6, 1e-6), "float32": (4e-3, 1e-2)}

@@ -12,8 +12,8 @@ from fl_autograd.errors import GradError, MissingRuleError
 from fl_autograd.mode import recording
 from fl_autograd.node import Node
 from fl_autograd.variable import Variable, wrap
-from fl_tensor.dispatch.frontend import VALUES, answer
-from fl_tensor.dispatch.stack import ops_for
+from fl_tensor import ops_for
+from fl_tensor.array_classes import VALUES, answer
 from fl_tensor.errors import BackendError
 
 #: Names that the generated functions use themselves.

@@ -49,7 +49,7 @@ from fl_autograd.errors import GradError
 from fl_autograd.rules.table import Rule, Vjp
 from fl_autograd.saved_values import compile_backward, parameter_names, saved_expressions
 from fl_tensor.arguments import scalar
-from fl_tensor.dispatch.stack import current
+from fl_tensor.extend import current_stack
 
 
 def compile_untracked(op: Signature) -> Callable[..., Any]:
@@ -164,7 +164,7 @@ def compile_operator(
         "    v._node = None",
         "return v",
     ]
-    scope = {"rule": rule, "general": general, "kinds": kinds, "overrides": current}
+    scope = {"rule": rule, "general": general, "kinds": kinds, "overrides": current_stack}
     scope["scalar"] = scalar
     return compile_source(op.name, names, body, {**SCOPE, **scope}, f"operator {general.__name__}")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from fl_autograd.mode import RecorderStack, recording
-from fl_tensor.dispatch.stack import Layer, active, current
 from fl_tensor.dtypes import DType
+from fl_tensor.extend import Layer, active, current_stack
 
 
 class CastLayer(Layer):
@@ -48,7 +48,7 @@ def tape_for(base: Any) -> Any:
 
 def cast_layer() -> CastLayer | None:
     """The innermost ``autocast`` block of this context."""
-    return None if current() is None else next(active(CastLayer), None)
+    return None if current_stack() is None else next(active(CastLayer), None)
 
 
 def namespace_for(base: Any) -> Any:

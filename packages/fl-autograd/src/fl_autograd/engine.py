@@ -21,10 +21,9 @@ from fl_autograd.mode import enable_grad
 from fl_autograd.node import Node
 from fl_autograd.slice_gradients import SliceGradients
 from fl_autograd.variable import Variable, variable
+from fl_tensor import Array, ops_for
 from fl_tensor.arguments import SCALARS, scalar
-from fl_tensor.arrays.array import Array
-from fl_tensor.dispatch.frontend import VALUES, Answers, answer
-from fl_tensor.dispatch.stack import ops_for
+from fl_tensor.array_classes import VALUES, Answers, answer
 from fl_tensor.errors import BackendError, DTypeError, ShapeError
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from fl_autograd.rules import RULES
 from fl_autograd.rules.table import Rule, Vjp
 from fl_autograd.tape import Tape
 from fl_autograd.variable import Variable
-from fl_tensor.arrays.array import Array
-from fl_tensor.dispatch.frontend import KINDS, prepare
+from fl_tensor import Array
+from fl_tensor.array_classes import KINDS, prepare
 
 __all__ = [
     "Leaf",

@@ -9,8 +9,8 @@ from typing import Any
 from fl_autograd import engine, nested_transforms
 from fl_autograd.errors import GradError
 from fl_autograd.variable import Variable
+from fl_tensor import Array
 from fl_tensor.arguments import function_of, ints_of, several_of
-from fl_tensor.arrays.array import Array
 
 
 def grad(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fl_tensor.collection import uncollected
+from fl_tensor.extend import uncollected
 
 
 class large_graph(uncollected):

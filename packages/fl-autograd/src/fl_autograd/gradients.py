@@ -15,8 +15,8 @@ from fl_autograd.node import Leaf, Node
 from fl_autograd.slice_gradients import SliceGradients
 from fl_autograd.sparse import SparseGradient
 from fl_autograd.variable import Variable, variable
+from fl_tensor import conj
 from fl_tensor.errors import DTypeError, ShapeError
-from fl_tensor.functions.elementwise import conj
 
 
 def as_variable(g: Any, base: Any) -> Variable:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fl_autograd.mode import enable_grad, is_grad_enabled
 from fl_autograd.variable import Variable
-from fl_tensor.dispatch.frontend import same_value
+from fl_tensor.array_classes import same_value
 
 _differentiated: ContextVar[bool] = ContextVar("fl_autograd_differentiated", default=False)
 

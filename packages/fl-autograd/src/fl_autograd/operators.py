@@ -14,9 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fl_autograd.variable import Variable
-from fl_tensor.arrays.array import Array
-from fl_tensor.arrays.operators import BINARY, UNARY
-from fl_tensor.dispatch.frontend import KINDS
+from fl_tensor import Array
+from fl_tensor.array_classes import BINARY, KINDS, UNARY
 
 #: Operation -> its methods, and which operand is the variable that has the method.
 _METHODS: dict[str, dict[str, str]] = {

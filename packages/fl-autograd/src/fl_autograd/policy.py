@@ -13,8 +13,8 @@ from typing import Literal, TypeAlias, get_args
 
 from fl_autograd.errors import PolicyError
 from fl_tensor import dtypes
-from fl_tensor.dispatch.stack import operation_names
 from fl_tensor.dtypes import DType
+from fl_tensor.extend import operation_names
 
 #: What the floating operands of an operation become: the policy's ``compute``, float32, or their
 #: common dtype, as without a policy.

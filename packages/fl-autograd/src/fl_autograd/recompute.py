@@ -32,17 +32,9 @@ from fl_autograd.mode import (
 )
 from fl_autograd.node import Node
 from fl_autograd.variable import Variable, variable
+from fl_tensor import Array, Operation, Wrapper
 from fl_tensor.arguments import function_of
-from fl_tensor.arrays.array import Array
-from fl_tensor.dispatch.stack import (
-    Operation,
-    Stack,
-    Wrapper,
-    current,
-    operation_names,
-    revived,
-    under,
-)
+from fl_tensor.extend import Stack, current_stack, operation_names, revived, under
 from fl_tensor.random import Draws
 
 _recomputing: ContextVar[bool] = ContextVar("fl_autograd_recomputing", default=False)
@@ -106,7 +98,7 @@ class _Region:
         self.running = True
         active = recording()
         self.tape_for = active.tape_for if isinstance(active, RecorderStack) else None
-        self.layers = current()
+        self.layers = current_stack()
         self.context = copy_context()
         self.context.run(forget_recorders)  # what they keep may lead back to this region
 

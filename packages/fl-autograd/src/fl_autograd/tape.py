@@ -14,9 +14,7 @@ from fl_autograd import operators
 from fl_autograd.mode import recording
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
 from fl_autograd.variable import Variable, variable
-from fl_tensor import contract
-from fl_tensor.derived_ops import DerivedOps
-from fl_tensor.dispatch.stack import ops_for
+from fl_tensor import DerivedOps, contract, ops_for
 
 #: What else an ``ops`` namespace is asked for: facts about the backend.
 _FACTS = frozenset("name dtypes capabilities checks_shapes has_values devices synchronize".split())

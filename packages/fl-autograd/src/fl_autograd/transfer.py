@@ -6,7 +6,7 @@ from typing import Any
 
 from fl_autograd.rules.table import Rule
 from fl_autograd.variable import Variable, recorded
-from fl_tensor.arrays.tensor import Tensor
+from fl_tensor import Tensor
 
 
 def _back(ops: Any, g: Any, saved: tuple[Any, ...], ins: tuple[Any, ...]) -> tuple[Any, ...]:

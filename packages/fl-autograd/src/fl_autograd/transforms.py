@@ -23,8 +23,8 @@ from fl_autograd.errors import GradError
 from fl_autograd.functional import grad
 from fl_autograd.sparse import to_dense
 from fl_autograd.variable import Variable, variable
+from fl_tensor import Array
 from fl_tensor.arguments import function_of, several_of
-from fl_tensor.arrays.array import Array
 
 Function = Callable[..., Any]
 

@@ -10,17 +10,12 @@ from fl_autograd.errors import GradError
 from fl_autograd.inplace import InPlace
 from fl_autograd.mode import is_grad_enabled, recording
 from fl_autograd.node import Hook, Leaf, Node
+from fl_tensor import Array, Device, Tensor
 from fl_tensor.arguments import function_of
-from fl_tensor.arrays import temporaries
-from fl_tensor.arrays.array import Array
-from fl_tensor.arrays.temporaries import TEMPORARY
-from fl_tensor.arrays.tensor import Tensor
-from fl_tensor.device import Device
-from fl_tensor.dispatch.frontend import VALUES, answer
-from fl_tensor.dispatch.stack import current as layers
+from fl_tensor.array_classes import TEMPORARY, VALUES, answer, getrefcount, warn_lost_assignment
 from fl_tensor.dtypes import ALL, HALF, DType, float32
 from fl_tensor.errors import DTypeError, ShapeError
-from fl_tensor.refcounts import getrefcount
+from fl_tensor.extend import current_stack as layers
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -79,7 +74,7 @@ class Variable(InPlace, Array):
 
     def __init__(self, value: Any, requires_grad: bool = False) -> None:
         if not isinstance(value, Array):
-            from fl_tensor.functions.creation import asarray
+            from fl_tensor import asarray
 
             value = asarray(value)
         tensor = value._tensor()
@@ -175,7 +170,7 @@ class Variable(InPlace, Array):
         from fl_autograd.assignment import assign
 
         if getrefcount(self) <= TEMPORARY:
-            temporaries.warn()
+            warn_lost_assignment()
         assign(self, index, value)
 
     # ---- gradient ----------------------------------------------------------------------------

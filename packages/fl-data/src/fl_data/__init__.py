@@ -38,6 +38,7 @@ from fl_data.iterate import DataIterator as DataIterator
 from fl_data.iterate import iterate as iterate
 from fl_data.prefetching.prefetch import Prefetch as Prefetch
 from fl_data.samples import Sample as Sample
+from fl_data.samples import check_count as check_count
 from fl_data.samples import check_index as check_index
 from fl_data.samples import check_indices as check_indices
 from fl_data.seeds import drawn_seeds as drawn_seeds

@@ -12,6 +12,8 @@ from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.errors import ArgumentError, ProgramError
 
+__all__ = ["check", "contexts", "in_threads"]
+
 
 def check(communicator: type[Communicator], world_size: int, timeout: float | None = None) -> None:
     """Raise ArgumentError for a world that cannot be launched."""

@@ -8,6 +8,8 @@ import fl_tensor as ft
 from fl_dist.errors import ArgumentError, DTypeError
 from fl_tensor import DType, Tensor
 
+__all__ = ["OPS", "check", "combine", "finish", "fold"]
+
 _STEP: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "sum": lambda x, y: ft.add(x, y),  # looked up per call, so that an override is seen
     "mean": lambda x, y: ft.add(x, y),

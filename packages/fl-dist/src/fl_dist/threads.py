@@ -19,6 +19,8 @@ from fl_dist.work import Work
 from fl_dist.world import PendingWork, World
 from fl_tensor import Tensor
 
+__all__ = ["ThreadsCommunicator", "run"]
+
 
 class ThreadsCommunicator(Communicator):
     """One rank of ``run``, or of a part of it: ``ranks`` are those of the world, in their order."""

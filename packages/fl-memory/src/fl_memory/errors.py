@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+__all__ = [
+    "AllocationError", "BlockError", "ContractError", "DeviceError", "DoubleFreeError", "FlError",
+    "OutOfMemoryError", "PluginError", "UseAfterFreeError", "WrongManagerError",
+]  # fmt: skip
+
 
 class FlError(Exception):
     """Base of every error that this library raises on purpose.

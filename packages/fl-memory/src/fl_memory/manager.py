@@ -21,6 +21,8 @@ from fl_memory.contract import Version
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+__all__ = ["DeviceMemory", "Event", "HOST", "MemoryManager", "SMALL_BYTES", "Stats"]
+
 #: The memory contract this distribution hosts.
 HOST = Version(1, 0)
 

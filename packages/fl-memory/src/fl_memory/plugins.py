@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from fl_memory.installed import Offer
 
+__all__ = ["Registry"]
+
 
 class Registry:
     """The providers of one contract: built-ins, those registered by hand, those installed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fl_nn import arch as arch
 from fl_nn import init as init
+from fl_nn import plot as plot
 from fl_nn import rename as rename
 from fl_nn._version import __version__ as __version__
 from fl_nn.arch import build_sequential as build_sequential

@@ -14,6 +14,11 @@ from collections.abc import Sequence
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 
+__all__ = [
+    "Shape", "constant", "fans", "glorot_normal", "glorot_uniform", "identity", "kaiming_normal",
+    "kaiming_uniform", "normal", "orthogonal", "truncated_normal", "uniform",
+]  # fmt: skip
+
 Shape = Sequence[int]
 
 

@@ -24,6 +24,8 @@ from fl_tensor.errors import DTypeError, FlError
 if TYPE_CHECKING:
     from inspect import Signature
 
+__all__ = ["Checked", "check", "checked", "explained", "misfit"]
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
 #: Of a long sequence so many elements are looked at.

@@ -11,6 +11,12 @@ from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
+__all__ = [
+    "MOST", "Pairs", "SCALARS", "axes", "axis_of", "choice_of", "flag_of", "float_of",
+    "function_of", "int_of", "ints_of", "is_single", "pairs_of", "per_axis", "scalar", "seed_of",
+    "several_of", "shape_of",
+]  # fmt: skip
+
 #: The Python numbers: weak beside an array (``fl_tensor.dtypes.result_for_scalar``).
 SCALARS = (bool, int, float, complex)
 #: The largest size of an axis: what an int64 counts.

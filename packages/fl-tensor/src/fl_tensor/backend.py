@@ -41,6 +41,8 @@ from fl_tensor.device import Device
 from fl_tensor.dtypes import REQUIRED, DType
 from fl_tensor.roles import A, Axes, Axis, F, I, N, P, Q, R, S, Scalar, Shape, Z
 
+__all__ = ["TensorAdapter", "TensorBackend"]
+
 
 class TensorAdapter(ABC):
     """One immutable value of a backend. Subclasses add whatever holds the data."""

@@ -13,6 +13,10 @@ from fl_tensor.errors import ArgumentError, DTypeError
 from fl_tensor.roles import Axis, Shape
 from fl_tensor.rules import Spec, broadcast, fail
 
+__all__ = [
+    "cholesky", "eig", "eigh", "fft", "ifft", "irfft", "qr", "rfft", "slogdet", "solve", "svd",
+]  # fmt: skip
+
 #: What matrices are factorised in; 16-bit floats have too few digits for it.
 FACTORISED = (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)
 

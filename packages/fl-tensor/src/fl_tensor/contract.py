@@ -27,6 +27,8 @@ from fl_tensor.operations import OpSpec as OpSpec
 from fl_tensor.operations import is_sequence as is_sequence
 from fl_tensor.operations import role as role
 
+__all__ = ["DERIVED", "OPERATIONS", "OPTIONAL", "OpSpec", "PINNED", "is_sequence"]  # noqa: F822
+
 FOLDER = Path(__file__).parent
 
 #: What a provider may import: these names stay as long as the contract's major version.

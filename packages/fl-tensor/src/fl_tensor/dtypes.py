@@ -9,6 +9,13 @@ from typing import Any
 
 from fl_tensor.errors import DTypeError
 
+__all__ = [
+    "ALL", "DEFAULT_FLOAT", "DEFAULT_INT", "DType", "HALF", "REQUIRED", "accumulator", "bfloat16",
+    "bool", "complex128", "complex64", "complex_of", "dtype", "float16", "float32", "float64",
+    "int16", "int32", "int64", "int8", "of_number", "promote", "promote_all", "real_of",
+    "result_for_scalar", "sum_dtype", "uint16", "uint32", "uint64", "uint8",
+]  # fmt: skip
+
 
 class DType:
     """An element type. Singletons: compare with ``is`` or ``==``.

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from fl_memory.errors import FlError as FlError
 
+__all__ = [
+    "ArgumentError", "AxisError", "BackendError", "CapabilityError", "ChainedAssignmentWarning",
+    "DTypeError", "FileError", "FlError", "IndexingError", "LinAlgError", "MissingError",
+    "NoDataError", "NonFiniteError", "ShapeError",
+]  # fmt: skip
+
 
 class ShapeError(FlError, ValueError):
     """Shapes, axes or sizes that do not fit the operation."""

@@ -17,6 +17,8 @@ from typing import BinaryIO, TypeAlias
 
 from fl_tensor.errors import FileError
 
+__all__ = ["found", "open_regular", "replacing", "require_regular", "target_of", "unwritable"]
+
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
 _KINDS = {

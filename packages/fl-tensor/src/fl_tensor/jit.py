@@ -43,6 +43,13 @@ if TYPE_CHECKING:
     from fl_tensor.codegen.target import Target
     from fl_tensor.dispatch.registry import BackendLike
 
+__all__ = [
+    "ExtensionWarning", "JitWarning", "KernelWarning", "Layout", "Maker", "Operation",
+    "PassWarning", "Registration", "Request", "Row", "built_in_micro_kernel", "elementwise",
+    "operation", "passes", "plans", "profile", "program", "register_kernel",
+    "register_micro_kernel", "register_pass", "replacing", "wait",
+]  # fmt: skip
+
 
 def plans(backend: BackendLike = "jit") -> list[Plan]:
     """The plans that a deferred backend keeps, least recently used first. ``print`` one for its

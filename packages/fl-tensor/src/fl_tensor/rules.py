@@ -17,6 +17,13 @@ from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
 from fl_tensor.roles import Axes, Axis, Scalar, Shape
 
+__all__ = [
+    "Spec", "accumulation", "arange", "argsort", "binary", "broadcast", "broadcast_to", "cast",
+    "comparison", "concatenate", "conjugate", "conv", "cumulative_sum", "fail", "from_host", "full",
+    "gather", "magnitude", "matmul", "pad", "part", "permute", "product", "random_bits",
+    "reduction", "reshape", "scatter", "selection", "slice", "sort", "unary", "where",
+]  # fmt: skip
+
 
 class Spec(NamedTuple):
     """What is known of a value before it is computed."""

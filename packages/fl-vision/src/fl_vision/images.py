@@ -125,11 +125,3 @@ def pixels_of(image: Image.Image) -> ft.Tensor:
     # Row by row, in each the channels one after the other: what follows reads whole rows of them.
     data = image.tobytes("raw", "RGB;L") if channels == 3 else image.tobytes()
     return ft.frombytes(data, shape, ft.uint8).permute(1, 0, 2)
-
-
-def to_picture(pixels: ft.Array, peak: int = 255) -> Image.Image:
-    """The picture of a (C, H, W) uint8 tensor, C 1 or 3, whose white is `peak`."""
-    channels, height, width = pixels.shape
-    data = bytes(pixels.permute(1, 2, 0).tobytes())
-    image = Image.frombytes("L" if channels == 1 else "RGB", (width, height), data)
-    return image if peak == 255 else image.point(lambda value: min(255, value * 255 / peak))

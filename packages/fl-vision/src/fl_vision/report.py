@@ -1,4 +1,4 @@
-"""The pictures of a run: how it learned, and what it predicts."""
+"""The pictures of a run: how it learned, and what it predicts (``fl_nn.plot``)."""
 
 from __future__ import annotations
 
@@ -6,56 +6,72 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import fl_tensor as ft
+from fl_nn import plot
 from fl_vision.classifier import Classified
 from fl_vision.datasets import ImageData
 from fl_vision.datasets.image_data import image_and_label
-from fl_vision.draw import Panel, Prediction, Section, Series, draw_curves, draw_grid
-from fl_vision.images import to_picture
 
-CURVES, GRID = "learning_curve.png", "predictions.png"
-_MISTAKES, _SAMPLES = 20, 40
-
-
-def draw_history(
-    path: str | Path, title: str, history: Sequence[dict[str, Any]], measured_on: str = "test"
-) -> Path:
-    """Loss and accuracy over the epochs of `Trainer.history`, in training and as measured after
-    each, on samples of that name."""
-
-    def curves(figure: str, scale: float, form: str) -> list[Series]:
-        found = []
-        for part, name in (("train", "training"), ("valid", measured_on)):
-            values = [float(record[f"{part}_{figure}"]) * scale for record in history]
-            last = f" {format(values[-1], form)}" if values else ""
-            found.append(Series(name + last, values))
-        return found
-
-    panels = [
-        Panel("cross entropy", curves("loss", 1.0, ".3g"), log=True),
-        Panel("accuracy", curves("accuracy", 0.01, ".2%"), percent=True),
-    ]
-    return draw_curves(path, title, panels)
+CURVES, PREDICTIONS, MISTAKES = "learning_curve.png", "predictions.png", "mistakes.png"
+#: Pictures in a grid.
+_MOST = 40
 
 
-def draw_predictions(path: str | Path, data: ImageData, found: Classified) -> Path:
-    """The first mistakes on the test set, and the first test images."""
+def draw_run(
+    out: Path,
+    data: ImageData,
+    found: Classified,
+    history: Sequence[dict[str, Any]],
+    measured_on: str,
+    about: str,
+) -> list[str]:
+    """Draw loss and accuracy over the epochs of `history`, the first test images, and the first
+    mistakes if there are any; the names of the files in `out`. `measured_on`: the samples that the
+    figures `valid_...` belong to. Raises MissingError without matplotlib."""
+    written = [CURVES, PREDICTIONS]
+    plot.curves(
+        history,
+        metrics=["loss", "accuracy"],
+        log=["loss"],
+        labels={
+            "loss": "cross entropy",
+            "accuracy": "accuracy, %",
+            "train": "training",
+            "valid": measured_on,
+        },
+        title=f"{data.name}, {about}",
+        path=out / CURVES,
+    )
     total, wrong = len(found.truth), found.mistakes
+    title = f"{data.name}: {len(wrong)} of {total} test images are misclassified"
+    _draw(out / PREDICTIONS, title, data, found, range(total)[:_MOST])
+    if wrong:
+        _draw(out / MISTAKES, title, data, found, wrong[:_MOST])
+        written.append(MISTAKES)
+    return written
 
-    def show(index: int) -> Prediction:
-        return Prediction(
-            to_picture(image_and_label(data.test[index])[0], data.peak),
-            data.classes[found.predicted[index]],
-            found.probability[index],
-            data.classes[found.truth[index]],
-        )
 
-    shown = wrong[:_MISTAKES]
-    heading = f"{len(wrong)} of {total} test images are misclassified"
-    if len(shown) < len(wrong):
-        heading += f"; the first {len(shown)}"
-    sections = [
-        Section(heading, [show(index) for index in shown]),
-        Section("the first test images", [show(i) for i in range(min(total, _SAMPLES))]),
-    ]
-    title = f"{data.name}  ·  test accuracy {found.accuracy:.4f}"
-    return draw_grid(path, title, sections)
+def draw_predictions(path: Path, predictions: Sequence[tuple[ft.Tensor, str, float]]) -> None:
+    """Images (C, H, W) uint8, each with the class that was predicted and its probability. Raises
+    MissingError without matplotlib."""
+    titles = [_title(name, probability) for _, name, probability in predictions]
+    plot.images([image for image, _, _ in predictions], titles=titles, path=path)
+
+
+def _draw(
+    path: Path, title: str, data: ImageData, found: Classified, numbers: Sequence[int]
+) -> None:
+    titles, marked = [], []
+    for place, number in enumerate(numbers):
+        guess, true = found.predicted[number], found.truth[number]
+        said = _title(data.classes[guess], found.probability[number])
+        if guess != true:
+            marked.append(place)
+            said += f"\nis {data.classes[true]}"
+        titles.append(said)
+    images = [image_and_label(data.test[number])[0] for number in numbers]
+    plot.images(images, titles=titles, marked=marked, limits=(0, data.peak), title=title, path=path)
+
+
+def _title(name: str, probability: float) -> str:
+    return f"{name}  {100 * probability:.0f} %"

@@ -11,7 +11,7 @@ from typing import Any
 from fl_autograd.rules.contractions import transposed
 from fl_autograd.rules.precision import in_float32
 from fl_autograd.rules.table import rule
-from fl_tensor.derived.attention import attention_weights, grouped, scaled
+from fl_tensor.derived.parts import attention_weights, grouped, scaled
 
 
 @in_float32

@@ -10,7 +10,7 @@ from typing import Any
 from fl_autograd.rules.reductions import kept
 from fl_autograd.rules.table import rule
 from fl_tensor import dtypes
-from fl_tensor.composition import cached_composition
+from fl_tensor.extend import cached_composition
 
 Shape = tuple[int, ...]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from fl_autograd.rules.precision import in_float32
 from fl_autograd.rules.table import rule
-from fl_tensor.derived.sequence import columns, masks, row, rows, scales
+from fl_tensor.derived.parts import columns, masks, row, rows, scales
 
 Values = list[Any]
 #: The rows of a matrix that belong to step t.

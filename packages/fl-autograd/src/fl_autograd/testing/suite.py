@@ -12,8 +12,7 @@ from fl_autograd.dispatch import tape_for
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
 from fl_autograd.variable import Variable
 from fl_memory.testing.kit import hide
-from fl_tensor import dtypes
-from fl_tensor.arrays.tensor import Tensor
+from fl_tensor import Tensor, dtypes
 from fl_tensor.backend import TensorAdapter, TensorBackend
 from fl_tensor.dtypes import DType, complex_of
 from fl_tensor.testing import wording

@@ -10,7 +10,7 @@ import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
 from fl_tensor.arguments import choice_of
-from fl_tensor.derived.repetition import PAD_MODES
+from fl_tensor.derived.parts import PAD_MODES
 
 
 class Identity(Module):

@@ -13,6 +13,8 @@ from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import DTypeError
 
+__all__ = ["FORMATS", "pack", "swapped", "unpack"]
+
 #: The letter of an element in the buffer protocol (PEP 3118). There is none for bfloat16.
 FORMATS = {
     "bool": "?",

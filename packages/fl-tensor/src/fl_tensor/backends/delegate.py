@@ -26,6 +26,8 @@ from fl_tensor.dispatch.stack import operation_names
 from fl_tensor.dtypes import DType
 from fl_tensor.roles import Shape
 
+__all__ = ["DelegatingAdapter", "DelegatingBackend"]
+
 
 class DelegatingAdapter(TensorAdapter):
     """A value of the inner backend, on a device of the outer one."""

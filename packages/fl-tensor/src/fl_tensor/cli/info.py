@@ -78,6 +78,7 @@ def collect() -> dict[str, Any]:
         "implementations": {facts["name"]: facts["implementations"] for facts in usable},
         **libraries(),
         "lines": {**code, "total": sum(code.values())},
+        "distributions": lines.offering(),
         "parts_of_fl_tensor": lines.parts(),
         "paper": PAPER,
     }
@@ -169,6 +170,11 @@ def _sizes(figures: dict[str, Any]) -> list[str]:
         page.append(f"  {number:>6,}  {name}")
         if name == "fl_tensor":
             page += [f"    {n:>6,}    {part}" for part, n in figures["parts_of_fl_tensor"].items()]
+    page += ["", f"Distributions that offer backends ({registry.REGISTRY.group})"]
+    for name, backends in figures["distributions"].items():
+        page.append(f"  {name}: {', '.join(backends)}")
+    if not figures["distributions"]:
+        page.append("  none besides fl-tensor")
     return [*page, "", *_table(figures)]
 
 

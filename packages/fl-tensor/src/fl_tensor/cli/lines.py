@@ -7,8 +7,11 @@ import functools
 import io
 import pkgutil
 import tokenize
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+
+from fl_tensor.dispatch.registry import REGISTRY
 
 _EMPTY = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
@@ -62,17 +65,33 @@ def _of_file(path: Path) -> int:
 
 
 def packages() -> dict[str, int]:
-    """Every installed package whose name begins with ``fl_``, and its lines of code."""
-    names = sorted({m.name for m in pkgutil.iter_modules() if m.name.startswith("fl_")})
-    found = {}
-    for name in names:
-        spec = find_spec(name)
-        if spec is not None and spec.submodule_search_locations:
-            (folder,) = list(spec.submodule_search_locations)[:1]
-            found[name] = of_files(sorted(Path(folder).resolve().rglob("*.py")))
-        elif spec is not None and spec.origin:
-            found[name] = of_files([Path(spec.origin)])
-    return found
+    """The lines of code of every installed package whose name begins with ``fl_``, or that belongs
+    to a distribution which offers a backend."""
+    names = {m.name for m in pkgutil.iter_modules() if m.name.startswith("fl_")}
+    names |= {name for modules in offering().values() for name in modules.values()}
+    return {name: size for name in sorted(names) if (size := _of_package(name)) is not None}
+
+
+def offering() -> dict[str, dict[str, str]]:
+    """The installed distributions with entry points in the group of backends, each as "NAME
+    VERSION" with its backends and the top-level package of each. Imports none of them."""
+    found: dict[str, dict[str, str]] = {}
+    for point in metadata.entry_points(group=REGISTRY.group):
+        if point.dist is not None:
+            backends = found.setdefault(f"{point.dist.name} {point.dist.version}", {})
+            backends[point.name] = point.value.partition(":")[0].partition(".")[0].strip()
+    return dict(sorted(found.items()))
+
+
+def _of_package(name: str) -> int | None:
+    """The lines of a package or module; None if it is not there or has no source."""
+    spec = find_spec(name)
+    if spec is not None and spec.submodule_search_locations:
+        (folder,) = list(spec.submodule_search_locations)[:1]
+        return of_files(sorted(Path(folder).resolve().rglob("*.py")))
+    if spec is not None and spec.origin and spec.origin.endswith(".py"):
+        return of_files([Path(spec.origin)])
+    return None
 
 
 def parts() -> dict[str, int]:

@@ -39,6 +39,8 @@ from fl_tensor.codegen import instructions
 from fl_tensor.codegen.errors import ProgramError
 from fl_tensor.dtypes import DType
 
+__all__ = ["Builder", "Program"]
+
 
 class Instruction(NamedTuple):
     """One value. ``parameter`` by ``op``:

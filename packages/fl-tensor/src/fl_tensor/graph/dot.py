@@ -5,6 +5,8 @@ from __future__ import annotations
 from fl_tensor.graph import text
 from fl_tensor.graph.ir import Graph, Value
 
+__all__ = ["HEADER", "dot", "quoted"]
+
 #: How every drawing begins; it ends with a closing brace.
 HEADER = ("digraph {", "    node [shape=box, fontname=monospace]", "    edge [fontsize=10]")
 

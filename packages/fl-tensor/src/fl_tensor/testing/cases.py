@@ -30,6 +30,8 @@ from fl_tensor.testing.families import (
 )
 from fl_tensor.testing.opcase import OpCase
 
+__all__ = ["CASES"]
+
 FAMILIES = (
     creation,
     sampling,

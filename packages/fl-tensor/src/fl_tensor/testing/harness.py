@@ -19,6 +19,8 @@ from fl_tensor.testing.expectations import differences, reference, result_dtype
 from fl_tensor.testing.hostdata import HostArray, decode, encode
 from fl_tensor.testing.opcase import DEVICE, OpCase, Operand, Sample
 
+__all__ = ["Harness"]
+
 __tracebackhide__ = hide
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from fl_tensor.dtypes import HALF, DType
 from fl_tensor.testing.hostdata import HostArray, round_to
 
+__all__ = ["LABELS", "OpCase", "Operand", "Sample", "Tolerance", "operand"]
+
 #: What a sample exercises; a test case is an operation, a dtype and one of these.
 PLAIN, ZERO_D, EMPTY, BROADCAST, NON_CONTIGUOUS, EDGE, LONG, MANY = LABELS = (
     "plain",

@@ -15,6 +15,8 @@ from fl_tensor.dtypes import DType
 from fl_tensor.testing.hostdata import HostArray
 from fl_tensor.testing.opcase import DEVICE, Operand, Sample
 
+__all__ = ["call", "fail", "raised", "summary"]
+
 #: Operands of more elements are shown without them.
 MOST_ELEMENTS = 12
 #: Of the samples that fail in one test, this many are shown.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+__all__ = ["line"]
+
 #: The packages of this house begin so; a user's line is the nearest one outside of them.
 _HOUSE = ("fl_tensor", "fl_autograd", "fl_nn", "fl_data", "fl_dist", "fl_memory")
 

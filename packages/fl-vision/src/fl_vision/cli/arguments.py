@@ -93,7 +93,7 @@ def _predict_options(parser: argparse.ArgumentParser) -> None:
         "--invert", action="store_true", help="dark strokes on light paper, trained on the reverse"
     )
     parser.add_argument("--top", type=_integer(1), default=1, help="print so many best classes")
-    parser.add_argument("--out", type=Path, help="also draw the predictions into this PNG")
+    parser.add_argument("--out", type=Path, help="also draw the predictions into this file")
 
 
 def _data_options(parser: argparse.ArgumentParser, dataset: str) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import fl_tensor as ft
 from fl_vision.classifier import Classifier, load_classifier
 from fl_vision.datasets import DataOptions, ImageData, load_dataset
-from fl_vision.draw import Prediction, Section, draw_grid
 from fl_vision.errors import UsageError
-from fl_vision.images import read_image, to_picture
+from fl_vision.images import read_image
+from fl_vision.report import draw_predictions
 
 DATA_OPTIONS = ("dataset", "data_dir", "holdout", "image_size", "grayscale", "split_seed")
 _BATCH = 64
@@ -74,7 +74,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
 def predict(arguments: argparse.Namespace) -> None:
     """`fl-vision predict`: one line per image file, best class first."""
     classifier, _ = load_classifier(arguments.checkpoint)
-    drawn: list[Prediction] = []
+    drawn: list[tuple[ft.Tensor, str, float]] = []
     for start in range(0, len(arguments.images), _BATCH):
         paths = arguments.images[start : start + _BATCH]
         pixels = [_pixels(path, classifier, arguments.invert) for path in paths]
@@ -86,10 +86,9 @@ def predict(arguments: argparse.Namespace) -> None:
             best = ", ".join(f"{classifier.classes[k]} ({row[k]:.4f})" for k in ranked)
             print(f"{path}: {best}")
             if arguments.out is not None:
-                name = classifier.classes[ranked[0]]
-                drawn.append(Prediction(to_picture(image), name, row[ranked[0]]))
+                drawn.append((image, classifier.classes[ranked[0]], row[ranked[0]]))
     if arguments.out is not None:
-        draw_grid(arguments.out, "predictions", [Section(f"{len(drawn)} images", drawn)])
+        draw_predictions(arguments.out, drawn)
 
 
 def print_accuracy(accuracy: float) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import fl_tensor as ft
 from fl_nn import load_checkpoint
 from fl_vision.classifier import checkpoint_path, description_of
 from fl_vision.cli.commands import data_settings, load_data, print_accuracy
 from fl_vision.errors import UsageError
 from fl_vision.recipe import Recipe, recipe_for
-from fl_vision.report import CURVES, GRID, draw_history, draw_predictions
+from fl_vision.report import draw_run
 from fl_vision.training import Output, train_classifier
 
 DEFAULT_DATASET = "digits"
@@ -44,11 +45,14 @@ def train(arguments: argparse.Namespace) -> None:
         notes={"data": settings},
     )
     found = trained.classifier.classify(data.test)
-    title = f"{data.name}  ·  seed {recipe.seed}  ·  {len(trained.history)} epochs"
-    draw_history(out / CURVES, title, trained.history, trained.measured_on)
-    draw_predictions(out / GRID, data, found)
+    about = f"seed {recipe.seed}, {len(trained.history)} epochs"
+    written = [str(checkpoint_path(out)), "log.jsonl"]
+    try:
+        written += draw_run(out, data, found, trained.history, trained.measured_on, about)
+    except ft.MissingError as error:
+        print(f"no pictures: {error}")
     seconds = sum(float(record["seconds"]) for record in trained.history)
-    print(f"wrote {checkpoint_path(out)}, log.jsonl, {CURVES}, {GRID}")
+    print(f"wrote {', '.join(written)}")
     print(f"trained {len(trained.history)} epochs in {seconds:.1f} s")
     print_accuracy(found.accuracy)
 

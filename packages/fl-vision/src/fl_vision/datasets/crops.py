@@ -5,8 +5,7 @@ from __future__ import annotations
 from PIL import Image
 
 import fl_tensor as ft
-from fl_data import Dataset, EpochDataset, check_index, mix
-from fl_data.samples import check_count
+from fl_data import Dataset, EpochDataset, check_count, check_index, mix
 from fl_tensor.arguments import seed_of
 from fl_vision.datasets.folder import ImageFolder
 from fl_vision.errors import DataFileError

@@ -15,6 +15,8 @@ from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.opcase import LABELS, OpCase
 from fl_tensor.testing.under import placed
 
+__all__ = ["TensorSuite", "resolve"]
+
 __tracebackhide__ = hide
 
 
