@@ -5,6 +5,7 @@
 """The developer's one entry: `python -m pip install nox`, then
 
 nox                     everything that needs no heavy oracle (what a change must pass)
+nox -t quick            the loop while editing: under two minutes
 nox -l                  all sessions
 nox -t fl-nn            the sessions of one package
 nox -s demo             train a convolutional network on real digits
@@ -35,6 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
 # In the order in which they run.
 # isort: off
 from sessions import checkout as checkout
+from sessions import quick as quick
 from sessions import settings as settings
 from sessions import published as published
 from sessions import outside as outside

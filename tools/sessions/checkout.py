@@ -17,38 +17,38 @@ LONG = ["fl-tensor", "fl-nn"]
 each_package = nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in PACKAGES])
 
 
-@nox.session(**shared)
+@nox.session(tags=["quick"], **shared)
 def lint(session: nox.Session) -> None:
     """Style and likely mistakes (ruff)."""
     in_workshop(session, "ruff", "check", *(session.posargs or ["."]))
 
 
-@nox.session(**shared)
+@nox.session(tags=["quick"], **shared)
 def types(session: nox.Session) -> None:
     """Type check every package, every example and the tools (mypy)."""
     in_workshop(session, "mypy", *session.posargs)
 
 
-@nox.session(**shared)
+@nox.session(tags=["quick"], **shared)
 def layers(session: nox.Session) -> None:
     """Who may import whom: an arrow up, or a circle of files that is not listed, is a failure."""
     in_workshop(session, "lint-imports", "--no-cache", *session.posargs)
     in_workshop(session, "python", "tools/import_circles.py")
 
 
-@nox.session(**shared)
+@nox.session(tags=["quick"], **shared)
 def public_names(session: nox.Session) -> None:
     """Does a distribution use a name of another one that is not public?"""
     in_workshop(session, "python", "tools/import_names.py", *session.posargs)
 
 
-@nox.session(**shared)
+@nox.session(tags=["quick"], **shared)
 def sizes(session: nox.Session) -> None:
     """Lines of code of each distribution, folder and file against `tools/sizes.toml`."""
     in_workshop(session, "python", "tools/sizes.py", *session.posargs)
 
 
-@nox.session(tags=CONTRACTS, **shared)
+@nox.session(tags=["quick", *CONTRACTS], **shared)
 def contracts(session: nox.Session) -> None:
     """Regenerate pinned contracts and their cards and compare (`-- --write` to write them)."""
     options = session.posargs or ["--check"]
@@ -100,7 +100,7 @@ def tutorials(session: nox.Session) -> None:
     in_workshop(session, "python", "tools/run_readmes.py", *pages)
 
 
-@nox.session(venv_backend="none", tags=["fl-tensor"])
+@nox.session(venv_backend="none", tags=["quick", "fl-tensor"])
 def import_cost(session: nox.Session) -> None:
     """`import fl_tensor` loads only modules of a checked-in list (`-- --write` extends it)."""
     session.run(sys.executable, "tools/import_cost.py", *session.posargs, external=True)

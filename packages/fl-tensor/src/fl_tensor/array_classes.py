@@ -1,5 +1,5 @@
-"""For another class of arrays, derived from ``Array`` as ``fl_autograd.Variable`` is: what its
-operators, assignments and results need. Draft, like ``fl_tensor.extend``."""
+"""Names for classes of arrays that derive from ``Array``, as ``fl_autograd.Variable`` does:
+operators, assignment, checks of results. A draft, like ``fl_tensor.extend``."""
 
 from fl_tensor.arrays.operators import BINARY, UNARY
 from fl_tensor.arrays.temporaries import TEMPORARY

@@ -1,8 +1,8 @@
-"""For who extends these packages: the public names beside those of the contract (draft, ``extend
+"""The extension interface: services for backends and for layers above the tensors (draft ``extend
 1.0``).
 
-Backends and layers above the tensors import services from here, not from where they are defined,
-which may move. A name that is here stays, once the draft is final, until the next major version.
+Import these names from here: the modules that define them may move. Once the draft is final, a name
+stays until the next major version.
 """
 
 from fl_tensor.collection import uncollected
