@@ -145,3 +145,20 @@ def test_rows_that_are_added_accumulate_in_order(width):
 def test_products_of_infinities_are_no_warnings(size):
     found = ft.full((size, size), float("inf")) @ ft.zeros((size, size))
     assert np.isnan(np.asarray(found)).all()
+
+
+@pytest.mark.parametrize("elements", [8, 64], ids=["small", "large"])
+def test_gradients_of_a_convolution_say_what_does_not_fit(elements):
+    x, w = ft.ones((2, 4, elements, elements)), ft.ones((6, 4, 3, 3))
+    for wrong in ((2, 6, elements, elements), (2, 5, elements - 2, elements - 2), ()):
+        gradient = ft.ones(wrong)
+        with pytest.raises(ft.ShapeError, match=r"\[conv_data_gradient\] gradient .* gives \(2, 6"):
+            ft.conv_data_gradient(gradient, w, x.shape)
+        with pytest.raises(
+            ft.ShapeError, match=r"\[conv_weight_gradient\] gradient .*gives \(2, 6"
+        ):
+            ft.conv_weight_gradient(gradient, x, w.shape)
+    with pytest.raises(ft.ShapeError, match=r"\[conv_data_gradient\] x \(2, 3, .* channels 3 must"):
+        ft.conv_data_gradient(ft.ones((2, 6, 6, 6)), w, (2, 3, 8, 8))
+    with pytest.raises(ft.ArgumentError, match=r"\[conv_weight_gradient\] stride \(0, 0\)"):
+        ft.conv_weight_gradient(ft.ones((2, 6, 6, 6)), x, w.shape, 0)

@@ -245,15 +245,29 @@ def conv(
     input_dilation: Shape,
     kernel_dilation: Shape,
     groups: int = 1,
-    *,
-    op: str = "conv",
 ) -> Spec:
-    n = len(x.shape) - 2
-    if n < 1 or len(w.shape) != n + 2:
+    rest = (stride, padding, input_dilation, kernel_dilation, groups)
+    return Spec(convolution(x.shape, w.shape, *rest), x.dtype, x.device)
+
+
+def convolution(
+    x: Shape,
+    w: Shape,
+    stride: Shape,
+    padding: tuple[tuple[int, int], ...],
+    input_dilation: Shape,
+    kernel_dilation: Shape,
+    groups: int,
+    op: str = "conv",
+) -> Shape:
+    """The shape of a convolution of arrays of the shapes ``x`` and ``w``. Raises ShapeError or
+    ArgumentError in the name of ``op``."""
+    n = len(x) - 2
+    if n < 1 or len(w) != n + 2:
         fail(
             op,
-            x=x.shape,
-            w=w.shape,
+            x=x,
+            w=w,
             why="expected (batch, channels, *spatial) and (features, channels / groups, *kernel)",
         )
     if min(*stride, *input_dilation, *kernel_dilation, groups) < 1:
@@ -261,27 +275,27 @@ def conv(
             f"[{op}] stride {stride}, dilations {input_dilation} and {kernel_dilation}, "
             f"groups {groups}: all must be at least 1"
         )
-    if x.shape[1] % groups or w.shape[0] % groups or x.shape[1] // groups != w.shape[1]:
+    if x[1] % groups or w[0] % groups or x[1] // groups != w[1]:
         fail(
             op,
-            x=x.shape,
-            w=w.shape,
-            why=f"with groups {groups}, channels {x.shape[1]} must be {w.shape[1]} times groups, "
-            f"and features {w.shape[0]} divisible by groups",
+            x=x,
+            w=w,
+            why=f"with groups {groups}, channels {x[1]} must be {w[1]} times groups, "
+            f"and features {w[0]} divisible by groups",
         )
     out = []
     for i in range(n):
-        size, k = x.shape[i + 2], w.shape[i + 2]
+        size, k = x[i + 2], w[i + 2]
         wide = max(size - 1, 0) * input_dilation[i] + min(size, 1)
         reach = max(k - 1, 0) * kernel_dilation[i] + 1
         room = wide + padding[i][0] + padding[i][1] - reach
         if room < 0:
             fail(
                 op,
-                x=x.shape,
-                w=w.shape,
+                x=x,
+                w=w,
                 why=f"spatial axis {i} has {room + reach} elements after dilation and padding, the "
                 f"kernel reaches over {reach}",
             )
         out.append(room // stride[i] + 1)
-    return Spec((x.shape[0], w.shape[0], *out), x.dtype, x.device)
+    return (x[0], w[0], *out)

@@ -35,14 +35,14 @@ def conv_data_gradient(
     that of ``conv(x, w, stride, padding, input_dilation, kernel_dilation, groups)``. Raises
     ShapeError where ``gradient`` is not shaped as that convolution. Accumulation as ``matmul``."""
     rest = (stride, padding, input_dilation, kernel_dilation, groups)
-    fitting("conv_data_gradient", gradient, shape, w.shape, *rest)
+    fitting("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
     # The gradient, dilated by the stride, convolved with the flipped kernel whose feature and
     # channel axes are exchanged; the input's dilation becomes the stride.
     if 0 in gradient.shape or 0 in shape or 0 in w.shape:
         return ops.full(shape, 0, gradient.dtype, gradient.device)
     features, channels, *kernel = w.shape
     spatial = tuple(range(2, 2 + len(kernel)))
-    flipped = ops.flip(w, spatial) if any(k > 1 for k in kernel) else w
+    flipped = ops.flip(w, spatial) if max(kernel) > 1 else w
     if groups == 1:
         flipped = ops.permute(flipped, (1, 0, *spatial))
     else:
@@ -76,7 +76,7 @@ def conv_weight_gradient(
     groups)``. Raises ShapeError where ``gradient`` is not shaped as that convolution. Accumulation
     as ``matmul``."""
     rest = (stride, padding, input_dilation, kernel_dilation, groups)
-    fitting("conv_weight_gradient", gradient, x.shape, shape, *rest)
+    fitting("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
     # The input convolved with the gradient as kernel: batch and channels change places, the stride
     # dilates the kernel and the kernel's dilation becomes the stride.
     if 0 in gradient.shape or 0 in x.shape or 0 in shape:
@@ -104,24 +104,21 @@ def conv_weight_gradient(
 
 def fitting(
     op: str,
-    gradient: Any,
-    x_shape: Shape,
-    w_shape: Shape,
+    gradient: Shape,
+    x: Shape,
+    w: Shape,
     stride: Shape,
     padding: Padding,
     input_dilation: Shape,
     kernel_dilation: Shape,
     groups: int,
 ) -> None:
-    """Raises ShapeError where ``gradient`` is not shaped as a convolution of such arrays, and what
-    the rule of ``conv`` raises where there is none."""
-    x, w = (rules.Spec(s, gradient.dtype, gradient.device) for s in (x_shape, w_shape))
+    """Raises ShapeError where a gradient of that shape is not that of a convolution of arrays of
+    the shapes ``x`` and ``w``, and what ``rules.convolution`` raises where there is none."""
     rest = (stride, padding, input_dilation, kernel_dilation, groups)
-    wanted = rules.conv(x, w, *rest, op=op).shape
-    if gradient.shape != wanted:
-        raise ShapeError(
-            f"[{op}] gradient {gradient.shape}: conv of x {x_shape} with w {w_shape} gives {wanted}"
-        )
+    wanted = rules.convolution(x, w, *rest, op)
+    if gradient != wanted:
+        raise ShapeError(f"[{op}] gradient {gradient}: conv of x {x} with w {w} gives {wanted}")
 
 
 def _extent(n: int, dilation: int) -> int:

@@ -124,7 +124,7 @@ class Contracting(Deferring):
         rest += tuple(kernel_dilation), groups
         if max(input_dilation) > 1:  # no library has that: it is a convolution with a stride
             return DerivedOps.conv_data_gradient(self, gradient, w, shape, *rest)
-        conv_gradient.fitting("conv_data_gradient", gradient, shape, w.shape, *rest)
+        conv_gradient.fitting("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
         operands, parameters = (gradient, w), (tuple(shape), *rest)
         return self.pending.record(
             "conv_data_gradient", operands, parameters, tuple(shape), gradient.dtype
@@ -146,7 +146,7 @@ class Contracting(Deferring):
         rest += tuple(kernel_dilation), groups
         if max(input_dilation) > 1:
             return DerivedOps.conv_weight_gradient(self, gradient, x, shape, *rest)
-        conv_gradient.fitting("conv_weight_gradient", gradient, x.shape, shape, *rest)
+        conv_gradient.fitting("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
         operands, parameters = (gradient, x), (tuple(shape), *rest)
         return self.pending.record(
             "conv_weight_gradient", operands, parameters, tuple(shape), gradient.dtype

@@ -12,7 +12,7 @@ from fl_tensor.backends.numpy import NumpyBackend, memory, quiet
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.backends.numpy.ufuncs import wide
 from fl_tensor.backends.providers import choose
-from fl_tensor.derived import conv_gradient, pooling, pooling_gradient
+from fl_tensor.derived import pooling, pooling_gradient
 from fl_tensor.dtypes import HALF
 from fl_tensor.roles import Shape
 
@@ -66,7 +66,6 @@ class EagerBackend(NumpyBackend):
         groups: int = 1,
     ) -> Value:
         rest = (stride, padding, input_dilation, kernel_dilation, groups)
-        conv_gradient.fitting("conv_data_gradient", gradient, shape, w.shape, *rest)
         out = provided_conv.data_gradient(gradient.array, w.array, shape, *rest)
         if out is None and gradient.dtype in HALF:
             out = provided_conv.data_gradient(wide(gradient), wide(w), shape, *rest)
@@ -87,7 +86,6 @@ class EagerBackend(NumpyBackend):
         groups: int = 1,
     ) -> Value:
         rest = (stride, padding, input_dilation, kernel_dilation, groups)
-        conv_gradient.fitting("conv_weight_gradient", gradient, x.shape, shape, *rest)
         out = provided_conv.weight_gradient(gradient.array, x.array, shape, *rest)
         if out is None and x.dtype in HALF:
             out = provided_conv.weight_gradient(wide(gradient), wide(x), shape, *rest)

@@ -25,6 +25,7 @@ from fl_tensor.backends.providers.problems import (
     Problem,
 )
 from fl_tensor.backends.providers.provider import Provider
+from fl_tensor.derived import conv_gradient
 from fl_tensor.dtypes import bfloat16
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -94,10 +95,12 @@ def data_gradient(
     follow: provided.Following | None = None,
 ) -> Array | None:
     """As ``convolve``, the operation ``conv_data_gradient``. None for a dilated input, whose
-    gradient is a convolution with a stride."""
+    gradient is a convolution with a stride. Raises ShapeError as the operation does."""
     provider = _provider(work(shape, w.shape), len(stride), gradient, w)
     if provider is None or max(input_dilation) > 1:
         return None
+    rest = (stride, padding, input_dilation, kernel_dilation, groups)
+    conv_gradient.fitting("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
     around = []
     for n, m, k, s, d, (low, _) in zip(
         shape[2:], gradient.shape[2:], w.shape[2:], stride, kernel_dilation, padding
@@ -124,9 +127,14 @@ def weight_gradient(
     groups: int,
     order: Shape | None = None,
 ) -> Array | None:
-    """As ``convolve``, the operation ``conv_weight_gradient``. None for a dilated input."""
+    """As ``convolve``, the operation ``conv_weight_gradient``. None for a dilated input. Raises
+    ShapeError as the operation does."""
     provider = _provider(work(gradient.shape, shape), len(stride), gradient, x)
-    if provider is None or max(input_dilation) > 1 or _would_spread(gradient, x):
+    if provider is None or max(input_dilation) > 1:
+        return None
+    rest = (stride, padding, input_dilation, kernel_dilation, groups)
+    conv_gradient.fitting("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
+    if _would_spread(gradient, x):
         return None
     around, cut = [], [slice(None)] * 2
     for n, m, k, s, d, (low, _) in zip(
@@ -150,7 +158,7 @@ def work(images: Shape, weights: Shape) -> int:
     """Multiplications where every place of ``images`` takes all ``weights`` once. ``images`` is the
     shape of the result of ``conv`` or ``conv_data_gradient`` (zeros between the elements of a
     dilated gradient are counted), and of the gradient given to ``conv_weight_gradient``."""
-    return images[0] * math.prod(images[2:]) * math.prod(weights)
+    return math.prod(images[:1] + images[2:]) * math.prod(weights)
 
 
 def _provider(work: int, spatial: int, x: Array, y: Array | Kept) -> Provider | None:
