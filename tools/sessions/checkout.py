@@ -81,6 +81,13 @@ def tutorials(session: nox.Session) -> None:
     in_workshop(session, "python", "tools/run_readmes.py", *pages)
 
 
+@nox.session(**shared)
+def prose(session: nox.Session) -> None:
+    """READMEs, docs, changelogs and module docstrings keep to the limits of tools/prose.py."""
+    in_workshop(session, "python", "tools/prose.py", *session.posargs)
+    in_workshop(session, "python", "-m", "pytest", "-q", "tests/prose")
+
+
 @nox.session(venv_backend="none", tags=["fl-tensor"])
 def import_cost(session: nox.Session) -> None:
     """`import fl_tensor` loads only modules of a checked-in list (`-- --write` extends it)."""
