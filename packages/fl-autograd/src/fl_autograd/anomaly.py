@@ -1,4 +1,4 @@
-"""``detect_anomaly``: which operation of the forward pass is behind a NaN among the gradients."""
+"""``detect_anomaly``: find the forward operation behind a NaN in the gradients."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""``autocast``: operations cast their operands as a policy says (automatic mixed precision).
+"""``autocast``: cast the operands of operations by a policy (automatic mixed precision).
 
-The casts happen where a function of ``fl_tensor`` meets the tape: each operation that a user calls
-on variables casts its operands, and compositions, gradient rules and the backward pass compute with
-what they were given. A cast is an operation like any other: it is recorded, so that a gradient
-comes back in the dtype of the operand, and overrides see it.
+Casts happen between the functions of ``fl_tensor`` and the tape. Only operations that a user calls
+on variables cast their operands; compositions, gradient rules and the backward pass do not. A cast
+is a recorded operation, so a gradient comes back in the dtype of the operand, and overrides see it.
 
-The block is a layer of ``fl_tensor``'s stack that replaces nothing. Whatever is fast because the
-stack is empty stays as fast, and asks here otherwise.
+The block is a layer of ``fl_tensor``'s stack that replaces nothing. Fast paths for an empty stack
+check for it separately.
 """
 
 from __future__ import annotations

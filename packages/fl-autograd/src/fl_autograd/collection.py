@@ -1,4 +1,4 @@
-"""Python's collector of reference cycles, and graphs of millions of nodes."""
+"""Pausing Python's garbage collector for graphs of millions of nodes."""
 
 from __future__ import annotations
 

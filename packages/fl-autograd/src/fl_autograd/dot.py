@@ -1,4 +1,4 @@
-"""The graph behind variables as Graphviz text: ``dot -Tsvg``, or any viewer of the format."""
+"""A recorded graph as Graphviz text: ``dot -Tsvg``, or any viewer of the format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backward pass: iterative; nodes are freed and leaves finished as early as possible."""
+"""The backward pass: iterative, with early release of nodes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What researchers change: operations, rules, graphs while they are recorded, the life of nodes,
-the tape. Provisional: names here may still change before 1.0. docs/extending-autograd.md is the
-tutorial."""
+"""The public extension interface: operations, rules, recorders, lifetimes of nodes, tapes.
+
+Provisional: names may change before 1.0. The tutorial is docs/extending-autograd.md.
+"""
 
 from __future__ import annotations
 

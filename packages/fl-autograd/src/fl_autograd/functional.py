@@ -1,4 +1,4 @@
-"""Gradients as values: they touch no ``.grad``."""
+"""``grad`` and ``value_and_grad``: gradients as return values, without touching ``.grad``."""
 
 from __future__ import annotations
 

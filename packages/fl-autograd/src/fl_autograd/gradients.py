@@ -1,9 +1,9 @@
-"""Gradients on their way: adapters, or variables where they are recorded. Those of rows are
-variables always, those of parts are ``Pieces``.
+"""Gradient values during the backward pass: adapters, or variables where they are recorded.
 
-Of a complex ``z = x + i y`` users and hooks see ``dL/dx + i dL/dy``, as in PyTorch. Rules compute
-with its conjugate, so that those of real numbers hold for all functions that have a derivative
-(``rules/complex_parts.py``). ``conjugated`` stands where the one becomes the other.
+Row gradients are always variables, gradients of slices are ``Pieces``. For a complex ``z = x + i
+y`` users and hooks see ``dL/dx + i dL/dy``, as in PyTorch. Rules compute with its conjugate, so
+that real rules hold for all functions with a complex derivative (``rules/complex_parts.py``).
+``conjugated`` converts between the two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the backward pass calls the hooks of a node, and what they may give back."""
+"""Calling hooks of a node in the backward pass, and checking the gradients that they return."""
 
 from __future__ import annotations
 

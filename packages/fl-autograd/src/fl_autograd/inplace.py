@@ -1,7 +1,7 @@
-"""``x += y`` and its like on variables.
+"""In-place operators (``x += y``) on variables.
 
-Of a leaf that learns it is an update of this very leaf, as in PyTorch, and possible only while
-nothing is recorded. Of every other variable Python binds the name to the result of ``x + y``.
+A leaf that requires a gradient is updated in place, as in PyTorch; this is allowed only while
+nothing is recorded. For other variables Python binds the name to the result of ``x + y``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Whether operations are recorded, and who is told: context variables, so that threads and tasks do
-not disturb one another."""
+"""The recording mode and active recorders, as context variables for threads and tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives within functions that are differentiated themselves, as in ``jvp`` of a gradient."""
+"""Nested differentiation: derivatives inside functions that are differentiated themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph: one node per recorded operation, holding what its rule needs and no more.
+"""The graph: one node per recorded operation, with only the values that its rule needs.
 
 Nodes point from a result to the operands it came from, never back and never at a variable, so a
 graph has no reference cycle and dies with its last result. Graphs of millions of nodes are normal.

@@ -1,12 +1,11 @@
-"""The operators of ``Variable``, on the shortest way to a node.
+"""The operators of ``Variable``, with a fast path to a node.
 
-As those of ``Tensor`` (``fl_tensor.arrays.operators``): two variables of one dtype and backend, or
-a floating variable and a float, with no override and no recorder active, go from the operator
-straight to the backend, and the node is made in place. Everything else, and whatever raises, takes
-the general way of ``Array``: conversion, promotion, the tape.
+They work like those of ``Tensor`` (``fl_tensor.arrays.operators``). Two variables of one dtype and
+backend, or a floating variable and a float, go from the operator straight to the backend, if no
+override and no recorder is active. All other calls, and those that raise, take the general path of
+``Array``: conversion, promotion, the tape.
 
-Each function is made from its operation's rule when it is first used, and again when the rule is
-replaced.
+Each function is made from its operation's rule at first use, and again when the rule is replaced.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Gradients of parts of an array, collected until all of them are there.
+"""Gradients of slices, collected and written into one array at the end.
 
 ``split``, ``unstack`` and ``x[i]`` are slices, and the gradient of a slice is zero outside of it.
-Filling up each to the whole array and adding them would take time with the square of the number of
-parts; the engine keeps them as they are, and writes them into one array at the end.
+Padding each one to the whole array and adding them would take quadratic time in the number of
+slices. The engine collects them, and writes them into one array.
 """
 
 from __future__ import annotations

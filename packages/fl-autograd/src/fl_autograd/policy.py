@@ -1,4 +1,4 @@
-"""Which operations compute in half precision: the levels O1, O2 and O3, and changes to them.
+"""Mixed-precision policies: the levels O1, O2 and O3, and changes to them.
 
 An operation belongs to a family, and a level says for each family what its floating operands are
 cast to. Operations of no family take their operands as they come: in their common dtype.

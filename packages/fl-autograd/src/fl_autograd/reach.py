@@ -1,4 +1,4 @@
-"""What a backward pass looks up in the graph before it begins: both searches are iterative."""
+"""Graph searches before a backward pass: reachable nodes and needed gradients, iteratively."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
-"""``checkpoint``: memory for time. What a function keeps for its gradients is thrown away, and
-computed again in the backward pass (T. Chen et al., "Training deep nets with sublinear memory
-cost", 2016).
+"""``checkpoint``: gradient checkpointing, which trades time for memory.
 
-The graph is recorded as always, but its nodes hold a promise in place of values. The first promise
-that the backward pass asks for runs the function again, and the values that this saves keep all of
-them. So everything a graph can do still works: closures, ``grad``, hooks, several outputs, higher
-orders, checkpoints within checkpoints.
+The values that a function saves for its gradients are dropped, and computed again in the backward
+pass (T. Chen et al., "Training deep nets with sublinear memory cost", 2016).
 
-It runs again in a copy of the context that it ran in first: overrides, ``ft.use``, generators and
-whatever else is held in context variables are as they were, wherever the backward pass is called.
-Of the present is what changes no result: the memory manager, and layers that only watch.
+The graph is recorded as usual, but its nodes hold promises in place of values. The first promise
+that the backward pass needs runs the function again, and the saved values fulfil all promises. So
+closures, ``grad``, hooks, several outputs, higher orders and nested checkpoints work.
+
+The second run has a copy of the context of the first: overrides, ``ft.use``, generators and other
+context variables. Only the memory manager and observing layers are those of the backward pass.
 """
 
 from __future__ import annotations

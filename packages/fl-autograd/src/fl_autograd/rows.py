@@ -1,4 +1,4 @@
-"""Gradients of tables of which few rows were looked up: the rows alone, never the table."""
+"""``RowGradient``: sparse gradients of tables, as row numbers and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule needs kept from the forward pass, and the backward function that finds it again.
+"""Code for saved values: which values a rule saves, and the backward function that unpacks them.
 
 ``compile.py`` shows the code that comes of it: ``saved`` gives the expressions behind
 ``node.saved =``, ``compile_backward`` the function that unpacks them.

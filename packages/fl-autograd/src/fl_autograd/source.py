@@ -1,4 +1,4 @@
-"""Pieces of source text (``compile.py``, ``saving.py``), and the step from text to function."""
+"""Source text helpers of ``compile.py`` and ``saving.py``, and compilation to functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tape: the namespace of operations over variables.
+"""The tape: a namespace of operations over variables.
 
 ``tape_for(backend)`` computes what ``ops_for(backend)`` computes, so an override is seen by forward
 and backward alike, and records a node per operation when an operand needs a gradient.

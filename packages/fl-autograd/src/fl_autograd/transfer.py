@@ -1,4 +1,4 @@
-"""Moving a variable to another device or backend: the one step whose gradient lives elsewhere."""
+"""Moving a variable to another device or backend, with its gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions into derivatives: ``vjp``, ``jvp``, ``jacobian``, ``hessian``.
+"""Function transforms: ``vjp``, ``jvp``, ``jacobian``, ``hessian``.
 
 ``function`` takes Variables and returns a Variable or a tuple of them. Arguments are Tensors,
 Variables or array-likes of floating dtypes (``vjp`` and ``jvp`` take complex ones as well); they

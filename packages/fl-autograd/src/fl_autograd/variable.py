@@ -1,4 +1,4 @@
-"""``Variable``: an array whose history of operations is kept, so that gradients can flow back."""
+"""``Variable``: an array with a recorded history, for gradients."""
 
 from __future__ import annotations
 

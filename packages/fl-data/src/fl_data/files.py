@@ -1,4 +1,4 @@
-"""What all that reads files needs."""
+"""Helpers of file readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iteration that knows where it is and can go on from there."""
+"""Iteration with a position that can be saved and restored."""
 
 from __future__ import annotations
 

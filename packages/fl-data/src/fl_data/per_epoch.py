@@ -1,4 +1,4 @@
-"""A value that is drawn once in each epoch, whoever asks first."""
+"""A value that is drawn once in each epoch, at its first use."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The seeds of datasets and streams, and independent seeds out of a seed and counters: nothing
-depends on what was drawn before."""
+"""Seeds of datasets and streams, and independent seeds derived from a seed and counters."""
 
 from __future__ import annotations
 

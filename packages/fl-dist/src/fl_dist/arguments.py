@@ -1,4 +1,4 @@
-"""Arguments of a call, checked on the calling rank before anything is communicated."""
+"""Argument checks on the calling rank, before communication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of a communicator, as a value: what was asked, in one line that ranks can compare."""
+"""The description of a call, which ranks compare to detect mismatches."""
 
 from __future__ import annotations
 

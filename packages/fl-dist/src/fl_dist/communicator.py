@@ -1,4 +1,4 @@
-"""The communicator contract: what an author must write, and what comes for free.
+"""The communicator contract: the methods to write, and the derived ones.
 
 A communicator connects the ranks 0 .. world_size - 1 of one program. Every rank holds its own
 ``Communicator`` object and makes the same collective calls in the same order.

@@ -1,4 +1,4 @@
-"""How long an operation may wait, and the error when it waited too long."""
+"""Timeouts of operations, and their error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every collective, from ``do_send`` and ``do_recv`` alone.
+"""Derived collectives, written with ``do_send`` and ``do_recv``.
 
 Plain algorithms that are easy to trust: values meet at one rank or everybody writes to everybody.
 Sends never wait, so all sends of a step go out before its first receive and nothing can block in a

@@ -1,4 +1,4 @@
-"""What can go wrong between ranks. Each is an FlError and the nearest ordinary Python error."""
+"""Errors of communication. Each is an FlError and the nearest ordinary Python error."""
 
 from __future__ import annotations
 

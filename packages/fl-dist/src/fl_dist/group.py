@@ -1,4 +1,4 @@
-"""Part of a world on the transport of the whole: what ``split`` gives by default."""
+"""Sub-groups of ranks on the transport of the whole world: the default of ``split``."""
 
 from __future__ import annotations
 

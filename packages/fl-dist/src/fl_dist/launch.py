@@ -1,4 +1,4 @@
-"""What launchers share: a context and a random generator per rank, and ranks run in threads."""
+"""Helpers of launchers: a context and a random generator per rank, and ranks in threads."""
 
 from __future__ import annotations
 

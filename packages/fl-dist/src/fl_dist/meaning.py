@@ -1,4 +1,4 @@
-"""What every collective means: given what all ranks passed, what each of them gets.
+"""The specification of collectives: the results of all ranks from the operands of all ranks.
 
 The specification in code. ``threads`` computes with it, ``CheckedCommunicator`` compares with it.
 """

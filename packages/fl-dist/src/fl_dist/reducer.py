@@ -1,4 +1,4 @@
-"""Reducers: how the gradients of a model are brought together while backward produces them.
+"""Reducers: summing gradients over ranks during the backward pass.
 
 A training loop adds each gradient as it appears and finalizes once per step. Whether an ``add``
 communicates at once or gathers a bucket first is the reducer's business.

@@ -1,4 +1,4 @@
-"""Reductions: which there are, for which dtypes, and what each of them is."""
+"""The reductions: names, supported dtypes, definitions."""
 
 from __future__ import annotations
 

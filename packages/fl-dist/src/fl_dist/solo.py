@@ -1,4 +1,4 @@
-"""The communicator of a program that runs alone: one process, one rank."""
+"""``local``: the communicator of a single process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference: N ranks in N threads of one process.
+"""``threads``: the reference communicator, N ranks in N threads of one process.
 
 Every collective is a meeting. The last rank to come computes the result for all, in rank order, so
 results are deterministic and the same everywhere; and what the ranks disagree about is seen there.

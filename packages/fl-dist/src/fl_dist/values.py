@@ -1,4 +1,4 @@
-"""Tensors that change hands: new handles, and values put where they belong."""
+"""Copying tensors between ranks: new handles, and placement on the receiver's device."""
 
 from __future__ import annotations
 

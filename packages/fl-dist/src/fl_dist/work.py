@@ -1,4 +1,4 @@
-"""The handle of an operation that is under way (``async_op=True``)."""
+"""``Work``: the handle of an asynchronous operation (``async_op=True``)."""
 
 from __future__ import annotations
 

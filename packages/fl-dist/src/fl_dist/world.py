@@ -1,4 +1,4 @@
-"""What the ranks of ``threads`` share: one lock, the mail under way, and who waits for whom.
+"""The shared state of ``threads``: one lock, messages in transit, and waiting ranks.
 
 Everything a rank waits for is a ``Posted``: others settle it. A rank that waits looks, each time it
 wakes, whether waiting still makes sense. It does not when a rank has failed, when a rank it needs

@@ -1,4 +1,4 @@
-"""Bytes: who allocates them, who caches them, what they cost.
+"""Memory managers: allocation, caching, statistics.
 
 import fl_memory as mem
 

@@ -1,4 +1,4 @@
-"""The figures that a manager keeps for one device."""
+"""The statistics of a manager for one device."""
 
 from __future__ import annotations
 

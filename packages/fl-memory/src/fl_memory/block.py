@@ -1,4 +1,4 @@
-"""A block: one piece of device memory, lent by a manager until the block is freed or dies."""
+"""``Block``: a piece of device memory, owned by a manager, until it is freed or dies."""
 
 from __future__ import annotations
 

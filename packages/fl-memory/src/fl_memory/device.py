@@ -1,4 +1,4 @@
-"""Which native memory serves a device: "cpu" is built in, packages for other devices add theirs."""
+"""The native memory of each device: "cpu" is built in, other packages register theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors of the whole library start here: one base class, ordinary Python classes beside it."""
+"""``FlError``, the base class of all errors of the library, and the errors of this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks that a forked process finds free, and imports that it finds finished.
+"""Fork safety: locks that are free, and imports that are complete, in a forked process.
 
 A fork copies locks as they are, and of the threads only the one that forks. What another thread was
 half-way through would stay so in the child, and its lock would be held by nobody. So a fork waits

@@ -1,11 +1,10 @@
-"""Find plug-ins by entry point; import one only when it is asked for.
+"""The plug-in registry: entry points, imported on demand.
 
-``import`` of this library never fails because of somebody else's package: entry points are listed
-at first use, a provider is imported by ``load``, and what is wrong with one concerns that one alone
-(``problems()`` lists all of it). What can be checked before a provider's code runs is checked
-there: the group's name carries the contract's major, so a provider for another major is
-recognised by its metadata alone, and a distribution may announce its minor among the keywords of
-its metadata as ``<group>.<minor>``, for example ``keywords = ["fl.memory.v1.0"]``.
+``import`` of this library never fails because of another package. Entry points are listed at first
+use, and ``load`` imports a provider. A faulty provider affects only itself; ``problems()`` lists
+all faults. Checks before import use metadata only: the name of the group carries the contract's
+major version. A distribution may announce its minor version among the keywords of its metadata as
+``<group>.<minor>``, for example ``keywords = ["fl.memory.v1.0"]``.
 """
 
 from __future__ import annotations

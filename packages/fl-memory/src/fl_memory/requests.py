@@ -1,4 +1,4 @@
-"""Which requests are refused, and in what words."""
+"""Checks of allocation requests, and their error messages."""
 
 from __future__ import annotations
 

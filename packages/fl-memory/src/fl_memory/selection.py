@@ -1,4 +1,4 @@
-"""Which manager serves requests now: the registry, the process's and the context's choice."""
+"""The current manager: the registry, the choice of the process and of the context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of a run: how it learned, and what it predicts."""
+"""The pictures of a run: learning curves and predictions."""
 
 from __future__ import annotations
 

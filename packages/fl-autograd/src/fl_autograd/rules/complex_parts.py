@@ -1,4 +1,4 @@
-"""Rules of what is not differentiable in the complex plane: parts, conjugates, magnitudes, angles.
+"""Rules of functions without a complex derivative: parts, conjugates, magnitudes, angles.
 
 Rules compute with the conjugate of the gradient that users see (``fl_autograd.gradients``): for a
 real L and ``z = x + i y`` with ``c = dL/dx - i dL/dy``, so that ``dL = Re(c dz)``. Where a function

@@ -1,5 +1,6 @@
-"""Rules of derived operations that pay for themselves: less work, less memory or a better answer at
-special points than differentiating the composition. The forward runs the backend's own version."""
+"""Fused rules of derived operations: less work, less memory, or better results at special points
+than the composition. The forward pass runs the backend's own version.
+"""
 
 from __future__ import annotations
 

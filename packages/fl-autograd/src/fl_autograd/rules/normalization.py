@@ -1,5 +1,8 @@
-"""Rules of means, variances, norms and normalisation: derived operations that keep less, or are
-better at special points, than their compositions (``fused.py`` has others of that kind)."""
+"""Fused rules of means, variances, norms and normalisation.
+
+They save less, or are more accurate at special points, than their compositions. ``fused.py`` has
+others of that kind.
+"""
 
 from __future__ import annotations
 

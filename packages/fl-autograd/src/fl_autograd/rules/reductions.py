@@ -1,4 +1,4 @@
-"""Rules of the reductions and of what runs along an axis."""
+"""Rules of reductions and scans."""
 
 from __future__ import annotations
 

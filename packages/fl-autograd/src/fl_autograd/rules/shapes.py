@@ -1,4 +1,4 @@
-"""Rules of the operations that only move elements."""
+"""Rules of operations that move elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays in files as datasets: a sample is read when it is asked for."""
+"""Datasets over memory-mapped files: a sample is read on demand."""
 
 from __future__ import annotations
 

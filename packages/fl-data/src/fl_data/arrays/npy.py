@@ -1,4 +1,4 @@
-"""The header of a `.npy` file, which says what its bytes are (NumPy's NEP 1)."""
+"""The header of `.npy` files: dtype, order and shape (NumPy's NEP 1)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Batches: of one size, or of samples of similar length; how samples are put together."""
+"""Batches of fixed size or of similar length, and collation."""

@@ -1,4 +1,4 @@
-"""Batches of samples, and the share of one rank in each of them."""
+"""Batches of samples, with a share for each rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of samples of similar length, new ones in every epoch."""
+"""Batches of samples of similar length, drawn in every epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many samples into one batch: stacking along a new first axis, with or without padding."""
+"""Collation: stacking samples along a new first axis, with or without padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of samples that are unequally long, with a bound on the size after padding."""
+"""Batches of variable-length samples with a bound on the padded size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How numbers are distributed: lengths, before batches are made by length."""
+"""Histograms of sample lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which samples a rank takes when ranks take turns, batch by batch."""
+"""Round-robin partition of samples among ranks, batch by batch."""
 
 from __future__ import annotations
 

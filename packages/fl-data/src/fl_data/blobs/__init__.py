@@ -1,4 +1,4 @@
-"""Samples in one file or in memory, as bytes."""
+"""Blobs: samples as bytes, in one file or in memory."""
 
 from fl_data.blobs.codec import RawTensor as RawTensor
 from fl_data.blobs.datasets import Blob as Blob

@@ -1,4 +1,4 @@
-"""One sample as bytes: tagged values, little-endian, nothing that could be executed.
+"""The encoding of a sample: tagged values, little-endian, without executable content.
 
     value   := tag, content
     N T F      None, True, False

@@ -1,4 +1,4 @@
-"""A file of records to which more can be appended, and of which no damage goes unnoticed.
+"""The container format of blobs: an appendable file of records with checksums.
 
     file     := header, segments, and perhaps what an unfinished writer left behind
     header   := magic (8), version u32, CRC-32 of these; two slots

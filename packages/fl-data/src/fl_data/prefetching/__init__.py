@@ -1,1 +1,1 @@
-"""Samples made ahead of time: `Prefetch`, its threads, its processes and what goes between them."""
+"""`Prefetch`: background workers in threads or processes."""

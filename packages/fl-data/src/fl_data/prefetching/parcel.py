@@ -1,4 +1,4 @@
-"""Anything that can be pickled, with the elements of its tensors beside the pickle.
+"""Serialisation for worker processes: a pickle, with tensor elements stored separately.
 
 Between processes the pickle goes through a pipe, the elements through shared memory: no array is
 serialised.

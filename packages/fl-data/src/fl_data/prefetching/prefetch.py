@@ -1,4 +1,4 @@
-"""Samples made ahead of time by threads or processes, in order."""
+"""`Prefetch`: samples prepared by threads or processes, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples made by processes, ahead of the one who takes them."""
+"""Prefetching with worker processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that processes share. It has no name, so nothing is left behind, however they end."""
+"""Anonymous shared memory between processes: it has no name, so it cannot leak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples made by threads, ahead of the one who takes them."""
+"""Prefetching with threads."""
 
 from __future__ import annotations
 

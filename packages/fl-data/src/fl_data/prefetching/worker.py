@@ -1,4 +1,4 @@
-"""What runs in a worker process: it makes samples and writes them into shared memory."""
+"""The main function of a worker process: make samples, write them into shared memory."""
 
 from __future__ import annotations
 

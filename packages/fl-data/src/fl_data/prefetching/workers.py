@@ -1,4 +1,4 @@
-"""Worker processes, as who takes their samples sees them: begun, kept, ended."""
+"""Worker processes seen from the consumer: start, reuse, shutdown."""
 
 from __future__ import annotations
 

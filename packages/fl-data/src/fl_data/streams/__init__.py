@@ -1,1 +1,1 @@
-"""Samples that come one after the other, without length or index."""
+"""Streams: sequential samples without length or index."""

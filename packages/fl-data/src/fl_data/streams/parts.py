@@ -1,4 +1,4 @@
-"""What the methods of `Stream` return."""
+"""The streams that the methods of `Stream` return."""
 
 from __future__ import annotations
 

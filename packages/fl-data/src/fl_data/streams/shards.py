@@ -1,4 +1,4 @@
-"""Streams out of parts that are opened one after the other."""
+"""Streams over shards that are opened one after the other."""
 
 from __future__ import annotations
 

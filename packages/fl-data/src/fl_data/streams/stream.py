@@ -1,4 +1,4 @@
-"""Samples that come one after the other: no length, no index, but a place to go on from."""
+"""`Stream`: sequential samples with a resumable place, without length or index."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Functions applied to samples, and their results kept."""
+"""Functions applied to samples, with optional caching."""

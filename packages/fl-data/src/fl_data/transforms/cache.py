@@ -1,4 +1,4 @@
-"""Functions on samples whose results are kept, in memory or on disk."""
+"""Cached functions on samples, in memory or on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function does, as a short text: another text when the function is another."""
+"""Fingerprints of functions: a short text that changes with the function's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions applied to samples when they are asked for."""
+"""Functions applied to samples on access."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Samples of other datasets: a part of them, several as one, in another order."""
+"""Views of datasets: subsets, concatenation, merging, reordering."""

@@ -1,4 +1,4 @@
-"""The fields of several datasets side by side."""
+"""`Merge`: the fields of several datasets side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples in an order that is drawn anew in every epoch."""
+"""`Resample`: indices drawn in every epoch by a user's function."""
 
 from __future__ import annotations
 

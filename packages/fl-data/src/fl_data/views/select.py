@@ -1,4 +1,4 @@
-"""Parts of a dataset: chosen indices, a span, the share of one rank."""
+"""Subsets of a dataset: chosen indices, a span, the share of one rank."""
 
 from __future__ import annotations
 

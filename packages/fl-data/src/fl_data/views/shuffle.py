@@ -1,4 +1,4 @@
-"""A seeded order of samples, new in every epoch."""
+"""`Shuffle`: a seeded permutation, new in every epoch."""
 
 from __future__ import annotations
 

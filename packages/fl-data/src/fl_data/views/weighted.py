@@ -1,4 +1,4 @@
-"""Some samples more often than others."""
+"""`Weighted`: sampling with weights."""
 
 from __future__ import annotations
 

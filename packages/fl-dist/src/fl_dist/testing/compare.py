@@ -1,4 +1,4 @@
-"""Results against what they should be."""
+"""Comparison of results with expectations."""
 
 from __future__ import annotations
 

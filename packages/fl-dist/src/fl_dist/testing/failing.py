@@ -1,4 +1,4 @@
-"""What the suite runs to see communicators fail as they should.
+"""Programs of the suite that fail on purpose.
 
 Functions of a module with plain data in and out, like those in ``fl_dist.testing.programs``.
 """

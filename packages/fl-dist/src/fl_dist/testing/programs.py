@@ -1,4 +1,4 @@
-"""What the suite runs on every rank.
+"""Programs that the suite runs on every rank.
 
 Functions of a module with plain data in and out, so that a launcher may carry them to other
 processes. Operands come from ``fl_dist.testing.data``, where the expectations come from as well.

@@ -1,4 +1,4 @@
-"""What every communicator must do, as tests that its author runs.
+"""``CommunicatorSuite``: the conformance tests of a communicator.
 
     class TestMine(CommunicatorSuite):
         communicator = MyCommunicator

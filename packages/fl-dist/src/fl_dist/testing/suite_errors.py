@@ -1,4 +1,4 @@
-"""The part of the suite on what must fail: promptly, on every rank, and saying who and why."""
+"""Conformance tests of failures: prompt errors on every rank, with rank and cause."""
 
 from __future__ import annotations
 

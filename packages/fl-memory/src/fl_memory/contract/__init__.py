@@ -1,4 +1,4 @@
-"""Contract versions: what they mean, who may meet whom, and how a contract is pinned in a file.
+"""Contract versions: their meaning, negotiation, and pinning in files.
 
 Three contracts use this package (memory, tensor, communicator). A contract has two numbers:
 

@@ -1,4 +1,4 @@
-"""A contract card: a pinned contract as a page of Markdown, with a meaning beside each member.
+"""Contract cards: a pinned contract as a page of Markdown, with the meaning of each member.
 
 The meanings come from the docstrings when the card is made. They are no part of the pinned file, so
 that a better sentence does not break a frozen contract.

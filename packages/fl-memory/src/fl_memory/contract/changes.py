@@ -1,4 +1,4 @@
-"""What changed between two pinned contracts, and whether a minor version may change it."""
+"""Differences between two pinned contracts, and which of them a minor version may contain."""
 
 from __future__ import annotations
 

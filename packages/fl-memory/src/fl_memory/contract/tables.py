@@ -1,4 +1,4 @@
-"""Markdown tables, and what a member of a pinned contract looks like."""
+"""Markdown tables, and the text form of a contract's member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract versions: what they mean, and who may meet whom."""
+"""Contract versions: parsing and compatibility."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caching: memory once taken from the device is kept, cut and reused. The default manager.
+"""``caching``, the default manager: device memory is cached, split and reused.
 
 Sizes are rounded to 512 bytes. Requests up to 1 MiB are cut from buffers of 2 MiB (small pool);
 requests below 10 MiB from buffers of 20 MiB, larger ones from buffers of their own size rounded up

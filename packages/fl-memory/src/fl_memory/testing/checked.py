@@ -1,4 +1,4 @@
-"""A wrapper that watches a manager and its users at the same time, in a real run.
+"""``CheckedManager``: a wrapper that checks a manager and its users in a real run.
 
 with mem.use(CheckedManager(mem.current())) as checked:
     train()

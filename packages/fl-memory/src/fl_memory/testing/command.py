@@ -1,7 +1,7 @@
 """The command behind ``python -m fl_memory.testing NAME``, shared by all three kits.
 
-It writes the few lines that a third party would write, and runs pytest on them in a process of its
-own: in this one, modules are imported already, too late for pytest to show what assertions saw.
+It writes a small test file and runs pytest on it in a new process. In this process modules are
+imported already, so pytest could not rewrite their assertions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Books kept beside a manager: native memory that watches, and a list of live blocks."""
+"""Independent records beside a manager: observed native memory, and a list of live blocks."""
 
 from __future__ import annotations
 

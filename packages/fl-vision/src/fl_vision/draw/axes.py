@@ -1,4 +1,4 @@
-"""Ticks: round numbers that cover a range, and how to write them."""
+"""Axis ticks: round numbers that cover a range, and their labels."""
 
 from __future__ import annotations
 

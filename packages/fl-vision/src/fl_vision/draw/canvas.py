@@ -1,4 +1,4 @@
-"""A picture with text in it: fonts, colours, anchored strings, an atomic save."""
+"""A picture with text: fonts, colours, anchored strings, an atomic save."""
 
 from __future__ import annotations
 

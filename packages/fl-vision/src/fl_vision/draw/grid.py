@@ -1,4 +1,4 @@
-"""A sheet of images with what the model said of each."""
+"""A grid of images with predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts of the memory suite share."""
+"""The base class of the parts of the memory suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One block: what it says, where it lies, which requests are refused."""
+"""Tests of a single block: attributes, alignment, refused requests."""
 
 from __future__ import annotations
 

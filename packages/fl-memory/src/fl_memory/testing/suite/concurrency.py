@@ -1,4 +1,4 @@
-"""Threads, and finalisers that strike in the middle of a step."""
+"""Tests of threads, and of finalisers in the middle of an operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics and events."""
+"""Tests of statistics and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits, and the way home."""
+"""Tests of limits, and of the return of blocks to their manager."""
 
 from __future__ import annotations
 

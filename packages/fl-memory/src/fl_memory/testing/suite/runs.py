@@ -1,4 +1,4 @@
-"""Long runs against a ledger."""
+"""Long random runs compared with a ledger."""
 
 from __future__ import annotations
 
