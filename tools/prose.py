@@ -40,6 +40,7 @@ CATEGORIES = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Performance
 FENCE = re.compile(r"^ *```.*?^ *```[^\n]*$", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"(`+)[^`].*?\1", re.DOTALL)
 LINK = re.compile(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
+LITERAL = re.compile(r"^    .*$", re.MULTILINE)  # an indented block of a docstring
 LIST_ITEM = re.compile(r"^ *(?:[*+-]|\d+\.|\(\d+\)) ")
 SENTENCE_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bal)(?<!\bvs)[.!?][)\"'*_]*(?:\s+|$)")
 WORD = re.compile(r"[A-Za-z0-9][\w'.,:/%-]*")
@@ -154,7 +155,9 @@ def check(path: Path, banned: list[tuple[re.Pattern[str], str]]) -> list[str]:
     """Everything that is wrong with a file."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
-        return english(ast.get_docstring(ast.parse(text)) or "", banned)
+        return english(
+            LITERAL.sub("", ast.get_docstring(ast.parse(text), clean=False) or ""), banned
+        )
     faults = english(text, banned) + widths(text)
     return faults + (changelog(text) if path.name == "CHANGELOG.md" else [])
 

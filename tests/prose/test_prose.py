@@ -69,6 +69,7 @@ def test_lines_and_cells_are_bounded(tmp_path):
 def test_module_docstrings_are_read_and_code_is_not(tmp_path):
     assert page(tmp_path, '"""What is put off."""\nx = "rooms"\n', "a.py")
     assert not page(tmp_path, 'x = "rooms"  # put off\n', "a.py")
+    assert not page(tmp_path, f'"""Words.\n\n    put off {LONG}\n"""\n', "a.py")
 
 
 CHANGES = "# Changes\n\n## Unreleased\n\n### Added\n\n* One.\n\n### Fixed\n\n* Two\n  lines.\n"

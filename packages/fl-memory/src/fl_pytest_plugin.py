@@ -1,18 +1,17 @@
-"""Hooks for the conformance kits. Imports pytest alone, because it loads in every pytest run.
+"""Pytest hooks for the conformance kits. Imports only pytest, because it loads in every pytest run.
 
-A suite is a class that derives from ``fl_memory.testing.kit.Suite``; it is recognised by its
-attribute ``__fl_suite__``, so nothing of this library is imported for anybody else's tests.
-What the hooks do for a suite class:
+A suite is a class that derives from ``fl_memory.testing.kit.Suite``. It is recognised by its
+attribute ``__fl_suite__``, so other tests import nothing of this library. For a suite class:
 
 * ``known_failures`` become strict expected failures; a key that matches no test is an error;
 * tests marked ``requires`` and ``since`` are skipped, visibly, where they do not apply;
 * a suite whose own tests were overridden, emptied or deleted is an error;
-* a test with a ``dtype`` argument runs once per dtype the implementation claims, and the
-  classmethod ``__fl_generate__(metafunc)`` may parametrise whatever else it likes;
-* what the classmethod ``__fl_advice__(failed)`` says of the failed tests ends the report;
-* with ``--fl-quick``, tests whose names the classmethod ``__fl_quick__(names)`` gives are left out.
+* a test with a ``dtype`` argument runs once per dtype that the implementation claims;
+* the classmethod ``__fl_generate__(metafunc)`` may parametrise other arguments;
+* the text of the classmethod ``__fl_advice__(failed)`` ends the report;
+* with ``--fl-quick``, the tests that ``__fl_quick__(names)`` returns are left out.
 
-And for all tests: those marked ``fl_heavy`` can be sampled (``--fl-sample``).
+For all tests: those marked ``fl_heavy`` can be sampled (``--fl-sample``).
 """
 
 from __future__ import annotations

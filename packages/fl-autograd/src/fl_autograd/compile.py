@@ -1,7 +1,7 @@
-"""From a rule to code: the tape's method and the backward function of one operation.
+"""Code generation from gradient rules: the tape's method and backward function of an operation.
 
 Recording is the hot path (graphs of millions of nodes), so each operation gets straight-line code
-in place of a general interpreter: for ``multiply`` with the rule of ``rules/elementwise.py``
+instead of a general interpreter. For ``multiply`` with the rule of ``rules/elementwise.py``:
 
     def multiply(self, x, y):
         base = self.base
@@ -24,8 +24,8 @@ in place of a general interpreter: for ``multiply`` with the rule of ``rules/ele
             None if n_y is None else vjp_y(ops, g, x),
         )
 
-The source is made from the signature in the contract and the parameter names of the rule, once per
-operation, when it is first used.
+The source is made from the signature in the contract and the parameter names of the rule. This
+happens once per operation, at its first use.
 """
 
 from __future__ import annotations

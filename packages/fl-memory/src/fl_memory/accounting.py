@@ -3,12 +3,11 @@
 A manager that derives from ``AccountingManager`` writes ``reserve``, ``recycle`` and ``trim``.
 These three are never called concurrently nor re-entrantly, so they may keep plain Python state.
 
-How ``free`` can be safe everywhere: garbage collection may run a finaliser at nearly any point, so
-``free`` (and even ``alloc``) may be called by the very thread that is half-way through ``reserve``,
-and a finaliser must not wait for a lock that another thread holds. Therefore the state is changed
-only by a thread that holds the lock *and* found nobody at work (``_busy``); a ``free`` that cannot
-have both at once leaves a note in ``_notes``, which whoever works next posts first. An ``alloc``
-that arrives in the middle of ``reserve`` is served by the device directly.
+Garbage collection may run a finaliser at nearly any point. So a thread may call ``free``, and even
+``alloc``, in the middle of its own ``reserve``, and a finaliser must not wait for a lock that another
+thread holds. Therefore only a thread that holds the lock changes the state, and only if no other
+step is active (``_busy``). A ``free`` that cannot do so at once leaves a note in ``_notes``, which
+the next step posts first. An ``alloc`` in the middle of ``reserve`` is served by the device.
 """
 
 from __future__ import annotations

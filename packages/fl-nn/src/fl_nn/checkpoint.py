@@ -1,11 +1,11 @@
-"""Checkpoints: everything that a training run needs to go on exactly where it was.
+"""Checkpoints: the complete state of a training run.
 
-One safetensors file, or shards with an index: model and optimizer tensors, and a JSON state with
-the optimizer's settings, the random generators, the position, and whatever the user adds. It is
-written atomically and carries a checksum, a schema version of its own and those of all classes.
+A checkpoint is one safetensors file, or shards with an index. It holds the tensors of model and
+optimizer, and a JSON state: settings of the optimizer, random generators, position, and user data.
+It is written atomically, with a checksum, a schema version, and the versions of all module classes.
 
-Schedules, averages and whatever else has a state go as `parts`: objects whose `state_dict` is plain
-values, but for a dict of tensors under "tensors" (`Stateful`).
+Other objects with a state, such as schedules and averages, go as `parts`. Their `state_dict` holds
+plain values, and a dict of tensors under "tensors" (`Stateful`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Modules made of modules."""
+"""Container modules."""
 
 from __future__ import annotations
 

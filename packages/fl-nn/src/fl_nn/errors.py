@@ -1,4 +1,4 @@
-"""What can go wrong in models, training and checkpoints; every message ends with the way out."""
+"""Errors of models, training and checkpoints. Every message ends with a remedy."""
 
 from __future__ import annotations
 

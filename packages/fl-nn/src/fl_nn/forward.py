@@ -1,4 +1,4 @@
-"""What a call of a module does: precision, hooks, reading the inputs, and `forward`."""
+"""The call of a module: precision, hooks, conversion of inputs, and `forward`."""
 
 from __future__ import annotations
 

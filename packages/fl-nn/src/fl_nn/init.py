@@ -1,4 +1,4 @@
-"""Initial values: functions of a shape that return tensors.
+"""Initializers: functions of a shape that return tensors.
 
 Random ones draw from `generator`, or from the context's default generator (`ft.seed`). Fans follow
 PyTorch: a weight is (out, in, *kernel), fan_in = in * prod(kernel), fan_out = out * prod(kernel).

@@ -1,5 +1,8 @@
-"""What a module is called with: arrays of other libraries are read in the dtype of its parameters,
-and tensors of double precision are refused where the parameters have less."""
+"""Conversion of module inputs.
+
+Foreign arrays are converted to the dtype of the parameters. Tensors of double precision are refused
+where the parameters have less.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Schema versions: state that an older version of a module class has written is brought up to date,
-step by step.
+"""Schema migrations: states of older module classes, updated version by version.
 
     class Block(nn.Module):
         version = 3

@@ -1,4 +1,4 @@
-"""Evaluation as a context: no dropout, running statistics, no tape."""
+"""`evaluating`: evaluation mode and `no_grad` as a context."""
 
 from __future__ import annotations
 

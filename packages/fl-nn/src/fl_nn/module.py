@@ -1,4 +1,4 @@
-"""Module: a function with parameters, and a tree of them by attribute names.
+"""Module: the base class of layers, with a tree of parameters by attribute names.
 
 There is no registry beside the object: see `fl_nn.tree`.
 """

@@ -1,9 +1,9 @@
-"""Sequences of different lengths in one batch: which steps are a sequence's own, and which padding.
+"""Padding of variable-length sequences in a batch.
 
-Containers hand `lengths` on to the modules in them that ask for it (`takes_lengths`), each of which
-sees x (batch, steps, size) with steps of its own: earlier layers may have made the sequences
-shorter. Lengths are therefore shares: those of the batch in any unit, samples, milliseconds, or
-steps, of which the longest stands for all steps. Of T steps, ceil(length / longest * T) count.
+Containers pass `lengths` to modules that accept it (`takes_lengths`). Each module sees x (batch,
+steps, size), and earlier layers may have shortened the sequences. So lengths are shares: those of
+the batch in any unit (samples, milliseconds, steps), relative to the longest. Of T steps,
+ceil(length / longest * T) count.
 """
 
 from __future__ import annotations

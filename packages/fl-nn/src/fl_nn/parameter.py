@@ -1,4 +1,4 @@
-"""Parameter: what a model learns."""
+"""Parameter: a variable that a module owns and an optimizer updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All parameters of a model at once: how many there are, whether two models have the same."""
+"""Functions of all parameters of a model: their number, and equality of two models."""
 
 from __future__ import annotations
 

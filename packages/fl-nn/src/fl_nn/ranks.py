@@ -1,4 +1,4 @@
-"""What training needs of a communicator: equal starts, sums of gradients, plain values."""
+"""Communication in training: equal initial values, sums of gradients, plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Residual: a sequence of modules with shortcuts between any of them."""
+"""Residual: a sequence of modules with shortcut connections."""
 
 from __future__ import annotations
 

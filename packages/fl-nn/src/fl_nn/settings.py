@@ -1,4 +1,4 @@
-"""What a setting may be: one description serves constructors, parameter groups and files."""
+"""Validation of settings in constructors, parameter groups and files."""
 
 from __future__ import annotations
 

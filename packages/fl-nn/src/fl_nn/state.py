@@ -1,4 +1,4 @@
-"""State dicts and the models they are for: whether they fit, and taking them over."""
+"""Loading state dicts: comparison with the model, and assignment."""
 
 from __future__ import annotations
 

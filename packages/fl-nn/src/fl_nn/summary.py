@@ -1,4 +1,4 @@
-"""`summary(model, input)`: a table of the layers, found by running the model on shapes alone."""
+"""`summary(model, input)`: a table of layers, computed on shapes only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What modules own, found by walking their attributes in order of assignment.
+"""Traversal of a module's attributes: parameters, buffers, sub-modules.
 
 These are parameters, modules, and lists, tuples or dicts of them: `self.layers = [Linear(4, 4),
 Linear(4, 4)]` names `layers.0.weight` and so on.

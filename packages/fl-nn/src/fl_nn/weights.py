@@ -1,4 +1,4 @@
-"""Weights in files: of models of ours, and of PyTorch and Hugging Face through a table of names."""
+"""Weight files: of our models, and of PyTorch and Hugging Face through rename tables."""
 
 from __future__ import annotations
 

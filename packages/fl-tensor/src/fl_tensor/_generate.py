@@ -1,4 +1,4 @@
-"""Writes the two generated modules: methods for the derived operations, and public functions."""
+"""The generator of two modules: methods of derived operations, and public functions."""
 
 from __future__ import annotations
 

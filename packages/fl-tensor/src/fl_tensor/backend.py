@@ -1,4 +1,4 @@
-"""The tensor-backend contract: what a backend must write, and what it gets for free.
+"""The tensor-backend contract: required operations, and inherited ones.
 
 A backend supplies two classes. ``TensorAdapter`` is one value: an immutable array with a shape, a
 dtype and a device. ``TensorBackend`` is the arithmetic on such values. Users never meet either:

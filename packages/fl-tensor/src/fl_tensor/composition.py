@@ -1,4 +1,4 @@
-"""``traced_once``: compositions that need not run again to be recorded again."""
+"""``traced_once``: compositions that are traced once and then replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dtypes, by their array API names, and the one place where promotion is decided."""
+"""The dtypes, by their array API names, and the promotion rules."""
 
 from __future__ import annotations
 

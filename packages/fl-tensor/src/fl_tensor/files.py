@@ -1,4 +1,4 @@
-"""Files that users name: regular ones only are read, and they are replaced as a whole.
+"""User files: only regular ones are read, and writes are atomic.
 
 A FIFO would be waited for, a device may have no end, and neither must be replaced by a file. What
 fails is a ``FileError``; as an ``OSError`` it has a reason in ``strerror``, for readers that raise

@@ -1,4 +1,4 @@
-"""``ft.jit``: looking into deferred execution, and extending it. See docs/jit.md.
+"""``ft.jit``: profiles and extensions of deferred execution. See docs/jit.md.
 
     with ft.jit.profile() as report:
         step()

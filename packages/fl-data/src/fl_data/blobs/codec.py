@@ -8,8 +8,8 @@
     {          dict: u32 count, then for each a u32 length, the name in UTF-8, a value
     A          tensor: u8 dtype, u8 number of axes, u64 for each, elements in C order
 
-Bytes that are read are not trusted: each length is compared with what is left before anything is
-made of it, so a reader takes no more memory than the bytes do.
+Bytes from a file are not trusted. Each length is compared with the remaining bytes first, so a
+reader uses no more memory than the bytes do.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
-"""A pool: native buffers cut into chunks; best fit, splitting, coalescing.
+"""A pool of native buffers, divided into chunks: best fit, splitting, coalescing.
 
-Chunks of one buffer form a doubly linked list in address order. Free chunks are kept in a list
-sorted by (size, address), so that the smallest sufficient chunk is one bisection away and ties go
-to the lowest address. A chunk that becomes free merges with its free neighbours: not at once, but
-before anything else happens in the pool. If the next request is of its size, as where a result
-takes the place of the last one, it is given out as it is.
+Chunks of one buffer form a doubly linked list in address order. Free chunks are in a list sorted by
+(size, address). So the smallest sufficient chunk is one bisection away, and ties go to the lowest
+address. A freed chunk merges with its free neighbours before the next change of the pool. If the
+next request has its size, it is reused without merging.
 
-Optionally (``quick=True``) merging is put off: a chunk that comes back waits in a bin of its exact
-size, where the next request of that size finds it with one ``pop``. Only when no free chunk fits
-are the bins emptied into the sorted list. Steady loops, which ask for the same sizes again and
-again, never leave the bins; memory is not lost to them, because no new buffer is taken before all
-has been merged.
+With ``quick=True``, merging is deferred. A freed chunk goes to a bin of its exact size, where the
+next request of that size finds it. If no free chunk fits, the bins are emptied into the sorted
+list. Loops with the same sizes never leave the bins. This wastes no memory, because no new buffer
+is requested before all chunks are merged.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What all conformance suites share: the base class, two marks, and a guard against quiet edits.
+"""The base class of all conformance suites, two marks, and a guard against edited tests.
 
-A suite is written here, shipped in a wheel, and run by strangers who derive from it:
+A suite is shipped in a wheel. Third parties derive from it and run it:
 
     class TestAcme(MemoryManagerSuite):
         manager = AcmeManager
         known_failures = {"test_streams": "acme#12"}
 
-``class MySuite(Suite, official=True)`` seals the tests of a suite: whoever derives from it may add
-tests and fill in ``hooks``, and may not override, empty or delete what is there.
+``class MySuite(Suite, official=True)`` seals the tests of a suite. A subclass may
+add tests and define ``hooks``. It may not override, empty or delete existing tests.
 """
 
 from __future__ import annotations

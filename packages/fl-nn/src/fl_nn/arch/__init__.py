@@ -1,5 +1,6 @@
-"""Architecture files: networks as lines of text, in the grammar of Flashlight's SequentialBuilder.
-See docs/arch-files.md."""
+"""Architecture files: networks as text, in the grammar of Flashlight's SequentialBuilder. See
+docs/arch-files.md.
+"""
 
 from fl_nn.arch.arguments import Axis as Axis
 from fl_nn.arch.arguments import Padding as Padding

@@ -1,12 +1,11 @@
-"""Arguments of tokens: what may stand in their place follows from the annotations of the function
-that makes the layer.
+"""Parsing of token arguments, by the annotations of the function that makes the layer.
 
     def conv(inputs: Size, outputs: Size, kernel: Size, padding: Padding = 0) -> Module: ...
 
-takes three or four words. `int`, `float`, `bool` (0 or 1), `str` and `tuple[int, ...]` (with commas
-between) can be annotations, `Annotated` with a `Kind` that limits them; `*more: Axis` takes the
-words that are left, and a last parameter that is a `Module` takes them as a layer of its own.
-Numbers are digits: nothing is evaluated.
+takes three or four words. Annotations are `int`, `float`, `bool` (0 or 1), `str`, `tuple[int, ...]`
+(with commas between), and `Annotated` with a `Kind` that limits them. `*more: Axis` takes the
+remaining words. A last parameter that is a `Module` takes them as a nested layer. Numbers are
+digits: nothing is evaluated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`build_sequential`: from an architecture file to a network."""
+"""`build_sequential`: construction of a network from an architecture file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grammar: lines of words become a tree of layers to be made. Nothing is made here.
+"""The grammar: parsing of lines into a tree of layers, without building them.
 
 file = { line }
 line = TOKEN { argument }               a layer

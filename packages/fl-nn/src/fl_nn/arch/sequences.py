@@ -1,5 +1,8 @@
-"""The tokens of layers over sequences: (1, batch, steps, features) in a network of four axes, and
-(1, steps, batch, features) for the recurrent ones."""
+"""Tokens of sequence layers.
+
+In a network of four axes their input is (1, batch, steps, features). For recurrent layers it is (1,
+steps, batch, features).
+"""
 
 from __future__ import annotations
 

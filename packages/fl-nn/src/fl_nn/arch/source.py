@@ -1,4 +1,4 @@
-"""The text of an architecture file as words that know where they stand."""
+"""The lexer: the words of an architecture file with line and column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tokens: from the words of a line to a layer of ours.
+"""The tokens: construction of a layer from the words of a line.
 
 Flashlight's tensors are column-major, with axes {width or time, height or frequency, channels,
 batch}; ours are row-major, (batch, channels, height, width). The same memory, read the other way:

@@ -1,4 +1,4 @@
-"""Tensors in files: one safetensors file, or shards with an index."""
+"""Tensor files: one safetensors file, or shards with an index."""
 
 from fl_nn.files.shards import ShardedFile as ShardedFile
 from fl_nn.files.shards import open_tensors as open_tensors

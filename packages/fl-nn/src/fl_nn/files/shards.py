@@ -1,8 +1,8 @@
-"""Tensors in several files with an index, in Hugging Face's layout: `model.safetensors.index.json`
-says which of the files beside it has which tensor.
+"""Sharded tensor files in Hugging Face's layout: `model.safetensors.index.json` maps tensors to
+files.
 
-Shards have names that no earlier save has used, and the index is replaced last: killed at any
-moment, a save leaves the previous index and all that it names.
+Shards get names that no earlier save has used, and the index is replaced last. A save that is
+killed at any moment leaves the previous index and its files.
 """
 
 from __future__ import annotations

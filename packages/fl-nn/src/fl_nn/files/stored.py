@@ -1,4 +1,4 @@
-"""Tensors that are still in a file: their shape and dtype are known, their values are read last."""
+"""Stored tensors: shape and dtype of a tensor that is still in its file."""
 
 from __future__ import annotations
 

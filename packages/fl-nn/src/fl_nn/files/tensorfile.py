@@ -1,5 +1,5 @@
-"""Files of named tensors in the safetensors format: 8 bytes with the length of a JSON header, the
-header, then the raw bytes of the tensors.
+"""The safetensors format: the length of a JSON header in 8 bytes, the header, the bytes of the
+tensors.
 
 Files are untrusted. The header is bounded before it is read, and every entry is checked against the
 file before any tensor is made; nothing is unpickled or executed. Values stay in the file, mapped

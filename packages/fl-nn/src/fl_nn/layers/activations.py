@@ -1,4 +1,4 @@
-"""Activations: functions of each element, and the softmax and gate of an axis."""
+"""Activation layers: elementwise functions, softmax, and gated linear units."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Softmax and embedding for very many classes, most of them rare: clusters of frequent and rarer
-ones, the rarer the cluster the fewer its features. Classes are numbered by falling frequency."""
+"""Adaptive softmax and embedding for large numbers of classes.
+
+Classes are numbered by falling frequency and divided into clusters. Clusters of rarer classes have
+fewer features.
+"""
 
 from __future__ import annotations
 

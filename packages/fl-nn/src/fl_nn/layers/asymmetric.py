@@ -1,4 +1,4 @@
-"""AsymmetricConv1D: a convolution that looks further back than ahead."""
+"""AsymmetricConv1D: a convolution with more past than future context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention: as a function of queries, keys and values, and as a layer with heads."""
+"""Attention as a function, and multi-head attention as a layer."""
 
 from __future__ import annotations
 

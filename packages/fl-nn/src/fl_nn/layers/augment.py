@@ -1,4 +1,4 @@
-"""SpecAugment: spectra with bands of frequencies and stretches of time masked, and time warped."""
+"""SpecAugment: random masks of frequency and time on spectra, and time warping."""
 
 from __future__ import annotations
 

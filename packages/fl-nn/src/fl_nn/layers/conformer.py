@@ -1,4 +1,4 @@
-"""Conformer: a Transformer layer with a convolution in it, for speech."""
+"""Conformer: a Transformer layer with a convolution module, for speech."""
 
 from __future__ import annotations
 

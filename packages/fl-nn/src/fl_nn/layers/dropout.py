@@ -1,4 +1,4 @@
-"""Dropout: in training, each value is zeroed with a probability."""
+"""Dropout: in training, random elements are zero."""
 
 from __future__ import annotations
 

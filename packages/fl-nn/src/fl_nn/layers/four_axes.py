@@ -1,4 +1,4 @@
-"""FourAxes: a layer of sequences in a network of images."""
+"""FourAxes: an adapter for sequence layers in an image network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling over one, two or three spatial axes: the largest or the mean value of windows."""
+"""Max and average pooling over one, two or three spatial axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions in a sequence: added to its elements, turning them, or added to attention scores."""
+"""Positional encodings: added to embeddings, rotary, or added to attention scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of windows over spatial axes: one number for all of them, or one per axis."""
+"""Validation of window settings: one number for all spatial axes, or one per axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that change shapes, dtypes or nothing: no parameters, no arithmetic but Normalize's."""
+"""Layers that change shapes or dtypes, without parameters."""
 
 from __future__ import annotations
 

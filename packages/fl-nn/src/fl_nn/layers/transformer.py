@@ -1,5 +1,4 @@
-"""Transformer layers, normalising behind the sum (Vaswani et al., 2017) or before the sub-layer
-(Xiong et al., 2020)."""
+"""Transformer layers, post-norm (Vaswani et al., 2017) or pre-norm (Xiong et al., 2020)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WeightNorm: a layer whose weight is learned as directions and lengths."""
+"""WeightNorm: weight normalisation, a weight as directions and lengths."""
 
 from __future__ import annotations
 

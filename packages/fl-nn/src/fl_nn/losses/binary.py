@@ -1,4 +1,4 @@
-"""Losses over probabilities: binary cross entropy, focal, Kullback-Leibler."""
+"""Losses over probabilities: binary cross entropy, focal loss, Kullback-Leibler divergence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses over class numbers: cross entropy of one class in many."""
+"""Losses over class numbers: cross entropy and negative log-likelihood."""
 
 from __future__ import annotations
 

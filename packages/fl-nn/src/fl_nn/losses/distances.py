@@ -1,4 +1,4 @@
-"""Losses over distances: squared, absolute, Huber's, and between directions."""
+"""Distance losses: squared, absolute, Huber, cosine."""
 
 from __future__ import annotations
 

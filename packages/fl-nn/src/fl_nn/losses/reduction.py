@@ -1,4 +1,4 @@
-"""What all losses do in the end, and the modules made of them."""
+"""The reduction of losses (mean, sum, none), and their modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Meters: figures gathered over many batches, and over many ranks."""
+"""Meters: metrics accumulated over batches and ranks."""
 
 from fl_nn.meters.average import Average as Average
 from fl_nn.meters.average import AverageValueMeter as AverageValueMeter

@@ -1,4 +1,4 @@
-"""AverageValueMeter: mean and variance of numbers."""
+"""AverageValueMeter: mean and variance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CountMeter: how often each of several things happened."""
+"""CountMeter: counts of several events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EditDistanceMeter: how much recognised sequences differ from the right ones."""
+"""EditDistanceMeter: error rates of recognised sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edit distance with bits for cells: a row of the table is a few operations on whole numbers.
+"""Levenshtein distance with bit-parallel integer operations.
 
 With a and b of m and n tokens, D[i, j] is the distance between their first i and j tokens. In
 column j, bit i - 1 of a number says something about the cell (i, j):

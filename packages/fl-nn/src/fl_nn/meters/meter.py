@@ -1,4 +1,4 @@
-"""What every meter is: a figure with a state that merges."""
+"""Meter: the base class, a metric with a mergeable state."""
 
 from __future__ import annotations
 

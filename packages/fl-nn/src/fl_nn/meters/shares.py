@@ -1,4 +1,4 @@
-"""Meters of shares: how many of the predictions are wrong, or right."""
+"""Error-rate and accuracy meters: FrameErrorMeter, TopKMeter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sum of floats in which nothing is lost, so that the order of adding and merging is all one."""
+"""Exact sums of floats, independent of the order of adding and merging."""
 
 from __future__ import annotations
 

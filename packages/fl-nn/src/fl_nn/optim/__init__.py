@@ -1,4 +1,4 @@
-"""Optimizers, one per file, and what goes with them: clipping, accumulation, averages."""
+"""Optimizers, gradient clipping, accumulation, and weight averages."""
 
 from fl_nn.optim.accumulation import GradientAccumulation as GradientAccumulation
 from fl_nn.optim.adadelta import Adadelta as Adadelta

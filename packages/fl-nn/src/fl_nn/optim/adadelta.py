@@ -1,4 +1,4 @@
-"""Adadelta: steps in the units of the parameters."""
+"""Adadelta: update steps in the units of the parameters."""
 
 from __future__ import annotations
 

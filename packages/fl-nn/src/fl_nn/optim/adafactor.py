@@ -1,4 +1,4 @@
-"""Adafactor: second moments of matrices kept as a row and a column."""
+"""Adafactor: factored second moments of matrices."""
 
 from __future__ import annotations
 

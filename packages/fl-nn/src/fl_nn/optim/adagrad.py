@@ -1,4 +1,4 @@
-"""Adagrad: steps that shrink with the sum of squared gradients."""
+"""Adagrad: steps scaled by the sum of squared gradients."""
 
 from __future__ import annotations
 

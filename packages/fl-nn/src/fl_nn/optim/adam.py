@@ -1,4 +1,4 @@
-"""Adam and its kin: steps scaled by running moments of the gradient."""
+"""Adam, AdamW and AMSgrad: steps scaled by running moments of the gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients cut to size before a step."""
+"""Gradient clipping by norm and by value."""
 
 from __future__ import annotations
 

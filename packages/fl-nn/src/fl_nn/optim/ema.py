@@ -1,4 +1,4 @@
-"""EMA: moving averages of what a model learns."""
+"""EMA: exponential moving averages of parameters and buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LAMB: Adam whose steps are as long as the layer allows."""
+"""LAMB: Adam with layer-wise trust ratios."""
 
 from __future__ import annotations
 

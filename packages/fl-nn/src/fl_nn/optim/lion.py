@@ -1,4 +1,4 @@
-"""Lion: the sign of the momentum is the step."""
+"""Lion: steps by the sign of the momentum."""
 
 from __future__ import annotations
 

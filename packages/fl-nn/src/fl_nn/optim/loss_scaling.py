@@ -1,4 +1,4 @@
-"""Dynamic loss scaling: gradients that float16 can hold."""
+"""Dynamic loss scaling for float16 gradients."""
 
 from __future__ import annotations
 

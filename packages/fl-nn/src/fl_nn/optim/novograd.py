@@ -1,4 +1,4 @@
-"""NovoGrad: gradients normalised layer by layer."""
+"""NovoGrad: gradients normalised per layer."""
 
 from __future__ import annotations
 

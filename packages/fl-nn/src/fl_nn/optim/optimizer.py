@@ -1,4 +1,4 @@
-"""Optimizer: what updates parameters from their gradients.
+"""Optimizer: the base class of update rules, with parameter groups and state.
 
 An update rule is arithmetic on tensors: any backend runs it and an override sees it. No tape
 records it, and parameters are rebound, never written to: graphs keep the values they saw.

@@ -1,4 +1,4 @@
-"""Room for sums: what is gathered over many values or steps does not fit 16 bits."""
+"""Accumulation dtypes: sums over values or steps are at least float32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps and changes of gradients that are rows of a table (`fl_autograd.RowGradient`)."""
+"""Updates with row gradients (`fl_autograd.RowGradient`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SparseAdam: Adam that leaves rows without a gradient, and their moments, alone."""
+"""SparseAdam: Adam on the rows that have a gradient."""
 
 from __future__ import annotations
 

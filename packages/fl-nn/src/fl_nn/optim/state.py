@@ -1,4 +1,4 @@
-"""Whether a state from elsewhere, such as a file, fits an optimizer."""
+"""Validation of a loaded optimizer state."""
 
 from __future__ import annotations
 

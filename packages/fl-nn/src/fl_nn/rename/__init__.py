@@ -1,4 +1,5 @@
-"""Tables of renaming: how the tensors of another program's file become those of a model, and back.
+"""Rename tables: conversion of tensor files between other programs and our models, in both
+directions.
 
     table = rename.Table(
         rename.Rule("h.{i}.ln_1.{p}", "layers.{i}.norm1.{p}"),

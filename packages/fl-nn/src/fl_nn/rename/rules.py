@@ -1,4 +1,4 @@
-"""Rules: which names of theirs are which of ours."""
+"""Rename rules: patterns that map names of one side to the other."""
 
 from __future__ import annotations
 

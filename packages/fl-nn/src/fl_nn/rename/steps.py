@@ -1,4 +1,4 @@
-"""What happens to tensors on their way from another program's file to ours, and back."""
+"""Conversion steps of a rename rule: transpose, merge, split, and their inverses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of rules, used in either direction."""
+"""Rename tables: ordered rules, used in either direction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules along half a cosine, once or again and again (Loshchilov & Hutter, 2017)."""
+"""Cosine schedules, with and without restarts (Loshchilov & Hutter, 2017)."""
 
 from __future__ import annotations
 

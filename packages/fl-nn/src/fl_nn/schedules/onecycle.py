@@ -1,4 +1,4 @@
-"""OneCycleLR: up to a high rate and down to almost nothing, with momentum the other way round."""
+"""OneCycleLR: a rise to a maximal rate and a fall, with the opposite momentum."""
 
 from __future__ import annotations
 

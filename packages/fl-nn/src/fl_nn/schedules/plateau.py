@@ -1,4 +1,4 @@
-"""ReduceLROnPlateau: lower rates when a figure stops getting better."""
+"""ReduceLROnPlateau: lower rates when a metric stops improving."""
 
 from __future__ import annotations
 

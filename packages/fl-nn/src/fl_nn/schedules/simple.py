@@ -1,4 +1,4 @@
-"""Schedules of one formula: constant, linear, polynomial, exponential, stepwise, and so on."""
+"""Simple schedules: constant, linear, polynomial, exponential, stepwise, and others."""
 
 from __future__ import annotations
 

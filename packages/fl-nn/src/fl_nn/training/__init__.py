@@ -1,4 +1,4 @@
-"""The training loop: what it does at its turns, keeps, and shows."""
+"""The training loop: Trainer, callbacks, logs, checkpoints."""
 
 from fl_nn.training.callback import Callback as Callback
 from fl_nn.training.clip import ClipGradNorm as ClipGradNorm

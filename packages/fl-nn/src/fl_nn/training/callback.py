@@ -1,4 +1,4 @@
-"""Callback: what a training run calls at its turns."""
+"""Callback: the hooks of a training run."""
 
 from __future__ import annotations
 

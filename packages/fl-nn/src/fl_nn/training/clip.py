@@ -1,4 +1,4 @@
-"""ClipGradNorm: gradients cut to size before every step."""
+"""ClipGradNorm: gradient clipping before every step."""
 
 from __future__ import annotations
 

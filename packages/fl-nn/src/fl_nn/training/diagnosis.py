@@ -1,4 +1,4 @@
-"""Which value was the first that is not finite: a batch that broke a run, once more and watched."""
+"""Diagnosis of non-finite values: the failing batch is run again under observation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EarlyStop: no more epochs once a figure has stopped improving."""
+"""EarlyStop: end a run when a metric has stopped improving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training and inference share: a model applied to batches, and measured."""
+"""The evaluation loop shared by training and inference."""
 
 from __future__ import annotations
 

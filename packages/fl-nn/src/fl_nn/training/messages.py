@@ -1,4 +1,4 @@
-"""What the training loop says of what it cannot train with."""
+"""Error messages of the training loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a training run is, as it stands in a checkpoint."""
+"""The position of a training run, as stored in a checkpoint."""
 
 from __future__ import annotations
 

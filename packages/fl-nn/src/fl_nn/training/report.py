@@ -1,4 +1,4 @@
-"""What a run tells: a bar and lines for people, records for programs."""
+"""Reports of a run: progress bar and lines for people, JSON records for programs."""
 
 from __future__ import annotations
 

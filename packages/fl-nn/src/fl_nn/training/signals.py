@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a wish to stop, granted at the end of a step."""
+"""Graceful handling of SIGINT and SIGTERM: the run ends after its step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One step of a Trainer: from batches to an update of the weights, or to the reason for none."""
+"""One training step: from batches to an update of the weights, or to an error."""
 
 from __future__ import annotations
 

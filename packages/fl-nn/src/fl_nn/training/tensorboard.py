@@ -1,4 +1,4 @@
-"""TensorBoard: the figures of a run as curves in TensorBoard."""
+"""TensorBoard: a callback that writes metrics for TensorBoard."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Folding: what is known before anything runs is computed once, and what changes nothing is left
-out.
+"""Constant folding, and removal of identities.
 
 Only what is in the structure of a graph is known: constants, ``full`` of a number, parameters.
 Inputs never are, be they single numbers: a learning rate stays what is given with each run.

@@ -1,4 +1,4 @@
-"""Finding a pattern in a graph: nodes that compute what a small graph does.
+"""Pattern matching: sub-graphs that compute the same as a small graph.
 
 A pattern is a graph whose inputs stand for any values. It is looked for by its shape as a graph
 first (operations and who reads what, ``add`` and the like in either order), which says what the

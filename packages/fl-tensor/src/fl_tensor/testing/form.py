@@ -1,4 +1,4 @@
-"""Whether a backend has the contract's form: methods that take its arguments, no names of others.
+"""Checks of a backend's form: signatures of its methods, and no foreign names.
 
 Arguments come by position, ``donate`` alone by its name. What a backend calls its parameters is its
 own affair, except that those it shares with the contract stand in the contract's order.

@@ -1,4 +1,4 @@
-"""OpenBLAS's threads, which NumPy brings along, and how they live beside OpenMP's.
+"""Coordination of OpenBLAS's threads with OpenMP's.
 
 After each call OpenBLAS's workers spin for some 25 ms, in case there is another one. Meanwhile they
 hold the processors that OpenMP's threads want (a provider's, generated kernels'), and work that

@@ -1,4 +1,4 @@
-"""Convolution and pooling from their definitions, one output place at a time."""
+"""References of convolution and pooling, one output position at a time."""
 
 from __future__ import annotations
 
