@@ -4,7 +4,7 @@ A manager that derives from ``AccountingManager`` writes ``reserve``, ``recycle`
 These three are never called concurrently nor re-entrantly, so they may keep plain Python state.
 
 Garbage collection may run a finaliser at nearly any point. So a thread may call ``free``, and even
-``alloc``, in the middle of its own ``reserve``, and a finaliser must not wait for a lock that another
+``alloc``, in the middle of its own ``reserve``. A finaliser must not wait for a lock that another
 thread holds. Therefore only a thread that holds the lock changes the state, and only if no other
 step is active (``_busy``). A ``free`` that cannot do so at once leaves a note in ``_notes``, which
 the next step posts first. An ``alloc`` in the middle of ``reserve`` is served by the device.
