@@ -88,6 +88,13 @@ def prose(session: nox.Session) -> None:
     in_workshop(session, "python", "-m", "pytest", "-q", "tests/prose")
 
 
+@nox.session(reuse_venv=True)
+def docs(session: nox.Session) -> None:
+    """The pages and the API reference as a site in .nox/site: no broken link, no missing object."""
+    session.install("mkdocs>=1.6,<2", "mkdocstrings[python]>=1.0,<2")
+    session.run("mkdocs", "build", "--strict", *session.posargs)
+
+
 @nox.session(venv_backend="none", tags=["fl-tensor"])
 def import_cost(session: nox.Session) -> None:
     """`import fl_tensor` loads only modules of a checked-in list (`-- --write` extends it)."""
