@@ -2,10 +2,16 @@
 
     python tools/prose.py [FILE ...]
 
-A page fails if its sentences have more than 20 words on average, if a sentence outside lists and
-tables has more than 40, or if it uses a phrase of prose_phrases.txt. In Markdown a line has at most
-120 characters and a cell of a table at most 100. A changelog keeps to the sections of CATEGORIES,
-with entries of at most two lines. Code, inline code and generated pages are not checked.
+A file fails if
+
+* its sentences have more than 20 words on average;
+* a sentence outside lists and tables has more than 40;
+* a sentence that begins with "What" or "Who" is not a question: it should name the thing;
+* it uses a phrase of prose_phrases.txt;
+* a line of Markdown has more than 120 characters, or a cell of a table more than 100;
+* a changelog has sections other than CATEGORIES, or entries of more than two lines.
+
+Code, inline code and generated pages are not checked.
 
 Files in prose_open.txt may fail. One that passes is an error, so the list only gets shorter.
 """
@@ -43,6 +49,7 @@ LINK = re.compile(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
 LITERAL = re.compile(r"^    .*$", re.MULTILINE)  # an indented block of a docstring
 LIST_ITEM = re.compile(r"^ *(?:[*+-]|\d+\.|\(\d+\)) ")
 SENTENCE_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bal)(?<!\bvs)[.!?][)\"'*_]*(?:\s+|$)")
+RIDDLE = re.compile(r"(?:^|(?<=[.!?:;] ))\W*((?:What|Whatever|Who|Whoever)\b[^.?!]*)(?:[.!]|$)")
 WORD = re.compile(r"[A-Za-z0-9][\w'.,:/%-]*")
 
 
@@ -110,7 +117,11 @@ def english(text: str, banned: list[tuple[re.Pattern[str], str]]) -> list[str]:
         for pattern, advice in banned:
             for match in pattern.finditer(block.text):
                 faults.append(f"{match[0]!r}: write {advice}")
-        if block.kind in ("heading", "row"):
+        if block.kind == "row":
+            continue
+        for match in RIDDLE.finditer(block.text):
+            faults.append(f"{match[1][:60]!r}: name the thing")
+        if block.kind == "heading":
             continue
         words = sentences(block.text)
         counts += words

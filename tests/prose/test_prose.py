@@ -34,6 +34,12 @@ def test_banned_phrases_are_whole_words(tmp_path):
     assert not page(tmp_path, "The mushrooms are input offsets.")
 
 
+def test_a_clause_in_place_of_a_noun_is_found(tmp_path):
+    assert "name the thing" in "".join(page(tmp_path, "It is so. What fails is named."))
+    assert "name the thing" in "".join(page(tmp_path, "## What there is"))
+    assert not page(tmp_path, "What is it? It says what it is.")
+
+
 def test_code_blocks_are_not_read(tmp_path):
     assert not page(tmp_path, f"Text.\n\n```python\n# put off {LONG[:90]}\n```\n")
 

@@ -1,4 +1,4 @@
-"""What every change is asked, in the workshop."""
+"""Checks of every change, in the workshop."""
 
 from __future__ import annotations
 
