@@ -87,7 +87,7 @@ def functions(operations: Iterable[OpSpec]) -> str:
     specs = [op for op in operations if op.name not in SPECIAL and op.capability not in APART]
     body = [line for op in specs for line in _function(op)]
     takes_dtype = any("DType" in line for line in body)
-    lines = [HEADER.format(what="The operations on tensors and variables.")]
+    lines = [HEADER.format(what="Public functions of the operations, on tensors and variables.")]
     lines += [
         "from __future__ import annotations\n",
         "from collections.abc import Sequence",
