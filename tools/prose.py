@@ -36,7 +36,12 @@ PAGES = [
     "backends/*/*.md",
     "examples/*/*.md",
 ]
-MODULES = ["packages/*/src/**/*.py", "backends/*/src/**/*.py", "tools/**/*.py"]
+MODULES = [
+    "packages/*/src/**/*.py",
+    "backends/*/src/**/*.py",
+    "examples/*/src/**/*.py",
+    "tools/**/*.py",
+]
 GENERATED = "docs/contracts/"  # made of docstrings and pinned JSON
 
 MEAN_WORDS, MOST_WORDS = 20, 40
