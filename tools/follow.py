@@ -1,4 +1,4 @@
-"""Follow a page to the letter: run its commands and programs, write and change its files.
+"""Follow a page exactly: run its commands and programs, write and change its files.
 
     python tools/follow.py docs/writing-a-backend.md
     python tools/follow.py CONTRIBUTING.md --section "Add an operation" --folder COPY

@@ -1,4 +1,4 @@
-"""What `import fl_tensor` loads, and how long it takes.
+"""The modules that `import fl_tensor` loads, and its time.
 
 Each measurement is a fresh interpreter without site-packages (-I -S): numpy or a plug-in could not
 even be found there. Modules of the standard library that get loaded must be listed in

@@ -1,4 +1,4 @@
-"""Run the Python in READMEs and docs: a block that does not run is documentation that lies.
+"""Run the Python in READMEs and docs.
 
     python tools/run_readmes.py [FILE ...]
     python tools/run_readmes.py --tutorials
@@ -9,8 +9,8 @@ The blocks of one file run in order in one process, in a temporary folder. A blo
 A command that installs packages of this checkout names one with extras before those that need it:
 older versions of pip, such as the one that comes with Python 3.11, do not find it otherwise.
 
-In docs/tutorials, which the first command leaves out, blocks ```sh are run by bash in their turn,
-and a block whose first line is a comment with a path, `# size_classes.py`, is written to that file.
+The first command leaves docs/tutorials out. There, blocks ```sh are run by bash in order. A block
+whose first line is a comment with a path, `# size_classes.py`, is written to that file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sessions of the noxfile, in groups.
 
-``workspace`` knows the packages and ``environments`` where they are installed; ``checkout`` asks
-what every change is asked, ``settings`` runs the same tests under other ones, ``published`` tests
-wheels, ``outside`` compares with other programs, ``long`` takes long.
+``workspace`` lists the packages and ``environments`` installs them. ``checkout`` has the checks of
+every change, ``settings`` the same tests under other settings. ``published`` tests wheels,
+``outside`` compares with other programs, ``long`` has the long tests.
 """

@@ -1,4 +1,4 @@
-"""What every change is asked, in the workshop."""
+"""Checks of every change, in the workshop."""
 
 from __future__ import annotations
 
@@ -98,6 +98,20 @@ def tutorials(session: nox.Session) -> None:
     """Every tutorial runs from its first block to its last, shell commands included."""
     pages = session.posargs or ["--tutorials"]
     in_workshop(session, "python", "tools/run_readmes.py", *pages)
+
+
+@nox.session(**shared)
+def prose(session: nox.Session) -> None:
+    """READMEs, docs, changelogs and module docstrings keep to the limits of tools/prose.py."""
+    in_workshop(session, "python", "tools/prose.py", *session.posargs)
+    in_workshop(session, "python", "-m", "pytest", "-q", "tests/prose")
+
+
+@nox.session(reuse_venv=True)
+def docs(session: nox.Session) -> None:
+    """The pages and the API reference as a site in .nox/site: no broken link, no missing object."""
+    session.install("mkdocs>=1.6,<2", "mkdocstrings[python]>=1.0,<2")
+    session.run("mkdocs", "build", "--strict", *session.posargs)
 
 
 @nox.session(venv_backend="none", tags=["quick", "fl-tensor"])

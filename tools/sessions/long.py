@@ -1,4 +1,4 @@
-"""What takes long, or is asked for by name."""
+"""Long sessions, and those that are run by name only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wheels, and what strangers do with them: nothing here sees the checkout."""
+"""Tests of the wheels, as third parties use them, without the checkout."""
 
 from __future__ import annotations
 

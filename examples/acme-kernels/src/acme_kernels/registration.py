@@ -1,4 +1,4 @@
-"""What is registered where this package is installed."""
+"""The registrations of this package: its passes and kernels."""
 
 from __future__ import annotations
 

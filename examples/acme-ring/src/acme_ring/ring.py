@@ -1,5 +1,7 @@
-"""One rank's place on the ring: it writes to the next rank, reads from the previous one, and passes
-on what is for somebody further along."""
+"""One rank's connections on the ring.
+
+It writes to the next rank, reads from the previous one, and forwards messages for other ranks.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The contract's one convolution through those of PyTorch: no dilated input there, at most three
-axes, and padding that is the same on both sides."""
+"""The contract's convolution on PyTorch's.
+
+PyTorch has no dilated input, at most three axes, and only symmetric padding.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source text helpers of ``compile.py`` and ``saving.py``, and compilation to functions."""
+"""Source text helpers of ``compile.py`` and ``saved_values.py``, and compilation to functions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Gradient values during the backward pass: adapters, or variables where they are recorded.
 
-Row gradients are always variables, gradients of slices are ``Pieces``. For a complex ``z = x + i
-y`` users and hooks see ``dL/dx + i dL/dy``, as in PyTorch. Rules compute with its conjugate, so
-that real rules hold for all functions with a complex derivative (``rules/complex_parts.py``).
+Row gradients are always variables, gradients of slices are ``SliceGradients``. For a complex
+``z = x + i y`` users and hooks see ``dL/dx + i dL/dy``, as in PyTorch. Rules compute with its
+conjugate, so that real rules hold for all functions with a complex derivative
+(``rules/complex_parts.py``).
 ``conjugated`` converts between the two.
 """
 

@@ -1,4 +1,4 @@
-"""``RowGradient``: sparse gradients of tables, as row numbers and values."""
+"""``SparseGradient``: sparse gradients of tables, as row numbers and values."""
 
 from __future__ import annotations
 

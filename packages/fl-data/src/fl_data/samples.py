@@ -1,4 +1,4 @@
-"""What a sample is, and the checks of samples, indices and counts."""
+"""The type of a sample, and checks of samples, indices and counts."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A communicator connects the ranks 0 .. world_size - 1 of one program. Every rank holds its own
 ``Communicator`` object and makes the same collective calls in the same order.
 
-What a user may rely on:
+Guarantees for users:
 
 * Values in, values out. No call changes an operand; a result is a new Tensor that nobody else
   holds, with the operand's dtype, backend and device. Only Tensors travel; a tape ends here.

@@ -1,8 +1,8 @@
 """The shared state of ``threads``: one lock, messages in transit, and waiting ranks.
 
-Everything a rank waits for is a ``Posted``: others settle it. A rank that waits looks, each time it
-wakes, whether waiting still makes sense. It does not when a rank has failed, when a rank it needs
-has ended, when all ranks wait for one another, or when time is up.
+A rank waits for a ``PendingWork``, which other ranks settle. On each wake-up it checks the
+conditions that end the wait: a rank has failed, a needed rank has ended, all ranks wait for one
+another, or time is up.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Fork safety: locks that are free, and imports that are complete, in a forked process.
 
-A fork copies locks as they are, and of the threads only the one that forks. What another thread was
-half-way through would stay so in the child, and its lock would be held by nobody. So a fork waits
-for the locks that are named here, all of them, and both processes go on with these free.
+A fork copies locks in their state, but only the thread that forks. In the child, a step of another
+thread would stay half done, and its lock would stay held. So a fork waits for all locks that are
+registered here, and both processes continue with these free.
 
 Imports have locks, too, one for each module. Much of these packages is imported when it is first
 needed, so the first seconds of a thread that trains are imports. A fork also waits while another
-thread imports a module of these packages, or any module for code of these packages. It does not
-wait for ever, and an import may begin after the last look. So the child forgets the locks of
-imports whose threads it does not have, and imports unfinished modules of these packages again.
+thread imports a module of these packages, or any module for code of these packages. This wait
+is bounded, and an import may begin after it. So the child discards the import locks of threads that
+it does not have, and imports unfinished modules of these packages again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is an audio file complete? The decoder reads a cut-off WAV, AIFF or OGG without a word."""
+"""Completeness checks of audio files: the decoder accepts truncated WAV, AIFF and OGG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dataset over a folder of recordings whose names say what they are."""
+"""``AudioFolder``: a dataset of recordings with labels in their file names."""
 
 from __future__ import annotations
 

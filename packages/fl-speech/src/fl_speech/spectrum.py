@@ -1,4 +1,4 @@
-"""From samples to spectra: frames, pre-emphasis, windows, the discrete Fourier transform."""
+"""Spectra of audio: frames, pre-emphasis, windows, the discrete Fourier transform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the two generated modules: methods for the derived operations, and public functions."""
+"""The generator of two modules: methods of derived operations, and public functions."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def functions(operations: Iterable[OpSpec]) -> str:
     specs = [op for op in operations if op.name not in SPECIAL and op.capability not in APART]
     body = [line for op in specs for line in _function(op)]
     takes_dtype = any("DType" in line for line in body)
-    lines = [HEADER.format(what="The operations on tensors and variables.")]
+    lines = [HEADER.format(what="Public functions of the operations, on tensors and variables.")]
     lines += [
         "from __future__ import annotations\n",
         "from collections.abc import Sequence",

@@ -1,9 +1,9 @@
-"""Arguments against the annotations of the function that takes them.
+"""Runtime checks of arguments against the annotations of a function.
 
-An argument that cannot be what its annotation says - a string for an int, a number for a Module -
-is a DTypeError. ``Checked`` is a base of classes whose constructors are checked so, ``checked``
-decorates functions that are called rarely. ``explained`` decorates functions that are called often:
-their arguments are looked at where they have failed, and not before.
+An argument that cannot have the annotated type - a string for an int, a number for a Module - is a
+DTypeError. ``Checked`` is a base of classes with checked constructors. ``checked`` decorates
+functions that are called rarely. ``explained`` decorates functions that are called often: their
+arguments are checked only after a failure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arguments that are no arrays - numbers, axes, shapes - as operations want them, or an error."""
+"""Normalisation of arguments other than arrays: numbers, axes, shapes."""
 
 from __future__ import annotations
 

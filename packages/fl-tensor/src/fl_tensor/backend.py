@@ -1,19 +1,19 @@
-"""The tensor-backend contract: what a backend must write, and what it gets for free.
+"""The tensor-backend contract: required operations, and inherited ones.
 
 A backend supplies two classes. ``TensorAdapter`` is one value: an immutable array with a shape, a
 dtype and a device. ``TensorBackend`` is the arithmetic on such values. Users never meet either:
 they hold a ``Tensor``, a small handle around an adapter.
 
-What the front end promises a backend (so that a backend need not check it again):
+Guarantees of the front end, which a backend need not check:
 
 * axes are in range and non-negative, shapes are tuples of non-negative ints;
 * operands that must agree in dtype do; Python scalars arrive as 0-d adapters of that dtype;
-* only dtypes that the backend lists in ``dtypes`` are asked for;
+* only dtypes that the backend lists in ``dtypes`` occur;
 * all adapters are the backend's own.
 
-What a backend promises: no operation changes an operand (``donate`` aside), the result has the
+Guarantees of a backend: no operation changes an operand (``donate`` aside), the result has the
 shape and dtype of the rule in ``fl_tensor.rules``, and calls on distinct values may run
-concurrently. Where the bytes lie is its own affair, unless it declares the capability "memory".
+concurrently. A backend chooses the place of its bytes, unless it declares the capability "memory".
 
 Half precision (float16 and bfloat16) is accurate to one rounding of what float32 gives: elementwise
 functions are computed in float32, and what is accumulated is accumulated in float32

@@ -1,5 +1,4 @@
-"""Files that spare work to the next process: where they are, how they are read and written, and how
-much room they may take.
+"""Cache files between processes: folder, atomic reads and writes, size limit.
 
 Together they have at most FL_CACHE_BYTES (512 MiB if not set). When they have more, those that were
 not used for longest go, until a fifth is free. Other processes may read, write and remove files at

@@ -1,4 +1,4 @@
-"""Optional operations: what a backend may declare beyond the required primitives.
+"""Capabilities: optional operations beyond the required primitives.
 
 A backend that lists a capability in ``capabilities`` writes all operations under its name; the
 conformance kit tries them. One that does not inherits these methods, which say what is missing.

@@ -1,4 +1,4 @@
-"""Shapes and dtypes of the optional operations' results, as ``rules`` has them for the primitives.
+"""Shape and dtype rules of optional operations.
 
 An operation with several results has a rule that gives a tuple of ``Spec``.
 """

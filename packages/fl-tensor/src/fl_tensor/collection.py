@@ -1,4 +1,4 @@
-"""Python's collector of reference cycles, switched off for a while."""
+"""Pausing Python's garbage collector."""
 
 from __future__ import annotations
 

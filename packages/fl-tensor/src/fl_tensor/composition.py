@@ -1,5 +1,4 @@
-"""``cached_composition``: compositions whose operations a backend may record without running them
-again."""
+"""``cached_composition``: compositions that are traced once and then replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device is a value: where the bytes of a tensor lie. It belongs to a backend."""
+"""``Device``: the place of a tensor's bytes, a value that belongs to a backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dtypes, by their array API names, and the one place where promotion is decided."""
+"""The dtypes, by their array API names, and the promotion rules."""
 
 from __future__ import annotations
 
@@ -74,11 +74,20 @@ class DType:
 
 
 bool = DType("bool", "b", 1)
-int8, int16, int32, int64 = (DType(f"int{8 * n}", "i", n) for n in (1, 2, 4, 8))
-uint8, uint16, uint32, uint64 = (DType(f"uint{8 * n}", "u", n) for n in (1, 2, 4, 8))
-float16, float32, float64 = (DType(f"float{8 * n}", "f", n) for n in (2, 4, 8))
+int8 = DType("int8", "i", 1)
+int16 = DType("int16", "i", 2)
+int32 = DType("int32", "i", 4)
+int64 = DType("int64", "i", 8)
+uint8 = DType("uint8", "u", 1)
+uint16 = DType("uint16", "u", 2)
+uint32 = DType("uint32", "u", 4)
+uint64 = DType("uint64", "u", 8)
+float16 = DType("float16", "f", 2)
+float32 = DType("float32", "f", 4)
+float64 = DType("float64", "f", 8)
 bfloat16 = DType("bfloat16", "f", 2)
-complex64, complex128 = (DType(f"complex{8 * n}", "c", n) for n in (8, 16))
+complex64 = DType("complex64", "c", 8)
+complex128 = DType("complex128", "c", 16)
 
 ALL: dict[str, DType] = {
     d.name: d

@@ -1,4 +1,4 @@
-"""Optional parts of the package: what they take, and how that is installed."""
+"""Optional dependencies: their names, and how to install them."""
 
 from __future__ import annotations
 

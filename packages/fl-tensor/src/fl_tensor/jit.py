@@ -1,12 +1,11 @@
-"""``ft.jit``: looking into deferred execution, and extending it. See docs/jit.md.
+"""``ft.jit``: profiles and extensions of deferred execution. See docs/jit.md.
 
     with ft.jit.profile() as report:
         step()
     print(report)
 
-Passes, operations and kernels of your own: docs/tutorials/jit-pass-and-kernel.md. What a package
-registers in a function that it names as entry point of the group ``fl.jit.v1`` is found when it is
-installed.
+The tutorial on passes, operations and kernels is docs/tutorials/jit-pass-and-kernel.md. Packages
+register theirs in a function that is an entry point of the group ``fl.jit.v1``.
 """
 
 from __future__ import annotations

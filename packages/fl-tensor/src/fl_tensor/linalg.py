@@ -1,4 +1,4 @@
-"""``ft.linalg``: factorisations of matrices, and what follows from them.
+"""``ft.linalg``: factorisations of matrices and derived functions.
 
 Matrices are the last two axes of an array, all axes before them are batches. Integers are taken as
 float32; float32, float64, complex64 and complex128 are computed in as they are; 16-bit floats are

@@ -1,4 +1,4 @@
-"""Reference counts as evidence that nobody else holds an object.
+"""Sole-ownership checks by reference counts.
 
 CPython counts the references to every object. A value may be written in place if the backend holds
 the only one. ``sys.getrefcount`` counts variables, containers and attributes, and besides these the

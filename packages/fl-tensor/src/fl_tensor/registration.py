@@ -1,4 +1,4 @@
-"""What is registered from outside, and can be taken back; and what becomes of its failures."""
+"""Registrations that can be undone, and the handling of their failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ft.reproducible``: results that depend on nothing but the program and its data.
+"""``ft.reproducible``: results that depend only on the program and its data.
 
 A backend may choose among ways to compute that round differently: by what it measured, or by
 whether a computation has come before. So a run that was interrupted and goes on in a new process

@@ -1,20 +1,22 @@
-"""What an argument of an operation is. The front end reads these names from the signatures.
+"""Roles of an operation's arguments.
 
-A  an array, taken as it is
-P  arrays promoted to one dtype (Python scalars are weak)
-N  as P; an operation on bools alone is refused
-F  as P; integers and bools become the default float
-I  as P; integers or bools only
-Z  as P; integers only
+The front end reads them from the annotations of operations:
 
-Q, R, S  as P, N, F; complex numbers are refused
+A  an array, taken as it is.
+P  arrays promoted to one dtype (Python scalars are weak).
+N  as P; an operation on bools alone is refused.
+F  as P; integers and bools become the default float.
+I  as P; integers or bools only.
+Z  as P; integers only.
 
-Axis     an int, 0 <= axis < ndim (users may count from the end, operations need not)
-NewAxis  an int, 0 <= axis <= ndim: an axis of the result, which has one more than the operand
-Axes     a tuple of different axes; () means none of them, not all
-Shape    a tuple of ints >= 0; strides, dilations and windows of ints >= 1
-Scalar   a bool, int, float or complex
-Padding  a pair (low, high) of ints per spatial axis: elements before and after
+Q, R, S  as P, N, F; complex numbers are refused.
+
+Axis     an int, 0 <= axis < ndim (users may count from the end, operations need not).
+NewAxis  an int, 0 <= axis <= ndim: an axis of the result, which has one more than the operand.
+Axes     a tuple of different axes; () means none of them, not all.
+Shape    a tuple of ints >= 0; strides, dilations and windows of ints >= 1.
+Scalar   a bool, int, float or complex.
+Padding  a pair (low, high) of ints per spatial axis: elements before and after.
 """
 
 from __future__ import annotations

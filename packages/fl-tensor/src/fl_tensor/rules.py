@@ -1,4 +1,4 @@
-"""Shapes and dtypes of the primitives' results: one rule per operation, data never looked at.
+"""Shape and dtype rules: one per primitive, without data.
 
 Arguments that are arrays have ``shape``, ``dtype`` and ``device``; a rule returns a ``Spec``, or
 raises the error that a user sees. Derived operations need no rules: their compositions run on the

@@ -1,4 +1,4 @@
-"""Settings in the environment: read in one way, and refused in words where they say nothing."""
+"""Settings from environment variables: parsing, and errors for invalid values."""
 
 from __future__ import annotations
 

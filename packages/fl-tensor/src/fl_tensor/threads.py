@@ -1,7 +1,7 @@
-"""How many threads an operation may use: one number for all pools of the process.
+"""The number of threads, one setting for all pools of the process.
 
-A pool (of BLAS, of OpenMP, of generated kernels) registers itself where its library is loaded, and
-is told of every change; the number is kept here, where any layer can read it.
+Each pool (BLAS, OpenMP, generated kernels) registers when its library is loaded, and is notified of
+changes. Any layer can read the number here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""When the tokenizer library may use threads of its own.
+"""Control of the tokenizer library's threads.
 
-It reads TOKENIZERS_PARALLELISM whenever it starts work, and a process that forks after it used
-threads may hang. So: whoever sets the variable decides. Otherwise it is set, when a tokenizer is
-first made, to false, and to true only while a tokenizer is trained or a corpus encoded.
+The library reads TOKENIZERS_PARALLELISM whenever it starts work, and a process that forks after it
+used threads may hang. If the user sets the variable, it stays. Otherwise it is set to false when a
+tokenizer is first made, and to true only while a tokenizer is trained or a corpus encoded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tokens that are not text."""
+"""Special tokens."""
 
 from __future__ import annotations
 

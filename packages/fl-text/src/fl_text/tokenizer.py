@@ -1,4 +1,4 @@
-"""Text to token numbers and back."""
+"""``Tokenizer``: text to token numbers and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained network with what it takes to apply it: classes, image size, normalisation."""
+"""``Classifier``: a trained network with its classes, image size and normalisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetch a file over the network: known checksum, bounded size, all of it or nothing."""
+"""Downloads with a known checksum and a bounded size, written atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with files and arguments; every message ends with the way out."""
+"""Errors of files and arguments. Every message ends with a remedy."""
 
 from __future__ import annotations
 

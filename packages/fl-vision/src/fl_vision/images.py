@@ -1,4 +1,4 @@
-"""One image file to one tensor, with bounds: image files come from strangers."""
+"""Reading an untrusted image file into a tensor, with bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to train: the settings, what they are for each data set, and the learning rate over time."""
+"""Training settings, their values for each data set, and the learning-rate schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of a run: how it learned, and what it predicts (``fl_nn.plot``)."""
+"""The pictures of a run: learning curves and predictions (``fl_nn.plot``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train a classifier on images: data pipeline, optimizer and loop put together."""
+"""Training of an image classifier: data pipeline, optimizer and loop."""
 
 from __future__ import annotations
 

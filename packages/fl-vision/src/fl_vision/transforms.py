@@ -1,4 +1,4 @@
-"""From stored pixels to what a network takes: normalisation, and random shifts for training."""
+"""Image transforms: normalisation, and random shifts for training."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The rule of ``recurrent``: backpropagation through time (Werbos, 1990) on plain operations.
 
-The states before every step are known, so that the gates of all steps are computed again at once,
-and with them what each gate's argument does to the state after it. What has to go step by step is
-short: scale the gradient of a state with that, and one product with the weights. The gradients of
-inputs and weights come from all steps together.
+The states before every step are known. So the gates of all steps, and their derivatives, are
+computed at once. Only two operations run step by step: scaling the gradient of a state by these
+derivatives, and one matrix product with the weights. The gradients of inputs and weights are
+computed for all steps together.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
     from pathlib import Path
 
-DRAFT, FROZEN = "draft", "frozen"
+DRAFT = "draft"
+FROZEN = "frozen"
 
 
 def signature_text(function: Callable[..., Any]) -> str:

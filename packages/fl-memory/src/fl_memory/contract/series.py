@@ -4,8 +4,8 @@
 
 Files are written and frozen where the package is developed, never in an installed one.
 A version is a *draft* while it is worked on, and its file follows the code. ``--freeze`` ends that:
-a frozen file never changes. What is added later belongs to the next minor version, which gets a
-file of its own and is compared with its predecessor: it may add what nobody has to write.
+a frozen file never changes. Later additions belong to the next minor version, in another file,
+which is compared with its predecessor: it may add only optional and derived members.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Updates with row gradients (`fl_autograd.RowGradient`)."""
+"""Updates with row gradients (`fl_autograd.SparseGradient`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all plots share: an empty figure, arrays for matplotlib, a file."""
+"""Helpers of all plots: an empty figure, arrays for matplotlib, a file."""
 
 from __future__ import annotations
 

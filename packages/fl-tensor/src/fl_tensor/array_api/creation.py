@@ -1,4 +1,4 @@
-"""Making arrays. They lie on the backend of ``ft.use``, whose devices ``device`` names."""
+"""Creation functions. Arrays are on the backend of ``ft.use``, whose devices ``device`` names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dtypes: what they are, what they hold, and how they combine."""
+"""Data type functions: ``astype``, ``can_cast``, ``finfo``, ``isdtype``, ``result_type``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes: changing, joining, taking apart, moving elements."""
+"""Manipulation functions: reshaping, joining, splitting, moving elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Over axes: statistics, sums and products, running ones, truth.
+"""Reductions: statistics, sums, products, scans, ``all`` and ``any``.
 
 Sums of unsigned integers are unsigned here, as the standard has it; ``ft.sum`` gives int64.
 """

@@ -1,4 +1,4 @@
-"""Finding, sorting and picking elements."""
+"""Searching, sorting and indexing functions."""
 
 from __future__ import annotations
 

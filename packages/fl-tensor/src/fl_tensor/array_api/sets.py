@@ -1,4 +1,4 @@
-"""Distinct elements and membership. NaNs are all different."""
+"""Set functions: unique elements and membership. NaNs are all different."""
 
 from __future__ import annotations
 

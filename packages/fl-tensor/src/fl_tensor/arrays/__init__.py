@@ -1,1 +1,1 @@
-"""What users hold: ``Array``, written once for everything that is one, and ``Tensor``."""
+"""The array classes: ``Array``, the common base, and ``Tensor``."""

@@ -1,10 +1,10 @@
-"""``Array``: operators, indexing and methods, once for everything that is an array to its user.
+"""``Array``: operators, indexing and methods of all array classes.
 
-A subclass says what its values are: ``_adapter`` and ``_backend`` (the value and its backend),
-``_raw`` (what its namespace of operations computes with), ``_ops()`` (that namespace),
-``_wrap(raw)`` (an array of the class), ``_operand_class`` and ``_lift(other)`` (an array of
-another class as one of that class). ``Tensor`` wraps adapters; other packages add classes of their
-own. How values are read is in ``value``, the methods are in ``methods``."""
+A subclass defines its values: ``_adapter`` and ``_backend`` (the value and its backend), ``_raw``
+(the operand of its namespace of operations), ``_ops()`` (that namespace), ``_wrap(raw)`` (an array
+of the class), ``_operand_class`` and ``_lift(other)`` (conversion of another class). ``Tensor``
+wraps adapters. Other packages add classes. Conversions are in ``value``, methods in ``methods``.
+"""
 
 from __future__ import annotations
 

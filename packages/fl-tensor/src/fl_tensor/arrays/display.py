@@ -1,4 +1,4 @@
-"""How a tensor prints: its values, shortened in the middle, with shape, dtype and backend."""
+"""The printed form of a tensor: values, shape, dtype and backend."""
 
 from __future__ import annotations
 

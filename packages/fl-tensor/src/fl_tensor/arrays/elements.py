@@ -1,4 +1,4 @@
-"""Elements as Python scalars: bytes to numbers and back, without an array library."""
+"""Conversion between bytes and Python scalars, without an array library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Getting and setting elements, in terms of slice, reshape, gather, slice_update and scatter."""
+"""Indexing and assignment by slice, reshape, gather, slice_update and scatter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ArrayMethods``: the functions of the same names, as methods."""
+"""``ArrayMethods``: public functions as methods."""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
-"""The operators of ``Tensor``, on the shortest way to the backend.
+"""The operators of ``Tensor``, with a fast path to the backend.
 
-``x + y`` on a few elements costs as much as the Python around it. So the usual case - two tensors
-of one class, dtype and backend, or a tensor and a number that takes its dtype, with no override
-active - goes from the operator straight to the backend. Everything else, and whatever raises or
-gives no value, takes the general way of ``Array``, which promotes, lifts, and words the error:
-backends raise what they like. Only of memory that is missing there is nothing to word, and it may
-be there a moment later, so that trying again would hide it.
+On a few elements, ``x + y`` costs as much as the Python around it. The fast path goes from the
+operator straight to the backend. It applies to two tensors of one class, dtype and backend, or to a
+tensor and a number that takes its dtype, with no override active. All other calls take the general
+path of ``Array``, which promotes, converts, and words errors. So do calls that raise or return
+None. A MemoryError is passed on: a second attempt might succeed and hide it.
 
-The methods are made from one template: attribute access by a constant name is what the interpreter
-does fastest.
+The methods are made from one template, because attribute access by a constant name is fastest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an index says: NumPy's index language, read once for getting and for setting."""
+"""Parsing of NumPy's index expressions, for getting and setting."""
 
 from __future__ import annotations
 

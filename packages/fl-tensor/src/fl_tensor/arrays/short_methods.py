@@ -1,7 +1,7 @@
-"""Methods of ``Tensor`` on the shortest way to the backend, as in ``operators``.
+"""Methods of ``Tensor`` with a fast path to the backend, as in ``operators``.
 
-Arguments that say which axes or which shape are read once for each shape that they come with.
-Whatever is not usual takes the general way of ``Array``, and words the errors there.
+Arguments that give axes or shapes are parsed once per shape. Unusual calls take the general path of
+``Array``, which also words errors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The warning for ``x[0][1] = 5``: it assigns to the value ``x[0]``, which nothing holds."""
+"""The warning for assignment to a temporary, ``x[0][1] = 5``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Tensor``: the handle that users hold around an adapter."""
+"""``Tensor``: the user's handle around an adapter."""
 
 from __future__ import annotations
 

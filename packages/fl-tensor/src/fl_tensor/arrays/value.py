@@ -1,4 +1,4 @@
-"""``ArrayValue``: what an array is to whoever reads it, and how its values leave the library."""
+"""``ArrayValue``: attributes of an array, and export of its values."""
 
 from __future__ import annotations
 

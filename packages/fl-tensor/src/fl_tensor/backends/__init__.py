@@ -1,4 +1,4 @@
-"""Reference backends: each is imported when asked for by name, never by ``import fl_tensor``."""
+"""Built-in backends, imported on demand, never by ``import fl_tensor``."""
 
 import sys
 from types import ModuleType

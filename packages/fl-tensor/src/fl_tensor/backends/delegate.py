@@ -1,4 +1,4 @@
-"""``DelegatingBackend``: a backend that borrows every primitive, to begin with.
+"""``DelegatingBackend``: the base of new backends, which borrows every primitive.
 
 A backend author starts here, overrides one method after the other, and has a complete and correct
 backend at every step:

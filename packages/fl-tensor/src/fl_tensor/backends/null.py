@@ -1,4 +1,4 @@
-"""``null``: shapes and dtypes without data. It answers what an operation would give, or why not."""
+"""``null``: shape and dtype inference without data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``fl-tensor``: one file per subcommand, imported when it is called for.
+"""The command ``fl-tensor``: one file per subcommand, imported on demand.
 
 Each has ``main(arguments) -> exit status``: 0 done, 1 something does not fit, 2 a wrong call.
 """

@@ -1,4 +1,4 @@
-"""``fl-tensor backends``: what is installed, what it offers, or why it cannot be loaded."""
+"""``fl-tensor backends``: installed backends, their capabilities and load errors."""
 
 from __future__ import annotations
 

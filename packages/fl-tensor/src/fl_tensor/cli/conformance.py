@@ -1,4 +1,4 @@
-"""``fl-tensor conformance NAME [options]``: as ``python -m fl_tensor.testing``."""
+"""``fl-tensor conformance NAME [options]``: the same as ``python -m fl_tensor.testing``."""
 
 from __future__ import annotations
 

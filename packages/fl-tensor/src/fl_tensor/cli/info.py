@@ -1,9 +1,8 @@
-"""``fl-tensor info``: which library computes, on how many threads; the size of the contract and of
-the code, beside the figures of the paper.
+"""``fl-tensor info``: libraries in use, threads, and sizes of contract and code.
 
 Kahn et al., "Flashlight: Enabling Innovation in Tools for Machine Learning", ICML 2022, compares
-frameworks by what a researcher has to change to change them (Table 1): how many operators there
-are, how many of them add, convolve or sum, and how many lines of code there are.
+frameworks by their size (Table 1). It counts operators, operators that add, convolve or sum, and
+lines of code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lines of code: those that hold neither comments nor docstrings alone, nor nothing."""
+"""Counting lines of code, without comments, docstrings and blank lines."""
 
 from __future__ import annotations
 

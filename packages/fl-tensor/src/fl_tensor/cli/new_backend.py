@@ -1,4 +1,4 @@
-"""``fl-tensor new-backend NAME``: a publishable package around a backend that passes the kit.
+"""``fl-tensor new-backend NAME``: a publishable package with a backend that passes the kit.
 
 The files are those of ``template/`` with ``@words@`` replaced. Their backend borrows every
 operation (``fl_tensor.backends.delegate``), so that its author overrides one after the other.

@@ -1,4 +1,4 @@
-"""What can be said of one installed backend: whether it loads, what it offers, what it wrote."""
+"""Inspection of one installed backend: load errors, capabilities, borrowed operations."""
 
 from __future__ import annotations
 

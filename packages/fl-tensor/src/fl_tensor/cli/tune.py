@@ -1,7 +1,7 @@
-"""``fl-tensor tune``: measure now what programs would otherwise measure, or leave to a rule.
+"""``fl-tensor tune``: autotuning of the problems that programs have requested.
 
-Every problem that came up in other processes (``backends/providers/seen.py``) is computed on zeros,
-as often as it takes for its kernel to be chosen among all that can do it.
+Every problem that other processes recorded (``backends/providers/seen.py``) is computed on zeros
+until its kernel is chosen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Comparisons, and logic on the truth of values."""
+"""Comparisons and logical operations."""
 
 from __future__ import annotations
 

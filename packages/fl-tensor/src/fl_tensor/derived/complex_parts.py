@@ -1,4 +1,4 @@
-"""What follows from the parts of complex numbers."""
+"""Derived operations on parts of complex numbers."""
 
 from __future__ import annotations
 

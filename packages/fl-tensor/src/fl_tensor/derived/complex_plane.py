@@ -1,4 +1,4 @@
-"""Inverse functions of complex numbers, by way of real arithmetic in the first quadrant.
+"""Inverse functions of complex numbers, computed in real arithmetic in the first quadrant.
 
 ``asin``, ``atanh`` and the others built on them commute with reflection at both axes. So they are
 computed of (|x|, |y|), where no branch cut is crossed, and get the signs of x and y at the end;

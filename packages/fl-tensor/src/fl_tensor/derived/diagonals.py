@@ -1,4 +1,4 @@
-"""Diagonals and triangles of matrices: strides of the elements in C order."""
+"""Diagonals and triangles of matrices."""
 
 from __future__ import annotations
 

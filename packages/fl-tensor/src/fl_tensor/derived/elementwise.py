@@ -1,4 +1,4 @@
-"""Functions of one number."""
+"""Elementwise functions of one number."""
 
 from __future__ import annotations
 

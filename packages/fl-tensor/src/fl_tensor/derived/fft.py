@@ -1,4 +1,4 @@
-"""What follows from the transforms of the capability "fft", unnormalised forwards as they are."""
+"""Derived Fourier transforms, from those of the capability "fft"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signs, neighbours and special values of floating numbers; closeness."""
+"""Signs, adjacent and special floating-point values, closeness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What follows from the factorisations of the capability "linalg". Leading axes are batches."""
+"""Derived linear algebra, from the factorisations of the capability "linalg". Leading axes are
+batches.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses without reduction: one number per sample."""
+"""Losses without reduction: one value per sample."""
 
 from __future__ import annotations
 

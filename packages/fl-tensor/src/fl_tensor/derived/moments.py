@@ -1,4 +1,4 @@
-"""Squared deviations from a mean that is rounded itself."""
+"""Squared deviations, corrected for the rounding of the mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions that leave NaN out."""
+"""Reductions that ignore NaN."""
 
 from __future__ import annotations
 

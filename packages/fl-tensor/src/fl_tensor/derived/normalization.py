@@ -1,4 +1,4 @@
-"""Normalisation by statistics that are computed here (layer, batch) or given (batch)."""
+"""Layer and batch normalisation, with computed or given statistics."""
 
 from __future__ import annotations
 

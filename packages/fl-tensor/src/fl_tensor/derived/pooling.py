@@ -1,4 +1,4 @@
-"""Pooling over windows, as a fold of strided slices: one slice per place in the window."""
+"""Pooling over windows, as a fold of strided slices: one slice per window position."""
 
 from __future__ import annotations
 

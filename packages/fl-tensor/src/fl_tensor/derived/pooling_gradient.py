@@ -1,9 +1,9 @@
 """Gradients of pooling.
 
-Both send to each place of a window an array of the output's shape; ``_fold`` adds these up.
-Elements ``stride`` apart form a phase of the input, and places of the window that differ by a
-multiple of the stride meet in one phase: sums are made per phase at the output's resolution, and
-the phases are interleaved once.
+The gradient has an array of the output's shape per window position; ``_fold`` adds these. Elements
+``stride`` apart form a phase of the input. Window positions that differ by a multiple of the stride
+fall into one phase. So sums are made per phase at the output's resolution, and the phases are
+interleaved once.
 """
 
 from __future__ import annotations

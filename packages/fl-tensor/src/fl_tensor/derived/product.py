@@ -1,4 +1,4 @@
-"""Products of vectors and matrices."""
+"""Vector and matrix products."""
 
 from __future__ import annotations
 

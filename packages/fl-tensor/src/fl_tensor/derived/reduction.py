@@ -1,4 +1,4 @@
-"""Reductions, and what is built on them."""
+"""Derived reductions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements more than once, past the edges of an array, or beside their neighbours."""
+"""Repetition, padding modes, and differences of neighbours."""
 
 from __future__ import annotations
 

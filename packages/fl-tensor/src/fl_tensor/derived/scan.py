@@ -1,4 +1,4 @@
-"""Running results along an axis, in log2(n) sweeps (Hillis & Steele, 1986)."""
+"""Scans along an axis in log2(n) sweeps (Hillis & Steele, 1986)."""
 
 from __future__ import annotations
 

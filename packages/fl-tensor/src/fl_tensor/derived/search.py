@@ -1,5 +1,4 @@
-"""Finding and counting values, by sorting: no loop over elements, and shapes known beforehand
-wherever they do not depend on data."""
+"""Searching and counting by sorting, with shapes that do not depend on data where possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sequences are made of: recurrence over steps."""
+"""Recurrence over the steps of a sequence."""
 
 from __future__ import annotations
 

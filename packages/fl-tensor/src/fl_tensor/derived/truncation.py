@@ -1,4 +1,4 @@
-"""Normal numbers between two bounds, from the inverse of the distribution function."""
+"""The truncated normal distribution, by the inverse distribution function."""
 
 from __future__ import annotations
 

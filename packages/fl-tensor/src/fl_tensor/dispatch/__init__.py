@@ -1,1 +1,1 @@
-"""From a call to the backend that computes it."""
+"""Dispatch: from a public call to the backend."""

@@ -1,4 +1,4 @@
-"""One call of an operation, its arguments by the names and kinds of the contract's signature."""
+"""A call of an operation: its arguments, bound to the names and kinds of the contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens between a public function and the operation: conversion, promotion, errors."""
+"""The front end between public functions and operations: conversion, promotion, errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What the front end and a backend promise one another, as functions that look at one call.
+"""Pre- and postconditions of an operation's call.
 
-``ft.check`` asks them in a running program, the conformance kit in its tests, and compositions that
-come from outside are run under ``Asked`` once.
+``ft.check`` and the conformance kit test them. User-defined compositions run once under ``Asked``.
 """
 
 from __future__ import annotations

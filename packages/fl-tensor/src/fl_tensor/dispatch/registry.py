@@ -1,4 +1,4 @@
-"""Which backend computes: the registry and the default. What stands above it is in ``stack``."""
+"""The registry of backends, and the current and default backend."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What stands between a call and the backend: overrides and wrappers, a stack held in the context.
+"""The stack of overrides and wrappers between a call and the backend, a context variable.
 
-``with ft.override(add=my_add):`` replaces operations; ``with ft.profile(...):`` and every other
-``Wrapper`` sees all of them. Blocks nest in any order, the innermost is called first, and an empty
-stack costs nothing: ``ops_for(base)`` is then the backend itself.
+``with ft.override(add=my_add):`` replaces operations. ``with ft.profile(...):`` and other
+``Wrapper``s see all operations. Blocks nest in any order, and the innermost is called first. An
+empty stack costs nothing: ``ops_for(base)`` is then the backend itself.
 
-A derived operation that the backend writes itself is one call; otherwise, and under any override,
-the composition runs over the whole stack, so that every layer sees the operation and its pieces.
+A derived operation that the backend writes itself is one call. Otherwise, and under any override,
+the composition runs over the whole stack, so every layer sees the operation and its parts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""bfloat16 in DLPack capsules. NumPy knows no code for it: it gets and gives 16-bit integers, and
-the code in the capsule is changed on the way."""
+"""DLPack capsules of bfloat16, exchanged with NumPy as 16-bit integers under another dtype code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The public functions, on tensors and variables alike.
+"""The public functions, on tensors and variables.
 
-``generated`` has those that promote their operands and pass them on; the other files those whose
-arguments take some reading. ``import fl_tensor as ft`` offers them all.
+``generated`` has those that only promote their operands. The other files have those with arguments
+to parse. ``import fl_tensor as ft`` exports all of them.
 """
 
 from fl_tensor.functions.generated import *  # noqa: F403 - generated, with an explicit __all__

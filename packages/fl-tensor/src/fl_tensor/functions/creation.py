@@ -1,4 +1,4 @@
-"""Making tensors: from Python, from other libraries' arrays, from nothing."""
+"""Creation of tensors: from Python values, foreign arrays, or a shape."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Public elementwise functions that do more than promote: conversion, parts of complex numbers,
-rounding, choice."""
+"""Public elementwise functions with more than promotion: conversion, complex parts, rounding,
+choice.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Public functions that find places, read and write at them: indices are checked and counted from
-the front."""
+"""Public gather and scatter functions, with checked and normalised indices."""
 
 from __future__ import annotations
 

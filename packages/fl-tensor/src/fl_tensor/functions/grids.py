@@ -1,4 +1,4 @@
-"""Regular sequences, grids of coordinates, and the places of triangles."""
+"""Regular sequences, coordinate grids, and indices of triangles."""
 
 from __future__ import annotations
 

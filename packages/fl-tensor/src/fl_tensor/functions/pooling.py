@@ -1,4 +1,4 @@
-"""Public functions of pooling, and of its gradients."""
+"""Public pooling functions and their gradients."""
 
 from __future__ import annotations
 

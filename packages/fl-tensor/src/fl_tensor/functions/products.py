@@ -1,4 +1,4 @@
-"""Public products, whose arguments take some reading: strides, subscripts, pairs of axes."""
+"""Public products with arguments to parse: strides, subscripts, pairs of axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public quantiles: shares that are numbers, and shares that are variables."""
+"""Public quantiles, with numbers or variables as ``q``."""
 
 from __future__ import annotations
 

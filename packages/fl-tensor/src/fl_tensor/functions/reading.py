@@ -1,4 +1,4 @@
-"""What ``asarray`` is given: numbers in nested sequences, and buffers; no tensor is made here."""
+"""Parsing the argument of ``asarray``: nested sequences of numbers, and buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public reductions and running sums whose arguments take some reading: a dtype, weights, ends."""
+"""Public reductions and scans with arguments to parse: a dtype, weights, ends."""
 
 from __future__ import annotations
 

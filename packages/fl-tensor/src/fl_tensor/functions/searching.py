@@ -1,4 +1,4 @@
-"""Public functions that find or count values: arguments that are completed or checked first."""
+"""Public search and count functions, with checked arguments."""
 
 from __future__ import annotations
 

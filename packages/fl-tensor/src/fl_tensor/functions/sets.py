@@ -1,4 +1,4 @@
-"""Distinct values: NumPy's ``unique`` and the array API's four functions, one operation."""
+"""Public set functions: NumPy's ``unique`` and the array API's four functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public functions that change shapes, and repeat, move or surround elements."""
+"""Public shape functions: reshape, repeat, roll, pad, move axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph of a computation: what ``ft.trace`` records, and what runs, prints and rewrites it."""
+"""Graphs: recorded by ``ft.trace``; executed, printed and rewritten here."""
 
 from fl_tensor.graph.ir import Constant as Constant
 from fl_tensor.graph.ir import Fixed as Fixed

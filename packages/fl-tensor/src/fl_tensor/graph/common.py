@@ -1,4 +1,4 @@
-"""Common subexpressions: of calls that are equal, all but the first are left out.
+"""Common-subexpression elimination.
 
 The operations are functions: the same operands and arguments give the same result.
 """

@@ -1,4 +1,4 @@
-"""What a node costs: bytes that it must read and write, and arithmetic.
+"""The cost of a node: bytes read and written, and arithmetic.
 
 One model for everybody: the order in which groups run (``schedule.py``), reports of where time goes
 (``ft.jit.profile``), drawings. It knows nothing of caches: a value is read once and written once.

@@ -1,4 +1,4 @@
-"""Running a graph, one node after the other, in any namespace of operations."""
+"""Execution of a graph, node by node, in any namespace of operations."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""Folding: what is known before anything runs is computed once, and what changes nothing is left
-out.
+"""Constant folding, and removal of identities.
 
-Only what is in the structure of a graph is known: constants, ``full`` of a number, parameters.
-Inputs never are, be they single numbers: a learning rate stays what is given with each run.
-Identities hold bit for bit for every operand, infinities, NaN and signed zeros included: ``x * 1``
-is one, ``x + 0`` (of -0.0) and ``x * 0`` (of NaN) are not. What makes an output of the graph
-stays: an output has a maker of its own.
+Only the structure of a graph is constant: constants, ``full`` of a number, parameters. Inputs are
+not, even single numbers such as a learning rate. Identities hold bit for bit for every operand,
+infinities, NaN and signed zeros included: ``x * 1`` is one, ``x + 0`` (of -0.0) and ``x * 0`` (of
+NaN) are not. Nodes that produce outputs of the graph stay.
 
 Preconditions: none. Leaves unused nodes to ``prune``.
 """

@@ -1,4 +1,4 @@
-"""Inlining: a node is replaced by a graph that computes the same."""
+"""Inlining: replacement of a node by an equivalent graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The intermediate representation: values, the operations between them, and what goes in and out.
+"""The intermediate representation: values, nodes, inputs and outputs.
 
 A graph is in single assignment form: every value has a number and is made once, by a node, or is
 an input or a constant; nodes stand in an order in which they can run. Operations are those of the

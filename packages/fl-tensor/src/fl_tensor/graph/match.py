@@ -1,9 +1,9 @@
-"""Finding a pattern in a graph: nodes that compute what a small graph does.
+"""Pattern matching: sub-graphs that compute the same as a small graph.
 
-A pattern is a graph whose inputs stand for any values. It is looked for by its shape as a graph
-first (operations and who reads what, ``add`` and the like in either order), which says what the
-inputs stand for. Then ``exactly`` must say what the pattern looks like for inputs of these types:
-the parameters of every node are compared with that, so that shapes and dtypes are the same, too.
+A pattern is a graph whose inputs match any values. The structure is matched first: operations and
+their operands, those of commutative operations in either order. This binds the inputs. Then
+``exactly`` returns the pattern for inputs of these types. The parameters of every node are compared
+with it, so that shapes and dtypes agree.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Passes in an order: what is done to a graph before it is planned.
+"""The pipeline: graph passes in order.
 
 A pass is a function from a graph to a graph that computes the same. Those that come with the
 library are correct by their tests; what others add is checked after each run, and left out with a

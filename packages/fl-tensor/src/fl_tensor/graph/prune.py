@@ -1,4 +1,4 @@
-"""Dead-code elimination: what no output needs is left out."""
+"""Dead-code elimination: nodes that no output needs are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph as JSON and back. What is read is checked: it may come from anywhere."""
+"""Serialisation of graphs as JSON, with validation of untrusted input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph to read: one line per node."""
+"""Graphs as text: one line per node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers from explicit generators, and the generator that is used where none is passed."""
+"""Random generators, and the default generator."""
 
 from __future__ import annotations
 

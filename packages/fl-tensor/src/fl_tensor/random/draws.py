@@ -1,4 +1,4 @@
-"""What was drawn in a block, to be drawn again: ``Draws``."""
+"""``Draws``: recorded random draws of a block, for replay."""
 
 from __future__ import annotations
 

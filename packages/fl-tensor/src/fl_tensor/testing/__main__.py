@@ -1,9 +1,9 @@
-"""``python -m fl_tensor.testing NAME [--report FILE] [-k EXPR] [--quick] [--device D]
-[--under WRAPPERS]``: the suite without a test file; if asked one sample of each operation and dtype
-(``--quick``), on another device than the backend's first (``cuda:1``), and with wrappers in front
-of the backend (``profile,check,count,trace``).
+"""``python -m fl_tensor.testing NAME [options]``: the conformance suite without a test file.
 
-The exit status is 0 when every test passed, 1 when some failed, 2 for an unknown backend.
+* ``--report FILE`` writes a report card, ``-k EXPR`` selects tests;
+* ``--quick`` runs one sample of each operation and dtype;
+* ``--device D`` selects another device than the backend's first (``cuda:1``);
+* ``--under WRAPPERS`` puts wrappers in front of the backend (``profile,check,count,trace``).
 """
 
 from __future__ import annotations

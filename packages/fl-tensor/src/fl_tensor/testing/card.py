@@ -1,4 +1,4 @@
-"""The report card of a backend: what the kit's command wrote, and how every operation did."""
+"""Report cards: the results of the kit for every operation of a backend."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """``checked(backend)``: a backend that asserts the contract from both sides in a real run.
 
-Every call is looked at on its way in (what the front end promises: operands of one dtype, axes in
-range and non-negative) and on its way out (what the backend promises: shape, dtype and device of
-the rule). For tests, and for hunting a fault in a run:
+Every call is checked on entry for the front end's obligations: operands of one dtype, axes in range
+and non-negative. It is checked on return for the backend's: shape, dtype and device of the rule.
+For tests and debugging:
 
     ft.use(checked(ft.get_backend("acme")))
 """

@@ -1,4 +1,4 @@
-"""Whether two arrays agree within a Tolerance, and words for where they do not."""
+"""Comparison of arrays within a Tolerance, and descriptions of differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operation should give: the reference's result, its dtypes, and where a result differs."""
+"""Expected results of an operation: the reference's values and dtypes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whether a backend has the contract's form: methods that take its arguments, no names of others.
+"""Checks of a backend's form: signatures of its methods, and no foreign names.
 
-Arguments come by position, ``donate`` alone by its name. What a backend calls its parameters is its
-own affair, except that those it shares with the contract stand in the contract's order.
+Arguments are passed by position, only ``donate`` by name. A backend may rename parameters, but
+those with the contract's names have the contract's order.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""Between the operation table and a backend: operands in through ``from_host``, results out through
-``to_host``, and every promise of the contract that one call can show."""
+"""The harness between the operation table and a backend.
+
+It transfers operands through ``from_host`` and results through ``to_host``, and checks each call
+against the contract.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Bytes on the host, as the kit sees them: NumPy arrays in, C-order bytes out, and back.
+"""Host data of the kit: conversion between NumPy arrays and bytes in C order.
 
-NumPy has no bfloat16, so the kit keeps such values as float32 arrays that hold only numbers which
-bfloat16 can represent; the two functions below are the only place that knows it.
+NumPy has no bfloat16, so the kit represents it by float32 arrays that hold only bfloat16 values.
+Only the two functions below depend on that.
 """
 
 from __future__ import annotations

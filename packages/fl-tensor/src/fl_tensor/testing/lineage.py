@@ -1,4 +1,4 @@
-"""Which failures follow from others: a wrong ``add`` fails in everything that is composed of it."""
+"""Dependencies between failures: a wrong ``add`` fails in everything composed of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrices with known properties, and the samples that rows of linear algebra are made of."""
+"""Matrices with known properties, and samples for linear algebra."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``needs``: what a test asks of the default backend, for tests that run on any."""
+"""``needs``: a test's requirements of the default backend."""
 
 from __future__ import annotations
 

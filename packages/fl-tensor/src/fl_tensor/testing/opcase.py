@@ -1,4 +1,4 @@
-"""``OpCase``: everything the project knows about testing one operation, in one row.
+"""``OpCase``: one row of the operation table, with all test data of an operation.
 
 The row feeds the backend suite, the gradient suite, the documentation table and the
 micro-benchmarks. ``fl_tensor.testing.cases.CASES`` holds one row per public operation.

@@ -1,4 +1,4 @@
-"""Samples on which it shows how accurate sums are."""
+"""Samples that reveal inaccurate sums."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The kit on another device, and with wrappers in front of the backend: they must keep the
-contract, too.
+"""The kit on another device, and with wrappers in front of the backend.
 
     python -m fl_tensor.testing acme --device cuda:1 --under profile,check,count,trace
 

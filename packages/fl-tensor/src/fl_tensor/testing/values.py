@@ -1,4 +1,4 @@
-"""Values to try operations on: ranges where an operation is defined, and the ones that hurt."""
+"""Sample values of operations: valid ranges and edge cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the kit tells an author what went wrong: the call, what it gave, and where it raised."""
+"""Failure messages of the kit: the call, its result, and the place of an exception."""
 
 from __future__ import annotations
 

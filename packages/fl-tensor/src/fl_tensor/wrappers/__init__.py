@@ -1,4 +1,4 @@
-"""Wrappers, which see every operation of a block (``dispatch.stack.Wrapper``): one per file."""
+"""Wrappers that see every operation of a block (``dispatch.stack.Wrapper``), one per file."""
 
 from fl_tensor.wrappers.check import check as check
 from fl_tensor.wrappers.count import count as count

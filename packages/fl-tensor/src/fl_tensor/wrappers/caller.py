@@ -1,4 +1,4 @@
-"""Whose line it was."""
+"""The user's source line of a call."""
 
 from __future__ import annotations
 

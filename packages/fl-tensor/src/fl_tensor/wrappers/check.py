@@ -1,4 +1,4 @@
-"""``ft.check``: the operation that made the first NaN, and contracts that are not kept."""
+"""``ft.check``: detection of NaN, infinities and violations of the contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ft.count``: how often each operation runs, on how much, with how many FLOPs."""
+"""``ft.count``: number of calls, elements, bytes and FLOPs per operation."""
 
 from __future__ import annotations
 

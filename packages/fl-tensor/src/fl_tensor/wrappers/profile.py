@@ -1,4 +1,4 @@
-"""``ft.profile``: where time goes and how much memory is held, as a Chrome trace and a table."""
+"""``ft.profile``: times and memory per operation, as a Chrome trace and a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ft.trace``: what a block computes, recorded as a graph."""
+"""``ft.trace``: recording of a block as a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``wrapped(backend, ...)``: a backend with layers in front of it, wherever its tensors go."""
+"""``wrapped(backend, ...)``: a backend with permanent wrappers."""
 
 from __future__ import annotations
 

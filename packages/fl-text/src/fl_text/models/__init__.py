@@ -1,4 +1,4 @@
-"""Networks for text, and tables of the names that their published weights have."""
+"""Networks for text, and rename tables for published weights."""
 
 from fl_text.models.bert import BERT as BERT
 from fl_text.models.bert import BERT_HUGGING_FACE as BERT_HUGGING_FACE

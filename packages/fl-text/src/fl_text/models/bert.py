@@ -1,4 +1,4 @@
-"""BERT, and where its published weights go.
+"""BERT, with rename tables for published weights.
 
 Devlin et al., BERT: pre-training of deep bidirectional transformers for language understanding,
 2019.

@@ -1,4 +1,4 @@
-"""GPT-2, and where its published weights go.
+"""GPT-2, with a rename table for published weights.
 
 Radford et al., Language models are unsupervised multitask learners, 2019. The output shares its
 matrix with the embedding (Press & Wolf, 2017).

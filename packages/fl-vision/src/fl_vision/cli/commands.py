@@ -1,4 +1,4 @@
-"""What `fl-vision eval` and `fl-vision predict` do, and what all three commands share."""
+"""The commands `fl-vision eval` and `fl-vision predict`, and helpers of all three commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fl-vision train` does."""
+"""The command `fl-vision train`."""
 
 from __future__ import annotations
 

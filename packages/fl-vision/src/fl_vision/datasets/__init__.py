@@ -1,4 +1,4 @@
-"""Data sets by name: what `--dataset` accepts, and what a program can call.
+"""The registry of data sets for `--dataset` and for programs.
 
 A loader is `fn(options: DataOptions) -> ImageData`. `register` adds one under a name.
 """

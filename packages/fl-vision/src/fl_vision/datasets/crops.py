@@ -1,4 +1,4 @@
-"""Random windows of image files, for training."""
+"""`RandomCrops`: random windows of image files, for training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every loader takes and gives, and the split that keeps the classes in proportion."""
+"""`ImageData`, the result of every loader, and the stratified split."""
 
 from __future__ import annotations
 

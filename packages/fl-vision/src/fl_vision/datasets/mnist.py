@@ -1,4 +1,4 @@
-"""MNIST from local IDX files, fetched once where there is a network."""
+"""MNIST from local IDX files, with an optional download."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks for images, and tables of the names that their published weights have."""
+"""Networks for images, and rename tables for published weights."""
 
 from fl_vision.models.cnn import cnn as cnn
 from fl_vision.models.resnet import RESNET_HUGGING_FACE as RESNET_HUGGING_FACE

@@ -1,4 +1,4 @@
-"""Residual networks with bottlenecks, and where their published weights go.
+"""Residual networks with bottleneck blocks, with rename tables for published weights.
 
 He et al., Deep residual learning for image recognition, 2016, with the stride of a stage in the 3x3
 convolution of its first block instead of the 1x1 before it ("v1.5", Goyal et al., 2017). Names of

@@ -1,4 +1,4 @@
-"""The vision transformer, and where its published weights go.
+"""The vision transformer, with rename tables for published weights.
 
 Dosovitskiy et al., An image is worth 16x16 words: transformers for image recognition at scale,
 2021.

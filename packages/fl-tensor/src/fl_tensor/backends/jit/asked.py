@@ -1,8 +1,9 @@
-"""What a provider is asked for, remembered by whoever will ask the same again.
+"""A record of the problems that a block of code requests from providers.
 
-Which problem a product or a convolution is takes longer to find out than to hand over, and depends
-on shapes and strides alone. ``asking`` notes what a block asks for; who has arrays of the same
-shapes and strides again hands the same problem to ``provided.launch``, with other addresses.
+Finding the problem of a product or a convolution takes longer than launching its kernel. The
+problem depends only on shapes and strides. ``asking`` records the problems of a block. For arrays
+with the same shapes and strides a caller passes the recorded problem to ``provided.launch``, with
+other addresses.
 """
 
 from __future__ import annotations

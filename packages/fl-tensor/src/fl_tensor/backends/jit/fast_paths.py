@@ -1,9 +1,9 @@
 """Methods of `jit` for small operands: one function each between the front end and NumPy.
 
-A call more would be a tenth of ``x + y``. So each of these repeats, for operands that have been
-computed, what the NumPy backend's method does, and calls ``deferred(self, ...)`` for others: for
-operands of ``self.smallest`` elements or more, unless ``self.worth`` has a rest, which is counted
-here as in ``Worth.records``.
+One more call would take a tenth of the time of ``x + y``. So each function repeats the body of the
+NumPy backend's method for small operands that are computed. For others it calls
+``deferred(self, ...)``. Operands of ``self.smallest`` elements or more are small only while
+``self.worth`` has a rest, which is counted here as in ``Worth.records``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Weights that are kept as a provider packs them for products and convolutions, and nowhere else.
+"""Constant weights, stored only in the layout that a provider packs for its kernels.
 
-A weight that products read again and again, and nobody else, need not be packed by each of them.
-``keep`` packs it once, in the place of its array: the adapter is the same value as before, and has
-its array again, bit for bit, as soon as somebody asks for it. So there is one copy at any time, and
-nothing that could be out of date.
+A weight that only products read need not be packed by each of them. ``keep`` packs it once, in the
+place of its array. The adapter keeps its value, and restores its array bit for bit on request. So
+there is one copy at any time, which cannot be out of date.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The value of the NumPy backend: an ndarray that nobody writes to."""
+"""The value of the NumPy backend: an ndarray that is not modified."""
 
 from __future__ import annotations
 

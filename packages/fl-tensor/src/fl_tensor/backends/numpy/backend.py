@@ -1,4 +1,4 @@
-"""The primitives in NumPy; results of ``small_bytes`` or more lie in the manager's blocks."""
+"""The primitives in NumPy, with large results in blocks of the memory manager."""
 
 from __future__ import annotations
 

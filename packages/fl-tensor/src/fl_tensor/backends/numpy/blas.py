@@ -1,4 +1,4 @@
-"""OpenBLAS, which NumPy brings along: one of the process's pools of threads."""
+"""OpenBLAS: the thread pool of NumPy's BLAS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolution as matrix products over unfolded patches, a cache-sized part at a time."""
+"""Convolution as GEMM over unfolded patches (im2col), a cache-sized part at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that NumPy lacks, or has not accurately enough or not for infinities."""
+"""Elementary functions that NumPy lacks, or computes less accurately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of shape, what is put together and taken apart, indexing and sorting, in NumPy."""
+"""Reshaping, joining, splitting, indexing and sorting, in NumPy."""
 
 from __future__ import annotations
 

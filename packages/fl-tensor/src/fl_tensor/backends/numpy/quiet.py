@@ -1,4 +1,4 @@
-"""Floating arithmetic without NumPy's warnings: inf and NaN are specified results, not news.
+"""Suppression of NumPy's floating-point warnings: inf and NaN are specified results.
 
 ``np.errstate`` costs more than a small operation. NumPy keeps that state in a context variable, so
 running a ufunc inside a context in which it is switched off, once, costs next to nothing.

@@ -1,5 +1,4 @@
-"""Recurrence over steps, each written where it belongs: a step is a dozen short operations, and
-what they cost beside their arithmetic is most of it."""
+"""Recurrence over steps, in place: a step is a dozen short operations with high call overhead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floating sums that are as accurate along every axis.
+"""Floating sums with the accuracy of pairwise summation along every axis.
 
 NumPy adds pairwise along the axis that lies innermost in memory. Along any other it adds one row
 after the other, so that the error grows with their number. Here rows are added in blocks of

@@ -1,4 +1,4 @@
-"""Methods of the backend that call a ufunc."""
+"""Methods of the backend that call one NumPy ufunc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements of an array in another shape, by strides: NumPy's views without their checks."""
+"""Strided views of arrays, without NumPy's checks."""
 
 from __future__ import annotations
 

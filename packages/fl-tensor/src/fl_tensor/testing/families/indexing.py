@@ -1,4 +1,4 @@
-"""Rows of the operations that place elements by index or by order."""
+"""Rows of gather, scatter and sorting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of reductions that leave NaN out."""
+"""Rows of reductions that ignore NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of reductions and running reductions, and of what is built on them."""
+"""Rows of reductions and scans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of running results along an axis."""
+"""Rows of scans along an axis."""
 
 from __future__ import annotations
 

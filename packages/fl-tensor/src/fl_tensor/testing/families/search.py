@@ -1,4 +1,4 @@
-"""Rows of what finds and counts values."""
+"""Rows of search and count operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact integers and vectorised ``math``: references that NumPy's own kernels do not compute."""
+"""Exact references: Python integers and vectorised ``math``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear algebra in NumPy, and what all right factorisations of a matrix have in common."""
+"""References of linear algebra in NumPy, and properties that identify correct factorisations."""
 
 from __future__ import annotations
 

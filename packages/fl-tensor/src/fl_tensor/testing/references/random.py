@@ -1,4 +1,4 @@
-"""Uniform and normal numbers as the contract makes them of Philox words, in NumPy float64.
+"""References of uniform and normal numbers from Philox words, in NumPy float64.
 
 Roundings that the contract prescribes (the float32 casts and products before the transcendental
 functions) are repeated here; what follows is exact to float64.

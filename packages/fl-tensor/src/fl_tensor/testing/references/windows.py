@@ -1,4 +1,4 @@
-"""Convolution, pooling and their gradients from their definitions, one output place at a time."""
+"""References of convolution, pooling and their gradients, one output position at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``TensorBackendSuite``: what a tensor backend must pass.
+"""``TensorBackendSuite``: the conformance tests of a tensor backend.
 
     from acme_fl import AcmeBackend
     from fl_tensor.testing import TensorBackendSuite

@@ -1,4 +1,4 @@
-"""What all parts of the backend suite share: the backend under test and the reasons to skip."""
+"""The base class of all parts of the backend suite: the backend under test, and skips."""
 
 from __future__ import annotations
 

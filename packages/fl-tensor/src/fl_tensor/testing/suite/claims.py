@@ -1,4 +1,4 @@
-"""What the backend says about itself, and whether it is true."""
+"""Tests of a backend's declarations: dtypes, devices, capabilities."""
 
 from __future__ import annotations
 

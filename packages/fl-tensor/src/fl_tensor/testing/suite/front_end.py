@@ -1,4 +1,4 @@
-"""The backend as users meet it: through tensors, with wrong arguments, in several threads."""
+"""Tests through tensors: wrong arguments, several threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operation, in every dtype that the backend claims, on every kind of sample."""
+"""Tests of every operation, dtype and kind of sample."""
 
 from __future__ import annotations
 

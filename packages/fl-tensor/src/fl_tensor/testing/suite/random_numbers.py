@@ -1,4 +1,4 @@
-"""Random numbers that are the same on every backend, in any order of drawing."""
+"""Tests of random numbers: equal on every backend, in any order of drawing."""
 
 from __future__ import annotations
 

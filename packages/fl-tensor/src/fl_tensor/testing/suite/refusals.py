@@ -1,4 +1,4 @@
-"""What the optional operations refuse, on a backend that declares them."""
+"""Tests of invalid arguments of optional operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values, not aliases: nothing that a user can hold ever changes."""
+"""Tests of value semantics: no visible value ever changes."""
 
 from __future__ import annotations
 
