@@ -70,7 +70,9 @@ def whole_on_jit(session: nox.Session, provider: str) -> None:
 def interpreters(session: nox.Session) -> None:
     """What depends on how the interpreter counts references, and keeps its locks, on each Python:
     values that are written in place, and forks; with the kit's tests of them."""
-    install_editable(session, *closure("fl-nn"), *test_requirements("fl-nn"), fl_tensor="jit,bfloat16")
+    install_editable(
+        session, *closure("fl-nn"), *test_requirements("fl-nn"), fl_tensor="jit,bfloat16"
+    )
     tests = "test_refcounts.py test_tensor.py test_indexing.py jit/test_donation.py".split()
     tests += ["jit/test_slice_update.py", "jit/test_deferred.py"]
     paths = [f"packages/fl-tensor/tests/{name}" for name in tests]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import setitem
 
 import numpy as np
 import pytest
@@ -167,7 +168,7 @@ ints = ft.arange(4, dtype="int32")
         (lambda: ft.pad(ints, 1, value=2**40), TypeError, "does not fit int32"),
         (lambda: ft.pad(ints, 1, value=None), TypeError, "[pad] the value None does not fit int32"),
         (lambda: ft.pad(ints, 1.5), TypeError, "[pad] widths 1.5: expected an int"),
-        (lambda: ints.__setitem__(0, nan), TypeError, "[setitem] the value nan does not fit"),
+        (lambda: setitem(ints, 0, nan), TypeError, "[setitem] the value nan does not fit"),
         (lambda: ints.__setitem__(0, None), TypeError, "[setitem] operand 2 of 2 is None"),
         (lambda: ft.zeros(2.5), TypeError, "[zeros] shape 2.5: expected ints"),
         (lambda: ints.reshape(2.0), TypeError, "[reshape] shape 2.0: expected ints"),

@@ -169,7 +169,7 @@ def _sizes(figures: dict[str, Any]) -> list[str]:
         page.append(f"  {number:>6,}  {name}")
         if name == "fl_tensor":
             page += [f"    {n:>6,}    {part}" for part, n in figures["parts_of_fl_tensor"].items()]
-    page += ["", f"Distributions that offer backends ({registry.REGISTRY.group})"]
+    page += ["", f"Distributions that offer backends ({REGISTRY.group})"]
     for name, backends in figures["distributions"].items():
         page.append(f"  {name}: {', '.join(backends)}")
     if not figures["distributions"]:
