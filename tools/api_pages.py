@@ -19,11 +19,12 @@ PICTURES = ["benchmarks/results/**/*.png"]
 #: Public modules, each with a page. A package exports what its `__init__.py` imports.
 MODULES = """
     fl_memory fl_memory.contract fl_memory.testing
-    fl_tensor fl_tensor.linalg fl_tensor.fft fl_tensor.random fl_tensor.jit fl_tensor.testing
+    fl_tensor fl_tensor.linalg fl_tensor.fft fl_tensor.random fl_tensor.jit fl_tensor.extend
+    fl_tensor.testing
     fl_dist fl_dist.testing
     fl_autograd fl_autograd.extend fl_autograd.testing
     fl_data
-    fl_nn fl_nn.arch fl_nn.init fl_nn.rename
+    fl_nn fl_nn.arch fl_nn.init fl_nn.plot fl_nn.rename
     fl_speech
     fl_vision fl_vision.models
     fl_text fl_text.models
