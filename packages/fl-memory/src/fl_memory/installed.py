@@ -16,6 +16,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+__all__ = ["Offer", "offers"]
+
 
 class Offer(NamedTuple):
     """An entry point, and what the metadata of its distribution says. ``str`` gives the
