@@ -8,7 +8,7 @@ first: `first step s` is what a user waits for, `until fast s` all steps until o
 1.2 times the fastest, `compiling s` what LLVM did of that, in another thread. The folder has
 Python's byte code, too, as an installed package has, whatever PYTHONDONTWRITEBYTECODE says.
 `--peer` adds PyTorch compiled, which caches, too. Contractions are generated, also where oneDNN is
-installed, unless `FL_PROVIDERS` says otherwise.
+installed, unless `FL_KERNEL_LIBRARIES` says otherwise.
 
     python benchmarks/compile_latency.py [--only bert vit] [--peer] [--threads 2]
         [--backend jit] [--json FILE]
@@ -73,7 +73,7 @@ def their_step(model: Model, size: int) -> Callable[[], object]:
 def timed_compilations() -> list[float]:
     """The seconds of each module that LLVM will compile."""
     try:
-        from fl_tensor.codegen import compile
+        from fl_jit.kernels.codegen import compile
     except ImportError:
         return []
     seconds: list[float] = []

@@ -46,10 +46,10 @@ from _measure import (
 from _peers import require
 
 import fl_tensor as ft
-from cases import contractions, problems
-from fl_tensor.backends.providers import Provider, onednn
-from fl_tensor.backends.providers.generated.provider import Generated
-from fl_tensor.backends.providers.tuning import PATIENCE
+from cases import contractions, descriptors
+from fl_jit.kernels import KernelLibrary, onednn
+from fl_jit.kernels.autotune import PATIENCE
+from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_tensor.extras import install
 
 GROUPS = ("products", "packed", "forward", "data", "weights", "depthwise")
@@ -77,14 +77,14 @@ def cases_of(group: str, wanted: list[str]) -> Iterator[str]:
 class Ours:
     """A provider of this process, which takes turns with workers."""
 
-    def __init__(self, provider: Provider, given: argparse.Namespace) -> None:
+    def __init__(self, provider: KernelLibrary, given: argparse.Namespace) -> None:
         self.provider = provider
         self._given = given
-        self.prepared: problems.Prepared | str = "nothing is prepared"
+        self.prepared: descriptors.Prepared | str = "nothing is prepared"
 
     def prepare(self, case: str, packed: bool) -> None:
         """Make the kernel of a case and let it choose what it is."""
-        self.prepared = problems.prepare(self.provider, case, self._given.dtype, packed)
+        self.prepared = descriptors.prepare(self.provider, case, self._given.dtype, packed)
         if not isinstance(self.prepared, str):
             for _ in range(1 if self._given.tiny else PATIENCE + 2):
                 self.prepared()
@@ -95,7 +95,7 @@ class Ours:
         return timed(self.prepared, count, self._given.clock)
 
 
-def compare(case: str, made: dict[str, problems.Prepared], tolerance: float) -> None:
+def compare(case: str, made: dict[str, descriptors.Prepared], tolerance: float) -> None:
     """Leaves the program where results differ."""
     results = {name: kernel.result() for name, kernel in made.items()}
     for name, found in results.items():
@@ -182,7 +182,7 @@ def peer_call(library: str, case: str, dtype: str) -> Callable[[], object]:
 
 def providers(given: argparse.Namespace) -> dict[str, Ours]:
     """The provider that this is about, and oneDNN."""
-    found = {"generated": Ours(Generated(), given)}
+    found = {"generated": Ours(GeneratedKernels(), given)}
     library, passed = onednn.load() if "onednn" in given.peers else (None, [])
     if library is not None:
         found["oneDNN"] = Ours(onednn.OneDNN(library), given)

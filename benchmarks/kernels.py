@@ -29,8 +29,8 @@ def kernel_call(case: str, shape: Shape, make: Maker) -> Callable[[], object]:
     """A launch of the case's kernel on arrays of random numbers."""
     import numpy as np
 
+    from fl_jit.kernels.codegen.kernel import Kernel
     from fl_tensor.backends.numpy import memory
-    from fl_tensor.codegen.kernel import Kernel
 
     flat = case.partition("-")[0] in ("gelu", "dropout+residual", "adam")
     sizes = (math.prod(shape),) if flat else shape
@@ -59,7 +59,7 @@ def kernel_call(case: str, shape: Shape, make: Maker) -> Callable[[], object]:
 
 
 def _programs() -> dict[str, Maker]:
-    from fl_tensor.codegen.program import Builder
+    from fl_jit.kernels.codegen.program import Builder
     from fl_tensor.dtypes import float32, int32, int64
 
     class Formula(Builder):

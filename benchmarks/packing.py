@@ -30,17 +30,17 @@ from _measure import environment, parsed, parser_of, report, timed
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_tensor.backends.providers import (
+from fl_jit.kernels import (
+    ConvDataGrad,
     Convolution,
-    ConvolutionData,
-    ConvolutionWeights,
+    ConvWeightGrad,
     Kernel,
+    KernelLibrary,
     Matmul,
-    Problem,
-    Provider,
+    OpDescriptor,
     Reorder,
-    choose,
-    chosen,
+    any_layout,
+    registry,
 )
 from models import MODELS
 from models.training import LR, MOMENTUM, batch_of
@@ -53,13 +53,13 @@ _ALIGNMENT = 64
 class Asked:
     """A provider, and how often it is asked for each problem."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: KernelLibrary) -> None:
         self._provider = provider
-        self.counts: Counter[Problem] = Counter()
+        self.counts: Counter[OpDescriptor] = Counter()
 
-    def find(self, problem: Problem) -> Kernel | None:
-        self.counts[problem] += 1
-        return self._provider.find(problem)
+    def find(self, descriptor: OpDescriptor) -> Kernel | None:
+        self.counts[descriptor] += 1
+        return self._provider.find(descriptor)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._provider, name)
@@ -83,11 +83,11 @@ def step_of(name: str, given: argparse.Namespace) -> Callable[[], float]:
     return step
 
 
-def problems_of(name: str, given: argparse.Namespace) -> tuple[Counter[Problem], float]:
+def problems_of(name: str, given: argparse.Namespace) -> tuple[Counter[OpDescriptor], float]:
     """The problems of a step, and the seconds that it takes."""
-    current = choose.current
+    current = registry.active_library
     asked = Asked(current())
-    choose.current = lambda: asked
+    registry.active_library = lambda: asked
     try:
         step = step_of(name, given)
         for _ in range(3):  # by then there is a plan, and weights lie as a step leaves them
@@ -99,25 +99,25 @@ def problems_of(name: str, given: argparse.Namespace) -> tuple[Counter[Problem],
         counts = Counter(asked.counts)
         seconds = [timed(step, 1, time.thread_time) for _ in range(given.rounds)]
     finally:
-        choose.current = current
+        registry.active_library = current
     return counts, statistics.median(seconds)
 
 
-def weights_of(problem: Problem) -> tuple[str, str] | None:
+def weights_of(descriptor: OpDescriptor) -> tuple[str, str] | None:
     """The pass of a problem with weights, and the field that says how they lie. A gradient of the
     weights of a product has none: its second factor is the input."""
-    if isinstance(problem, Matmul):
-        x, y = problem.x, problem.y
+    if isinstance(descriptor, Matmul):
+        x, y = descriptor.x, descriptor.y
         is_batch = any(n > 1 for n in y.shape[:-2])
         if is_batch or x.strides[-1] != 1 < x.shape[-1]:
             return None
         return ("products, data" if y.strides[-1] == 1 else "products, forward"), "y"
-    if isinstance(problem, Convolution):
-        turned = problem.w.strides[0] == 1 < problem.w.shape[1]
+    if isinstance(descriptor, Convolution):
+        turned = descriptor.w.strides[0] == 1 < descriptor.w.shape[1]
         return ("convolutions, data" if turned else "convolutions, forward"), "w"
-    if isinstance(problem, ConvolutionData):
+    if isinstance(descriptor, ConvDataGrad):
         return "convolutions, data", "w"
-    return ("convolutions, weights", "out") if isinstance(problem, ConvolutionWeights) else None
+    return ("convolutions, weights", "out") if isinstance(descriptor, ConvWeightGrad) else None
 
 
 def room(nbytes: int) -> np.ndarray:
@@ -141,13 +141,13 @@ def call(kernel: Kernel, place: int, tiny: bool) -> Callable[[], None]:
     return run
 
 
-def times_of(problem: Problem, field: str, given: argparse.Namespace) -> dict[str, float]:
+def times_of(descriptor: OpDescriptor, field: str, given: argparse.Namespace) -> dict[str, float]:
     """Seconds of a problem as it is (``plain``), with packed weights, and of packing alone; what
     there is of these."""
-    provider = choose.current()
-    layout, place = getattr(problem, field), {"out": -1}.get(field, 1)
-    plain = provider.find(problem)
-    liked = provider.find(problem._replace(**{field: chosen(layout.dtype, layout.shape)}))
+    provider = registry.active_library()
+    layout, place = getattr(descriptor, field), {"out": -1}.get(field, 1)
+    plain = provider.find(descriptor)
+    liked = provider.find(descriptor._replace(**{field: any_layout(layout.dtype, layout.shape)}))
     packs = field == "w" or (field == "y" and "pack" in plain.about.split())
     kernels = {"plain": plain}
     if liked is not None:
@@ -168,15 +168,15 @@ def measured(name: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     """The rows of a model, one for each pass."""
     counts, step = problems_of(name, given)
     sums: dict[str, Counter[Any]] = {}  # seconds, and bytes
-    for problem, count in counts.items():
-        if found := weights_of(problem):
+    for descriptor, count in counts.items():
+        if found := weights_of(descriptor):
             which, field = found
-            times = times_of(problem, field, given)
+            times = times_of(descriptor, field, given)
             total = sums.setdefault(which, Counter())
             total["saved"] += count * (times["plain"] - times.get("packed", times["plain"]))
             if "packing" in times:
                 total["packing"] += count * times["packing"]
-                total["bytes"] += count * getattr(problem, field).nbytes
+                total["bytes"] += count * getattr(descriptor, field).nbytes
     return [
         {
             "pass": f"{name}, {which}",

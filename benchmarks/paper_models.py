@@ -11,7 +11,7 @@ process had, less what it had with its imports and the batch, before there was a
 PyTorch with channels last for images, one kernel for all updates, denormals flushed, and memory
 that is kept and in large pages (environment of malloc); "tuned compile" is both. JAX takes part
 where it can be imported and the model has a twin (`models/jax_twins.py`). "ours by oneDNN" is ours
-with products and convolutions of that library, in place of generated ones; `FL_PROVIDERS=generated`
+with products and convolutions of that library, in place of generated ones; `FL_KERNEL_LIBRARIES=generated`
 leaves ours without that library, as if only NumPy and llvmlite were installed.
 
     python benchmarks/paper_models.py [--only bert vit] [--rounds 7] [--peers eager tuned compile]
@@ -135,7 +135,7 @@ def surroundings(peer: str) -> dict[str, str]:
     """The environment of a worker."""
     if peer.startswith("tuned"):
         return MALLOC
-    return {"FL_PROVIDERS": "onednn"} if peer.endswith("oneDNN") else {}
+    return {"FL_KERNEL_LIBRARIES": "onednn"} if peer.endswith("oneDNN") else {}
 
 
 def peers_of(name: str, given: argparse.Namespace) -> list[str]:
@@ -209,7 +209,7 @@ def main() -> None:
         **environment("numpy", "torch", "jax", "llvmlite", "onednn-cpu-gomp", "fl-tensor"),
         "threads": given.threads,
         "backend": given.backend or ft.current_backend().name,
-        "providers": os.environ.get("FL_PROVIDERS", "all"),
+        "providers": os.environ.get("FL_KERNEL_LIBRARIES", "all"),
     }
     rows = report(given, about, rows, key=("model", "peers"))
     if given.json:

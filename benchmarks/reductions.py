@@ -125,7 +125,7 @@ def main() -> None:
     if given.serve:
         serve(calls_of(given.serve, given.tiny), time.process_time)
         return
-    kernels = {"FL_JIT_SIGHTINGS": "1", "FL_JIT_BACKGROUND": "0"}
+    kernels = {"FL_JIT_COMPILE_AFTER": "1", "FL_JIT_BACKGROUND": "0"}
     libraries = ["ours"] if given.tiny else ["ours", "ours on numpy", "torch", "numpy"]
     rows = []
     with ExitStack() as stack:

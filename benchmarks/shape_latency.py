@@ -26,12 +26,12 @@ from typing import Any
 from _measure import environment, parsed, parser_of, report
 
 import fl_tensor as ft
-from fl_tensor.backends.providers import (
+from fl_jit.kernels import (
+    ConvDataGrad,
     Convolution,
-    ConvolutionData,
-    ConvolutionWeights,
+    ConvWeightGrad,
     Matmul,
-    Problem,
+    OpDescriptor,
     channels_last,
     row_major,
 )
@@ -46,7 +46,7 @@ PRODUCTS = ((512, 768, 300), (525, 768, 313), (512, 704, 300))
 CONVOLUTIONS = ((2, 64, 96, 28), (2, 77, 109, 41), (3, 64, 96, 28))
 
 
-def problem_of(kind: str, number: int) -> Problem:
+def problem_of(kind: str, number: int) -> OpDescriptor:
     """Shape ``number`` of a kind, 3 x 3 with padding if it is a convolution. The second factor of a
     product may lie by columns, as weights of a layer do."""
     f32 = ft.float32
@@ -65,14 +65,14 @@ def problem_of(kind: str, number: int) -> Problem:
     if which == "forward":
         return Convolution(x, w, out, *options)
     if which == "data":
-        return ConvolutionData(out, w, x, *options)
-    return ConvolutionWeights(x, out, w, *options)
+        return ConvDataGrad(out, w, x, *options)
+    return ConvWeightGrad(x, out, w, *options)
 
 
 def serve(kind: str, numbers: list[int]) -> None:
     """Prepare shapes in this process, and say how long each took."""
-    from fl_tensor.backends.providers.generated.provider import Generated
-    from fl_tensor.codegen import compile, target
+    from fl_jit.kernels.codegen import compile, target
+    from fl_jit.kernels.llvm.library import GeneratedKernels
 
     target.initialize()
     text = f'target triple = "{target.triple()}"\ndefine void @nothing() {{ ret void }}'
@@ -88,12 +88,12 @@ def serve(kind: str, numbers: list[int]) -> None:
         return compiled(*arguments, **options)
 
     compile.compiled = counted
-    provider = Generated()
+    provider = GeneratedKernels()
     found = []
     for number in numbers:
-        problem, count = problem_of(kind, number), 0
+        descriptor, count = problem_of(kind, number), 0
         start = time.perf_counter()
-        provider.prepare(problem)
+        provider.prepare(descriptor)
         found.append((1e3 * (time.perf_counter() - start), count))
     print(json.dumps(found))
 

@@ -19,7 +19,7 @@ PICTURES = ["benchmarks/results/**/*.png"]
 #: Public modules, each with a page. A package exports what its `__init__.py` imports.
 MODULES = """
     fl_memory fl_memory.contract fl_memory.testing
-    fl_tensor fl_tensor.linalg fl_tensor.fft fl_tensor.random fl_tensor.jit fl_tensor.extend
+    fl_tensor fl_tensor.linalg fl_tensor.fft fl_tensor.random fl_jit.api fl_tensor.extend
     fl_tensor.testing
     fl_dist fl_dist.testing
     fl_autograd fl_autograd.extend fl_autograd.testing

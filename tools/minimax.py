@@ -1,4 +1,4 @@
-"""The polynomials of ``fl_tensor.codegen``: prints its ``coefficients.py``.
+"""The polynomials of ``fl_jit.kernels.codegen``: prints its ``coefficients.py``.
 
     python tools/minimax.py > packages/fl-tensor/src/fl_tensor/codegen/coefficients.py
 

@@ -11,23 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cases import contractions
-from fl_tensor.backends.providers import (
+from fl_jit.kernels import (
+    ConvDataGrad,
     Convolution,
-    ConvolutionData,
-    ConvolutionWeights,
+    ConvWeightGrad,
     Kernel,
+    KernelLibrary,
     Layout,
     Matmul,
+    OpDescriptor,
     Packed,
     Placement,
-    Problem,
-    Provider,
     Reorder,
+    any_layout,
     channels_last,
-    chosen,
     row_major,
 )
-from fl_tensor.backends.providers.layout import dense
+from fl_jit.kernels.layout import dense
 from fl_tensor.dtypes import DType
 
 #: Of products that have it, the second factor lies transposed.
@@ -35,9 +35,9 @@ TRANSPOSED = ("bmm-48x197x64x197",)
 _ALIGNMENT = 64
 
 
-def problem_of(case: str, dtype: DType, packed: bool) -> Problem:
+def problem_of(case: str, dtype: DType, packed: bool) -> OpDescriptor:
     """A case with operands and a result of ``dtype``."""
-    kept = chosen if packed else row_major
+    kept = any_layout if packed else row_major
     if case in contractions.PRODUCTS:
         x, y = contractions.PRODUCTS[case]
         factor = kept(dtype, y)
@@ -53,15 +53,15 @@ def problem_of(case: str, dtype: DType, packed: bool) -> Problem:
         return Convolution(*images, *rest)
     if which == "data":
         images = channels_last(dtype, out), kept(dtype, w), channels_last(dtype, x)
-        return ConvolutionData(*images, *rest)
+        return ConvDataGrad(*images, *rest)
     images = channels_last(dtype, x), channels_last(dtype, out), kept(dtype, w)
-    return ConvolutionWeights(*images, *rest)
+    return ConvWeightGrad(*images, *rest)
 
 
 class Prepared(NamedTuple):
     """A kernel with its operands, the last of which is the result."""
 
-    provider: Provider
+    provider: KernelLibrary
     kernel: Kernel
     memory: list[np.ndarray]
     addresses: list[int]
@@ -81,14 +81,14 @@ class Prepared(NamedTuple):
         return _numbers(plain, _reordered(self.provider, self.memory[-1], layout, plain))
 
 
-def prepare(provider: Provider, case: str, dtype: DType, packed: bool) -> Prepared | str:
+def prepare(provider: KernelLibrary, case: str, dtype: DType, packed: bool) -> Prepared | str:
     """A case for a provider, with numbers that are the same for all; else why there is none."""
-    problem = problem_of(case, dtype, packed)
-    kernel = provider.find(problem)
+    descriptor = problem_of(case, dtype, packed)
+    kernel = provider.find(descriptor)
     if kernel is None and packed:
         return prepare(provider, case, dtype, packed=False)
     if kernel is None:
-        return provider.why_not(problem)
+        return provider.why_not(descriptor)
     rng = np.random.default_rng(0)
     memory = []
     for layout in kernel.operands[:-1]:
@@ -100,7 +100,7 @@ def prepare(provider: Provider, case: str, dtype: DType, packed: bool) -> Prepar
 
 
 def _reordered(
-    provider: Provider, memory: np.ndarray, given: Placement, wanted: Placement
+    provider: KernelLibrary, memory: np.ndarray, given: Placement, wanted: Placement
 ) -> np.ndarray:
     # Bytes in another layout.
     made = _room(wanted.nbytes)

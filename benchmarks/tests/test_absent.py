@@ -64,7 +64,7 @@ def test_products_and_convolutions(monkeypatch, capsys):
     pytest.importorskip("llvmlite")
     import gemm_conv
 
-    from fl_tensor.backends.providers import onednn
+    from fl_jit.kernels import onednn
 
     with pytest.raises(SystemExit):
         call(monkeypatch, gemm_conv.main, "--only", "foo")

@@ -41,12 +41,12 @@ def hostile(session: nox.Session) -> None:
 
 
 @nox.session(default=False, **shared)
-def campaign(session: nox.Session) -> None:
+def stress(session: nox.Session) -> None:
     """5,000 random products and 5,000 convolutions between guard pages, against float64.
 
     `-- --provider onednn --kind gemm --count N --seed S` for others than the generated ones.
     """
-    in_workshop(session, "python", "packages/fl-tensor/tests/campaign", *session.posargs)
+    in_workshop(session, "python", "packages/fl-tensor/tests/stress", *session.posargs)
 
 
 @nox.session(default=False, tags=["fl-tensor", "fl-nn"], **shared)
@@ -57,7 +57,7 @@ def whole_on_jit(session: nox.Session, provider: str) -> None:
     Everything is put off, planned at once, and has its contractions from one provider.
     """
     skip_without_wheel(session, provider)
-    env = {**FORCED, **kernels(session), "FL_PROVIDERS": provider}
+    env = {**FORCED, **kernels(session), "FL_KERNEL_LIBRARIES": provider}
     in_workshop(session, "python", "-m", "fl_tensor.testing", "jit", *session.posargs, env=env)
     env["FL_TENSOR_BACKEND"] = "jit"
     options = ["-p", "no:cacheprovider", *suite("fl-nn")]

@@ -26,12 +26,12 @@ IMPLEMENTATIONS = [
 #: Have `jit` put off everything and plan it at once, and hand all contractions to the generated
 #: kernels, not only what is worth it.
 FORCED = {
-    "FL_JIT_SMALLEST": "1",
-    "FL_JIT_SIGHTINGS": "1",
-    "FL_PROVIDERS": "generated",
-    "FL_PROVIDERS_EVERYTHING": "1",
+    "FL_JIT_MIN_SIZE": "1",
+    "FL_JIT_COMPILE_AFTER": "1",
+    "FL_KERNEL_LIBRARIES": "generated",
+    "FL_KERNELS_FORCE": "1",
 }
-#: As FL_JIT_SMALLEST: have `jit` put off nothing.
+#: As FL_JIT_MIN_SIZE: have `jit` put off nothing.
 NEVER = str(1 << 40)
 #: What stands on the tensor contract.
 ABOVE = ("fl-autograd", "fl-nn")
@@ -72,7 +72,7 @@ def conformance(session: nox.Session, kind: str, implementation: str) -> None:
 @nox.session(**shared, tags=["fl-tensor"])
 def vectors(session: nox.Session) -> None:
     """The tests of generated kernels at the widths of vectors that are not the processor's own."""
-    asks = "from fl_tensor.codegen import target; print(target.processor().vector_bits)"
+    asks = "from fl_jit.kernels.codegen import target; print(target.processor().vector_bits)"
     most = int(ask_workshop(session, asks) or 128)
     tests = ("packages/fl-tensor/tests/jit", "-k", "codegen or pooling or indexing")
     for bits in ("generic", *(str(n) for n in (128, 256) if n < most)):
@@ -98,12 +98,12 @@ def providers(session: nox.Session, provider: str) -> None:
     skip_without_wheel(session, provider)
     part = ["-k", "matmul or conv or linear or pool or batch_norm"]
     above = [option for package in ABOVE for option in suite(package)]
-    env = {**kernels(session), "FL_PROVIDERS": provider, "FL_PROVIDERS_EVERYTHING": "1"}
+    env = {**kernels(session), "FL_KERNEL_LIBRARIES": provider, "FL_KERNELS_FORCE": "1"}
     # The tests of generated code ask for it themselves: `tests(fl-tensor)` has run them.
     own = "packages/fl-tensor/tests/providers"
     pytest_in_workshop(session, "-p", "no:cacheprovider", own, f"--ignore={own}/generated", env=env)
-    for smallest in (FORCED["FL_JIT_SMALLEST"], NEVER):
-        env = {**FORCED, **env, "FL_TENSOR_BACKEND": "jit", "FL_JIT_SMALLEST": smallest}
+    for smallest in (FORCED["FL_JIT_MIN_SIZE"], NEVER):
+        env = {**FORCED, **env, "FL_TENSOR_BACKEND": "jit", "FL_JIT_MIN_SIZE": smallest}
         in_workshop(session, "python", "-m", "fl_tensor.testing", "jit", *part, env=env)
         # `deferred` runs these with generated kernels in plans, and all others.
         if provider != "generated" or smallest == NEVER:

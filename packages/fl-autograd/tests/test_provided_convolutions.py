@@ -7,13 +7,7 @@ import pytest
 
 import fl_autograd as ag
 import fl_tensor as ft
-from fl_tensor.backends.providers import (
-    Convolution,
-    ConvolutionData,
-    ConvolutionWeights,
-    ProviderError,
-    choose,
-)
+from fl_jit.kernels import ConvDataGrad, Convolution, ConvWeightGrad, KernelLibraryError, registry
 
 #: x, w, stride, padding, kernel dilation, groups
 CASES = {
@@ -31,11 +25,11 @@ CASES = {
 def asked(monkeypatch):
     """The problems that the process's provider solved for `jit`."""
     try:
-        provider = choose.current()
-    except ProviderError as error:
+        provider = registry.active_library()
+    except KernelLibraryError as error:
         pytest.skip(str(error))
     if provider is None:
-        pytest.skip("; ".join(choose.found()[1]))
+        pytest.skip("; ".join(registry.found()[1]))
     solved = []
     find = provider.find
 
@@ -68,4 +62,4 @@ def test_gradients(asked, name):
     expected = gradients(x.astype(float), w.astype(float), *options)  # float64 is NumPy's
     for ours, wanted in zip(found, expected):
         np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
-    assert kinds == {Convolution, ConvolutionData, ConvolutionWeights}
+    assert kinds == {Convolution, ConvDataGrad, ConvWeightGrad}

@@ -15,7 +15,7 @@ BATCHES, SIZE, FEATURES = 20, 128, 128
 
 @pytest.mark.defect("B5")
 def test_fit_and_evaluate_make_no_plan_for_each_batch():
-    from fl_tensor.backends.jit import JitBackend
+    from fl_jit import JitBackend
 
     backend = JitBackend()
     with ft.use(backend):

@@ -23,8 +23,8 @@ def jit(monkeypatch):
     backend = ft.get_backend("jit")
     monkeypatch.setattr(backend, "smallest", 1)
     monkeypatch.setattr(backend.plans, "background", False)
-    monkeypatch.setattr(backend.plans.worth, "patience", 0)
-    monkeypatch.setattr(backend.plans.worth, "rest", 0)
+    monkeypatch.setattr(backend.plans.policy, "patience", 0)
+    monkeypatch.setattr(backend.plans.policy, "rest", 0)
     with ft.use("jit"):
         yield backend
 
@@ -212,17 +212,17 @@ def test_inference_between_training_steps_changes_no_bit(tmp_path, monkeypatch):
     """Weights that are kept packed for inference are trained, and saved, as they were."""
     pytest.importorskip("llvmlite", reason="generated products take llvmlite")
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
-    providers = "fl_tensor.backends.providers"
+    providers = "fl_jit.kernels"
     provider = importlib.import_module(f"{providers}.generated.provider").Generated()
     monkeypatch.setattr(f"{providers}.choose.current", lambda: provider)
-    jit = importlib.import_module("fl_tensor.backends.jit")
+    jit = importlib.import_module("fl_jit")
     rng = np.random.default_rng(0)
     batch = rng.standard_normal((96, 128)).astype(np.float32)
 
     def trained(inferences, path):
         kept = []
         with ft.use(jit.JitBackend()) as backend:
-            backend.worth.patience = 0
+            backend.policy.patience = 0
             ft.seed(3)
             model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 128))
             optimizer = nn.AdamW(model.parameters(), lr=1e-2)
@@ -235,7 +235,7 @@ def test_inference_between_training_steps_changes_no_bit(tmp_path, monkeypatch):
                 for _ in range(inferences):
                     with ag.no_grad():
                         outputs.append(np.asarray(model(x).tensor))
-                kept.append(any(plan.is_keeping for plan in backend.plans.kept()))
+                kept.append(any(plan.is_keeping for plan in backend.plans.entries()))
             nn.save_weights(path, model)
             again = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 128))
             nn.load_weights(path, again)

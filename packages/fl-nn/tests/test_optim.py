@@ -8,8 +8,8 @@ import pytest
 
 import fl_nn as nn
 import fl_tensor as ft
+from fl_jit import JitBackend
 from fl_nn import ModuleError, Parameter, StateDictError
-from fl_tensor.backends.jit import JitBackend
 
 
 def start(value=1.0):

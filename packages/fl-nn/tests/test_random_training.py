@@ -146,11 +146,11 @@ def test_training_is_that_of_numpy(seed, sightings):
         wanted = trained(seed)
         near = trained(seed, noisy(wanted[0]))
     backend = type(ft.get_backend("jit"))()
-    backend.smallest, backend.plans.worth.patience = 1, 0
-    backend.plans.sightings, backend.plans.background = sightings, False
+    backend.smallest, backend.plans.policy.patience = 1, 0
+    backend.plans.compile_after, backend.plans.background = sightings, False
     with ft.use(backend):
         found = trained(seed, wanted[0])
-    assert backend.plans.kept(), "nothing was planned"
+    assert backend.plans.entries(), "nothing was planned"
     for number, (mine, theirs, other) in enumerate(zip(found, wanted, near, strict=True)):
         assert mine.keys() == theirs.keys()
         for name, value in theirs.items():

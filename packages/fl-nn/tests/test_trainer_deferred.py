@@ -22,8 +22,8 @@ def jit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     backend = ft.get_backend("jit")
     monkeypatch.setattr(backend, "smallest", 1)
     monkeypatch.setattr(backend.plans, "background", False)
-    monkeypatch.setattr(backend.plans.worth, "patience", 0)
-    monkeypatch.setattr(backend.plans.worth, "rest", 0)
+    monkeypatch.setattr(backend.plans.policy, "patience", 0)
+    monkeypatch.setattr(backend.plans.policy, "rest", 0)
     with ft.use("jit"):
         yield backend
 

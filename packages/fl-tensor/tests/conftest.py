@@ -22,7 +22,7 @@ def run_suite_test(backend: Any, test: str) -> None:
     from fl_tensor.testing.harness import Harness
     from fl_tensor.testing.suite.operations import operation_ids, overridden
 
-    suite = type("TestPlanted", (TensorBackendSuite,), {"backend": backend})()
+    suite = type("TestInjected", (TensorBackendSuite,), {"backend": backend})()
     name, _, rest = test.removesuffix("]").partition("[")
     method: Callable[..., None] = getattr(suite, name)
     harness = Harness(backend())
@@ -42,6 +42,15 @@ def run_suite_test(backend: Any, test: str) -> None:
         method(harness, view, mode, donate == "donate")
     else:
         method(harness)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """``installed_backend``: the name of each installed backend whose arrays have values."""
+    if "installed_backend" in metafunc.fixturenames:
+        from fl_tensor import available_backends, get_backend
+
+        names = [name for name in available_backends() if get_backend(name).has_values]
+        metafunc.parametrize("installed_backend", names)
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +74,7 @@ def plans_in_the_foreground() -> Iterator[None]:
 @pytest.fixture
 def suite_test() -> Callable[[Any, str], None]:
     """``suite_test(backend_class, "test_operation[add-float32-plain]")``; raises AssertionError
-    with the kit's report, or the NameError or AttributeError of a fault that is planted wrongly."""
+    with the kit's report, or the NameError or AttributeError of a wrongly injected fault."""
 
     def run(backend: Any, test: str) -> None:
         try:

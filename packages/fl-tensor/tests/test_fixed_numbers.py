@@ -7,7 +7,7 @@ import json
 import pytest
 
 import fl_tensor as ft
-from fl_tensor.graph import Graph, common, fold
+from fl_tensor.graph import Graph, constant_folding, cse
 
 pytestmark = pytest.mark.defect("O1", "item 8")
 
@@ -96,7 +96,12 @@ def test_damaged_marks_are_refused(x, fixed):
 
 def test_passes_keep_the_mark(x):
     graph = recorded(scheduled, x)
-    for made in (graph.prune(), common.common(graph), fold.fold(graph), graph.replace(reads=[])):
+    for made in (
+        graph.prune(),
+        cse.cse(graph),
+        constant_folding.fold_constants(graph),
+        graph.replace(reads=[]),
+    ):
         assert made.fixed == graph.fixed
 
 

@@ -41,10 +41,10 @@ print(json.dumps(sorted(sys.modules)))
 #: A compiler, and what jit and its kernel libraries are made of.
 ELSEWHERE = (
     "llvmlite",
-    "fl_tensor.codegen",
-    "fl_tensor.jit",
-    "fl_tensor.backends.jit",
-    "fl_tensor.backends.providers",
+    "fl_jit.kernels.codegen",
+    "fl_jit.api",
+    "fl_jit",
+    "fl_jit.kernels",
 )
 
 
@@ -76,7 +76,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_loads_no_kernel_library_and_reads_no_setting_of_one() -> None:
-    done = run(OPERATIONS, FL_PROVIDERS="no such library", FL_ONEDNN_LIB="/no/such/library")
+    done = run(OPERATIONS, FL_KERNEL_LIBRARIES="no such library", FL_ONEDNN_LIB="/no/such/library")
     assert done.returncode == 0, done.stderr
     loaded = json.loads(done.stdout)
     assert "fl_tensor.backends.numpy.backend" in loaded

@@ -10,64 +10,58 @@ import pytest
 
 import fl_tensor as ft
 from fl_tensor import cache_files, settings
-from fl_tensor.backends.jit import JitBackend
-from fl_tensor.backends.jit.outside import extensions
-from fl_tensor.backends.providers import choose
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "expected", "reader"),
+    ("value", "expected", "read"),
     [
-        ("FL_JIT_SMALLEST", "abc", "a number of elements, 0 or more", JitBackend),
-        ("FL_JIT_SMALLEST", "-3", "a number of elements, 0 or more", JitBackend),
-        ("FL_JIT_SIGHTINGS", "abc", "a number, 1 or more", JitBackend),
-        ("FL_JIT_SIGHTINGS", "0", "a number, 1 or more", JitBackend),
-        ("FL_JIT_BACKGROUND", "perhaps", "1 (on) or 0 (off)", JitBackend),
-        ("FL_CACHE_BYTES", "-1", "a number of bytes, 0 or more", cache_files.most_bytes),
-        ("FL_PROVIDERS_EVERYTHING", "2", "1 (on)", choose.is_for_everything.__wrapped__),
-        ("FL_PROVIDERS", "none,generated", "'none' stands alone", choose.wanted),
+        (
+            "abc",
+            "a number of rows, 2 or more",
+            lambda name: settings.number(name, 5, 2, "a number of rows"),
+        ),
+        ("1", "a number, 2 or more", lambda name: settings.number(name, 5, 2)),
+        ("perhaps", "1 (on) or 0 (off)", lambda name: settings.switch(name, True)),
     ],
 )
-def test_what_says_nothing_is_refused(monkeypatch, name, value, expected, reader):
-    monkeypatch.setenv(name, value)
-    with pytest.raises(ft.FlError, match=re.escape(name) + ".*" + re.escape(expected)) as raised:
-        reader()
-    assert value in str(raised.value)
+def test_a_value_without_a_meaning_is_refused(monkeypatch, value, expected, read):
+    monkeypatch.setenv("FL_SOME_SETTING", value)
+    message = f"FL_SOME_SETTING={value!r}: expected {expected}"
+    with pytest.raises(ft.ArgumentError, match=re.escape(message)):
+        read("FL_SOME_SETTING")
 
 
-def test_extensions_are_off_or_on(monkeypatch):
-    from importlib import metadata
-
-    asked = []
-    monkeypatch.setattr(metadata, "entry_points", lambda group: asked.append(group) or [])
-    for value, groups in (("off", []), ("perhaps", []), ("yes", [extensions.GROUP])):
-        monkeypatch.setattr(extensions, "_loaded", False)
-        monkeypatch.setenv("FL_JIT_EXTENSIONS", value)
-        if value == "perhaps":
-            with pytest.raises(ft.ArgumentError, match="FL_JIT_EXTENSIONS='perhaps'"):
-                extensions.load()
-        else:
-            extensions.load()
-        assert asked == groups
+def test_a_wrong_size_of_the_cache_is_refused(monkeypatch):
+    monkeypatch.setenv("FL_CACHE_BYTES", "-1")
+    with pytest.raises(ft.ArgumentError, match="FL_CACHE_BYTES='-1': expected a number of bytes"):
+        cache_files.most_bytes()
 
 
-@pytest.mark.parametrize("value", ["1", "on", "Yes", "TRUE"])
-def test_what_is_on(monkeypatch, value):
-    monkeypatch.setenv("FL_TESTS", value)
-    assert settings.switch("FL_TESTS", False)
+@pytest.mark.parametrize("word", ["1", "on", "Yes", "TRUE"])
+def test_words_for_on(monkeypatch, word):
+    monkeypatch.setenv("FL_SOME_SETTING", word)
+    assert settings.switch("FL_SOME_SETTING", False) is True
 
 
-@pytest.mark.parametrize("value", ["0", "off", "No", "false"])
-def test_what_is_off(monkeypatch, value):
-    monkeypatch.setenv("FL_TESTS", value)
-    assert not settings.switch("FL_TESTS", True)
+@pytest.mark.parametrize("word", ["0", "off", "No", "FALSE"])
+def test_words_for_off(monkeypatch, word):
+    monkeypatch.setenv("FL_SOME_SETTING", word)
+    assert settings.switch("FL_SOME_SETTING", True) is False
 
 
-def test_what_is_not_set_or_empty_has_its_default(monkeypatch):
-    monkeypatch.delenv("FL_TESTS", raising=False)
-    assert settings.number("FL_TESTS", 7, 1) == 7 and settings.switch("FL_TESTS", True)
-    monkeypatch.setenv("FL_TESTS", "")
-    assert settings.number("FL_TESTS", 7, 1) == 7 and not settings.switch("FL_TESTS", False)
+def test_an_empty_value_counts_as_not_set(monkeypatch):
+    monkeypatch.setenv("FL_SOME_SETTING", "")
+    assert settings.switch("FL_SOME_SETTING", True) is True
+    assert settings.number("FL_SOME_SETTING", 5, 2) == 5
+    assert settings.text("FL_SOME_SETTING") == ""
+
+
+def test_a_former_name_is_read_with_a_warning(monkeypatch):
+    monkeypatch.setenv("FL_FORMER_NAME", "7")
+    with pytest.warns(DeprecationWarning, match="FL_FORMER_NAME is deprecated.*FL_NAME=7"):
+        assert settings.number("FL_NAME", 5, 2, former="FL_FORMER_NAME") == 7
+    monkeypatch.setenv("FL_NAME", "3")
+    assert settings.number("FL_NAME", 5, 2, former="FL_FORMER_NAME") == 3
 
 
 def test_reproducible_from_the_start(monkeypatch):
@@ -84,11 +78,3 @@ def test_numbers_of_threads_that_make_no_sense(count):
     with pytest.raises(ft.ArgumentError, match="give an integer from 1 to 1024"):
         ft.set_num_threads(count)
     assert ft.get_num_threads() == before
-
-
-@pytest.mark.parametrize("count", ["0", "-2"])
-def test_tune_refuses_them_as_well(capsys, count):
-    from fl_tensor.cli import main
-
-    assert main(["tune", "--threads", count]) == 1
-    assert "give an integer from 1" in capsys.readouterr().err

@@ -47,12 +47,11 @@ def test_a_backend_without_subnormals_passes_the_kit(tmp_path: Path) -> None:
     assert int(done.stdout.splitlines()[-1].split()[0]) > 900
 
 
-@pytest.mark.parametrize("backend", ["numpy", "jit"])
-def test_ours_have_them(backend: str) -> None:
+def test_installed_backends_have_them(installed_backend: str) -> None:
     powers = [2.0**e for e in (-149, -148, -127, -126, -125, -103, -102)]
     values = [0.0, -0.0, *powers, *(-p for p in powers), 3 * 2.0**-149, 1.0]
     x, y = (np.array(v, np.float32) for v in zip(*itertools.product(values, repeat=2)))
-    found = ft.nextafter(ft.asarray(x, backend=backend), ft.asarray(y, backend=backend))
+    found = ft.nextafter(*(ft.asarray(v, backend=installed_backend) for v in (x, y)))
     wanted = np.nextafter(x, y)
     assert np.array_equal(np.asarray(found), wanted)
     assert np.array_equal(np.signbit(np.asarray(found)), np.signbit(wanted))

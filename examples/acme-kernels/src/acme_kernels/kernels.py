@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from fl_tensor import jit
-from fl_tensor.codegen.program import Builder
+from fl_jit import api
+from fl_jit.kernels.codegen.program import Builder
 
 
 def swiglu(b: Builder, x: int, gate: int) -> int:
@@ -14,7 +14,7 @@ def swiglu(b: Builder, x: int, gate: int) -> int:
     return b("multiply", x, b("multiply", gate, b("sigmoid", gate)))
 
 
-def rms_norm(request: jit.Request) -> Callable[..., object] | None:
+def rms_norm(request: api.Request) -> Callable[..., object] | None:
     """A kernel for rows of this length, in one go over memory; float32 and float64 alone."""
     (x,) = request.operands
     if x.dtype.itemsize < 4:
@@ -25,10 +25,10 @@ def rms_norm(request: jit.Request) -> Callable[..., object] | None:
         mean = b("divide", total, b.constant(float(x.shape[-1]), x.dtype))
         return b("multiply", value, b("rsqrt", b("add", mean, b.constant(eps, x.dtype))))
 
-    return jit.program(build)(request)
+    return api.program(build)(request)
 
 
-def concatenate(request: jit.Request) -> Callable[..., object] | None:
+def concatenate(request: api.Request) -> Callable[..., object] | None:
     """Arrays in C order, one after the other along the first axis: bytes that are copied."""
     if request.parameters["axis"] != 0 or not all(map(_is_in_c_order, request.operands)):
         return None
@@ -43,7 +43,7 @@ def concatenate(request: jit.Request) -> Callable[..., object] | None:
     return run
 
 
-def _is_in_c_order(x: jit.Layout) -> bool:
+def _is_in_c_order(x: api.Layout) -> bool:
     step = 1
     for size, stride in zip(reversed(x.shape), reversed(x.strides or ())):
         if size != 1 and stride != step:

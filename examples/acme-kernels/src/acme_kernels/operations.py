@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fl_autograd import extend
-from fl_tensor import jit
+from fl_jit import api
 
 
 def _swiglu(ops: Any, x: Any, gate: Any) -> Any:
@@ -43,8 +43,8 @@ def _rms_norm_to_x(ops: Any, g: Any, x: Any, eps: float) -> Any:
     return ops.multiply(ops.subtract(g, ops.multiply(unit, along)), inverse)
 
 
-SWIGLU = jit.operation("acme.swiglu", _swiglu, roles="SS")
-RMS_NORM = jit.operation("acme.rms_norm", _rms_norm, roles="S")
+SWIGLU = api.operation("acme.swiglu", _swiglu, roles="SS")
+RMS_NORM = api.operation("acme.rms_norm", _rms_norm, roles="S")
 
 swiglu = extend.defop("acme_swiglu", SWIGLU.run, x=_swiglu_to_x, gate=_swiglu_to_gate)
 rms_norm = extend.defop("acme_rms_norm", RMS_NORM.run, x=_rms_norm_to_x)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fl_tensor.extend import uncollected
+from fl_tensor.extend import gc_paused
 
 
-class large_graph(uncollected):
+class large_graph(gc_paused):
     """``with large_graph():`` around recording and differentiating a graph of very many nodes.
 
     Inside, nothing looks for reference cycles, in all threads. Nodes make none, but every full

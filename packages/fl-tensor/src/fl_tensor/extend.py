@@ -5,10 +5,10 @@ Import these names from here: the modules that define them may move. Once the dr
 stays until the next major version.
 """
 
-from fl_tensor.collection import uncollected
 from fl_tensor.composition import cached_composition
 from fl_tensor.dispatch.stack import Layer, Stack, active, operation_names, revived, under
 from fl_tensor.dispatch.stack import current as current_stack
+from fl_tensor.gc_control import gc_paused
 
 __all__ = [
     "Layer",
@@ -18,6 +18,6 @@ __all__ = [
     "operation_names",
     "revived",
     "cached_composition",
-    "uncollected",
+    "gc_paused",
     "under",
 ]

@@ -1,8 +1,9 @@
-"""Settings from environment variables: parsing, and errors for invalid values."""
+"""Settings from environment variables: one way to read them, and errors that name the variable."""
 
 from __future__ import annotations
 
 import os
+import warnings
 
 from fl_tensor.errors import ArgumentError
 
@@ -10,10 +11,26 @@ _SWITCH = {"1": True, "on": True, "yes": True, "true": True}
 _SWITCH |= {"0": False, "off": False, "no": False, "false": False}
 
 
-def number(name: str, default: int, least: int, what: str = "a number") -> int:
-    """The variable ``name``, ``default`` where it is not set or empty. Raises ArgumentError for
-    what is no integer of at least ``least``; ``what`` says what it counts."""
-    given = os.environ.get(name)
+def text(name: str, former: str = "") -> str:
+    """The value of the variable ``name``, "" where it is not set. ``former`` is a deprecated name
+    of it, which is read with a DeprecationWarning where ``name`` is not set."""
+    given = os.environ.get(name, "")
+    if not given and former and os.environ.get(former):
+        given = os.environ[former]
+        warnings.warn(
+            f"{former} is deprecated and will be ignored from the next minor version on: "
+            f"set {name}={given}",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    return given
+
+
+def number(name: str, default: int, least: int, what: str = "a number", former: str = "") -> int:
+    """The integer in the variable ``name`` (or ``former``, see ``text``), ``default`` where it is
+    not set or empty. Raises ArgumentError unless it is an integer of at least ``least``; ``what``
+    says what it counts."""
+    given = text(name, former)
     if not given:
         return default
     try:
@@ -25,10 +42,11 @@ def number(name: str, default: int, least: int, what: str = "a number") -> int:
     return found
 
 
-def switch(name: str, default: bool) -> bool:
-    """The variable ``name``: on (1, on, yes, true) or off (0, off, no, false), ``default`` where it
-    is not set or empty. Raises ArgumentError for anything else."""
-    given = os.environ.get(name)
+def switch(name: str, default: bool, former: str = "") -> bool:
+    """The switch in the variable ``name`` (or ``former``, see ``text``): on (1, on, yes, true) or
+    off (0, off, no, false), ``default`` where it is not set or empty. Raises ArgumentError for
+    anything else."""
+    given = text(name, former)
     if not given:
         return default
     found = _SWITCH.get(given.strip().lower())

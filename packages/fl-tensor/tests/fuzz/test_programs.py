@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fuzzing import campaign
+from fuzzing import stress
 from fuzzing.differences import TABLE
 from fuzzing.lockstep import DisagreementError, Program
 from fuzzing.step import Step
@@ -12,7 +12,7 @@ import fl_tensor as ft
 
 
 def test_programs_agree_with_numpy():
-    report = campaign.run(programs=300)
+    report = stress.run(programs=300)
     assert report.counts["programs"] >= 300
     assert report.counts["operations"] > 1500
     assert report.counts["errors that agreed"] > 50

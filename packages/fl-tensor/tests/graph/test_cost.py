@@ -9,7 +9,7 @@ from planned import recorded
 
 import fl_tensor as ft
 from fl_tensor.graph import cost
-from fl_tensor.graph.layout import layouts
+from fl_tensor.graph.strides import layouts
 
 
 def of(function, *shapes):

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fl_tensor import arguments, dtypes, rules
-from fl_tensor.arrays.places import Place, parse, seen, whole_mask
+from fl_tensor.arrays.advanced_indexing import Place, parse, seen, whole_mask
 from fl_tensor.arrays.value import ArrayValue
 from fl_tensor.dispatch import frontend
 from fl_tensor.errors import BackendError, DTypeError, IndexingError, ShapeError

@@ -16,7 +16,6 @@ COMMANDS = {
     "new-backend": "write a package with a backend that passes the kit, to be made your own",
     "backends": "the installed backends: what they offer, or why they cannot be loaded",
     "info": "the size of the contract and of the code",
-    "tune": "measure the products and convolutions that programs asked for",
     "conformance": "run the conformance kit on a backend",
     "contract": "print, compare and check the pinned contract",
 }

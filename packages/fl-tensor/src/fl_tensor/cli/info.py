@@ -11,11 +11,9 @@ import argparse
 import collections
 import json
 import os
-from importlib.util import find_spec
 from typing import Any
 
-from fl_tensor import cache_files, contract, extras, threads
-from fl_tensor.backends.providers import choose
+from fl_tensor import cache_files, contract, threads
 from fl_tensor.cli import lines
 from fl_tensor.cli.survey import COUNTED, surveys
 from fl_tensor.dispatch import defaults
@@ -28,12 +26,6 @@ PAPER = {
     "TensorFlow": {"lines": 1_306_159, "operators": 1_423, "add": 20, "conv": 30, "sum": 10},
     "Flashlight": {"lines": 27_173, "operators": 110, "add": 1, "conv": 2, "sum": 1},
 }
-#: What a line of ``--choices`` says.
-LEGEND = """\
-A line is a problem (dtype[shape]:strides of its operands), the kernel that was chosen, and the time
-of each that was tried. Of generated ones: rule, what the rule of thumb says; 14x2, tiles of 14 rows
-by 2 vectors. oneDNN: matmul, sgemm, ... are ways that it offers. An epilogue, elementwise work on
-the result, is named by 8 digits of its digest."""
 ROWS = {
     "operators": "operators",
     "add": "implementations of add",
@@ -52,14 +44,7 @@ def main(arguments: list[str]) -> int:
         "operations are no implementations.",
     )
     parser.add_argument("--json", action="store_true", help="the figures as JSON")
-    parser.add_argument(
-        "--choices", action="store_true", help="only the kernels chosen by measuring, and the times"
-    )
     given = parser.parse_args(arguments)
-    if given.choices:
-        found = "\n".join(filter(None, (each.choices() for each in choose.found()[0])))
-        print(f"{found}\n\n{LEGEND}" if found else "nothing was measured yet")
-        return 0
     figures = collect()
     print(json.dumps(figures, indent=1) if given.json else "\n".join(_page(figures)))
     return 0
@@ -75,7 +60,7 @@ def collect() -> dict[str, Any]:
         "contract": contract.PINNED.generated()["version"],
         "operations": {**kinds, "of_capability": dict(optional), "total": kinds.total()},
         "implementations": {facts["name"]: facts["implementations"] for facts in usable},
-        **libraries(),
+        **settings_in_use(),
         "lines": {**code, "total": sum(code.values())},
         "distributions": lines.offering(),
         "parts_of_fl_tensor": lines.parts(),
@@ -83,17 +68,11 @@ def collect() -> dict[str, Any]:
     }
 
 
-def libraries() -> dict[str, Any]:
-    """The default backend and why it is that one (``default``), who computes contractions
-    (``providers`` in the order in which they are asked, and which were ``passed_over`` and why),
-    what generated kernels are made for (``kernels``), where files are kept (``cache``), and the
-    pools of threads whose libraries are loaded (``threads``)."""
-    found, passed = choose.found()
+def settings_in_use() -> dict[str, Any]:
+    """The default backend and why it is that one (``default``), where files are kept (``cache``),
+    and the pools of threads whose libraries are loaded (``threads``)."""
     return {
         "default": _default(),
-        "providers": [{"name": each.name, "report": dict(each.report())} for each in found],
-        "passed_over": list(passed),
-        "kernels": _kernels(),
         "cache": cache_files.state(),
         "threads": {
             "per_operation": threads.get_num_threads(),
@@ -114,38 +93,17 @@ def _default() -> dict[str, Any]:
     }
 
 
-def _kernels() -> dict[str, Any] | None:
-    if find_spec("llvmlite") is None:
-        return None
-    from fl_tensor.codegen import target
-
-    machine = target.host()
-    return {"processor": machine.cpu, "vector_bits": machine.vector_bits}
-
-
 def _page(figures: dict[str, Any]) -> list[str]:
-    return [*_libraries(figures), "", *_sizes(figures)]
+    return [*_in_use(figures), "", *_sizes(figures)]
 
 
-def _libraries(figures: dict[str, Any]) -> list[str]:
+def _in_use(figures: dict[str, Any]) -> list[str]:
     running = figures["threads"]
     default = figures["default"]
     page = [f"Default backend: {default['name']} ({default['why']})"]
     page += [f"  {c['name']:<12} {c['number']:>3}  {c['origin']}" for c in default["candidates"]]
     page += [f"  ! {problem}" for problem in default["problems"]]
-    asked = [each["name"] for each in figures["providers"]] + ["NumPy"]
-    page += [f"Products and convolutions of jit by {', then '.join(asked)}"]
-    for each in figures["providers"]:
-        page += [f"  {each['name']}"]
-        page += [f"    {name:<12} {value}" for name, value in each["report"].items()]
-    page += [f"  {'passed over':<14} {reason}" for reason in figures["passed_over"]]
-    made = figures["kernels"]
-    page.append(
-        f"Generated kernels for {made['processor']}, vectors of {made['vector_bits']} bits"
-        if made
-        else f"Generated kernels: none ({extras.install('jit')})"
-    )
-    page.append(f"Kernels and choices are kept in {figures['cache']}")
+    page.append(f"Compiled code and tuning choices are kept in {figures['cache']}")
     page.append(f"Threads of an operation: {running['per_operation']}")
     return page + [f"  {name:<14} {state}" for name, state in running["pools"].items()]
 

@@ -26,8 +26,6 @@ PARTS = {
     "generated": "functions/generated.py derived_ops.py",
     "backend numpy": "backends/numpy/",
     "backend null": "backends/null.py",
-    "providers": "backends/providers/",
-    "code generation": "codegen/",
     "other backends": "backends/",
     "conformance kit": "testing/",
     "command line": "cli/ __main__.py _generate.py",

@@ -42,7 +42,7 @@ def problems(registry: Registry) -> list[str]:
 def _stated(registry: Registry) -> Iterator[Candidate | str]:
     """What the keywords of the distributions say: candidates, and a line for each other one."""
     offered: dict[str, tuple[Offer, set[str]]] = {}  # a distribution may offer several backends
-    for offer in filter(_can_be_used, registry.offers()):
+    for offer in registry.offers():
         offered.setdefault(str(offer), (offer, set()))[1].add(offer.name)
     for origin, (offer, names) in offered.items():
         numbers: dict[str, int] = {}
@@ -61,11 +61,3 @@ def _stated(registry: Registry) -> Iterator[Candidate | str]:
                 yield f"keyword {keyword!r} of {origin} is ignored: {why}"
         for name, number in numbers.items():
             yield Candidate(name, number, origin)
-
-
-def _can_be_used(offer: Offer) -> bool:
-    """Until the deferred backend is a distribution that requires its compiler, it is an extra of
-    this one: without the extra it is not the default."""
-    from importlib.util import find_spec
-
-    return offer.distribution != "fl-tensor" or find_spec("llvmlite") is not None

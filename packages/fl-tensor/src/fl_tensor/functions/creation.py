@@ -21,7 +21,7 @@ from fl_tensor.dispatch.registry import place_for as place_for
 from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, FlError
-from fl_tensor.functions import reading
+from fl_tensor.functions import coercion
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
@@ -77,8 +77,8 @@ def asarray(
 
 
 def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
-    view = reading.buffer_of(obj)
-    if view is not None and reading.format_of(view)[1]:
+    view = coercion.buffer_of(obj)
+    if view is not None and coercion.format_of(view)[1]:
         raise ArgumentError("[asarray] the buffer's byte order is foreign: it is read by a copy")
     source, made = obj, None
     if view is not None:
@@ -100,7 +100,7 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
         dtype = wanted or dtypes.of_number(type(obj))
         return full((), obj, dtype, place, backend)
     if not isinstance(obj, (list, tuple, range)):
-        view = reading.buffer_of(obj)
+        view = coercion.buffer_of(obj)
         if view is not None:
             return _from_buffer(view, place, backend)
         if hasattr(obj, "__dlpack__"):
@@ -110,8 +110,8 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
                 f"[asarray] cannot read a {type(obj).__name__}: expected numbers, nested lists, or "
                 f"an object with a buffer or DLPack"
             )
-    if not reading.NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
-        reading.require_shallow(obj)
+    if not coercion.NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
+        coercion.require_shallow(obj)
         return functions.stack([asarray(o, None, place, backend) for o in obj])
     return _from_lists(obj, wanted, place, backend)
 
@@ -123,7 +123,7 @@ def _holds_arrays(obj: Sequence[Any]) -> bool:
     first = obj[0]
     if isinstance(first, arguments.SCALARS) or getattr(first, "shape", None) == ():
         return False
-    return reading.buffer_of(first) is not None or hasattr(first, "__dlpack__")
+    return coercion.buffer_of(first) is not None or hasattr(first, "__dlpack__")
 
 
 def _from_producer(obj: Any, place: Device, backend: TensorBackend) -> Tensor:
@@ -147,7 +147,7 @@ def _read(producer: Any, place: Device, backend: TensorBackend) -> Tensor:
 
 
 def _from_buffer(view: memoryview, place: Device, backend: TensorBackend) -> Tensor:
-    dtype, foreign = reading.format_of(view)
+    dtype, foreign = coercion.format_of(view)
     data = swapped(view.tobytes(), dtype) if foreign else view.tobytes()
     return frombytes(data, tuple(view.shape or ()), dtype, place, backend)
 
@@ -155,7 +155,7 @@ def _from_buffer(view: memoryview, place: Device, backend: TensorBackend) -> Ten
 def _from_lists(
     obj: Sequence[Any], wanted: DType | None, place: Device, backend: TensorBackend
 ) -> Tensor:
-    shape, flat, found = reading.numbers(obj)
+    shape, flat, found = coercion.numbers(obj)
     dtype = supported("asarray", wanted or found, backend)
     if dtype.is_integer and found.kind in "fc":
         flat = [arguments.scalar("asarray", v, dtype) for v in flat]

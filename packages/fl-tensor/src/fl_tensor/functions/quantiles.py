@@ -11,7 +11,7 @@ from fl_tensor.arguments import axes, flag_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.derived.statistics import check_shares
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
-from fl_tensor.functions import reading
+from fl_tensor.functions import coercion
 from fl_tensor.functions.creation import asarray
 from fl_tensor.functions.elementwise import where
 from fl_tensor.functions.gathering import take_along_axis
@@ -60,7 +60,7 @@ def percentile(
 def _numbers(op: str, q: Any) -> tuple[tuple[float, ...], tuple[int, ...]]:
     # Python numbers stay what they are: the default float would round them.
     if isinstance(q, (list, tuple)):
-        shape, flat = reading.nested(q)
+        shape, flat = coercion.nested(q)
     elif arguments.is_single(q) and not isinstance(q, Array):
         shape, flat = (), [q]
     else:

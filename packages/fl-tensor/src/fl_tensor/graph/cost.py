@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fl_tensor.graph.ir import Node, Value
-from fl_tensor.graph.layout import VIEWS, Layout, Shape
+from fl_tensor.graph.strides import VIEWS, Shape, StridedLayout
 
 
 class Cost(NamedTuple):
@@ -69,7 +69,7 @@ def flops(node: Node) -> int:
 
 def of_group(
     nodes: Iterable[Node],
-    layouts: Mapping[Value, Layout] | None = None,
+    layouts: Mapping[Value, StridedLayout] | None = None,
     written: Collection[Value] | None = None,
 ) -> Cost:
     """The cost of nodes that run together. What one makes for another is in no memory, unless it is
@@ -124,7 +124,7 @@ def pays_attached(
     product: Node,
     nodes: Iterable[Node],
     kept: bool,
-    layouts: Mapping[Value, Layout],
+    layouts: Mapping[Value, StridedLayout],
     written: Collection[Value],
 ) -> bool:
     """Whether ``nodes``, elementwise work on a product, are better done while blocks of that are in
@@ -137,7 +137,7 @@ def pays_attached(
     return beside <= BESIDE * own
 
 
-def touched(value: Value, layout: Layout | None) -> int:
+def touched(value: Value, layout: StridedLayout | None) -> int:
     """Bytes that are read of a value with this layout: what is broadcast is read once for all."""
     if layout is None:
         return size(value)

@@ -161,9 +161,9 @@ class Graph:
     def prune(self, outputs: Iterable[Value] | None = None) -> Graph:
         """A graph for ``outputs`` (default: this one's) without what they do not need. Inputs stay,
         used or not: they are how the graph is called."""
-        from fl_tensor.graph import prune
+        from fl_tensor.graph import dce
 
-        return prune.prune(self, self.outputs if outputs is None else list(outputs))
+        return dce.dce(self, self.outputs if outputs is None else list(outputs))
 
     def to_json(self) -> str:
         """The graph as text; constants in base64."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from fl_memory.testing.kit import hide
 from fl_tensor.backend import TensorAdapter, TensorBackend
-from fl_tensor.dispatch import calls, promises
+from fl_tensor.dispatch import calls, preconditions
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import BackendError
 from fl_tensor.testing import compare
@@ -146,7 +146,7 @@ class Harness:
     def _check_rule(self, case: OpCase, placed: Sample, results: Sequence[Any]) -> list[str]:
         """The shape and dtype rule (the shapes-only backend) must say the same."""
         try:
-            ruled = _list(promises.rule(case.name, placed.args, placed.kwargs))
+            ruled = _list(preconditions.rule(case.name, placed.args, placed.kwargs))
         except BackendError:
             return []  # the shape depends on data
         shapes = [(tuple(r.shape), str(r.dtype)) for r in ruled]

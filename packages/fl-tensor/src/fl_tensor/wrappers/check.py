@@ -9,7 +9,7 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.arguments import flag_of
-from fl_tensor.dispatch import calls, promises
+from fl_tensor.dispatch import calls, preconditions
 from fl_tensor.dispatch.stack import Operation, Wrapper
 from fl_tensor.errors import BackendError, NonFiniteError
 from fl_tensor.wrappers import caller
@@ -54,13 +54,13 @@ class check(Wrapper):
                 self._thread.inside.pop()
         name, backend = operation.name, operation.backend
         if self.contract:
-            problem = promises.request(name, arguments, options, backend.dtypes)
+            problem = preconditions.request(name, arguments, options, backend.dtypes)
             if problem is not None:
                 raise BackendError(f"[{name}] front end: {problem}{self._place()}")
         before = self._prints(operation, arguments, options)
         result = operation.run(*arguments, **options)
         if self.contract:
-            broken = promises.answer(name, arguments, options, result)
+            broken = preconditions.answer(name, arguments, options, result)
             if broken:
                 raise BackendError(f"[{name}] backend {backend.name!r}: {broken}{self._place()}")
         if before and before != self._prints(operation, arguments, options):

@@ -12,7 +12,7 @@ import numpy as np
 from fl_memory import selection
 from fl_tensor import rules
 from fl_tensor.backend import TensorBackend
-from fl_tensor.backends.numpy import elementary, memory, philox, quiet, sums
+from fl_tensor.backends.numpy import elementary, errstate, memory, philox, sums
 from fl_tensor.backends.numpy.adapter import (
     FROM_NUMPY,
     SUPPORTED,
@@ -23,7 +23,7 @@ from fl_tensor.backends.numpy.adapter import (
 from fl_tensor.backends.numpy.contractions import Contractions
 from fl_tensor.backends.numpy.fft import Fft
 from fl_tensor.backends.numpy.linalg import Linalg
-from fl_tensor.backends.numpy.moving import Moving
+from fl_tensor.backends.numpy.shape_ops import ShapeOps
 from fl_tensor.backends.numpy.ufuncs import (
     binary,
     owned,
@@ -45,7 +45,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _INT64 = np.dtype(np.int64)
 
 
-class NumpyBackend(Moving, Contractions, Linalg, Fft, TensorBackend):
+class NumpyBackend(ShapeOps, Contractions, Linalg, Fft, TensorBackend):
     """Eager arithmetic on the host."""
 
     CONTRACT = (1, 1)
@@ -66,7 +66,7 @@ class NumpyBackend(Moving, Contractions, Linalg, Fft, TensorBackend):
 
     def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
         out = memory.empty(shape, TO_NUMPY[dtype])
-        quiet.call(out.fill, value)
+        errstate.call(out.fill, value)
         return NumpyAdapter(out, dtype) if shape else single(out, dtype)
 
     def arange(
@@ -165,7 +165,7 @@ class NumpyBackend(Moving, Contractions, Linalg, Fft, TensorBackend):
     def log1p(self, x: Value) -> Value:
         return self._complex_log1p(x) if x.dtype.kind == "c" else self._real_log1p(x)
 
-    @quiet.quiet
+    @errstate.quiet
     def erf(self, x: Value) -> Value:
         return adapt(memory.owned(elementary.erf(x.array).astype(x.array.dtype)), x.dtype)
 
@@ -221,7 +221,7 @@ class NumpyBackend(Moving, Contractions, Linalg, Fft, TensorBackend):
     max = reduction(np.maximum, accumulate=False)
     min = reduction(np.minimum, accumulate=False)
 
-    @quiet.quiet
+    @errstate.quiet
     def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
         dtype = sum_dtype(x.dtype)
         if dtype in HALF:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fl_memory import selection
 from fl_tensor import rules
-from fl_tensor.backends.numpy import conv, memory, quiet, recurrent
+from fl_tensor.backends.numpy import conv, errstate, memory, recurrent
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.backends.numpy.ufuncs import wide
 from fl_tensor.derived import sequence
@@ -38,9 +38,9 @@ class Contractions(DerivedOps):
             and len(a) * b.shape[1] * a.itemsize < selection.always_small
         ):
             try:  # ``quiet.call``, which would be a call more
-                return NumpyAdapter(quiet.run(a.dot, b), x.dtype)
+                return NumpyAdapter(errstate.run(a.dot, b), x.dtype)
             except RuntimeError:
-                return NumpyAdapter(quiet.waiting(a.dot, b), x.dtype)
+                return NumpyAdapter(errstate.waiting(a.dot, b), x.dtype)
         out = self.large_matmul(x, y, rules.product(a.shape, b.shape))
         return NumpyAdapter(_rounded(out, x), x.dtype)
 
@@ -49,10 +49,10 @@ class Contractions(DerivedOps):
         this one overrides it to have large products from another library."""
         a, b = (wide(x), wide(y)) if x.dtype in HALF else (x.array, y.array)
         out = memory.empty(shape, a.dtype)
-        quiet.writing(out.nbytes)(np.matmul, a, b, out)
+        errstate.writing(out.nbytes)(np.matmul, a, b, out)
         return out
 
-    @quiet.quiet
+    @errstate.quiet
     def conv(
         self,
         x: Value,
@@ -84,7 +84,7 @@ class Contractions(DerivedOps):
         a, b = (wide(x), wide(w)) if x.dtype in HALF else (x.array, w.array)
         return conv.convolve(a, b, *rest, shape)
 
-    @quiet.quiet
+    @errstate.quiet
     def recurrent(
         self,
         x: Value,

@@ -9,7 +9,7 @@ import numpy as np
 
 from fl_memory import selection
 from fl_memory.buffers import exporter
-from fl_tensor.backends.numpy import quiet
+from fl_tensor.backends.numpy import errstate
 
 
 def is_small(nbytes: int) -> bool:
@@ -41,8 +41,8 @@ def owned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """A copy in another dtype, in C order."""
     if array.size * dtype.itemsize < selection.always_small:
-        found: np.ndarray[Any, Any] = quiet.call(array.astype, dtype, "C")
+        found: np.ndarray[Any, Any] = errstate.call(array.astype, dtype, "C")
         return found
     out = empty(array.shape, dtype)
-    quiet.writing(out.nbytes)(np.copyto, out, array, "unsafe")
+    errstate.writing(out.nbytes)(np.copyto, out, array, "unsafe")
     return out

@@ -9,7 +9,7 @@ import numpy as np
 
 from fl_memory import selection
 from fl_tensor import rules
-from fl_tensor.backends.numpy import memory, quiet, sums
+from fl_tensor.backends.numpy import errstate, memory, sums
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, NumpyAdapter, adapt
 from fl_tensor.dtypes import HALF, DType, accumulator, bfloat16, sum_dtype
 
@@ -17,7 +17,7 @@ Value = NumpyAdapter
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _FLOAT32 = np.dtype(np.float32)
-_new, _ndarray, _quietly = object.__new__, np.ndarray, quiet.run
+_new, _ndarray, _quietly = object.__new__, np.ndarray, errstate.run
 #: Bytes below which it does not pay to ask whether operands have the same shape.
 _LITTLE = 4096
 
@@ -33,11 +33,11 @@ def unary(ufunc: Callable[..., Array]) -> Any:
         nbytes = a.nbytes
         if nbytes >= selection.always_small:
             out = memory.empty(a.shape, a.dtype)
-            return NumpyAdapter(quiet.writing(nbytes)(ufunc, a, out=out), x.dtype)
+            return NumpyAdapter(errstate.writing(nbytes)(ufunc, a, out=out), x.dtype)
         try:
             found: Any = _quietly(ufunc, a)
         except RuntimeError:
-            found = quiet.waiting(ufunc, a)
+            found = errstate.waiting(ufunc, a)
         if found.__class__ is not _ndarray:
             return adapt(found, x.dtype)
         made = _new(NumpyAdapter)
@@ -52,7 +52,7 @@ def unary(ufunc: Callable[..., Array]) -> Any:
 def owned(function: Callable[[Array], Array]) -> Any:
     """As ``unary``, for functions that choose the dtype of their result and have no ``out``."""
 
-    @quiet.quiet
+    @errstate.quiet
     def operation(self: Any, x: Value) -> Value:
         return adapt(memory.owned(np.asarray(function(x.array))))
 
@@ -83,7 +83,7 @@ def binary(
             try:
                 found: Any = _quietly(scalar, x.number, y.number)
             except RuntimeError:
-                found = quiet.waiting(scalar, x.number, y.number)
+                found = errstate.waiting(scalar, x.number, y.number)
             number = _new(Number)
             number.number = found
             number.dtype = x.dtype
@@ -95,11 +95,11 @@ def binary(
             nbytes, shape = a.nbytes, a.shape
         if nbytes >= selection.always_small:
             out = memory.empty(shape or np.broadcast(a, b).shape, TO_NUMPY[dtype])
-            return NumpyAdapter(quiet.writing(out.nbytes)(ufunc, a, b, out=out), dtype)
+            return NumpyAdapter(errstate.writing(out.nbytes)(ufunc, a, b, out=out), dtype)
         try:
             found = _quietly(ufunc, a, b)
         except RuntimeError:
-            found = quiet.waiting(ufunc, a, b)
+            found = errstate.waiting(ufunc, a, b)
         if found.__class__ is not _ndarray:
             return adapt(found, dtype)
         made = _new(NumpyAdapter)
@@ -151,7 +151,7 @@ def reduction(ufunc: Any, accumulate: bool) -> Any:
         try:
             found: Any = _quietly(run, a, axis, target, out, keepdims)
         except RuntimeError:
-            found = quiet.waiting(run, a, axis, target, out, keepdims)
+            found = errstate.waiting(run, a, axis, target, out, keepdims)
         if half:
             found = memory.cast(np.asarray(found), TO_NUMPY[dtype])
         if found.__class__ is not _ndarray:

@@ -1,0 +1,1 @@
+"""The operations that the backend records, a file for each family."""

@@ -1,0 +1,156 @@
+"""Methods of `jit` for small operands: one function each between the front end and NumPy.
+
+One more call would take a tenth of the time of ``x + y``. So each function repeats the body of the
+NumPy backend's method for small operands that are computed. For others it calls
+``deferred(self, ...)``. Operands of ``self.smallest`` elements or more are small only while
+``self.policy`` has a rest, which is counted here as in ``Worth.records``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fl_memory import selection
+from fl_tensor import rules
+from fl_tensor.backends.numpy import NumpyBackend, errstate, memory
+from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, NumpyAdapter, adapt
+from fl_tensor.backends.numpy.shape_ops import places
+from fl_tensor.reproducible import is_reproducible
+
+Value = NumpyAdapter
+
+#: Classes of values that wait for nothing. Values of others have a ``trace`` that says what for,
+#: unless another thread gives them their plain class at that moment (``kept.py``).
+COMPUTED = frozenset((NumpyAdapter, Number))
+
+_new, _ndarray, _quietly = object.__new__, np.ndarray, errstate.run
+#: Bytes below which it does not pay to ask whether operands have the same shape.
+_LITTLE = 4096
+
+
+def unary(eager: Any, deferred: Callable[[Any, Value], Value]) -> Any:
+    """For the NumPy backend's method ``eager``, if that is of ``ufuncs.unary``."""
+    ufunc = getattr(eager, "ufunc", None)
+    if ufunc is None:
+        return deferred
+
+    def operation(self: Any, x: Any) -> Value:
+        if x.__class__ not in COMPUTED and getattr(x, "trace", None) is not None:
+            return deferred(self, x)
+        a = x.array
+        nbytes = a.nbytes
+        if nbytes >= self.smallest:
+            size, policy = a.size, self.policy
+            if policy.rest > 0 and not is_reproducible():
+                policy.rest -= size
+            elif size >= self.smallest:
+                return deferred(self, x)
+        if nbytes >= selection.always_small:
+            out = memory.empty(a.shape, a.dtype)
+            return NumpyAdapter(errstate.writing(nbytes)(ufunc, a, out=out), x.dtype)
+        try:
+            found: Any = _quietly(ufunc, a)
+        except RuntimeError:
+            found = errstate.waiting(ufunc, a)
+        if found.__class__ is not _ndarray:
+            return adapt(found, x.dtype)
+        made = _new(NumpyAdapter)
+        made.array = found
+        made.dtype = x.dtype
+        return made
+
+    return operation
+
+
+def binary(eager: Any, deferred: Callable[[Any, Value, Value], Value]) -> Any:
+    """For the NumPy backend's method ``eager``, if that is of ``ufuncs.binary``."""
+    ufunc = getattr(eager, "ufunc", None)
+    if ufunc is None:
+        return deferred
+    result, scalar = eager.result, eager.scalar
+
+    def operation(self: Any, x: Any, y: Any) -> Value:
+        if scalar and type(x) is Number is type(y) and selection.always_small > 8:
+            try:
+                found: Any = _quietly(scalar, x.number, y.number)
+            except RuntimeError:
+                found = errstate.waiting(scalar, x.number, y.number)
+            number = _new(Number)
+            number.number = found
+            number.dtype = x.dtype
+            return number
+        if (x.__class__ not in COMPUTED and getattr(x, "trace", None) is not None) or (
+            y.__class__ not in COMPUTED and getattr(y, "trace", None) is not None
+        ):
+            return deferred(self, x, y)
+        a, b = x.array, y.array
+        dtype = result or x.dtype
+        nbytes, shape = a.nbytes * b.size, None  # no broadcasting makes more of it
+        if nbytes >= _LITTLE and a.shape == b.shape:
+            nbytes, shape = a.nbytes, a.shape
+        if nbytes >= self.smallest:
+            size, other_size, policy = a.size, b.size, self.policy
+            if other_size > size:
+                size = other_size
+            if policy.rest > 0 and not is_reproducible():
+                policy.rest -= size
+            elif size >= self.smallest:
+                return deferred(self, x, y)
+        if nbytes >= selection.always_small:
+            out = memory.empty(shape or np.broadcast(a, b).shape, TO_NUMPY[dtype])
+            return NumpyAdapter(errstate.writing(out.nbytes)(ufunc, a, b, out=out), dtype)
+        try:
+            found = _quietly(ufunc, a, b)
+        except RuntimeError:
+            found = errstate.waiting(ufunc, a, b)
+        if found.__class__ is not _ndarray:
+            return adapt(found, dtype)
+        made = _new(NumpyAdapter)
+        made.array = found
+        made.dtype = dtype
+        return made
+
+    return operation
+
+
+def reshape(deferred: Callable[..., Value]) -> Any:
+    """For ``reshape``."""
+
+    def reshape(self: Any, x: Any, shape: tuple[int, ...]) -> Value:
+        if x.__class__ not in COMPUTED and getattr(x, "trace", None) is not None:
+            return deferred(self, x, shape)
+        array = x.array
+        if array.size >= self.smallest:
+            return deferred(self, x, shape)
+        if not array.flags.c_contiguous:  # it may be a copy
+            return NumpyBackend.reshape(self, x, shape)
+        made = _new(NumpyAdapter)
+        made.array = array.reshape(shape)
+        made.dtype = x.dtype
+        return made
+
+    return reshape
+
+
+def slice(deferred: Callable[..., Value]) -> Any:
+    """For ``slice``: of an array that was never deferred it is a view, however large."""
+
+    def slice(
+        self: Any, x: Any, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
+    ) -> Value:
+        if x.__class__ is not NumpyAdapter:
+            return deferred(self, x, starts, sizes, steps)
+        if not starts:
+            return x
+        array = x.array[places(starts, sizes, steps)]
+        if array.shape != sizes or min(starts) < 0:
+            rules.slice(x, starts, sizes, steps)  # says what is out of range
+        made = _new(NumpyAdapter)
+        made.array = array
+        made.dtype = x.dtype
+        return made
+
+    return slice

@@ -1,0 +1,144 @@
+"""Arrays that are made, change their shape, are put together and taken apart: put off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fl_jit.deferred import fast_paths
+from fl_jit.deferred.deferral import DeferredBackend, Value, defer
+from fl_jit.traces.cache_keys import exact
+from fl_jit.traces.lazy import Lazy, Stream
+from fl_tensor import CPU, Device, dtypes, rules
+from fl_tensor.backends.numpy import NumpyBackend
+from fl_tensor.backends.numpy.adapter import is_sole_owner
+from fl_tensor.dtypes import DType
+from fl_tensor.roles import Scalar
+
+_slice = NumpyBackend.slice
+
+
+class DeferredShapeOps(DeferredBackend):
+    """What computes no elements."""
+
+    # creation
+
+    def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
+        if math.prod(shape) < self.smallest or not self._makes(shape):
+            return NumpyBackend.full(self, shape, value, dtype, device)
+        one = NumpyBackend.full(self, (), value, dtype, device)
+        return self.pending.record("full", (one,), (), tuple(shape), dtype)
+
+    def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
+        if not self._makes(shape):
+            return NumpyBackend.random_bits(self, seed, offset, shape, device)
+        stream = Stream(seed, offset)
+        return self.pending.record("random_bits", (stream,), (), tuple(shape), dtypes.int32)
+
+    # shape
+
+    @fast_paths.reshape
+    @defer("x")
+    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
+        rules.reshape(x, shape)
+        return self.pending.record("reshape", (x,), (tuple(shape),), tuple(shape), x.dtype)
+
+    @defer("x")
+    def permute(self, x: Value, axes: tuple[int, ...]) -> Value:
+        shape = rules.permute(x, axes).shape
+        return self.pending.record("permute", (x,), (tuple(axes),), shape, x.dtype)
+
+    @defer("x")
+    def broadcast_to(self, x: Value, shape: tuple[int, ...]) -> Value:
+        rules.broadcast_to(x, shape)
+        return self.pending.record("broadcast_to", (x,), (tuple(shape),), tuple(shape), x.dtype)
+
+    def concatenate(self, xs: Sequence[Value], axis: int = 0) -> Value:
+        if not self._should_defer(*xs):
+            return NumpyBackend.concatenate(self, xs, axis)
+        spec = rules.concatenate(xs, axis)
+        return self.pending.record("concatenate", tuple(xs), (axis,), spec.shape, spec.dtype)
+
+    @defer("x")
+    def pad(
+        self,
+        x: Value,
+        low: tuple[int, ...],
+        high: tuple[int, ...],
+        interior: tuple[int, ...],
+        value: Scalar = 0,
+    ) -> Value:
+        shape = rules.pad(x, low, high, interior, value).shape
+        parameters = (tuple(low), tuple(high), tuple(interior), value)
+        if not value:  # which may be -0.0
+            parameters = exact(parameters)
+        return self.pending.record("pad", (x,), parameters, shape, x.dtype)
+
+    @fast_paths.slice
+    def slice(
+        self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
+    ) -> Value:
+        if (x.__class__ is Lazy and x.trace is None) or not self._should_defer(x):
+            return _slice(self, x, starts, sizes, steps)  # a view: where it begins is data
+        shape = rules.slice(x, starts, sizes, steps).shape
+        parameters = (tuple(starts), tuple(sizes), tuple(steps))
+        return self.pending.record("slice", (x,), parameters, shape, x.dtype)
+
+    @defer("x")
+    def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
+        shape = rules.gather(x, indices, axis).shape
+        self._check_indices("gather", x, indices, axis)
+        return self.pending.record("gather", (x, indices), (axis,), shape, x.dtype)
+
+    def scatter(
+        self,
+        x: Value,
+        indices: Value,
+        updates: Value,
+        axis: int = 0,
+        mode: str = "set",
+        donate: bool = False,
+    ) -> Value:
+        rules.scatter(x, indices, updates, axis, mode)
+        there = x.__class__ is not Lazy or x.trace is None
+        given = donate and there and x.array.size >= self.smallest  # a small table is soon copied
+        if given or not self._should_defer(x, updates):
+            if donate:
+                self._finish_with(x)
+            in_place = donate and is_sole_owner(x)
+            return self._scatter(x, indices, updates, axis, mode, in_place)
+        self._check_indices("scatter", x, indices, axis)
+        parameters = (axis, mode)
+        return self.pending.record("scatter", (x, indices, updates), parameters, x.shape, x.dtype)
+
+    def slice_update(
+        self,
+        x: Value,
+        starts: tuple[int, ...],
+        steps: tuple[int, ...],
+        updates: Value,
+        donate: bool = False,
+    ) -> Value:
+        rules.slice(x, starts, updates.shape, steps)
+        there = x.__class__ is not Lazy or x.trace is None
+        if not there or (not donate and self._should_defer(updates)):
+            # Where it begins is data: a loop over places is one computation.
+            begin = [super(DeferredShapeOps, self).full((), s, dtypes.int64, CPU) for s in starts]
+            record, operands = self.pending.record, (x, updates, *begin)
+            return record("slice_update", operands, (tuple(steps),), x.shape, x.dtype)
+        if donate:
+            self._finish_with(x)
+        in_place = donate and is_sole_owner(x)
+        return self._slice_update(x, starts, steps, updates, in_place)
+
+    def _finish_with(self, x: Value) -> None:
+        # What reads a large array runs before the array is written to: the array is not copied.
+        if x.array.size >= self.smallest and self.pending.reads(x):
+            self.pending.run()
+
+    def _check_indices(self, op: str, x: Value, indices: Value, axis: int) -> None:
+        # What depends on data is checked before the call is put off: the user's line is then at
+        # fault, and not the one that looks at the result.
+        found = indices.array
+        if found.size and (found.min() < 0 or found.max() >= x.shape[axis]):
+            raise IndexError(f"[{op}] x {x.shape}: an index is out of range for axis {axis}")

@@ -1,0 +1,1 @@
+"""What packages add (``fl_jit.api``): operations, kernels, passes, and where they are kept."""

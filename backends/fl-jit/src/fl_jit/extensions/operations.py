@@ -1,0 +1,209 @@
+"""Operations that come from outside: compositions that a deferred backend may keep whole.
+
+An ``Operation`` is a composition with a name. On every backend, on variables, and under overrides
+and wrappers it is what it is made of. Deferred execution records it as one call, so that a kernel
+can do it as a whole (``kernels.py``); where none does, its graph takes its place.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from fl_jit.traces.cache_keys import exact
+from fl_jit.traces.tracing import Type, graph_of
+from fl_tensor import errors
+from fl_tensor.backends.null import NullAdapter
+from fl_tensor.dispatch import frontend, preconditions, registry
+from fl_tensor.dispatch.stack import ops_for, through
+from fl_tensor.errors import ArgumentError, DTypeError, FlError
+from fl_tensor.graph import Graph
+from fl_tensor.registration import function
+
+_NAME = re.compile(r"[a-z]\w*(\.\w+)+", re.ASCII)
+_ROLES = "APNFIZQRS"
+
+Parameters: TypeAlias = "tuple[tuple[str, Any], ...]"
+
+
+class Operation:
+    """``compose(ops, x, ..., *, parameter=...)``: adapters in, one adapter out, written with the
+    operations of ``ops``. What stands before the star are arrays, what comes after it are plain
+    values that can be hashed.
+
+    name   as nodes have it, the package first: ``acme.swiglu``
+    roles  a letter for each array (``fl_tensor.roles``): P, the default, for those that are
+           promoted to one dtype, F or S for those that become floating where they are integers,
+           A for those that are taken as they are
+    run    ``run(ops, x, ...)``, for those who have a namespace and adapters: gradient rules, other
+           compositions. ``operation(x, ...)`` takes Tensors and Variables
+
+    Before it computes anything for operands of new shapes and dtypes, the composition is run
+    without data: what its operations do not take is a DTypeError or ShapeError of this operation.
+    One that looks at data is checked operation by operation, every time.
+    """
+
+    def __init__(self, name: str, compose: Callable[..., Any], roles: str = "") -> None:
+        if not _NAME.fullmatch(name):
+            raise ArgumentError(
+                f"[operation] {name!r}: expected the name of a package, a dot, a name, such as "
+                f"'acme.swiglu'"
+            )
+        function(f"[operation] the composition of {name}", compose)
+        _, *given = inspect.signature(compose).parameters.values()
+        plain = [p for p in given if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+        named = [p for p in given if p.kind is p.KEYWORD_ONLY]
+        if not plain or len(plain) + len(named) != len(given):
+            raise ArgumentError(
+                f"[operation] {name}: expected compose(ops, x, ..., *, parameter=...), arrays "
+                f"before the star and plain values after it"
+            )
+        self.name = name
+        self.compose = compose
+        self.roles = roles or "P" * len(plain)
+        self._defaults = {p.name: p.default for p in named}
+        if len(self.roles) != len(plain) or not set(self.roles) <= set(_ROLES):
+            raise ArgumentError(
+                f"[operation] {name}: roles {roles!r} of {len(plain)} arrays: expected a letter of "
+                f"{_ROLES!r} for each (fl_tensor.roles)"
+            )
+        self._names = [p.name for p in plain]
+
+        @functools.wraps(compose)  # with its signature, which gradient rules go by
+        def run(ops: Any, *operands: Any, **parameters: Any) -> Any:
+            return self._run(ops, *operands, **parameters)
+
+        run.roles = self.roles  # type: ignore[attr-defined]
+        self.run = run
+        self._trace = functools.lru_cache(maxsize=1024)(self._traced)
+
+    def __call__(self, *arrays: Any, **parameters: Any) -> Any:
+        operands, given = self._sorted(arrays, parameters)
+        made = frontend.operands_of(self.name, self.roles, *operands)
+        lead = made[0]
+        return lead._wrap(self._run(lead._ops(), *[x._raw for x in made], **dict(given)))
+
+    def _run(self, ops: Any, *arguments: Any, **parameters: Any) -> Any:
+        operands, given = self._sorted(arguments, parameters)
+        trace = self._known(operands, given)
+        keep = getattr(type(ops), "keep_whole", None)  # a deferred backend with nothing above it
+        kept = None if keep is None else keep(ops, self, operands, given)
+        if kept is not None:
+            return kept
+        if trace.complete:
+            return self.compose(ops, *operands, **dict(given))
+        layer = preconditions.Preconditions()
+        seen = through(layer, ops)
+        if seen is not None:
+            return self.compose(seen, *operands, **dict(given))
+        with layer:  # a tape, which asks for the backend's operations when it is called
+            return self.compose(ops, *operands, **dict(given))
+
+    def _sorted(
+        self, arguments: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], Parameters]:
+        # Arrays, and the other arguments in order; those may be given by position, too.
+        count = len(self.roles)
+        found = {**self._defaults, **dict(zip(self._defaults, arguments[count:])), **named}
+        missing = [name for name, value in found.items() if value is inspect.Parameter.empty]
+        many = len(arguments) > count + len(self._defaults)
+        if len(arguments) < count or many or missing or len(found) > len(self._defaults):
+            wanted = str(inspect.signature(self.compose)).partition(", ")[2]
+            raise ArgumentError(
+                f"[{self.name}] {len(arguments)} arguments and {sorted(named)} by name: expected "
+                f"({wanted}"
+            )
+        return arguments[:count], exact(tuple(found.items()))
+
+    def result(self, operands: Sequence[Any], parameters: Parameters) -> Type | None:
+        """The type of the result, None where the operation cannot be kept whole. Raises what the
+        composition raises for such operands."""
+        graph = self._known(operands, parameters).graph
+        return None if graph is None else Type(graph.outputs[0].shape, graph.outputs[0].dtype)
+
+    def body(self, operands: Sequence[Any], parameters: Mapping[str, Any]) -> Graph | None:
+        """The composition for operands like these; None where the operation cannot be kept whole:
+        what it gives, or the errors that it raises, may depend on when it runs."""
+        return self._known(operands, self._sorted(tuple(operands), parameters)[1]).graph
+
+    def _known(self, operands: Sequence[Any], parameters: Parameters) -> _Trace:
+        # What is known of the composition for operands like these, found once.
+        types = tuple([Type(x.shape, x.dtype) for x in operands])
+        try:
+            return self._trace(types, parameters)
+        except FlError as error:
+            raise self._explained(error, types) from error
+        except TypeError:
+            self._hashed(parameters)
+            raise
+
+    def _traced(self, types: tuple[Type, ...], parameters: Parameters) -> _Trace:
+        complete = False
+
+        def compute(_: Any, operands: Sequence[Any]) -> Sequence[Any]:
+            nonlocal complete
+            with preconditions.Preconditions():
+                ops = ops_for(registry.null_backend())
+                result = self.compose(ops, *operands, **dict(parameters))
+            if not isinstance(result, NullAdapter):
+                raise ArgumentError(
+                    f"its composition gave a {type(result).__name__}: expected one result"
+                )
+            complete = True
+            return (result,)
+
+        return _Trace(graph_of(compute, types), complete)
+
+    def _explained(self, error: FlError, types: Sequence[Type]) -> FlError:
+        # The same error, naming the operation and its operands.
+        if type(error).__module__ != errors.__name__:
+            return error  # of another package, whose errors may be made otherwise
+        given = [f"{n} {t.dtype}{t.shape}" for n, t in zip(self._names, types)]
+        out = ""
+        if isinstance(error, DTypeError):
+            out = "; cast operands with astype, or give the operation roles (ft.jit.operation)"
+        return type(error)(f"[{self.name}] {', '.join(given)}: {error}{out}")
+
+    def _hashed(self, parameters: Parameters) -> None:
+        for name, value in parameters:
+            try:
+                hash(value)
+            except TypeError as error:
+                raise ArgumentError(
+                    f"[{self.name}] {name} is a {type(value).__name__}, which has no hash: "
+                    f"expected a plain value, such as a number, a string or a tuple of these"
+                ) from error
+
+
+class _Trace(NamedTuple):
+    # What is known of a composition without data: its graph, None where it cannot be kept whole,
+    # and whether that is all of it, so that no operand and no parameter is unfit.
+    graph: Graph | None
+    complete: bool
+
+
+_operations: dict[str, Operation] = {}
+
+
+def operation(name: str, compose: Callable[..., Any], roles: str = "") -> Operation:
+    """A new ``Operation``, which has the parameters. Raises ArgumentError for a name without a dot,
+    or one that another composition has (a module that is loaded again replaces its own), for a
+    composition with parameters of other kinds, and for roles that are none."""
+    made = Operation(name, compose, roles)
+    before = _operations.get(name)
+    if before is not None and _origin(before.compose) != _origin(compose):
+        raise ArgumentError(f"[operation] {name!r} is taken by {_origin(before.compose)}")
+    _operations[name] = made
+    return made
+
+
+def find(name: str) -> Operation | None:
+    """The operation of that name, None for those of the contract."""
+    return _operations.get(name) if "." in name else None
+
+
+def _origin(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"

@@ -1,0 +1,147 @@
+"""What is registered from outside: passes, kernels, and packages that bring them.
+
+Whoever makes a plan takes the state of the moment, ``current()``; its ``version`` is part of what a
+plan is found by, so that no plan outlives the registrations that it was made under.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fl_jit.extensions import operations
+from fl_jit.extensions.kernels import KernelFactory, Kernels, elementwise
+from fl_memory.forks import free_after_fork
+from fl_tensor import registration, settings
+from fl_tensor.dispatch.stack import operation_names
+from fl_tensor.errors import ArgumentError
+from fl_tensor.graph import Graph, Node
+from fl_tensor.graph.constant_folding import fold_constants
+from fl_tensor.graph.cse import cse
+from fl_tensor.graph.inline import inline
+from fl_tensor.graph.pipeline import Function, Pass, Pipeline
+from fl_tensor.graph.strides import VIEWS
+from fl_tensor.registration import Registration
+
+#: The entry points of packages that register something: functions without arguments.
+GROUP = "fl.jit.v1"
+
+
+class ExtensionWarning(RuntimeWarning):
+    """An installed package whose registration failed."""
+
+
+class State(NamedTuple):
+    """What is registered at one moment."""
+
+    version: int
+    pipeline: Pipeline
+    kernels: Kernels
+
+    def rewritten(self, graph: Graph, fusible: Callable[[Node], bool]) -> Graph:
+        """``graph`` after all passes; operations from outside that nobody computes as a whole have
+        become what they are made of."""
+        graph = self.pipeline.run(graph)
+
+        def body(node: Node) -> Graph | None:
+            found = operations.find(node.op)
+            if found is None or fusible(node) or self.kernels.make(node) is not None:
+                return None
+            return found.body(node.operands, node.parameters)
+
+        made = inline(graph, body)
+        return graph if made is graph else cse(fold_constants(made)).prune()
+
+
+_state = State(
+    0,
+    Pipeline(
+        [
+            Pass("fold", fold_constants, True),
+            Pass("common", cse, True),
+            Pass("prune", lambda graph: graph.prune(), True),
+        ]
+    ),
+    Kernels(),
+)
+_versions = itertools.count(1)
+_lock = free_after_fork(threading.RLock())
+_loaded = False
+
+
+def current() -> State:
+    """The state of the moment, once installed packages have registered what they bring."""
+    if not _loaded:
+        load()
+    return _state
+
+
+def operation(name: str, compose: Callable[..., Any], roles: str = "") -> operations.Operation:
+    """See ``operations.operation``. No plan outlives the composition that it was made of; what was
+    put off before another one takes its place runs by that."""
+    is_new = operations.find(name) is None
+    made = operations.operation(name, compose, roles)
+    if not is_new:
+        _set()
+    return made
+
+
+def register_pass(
+    name: str, function: Function, *, before: str | None = None, after: str | None = None
+) -> Registration:
+    """See ``ft.jit.register_pass``."""
+    registration.function(f"[pass] {name!r}", function)
+    _set(pipeline=lambda p: p.adding(name, function, before, after))
+    return Registration(lambda: _set(pipeline=lambda p: p.without(name)))
+
+
+def register_kernel(op: str, kernel: KernelFactory | elementwise) -> Registration:
+    """See ``ft.jit.register_kernel``."""
+    own = operations.find(op)
+    if own is None and (op not in operation_names() or op in VIEWS):
+        raise ArgumentError(
+            f"[kernel] {op!r}: expected an operation of ft.jit.operation, or one of the contract "
+            f"that moves or computes data"
+        )
+    if own is None and isinstance(kernel, elementwise):
+        raise ArgumentError(f"[kernel] {op!r} is of the contract, whose instructions are fixed")
+    if not isinstance(kernel, elementwise):
+        registration.function(f"[kernel] of {op!r}", kernel)
+    _set(kernels=lambda k: k.adding(op, kernel))
+    return Registration(lambda: _set(kernels=lambda k: k.without(op, kernel)))
+
+
+def load() -> None:
+    """Have installed packages register what they bring: entry points of the group ``fl.jit.v1``,
+    once. FL_JIT_EXTENSIONS=0 leaves them alone."""
+    global _loaded
+    with _lock:
+        if _loaded:
+            return
+        wanted = settings.switch("FL_JIT_EXTENSIONS", True)
+        _loaded = True
+    if not wanted:
+        return
+    from importlib.metadata import entry_points
+
+    # Without the lock: another thread may be importing the same module, which registers something.
+    for point in entry_points(group=GROUP):
+        try:
+            point.load()()
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            warnings.warn(
+                f"{point.value} of {GROUP} was left out: {said}", ExtensionWarning, stacklevel=2
+            )
+
+
+def _set(
+    pipeline: Callable[[Pipeline], Pipeline] = lambda p: p,
+    kernels: Callable[[Kernels], Kernels] = lambda k: k,
+) -> None:
+    global _state
+    with _lock:
+        _state = State(next(_versions), pipeline(_state.pipeline), kernels(_state.kernels))

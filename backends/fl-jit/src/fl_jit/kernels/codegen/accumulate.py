@@ -1,0 +1,83 @@
+"""How the sweep over rows reduces: in registers along a row, in memory over the rows of a chunk."""
+
+from __future__ import annotations
+
+from fl_jit.kernels.codegen import emit_elementwise
+from fl_jit.kernels.codegen.frame import Frame
+from fl_jit.kernels.codegen.function import Place
+from fl_jit.kernels.codegen.vectors import IR, i32
+from fl_tensor import dtypes
+
+
+class Accumulation(Frame):
+    """A function with partial results: ``low`` to ``high`` is the tile of a row that it is at,
+    ``column_starts`` where the chunk's column reductions begin, ``total_rooms`` its totals: the
+    first ones are what rows are added to, the last ones hold what is left of the chunk."""
+
+    low: IR
+    high: IR
+    column_starts: dict[int, list[IR]]
+    total_rooms: dict[int, list[IR]]
+
+    def _widened(self, number: int, value: IR) -> IR:
+        # The operand of a reduction as what it is accumulated in.
+        (operand,) = self.program.instructions[number].operands
+        source = self.program.values[operand].dtype
+        if source in dtypes.HALF:  # those are float32 already
+            return value
+        return emit_elementwise.cast(self.of, source, self.accumulator(number), value)
+
+    def _accumulate(
+        self, number: int, place: Place, values: list[IR], rooms: list[IR] | None
+    ) -> None:
+        """Add one vector of each of several rows; to columns in memory, where there are no
+        ``rooms``."""
+        value = self._joined(number, [self._widened(number, value) for value in values])
+        kind = self.accumulator_type(number)
+        if rooms is None:
+            address = self._column_address(number, 0, place.linear)
+            before = self.of.load(kind.element, address, place.mask)
+            self.of.store(self.combine(number, before, value), address, place.mask)
+            return
+        if place.mask is not None:
+            value = self.b.select(place.mask, value, self.identity(number))
+        room = rooms[place.copy]
+        # What is checked for NaN is the new value, which does not wait for those before.
+        self.b.store(self.combine(number, value, self.b.load(room, typ=kind)), room)
+
+    def _joined(self, number: int, values: list[IR]) -> IR:
+        while len(values) > 1:
+            values = [self.combine(number, x, y) for x, y in zip(values[::2], values[1::2])]
+        return values[0]
+
+    def _is_float_sum(self, number: int) -> bool:
+        made = self.program.instructions[number]
+        return made.op in ("sum", "prod") and self.program.values[number].dtype.is_floating
+
+    # totals and results of rows
+
+    def _row_total(self, number: int) -> IR:
+        if number in self.total_rooms:
+            return self.total_rooms[number][0]
+        room = self.variable(self.accumulator_type(number))
+        self.b.store(self.identity(number), room)
+        return room
+
+    def _put_aside(self, number: int, rooms: list[IR], total: IR) -> None:
+        kind = self.accumulator_type(number)
+        found = self._joined(number, [self.b.load(room, typ=kind) for room in rooms])
+        self.b.store(self.combine(number, self.b.load(total, typ=kind), found), total)
+        for room in rooms:
+            self.b.store(self.identity(number), room)
+
+    def _put_total(self, number: int, chunk: IR) -> None:
+        kind = self.accumulator_type(number)
+        lanes = self.across(number, self.b.load(self.total_rooms[number][-1], typ=kind))
+        address = self.at(self.total_partials(number), kind.element, chunk)
+        self.b.store(self.b.extract_element(lanes, i32(0)), address)
+
+    # columns
+
+    def _column_address(self, number: int, level: int, linear: IR) -> IR:
+        start = self.column_starts[number][level]
+        return self.at(start, self.accumulator_type(number).element, linear)

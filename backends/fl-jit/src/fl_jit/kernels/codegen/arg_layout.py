@@ -1,0 +1,51 @@
+"""Where a kernel finds its arguments: words of 64 bits, by name.
+
+What changes from call to call comes first: memory to work in, the addresses of inputs and outputs,
+and scalars (floating ones as float64, others as int64). Then what depends on sizes and strides.
+"""
+
+from __future__ import annotations
+
+from fl_jit.kernels.codegen.program import Program
+
+#: How the iteration space is cut; see ``grid.py``.
+GRID = ("region", "worker_bytes", "chunks", "row_chunks", "grain", "tile", "tiles", "rows")
+#: The length of a row, and into how many pieces the last phase is cut.
+REST = ("row_length", "pieces")
+
+
+class ArgLayout:
+    """``words[name]`` is the number of a word. Operands are the inputs, then the outputs."""
+
+    def __init__(self, program: Program) -> None:
+        made = program.instructions
+        self.operand_axes = [made[i].parameter[1] for i in program.inputs]
+        self.operand_axes += [output.axes for output in program.outputs]
+        names = ["scratch", "partials"]
+        names += [f"address {i}" for i in range(len(self.operand_axes))]
+        names += [f"scalar {i}" for i in program.scalars]
+        self.dynamic = len(names)
+        names += [*GRID, *REST, *(f"size {axis}" for axis in range(program.rank))]
+        #: (operand, axis) of the strides that are arguments.
+        self.strides = [
+            (operand, axis)
+            for operand, axes in enumerate(self.operand_axes)
+            for axis, letter in enumerate(axes)
+            if letter == "s"
+        ]
+        #: Inputs whose rows are brought together in blocks.
+        self.transposed = [i for i, axes in enumerate(self.operand_axes) if "t" in axes]
+        names += [f"stride {operand} {axis}" for operand, axis in self.strides]
+        #: Operands with an axis that an index walks along: its stride and its size are arguments.
+        self.indexed = [
+            operand for operand, value in enumerate(program.inputs) if made[value].op == "gather"
+        ]
+        self.indexed += [
+            len(program.inputs) + number
+            for number, output in enumerate(program.outputs)
+            if output.at is not None
+        ]
+        for operand in self.indexed:
+            names += [f"index stride {operand}", f"index size {operand}"]
+        self.words = {name: i for i, name in enumerate(names)}
+        self.scalar_dtypes = [program.values[i].dtype for i in program.scalars]

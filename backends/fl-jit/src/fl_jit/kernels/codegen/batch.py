@@ -1,0 +1,105 @@
+"""Several launches as one call: what takes no longer than to start it.
+
+The launches may be of different kernels and must not need one another. Each is one thread's work;
+threads share them out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from fl_jit.kernels.codegen import compile, target, threads
+from fl_jit.kernels.codegen.errors import ProgramError
+from fl_jit.kernels.codegen.kernel import Job, Launch
+from fl_jit.kernels.codegen.thread_pools import HEADER
+
+#: What one launch is called with: addresses and scalars.
+Call = tuple[Sequence[int], Sequence[complex]]
+
+# The table: how many, then for each the address of a kernel's ``run`` and of its arguments.
+_CODE = """
+define void @some(ptr %table, i64 %begin, i64 %end, i64 %worker) {
+  br label %head
+head:
+  %i = phi i64 [ %begin, %0 ], [ %next, %body ]
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %body, label %done
+body:
+  %twice = shl i64 %i, 1
+  %first = add i64 %twice, 1
+  %second = add i64 %twice, 2
+  %run_at = getelementptr i64, ptr %table, i64 %first
+  %arguments_at = getelementptr i64, ptr %table, i64 %second
+  %run = load ptr, ptr %run_at
+  %arguments = load ptr, ptr %arguments_at
+  call void %run(ptr %arguments)
+  %next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}
+define void @all(ptr %table) {
+  %count = load i64, ptr %table
+  call void @some(ptr %table, i64 0, i64 %count, i64 0)
+  ret void
+}
+"""
+
+
+@compile.once
+def _code() -> compile.Code:
+    module = f'target triple = "{target.triple()}"\n{_CODE}'
+    return compile.load(module, lambda: module, target.host())
+
+
+@compile.once
+def _all() -> Callable[[int], None]:
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_code().address("all"))
+
+
+class Batch:
+    """Launches of simple kernels (``Launch.is_simple``), called together."""
+
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        if not all(launch.is_simple for launch in launches):
+            raise ProgramError("[batch] a kernel that needs memory to work in runs alone")
+        self.launches = list(launches)
+        self.work = sum(launch.work for launch in launches)
+        self._free: list[_Table] = []
+
+    def __call__(self, calls: Sequence[Call]) -> None:
+        """Run; ``calls[i]`` is what launch i is called with."""
+        workers = threads.workers(self.work, len(self.launches), threads.limit())
+        if not threads.pool():
+            workers = 1
+        try:
+            table = self._free.pop()
+        except IndexError:
+            table = _Table(self.launches)
+        for launch, job, call in zip(self.launches, table.jobs, calls, strict=True):
+            launch.write(job, *call)
+        table.run(workers)
+        self._free.append(table)
+
+
+class _Table:
+    # The words of one call of a batch. One call at a time has them.
+
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self.jobs: list[Job] = [launch.job() for launch in launches]
+        pool, count = threads.pool(), len(launches)
+        header = [_code().address("some"), count, 0, 0, *(pool.header if pool else ())]
+        table = [count]
+        for launch, job in zip(launches, self.jobs, strict=True):
+            table += [launch.entry, job.operand]
+        words = [*header, *[0] * (HEADER - len(header)), *table]
+        self._words = (ctypes.c_int64 * len(words))(*words)
+        self._job = ctypes.addressof(self._words)
+
+    def run(self, workers: int) -> None:
+        pool = threads.pool()
+        if pool and workers > 1:
+            pool.run(self._job, workers)
+        else:
+            _all()(self._job + HEADER * 8)

@@ -1,0 +1,123 @@
+"""Floating sums over rows: in blocks, so that errors grow as those of pairwise summation do.
+
+Rows of a block are added one after the other, then the sums of some blocks, then the sums of these,
+which are the chunk's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from fl_jit.kernels.codegen import unroll
+from fl_jit.kernels.codegen.accumulate import Accumulation
+from fl_jit.kernels.codegen.program import Program
+from fl_jit.kernels.codegen.schedule import Schedule
+from fl_jit.kernels.codegen.vectors import IR, i64
+
+#: Rows of a block (of short rows, turns of the loop), blocks that are added one after the other.
+BLOCK_ROWS, BLOCKS = 32, 32
+#: Levels below that of the chunk: a block, and ``BLOCKS`` of them.
+BELOW = 2
+
+
+def sums_over_rows(program: Program, plan: Schedule) -> list[int]:
+    """Which reductions are floating sums over rows: the columns among them need ``BELOW`` regions
+    each."""
+    made, values = program.instructions, program.values
+    return [i for i in plan.late_reductions if made[i].op == "sum" and values[i].dtype.is_floating]
+
+
+class Cascade(Accumulation):
+    """A function that adds rows up on several levels.
+
+    sums         the reductions that it does so
+    sum_regions  of the worker's memory, ``BELOW`` for each column among them
+    spans        how many rows are added up on each level below that of the chunk
+    is_over      whether the chunk has more: else its own accumulators are used on that level, too
+    """
+
+    sums: list[int]
+    sum_regions: list[IR]
+    spans: list[IR]
+    is_over: list[IR]
+
+    def _levels(self, number: int) -> int:
+        return BELOW + 1 if number in self.sums else 1
+
+    def _begin_sums(self, row_chunk: IR, rows: IR) -> None:
+        """Clear the accumulators of a chunk of so many ``rows``."""
+        b, together = self.b, unroll.rows_together(self.program, self.plan)
+        turns = [BLOCK_ROWS * BLOCKS**level for level in range(BELOW)]
+        is_short = unroll.is_short(b, self.words["row_length"])
+        self.spans = [b.select(is_short, i64(together * n), i64(n)) for n in turns]
+        self.is_over = [b.icmp_signed("<", span, rows) for span in self.spans]
+        for i in self.totals:
+            for room in self.total_rooms[i]:
+                b.store(self.identity(i), room)
+        self.column_starts = {i: self._starts(i, row_chunk) for i in self.columns}
+        self._clear([(i, self._levels(i) - 1) for i in self.columns])
+        if below := [(i, k) for i in self.columns for k in range(self._levels(i) - 1)]:
+            with b.if_then(self.is_over[0]):
+                self._clear(below)
+
+    def _clear(self, columns: list[tuple[int, int]]) -> None:
+        # Accumulators of columns, by number and level.
+        if columns:
+            with self._columns() as (linear, mask):
+                for i, level in columns:
+                    address = self._column_address(i, level, linear)
+                    self.of.store(self.identity(i), address, mask)
+
+    @contextmanager
+    def _columns(self) -> Iterator[tuple[IR, IR]]:
+        # Every vector of accumulators, and which of its lanes count.
+        low, high = self.low, self.high
+        if self.program.row_axes > 1:
+            low, high = i64(0), self.words["row_length"]
+        with self.loop(low, high, self.of.lanes) as counter:
+            index = self.opaque(counter)
+            yield index, self.of.first(self.b.sub(high, index))
+
+    def _starts(self, number: int, row_chunk: IR) -> list[IR]:
+        own = self.column_partials(number, row_chunk)
+        if number not in self.sums:
+            return [own]
+        first = BELOW * [i for i in self.columns if i in self.sums].index(number)
+        element = self.accumulator_type(number).element
+        below = [self.at(r, element, self.b.neg(self.low)) for r in self.sum_regions[first:]]
+        return [self.b.select(o, r, own) for o, r in zip(self.is_over, below)] + [own]
+
+    def _sum_rows(self, first: IR, last: IR, rows: Callable[[IR, IR], None]) -> None:
+        """``rows(low, high)`` for all rows of a chunk, in blocks if there is anything to sum."""
+        self._sum_level(first, last, rows, BELOW if self.sums else 0)
+
+    def _sum_level(self, first: IR, last: IR, rows: Callable[[IR, IR], None], level: int) -> None:
+        if not level:
+            rows(first, last)
+            return
+        span = self.spans[level - 1]
+        with self.loop(first, last, span) as begin:
+            end = self.minimum(self.b.add(begin, span), last)
+            self._sum_level(begin, end, rows, level - 1)
+            self._carry(level - 1)
+
+    def _carry(self, level: int) -> None:
+        # What a level has is added to the next one, and it begins again.
+        for i in self.sums:
+            if i in self.totals:
+                kind = self.accumulator_type(i)
+                here, there = self.total_rooms[i][level : level + 2]
+                found = [self.b.load(room, typ=kind) for room in (there, here)]
+                self.b.store(self.combine(i, *found), there)
+                self.b.store(self.identity(i), here)
+        columns = [i for i in self.sums if i in self.columns]
+        if not columns:
+            return
+        with self.b.if_then(self.is_over[level]), self._columns() as (linear, mask):
+            for i in columns:
+                element = self.accumulator_type(i).element
+                here, there = (self._column_address(i, k, linear) for k in (level, level + 1))
+                found = [self.of.load(element, at, mask) for at in (there, here)]
+                self.of.store(self.combine(i, *found), there, mask)
+                self.of.store(self.identity(i), here, mask)

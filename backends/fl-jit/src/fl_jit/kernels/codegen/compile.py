@@ -1,0 +1,281 @@
+"""LLVM IR to machine code, which is kept in memory and in files.
+
+A file is named by a digest of all that the code depends on: what it was made of, the sources of
+this generator, the versions of llvmlite and LLVM, the processor and its features. It begins with a
+digest of the rest. A file that is damaged or cannot be read is as none; one that cannot be written
+is left out. Concurrent writers write the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import functools
+import hashlib
+import os
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen.errors import CompileError
+from fl_jit.kernels.codegen.target import Target, lock
+from fl_tensor import cache_files, extras
+from fl_tensor.gc_control import gc_paused
+
+try:
+    import llvmlite
+    import llvmlite.binding as llvm
+except ModuleNotFoundError as error:
+    raise extras.missing("code generation", "llvmlite", "jit") from error
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_MAGIC = b"fl kernel 2\n"
+
+
+class Effort(enum.IntEnum):
+    """How hard LLVM tries, which is most of what a new kernel costs.
+
+    LEAST   not at all: for code that spends its time in other code that it calls. Takes a fifth of
+            the time of ``TIDY``, and is about as fast as that if loops around calls are all it has
+    TIDY    does without what looks for things computed twice and idle branches, as there are none
+    FULL    looks for these, too
+    """
+
+    LEAST = 0
+    TIDY = 1
+    FULL = 2
+
+
+class Code:
+    """Machine code in memory, for as long as this object lives. ``made`` is what ``compiled``
+    gave."""
+
+    def __init__(self, made: bytes, machine: Target) -> None:
+        names, _, machine_code = made.partition(b"\n")
+        self._names = frozenset(names.decode().split())
+        with lock:
+            found = llvm.ObjectFileRef.from_data(machine_code)
+            self._engine = _engine_for(self._names, machine)
+            self._engine.add_object_file(found)
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where the function ``name`` begins; 0 where there is none."""
+        if name not in self._names:
+            return 0
+        with lock:
+            return int(self._engine.get_function_address(name))
+
+
+#: The engines of LLVM that were made last, and the names of all functions in each.
+_engines: deque[tuple[Any, set[str]]] = deque(maxlen=8)
+
+
+def _engine_for(names: frozenset[str], machine: Target) -> Any:
+    # One that has no function of these names. To make another one takes twenty times as long as to
+    # add to one that is there.
+    for engine, used in _engines:
+        if used.isdisjoint(names):
+            used |= names
+            return engine
+    empty = llvm.parse_assembly(f'target triple = "{target.triple()}"')
+    engine = llvm.create_mcjit_compiler(empty, _machine(machine))
+    _engines.append((engine, set(names)))
+    return engine
+
+
+def once(make: Callable[P, T]) -> Callable[P, T]:
+    """``functools.cache`` for functions that give machine code, or its address: what is made is
+    kept as long as the process, and made once, however many threads ask. (Of two that the bare
+    cache would make it drops one, and code that is dropped is no longer there.)"""
+    found = cast("Callable[P, T]", functools.cache(make))
+
+    @functools.wraps(make)
+    def one(*args: P.args, **kwargs: P.kwargs) -> T:
+        with lock:
+            return found(*args, **kwargs)
+
+    return one
+
+
+def load(
+    about: str, assembly: Callable[[], str], machine: Target, effort: Effort = Effort.FULL
+) -> Code:
+    """The code of what ``about`` describes, which ``assembly`` gives as LLVM IR where no file has
+    it compiled. Raises CompileError."""
+    found = _kept(about, machine)
+    if found is None:
+        with gc_paused():  # llvmlite makes objects of instructions
+            text = assembly()
+        made = compiled(text, machine, effort)
+        _keep(about, machine, made)
+        found = Code(made, machine)
+    return found
+
+
+def addresses(
+    wanted: Mapping[str, str],
+    assembly: Callable[[Sequence[str]], str],
+    machine: Target,
+    effort: Effort = Effort.FULL,
+) -> dict[str, int]:
+    """Where the machine code of each function in ``wanted`` begins, of what is said about it there.
+    It is made once, however many threads ask, and lives as long as this process. Those that no file
+    has are compiled as one module, which ``assembly`` gives for their names: of the time that LLVM
+    takes for a small one, half is spent before and after its function. Raises CompileError."""
+    with lock:
+        asked = {name: (name, about, machine) for name, about in wanted.items()}
+        new = {name: wanted[name] for name, key in asked.items() if key not in _functions}
+        for name, code in _loaded(new, assembly, machine, effort).items():
+            _functions[asked[name]] = code, code.address(name)
+        return {name: _functions[key][1] for name, key in asked.items()}
+
+
+_functions: dict[tuple[str, str, Target], tuple[Code, int]] = {}
+
+
+def _loaded(
+    wanted: Mapping[str, str],
+    assembly: Callable[[Sequence[str]], str],
+    machine: Target,
+    effort: Effort,
+) -> dict[str, Code]:
+    # The code of each function. A file may have several, which then all find it.
+    found: dict[str, Code] = {}
+    for name, about in wanted.items():
+        others = (code for code in found.values() if code.address(name))
+        code = next(others, None) or _kept(about, machine)
+        if code is not None and code.address(name):
+            found[name] = code
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        with gc_paused():
+            text = assembly(missing)
+        made = compiled(text, machine, effort)
+        for name in missing:
+            _keep(wanted[name], machine, made)
+        found |= dict.fromkeys(missing, Code(made, machine))
+    return found
+
+
+def compiled(assembly: str, machine: Target, effort: Effort = Effort.FULL) -> bytes:
+    """The machine code of a module in LLVM IR: a line with the names of its functions, then an
+    object file. Raises CompileError."""
+
+    def emit(builder: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
+        names = [f.name for f in module.functions if not f.is_declaration]
+        return " ".join(names).encode() + b"\n" + builder.emit_object(module)
+
+    return bytes(_emitted(assembly, machine, effort, emit))
+
+
+def listing(assembly: str, machine: Target, effort: Effort = Effort.FULL) -> str:
+    """The machine code of a module in LLVM IR, for people. Raises CompileError."""
+    return str(_emitted(assembly, machine, effort, llvm.TargetMachine.emit_assembly))
+
+
+def _emitted(assembly: str, machine: Target, effort: Effort, emit: Callable[..., Any]) -> Any:
+    target.initialize()
+    try:
+        with lock, llvm.parse_assembly(assembly) as module:
+            module.verify()
+            builder = _emitter(machine, effort)
+            _optimize(module, builder, effort)
+            return emit(builder, module)
+    except RuntimeError as error:
+        raise CompileError(f"LLVM refuses a generated kernel: {error}\n{assembly}") from error
+
+
+#: Emits one module after the other: what it knows about the processor is computed once.
+@functools.cache
+def _emitter(machine: Target, effort: Effort) -> llvm.TargetMachine:
+    return _machine(machine, effort)
+
+
+def _machine(machine: Target, effort: Effort = Effort.FULL) -> llvm.TargetMachine:
+    found = llvm.Target.from_triple(target.triple())
+    return found.create_target_machine(
+        cpu=machine.cpu, features=machine.features, opt=int(effort), jit=True
+    )
+
+
+def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: Effort) -> None:
+    # The loops are vectors already, and what does not change in them stands outside: what is left
+    # is to make registers of variables and to tidy up. LLVM's own list takes three times as long.
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    if effort is Effort.FULL:
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_new_gvn_pass()
+        passes.add_loop_simplify_pass()
+    if effort is not Effort.LEAST:
+        passes.add_loop_rotate_pass()
+    if effort is Effort.FULL:
+        passes.add_simplify_cfg_pass()
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    passes.run(module, llvm.create_pass_builder(machine, options))
+
+
+@functools.cache
+def sources(folder: Path) -> str:
+    """A digest of the Python files in and below a folder, for ``about``: another generator makes
+    other code of the same description."""
+    digest = hashlib.sha256()
+    paths = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
+    for path in sorted(path for path in paths if path.endswith(".py")):
+        # Sources in an archive are not there: the version must do.
+        with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
+            digest.update(file.read())
+    return digest.hexdigest()
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _kept(about: str, machine: Target) -> Code | None:
+    target.initialize()
+    path = _path(about, machine)
+    content = _read(path) if path else None
+    if content is not None:
+        with contextlib.suppress(RuntimeError):  # of a linker that does not like it
+            return Code(content, machine)
+    return None
+
+
+def _keep(about: str, machine: Target, made: bytes) -> None:
+    path = _path(about, machine)
+    if path is not None:
+        with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
+            cache_files.write(path, _MAGIC + hashlib.sha256(made).digest() + made)
+
+
+def _path(about: str, machine: Target) -> Path | None:
+    folder = cache_files.folder()
+    if folder is None:
+        return None
+    parts = (
+        about,
+        sources(Path(__file__).parent),
+        llvmlite.__version__,
+        str(llvm.llvm_version_info),
+        target.triple(),
+        machine.cpu,
+        machine.features,
+        str(machine.vector_bits),
+    )
+    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return folder / "kernels" / name[:2] / f"{name}.o"
+
+
+def _read(path: Path) -> bytes | None:
+    content = cache_files.read(path)
+    if content is None:
+        return None
+    begin = len(_MAGIC) + hashlib.sha256().digest_size
+    found = content[begin:]
+    intact = content[:begin] == _MAGIC + hashlib.sha256(found).digest()
+    return found if intact else None

@@ -1,0 +1,55 @@
+"""A program as LLVM IR text: ``sweep``, ``finish`` where something waits for all rows, and ``run``.
+
+``run(arguments)`` does all of it in the calling thread; before its arguments is the header of a job
+(``pools.py``). A division of the work among threads calls
+the other two, whose results do not depend on that division.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from fl_jit.kernels.codegen import philox, target
+from fl_jit.kernels.codegen.builder import Builder
+from fl_jit.kernels.codegen.emit_finish import Finish
+from fl_jit.kernels.codegen.emit_sweep import Sweep
+from fl_jit.kernels.codegen.program import Program
+from fl_jit.kernels.codegen.schedule import Schedule, schedule
+from fl_jit.kernels.codegen.target import Target
+from fl_jit.kernels.codegen.thread_pools import HEADER, TURNED
+from fl_jit.kernels.codegen.vectors import IR, i64, pointer
+
+
+def emit(
+    program: Program, machine: Target, plan: Schedule | None = None, streams: bool = False
+) -> str:
+    """The module of ``program`` for ``machine``; ``streams``: what it writes passes the caches."""
+    plan = plan or schedule(program)
+    lanes = machine.lanes(narrowest(program))
+    module = ir.Module("kernel")
+    module.triple = target.triple()
+    draw = philox.define(module, machine, lanes) if plan.draws else None
+    sweep = Sweep(module, program, plan, machine, lanes, draw, streams)
+    finish = Finish(module, program, plan, machine, lanes) if plan.late_outputs else None
+    run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
+    b = Builder(run.append_basic_block("entry"))
+    chunks = _word(b, run.args[0], sweep.layout.words["chunks"])
+    is_turned = b.icmp_signed("!=", _word(b, run.args[0], TURNED - HEADER), i64(0))
+    ends = [b.select(is_turned, *pair) for pair in ((chunks, i64(0)), (i64(0), chunks))]
+    b.call(sweep.function, [run.args[0], *ends, i64(0)])
+    if finish is not None:
+        pieces = _word(b, run.args[0], finish.layout.words["pieces"])
+        b.call(finish.function, [run.args[0], i64(0), pieces, i64(0)])
+    b.ret_void()
+    return str(module)
+
+
+def _word(b: IR, arguments: IR, number: int) -> IR:
+    return b.load(b.gep(arguments, [i64(number)], source_etype=i64), typ=i64, align=8)
+
+
+def narrowest(program: Program) -> int:
+    """Bytes of the narrowest floating dtype, else of the narrowest one: a vector has as many lanes
+    as that has in it."""
+    floats = [v.dtype.itemsize for v in program.values if v.dtype.is_floating]
+    return min(floats or [v.dtype.itemsize for v in program.values])

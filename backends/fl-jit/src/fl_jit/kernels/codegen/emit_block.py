@@ -1,0 +1,71 @@
+"""A program on one block of its iteration space at a time, for whoever has that block in cache.
+
+``block(arguments, row, rows, column, columns, worker)`` computes ``rows`` rows from ``row`` on, of
+these ``columns`` columns from ``column`` on. Rows are numbered in C order over the outer axes.
+Nothing is cut into chunks, and nothing is left for later: a program that reduces anything has no
+block.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from fl_jit.kernels.codegen import philox, target
+from fl_jit.kernels.codegen.emit import narrowest
+from fl_jit.kernels.codegen.emit_sweep import Sweep
+from fl_jit.kernels.codegen.errors import ProgramError
+from fl_jit.kernels.codegen.function import Place
+from fl_jit.kernels.codegen.instructions import REDUCTIONS
+from fl_jit.kernels.codegen.passes import Row
+from fl_jit.kernels.codegen.program import Program
+from fl_jit.kernels.codegen.schedule import Pass, schedule
+from fl_jit.kernels.codegen.target import Target
+from fl_jit.kernels.codegen.vectors import IR, i64, pointer
+
+SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64])
+
+
+class Block(Sweep):
+    """Emits ``block`` into ``module``."""
+
+    name = "block"
+    signature = SIGNATURE
+
+    def _all(self) -> None:
+        row, rows, self.low, columns = self.range
+        self.high = self.b.add(self.low, columns)
+        self._range(row, self.b.add(row, rows))
+
+    def _write(self, each: Pass, place: Place, row: Row, known: dict[int, IR]) -> None:
+        result, (first, *others) = self.program.inputs[0], each.outputs
+        if first.value == result:  # it is there already
+            each = each._replace(outputs=tuple(others))
+        super()._write(each, place, row, known)
+
+
+def emit(program: Program, machine: Target) -> str:
+    """The module of ``block`` for ``machine``. Raises ProgramError, as ``check`` does."""
+    check(program)
+    plan = schedule(program)
+    lanes = machine.lanes(narrowest(program))
+    module = ir.Module("block")
+    module.triple = target.triple()
+    draw = philox.define(module, machine, lanes) if plan.draws else None
+    Block(module, program, plan, machine, lanes, draw, streams=False)
+    return str(module)
+
+
+def check(program: Program) -> None:
+    """Raises ProgramError for a program that cannot be computed block by block: one that reduces,
+    adds at an index, brings transposed rows together, or has rows of several axes or none."""
+    if program.rank < 2 or program.row_axes != 1:
+        raise ProgramError(
+            f"[block] {program.rank} axes, {program.row_axes} of a row: expected two or more, the "
+            f"last one being the row"
+        )
+    if any(made.op in REDUCTIONS for made in program.instructions):
+        raise ProgramError("[block] a block knows nothing of others, so nothing can be reduced")
+    if any(output.at is not None or "." in output.axes for output in program.outputs):
+        raise ProgramError("[block] results are values of every element, at no index")
+    if any("t" in program.instructions[i].parameter[1] for i in program.inputs):
+        raise ProgramError("[block] an input is transposed: 's' along its last axis will do")

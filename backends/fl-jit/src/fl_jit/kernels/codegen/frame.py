@@ -1,0 +1,148 @@
+"""What the two functions of a kernel have in common beside loops and operands: values that are the
+same in all of a row, instructions, and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fl_jit.kernels.codegen import emit_elementwise, half, reductions
+from fl_jit.kernels.codegen.function import Place
+from fl_jit.kernels.codegen.instructions import ARRAYS
+from fl_jit.kernels.codegen.operands import Operands
+from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, f64, i1, i64, pointer
+from fl_tensor import dtypes
+from fl_tensor.dtypes import DType
+
+#: What is not pipelined, and the lanes that it is computed in where all are the same.
+_DIVIDING, FEW = frozenset(("divide", "sqrt", "rsqrt")), 4
+
+
+class Frame(Operands):
+    """A function that computes values of its program."""
+
+    def instruction(self, number: int, known: dict[int, IR]) -> IR:
+        """Instruction ``number`` on operands that are ``known``; none of ``SOURCES``."""
+        op, operands, _ = self.program.instructions[number]
+        dtype_of = [self.program.values[i].dtype for i in operands]
+        found = [known[i] for i in operands]
+        if op == "where":
+            return self.b.select(*found)
+        if op == "cast":
+            target = self.program.values[number].dtype
+            return emit_elementwise.cast(self.of, dtype_of[0], target, found[0])
+        return emit_elementwise.emit(self.of, op, dtype_of[0], *found)
+
+    def scalar(self, number: int) -> IR:
+        """A number that is given with the call, in every lane."""
+        dtype, word = self.program.values[number].dtype, self.words[f"scalar {number}"]
+        b, element = self.b, element_type(self.program.values[number].dtype)
+        if not dtype.is_floating:
+            narrow = word if element == i64 else b.trunc(word, element)
+            return self.of.splat(b.icmp_signed("!=", word, i64(0)) if element == i1 else narrow)
+        wide = self.of.splat(b.bitcast(word, f64))
+        return emit_elementwise.cast(self.of, dtypes.float64, dtype, wide)
+
+    def constant(self, number: int) -> IR:
+        """A number of the program, in every lane."""
+        dtype, value = self.program.instructions[number].parameter
+        if dtype.kind == "b":
+            value = bool(value)
+        elif dtype.is_integer:
+            value = int(value)
+        found = self.of.constant(element_type(dtype), value)
+        return half.rounded(self.of, dtype, found) if dtype in dtypes.HALF else found
+
+    def single(self, number: int, known: dict[int, IR], row: Callable[[int], IR]) -> IR:
+        """A value that is the same in all of a row; ``row(operand)`` is where the row begins."""
+        op, operands, _ = self.program.instructions[number]
+        if op == "scalar":
+            return self.scalar(number)
+        if op == "constant":
+            return self.constant(number)
+        if op in ARRAYS:
+            operand = self.input_numbers[number]
+            address = row(operand)
+            if op == "gather":
+                address = self.at_index(operand, address, known[operands[0]])
+            return self.load_one(operand, address)
+        if op in _DIVIDING and self.of.lanes > FEW:
+            return self._few(number, known)
+        return self.instruction(number, known)
+
+    def _few(self, number: int, known: dict[int, IR]) -> IR:
+        # In a few lanes: processors take several times as long to divide more of them.
+        wide, lanes = self.of, self.of.lanes
+        operands = self.program.instructions[number].operands
+        first = list(range(FEW))
+        few = {i: wide.shuffle(known[i], known[i], first) for i in operands}
+        self.of = Vectors(self.b, wide.target, FEW)
+        found = self.instruction(number, few)
+        self.of = wide
+        return wide.shuffle(found, found, [0] * lanes)
+
+    def index(self, axis: int, place: Place) -> IR:
+        """The index of a row axis."""
+        if axis == self.program.rank - 1:
+            return self.b.add(self.of.splat(place.index), self.of.iota(i64))
+        return self.of.splat(place.middle[axis - self.program.outer])
+
+    # reductions, by the number of the instruction
+
+    def accumulator(self, number: int) -> DType:
+        """What is accumulated in: bools count as uint8."""
+        op, operands, _ = self.program.instructions[number]
+        dtype = self.program.values[operands[0]].dtype
+        if op in ("sum", "prod"):
+            return dtypes.accumulator(dtype)
+        if dtype in dtypes.HALF:
+            return dtypes.float32
+        return dtypes.uint8 if dtype.kind == "b" else dtype
+
+    def accumulator_type(self, number: int) -> IR:
+        """A vector of accumulators."""
+        return self.of.of(element_type(self.accumulator(number)))
+
+    def identity(self, number: int) -> IR:
+        """The vector that changes no result."""
+        op = self.program.instructions[number].op
+        return reductions.identity(self.of, op, self.accumulator(number))
+
+    def combine(self, number: int, x: IR, y: IR) -> IR:
+        """Two partial results as one."""
+        op = self.program.instructions[number].op
+        return reductions.combine(self.of, op, self.accumulator(number), x, y)
+
+    def across(self, number: int, lanes: IR) -> IR:
+        """All lanes combined, in every lane."""
+        width = self.of.lanes
+        while width > 1:
+            width //= 2
+            turned = [(i + width) % self.of.lanes for i in range(self.of.lanes)]
+            lanes = self.combine(number, lanes, self.of.shuffle(lanes, lanes, turned))
+        return lanes
+
+    def finished(self, number: int, total: IR) -> IR:
+        """A total of accumulators as the result of the reduction."""
+        dtype = self.program.values[number].dtype
+        if dtype.kind == "b":
+            return self.b.icmp_signed("!=", total, self.of.like(total, 0))
+        return half.rounded(self.of, dtype, total) if dtype in dtypes.HALF else total
+
+    # Partial results: per chunk of rows a row of each column reduction, 8 bytes for an element;
+    # then of each total one number per chunk.
+
+    def column_partials(self, number: int, row_chunk: IR) -> IR:
+        """Where what a chunk of rows found of a column reduction begins."""
+        b, length = self.b, self.words["row_length"]
+        which = b.mul(row_chunk, i64(len(self.columns)))
+        which = b.add(which, i64(self.columns.index(number)))
+        start = b.add(self.words["partials"], b.mul(b.mul(which, length), i64(8)))
+        return b.inttoptr(start, pointer)
+
+    def total_partials(self, number: int) -> IR:
+        """Where what the chunks found of a total begins."""
+        b, words = self.b, self.words
+        before = b.mul(b.mul(words["row_chunks"], i64(len(self.columns))), words["row_length"])
+        mine = b.mul(words["chunks"], i64(self.totals.index(number)))
+        start = b.add(words["partials"], b.mul(b.add(before, mine), i64(8)))
+        return b.inttoptr(start, pointer)

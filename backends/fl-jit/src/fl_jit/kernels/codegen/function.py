@@ -1,0 +1,146 @@
+"""A function of a kernel in the making: its arguments, and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import ClassVar, NamedTuple
+
+from llvmlite import ir
+
+from fl_jit.kernels.codegen.arg_layout import ArgLayout
+from fl_jit.kernels.codegen.builder import Builder
+from fl_jit.kernels.codegen.loops import Loops
+from fl_jit.kernels.codegen.program import Program
+from fl_jit.kernels.codegen.schedule import Schedule
+from fl_jit.kernels.codegen.target import Target
+from fl_jit.kernels.codegen.vectors import IR, Vectors, i64, pointer
+
+#: sweep(arguments, first chunk, last chunk + 1, number of the worker)
+SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
+#: Elements of a row after which partial sums are put aside, and how often that is done before these
+#: are: what is added to a sum stays near it in size.
+BLOCK, BLOCKS = 4096, 256
+
+
+class Place(NamedTuple):
+    """One vector of a row: indices of the row axes before the last, and the first index of the
+    last; its distance from the beginning of the row; which lanes count (None: all); and the number
+    of the copy of the loop's body."""
+
+    middle: tuple[IR, ...]
+    index: IR
+    linear: IR
+    mask: IR | None
+    copy: int
+
+
+class Function(Loops):
+    """A function in the making: its arguments are those of its kernel, ``range``, which part of the
+    work it is to do, and the number of the worker."""
+
+    signature: ClassVar[IR] = SIGNATURE
+
+    def __init__(
+        self, module: IR, name: str, program: Program, plan: Schedule, target: Target, lanes: int
+    ) -> None:
+        self.program = program
+        self.plan = plan
+        made = program.instructions
+        self.columns = [i for i in plan.late_reductions if made[i].parameter == "column"]
+        self.totals = [i for i in plan.late_reductions if made[i].parameter == "all"]
+        self.layout = ArgLayout(program)
+        self.function = ir.Function(module, self.signature, name)
+        self.function.attributes.add("nounwind")
+        self.arguments, *self.range, self.worker = self.function.args
+        self.b = Builder(self.function.append_basic_block("entry"))
+        self.of = Vectors(self.b, target, lanes)
+        self.words: dict[str, IR] = {}
+        for name, i in self.layout.words.items():
+            address = self.b.gep(self.arguments, [i64(i)], source_etype=i64)
+            self.words[name] = self.b.load(address, typ=i64, align=8)
+        self.sizes = [self.words[f"size {axis}"] for axis in range(program.rank)]
+        self.input_numbers = {value: i for i, value in enumerate(program.inputs)}
+
+    # loops
+
+    @contextmanager
+    def stretches(self, low: IR, high: IR, most: int, period: IR) -> Iterator[tuple[IR, IR]]:
+        """``low`` to ``high`` in stretches of at most ``most``, none across a multiple of
+        ``period``: where each begins and ends."""
+        b = self.b
+        before = b.block
+        head, body, after = (b.append_basic_block(n) for n in ("head", "body", "after"))
+        b.branch(head)
+        b.position_at_end(head)
+        begin = b.phi(i64)
+        begin.add_incoming(low, before)
+        b.cbranch(b.icmp_signed("<", begin, high), body, after)
+        b.position_at_end(body)
+        full = b.sub(b.add(begin, period), b.srem(begin, period))
+        end = self.minimum(self.minimum(b.add(begin, i64(most)), full), high)
+        yield begin, end
+        begin.add_incoming(end, b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
+    @contextmanager
+    def in_blocks(
+        self, low: IR, high: IR, size: int, end: Callable[[], None]
+    ) -> Iterator[tuple[IR, IR]]:
+        """``low`` to ``high`` in blocks: where each begins and ends. ``end`` follows each."""
+        with self.loop(low, high, size) as begin:
+            yield begin, self.minimum(self.b.add(begin, i64(size)), high)
+            end()
+
+    def walk(
+        self,
+        low: IR,
+        high: IR,
+        copies: int,
+        body: Callable[[Place], None],
+        ends: tuple[Callable[[], None], Callable[[], None]] | None = None,
+    ) -> None:
+        """``body`` at every vector of a row, of which ``low`` to ``high`` of the last axis count;
+        ``copies`` vectors per turn of the loop. The first of ``ends`` after ``BLOCK`` elements at
+        most, the second after ``BLOCKS`` of these blocks."""
+        b, axes = self.b, range(self.program.outer, self.program.rank - 1)
+        with ExitStack() as stack:
+            middle: list[IR] = []
+            linear: IR = i64(0)
+            for axis in axes:
+                first, last = i64(0), self.sizes[axis]
+                if ends and axis == axes[-1]:
+                    first, last = stack.enter_context(self.in_blocks(first, last, BLOCKS, ends[1]))
+                index = stack.enter_context(self.loop(first, last))
+                middle.append(index)
+                linear = b.add(b.mul(linear, self.sizes[axis]), index)
+            linear = b.mul(linear, self.sizes[-1]) if middle else i64(0)
+            if ends:
+                if not middle:
+                    whole = self.in_blocks(low, high, BLOCK * BLOCKS, ends[1])
+                    low, high = stack.enter_context(whole)
+                low, high = stack.enter_context(self.in_blocks(low, high, BLOCK, ends[0]))
+            self._vectors(tuple(middle), linear, low, high, copies, body)
+
+    def _vectors(
+        self,
+        middle: tuple[IR, ...],
+        linear: IR,
+        low: IR,
+        high: IR,
+        copies: int,
+        body: Callable[[Place], None],
+    ) -> None:
+        b, lanes = self.b, self.of.lanes
+        step = copies * lanes
+        whole = b.add(low, b.and_(b.sub(high, low), i64(-step)))
+        with self.loop(low, whole, step) as counter:
+            index = self.opaque(counter)
+            for copy in range(copies):
+                here = b.add(index, i64(copy * lanes))
+                body(Place(middle, here, b.add(linear, here), None, copy))
+        with self.loop(whole, high, lanes) as counter:
+            index = self.opaque(counter)
+            mask = self.of.first(b.sub(high, index))
+            body(Place(middle, index, b.add(linear, index), mask, 0))

@@ -1,0 +1,257 @@
+"""A compiled program, and how it is called.
+
+``kernel = Kernel.of(program)`` compiles, or finds what is compiled. ``launch = kernel.bind(sizes,
+strides)`` settles all that depends on sizes; ``launch(addresses, scalars)`` then costs about two
+microseconds and may be called from several threads at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from fl_jit.kernels.codegen import compile, emit, target, threads, workspace
+from fl_jit.kernels.codegen.arg_layout import GRID, REST, ArgLayout
+from fl_jit.kernels.codegen.errors import ProgramError
+from fl_jit.kernels.codegen.grid import Grid, cut
+from fl_jit.kernels.codegen.program import Program
+from fl_jit.kernels.codegen.schedule import schedule
+from fl_jit.kernels.codegen.target import Target
+from fl_jit.kernels.codegen.thread_pools import HEADER, TURNED
+from fl_memory.forks import free_after_fork
+
+Strides = Sequence[Sequence[int]]
+_WORD = 8
+#: Where the words begin that change from call to call.
+_FIRST = TURNED * _WORD
+#: Every second launch goes from the last chunk to the first: what the launch before it left in the
+#: caches is the end of what it read and wrote, and the end is what most next ones need, too.
+_turns = itertools.cycle((0, 1))
+#: Sizes that a kernel remembers.
+_LAUNCHES = 64
+
+
+#: Every vector that a kernel writes past the caches begins at a multiple of so many bytes.
+ALIGNED = 64
+
+
+class Kernel:
+    """The machine code of ``program``. ``streams``: results are written past the caches, for arrays
+    that are larger than these; see ``may_stream``."""
+
+    def __init__(
+        self, program: Program, machine: Target | None = None, streams: bool = False
+    ) -> None:
+        machine = machine or target.host()
+        self.program = program
+        self.plan = schedule(program)
+        self.layout = ArgLayout(program)
+        about = f"{machine.vector_bits}{' streams' * streams}\n{program.text}"
+        self._code = compile.load(
+            about, lambda: emit.emit(program, machine, self.plan, streams), machine
+        )
+        self.sweep = self._code.address("sweep")
+        self.finish = self._code.address("finish") if self.plan.late_outputs else 0
+        self.entry = run = self._code.address("run")
+        #: Keeps Python's lock: for what is done sooner than the lock is taken again.
+        self.run_short = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(run)
+        self.run_long = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(run)
+        self._launches: dict[object, Launch] = {}  # in the order in which they were made
+
+    @classmethod
+    def of(cls, program: Program, streams: bool = False) -> Kernel:
+        """The kernel of ``program`` for this processor, made once. Raises CompileError."""
+        key = program.text, streams
+        found = _kernels.get(key)
+        if found is None:
+            with _making:  # another thread may have been faster
+                found = _kernels.get(key) or cls(program, streams=streams)
+                _kernels[key] = found
+        return found
+
+    def __call__(
+        self,
+        addresses: Sequence[int],
+        sizes: Sequence[int],
+        strides: Strides,
+        scalars: Sequence[complex] = (),
+    ) -> None:
+        """Run on arrays at ``addresses`` (inputs, then outputs) over an iteration space of
+        ``sizes``. ``strides`` are in elements, for each operand one per axis; those of axes along
+        which it does not move are not looked at. Of an axis that an index walks along, stride and
+        size follow. An output may lie where an input of the same strides does; other overlaps are
+        not allowed. Raises ProgramError where numbers of operands or axes differ."""
+        key = (tuple(sizes), tuple(map(tuple, strides)))
+        launch = self._launches.get(key)
+        if launch is None:
+            with _binding:
+                while len(self._launches) >= _LAUNCHES:
+                    self._launches.pop(next(iter(self._launches)))
+                launch = self._launches[key] = self.bind(sizes, strides)
+        launch(addresses, scalars)
+
+    def bind(self, sizes: Sequence[int], strides: Strides) -> Launch:
+        """The kernel for these sizes and strides; see ``__call__``."""
+        return Launch(self, sizes, strides)
+
+
+_kernels: dict[tuple[str, bool], Kernel] = {}
+_making = free_after_fork(threading.Lock())
+_binding = free_after_fork(threading.Lock())  # a kernel to sizes
+
+
+def may_stream(program: Program, strides: Strides) -> bool:
+    """Whether results may be written past the caches, where they begin at multiples of ``ALIGNED``
+    bytes: elements one after the other, rows as far apart as to begin so, too."""
+    outputs = zip(program.outputs, strides[len(program.inputs) :], strict=True)
+    return all(
+        output.at is None
+        and output.axes[-1] == "c"
+        and "." not in output.axes
+        and not any(s * program.values[output.value].dtype.itemsize % ALIGNED for s in found[:-1])
+        for output, found in outputs
+    )
+
+
+class Launch:
+    """A kernel with its sizes: call it with addresses and scalars."""
+
+    def __init__(self, kernel: Kernel, sizes: Sequence[int], strides: Strides) -> None:
+        program, layout = kernel.program, kernel.layout
+        count = len(layout.operand_axes)
+        if len(sizes) != program.rank or len(strides) != count:
+            raise ProgramError(
+                f"[kernel] {len(sizes)} sizes and strides of {len(strides)} operands: expected "
+                f"{program.rank} and {count}"
+            )
+        grid = cut(program, kernel.plan, sizes)
+        words = [getattr(grid, name) for name in (*GRID, *REST)] + list(sizes)
+        for operand, axis in layout.strides:
+            wanted = program.rank + 2 * (operand in layout.indexed)
+            if len(strides[operand]) != wanted:
+                raise ProgramError(
+                    f"[kernel] strides {tuple(strides[operand])} of operand {operand}: expected "
+                    f"one for each of {program.rank} axes, then stride and size of one that is "
+                    f"walked by an index: {wanted} numbers"
+                )
+            words.append(strides[operand][axis])
+        for operand in layout.indexed:
+            words += strides[operand][program.rank :]
+        self._kernel = kernel
+        self._grid = grid
+        #: The function that does all of a job in the calling thread.
+        self.entry = kernel.entry
+        #: Nanoseconds that it takes one thread, about.
+        self.work = grid.work
+        #: Whether it works in its operands alone.
+        self.is_simple = not (grid.worker_bytes or grid.partial_bytes)
+        self._static = words
+        kinds = "".join("d" if dtype.is_floating else "q" for dtype in layout.scalar_dtypes)
+        self._pack = struct.Struct(f"={3 + count}q{kinds}").pack_into
+        self._signed = [i for i, d in enumerate(layout.scalar_dtypes) if not d.is_floating]
+        self._free: list[Job] = []
+        self._threads = 0
+        self._workers = 1
+
+    def __call__(self, addresses: Sequence[int], scalars: Sequence[complex] = ()) -> None:
+        """Run; see ``Kernel.__call__``."""
+        count = threads.limit()
+        if self._threads != count:
+            self._settle(count)
+        try:
+            job = self._free.pop()
+        except IndexError:
+            job = self._job()
+        if self._signed:
+            scalars = self._wrapped(scalars)
+        words, turn = job.words, next(_turns)
+        try:
+            if job.nbytes:
+                piece = workspace.take(job.nbytes)
+                at = piece.address
+                self._pack(words, _FIRST, turn, at, at + job.mine, *addresses, *scalars)
+                job.run()
+                piece.give_back()
+            else:
+                self._pack(words, _FIRST, turn, 0, 0, *addresses, *scalars)
+                job.run()
+        except struct.error as error:
+            raise self._refusal(addresses, scalars) from error
+        if job.workers == self._workers:
+            self._free.append(job)
+
+    def job(self) -> Job:
+        """Room for the words of one call, to be done by whoever has it, in one thread; for kernels
+        that are simple."""
+        return Job(self._kernel, self._grid, self._static, 1)
+
+    def write(self, job: Job, addresses: Sequence[int], scalars: Sequence[complex] = ()) -> None:
+        """The words of a call into ``job``."""
+        given = self._wrapped(scalars) if self._signed else scalars
+        try:
+            self._pack(job.words, _FIRST, 0, 0, 0, *addresses, *given)
+        except struct.error as error:
+            raise self._refusal(addresses, given) from error
+
+    def _settle(self, count: int) -> None:
+        grid = self._grid
+        workers = threads.workers(grid.work, max(grid.chunks, grid.pieces), count)
+        self._workers = workers if workers > 1 and threads.pool() else 1
+        self._free = []
+        self._threads = count
+
+    def _job(self) -> Job:
+        return Job(self._kernel, self._grid, self._static, self._workers)
+
+    def _wrapped(self, scalars: Sequence[complex]) -> list[complex]:
+        # Integers modulo 2^64, as signed.
+        found = list(scalars)
+        for i in self._signed:
+            value = int(found[i].real)
+            found[i] = (value + (1 << 63)) % (1 << 64) - (1 << 63)
+        return found
+
+    def _refusal(self, addresses: Sequence[int], scalars: Sequence[complex]) -> ProgramError:
+        layout = self._kernel.layout
+        return ProgramError(
+            f"[kernel] {len(addresses)} addresses and {len(scalars)} scalars {tuple(scalars)}: "
+            f"expected {len(layout.operand_axes)} and {len(layout.scalar_dtypes)}"
+        )
+
+
+class Job:
+    """The words of one call. One call at a time has them.
+
+    run      does it
+    operand  the arguments, in one thread; else all words
+    nbytes   of memory to work in: ``mine`` for the workers, the rest for partial results
+    """
+
+    __slots__ = ("mine", "nbytes", "operand", "run", "words", "workers")
+
+    def __init__(self, kernel: Kernel, grid: Grid, static: list[int], workers: int) -> None:
+        pool = threads.pool() if workers > 1 else None
+        layout = kernel.layout
+        self.workers = workers
+        self.mine = grid.worker_bytes * workers
+        self.nbytes = self.mine + grid.partial_bytes
+        self.words = (ctypes.c_int64 * (HEADER + len(layout.words)))()
+        header: list[int] = [kernel.sweep, grid.chunks, kernel.finish, grid.pieces]
+        if pool:
+            header += pool.header
+        words: Any = self.words
+        for place, found in ((0, header), (HEADER + layout.dynamic, static)):
+            words[place : place + len(found)] = found
+        job = ctypes.addressof(self.words)
+        if pool:
+            self.operand = job
+            self.run: Callable[[], object] = partial(pool.run, job, workers)
+        else:
+            short = grid.work < threads.WORTH_A_THREAD
+            self.operand = job + HEADER * _WORD
+            self.run = partial(kernel.run_short if short else kernel.run_long, self.operand)

@@ -1,0 +1,153 @@
+"""In how many passes over a row a program runs, and what is computed in each.
+
+A reduction over a row has to be complete before what uses it can begin, so the instructions fall
+into levels, and each level is a pass over the row. A later pass computes again what it needs of
+earlier ones, unless that is expensive: then the values are *kept* in the worker's scratch memory.
+Everything is written in the last pass only, so that an output may lie where an input of the same
+strides does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fl_jit.kernels.codegen.instructions import EXPENSIVE, REDUCTIONS
+from fl_jit.kernels.codegen.program import Output, Program
+
+
+class Pass(NamedTuple):
+    """One pass over a row.
+
+    compute     values that differ from place to place, in an order in which they can be computed
+    reductions  of this pass, over whatever extent
+    outputs     that are written in this pass
+    keep        values that are stored for a later pass
+    reload      values that an earlier pass has stored
+    """
+
+    compute: tuple[int, ...]
+    reductions: tuple[int, ...]
+    outputs: tuple[Output, ...]
+    keep: tuple[int, ...]
+    reload: tuple[int, ...]
+
+
+class Schedule(NamedTuple):
+    """Everything that a program's outputs need, in the order in which it happens.
+
+    once      values that are the same everywhere
+    by_row    per level, values of a row that are computed before the pass of that level
+    passes    over each row, one per level
+    row_outputs      one number per row, written after the passes
+    late_reductions  column reductions and totals
+    late_outputs     that are written when all rows are done
+    kept             values with room in scratch memory
+    draws            random words, by (seed, offset, step)
+    """
+
+    once: tuple[int, ...]
+    by_row: tuple[tuple[int, ...], ...]
+    passes: tuple[Pass, ...]
+    row_outputs: tuple[Output, ...]
+    late_reductions: tuple[int, ...]
+    late_outputs: tuple[Output, ...]
+    prepacked_layout: tuple[int, ...]
+    draws: tuple[tuple[int, int, int], ...]
+
+
+def schedule(program: Program) -> Schedule:
+    """The passes of ``program``."""
+    made, values = program.instructions, program.values
+    live = needed(program, [i for output in program.outputs for i in _read(output)])
+    element, by_row, late = _sorted_outputs(program)
+    reductions = [i for i in live if made[i].op in REDUCTIONS]
+    levels = [values[made[i].operands[0]].level for i in reductions]
+    last = max(levels + [values[i].level for o in element for i in _read(o)], default=-1)
+    passes: list[Pass] = []
+    first_pass: dict[int, int] = {}
+    prepacked_layout: dict[int, set[int]] = {}
+    for level in range(last + 1):
+        here = [i for i, at in zip(reductions, levels) if at == level]
+        written = element if level == last else []
+        roots = [made[i].operands[0] for i in here] + [o.value for o in written]
+        compute, reload = _demanded(program, roots, first_pass)
+        for i in reload:
+            prepacked_layout.setdefault(first_pass[i], set()).add(i)
+        for i in compute:
+            first_pass.setdefault(i, level)
+        passes.append(Pass(tuple(compute), tuple(here), tuple(written), (), tuple(reload)))
+    passes = [
+        p._replace(keep=tuple(sorted(prepacked_layout.get(i, ())))) for i, p in enumerate(passes)
+    ]
+    single = [
+        i for i in live if not (values[i].by_place or values[i].late or made[i].op in REDUCTIONS)
+    ]
+    once = tuple(i for i in single if not values[i].by_row and not values[i].level)
+    rows = [i for i in single if i not in once]
+    top = max([values[i].level for i in rows] + [last + 1])
+    return Schedule(
+        once=once,
+        by_row=tuple(tuple(i for i in rows if values[i].level == k) for k in range(top + 1)),
+        passes=tuple(passes),
+        row_outputs=tuple(by_row),
+        late_reductions=tuple(i for i in reductions if made[i].parameter != "row"),
+        late_outputs=tuple(late),
+        prepacked_layout=tuple(sorted(i for found in prepacked_layout.values() for i in found)),
+        draws=tuple(
+            dict.fromkeys(
+                (*made[i].operands, made[i].parameter[0])
+                for i in live
+                if made[i].op == "random_bits"
+            )
+        ),
+    )
+
+
+def needed(program: Program, roots: list[int], beyond: bool = True) -> list[int]:
+    """``roots`` and what they are computed from, in order; where not ``beyond``, reductions are
+    there already, and their operands are not looked at."""
+    wanted = set(roots)
+    for i in range(max(roots, default=-1), -1, -1):
+        if i in wanted and (beyond or program.instructions[i].op not in REDUCTIONS):
+            wanted.update(program.instructions[i].operands)
+    return sorted(wanted)
+
+
+def _read(output: Output) -> list[int]:
+    return [output.value] if output.at is None else [output.value, output.at]
+
+
+def _sorted_outputs(program: Program) -> tuple[list[Output], list[Output], list[Output]]:
+    # Those of elements, of rows, and those that wait for all rows.
+    element, by_row, late = [], [], []
+    for output in program.outputs:
+        outer, row = output.axes[: program.outer], output.axes[program.outer :]
+        if output.at is not None:
+            element.append(output)
+        elif program.values[output.value].late or (outer and not outer.strip(".")):
+            late.append(output)
+        elif row.strip("."):
+            element.append(output)
+        else:
+            by_row.append(output)
+    return element, by_row, late
+
+
+def _demanded(
+    program: Program, roots: list[int], earlier: dict[int, int]
+) -> tuple[list[int], list[int]]:
+    # What a pass computes from place to place, and which results of earlier passes it reloads.
+    compute: set[int] = set()
+    reload: set[int] = set()
+    stack = list(roots)
+    while stack:
+        i = stack.pop()
+        if i in compute or i in reload or not program.values[i].by_place:
+            continue
+        if i in earlier and program.instructions[i].op in EXPENSIVE:
+            reload.add(i)
+            continue
+        compute.add(i)
+        if program.instructions[i].op != "random_bits":
+            stack += program.instructions[i].operands
+    return sorted(compute), sorted(reload)

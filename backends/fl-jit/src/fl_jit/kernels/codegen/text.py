@@ -1,0 +1,66 @@
+"""A program as text: one line for each instruction and output. Equal texts are equal programs."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from fl_jit.kernels.codegen import instructions
+from fl_jit.kernels.codegen.program import Instruction, Output, Program
+from fl_tensor import dtypes
+from fl_tensor.dtypes import DType
+
+
+def written(program: Program) -> str:
+    """What ``parse`` reads."""
+    lines = [f"program rank={program.rank} row_axes={program.row_axes}"]
+    for number, (op, operands, parameter) in enumerate(program.instructions):
+        words = [f"%{number} = {op}", *(f"%{i}" for i in operands)]
+        if parameter is not None:
+            parts = parameter if isinstance(parameter, tuple) else (parameter,)
+            words.append("[" + " ".join(map(_word, parts)) + "]")
+        lines.append(" ".join(words))
+    for value, axes, index in program.outputs:
+        lines.append(f"output %{value}{'' if index is None else f' %{index}'} [{axes}]")
+    return "\n".join(lines) + "\n"
+
+
+def _word(part: Any) -> str:
+    return str(part) if isinstance(part, (DType, str)) else repr(part)
+
+
+def parse(text: str) -> Program:
+    """The program that printed as ``text``."""
+    first, *lines = text.strip().split("\n")
+    head = dict(word.split("=") for word in first.split()[1:])
+    made: list[Instruction] = []
+    outputs: list[Output] = []
+    for line in lines:
+        body, _, rest = line.partition(" [")
+        words = body.split()
+        parts = rest.removesuffix("]").split()
+        if words[0] == "output":
+            value, *index = (int(word[1:]) for word in words[1:])
+            outputs.append(Output(value, parts[0], *index))
+        else:
+            operands = tuple(int(word[1:]) for word in words[3:])
+            made.append(Instruction(words[2], operands, _parameter(words[2], parts)))
+    return Program(int(head["rank"]), tuple(made), tuple(outputs), int(head["row_axes"]))
+
+
+def _parameter(op: str, parts: list[str]) -> Any:
+    if not parts:
+        return None
+    if op in instructions.ARRAYS:
+        return dtypes.dtype(parts[0]), parts[1]
+    if op == "constant":
+        return dtypes.dtype(parts[0]), _number(parts[1])
+    if op in ("scalar", "cast"):
+        return dtypes.dtype(parts[0])
+    if op == "index":
+        return int(parts[0])
+    return tuple(map(int, parts)) if op == "random_bits" else parts[0]
+
+
+def _number(word: str) -> Any:
+    return float(word) if word.lstrip("-") in ("inf", "nan") else ast.literal_eval(word)

@@ -1,0 +1,63 @@
+"""Inputs that are transposed: neighbours in memory are in neighbouring rows.
+
+Reading such an input along a row takes one element of every cache line that it touches. So a block
+of rows is brought together first, in memory of the worker: squares of as many rows and columns as a
+vector has lanes are read along the rows, transposed in registers, and put where the rows of the
+block then find them.
+"""
+
+from __future__ import annotations
+
+from fl_jit.kernels.codegen.accumulate import Accumulation
+from fl_jit.kernels.codegen.vectors import IR, i8, i64
+
+#: Rows of a block.
+ROWS = 64
+#: So many squares ahead along the rows cache lines are asked for: no processor guesses them.
+AHEAD = 2
+
+
+class Transposition(Accumulation):
+    """A function that brings rows together; ``blocks`` are where, by operand."""
+
+    blocks: dict[int, IR]
+    #: The number of the first row of the block.
+    block_start: IR
+
+    def letters(self, operand: int) -> str:
+        """As in the program; but rows of a block are there in one piece."""
+        if operand in self.blocks:
+            return "." * self.program.outer + "c"
+        return super().letters(operand)
+
+    def _bring_together(self, operand: int, indices: list[IR], count: IR) -> None:
+        """Fill the block with ``count`` rows, of which ``indices`` are those of the first one."""
+        b, of, lanes = self.b, self.of, self.of.lanes
+        element = self.memory(operand)
+        start, letters = self.address(operand), self.layout.operand_axes[operand]
+        for outer, index in enumerate(indices):
+            start = self._along(operand, letters[outer], start, outer, index)
+        stride = self.words[f"stride {operand} {self.program.rank - 1}"]
+        last = b.sub(self.high, i64(1))
+        with (
+            self.loop(self.low, self.high, lanes) as column,
+            self.loop(i64(0), count, lanes) as row,
+        ):
+            mask = of.first(b.sub(count, row))
+            here = self.at(start, element, row)
+            columns = [self.minimum(b.add(column, i64(k)), last) for k in range(lanes)]
+            places = [self.at(here, element, b.mul(at, stride)) for at in columns]
+            for place in places:
+                of.prefetch(self.at(place, element, i64(AHEAD * lanes)))
+            square = [of.load(element, place, mask) for place in places]
+            for k, vector in enumerate(of.transposed(square)):
+                address = self._block_row(operand, b.add(row, i64(k)))
+                of.store(vector, self.at(address, element, b.sub(column, self.low)))
+
+    def _brought_row(self, operand: int, row: IR) -> IR:
+        """Where a row of the block would begin, of which there is a tile from ``low`` on."""
+        element = self.memory(operand)
+        return self.at(self._block_row(operand, row), element, self.b.neg(self.low))
+
+    def _block_row(self, operand: int, row: IR) -> IR:
+        return self.at(self.blocks[operand], i8, self.b.mul(row, self.words["region"]))

@@ -1,0 +1,58 @@
+"""Convolutions, and gradients of their data, which is also what transposed convolutions are.
+
+Both are a sum over windows (``windows.py``); see ``nest.py`` for how that is computed.
+"""
+
+from __future__ import annotations
+
+from fl_jit.kernels.descriptors import ConvDataGrad, Convolution
+from fl_jit.kernels.layout import Layout, Placement
+from fl_jit.kernels.library import Kernel, UnsupportedError
+from fl_jit.kernels.llvm import epilogue
+from fl_jit.kernels.llvm.conv import windows
+from fl_jit.kernels.llvm.conv.implicit_gemm import Image, ImplicitGemm, Weights, paired, strided
+from fl_jit.kernels.llvm.conv.kernel import ConvolutionKernel
+from fl_jit.kernels.llvm.tile import Tile
+
+
+def prepare(descriptor: Convolution | ConvDataGrad, tiles: Tile | None = None) -> Kernel:
+    """A kernel for the problem, in ``tiles`` where they are not left to the rule. Raises
+    UnsupportedError."""
+    transposed = isinstance(descriptor, ConvDataGrad)
+    source, w, out = strided(descriptor[0]), descriptor.w, strided(descriptor.out)
+    groups, rank = descriptor.groups, len(out.shape)
+    seen = source.shape[2:], out.shape[2:], w.shape[2 - rank :]
+    options = descriptor.stride, descriptor.padding, descriptor.dilation
+    if transposed:
+        axes = tuple(windows.gradient(*seen, *options))
+    else:
+        axes = (windows.convolution(*seen, *options),)
+    task = ImplicitGemm(
+        source=Image.of(source),
+        target=Image.of(out),
+        weights=_weights(w, groups, rank, transposed),
+        batch=out.shape[0],
+        groups=groups,
+        channels=source.shape[1] // groups,
+        features=out.shape[1] // groups,
+        windows=axes,
+    )
+    following = epilogue.prepare(descriptor)
+    if following is not None and len(task.windows) > 1:
+        # Place by place, as the phases of a line have them, it takes 5 to 20 % more time than what
+        # follows takes as a pass of its own.
+        raise UnsupportedError("an epilogue follows places in their order, not phases of a stride")
+    reads: tuple[Placement, ...] = following.reads if following else ()
+    writes = following.writes if following else ()
+    bias = getattr(descriptor, "bias", None)
+    if bias is not None and descriptor.epilogue is None:
+        reads = (bias,)
+    operands = (source, w, *reads, out, *writes)
+    return ConvolutionKernel(paired(task), operands, transposed, following, tiles)
+
+
+def _weights(w: Placement, groups: int, rank: int, transposed: bool) -> Weights:
+    # As they lie; where they do not lie by strides, only what their dtype is.
+    if isinstance(w, Layout) and w.strides is not None:
+        return Weights.of(strided(w), groups, rank, transposed)
+    return Weights(w.dtype, 0, 0, 0, (0, 0, 0))

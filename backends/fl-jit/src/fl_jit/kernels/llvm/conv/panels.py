@@ -1,0 +1,214 @@
+"""Weights of convolutions as panels: the words that pack them, and a layout for weights kept so.
+
+    weights by strides, in any order          panels, ``width`` features wide
+                                              +-------------+ +-------------+ +-----+
+    place of the kernel 0: channel 0  ->      | features    | | the next    | | ... |  zeros where
+                           channel 1  ->      |             | |             | |     |  there are no
+    place of the kernel 1: channel 0  ->      +-------------+ +-------------+ +-----+  features
+
+one set of panels after the other for each sum over windows (the gradient of the data of a strided
+convolution has several), in each of them for each group.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any, NamedTuple
+
+from fl_jit.kernels.descriptors import Reorder
+from fl_jit.kernels.layout import Layout, Packed, Placement
+from fl_jit.kernels.library import UnsupportedError
+from fl_jit.kernels.llvm import strided_copy
+from fl_jit.kernels.llvm.conv import loop_nest as convolution_nest
+from fl_jit.kernels.llvm.conv.implicit_gemm import Panels, Weights
+from fl_jit.kernels.llvm.conv.kernel_args import JOB, PASS
+from fl_jit.kernels.llvm.kernel_args import address, array
+from fl_memory import selection
+from fl_tensor.dtypes import int16, int32
+
+#: Rows of a panel that are packed at a time.
+_ROWS = 256
+#: Bytes of weights that are brought together before their places are told apart.
+_SCRATCH = 1 << 16
+
+#: Places of a kernel in depth, height and width, in the order of the rows of a panel.
+Places = tuple[tuple[int, int, int], ...]
+
+
+class Folded(NamedTuple):
+    """How kept weights lie: what ``Packed.opaque`` is. ``transposed``: channels and features have
+    changed places, as in gradients of data. ``sums``: the places of the kernel in each sum.
+    ``pairs``: each number is two of bfloat16, of neighbouring channels; ``odd``: the last channel
+    has a zero for a neighbour."""
+
+    transposed: bool
+    groups: int
+    channels: int
+    features: int
+    panels: Panels
+    accumulators: tuple[Places, ...]
+    pairs: bool = False
+    odd: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all panels."""
+        rows = self.channels * sum(map(len, self.accumulators))
+        return self.groups * self.panels.group_bytes(rows)
+
+    @property
+    def starts(self) -> list[int]:
+        """Where the panels of each sum begin."""
+        sizes = [self._replace(accumulators=(places,)).nbytes for places in self.accumulators]
+        return [sum(sizes[:number]) for number in range(len(sizes))]
+
+    def packing(self, weights: Weights, number: int, unpack: bool = False) -> Packing:
+        """The words that pack the weights of sum ``number``, or that unpack them."""
+        return Packing(self, weights, number, unpack)
+
+
+class Packing:
+    """Words of ``words.PASS``, and the table that one of them refers to."""
+
+    def __init__(self, to: Folded, weights: Weights, number: int, unpack: bool = False) -> None:
+        places, panels = to.accumulators[number], to.panels
+        step, itemsize = weights.dtype.itemsize, panels.dtype.itemsize
+        offsets = [
+            sum(n * move for n, move in zip(place, weights.kernel, strict=True)) * step
+            for place in places
+        ]
+        woven = 0 if unpack or to.pairs else _woven(weights, [at // step for at in offsets])
+        rows = max(min(to.channels, _ROWS), 1)
+        if woven:
+            at_once = _SCRATCH // (len(places) * panels.width * itemsize)
+            rows = min(rows, max(at_once // 16 * 16, 16))
+        pitch = (panels.width if woven == 1 else rows) * itemsize
+        if woven:
+            offsets = [at // step * pitch for at in offsets]
+        self._table = array(offsets)
+        #: Bytes that each worker needs.
+        self.scratch = rows * len(places) * panels.width * itemsize if woven else 0
+        parts = -(-to.channels // rows)
+        row = 1 if to.channels == 1 else weights.channel
+        column = 1 if to.features == 1 else weights.feature
+        if to.pairs:
+            row = 2 * weights.channel
+        # Unpacked rows may be neighbours where columns are not: then they change places.
+        swapped = unpack and row == 1 != column
+        move_dtypes = (panels.dtype, weights.dtype) if unpack else (weights.dtype, panels.dtype)
+        if to.pairs:
+            swapped = False
+            which = "apart" if unpack else "abreast" if column == 1 else "pairs"
+            if row == 2 and not unpack:  # neighbours are pairs already
+                which, move_dtypes = "transposed", (int32, int32)
+        elif not unpack:
+            which = strided_copy.kind(panels.width, 1, row, column)
+        elif swapped:
+            which = strided_copy.kind(column, row, 1, panels.width)
+        else:
+            which = strided_copy.kind(row, column, panels.width, 1)
+        if woven:
+            which = "straight" if woven == 1 else "transposed"
+        moves = [strided_copy.Move(which, *move_dtypes)]
+        if woven:
+            together = strided_copy.Move(which, panels.dtype, panels.dtype)
+            moves = [together, strided_copy.Move("transposed", *move_dtypes)]
+        move, *brought = strided_copy.addresses(moves)
+        self.words = {
+            "features": to.features,
+            "panel_width": panels.width,
+            "panels_count": panels.number,
+            "itemsize": itemsize,
+            "panels_start": to.starts[number],
+            "panels_group": panels.group_bytes(len(places) * to.channels),
+            "panels_panel": len(places) * to.channels * panels.width * itemsize,
+            "panels_row": panels.width * itemsize,
+            "tail_row": panels.tail * itemsize,
+            "pack_items": to.groups * panels.number * parts * (1 if woven else len(places)),
+            "pack_places": 1 if woven else len(places),
+            "woven": woven,
+            "woven_row": pitch,
+            "woven_move": brought[0] if woven else 0,
+            "weights_step": step,
+            "places": len(places),
+            "place_offsets": address(self._table),
+            "channels": to.channels,
+            "pack_rows": rows,
+            "pack_parts": parts,
+            "weights_group": weights.group * step,
+            "weights_row": row * step,
+            "weights_column": column * step,
+            "pack_move": move,
+            "odd": int(to.odd),
+            "lone_move": strided_copy.address("single", int16, int16) if to.odd else 0,
+            "unpack": int(unpack) + int(swapped),
+        }
+
+
+def _woven(weights: Weights, places: list[int]) -> int:
+    """Whether places of the kernel, at these distances, are next to one another, and channels (1)
+    or features (2) as far apart as there are places; 0 where neither is."""
+    count = len(places)
+    if count < 2 or sorted(places) != list(range(count)):
+        return 0
+    if weights.channel == count and weights.feature > 1:
+        return 1
+    return 2 if weights.feature == count and weights.channel > 1 else 0
+
+
+class _Reordered:
+    """Packs weights, or unpacks them, in the calling thread."""
+
+    workspace = 0
+
+    def __init__(self, descriptor: Reorder, weights: Weights, folded: Folded, unpack: bool) -> None:
+        self.operands: tuple[Placement, ...] = (descriptor.x, descriptor.out)
+        self.about = "unpack weights" if unpack else "pack weights"
+        self._unpack = unpack
+        self._packings = [
+            folded.packing(weights, number, unpack) for number in range(len(folded.accumulators))
+        ]
+        rest = dict.fromkeys(PASS.names, 0)
+        self._blocks = [PASS.block(**{**rest, **packing.words}) for packing in self._packings]
+        self._pointers = array(address(block) for block in self._blocks)
+        self._scratch = 64 + max((each.scratch for each in self._packings), default=0)
+        self._items = sum(packing.words["pack_items"] for packing in self._packings)
+        self._pack = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(
+            convolution_nest.code().address("first")
+        )
+
+    def __call__(self, *addresses: int) -> None:
+        x, out = addresses
+        weights, panels = (out, x) if self._unpack else (x, out)
+        given = dict.fromkeys(JOB.names, 0)
+        given |= {"weights": weights, "workspace": panels, "passes": address(self._pointers)}
+        block = selection.current().alloc(self._scratch)
+        job: Any = JOB.block(**{**given, "scratch_at": block.address - panels})
+        self._pack(address(job), 0, self._items, 0)
+        block.free()
+
+
+def reorder(descriptor: Reorder) -> _Reordered:
+    """A kernel between weights by strides and panels. Raises UnsupportedError."""
+    x, out = descriptor
+    unpack = isinstance(x, Packed)
+    plain, packed = (out, x) if unpack else (x, out)
+    if not isinstance(plain, Layout) or plain.strides is None or not isinstance(packed, Packed):
+        raise UnsupportedError(f"{x!r} as {out!r}")
+    folded = packed.opaque
+    if not isinstance(folded, Folded) or plain.shape != packed.shape:
+        raise UnsupportedError(f"{packed!r} as {plain} is no question of weights")
+    grouped = folded.groups > 1 and plain.shape[0] == folded.groups and _has_groups(folded, plain)
+    rank = len(plain.shape) - int(grouped)
+    weights = Weights.of(plain, folded.groups, rank, folded.transposed)
+    covered = sum(map(len, folded.accumulators))
+    if unpack and covered != math.prod(plain.shape[2 + int(grouped) :]):
+        raise UnsupportedError("some places of the kernel were not packed: nothing needs them")
+    return _Reordered(descriptor, weights, folded, unpack)
+
+
+def _has_groups(folded: Folded, plain: Layout) -> bool:
+    # Whether the first axis of the weights are groups, not features.
+    channels = (folded.channels * (1 + folded.pairs) - folded.odd, folded.features)
+    return tuple(plain.shape[1:3]) == (channels if folded.transposed else channels[::-1])

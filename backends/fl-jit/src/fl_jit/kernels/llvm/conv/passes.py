@@ -1,0 +1,259 @@
+"""One sum over windows as words: ``words.PASS``."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from fl_jit.kernels.codegen import target
+from fl_jit.kernels.llvm import amx, caches, strided_copy
+from fl_jit.kernels.llvm.conv import padded_input, tiles
+from fl_jit.kernels.llvm.conv.implicit_gemm import ImplicitGemm, Panels
+from fl_jit.kernels.llvm.conv.kernel_args import PASS
+from fl_jit.kernels.llvm.conv.panels import Packing, Places
+from fl_jit.kernels.llvm.conv.tiling import Tiling
+from fl_jit.kernels.llvm.conv.windows import Axis
+from fl_jit.kernels.llvm.kernel_args import address, array
+from fl_tensor.dtypes import bfloat16, int16
+
+_LINE = 64
+
+
+def depth() -> int:
+    """Rows of B that are multiplied before the next tile: a panel of so many stays in the
+    second-level cache, beside a strip. The more there are, the less often sums are added to C."""
+    return min(max(640 * caches.level(2) >> 20, 640), 1280)
+
+
+class Pass(Tiling):
+    """The words of one sum over windows, and what machine code finds by them.
+
+    items          how many there are
+    worker_bytes   that each worker needs
+    kernel_places  places of the kernel, in the order of the rows of a panel
+    """
+
+    def __init__(
+        self, task: ImplicitGemm, axes: tuple[Axis, Axis, Axis], panels: Panels, workers: int
+    ) -> None:
+        super().__init__(task, axes, panels, workers)
+        self._kept: list[Any] = []  # tables, which the words refer to
+        self._words = {
+            **self._items(),
+            **self._source(),
+            **self._taps(),
+            **self._tiles(),
+            **self._result(),
+        }
+        self.items = self._words["items"]
+
+    def block(self, packing: Packing) -> Any:
+        """The words, with those about weights."""
+        return PASS.block(**{**self._words, **packing.words})
+
+    def _items(self) -> dict[str, int]:
+        z, y, x = self.axes
+        counts = {
+            "chunks": -(-self.panels.number // self.chunk),
+            "groups": self.task.groups,
+            "image_blocks": -(-self.batch // self.images),
+            "depth": z.places,
+            "strips": -(-y.places // self.rows),
+            "segments": -(-x.places // self.segment),
+        }
+        sizes = {
+            "chunk": self.chunk,
+            "images": self.images,
+            "batch": self.batch,
+            "rows": self.rows,
+            "height": y.places,
+            "segment": self.segment,
+            "width": x.places,
+        }
+        return {"items": math.prod(counts.values()), **counts, **sizes}
+
+    # A
+
+    def _source(self) -> dict[str, int]:
+        z, y, x = self.axes
+        source, step = self.source, self.source.dtype.itemsize
+        pitches = {
+            "source_group": self.task.source_channels * source.channel * step,
+            "source_image": source.batch * step,
+            "source_plane": source.plane * step,
+            "source_row": source.row * step,
+            "source_pixel": source.pixel * step,
+        }
+        moves = {
+            f"{word}_{name}": value
+            for name, axis in zip("zyx", (z, y, x), strict=True)
+            for word, value in (("origin", axis.origin), ("step", axis.step))
+        }
+        self.row_pitch = x.reach(self.segment) * self.pixel
+        self.plane_pitch = y.reach(self.rows) * self.row_pitch
+        image = _up(max(len(z.kernel), 1) * self.plane_pitch)
+        self._input_tile = None
+        if self.copied:
+            # A strip begins one line further than the last: images do not compete for places.
+            image += _LINE if self.images > 1 else 0
+            # Numbers of pairs are copied as they are.
+            raw = self.task.pairs and source.dtype is bfloat16
+            self._input_tile = padded_input.block(
+                self.source.size,
+                self.task.source_channels,
+                (source.plane, source.row, source.pixel, source.channel),
+                (int16, int16) if raw else (source.dtype, self.task.dtype),
+                (self.plane_pitch, self.row_pitch, self.pixel),
+                z.spread,
+                self.task.odd,
+            )
+            a = {"a_image": image, "a_row": y.step * self.row_pitch}
+        else:
+            self.row_pitch = pitches["source_row"]
+            self.plane_pitch = pitches["source_plane"] * z.spread
+            a = {"a_image": pitches["source_image"], "a_row": y.step * self.row_pitch}
+        self.height_pitch = y.spread * self.row_pitch
+        self.strip_bytes = self.images * image if self.copied else 0
+        return {
+            **pitches,
+            **moves,
+            **a,
+            "copied": int(self.copied),
+            "strip": address(self._input_tile) if self.copied else 0,
+            "strip_image": image,
+            "planes": max(len(z.kernel), 1),
+            "reach_y": y.reach(1),
+            "reach_x": x.reach(1),
+            "a_pixel": x.step * self.pixel,
+        }
+
+    def _taps(self) -> dict[str, int]:
+        z, y, x = self.axes
+        k, across = self.task.channels, len(x.kernel)
+        if self.dense:
+            k, across = k * across, 1
+        parts = _parts(k)
+        k //= parts
+        step = k * self.task.dtype.itemsize
+        offsets = [
+            p * x.spread * self.pixel + i * self.plane_pitch + j * self.height_pitch + part * step
+            for p in range(across)
+            for i in range(len(z.kernel))
+            for j in range(len(y.kernel))
+            for part in range(parts)
+        ]
+        blocks = -(-len(offsets) // max(depth() // max(k, 1), 1)) or 1
+        self.whole = blocks == 1 and offsets and self.is_inside
+        met = {
+            "tap_offsets": offsets,
+            **_pair("x", [(0, x.places)] if self.dense else map(x.seen, range(across))),
+            **_pair("y", ((low * parts, high * parts) for low, high in y.each_taps())),
+            **_pair("z", z.each_taps()),
+        }
+        tables = {name: array(values) for name, values in met.items()}
+        self._kept += tables.values()
+        return {
+            "taps": len(offsets),
+            "tap_block": max(-(-len(offsets) // blocks), 1),
+            "k": k,
+            "taps_x": across,
+            "taps_z": len(z.kernel),
+            "taps_y": len(y.kernel) * parts,
+            "parts": parts,
+            "inside_from": self.inside[0],
+            "inside_to": self.inside[1],
+            **{name: address(table) for name, table in tables.items()},
+        }
+
+    @property
+    def narrow(self) -> bool:
+        """Whether micro-kernels write a result of bfloat16: all of a sum is one call of theirs."""
+        image = self.target
+        narrow = self.task.pairs and image.dtype is bfloat16
+        side_by_side = image.channel == 1 or self.task.features == 1
+        return bool(narrow and side_by_side and self.whole) and not amx.is_usable(target.host())
+
+    # B
+
+    @property
+    def kernel_places(self) -> Places:
+        """Places of the kernel, in the order of the rows of a panel."""
+        z, y, x = (axis.kernel for axis in self.axes)
+        if self.dense:
+            return tuple(itertools.product(z, y, x))
+        return tuple((i, j, p) for p, i, j in itertools.product(x, z, y))
+
+    # tiles and C
+
+    def _tiles(self) -> dict[str, int]:
+        """Tables of micro-kernels by their rows."""
+        dtype = bfloat16 if self.task.pairs else self.task.dtype
+        rows, features = tiles.rows(self), self.task.features
+        full, tail = tiles.tables(dtype, features, self.panels, rows, self.narrow, self.asks_ahead)
+        self._kept += full, tail
+        return {
+            "most_rows": self.most,
+            "full_table": address(full),
+            "tail_table": address(tail),
+        }
+
+    def _result(self) -> dict[str, int]:
+        z, y, x = self.axes
+        image, features = self.target, self.task.features
+        step, itemsize = image.dtype.itemsize, self.task.dtype.itemsize
+        moves = {
+            "target_group": features * image.channel * step,
+            "target_image": image.batch * step,
+            "target_plane": z.every * image.plane * step,
+            "target_row": y.every * image.row * step,
+            "target_pixel": x.every * image.pixel * step,
+            "target_channel": image.channel * step,
+        }
+        start = z.first * image.plane + y.first * image.row + x.first * image.pixel
+        side_by_side = image.channel == 1 or features == 1
+        indirect = not self.narrow and (image.dtype is not self.task.dtype or not side_by_side)
+        width = self.panels.width * (step if self.narrow else itemsize)
+        pixel = min(self.chunk, self.panels.number) * width
+        row = pixel * self.segment
+        c = (pixel, row, row * self.rows)
+        if not indirect:
+            c = moves["target_pixel"], moves["target_row"], moves["target_image"]
+        c_start = _up(self.strip_bytes, _LINE)
+        self.worker_bytes = c_start + (self.images * c[2] if indirect else 0)
+        channel, along = image.channel, x.every * image.pixel
+        swapped = not side_by_side and along == 1
+        which = (
+            strided_copy.kind(channel, along, 1, pixel // itemsize)
+            if swapped
+            else strided_copy.kind(along, 1 if features == 1 else channel, pixel // itemsize, 1)
+        )
+        return {
+            "target_start": start * step,
+            **moves,
+            "indirect": int(indirect),
+            "c_start": c_start,
+            "c_image": c[2],
+            "c_row": c[1],
+            "c_pixel": c[0],
+            "c_panel": width,
+            "out_move": strided_copy.address(which, self.task.dtype, image.dtype),
+            "out_swapped": int(swapped),
+        }
+
+
+def _pair(name: str, ranges: Iterable[tuple[int, int]]) -> dict[str, list[int]]:
+    found = list(ranges)
+    return {f"{name}_from": [low for low, _ in found], f"{name}_to": [high for _, high in found]}
+
+
+def _parts(k: int) -> int:
+    """A run of more than ``depth`` in equal parts of at most that, where there are such."""
+    least = -(-k // depth())
+    found = (parts for parts in range(least, 4 * least) if k % parts == 0)
+    return next(found, 1) if least > 1 else 1
+
+
+def _up(nbytes: int, to: int = _LINE) -> int:
+    return -(-nbytes // to) * to

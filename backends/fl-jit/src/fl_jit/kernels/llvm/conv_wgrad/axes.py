@@ -1,0 +1,133 @@
+"""The axes that gradients of weights are summed over: the batch and those of space, and how strips
+of neighbouring places are cut from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from fl_jit.kernels.descriptors import ConvWeightGrad
+from fl_jit.kernels.layout import Layout, Placement, Shape
+from fl_jit.kernels.llvm.conv_wgrad.kernel_args import AXES
+
+#: The first place, and one more than the last.
+Range: TypeAlias = tuple[int, int]
+
+
+class Axis(NamedTuple):
+    """An axis that is summed over, the batch or one of space. Distances are in bytes.
+
+    size      of the gradient
+    extent    of x
+    kernel    of the weights, and what belongs to them
+    """
+
+    size: int
+    extent: int
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    low: int = 0
+    x: int = 0
+    gradient: int = 0
+    out: int = 0
+
+    @property
+    def reach(self) -> int:
+        """Places of x that a place of the gradient sees, and those between."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def seen(self, size: int) -> int:
+        """Places of x that so many places of the gradient see, and those between."""
+        return (size - 1) * self.stride + self.reach
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether place i of the gradient sees place i of x, and no other."""
+        return self.kernel == self.stride == 1 and not self.low and self.size == self.extent
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether all that is seen is there."""
+        return not self.low and self.seen(self.size) <= self.extent
+
+    def observed_through(self, tap: int) -> Range:
+        """Places of the gradient that see what is there through a place of the kernel."""
+        before = self.low - tap * self.dilation
+        first = min(max(-(-before // self.stride), 0), self.size)
+        end = (self.extent - 1 + before) // self.stride + 1
+        return first, max(min(end, self.size), first)
+
+
+def strides(place: Placement) -> Shape:
+    """In elements."""
+    assert isinstance(place, Layout) and place.strides is not None
+    return place.strides
+
+
+def axes_of(descriptor: ConvWeightGrad) -> list[Axis]:
+    """``AXES`` of them: the batch and those of space, merged where that changes nothing."""
+    x, gradient, out = descriptor.x, descriptor.gradient, descriptor.out
+    each = list(zip(x.shape, gradient.shape, strides(x), strides(gradient), strict=True))
+    item = x.dtype.itemsize
+    (extent, size, along_x, along_gradient), _, *space = each
+    found = [Axis(size, extent, x=along_x * item, gradient=along_gradient * item)]
+    first = len(out.shape) - len(space)
+    for i, (extent, size, along_x, along_gradient) in enumerate(space):
+        axis = Axis(
+            *(size, extent, out.shape[first + i], descriptor.stride[i], descriptor.dilation[i]),
+            *(descriptor.padding[i][0], along_x * item, along_gradient * item),
+            strides(out)[first + i] * out.dtype.itemsize,
+        )
+        if axis.kernel == 1 and axis.is_inside:  # places between are never looked at
+            axis = axis._replace(extent=axis.size, x=axis.x * axis.stride, stride=1)
+        outer = found[-1]
+        follows = all(
+            a == b * size for a, b in ((outer.x, axis.x), (outer.gradient, axis.gradient))
+        )
+        if outer.is_plain and axis.is_plain and (follows or outer.size == 1):
+            found[-1] = axis._replace(size=outer.size * size, extent=outer.size * size)
+        else:
+            found.append(axis)
+    return [Axis(1, 1)] * (AXES - len(found)) + found
+
+
+def axis_words(axes: Sequence[Axis], steps: Sequence[int]) -> dict[str, int]:
+    """The words of axes along which strips have so many places, but for those of copies."""
+    found: dict[str, int] = {}
+    for a, (axis, step) in enumerate(zip(axes, steps, strict=True)):
+        found |= {
+            f"blocks {a}": -(-axis.size // step),
+            f"step {a}": step,
+            f"size {a}": axis.size,
+            f"stride {a}": axis.stride,
+            f"low {a}": axis.low,
+            f"dilation {a}": axis.dilation,
+            f"reach {a}": axis.reach,
+            f"extent {a}": axis.extent,
+            f"x {a}": axis.x,
+            f"gradient {a}": axis.gradient,
+        }
+    return found
+
+
+def steps_of(axes: Sequence[Axis], pixels: int, parts: int = 1) -> tuple[int, ...]:
+    """How many places along each axis a strip of about so many pixels has: whole axes from the last
+    one on while there is room, then equal pieces of the next one, a multiple of ``parts`` if no
+    other is cut."""
+    steps, room = [], pixels
+    left = math.prod(axis.size for axis in axes)
+    for axis in reversed(axes):
+        pieces = -(-axis.size // min(axis.size, max(room, 1)))
+        left //= axis.size
+        if left == 1 < pieces:
+            pieces = -(-pieces // parts) * parts
+        steps.append(-(-axis.size // pieces))
+        room = room // axis.size if pieces == 1 else 0
+    return tuple(reversed(steps))
+
+
+def rounded(nbytes: int) -> int:
+    """Bytes in whole cache lines."""
+    return -(-nbytes // 64) * 64

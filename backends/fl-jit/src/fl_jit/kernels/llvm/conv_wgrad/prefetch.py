@@ -1,0 +1,69 @@
+"""The memory of the strip that comes next, which is asked for while one is computed: from memory it
+comes while sums are made, and is there when it is copied, or read."""
+
+from __future__ import annotations
+
+from fl_jit.kernels.codegen.vectors import IR, i64
+from fl_jit.kernels.llvm.conv_wgrad.padded_input import InputTiles
+from fl_jit.kernels.llvm.microkernel import LINE
+
+
+class Prefetch(InputTiles):
+    """A nest whose micro-kernels look ahead: in the order of calls they ask for what the next strip
+    sees of x, then for its gradient, from one end to the other, then for the same again, which
+    costs nothing."""
+
+    #: Where to go on; what there is to ask for (from, to); which of the two is being asked for.
+    _prefetch_target: IR
+    _ranges: list[tuple[IR, IR]]
+    _second: IR
+
+    def look_ahead(self, input_tile: IR, own: IR) -> None:
+        """Begin to ask for what follows this strip. Of what threads share, each would ask for all:
+        then it is not asked for, but memory of its ``own``."""
+        b, words = self.b, self.words
+        self.locate(self.minimum(b.add(input_tile, i64(1)), b.sub(words["strips"], i64(1))))
+        splits = words["tile_splits"], words["panel_splits"]
+        self._ranges = [
+            tuple(b.select(b.icmp_signed("==", split, i64(1)), end, own) for end in ends)
+            for split, ends in zip(splits, (self._of_x(), self._of_gradient()), strict=True)
+        ]
+        self._prefetch_target, self._second = self.variable(i64), self.variable(i64)
+        b.store(self._ranges[0][0], self._prefetch_target)
+        b.store(i64(0), self._second)
+
+    def prefetch_line(self, lines: IR) -> IR:
+        """Where the next call, which asks for so many cache lines, begins to do so."""
+        b = self.b
+        here, second = b.load(self._prefetch_target, typ=i64), b.load(self._second, typ=i64)
+        is_second = b.icmp_signed("!=", second, i64(0))
+        (first, first_end), (other, other_end) = self._ranges
+        there = b.add(here, b.mul(lines, i64(LINE)))
+        is_done = b.icmp_signed(">=", there, b.select(is_second, other_end, first_end))
+        b.store(b.select(is_done, b.select(is_second, first, other), there), self._prefetch_target)
+        b.store(b.xor(second, b.zext(is_done, i64)), self._second)
+        return here
+
+    def _of_x(self) -> tuple[IR, IR]:
+        b, words, places = self.b, self.words, []
+        for axis, (start, extent) in enumerate(zip(self.starts, self.extents, strict=True)):
+            stride = words[f"stride {axis}"]
+            before = b.sub(b.mul(start, stride), words[f"low {axis}"])
+            seen = b.add(b.mul(b.sub(extent, i64(1)), stride), words[f"reach {axis}"])
+            end = self.minimum(b.add(before, seen), words[f"extent {axis}"])
+            places.append((self.maximum(before, i64(0)), end))
+        return self._between("x", places)
+
+    def _of_gradient(self) -> tuple[IR, IR]:
+        b = self.b
+        ends = [b.add(*pair) for pair in zip(self.starts, self.extents, strict=True)]
+        return self._between("gradient", list(zip(self.starts, ends, strict=True)))
+
+    def _between(self, name: str, places: list[tuple[IR, IR]]) -> tuple[IR, IR]:
+        # From the cache line of the first place to the end of the last one, of all groups.
+        b, words = self.b, self.words
+        pitches = [words[f"{name} {axis}"] for axis in range(len(places))]
+        parts = list(zip(places, pitches, strict=True))
+        begin = self.sum(words[name], *((first, pitch) for (first, _), pitch in parts))
+        last = self.sum(words[name], *((b.sub(end, i64(1)), pitch) for (_, end), pitch in parts))
+        return b.and_(begin, i64(-LINE)), b.add(last, pitches[-1])

@@ -1,0 +1,101 @@
+"""The gradient of a convolution's weights, and of its bias.
+
+    out[tap, channel, feature] = sum over pixels: x[pixel + tap, channel] * gradient[pixel, feature]
+
+is a product of matrices whose inner dimension are the pixels. ``nest.py`` draws the loops,
+``plan.py`` says how a problem is divided. Weights are written as they lie, in any order;
+images with channels last are fastest, others are transposed while they are copied.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+from fl_jit.kernels.codegen import compile, target
+from fl_jit.kernels.descriptors import ConvWeightGrad
+from fl_jit.kernels.library import Kernel
+from fl_jit.kernels.llvm import FOLDER, caches
+from fl_jit.kernels.llvm.conv_wgrad import loop_nest, pointwise
+from fl_jit.kernels.llvm.conv_wgrad.arguments import WgradArguments
+from fl_jit.kernels.llvm.conv_wgrad.axes import axes_of
+from fl_jit.kernels.llvm.conv_wgrad.kernel_args import FIELDS
+from fl_jit.kernels.llvm.conv_wgrad.operands import settled
+from fl_jit.kernels.llvm.conv_wgrad.plan import plan, tallest
+from fl_jit.kernels.llvm.gemm import matmul
+from fl_jit.kernels.llvm.tile import Tile
+from fl_jit.kernels.llvm.two_phase_launch import TwoPhaseLauncher
+from fl_tensor.dtypes import DType
+
+#: Floating operations per nanosecond, about.
+_SPEED = 50.0
+
+
+#: Computes with the addresses of x, the gradient, the bias (0: none) and the result.
+Call: TypeAlias = Callable[[tuple[int, int, int, int]], None]
+
+
+class WgradKernel:
+    """A gradient of weights that is ready to be computed: by ``call``, which needs what is
+    ``kept``."""
+
+    workspace = 0
+
+    def __init__(
+        self, descriptor: ConvWeightGrad, about: str, call: Call, prepacked_layout: object = None
+    ) -> None:
+        bias = () if descriptor.bias is None else (descriptor.bias,)
+        self.operands = (descriptor.x, descriptor.gradient, *bias, descriptor.out)
+        self.about = f"generated: {about}"
+        self._call = call
+        self._kept = prepacked_layout
+
+    def __call__(self, *addresses: int) -> None:
+        """Compute: x, gradient[, bias], out."""
+        x, gradient, *bias, out = addresses
+        self._call((x, gradient, bias[0] if bias else 0, out))
+
+
+def prepare(descriptor: ConvWeightGrad, tiles: Tile | None = None) -> WgradKernel:
+    """A kernel for one floating dtype throughout, by strides, in ``tiles`` if they are given.
+    Raises UnsupportedError for anything else."""
+    descriptor = settled(descriptor)
+    axes = axes_of(descriptor)
+    made = plan(descriptor, axes, tiles)
+    # Of one strip that is small a product is faster, which packs the gradient once for all tiles;
+    # otherwise the nest, which copies x, too: pixels of many channels fall into the same few sets
+    # of a cache.
+    nbytes = sum(math.prod(place.shape) * place.dtype.itemsize for place in descriptor[:2])
+    is_small = made.input_tiles == 1 and nbytes <= caches.level(2) // 2
+    as_product = pointwise.product(descriptor, axes) if is_small else None
+    if as_product:
+        found = matmul.prepare(as_product, tiles)
+        return WgradKernel(descriptor, f"a product: {found.about}", _operands_of(found))
+    job = WgradArguments(descriptor, axes, made)
+    work = 2.0 * math.prod(a.size * a.kernel for a in axes) * job.channels
+    work *= descriptor.gradient.shape[1] / _SPEED
+    code = _code(job.dtype, descriptor.out.dtype, made.pairs)
+    about = (
+        f"tiles of {tallest(made.cut)} x {made.vectors} vectors, {made.input_tiles} "
+        f"strips in {made.parts} parts"
+    )
+    call = TwoPhaseLauncher(code, FIELDS, job.words, job.divide, work)
+    return WgradKernel(descriptor, about, call, job.tables)
+
+
+def _operands_of(product: Kernel) -> Call:
+    def call(addresses: tuple[int, int, int, int]) -> None:
+        x, gradient, _, out = addresses
+        product(x, gradient, out)
+
+    return call
+
+
+@compile.once
+def _code(dtype: DType, result: DType, pairs: bool) -> compile.Code:
+    machine = target.host()
+    about = f"weights {dtype} {result} {pairs} {compile.sources(FOLDER)}"
+    assembly = functools.partial(loop_nest.assembly, dtype, result, machine, pairs)
+    return compile.load(about, assembly, machine, compile.Effort.LEAST)

@@ -1,0 +1,113 @@
+"""Which micro-kernels a depthwise convolution calls: one for each ``Block`` of neighbouring pixels
+of a line. As machine code (``pixels.py``):
+
+    void block(ptr words, ptr source, ptr panels, ptr target,
+               i64 planes, i64 rows, i64 columns, i64 groups, i64 lines)
+
+``words`` say how far apart lines, pixels and places are; planes, rows and columns of the kernel are
+those that meet the image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from fl_jit.kernels.codegen import compile, target
+from fl_jit.kernels.codegen.target import Target
+from fl_jit.kernels.llvm import FOLDER
+from fl_jit.kernels.llvm.depthwise import microkernel as pixels
+from fl_jit.kernels.llvm.depthwise.groups import Groups
+from fl_jit.kernels.llvm.depthwise.microkernel import Windows
+from fl_jit.kernels.llvm.tile import registers
+from fl_tensor.dtypes import DType
+
+#: Pixels of a block at most.
+_PIXELS = 14
+#: Columns of a kernel up to which there is code for the windows of a block, and for how many pixels
+#: at least it is worth to compute another vector together.
+_COLUMNS, _ENOUGH = 7, 7
+#: What a pixel costs besides its vectors, in vectors: several side by side are read in longer
+#: stretches of memory.
+_PIXEL = 0.5
+
+
+class Block(NamedTuple):
+    """What there is code for: ``vectors`` are computed together, the last of which may be
+    ``masked``. ``windows``: what of a row of the kernel each pixel sees, if there is code for that
+    alone."""
+
+    groups: Groups
+    pixels: int
+    vectors: int
+    masked: bool
+    windows: Windows | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the function."""
+        windows = hashlib.sha256(repr(self.windows).encode()).hexdigest()[:16]
+        size = f"{self.pixels}x{self.vectors}{'_masked' * self.masked}"
+        return f"block_{self.groups.source}_{self.groups.target}_{size}_{windows}"
+
+
+def is_known(groups: Groups, columns: int) -> bool:
+    """Whether there is code for the very windows of pixels, of at most so many columns."""
+    return groups == (1, 1) and columns <= _COLUMNS
+
+
+def best(
+    groups: Groups, sizes: Sequence[int], dtype: DType, machine: Target, columns: int
+) -> Block:
+    """The largest block for these numbers of groups: sums have registers, and what is used again,
+    weights or pixels. A row of the kernel has at most so many columns."""
+    held, turns = groups.held(machine.lanes(dtype.itemsize)), groups.target
+    has = registers(machine) - (not machine.has_fma)
+    known = is_known(groups, columns)
+
+    def needed(pixels: int, vectors: int) -> int:
+        if known:
+            return vectors * (pixels + columns) + 1
+        again = min(pixels, turns) + 2 if turns > 1 else vectors
+        return vectors * pixels * turns + again
+
+    def most(vectors: int) -> int:
+        fits = (p for p in range(1, _PIXELS + 1) if needed(p, vectors) <= has)
+        return max(fits, default=1)
+
+    def cost(vectors: int) -> float:
+        steps = sum(-(-size // (held * vectors)) for size in sizes)
+        return steps * (vectors + _PIXEL)
+
+    several = [v for v in (2, 3, 4) if turns == 1 and most(v) >= _ENOUGH]
+    vectors = min((1, *several), key=cost)
+    masked = any(size % (held * vectors) for size in sizes)
+    return Block(groups, most(vectors), vectors, masked)
+
+
+def addresses(dtype: DType, blocks: Iterable[Block]) -> dict[Block, int]:
+    """Where the code of each begins; those that nobody asked for before are compiled together."""
+    machine, wanted = target.host(), {each.name: each for each in blocks}
+    found = compile.addresses(
+        {name: f"{each} {dtype} {compile.sources(FOLDER)}" for name, each in wanted.items()},
+        lambda names: assembly(dtype, [wanted[name] for name in names], machine),
+        machine,
+        compile.Effort.TIDY,
+    )
+    return {each: found[name] for name, each in wanted.items()}
+
+
+def assembly(dtype: DType, blocks: Sequence[Block], machine: Target) -> str:
+    """A module in LLVM IR with a function for each."""
+    module = ir.Module("blocks")
+    module.triple = target.triple()
+    for each in blocks:
+        function = ir.Function(module, pixels.SIGNATURE, each.name)
+        if each.windows is None:
+            pixels.Any(function, each, machine, dtype)
+        else:
+            pixels.Known(function, each, each.windows, machine, dtype)
+    return str(module)

@@ -1,0 +1,146 @@
+"""Convolutions of small groups of channels, or of single ones, and gradients of their data.
+
+``nest.py`` has the loops; what it is told is made in ``panels.py``, ``images.py`` and ``seen.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+
+from fl_jit.kernels.codegen import compile, target
+from fl_jit.kernels.descriptors import ConvDataGrad, Convolution
+from fl_jit.kernels.layout import Layout, Placement, dense
+from fl_jit.kernels.library import UnsupportedError
+from fl_jit.kernels.llvm import FOLDER, epilogue, kernel_args
+from fl_jit.kernels.llvm.conv import windows
+from fl_jit.kernels.llvm.conv.implicit_gemm import Image, Weights, strided
+from fl_jit.kernels.llvm.conv.windows import Axis
+from fl_jit.kernels.llvm.depthwise import block, bounds, loop_nest
+from fl_jit.kernels.llvm.depthwise.groups import Groups, Task
+from fl_jit.kernels.llvm.depthwise.images import Images
+from fl_jit.kernels.llvm.depthwise.kernel_args import FIELDS
+from fl_jit.kernels.llvm.depthwise.panels import Panels
+from fl_jit.kernels.llvm.two_phase_launch import Division, TwoPhaseLauncher
+from fl_tensor.dtypes import DType, float32, float64
+
+#: Multiply-adds per nanosecond, about.
+_SPEED = 10.0
+
+
+def prepare(descriptor: Convolution) -> DepthwiseKernel:
+    """A kernel for a convolution of small groups. Raises UnsupportedError."""
+    x, w, out = strided(descriptor.x), _weights(descriptor.w), strided(descriptor.out)
+    options = descriptor.stride, descriptor.padding, descriptor.dilation
+    axes = windows.convolution(x.shape[2:], out.shape[2:], w.shape[-len(x.shape) + 2 :], *options)
+    return DepthwiseKernel(descriptor, x, w, out, [[axis] for axis in axes])
+
+
+def prepare_data(descriptor: ConvDataGrad) -> DepthwiseKernel:
+    """A kernel for the gradient of its data. Raises UnsupportedError."""
+    gradient, w, out = strided(descriptor.gradient), _weights(descriptor.w), strided(descriptor.out)
+    kernel = w.shape[-len(out.shape) + 2 :]
+    options = descriptor.stride, descriptor.padding, descriptor.dilation
+    phases = list(windows.gradient(gradient.shape[2:], out.shape[2:], kernel, *options))
+    # Phases of all axes are all combinations of those of each.
+    axes = [list(dict.fromkeys(each)) for each in zip(*phases, strict=True)]
+    return DepthwiseKernel(descriptor, gradient, w, out, axes)
+
+
+def _weights(w: Placement) -> Layout:
+    # Where the choice is left to the kernel, groups side by side: those of one channel are read so.
+    if isinstance(w, Layout) and w.strides is None:
+        w = w._replace(strides=dense(w.shape, (*range(1, len(w.shape)), 0)))
+    return strided(w)
+
+
+class DepthwiseKernel:
+    """A sum over windows, of each group, that is ready to be computed. ``axes``: the phases of
+    depth, height and width."""
+
+    workspace = 0
+
+    def __init__(
+        self,
+        descriptor: Convolution | ConvDataGrad,
+        source: Layout,
+        w: Layout,
+        out: Layout,
+        axes: Sequence[Sequence[Axis]],
+    ) -> None:
+        if 0 in (*source.shape, *w.shape, *out.shape):
+            raise UnsupportedError("nothing to convolve")
+        following = epilogue.prepare(descriptor)
+        bias = getattr(descriptor, "bias", None)
+        reads: tuple[Placement, ...] = following.reads if following else ()
+        if bias is not None and descriptor.epilogue is None:
+            reads = (bias,)
+        self._written = following.writes if following else ()
+        self.operands = (source, w, *reads, out, *self._written)
+        self._follows = following is not None
+        wide = float64 in (source.dtype, w.dtype, out.dtype)
+        dtype = float64 if wide else float32
+        kernel = (*[1] * (5 - len(out.shape)), *w.shape[2 - len(out.shape) :])
+        task = Task(out.shape[0], descriptor.groups, Groups.of(descriptor), kernel, dtype)
+        transposed = isinstance(descriptor, ConvDataGrad)
+        panels = Panels.of(Weights.of(w, descriptor.groups, len(out.shape), transposed), task)
+        known = block.is_known(task.groups, task.kernel[2])
+        images = Images.of(Image.of(source), Image.of(out), axes, task, known)
+        self._tables, tables = _tables(images, Image.of(out), panels, task)
+        self.about = f"generated: depthwise{', copied' * images.copied}"
+        code = _code(dtype)
+        values = panels.words | images.words | tables
+        values["epilogue"] = following.address if following else 0
+
+        def divide(workers: int) -> Division:
+            # Images, and their rows or some of their groups.
+            items = out.shape[0] * values["row_groups"] * values["slices"]
+            nbytes = panels.nbytes + workers * values["worker_bytes"]
+            return Division((panels.items, items), {}, nbytes)
+
+        work = out.elements * task.taps * task.groups.source / _SPEED
+        self._call = TwoPhaseLauncher(code, FIELDS, values, divide, work, following)
+
+    def __call__(self, *addresses: int) -> None:
+        """Compute: source, weights[, what the epilogue reads], out[, what it writes]."""
+        count = len(self.operands) - len(self._written)
+        source, w, *reads, out = addresses[:count]
+        followed = [out, *reads, out, *addresses[count:]] if self._follows else []
+        self._call((source, w, out), followed)
+
+
+@compile.once
+def _code(dtype: DType) -> compile.Code:
+    machine = target.host()
+    about = f"depthwise {dtype} {compile.sources(FOLDER)}"
+    assembly = functools.partial(loop_nest.assembly, dtype, machine)
+    return compile.load(about, assembly, machine, compile.Effort.LEAST)
+
+
+def _tables(
+    images: Images, result: Image, panels: Panels, task: Task
+) -> tuple[object, dict[str, int]]:
+    # The words that depend on what is seen, and what keeps the tables alive that some point to.
+    by = bounds.Distances(images.target, images.source, panels.places)
+    some = images.words["slice"]
+    sizes = some, task.number % some or some
+    best = block.best(task.groups, sizes, task.dtype, target.host(), task.kernel[2])
+    line = bounds.line(images.axes[2], best.pixels, by, block.is_known(task.groups, task.kernel[2]))
+    wanted = [best._replace(pixels=each.pixels, windows=each.windows) for each in line]
+    codes = block.addresses(task.dtype, wanted)
+    moves = [move * result.dtype.itemsize for move in (result.plane, result.row)]
+    runs = bounds.runs(images.axes, by, images.words["row_step"])
+    tables = {
+        "run_table": kernel_args.array(itertools.chain(*itertools.chain(*runs))),
+        "first_runs": kernel_args.array(itertools.accumulate(map(len, runs), initial=0)),
+        "target_rows": kernel_args.array(bounds.begins(images.axes, moves)),
+        "column_table": kernel_args.array(
+            bounds.column_table(line, [codes[each] for each in wanted])
+        ),
+    }
+    steps = [bounds.step(a) * p for a, p in zip(images.axes, panels.places, strict=True)]
+    names = "panels_plane_tap", "panels_row_tap", "panels_tap"
+    found = {name: kernel_args.address(table) for name, table in tables.items()}
+    found |= {"columns": len(line), "panels_column": panels.places[2]}
+    return tables, found | dict(zip(names, steps, strict=True))

@@ -1,0 +1,210 @@
+"""The loop nest of depthwise convolutions and of gradients of their data, as machine code.
+
+    first:   weights -> panels[place of the kernel, turn, channel]   unless they lie so
+
+    second:  for image, for some rows of the result (or for some groups of channels)
+               for run of rows that see the same rows of the kernel
+                 for block of neighbouring pixels                    up to 14 of them
+                   for vector of channels
+                    for row of the run
+                     for place of the kernel that meets the image
+                       sums[pixels] += source[pixels + place] * panels[place]
+
+Vectors run over channels, of which only those of a small group mix, so there is no micro-kernel of
+a product: a number of the source is used once per place of the kernel, and loads are what it takes.
+The innermost four lines are ``block.py``: weights, and what rows of a run have in common of the
+source, stay in the nearest cache. Places that would meet padding are not looked at: tables say what
+are, for every row and every block of pixels (``seen.py``). Convolutions and gradients of
+their data are the sum that ``convolution/windows.py`` describes: there is one nest for them. Images
+whose channels are not side by side, or of half precision, are copied for some channels at a time
+(``images.py``).
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen.target import Target
+from fl_jit.kernels.codegen.vectors import IR, i64, pointer
+from fl_jit.kernels.llvm.depthwise import microkernel
+from fl_jit.kernels.llvm.depthwise.kernel_args import FIELDS
+from fl_jit.kernels.llvm.kernel_args import zero
+from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder
+from fl_tensor.dtypes import DType
+
+#: Numbers of an entry of the tables. Runs: ``seen.Run``. Columns: the code of a ``seen.Block`` of
+#: the place of its pixels, the rest of it.
+RUN, COLUMN = 6, 5
+_EPILOGUE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64])
+
+
+def assembly(dtype: DType, machine: Target) -> str:
+    """The module of ``first`` and ``second``."""
+    module = ir.Module("depthwise")
+    module.triple = target.triple()
+    _First(module, machine, dtype)
+    _Second(module, machine, dtype)
+    return str(module)
+
+
+class _First(LoopNestBuilder):
+    # An item are some groups.
+
+    def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
+        super().__init__(module, "first", FIELDS, machine, dtype)
+        b, words = self.b, self.words
+        turns = words["target_channels"]
+        with self.loop(self.begin, self.end) as item:
+            group = b.mul(item, words["pack_step"])
+            count = self.minimum(b.sub(words["groups"], group), words["pack_step"])
+            with (
+                self.loop(i64(0), words["kernel_planes"]) as plane,
+                self.loop(i64(0), words["kernel_rows"]) as row,
+                self.loop(i64(0), words["source_channels"]) as channel,
+                self.loop(i64(0), turns) as turn,
+            ):
+                feature = b.srem(b.add(channel, turn), turns)
+                source = self.sum(
+                    words["weights"],
+                    (group, words["weights_group"]),
+                    (plane, words["weights_plane"]),
+                    (row, words["weights_row"]),
+                    (feature, words["weights_feature"]),
+                    (channel, words["weights_channel"]),
+                )
+                to = self.sum(
+                    words["workspace"],
+                    (group, words["packed_group"]),
+                    (plane, words["packed_plane"]),
+                    (row, words["packed_row"]),
+                    (turn, words["packed_inner"]),
+                    (channel, words["packed_channel"]),
+                )
+                self.move(
+                    "weights_move",
+                    (to, words["packed_column"], words["packed_group"]),
+                    (source, words["weights_column"], words["weights_group"]),
+                    words["kernel_columns"],
+                    count,
+                )
+        b.ret_void()
+
+
+class _Second(LoopNestBuilder):
+    # An item is an image, or some of its rows, or some of its groups of channels.
+
+    def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
+        super().__init__(module, "second", FIELDS, machine, dtype)
+        b, words = self.b, self.words
+        direct = b.icmp_signed("!=", words["panels_direct"], i64(0))
+        panels = b.select(direct, words["weights"], words["workspace"])
+        mine = self.sum(
+            words["workspace"], words["workers_at"], (self.worker, words["worker_bytes"])
+        )
+        self.copies = b.icmp_signed("!=", words["source_move"], i64(0))
+        self.buffers = b.icmp_signed("!=", words["target_move"], i64(0))
+        self.follows = b.icmp_signed("!=", words["epilogue"], i64(0))
+        with self.loop(self.begin, self.end) as item:
+            rest, group = b.sdiv(item, words["row_groups"]), b.srem(item, words["row_groups"])
+            image, part = b.sdiv(rest, words["slices"]), b.srem(rest, words["slices"])
+            self.image = image
+            self.group = b.mul(part, words["slice"])
+            self.count = self.minimum(words["slice"], b.sub(words["groups"], self.group))
+            low = b.mul(group, words["row_step"])
+            high = self.minimum(b.add(low, words["row_step"]), words["rows"])
+            source = self.sum(
+                words["source"],
+                (image, words["source_image"]),
+                (self.group, words["source_group"]),
+            )
+            with self.when(self.copies):
+                self._copy(mine, source)
+            self.source = b.select(self.copies, mine, source)
+            there = self.sum(
+                words["target"],
+                (image, words["target_image"]),
+                (self.group, words["target_group"]),
+            )
+            buffer = b.add(mine, words["buffer_at"])
+            self.target = b.select(self.buffers, buffer, there)
+            self.panels = self.sum(panels, (self.group, words["packed_group"]))
+            first = self.address(words["first_runs"])
+            runs = self.entry(first, group), self.entry(first, b.add(group, i64(1)))
+            with self.loop(*runs) as run:
+                self._run(run)
+            with self.when(self.buffers), self.loop(low, high) as row:
+                self._put(row, buffer, there)
+            with self.when(self.follows):
+                self._follow(low, b.sub(high, low))
+        b.ret_void()
+
+    def _copy(self, to: IR, source: IR) -> None:
+        b, words = self.b, self.words
+        line = words["copied_line"]
+        with (
+            self.loop(i64(0), words["source_planes"]) as plane,
+            self.loop(i64(0), words["source_rows"]) as row,
+        ):
+            number = b.add(b.mul(plane, words["source_rows"]), row)
+            start = b.add(to, b.mul(number, line))
+            image = b.add(start, words["copied_before"])
+            behind = b.sub(line, words["copied_behind"])
+            zero(b, self.address(start), words["copied_before"])
+            zero(b, self.address(b.add(start, behind)), words["copied_behind"])
+            self.move(
+                "source_move",
+                (image, words["copied_pixel"], i64(self.itemsize)),
+                (
+                    self.sum(source, (plane, words["source_plane"]), (row, words["source_row"])),
+                    words["source_column"],
+                    words["source_channel"],
+                ),
+                words["source_columns"],
+                b.mul(self.count, words["source_channels"]),
+            )
+
+    def _entries(self, table: str, number: IR, width: int) -> list[IR]:
+        first = self.b.mul(number, i64(width))
+        at = self.address(self.words[table])
+        return [self.entry(at, self.b.add(first, i64(i))) for i in range(width)]
+
+    def _run(self, run: IR) -> None:
+        b, words = self.b, self.words
+        *places, planes_seen, rows_seen, lines = self._entries("run_table", run, RUN)
+        to, source, panels = (
+            b.add(base, distance)
+            for base, distance in zip((self.target, self.source, self.panels), places, strict=True)
+        )
+        with self.loop(i64(0), words["columns"]) as column:
+            code, *places, columns_seen = self._entries("column_table", column, COLUMN)
+            found = [
+                self.address(b.add(base, place))
+                for base, place in zip((source, panels, to), places, strict=True)
+            ]
+            seen = planes_seen, rows_seen, columns_seen
+            self.call(code, microkernel.SIGNATURE, self.arguments, *found, *seen, self.count, lines)
+
+    def _put(self, row: IR, buffer: IR, there: IR) -> None:
+        b, words = self.b, self.words
+        line = b.mul(words["line"], words["buffer_pixel"])
+        place = self.entry(self.address(words["target_rows"]), row)
+        self.move(
+            "target_move",
+            (b.add(there, place), words["target_column"], words["target_channel"]),
+            (b.add(buffer, b.mul(row, line)), words["buffer_pixel"], i64(self.itemsize)),
+            words["line"],
+            b.mul(self.count, words["target_channels"]),
+        )
+
+    def _follow(self, row: IR, rows: IR) -> None:
+        b, words = self.b, self.words
+        number = b.add(b.mul(self.image, words["rows"]), row)
+        self.call(
+            words["epilogue"],
+            _EPILOGUE,
+            self.address(words["epilogue_words"]),
+            *(b.mul(each, words["line"]) for each in (number, rows)),
+            *(b.mul(each, words["target_channels"]) for each in (self.group, self.count)),
+            self.worker,
+        )

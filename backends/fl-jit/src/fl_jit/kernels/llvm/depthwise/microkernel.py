@@ -1,0 +1,245 @@
+"""The micro-kernel of depthwise convolutions: some neighbouring pixels of some rows of the result.
+
+    for some vectors of channels of the source, for line:
+      for plane, row of the kernel that the pixels see:
+
+        Known: which columns each pixel sees            Any: all pixels see the same columns
+        --------------------------------------          -----------------------------------
+        w = panels[plane, row]    of all columns        for column:
+        for place of the source that is seen:             for turn:      1 if channels do not mix
+          x = source[place]       once                      w = panels[plane, row, column, turn]
+          for pixel u and column that meet there:           for u in pixels:
+            sums[u] += x * w[column]                          x = source[u + column]
+                                                              sums[turn, u] += x * w
+
+      target[u] = sums[u]                               lanes of a group are brought together
+
+Sums and weights stay in registers. ``Known`` reads a number of the source once per row, and knows
+where padding is; there are as many turns as a group has channels in the target (``groups.py``).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from llvmlite import ir
+
+from fl_jit.kernels.codegen.target import Target
+from fl_jit.kernels.codegen.vectors import IR, i64, pointer
+from fl_jit.kernels.llvm.depthwise.groups import gathered
+from fl_jit.kernels.llvm.depthwise.kernel_args import FIELDS
+from fl_jit.kernels.llvm.loop_nest import Emitter
+from fl_tensor.dtypes import DType
+
+if TYPE_CHECKING:
+    from fl_jit.kernels.llvm.depthwise.block import Block
+
+SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer] * 4 + [i64] * 5)
+#: Of an address a processor reaches a, a + p, a + 2p and a + 3p itself.
+_REACH = 4
+#: Sums of a pixel: of every vector by turns.
+_Sums: TypeAlias = list[list[IR]]
+
+
+#: What each of some neighbouring pixels sees of a row of the kernel: pairs of a place of the source
+#: and a column, places counted from the first one that any of them could see.
+Windows: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
+
+
+class _Pixels(Emitter):
+    # The function but for what a row of the kernel adds.
+
+    #: Words: how far apart neighbours are in the source and in the target.
+    apart: ClassVar[tuple[str, str]]
+
+    def __init__(self, function: IR, block: Block, machine: Target, dtype: DType) -> None:
+        super().__init__(function, machine, dtype)
+        b = self.b
+        words, source, panels, to, *self.counts, count, self.lines = function.args
+        self.words = self.named(words, FIELDS)
+        self.groups, self.pixels, self.vectors = block[:3]
+        self.operands = source, panels, to
+        #: Of words, those that are needed.
+        self._multiples: dict[tuple[str, int], IR] = {}
+        self.held = self.groups.held(self.of.lanes)
+        with self.loop(i64(0), count, self.held * self.vectors) as group:
+            self._vectors(group, b.sub(count, group) if block.masked else None)
+        b.ret_void()
+
+    def _row(self, source: IR, panels: IR, accumulators: list[_Sums]) -> None:
+        raise NotImplementedError
+
+    def _seen(self) -> Sequence[int]:
+        # Neighbours of the source that the pixels see.
+        raise NotImplementedError
+
+    def _vectors(self, group: IR, left: IR | None) -> None:
+        # From a group on, of which but so many are left.
+        b, groups = self.b, self.groups
+        sides = groups.source, groups.source, groups.target
+        source, panels, to = (
+            self.at(base, b.mul(group, i64(channels * self.itemsize)))
+            for base, channels in zip(self.operands, sides, strict=True)
+        )
+        numbers, results = range(self.vectors), range(groups.results(self.of.lanes))
+        #: Of vectors of the source; those of the target that belong to each.
+        self.masks = [self._mask(left, v, groups.source, 0) for v in numbers]
+        masks = [[self._mask(left, v, groups.target, i) for i in results] for v in numbers]
+        with self.loop(i64(0), self.lines) as line:
+            here = self.at(source, b.mul(line, self.words["source_line"]))
+            self._prefetch_line(here)
+            accumulators = self._accumulators(here, panels)
+            there = self.at(to, b.mul(line, self.words["target_line"]))
+            self._put(accumulators, self.opaque(there), masks)
+
+    def _prefetch_line(self, source: IR) -> None:
+        # For what the next vectors see of the last row: nothing else would, as pixels are far
+        # apart, and it is needed when all lines of these are done.
+        b, words = self.b, self.words
+        rows = b.sub(self.counts[1], i64(1))
+        last = self.at(source, b.mul(rows, words["source_row_tap"]))
+        for place in self._seen()[-self.pixels :]:
+            there = self._place(last, place, self.apart[0])
+            for v in range(self.vectors, 2 * self.vectors):
+                self.of.prefetch(self._vector(there, v, self.groups.source))
+
+    def _put(self, accumulators: list[_Sums], to: IR, masks: list[list[IR | None]]) -> None:
+        for u, of_pixel in enumerate(accumulators):
+            pixel = self._place(to, u, self.apart[1])
+            for v, by_turns in enumerate(of_pixel):
+                for i, vector in enumerate(gathered(self.of, self.groups, by_turns)):
+                    there = self._vector(pixel, v, self.groups.target, i)
+                    self.of.store(vector, there, masks[v][i])
+
+    def _mask(self, left: IR | None, vector: int, channels: int, result: int) -> IR | None:
+        # Of the lanes that groups have in a vector, or in a later one that results from it.
+        before = vector * self.held * channels + result * self.of.lanes
+        if left is not None:
+            return self.of.first(self.b.sub(self.b.mul(left, i64(channels)), i64(before)))
+        count = self.held * channels - result * self.of.lanes
+        return self.of.first(i64(count)) if count < self.of.lanes else None
+
+    def _accumulators(self, source: IR, panels: IR) -> list[_Sums]:
+        # For each pixel.
+        b, kind = self.b, self.of.of(self.element)
+        turns, numbers = range(self.groups.target), range(self.vectors)
+        accumulators = [
+            [[self.variable(kind) for _ in turns] for _ in numbers] for _ in range(self.pixels)
+        ]
+        for total in itertools.chain(*itertools.chain(*accumulators)):
+            b.store(self.of.constant(self.element, 0), total)
+        with self.loop(i64(0), self.counts[0]) as plane:
+            planes = self._step(source, panels, plane, "plane_tap")
+            with self.loop(i64(0), self.counts[1]) as row:
+                self._row(*self._step(*planes, row, "row_tap"), accumulators)
+        return [
+            [[b.load(t, typ=kind) for t in row] for row in of_pixel] for of_pixel in accumulators
+        ]
+
+    def _step(self, source: IR, panels: IR, number: IR, name: str) -> tuple[IR, IR]:
+        b, words = self.b, self.words
+        return (
+            self.at(source, b.mul(number, words[f"source_{name}"])),
+            self.at(panels, b.mul(number, words[f"panels_{name}"])),
+        )
+
+    def _place(self, first: IR, number: int, word: str) -> IR:
+        # So many times the distance ``word`` behind the first one.
+        for count in (number // _REACH * _REACH, number % _REACH):
+            first = self.at(first, self._multiple(word, count)) if count else first
+        return first
+
+    def _multiple(self, word: str, count: int) -> IR:
+        distance = self.words[word]
+        if (word, count) not in self._multiples:
+            with self.b.goto_entry_block():
+                self._multiples[word, count] = self.b.mul(distance, i64(count))
+        return self._multiples[word, count]
+
+    def _load(self, place: IR, number: int) -> IR:
+        # One of the vectors that are computed together.
+        there = self._vector(place, number, self.groups.source)
+        return self.of.load(self.element, there, self.masks[number])
+
+    def _vector(self, place: IR, number: int, channels: int, result: int = 0) -> IR:
+        # Where its groups, of so many channels, are; or a later vector that results from it.
+        distance = number * self.held * channels * self.itemsize + result * self.wide
+        return self.at(place, distance) if distance else place
+
+
+class Known(_Pixels):
+    """Of channels that do not mix; the number of columns is not looked at."""
+
+    apart = "source_place", "target_place"
+
+    def __init__(
+        self, function: IR, block: Block, windows: Windows, machine: Target, dtype: DType
+    ) -> None:
+        #: Pixels and columns that meet at a place of the source.
+        self.met: dict[int, list[tuple[int, int]]] = {}
+        for u, pairs in enumerate(windows):
+            for place, column in pairs:
+                self.met.setdefault(place, []).append((u, column))
+        super().__init__(function, block, machine, dtype)
+
+    def _seen(self) -> Sequence[int]:
+        return sorted(self.met)
+
+    def _row(self, source: IR, panels: IR, accumulators: list[_Sums]) -> None:
+        b, numbers, kind = self.b, range(self.vectors), self.of.of(self.element)
+        columns = sorted({column for pairs in self.met.values() for _, column in pairs})
+        weights = {}
+        for column in columns:
+            there = self._place(panels, column, "panels_column")
+            weights[column] = [self._load(there, v) for v in numbers]
+        totals = [[b.load(total, typ=kind) for (total,) in of_pixel] for of_pixel in accumulators]
+        for place in self._seen():
+            there = self._place(source, place, "source_place")
+            for v in numbers:
+                found = self._load(there, v)
+                for u, column in self.met[place]:
+                    totals[u][v] = self.of.fma(found, weights[column][v], totals[u][v])
+        for of_pixel, found in zip(accumulators, totals, strict=True):
+            for (total,), vector in zip(of_pixel, found, strict=True):
+                b.store(vector, total)
+
+
+class Any(_Pixels):
+    """Of any kernel, and of small groups."""
+
+    apart = "source_pixel", "target_pixel"
+
+    def _seen(self) -> Sequence[int]:
+        return range(self.pixels)
+
+    def _row(self, source: IR, panels: IR, accumulators: list[_Sums]) -> None:
+        with self.loop(i64(0), self.counts[2]) as column:
+            self._add(*self._step(source, panels, column, "tap"), accumulators)
+
+    def _add(self, source: IR, panels: IR, accumulators: list[_Sums]) -> None:
+        # What a place of the kernel adds to the sums of all pixels. Of panels and pixels those that
+        # are fewer wait in registers.
+        turns, numbers = range(self.groups.target), range(self.vectors)
+        if len(turns) < self.pixels:
+            weights = [[self._weights(panels, v, turn) for turn in turns] for v in numbers]
+            for u, v in itertools.product(range(self.pixels), numbers):
+                found = self._load(self._place(source, u, "source_pixel"), v)
+                for turn in turns:
+                    self._multiply(found, weights[v][turn], accumulators[u][v][turn])
+            return
+        for v in numbers:
+            places = [self._place(source, u, "source_pixel") for u in range(self.pixels)]
+            pixels = [self._load(place, v) for place in places]
+            for turn in turns:
+                row = self._weights(panels, v, turn)
+                for found, of_pixel in zip(pixels, accumulators, strict=True):
+                    self._multiply(found, row, of_pixel[v][turn])
+
+    def _weights(self, panels: IR, number: int, turn: int) -> IR:
+        row = self.at(panels, self.b.mul(self.words["packed_inner"], i64(turn))) if turn else panels
+        return self._load(row, number)
+
+    def _multiply(self, x: IR, y: IR, total: IR) -> None:
+        self.b.store(self.of.fma(x, y, self.b.load(total, typ=x.type)), total)

@@ -1,0 +1,30 @@
+"""The words of the loop nest of gradients of depthwise weights (``weights_nest.py``). Distances are
+in bytes."""
+
+from __future__ import annotations
+
+from fl_jit.kernels.llvm.conv_wgrad.kernel_args import axes
+
+FIELDS = (
+    *("x", "gradient", "bias", "out", "workspace"),
+    *("splits", "shared_at", "parts", "strips", "vectors"),
+    # groups: all, those of a vector; channels and features of one; vectors of the gradient
+    *("groups", "held", "channels", "features", "results"),
+    *axes(),
+    # distances
+    *("x_channel", "gradient_channel", "bias_channel"),
+    *("out_group", "out_feature", "out_channel"),
+    *("worker_bytes", "packed_at", "packed_pixel"),
+    *("part_sums", "tap_row_sums", "tap_sums", "turn_sums", "bias_sums"),
+    # blocks of places of the kernel, and all places
+    *("blocks", "block_table", "taps"),
+    # places of the kernel in the result: planes, rows and columns
+    *("out_planes", "out_rows", "out_columns", "out_plane", "out_row", "out_column"),
+    # flags
+    *("has_bias", "x_direct", "gradient_direct", "dense"),
+    # functions of ``planes.py``, of ``copies.py`` and of ``sweeps.py``
+    *("x_move", "gradient_move", "out_move", "copy_plane", "column_sums"),
+)
+#: Numbers of an entry of the table of blocks: the code, where its places begin in the strip of x,
+#: at which row, and among the sums.
+BLOCK = 4

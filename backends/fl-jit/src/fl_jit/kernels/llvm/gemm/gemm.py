@@ -1,0 +1,317 @@
+"""The loop nest of a matrix product C (m x n) = A (m x k) B (k x n), for every size and stride.
+
+    for each item: a batch, a block of columns, a part of the rows (all, or what a thread gets)
+      for k0 in blocks of k
+        pack B[k0:k1, columns] into panels               stays in L2 or L3; where several threads
+        for each tile of rows                              need it, they pack it before, together
+          for each panel of columns
+            micro-kernel: C[tile, panel] = or += A B     sums stay in registers; meanwhile the next
+          after the last block of k:                     tile of A comes into L2
+            epilogue of C[tile, columns]
+
+                 n                       k             n
+          +---+----+---+             +-------+     +--+----+--+
+          |   |####|   |             |  | A  |     |  |    |  |
+        m |   +----+   |    +=     m |  +----+     |  +----+  | k   B's block, packed: L2
+          |   |tile|   |             |  |tile|     |  |pnl |  |     tile of A: L1, in place
+          +---+----+---+             +--+----+     +--+----+--+     panel of B: streams through L1
+
+The method is that of Goto & van de Geijn (2008), with the roles of A and B exchanged, as results
+are row-major: theirs keeps a block of A in L2. What is as it should be is not copied: a B of which
+few rows of A are read, or that was packed beforehand; an A whose rows or columns are contiguous. A
+B in memory, of which few rows of A are read, has small blocks: micro-kernels ask for the next one.
+Sums of results that a micro-kernel cannot write (narrow dtypes, elements apart) are kept in memory
+of the worker and unpacked after the last block of k.
+
+Nothing depends on who does an item, and blocks of k not on threads: results are the same however
+many threads there are. Items are shared out as ``shares.py`` says.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from fl_jit.kernels.codegen import compile, target
+from fl_jit.kernels.codegen.emit_block import SIGNATURE as EPILOGUE
+from fl_jit.kernels.codegen.vectors import IR, call, i32, i64
+from fl_jit.kernels.llvm import FOLDER
+from fl_jit.kernels.llvm.gemm import packing, unpacking
+from fl_jit.kernels.llvm.gemm.kernel_args import AXIS, FIELDS, NUMBER, GemmArgs
+from fl_jit.kernels.llvm.microkernel import ADD, LINE, STREAM
+from fl_jit.kernels.llvm.microkernel import SIGNATURE_PREFETCH as MICRO
+
+#: Bytes between the rows of a copied tile of A.
+GAP = 64
+#: Operands of a prefetch: to read, into the second level, data.
+_TO_L2 = i32(0), i32(2), i32(1)
+
+
+@compile.once
+def address() -> int:
+    """Where the machine code begins: a function of a pool's jobs."""
+    return _code().address("gemm")
+
+
+@compile.once
+def _code() -> compile.Code:
+    about = f"gemm {compile.sources(FOLDER)}"
+    return compile.load(about, assembly, target.host(), compile.Effort.TIDY)
+
+
+def assembly() -> str:
+    """A module in LLVM IR with the function ``gemm``."""
+    module = ir.Module("gemm")
+    module.triple = target.triple()
+    _Gemm(module)
+    return str(module)
+
+
+class Block(NamedTuple):
+    """What an item computes: rows of tiles ``begin`` to ``end``, panels ``first`` to ``last``; from
+    ``column`` on ``columns`` of them; and where the operands of this product of the batch are."""
+
+    begin: IR
+    end: IR
+    first: IR
+    last: IR
+    column: IR
+    columns: IR
+    x: IR
+    y: IR
+    out: IR
+    row: IR  # of the first row of this product, among all of the batch
+
+
+class _Gemm(GemmArgs):
+    def __init__(self, module: IR) -> None:
+        super().__init__(module, "gemm")
+        # Instructions are chosen one by one, registers with care: that takes half the time, and is
+        # as fast. Without registers (``Effort.LEAST``) products of few steps of k would be slower.
+        for attribute in ("noinline", "optnone"):
+            self.function.attributes.add(attribute)
+        w, b = self.word, self.b
+        self.no_offset = b.gep(self.arguments, [i64(NUMBER["zero"])], source_etype=i64)
+        self.scratch = b.add(w["scratch"], b.mul(w["worker bytes"], self.worker))
+        self.tile_memory = b.add(self.scratch, w["tile at"])
+        is_aligned = b.icmp_signed("==", b.and_(w["out"], i64(LINE - 1)), i64(0))
+        self.streams = b.and_(self.is_set("streams"), is_aligned)
+        with self.items() as item:
+            self._item(item)
+        if target.host().has_fences:
+            call(b, "llvm.x86.sse.sfence", ir.VoidType())  # others may read it from here on
+        b.ret_void()
+
+    # items
+
+    def _item(self, item: IR) -> None:
+        b, w = self.b, self.word
+        block = self._block(item)
+        most = self.maximum(w["k"], i64(1))  # a product without k is 0, which has to be written
+        with self.loop(i64(0), most, w["k block"]) as k0:
+            k = self.minimum(b.sub(w["k"], k0), w["k block"])
+            right, panel_bytes = self._right(block, k0, k)
+            flags = self.either(self.is_set("unpack"), i64(0), w["accumulate"])
+            flags = self.either(b.icmp_signed(">", k0, i64(0)), i64(ADD), flags)
+            flags = self.either(self.streams, i64(STREAM), flags)
+            last_panel = b.sub(w["panels"], i64(1))
+            with self.loop(block.begin, block.end) as tile:
+                rows, row = self._rows(tile)
+                left, left_pitch = self._left(block, row, rows, k0, k)
+                goal = b.add(block.out, b.mul(row, w["out row"]))
+                goal = b.add(goal, b.mul(block.column, w["out column"]))
+                accumulators, pitch = self._accumulators(block, goal, row)
+                given = (i64(1), self.no_offset, k, self.pointer(left), left_pitch)
+                is_longer = b.icmp_signed("<", tile, w["longer tiles"])
+                of_last, of_whole = (
+                    self.either(is_longer, w[f"micro longer {which}"], w[f"micro other {which}"])
+                    for which in ("last", "whole")
+                )
+                with self.loop(block.first, block.last) as panel:
+                    here = b.sub(panel, block.first)
+                    is_last = b.icmp_signed("==", panel, last_panel)
+                    micro = self.either(is_last, of_last, of_whole)
+                    columns = self.either(is_last, w["last columns"], w["panel columns"])
+                    part = b.add(right, b.mul(here, panel_bytes))
+                    at = b.mul(b.mul(here, w["panel columns"]), w["out itemsize"])
+                    c = self.pointer(b.add(accumulators, at))
+                    self._prefetch_next(block, tile, k0, k, here)
+                    given_to = (*given, self.pointer(part), w["y k"], c, pitch, flags, columns)
+                    self.call(
+                        MICRO,
+                        micro,
+                        *given_to,
+                        *self._prefetch_target(block, tile, here, k0, right),
+                    )
+                with b.if_then(b.icmp_signed(">=", b.add(k0, k), w["k"])):
+                    self._complete(block, row, rows, accumulators, pitch, goal)
+
+    def _block(self, item: IR) -> Block:
+        b, w = self.b, self.word
+        part, item = b.srem(item, w["row parts"]), b.sdiv(item, w["row parts"])
+        slab, batch = b.srem(item, w["column parts"]), b.sdiv(item, w["column parts"])
+        begin, end = self._share(part, w["row parts"], w["tiles"])
+        first, last = self._share(slab, w["column parts"], w["panels"])
+        column = b.mul(first, w["panel columns"])
+        stop = b.mul(last, w["panel columns"])
+        missing = b.sub(w["panel columns"], w["last columns"])
+        stop = self.either(b.icmp_signed("==", last, w["panels"]), b.sub(stop, missing), stop)
+        x, y, out = self._operands(batch)
+        row = b.mul(batch, w["m"])
+        return Block(begin, end, first, last, column, b.sub(stop, column), x, y, out, row)
+
+    def _share(self, number: IR, parts: IR, total: IR) -> tuple[IR, IR]:
+        b = self.b
+        ends = b.mul(total, number), b.mul(total, b.add(number, i64(1)))
+        return b.sdiv(ends[0], parts), b.sdiv(ends[1], parts)
+
+    def _operands(self, batch: IR) -> list[IR]:
+        """Addresses of x, y and out of product ``batch``."""
+        b, w = self.b, self.word
+        found = [self.variable(i64) for _ in range(3)]
+        rest = self.variable(i64)
+        b.store(batch, rest)
+        for variable, name in zip(found, ("x", "y", "out"), strict=True):
+            b.store(w[name], variable)
+        with self.loop(i64(0), w["batch axes"]) as number:
+            axis = b.sub(b.sub(w["batch axes"], number), i64(1))  # the fastest one first
+            place = b.add(i64(len(FIELDS)), b.mul(axis, i64(AXIS)))
+            size, *strides = (self.argument(b.add(place, i64(i))) for i in range(AXIS))
+            left = b.load(rest, typ=i64)
+            index = b.srem(left, size)
+            b.store(b.sdiv(left, size), rest)
+            for variable, stride in zip(found, strides, strict=True):
+                moved = b.add(b.load(variable, typ=i64), b.mul(index, stride))
+                b.store(moved, variable)
+        return [b.load(variable, typ=i64) for variable in found]
+
+    def _rows(self, tile: IR) -> tuple[IR, IR]:
+        """How many rows a tile has, and the first one."""
+        b, w = self.b, self.word
+        is_longer = b.icmp_signed("<", tile, w["longer tiles"])
+        before = self.minimum(tile, w["longer tiles"])
+        first = b.add(b.mul(tile, w["tile rows"]), before)
+        return b.add(w["tile rows"], b.zext(is_longer, i64)), first
+
+    # operands of the micro-kernel
+
+    def _right(self, block: Block, k0: IR, k: IR) -> tuple[IR, IR]:
+        """Where B's block is, and how far apart its panels are: packed now, before, or as it is."""
+        b, w = self.b, self.word
+        panel = b.mul(w["panel columns"], w["itemsize"])
+        packed = self.either(self.is_set("pack shared"), self.shared(), block.y)
+        packed = b.add(packed, self.packed(k0, k, block.column))
+        plain = b.add(block.y, b.mul(k0, w["y k"]))
+        plain = b.add(plain, b.mul(block.column, w["y column"]))
+        packs = self.is_set("pack")
+        with b.if_then(packs):
+            strides = w["y k"], w["y column"]
+            to = self.pointer(self.scratch)
+            given = (
+                self.pointer(plain),
+                *strides,
+                k,
+                block.columns,
+                w["panel columns"],
+                i64(0),
+                to,
+            )
+            self.call(packing.PACK, w["pack"], *given)
+        ready = self.is_set("y packed")
+        start = self.either(packs, self.scratch, self.either(ready, packed, plain))
+        return start, self.either(b.or_(packs, ready), b.mul(panel, k), panel)
+
+    def _left(self, block: Block, row: IR, rows: IR, k0: IR, k: IR) -> tuple[IR, IR]:
+        """Where A's tile is, and its pitch."""
+        b, w = self.b, self.word
+        plain = b.add(block.x, b.mul(row, w["x row"]))
+        plain = b.add(plain, b.mul(k0, w["x k"]))
+        by_rows = self.is_set("copy by rows")
+        copies = self.is_set("copy")
+        gap = self.either(by_rows, i64(GAP), i64(0))
+        steps, across = self.either(by_rows, rows, k), self.either(by_rows, k, rows)
+        strides = [
+            self.either(by_rows, w["x row"], w["x k"]), self.either(by_rows, w["x k"], w["x row"])
+        ]  # fmt: skip
+        with b.if_then(copies):
+            given = (self.pointer(plain), *strides, steps, across, i64(1 << 40), gap)
+            self.call(packing.PACK, w["copy"], *given, self.pointer(self.tile_memory))
+        pitch = b.add(self._padded(across), gap)
+        return self.either(copies, self.tile_memory, plain), self.either(copies, pitch, strides[0])
+
+    def _prefetch_next(self, block: Block, tile: IR, k0: IR, k: IR, here: IR) -> None:
+        """While a micro-kernel works, a part of the next tile of A comes from memory: each panel of
+        the block asks for its share of what is going to be copied. Rows and steps that begin within
+        a cache line end in another one, which is what the tile before did not read."""
+        b, w = self.b, self.word
+        with b.if_then(self.is_set("prefetch")):
+            rows, row = self._rows(b.add(tile, i64(1)))
+            start = b.add(block.x, b.add(b.mul(row, w["x row"]), b.mul(k0, w["x k"])))
+            by_rows = self.is_set("copy by rows")
+            steps, across = self.either(by_rows, rows, k), self.either(by_rows, k, rows)
+            stride = self.either(by_rows, w["x row"], w["x k"])
+            begin, end = self._share(here, b.sub(block.last, block.first), steps)
+            with self.loop(begin, end) as step:
+                first = b.add(start, b.mul(step, stride))
+                stop = b.add(first, b.mul(across, w["itemsize"]))
+                with self.loop(b.and_(first, i64(-LINE)), stop, LINE) as line:
+                    call(b, "llvm.prefetch.p0", ir.VoidType(), self.pointer(line), *_TO_L2)
+
+    def _prefetch_target(
+        self, block: Block, tile: IR, here: IR, k0: IR, right: IR
+    ) -> tuple[IR, IR]:
+        """What a micro-kernel asks for: a cache line of each row of the next block of B, the next
+        one the lines beside. Behind the last line, and the last block: what is at hand."""
+        b, w = self.b, self.word
+        calls = b.mul(b.sub(tile, block.begin), b.sub(block.last, block.first))
+        line = b.mul(b.add(calls, here), i64(LINE))
+        k1 = b.add(k0, w["k block"])
+        is_there = b.and_(
+            b.icmp_signed("<", k1, w["k"]),
+            b.icmp_signed("<", line, b.mul(block.columns, w["itemsize"])),
+        )
+        prefetches = b.and_(self.is_set("prefetches y"), is_there)
+        there = b.add(block.y, b.add(b.mul(k1, w["y k"]), b.mul(block.column, w["y column"])))
+        there = self.either(prefetches, b.add(there, line), right)
+        return self.pointer(there), self.either(prefetches, w["y k"], i64(0))
+
+    def _accumulators(self, block: Block, goal: IR, row: IR) -> tuple[IR, IR]:
+        """Where sums are kept, and their pitch: in the result, or apart."""
+        b, w = self.b, self.word
+        pitch = self._padded(block.columns)
+        _, first = self._rows(block.begin)
+        own = b.add(b.add(self.scratch, w["sums at"]), b.mul(b.sub(row, first), pitch))
+        apart = self.is_set("unpack")
+        return self.either(apart, own, goal), self.either(apart, pitch, w["out row"])
+
+    def _complete(
+        self, block: Block, row: IR, rows: IR, accumulators: IR, pitch: IR, goal: IR
+    ) -> None:
+        b, w = self.b, self.word
+        with b.if_then(self.is_set("unpack")):
+            strides = w["out row"], w["out column"], w["accumulate"]
+            given = (
+                self.pointer(accumulators),
+                pitch,
+                rows,
+                block.columns,
+                self.pointer(goal),
+                *strides,
+            )
+            self.call(unpacking.UNPACK, w["unpack"], *given)
+        with b.if_then(self.is_set("epilogue")):
+            words = self.pointer(w["epilogue words"])
+            place = b.add(block.row, row), rows, block.column, block.columns
+            self.call(EPILOGUE, w["epilogue"], words, *place, self.worker)
+
+    # words
+
+    def _padded(self, count: IR) -> IR:
+        """Bytes of so many elements, in whole vectors."""
+        b, vector = self.b, self.word["vector bytes"]
+        nbytes = b.add(b.mul(count, self.word["itemsize"]), b.sub(vector, i64(1)))
+        return b.and_(nbytes, b.sub(i64(0), vector))
+
+    def maximum(self, x: IR, y: IR) -> IR:
+        return self.b.select(self.b.icmp_signed("<", x, y), y, x)

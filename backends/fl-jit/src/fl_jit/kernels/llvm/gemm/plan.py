@@ -1,0 +1,291 @@
+"""How a product is cut and what its job says: from a ``Task`` to the words of ``gemm.py``."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+from fl_jit.kernels.codegen import target, threads
+from fl_jit.kernels.llvm import amx, caches, microkernel_registry, tile
+from fl_jit.kernels.llvm.epilogue import Prepared
+from fl_jit.kernels.llvm.gemm import (
+    blocking,
+    cooperative_packing,
+    gemm,
+    packing,
+    packing_policy,
+    unpacking,
+)
+from fl_jit.kernels.llvm.gemm.gemm_problem import LARGE, GemmProblem
+from fl_jit.kernels.llvm.gemm.kernel_args import CHANGING, FIELDS
+from fl_jit.kernels.llvm.gemm.launch import GemmLauncher
+from fl_jit.kernels.llvm.loop_nest import computed
+from fl_jit.kernels.llvm.microkernel import LINE, MicroKernel
+from fl_jit.kernels.llvm.tile import Cut, Tile
+from fl_tensor.dtypes import DType, bfloat16
+
+#: Floating operations of a thread in a nanosecond, about: what decides how many threads a product
+#: is worth.
+SPEED = 60.0
+#: Rows of a tile from which on they fight for the places of L1, if they are a multiple of so many
+#: bytes apart.
+_MANY_ROWS, _CONFLICT = 9, 2048
+#: Cache lines that are asked for at once, at most: a processor waits for 16 to 48 of them, and what
+#: the micro-kernel reads would come after them. It follows the rows of A by itself, too: with 100
+#: of them products of 512 rows and more are 2 to 5 % slower than with none.
+_MOST_LINES = 32
+
+
+def planned(
+    task: GemmProblem, accumulate: bool, epilogue: Prepared | None, tiles: Tile | None
+) -> tuple[GemmLauncher, str]:
+    """What computes ``task``, in ``tiles`` if they are given, and in words how."""
+    cut = _cut(task, accumulate, tiles)
+    left, right = _left(task, cut), _right(task, cut)
+    memory = _memory(task, cut, left, right)
+    streams = not (accumulate or epilogue) and _streams(task, cut)
+    words = dict.fromkeys(FIELDS, 0) | {
+        "m": task.m, "k": task.k, "itemsize": cut.dtype.itemsize,
+        "out itemsize": 2 if cut.narrow else cut.dtype.itemsize,
+        "vector bytes": cut.lanes * cut.dtype.itemsize,
+        "x row": task.x.row_stride, "x k": task.x.col_stride,
+        "y k": task.y.row_stride, "y column": task.y.col_stride,
+        "out row": task.out.row_stride, "out column": task.out.col_stride,
+        "row parts": cut.parts.rows, "tiles": cut.rows.parts, "tile rows": cut.rows.size,
+        "longer tiles": cut.rows.longer,
+        "column parts": cut.parts.columns, "panels": cut.panels, "panel columns": cut.width,
+        "last columns": cut.last, "last padded": cut.padded, "k block": cut.depth,
+        "unpack": unpacking.unpack(task.out.dtype) if cut.apart else 0,
+        "epilogue": epilogue.address if epilogue else 0,
+        "prefetch": _asks_ahead(task, cut), "prefetches y": right.prefetches,
+        "accumulate": accumulate, "batch axes": len(task.batch),
+        "streams": streams,
+    } | left.words | right.words | memory | _micros(task, cut, left, right, streams)  # fmt: skip
+    arguments = [words[name] for name in FIELDS[2:]]
+    for axis, size in enumerate(task.batch):
+        arguments += [size, *(each.batch[axis] for each in (task.x, task.y, task.out))]
+    places = math.prod(task.batch)
+    items = places * cut.parts.rows * cut.parts.columns if task.m and task.n else 0
+    work = 2.0 * places * task.m * task.n * max(task.k, 1) / SPEED
+    first = (
+        (cooperative_packing.address(), cut.panels * -(-task.k // cut.depth))
+        if right.shared
+        else None
+    )
+    sizes = words["worker bytes"], epilogue, first, words["shared bytes"]
+    runner = GemmLauncher(gemm.address(), arguments, CHANGING, items, work, *sizes)
+    how = [right.how, "copy" if left.copies else "", f"{cut.tile.rows}x{cut.width}"]
+    how += [f"{cut.parts.rows}x{cut.parts.columns}", f"k {cut.depth}"]
+    how += ["pairs"] if task.pairs else []
+    how += ["past caches"] if streams else []
+    return runner, "gemm " + " ".join(filter(None, how))
+
+
+class _Cut(NamedTuple):
+    # Tiles of rows, panels of columns, blocks of k, parts for threads.
+    dtype: DType  # that sums are computed in
+    lanes: int
+    tile: Tile
+    rows: Cut
+    width: int  # of a panel, in columns
+    panels: int
+    last: int  # columns of the last panel
+    in_place: bool  # whether y is read where it is
+    depth: int  # of a block of k
+    parts: blocking.Parts
+    narrow: bool  # whether micro-kernels write bfloat16
+    apart: bool  # whether sums are kept apart from the result
+
+    @property
+    def padded(self) -> int:
+        return -(-self.last // self.lanes) * self.lanes
+
+
+def _cut(task: GemmProblem, accumulate: bool, tiles: Tile | None) -> _Cut:
+    machine, dtype, y = target.host(), computed(task.out.dtype), task.y
+    item, lanes = dtype.itemsize, machine.lanes(dtype.itemsize)
+    shape = _tile(task, lanes, tiles)
+    width = shape.vectors * lanes
+    rows = tile.balanced(task.m, shape.rows)
+    panels = max(-(-task.n // width), 1)
+    last = task.n - (panels - 1) * width
+    in_place = task.packed is None and y.is_by_rows and y.dtype is dtype
+    in_place = in_place and packing_policy.reads_in_place(task, rows, width * item)
+    depth = blocking.k_block(task.k, tile.of_product(machine, *LARGE, k=task.k).rows, item)
+    if in_place and packing_policy.is_streamed(task):
+        depth = min(depth, packing_policy.STREAMED_DEPTH)
+    from_third = tile.l3_feeds_fma() or packing_policy.has_conflict_misses(task)
+    wide = packing_policy.has_wide_blocks(task)
+    block = blocking.column_block(min(task.k, depth), item, wide, from_third)
+    if in_place and packing_policy.prefetches_b(task):
+        depth = min(depth, packing_policy.ASKED_DEPTH)
+        block = blocking.prefetched_columns(depth, item)
+    most = max(block // width, 1)
+    counts = threads.limit() if threads.pool() else 1
+    tail = last / width
+    tall = task.m >= 2 * task.n and not caches.private_l3_bytes()
+    parts = blocking.parts(rows.parts, panels, tail, most, math.prod(task.batch), counts, tall)
+    narrow = _is_narrow(task, depth, accumulate)
+    apart = not (task.out.is_by_rows and (task.out.dtype is dtype or narrow))
+    panel = shape, rows, width, panels, last
+    return _Cut(dtype, lanes, *panel, in_place, depth, parts, narrow, apart)
+
+
+def _asks_ahead(task: GemmProblem, cut: _Cut) -> bool:
+    """Whether each panel asks for a share of the next tile of A: where A is not in L1, the panels
+    are many enough, and L3 feeds tiles. Lines from far away take so long to come that those of B,
+    which are needed now, wait behind them: products are 1 to 3 % faster without."""
+    if not tile.l3_feeds_fma():
+        return False
+    item = cut.dtype.itemsize
+    panels = -(-cut.panels // cut.parts.columns)
+    lines = cut.rows.size * min(task.k, cut.depth) * item // 64
+    return task.m * task.k * item > caches.level(1) and lines <= _MOST_LINES * panels
+
+
+def _is_narrow(task: GemmProblem, depth: int, accumulate: bool) -> bool:
+    """Whether micro-kernels write a result of bfloat16: all of a sum is one call of theirs."""
+    once = task.k <= depth and not accumulate and not amx.is_usable(target.host())
+    return task.pairs and task.out.dtype is bfloat16 and task.out.is_by_rows and once
+
+
+def _tile(task: GemmProblem, lanes: int, tiles: Tile | None) -> Tile:
+    machine, vectors = target.host(), max(-(-task.n // lanes), 1)
+    if tiles is not None:
+        return Tile(tiles.rows, min(tiles.vectors, vectors))
+    if task.pairs and amx.is_usable(machine):
+        rows = (tile.best(machine) if task.mixes(task.x) else amx.BEST).rows
+        wide = amx.BEST.vectors
+        return Tile(rows, wide if task.packed else min(wide, vectors))
+    if task.packed:
+        return tile.of_product(machine, *LARGE, k=task.k)
+    if packing_policy.prefetches_b(task):
+        return Tile(8, 3)
+    if packing_policy.has_conflict_misses(task) and task.m > tile.best(machine).rows:
+        return Tile(tile.best(machine).rows, min(tile.best(machine).vectors, vectors))
+    return tile.of_product(
+        machine, max(task.m, 1), vectors, packing_policy.is_by_columns(task), task.k
+    )
+
+
+class _Left(NamedTuple):
+    # How the tile of A lies that a micro-kernel gets.
+    lies: str
+    words: dict[str, int]
+
+    @property
+    def copies(self) -> bool:
+        return self.words["copy"] != 0
+
+
+def _left(task: GemmProblem, cut: _Cut) -> _Left:
+    """A is read in place, as is best nearly always, or copied tile by tile."""
+    x, item = task.x, cut.dtype
+    by_rows = x.is_by_rows
+    kind = "rows" if by_rows or x.transposed.is_by_rows else "strided"
+    copies = kind == "strided" or x.dtype is not item
+    if by_rows:
+        conflict = cut.rows.size >= _MANY_ROWS and task.k > 16 and x.row_stride % _CONFLICT == 0
+        copies = copies or conflict
+    elif task.mixes(x):
+        kind, copies = "pairs", True
+    elif packing_policy.has_conflict_misses(task):
+        copies = True
+    copy = packing.pack(kind, x.dtype) if copies else 0
+    return _Left("rows" if by_rows else "columns", {"copy": copy, "copy by rows": by_rows})
+
+
+class _Right(NamedTuple):
+    # How B comes to the micro-kernels.
+    how: str
+    is_packed: bool
+    words: dict[str, int]
+    prefetches: bool = False  # whether the next block is asked for while one is multiplied
+
+    @property
+    def shared(self) -> bool:
+        return self.words["pack shared"] != 0
+
+
+def _right(task: GemmProblem, cut: _Cut) -> _Right:
+    """B is packed beforehand, read in place, or packed: by each thread what it needs or, where
+    threads would all pack the same, together."""
+    y = task.y
+    if task.packed or cut.in_place:
+        packed, prefetches = (
+            task.packed is not None,
+            cut.in_place and packing_policy.prefetches_b(task),
+        )
+        how = "packed" if packed else "asked for" if prefetches else ""
+        return _Right(how, packed, {"y packed": packed, "pack shared": 0}, prefetches)
+    kind = packing.kind_of(y.row_stride, y.col_stride, y.dtype)
+    pack = packing.pack("pairs" if task.mixes(y) else kind, y.dtype)
+    if cut.parts.rows > 1 and not any(y.batch):
+        return _Right("pack together", True, {"y packed": True, "pack shared": pack})
+    return _Right("pack", True, {"pack": pack, "pack shared": 0})
+
+
+def _memory(task: GemmProblem, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]:
+    """What a worker needs: a block of B, a tile of A, sums; and a B that is packed for all."""
+    item, vector = cut.dtype.itemsize, cut.lanes * cut.dtype.itemsize
+    tallest, prepacked_layout = cut.rows.size + 1, min(task.k, cut.depth)
+    columns = -(-cut.panels // cut.parts.columns) * cut.width
+    steps, across = (
+        (tallest, prepacked_layout) if left.words["copy by rows"] else (prepacked_layout, tallest)
+    )
+    sizes = (
+        prepacked_layout * columns * item if right.words.get("pack") else 0,
+        steps * (_rounded(across * item, vector) + gemm.GAP) if left.copies else 0,
+        -(-cut.rows.parts // cut.parts.rows) * tallest * columns * item if cut.apart else 0,
+    )
+    _, tile_at, sums_at, worker = itertools.accumulate(map(_rounded, sizes), initial=0)
+    padded = (cut.panels - 1) * cut.width + cut.padded
+    shared = _rounded(task.k * padded * item) if right.shared else 0
+    return {
+        "worker bytes": worker, "tile at": tile_at, "sums at": sums_at, "shared bytes": shared
+    }  # fmt: skip
+
+
+def _micros(
+    task: GemmProblem, cut: _Cut, left: _Left, right: _Right, streams: bool
+) -> dict[str, int]:
+    """The micro-kernels of all tiles: longer and other ones, whole panels and the last one."""
+    factors, b = bfloat16 if task.pairs else cut.dtype, "packed" if right.is_packed else "rows"
+    like = MicroKernel(
+        *(factors, cut.tile, left.lies, b),
+        narrow=cut.narrow,
+        prefetch=right.prefetches,
+        streams=streams,
+    )
+    vectors = cut.padded // cut.lanes
+    masked = cut.last % cut.lanes != 0 and not (cut.apart and right.is_packed)
+    wanted: dict[str, MicroKernel] = {}
+    heights = {"longer": cut.rows.size + 1 if cut.rows.longer else 0, "other": cut.rows.size}
+    for name, height in heights.items():
+        if height:
+            whole = like._replace(tile=Tile(height, cut.tile.vectors))
+            end = like._replace(tile=Tile(height, vectors), masked=masked)
+            if cut.panels > 1:
+                wanted[f"micro {name} whole"] = whole
+            wanted[f"micro {name} last"] = end
+    found = microkernel_registry.addresses(wanted.values())
+    return {word: found[kernel] for word, kernel in wanted.items()}
+
+
+def _streams(task: GemmProblem, cut: _Cut) -> bool:
+    """Whether the result is larger than caches, written at once, and all its vectors are lines that
+    can begin at multiples of their size: of halves of lines, many rows at a time, it would take 1.3
+    to 1.5 times as long. A far L3 takes results sooner than what is behind it: 3 to 5 % faster.
+    """
+    out = task.out
+    nbytes = math.prod(task.batch) * task.m * task.n * out.dtype.itemsize
+    large = nbytes >= target.STREAMED and caches.private_l3_bytes() > 0
+    in_lines = cut.lanes * cut.dtype.itemsize >= LINE
+    at_once = task.k <= cut.depth and in_lines and not (cut.apart or cut.narrow)
+    steps = (out.row_stride, *out.batch)
+    return large and at_once and not any(s % LINE for s in steps)
+
+
+def _rounded(nbytes: int, to: int = 64) -> int:
+    return -(-nbytes // to) * to

@@ -1,0 +1,237 @@
+"""Products of few rows with a matrix whose columns lie side by side, as dot products: x @ w.T of a
+fully connected layer on a small batch.
+
+What counts is to read ``y`` once, as fast as memory gives it, and packing would read and write it
+once more. Both factors are contiguous along k, so that sums are kept in vectors *along k*, each for
+one element of the result, and added up across lanes at the end::
+
+               k -->                       y: 6 columns, k contiguous
+      x  [ . . . . . . . . ]              [ . . . . . . . . ]
+    4    [ . . . . . . . . ]      x       [ . . . . . . . . ]     4 x 6 vectors of partial sums,
+    rows [ . . . . . . . . ]              [ . . . . . . . . ]     10 loads for 24 multiply-adds
+         [ . . . . . . . . ]                    ...
+
+    for each item: some columns
+      for each block of k, as much as x may have of the second-level cache
+        for 6 columns of these: read from memory here, from cache by all but the first rows
+          for 4 rows: a tile
+      epilogue of all rows, and the columns of the item
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from fl_jit.kernels.codegen import compile, target, threads
+from fl_jit.kernels.codegen.builder import Builder
+from fl_jit.kernels.codegen.emit_block import SIGNATURE as EPILOGUE
+from fl_jit.kernels.codegen.loops import Loops
+from fl_jit.kernels.codegen.target import Target
+from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, i64, pointer
+from fl_jit.kernels.llvm import FOLDER, caches, tile
+from fl_jit.kernels.llvm.epilogue import Prepared
+from fl_jit.kernels.llvm.gemm.launch import GemmLauncher
+from fl_jit.kernels.llvm.gemm.work_stealing import WorkQueues
+from fl_tensor.dtypes import DType
+
+#: What a job says: the two words of ``shares``, what changes from call to call, sizes, distances in
+#: bytes between rows of x, columns of y and rows of the result, and how it is cut.
+FIELDS = (
+    "shares", "share count",
+    "x", "y", "out", "scratch", "epilogue words",
+    "m", "n", "k", "x row", "y column", "out row", "columns", "k block", "accumulate", "epilogue",
+)  # fmt: skip
+NUMBER = {name: i for i, name in enumerate(FIELDS)}
+#: Arguments after the first two that change from call to call.
+CHANGING = 5
+#: Up to so many rows dot products are faster than packing.
+MOST_ROWS = 32
+#: Floating operations of a thread in a nanosecond, about.
+_SPEED = 60.0
+#: tile(x, x row, y, y column, out, out row, k, rows, columns, add)
+_TILE = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, i64, pointer, i64, *[i64] * 4])
+
+
+def shape(machine: Target, lanes: int) -> tile.Tile:
+    """Rows and columns of a tile: with a vector for each row and a column in hand, all must fit in
+    the registers; and a row of sums in a vector."""
+    rows, columns = (4, 6) if tile.registers(machine) >= 32 else (2, 4)
+    return tile.Tile(rows, min(columns, lanes))
+
+
+def k_block(m: int, k: int, dtype: DType) -> int:
+    """How much of k is done at a time: x, and the columns in hand, take a quarter of the cache."""
+    vector = target.host().lanes(dtype.itemsize)
+    most = max(caches.level(2) // 4 // (max(m, 6) * dtype.itemsize), vector)
+    parts = max(-(-k // most), 1)
+    return max(-(-k // parts // vector) * vector, vector)
+
+
+def planned(
+    dtype: DType,
+    sizes: tuple[int, int, int],
+    pitches: tuple[int, int, int],
+    accumulate: bool,
+    epilogue: Prepared | None,
+) -> tuple[GemmLauncher, str]:
+    """What computes a product of ``sizes`` (m, k, n), and in words how. ``pitches`` are bytes from
+    row to row of x, from column to column of y, and from row to row of the result."""
+    (m, k, n), (x_row, y_column, out_row) = sizes, pitches
+    block = k_block(m, k, dtype)
+    tile = shape(target.host(), target.host().lanes(dtype.itemsize))
+    parts = 4 * threads.limit() if threads.pool() and threads.limit() > 1 else 1
+    columns = max(-(-n // (parts * tile.vectors)), 1) * tile.vectors
+    words = {
+        "m": m, "n": n, "k": k, "x row": x_row, "y column": y_column, "out row": out_row,
+        "columns": columns, "k block": block, "accumulate": accumulate,
+        "epilogue": epilogue.address if epilogue else 0,
+    }  # fmt: skip
+    arguments = [words.get(name, 0) for name in FIELDS[2:]]
+    items = -(-n // columns) if m else 0
+    work = 2.0 * m * n * max(k, 1) / _SPEED
+    run = GemmLauncher(address(dtype), arguments, CHANGING, items, work, 0, epilogue)
+    return run, f"dots {tile.rows}x{tile.vectors} k {block}"
+
+
+@compile.once
+def address(dtype: DType) -> int:
+    """Where the machine code for ``dtype`` (float32 or float64) begins: a function of a pool's
+    jobs."""
+    return _code(dtype).address("dots")
+
+
+@compile.once
+def _code(dtype: DType) -> compile.Code:
+    about = f"dots {dtype} {compile.sources(FOLDER)}"
+    return compile.load(about, lambda: assembly(dtype, target.host()), target.host())
+
+
+def assembly(dtype: DType, machine: Target) -> str:
+    """A module in LLVM IR with the function ``dots``."""
+    module = ir.Module("dots")
+    module.triple = target.triple()
+    lanes = machine.lanes(dtype.itemsize)
+    made = _Tile(module, dtype, machine, shape(machine, lanes))
+    _Dots(module, made.function, made.shape, dtype.itemsize)
+    return str(module)
+
+
+class _Dots(WorkQueues):
+    """The loop nest."""
+
+    def __init__(self, module: IR, tiles: IR, shape: tile.Tile, itemsize: int) -> None:
+        super().__init__(module, "dots")
+        word = {name: self.argument(i) for name, i in NUMBER.items()}
+        b = self.b
+
+        def place(start: str, *moves: tuple[IR, IR]) -> IR:
+            found = word[start]
+            for count, distance in moves:
+                found = b.add(found, b.mul(count, distance))
+            return b.inttoptr(found, pointer)
+
+        size = i64(itemsize)
+        with self.items() as item:
+            first = b.mul(item, word["columns"])
+            last = self.minimum(b.add(first, word["columns"]), word["n"])
+            once = b.select(b.icmp_signed(">", word["k"], i64(1)), word["k"], i64(1))
+            with self.loop(i64(0), once, word["k block"]) as k0:
+                k = self.minimum(b.sub(word["k"], k0), word["k block"])
+                adds = b.or_(b.zext(b.icmp_signed(">", k0, i64(0)), i64), word["accumulate"])
+                with (
+                    self.loop(first, last, shape.vectors) as column,
+                    self.loop(i64(0), word["m"], shape.rows) as row,
+                ):
+                    x = place("x", (row, word["x row"]), (k0, size))
+                    y = place("y", (column, word["y column"]), (k0, size))
+                    out = place("out", (row, word["out row"]), (column, size))
+                    left = b.sub(word["m"], row), b.sub(last, column)
+                    given = x, word["x row"], y, word["y column"], out, word["out row"], k
+                    b.call(tiles, [*given, *left, adds])
+            with b.if_then(b.icmp_signed("!=", word["epilogue"], i64(0))):
+                function = b.inttoptr(word["epilogue"], pointer)
+                words = b.inttoptr(word["epilogue words"], pointer)
+                part = i64(0), word["m"], first, b.sub(last, first)
+                b.call_at(function, EPILOGUE, [words, *part, self.worker])
+        b.ret_void()
+
+
+class _Tile(Loops):
+    """One tile of the result. Rows and columns that are missing read the last one's memory, and
+    are not written."""
+
+    def __init__(self, module: IR, dtype: DType, machine: Target, shape: tile.Tile) -> None:
+        self.function = ir.Function(module, _TILE, "tile")
+        self.function.linkage = "internal"
+        for attribute in ("nounwind", "noinline"):
+            self.function.attributes.add(attribute)
+        x, x_row, y, y_column, out, out_row, k, rows, columns, add = self.function.args
+        self.b = b = Builder(self.function.append_basic_block("entry"))
+        self.shape, self.element = shape, element_type(dtype)
+        self.of = of = Vectors(b, machine, machine.lanes(dtype.itemsize))
+        self.cells = [(i, j) for i in range(shape.rows) for j in range(shape.vectors)]
+        self.accumulators = {cell: self.variable(of.of(self.element)) for cell in self.cells}
+        for variable in self.accumulators.values():
+            b.store(of.constant(self.element, 0), variable)
+        self.x = [self._line(x, x_row, i, rows) for i in range(shape.rows)]
+        self.y = [self._line(y, y_column, j, columns) for j in range(shape.vectors)]
+        whole = b.and_(k, i64(-of.lanes))
+        with self.loop(i64(0), whole, of.lanes) as index:
+            self._step(index, None)
+        with self.loop(whole, k, of.lanes) as index:
+            self._step(index, of.first(b.sub(k, index)))
+        for i in range(shape.rows):
+            with b.if_then(b.icmp_signed("<", i64(i), rows)):
+                total = self._across([self._sum(i, j) for j in range(shape.vectors)])
+                place = self._at(out, b.mul(out_row, i64(i)))
+                mask = of.first(self.minimum(columns, i64(shape.vectors)))
+                with b.if_else(b.trunc(add, ir.IntType(1))) as (adding, setting):
+                    with adding:
+                        before = of.load(self.element, place, mask)
+                        of.store(b.fadd(before, total), place, mask)
+                    with setting:
+                        of.store(total, place, mask)
+        b.ret_void()
+
+    def _line(self, start: IR, pitch: IR, number: int, count: IR) -> IR:
+        there = self.minimum(i64(number), self.b.sub(count, i64(1)))
+        return self._at(start, self.b.mul(pitch, there))
+
+    def _step(self, index: IR, mask: IR | None) -> None:
+        b, of = self.b, self.of
+
+        def vector(line: IR) -> IR:
+            return of.load(self.element, b.gep(line, [index], source_etype=self.element), mask)
+
+        left = [vector(line) for line in self.x]
+        for j, line in enumerate(self.y):
+            right = vector(line)
+            for i, number in enumerate(left):
+                b.store(of.fma(number, right, self._sum(i, j)), self.accumulators[i, j])
+
+    def _sum(self, i: int, j: int) -> IR:
+        return self.b.load(self.accumulators[i, j], typ=self.of.of(self.element))
+
+    def _across(self, vectors: list[IR]) -> IR:
+        """A vector of the sums of each vector's lanes. Two vectors become one, of twice as many
+        groups of half as many lanes; a group of one lane is a sum."""
+        lanes, groups = self.of.lanes, 1
+        zero = self.of.constant(self.element, 0)
+        while groups < lanes:
+            if len(vectors) % 2:
+                vectors = [*vectors, zero]
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [self._halved(x, y, groups) for x, y in pairs]
+            groups *= 2
+        return vectors[0]
+
+    def _halved(self, x: IR, y: IR, groups: int) -> IR:
+        lanes = self.of.lanes
+        half = lanes // groups // 2
+        low = [2 * half * group + lane for group in range(groups) for lane in range(half)]
+        low += [lanes + place for place in low]
+        lower = self.of.shuffle(x, y, low)
+        return self.b.fadd(lower, self.of.shuffle(x, y, [place + half for place in low]))
+
+    def _at(self, address: IR, distance: IR) -> IR:
+        return self.b.gep(address, [distance], source_etype=ir.IntType(8))

@@ -1,0 +1,176 @@
+"""A loop nest in the making: a function of a job (``codegen.pools``), whose words have names.
+
+    nest = Nest(module, "sweep", WORDS, machine, dtype)
+    with nest.loop(nest.begin, nest.end) as item:
+        ... nest.words["rows"] ...
+
+Sizes, distances in bytes and addresses are such words, so that one nest serves every shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from fl_jit.kernels.codegen import half
+from fl_jit.kernels.codegen.builder import Builder
+from fl_jit.kernels.codegen.function import SIGNATURE
+from fl_jit.kernels.codegen.loops import Loops, OuterLoops
+from fl_jit.kernels.codegen.target import Target
+from fl_jit.kernels.codegen.vectors import (
+    IR,
+    Vectors,
+    element_type,
+    i8,
+    i32,
+    i64,
+    memory_type,
+    pointer,
+)
+from fl_jit.kernels.llvm import microkernel, strided_copy
+from fl_tensor.dtypes import HALF, DType, float32
+
+
+def computed(given: DType) -> DType:
+    """What operands of ``given`` are computed with."""
+    return float32 if given in HALF else given
+
+
+class Emitter(Loops):
+    """A function in the making that works on elements of ``dtype``. Operands are of ``given``, that
+    or half precision, in which case they are converted where they are read and written."""
+
+    #: Words by their names, if it has any.
+    words: Mapping[str, IR]
+
+    def __init__(
+        self, function: IR, machine: Target, dtype: DType, given: DType | None = None
+    ) -> None:
+        function.attributes.add("nounwind")
+        self.function = function
+        self.machine = machine
+        self.dtype = dtype
+        self.b = Builder(function.append_basic_block("entry"))
+        self.of = Vectors(self.b, machine, machine.lanes(dtype.itemsize))
+        self.element = element_type(dtype)
+        #: Bytes of an element, and of a vector.
+        self.itemsize = dtype.itemsize
+        self.wide = self.of.lanes * dtype.itemsize
+        self.given = given or dtype
+        self.one = Vectors(self.b, machine, 1)
+
+    def at(self, address: IR, distance: IR | int) -> IR:
+        """``distance`` bytes behind ``address``."""
+        if isinstance(distance, int):
+            distance = i64(distance)
+        return self.b.gep(address, [distance], source_etype=i8)
+
+    def address(self, word: IR) -> IR:
+        """A word as an address."""
+        return self.b.inttoptr(word, pointer)
+
+    def entry(self, table: IR, index: IR) -> IR:
+        """A number of a table of int64."""
+        at = self.b.gep(table, [index], source_etype=i64)
+        return self.b.load(at, typ=i64, align=8)
+
+    def named(self, block: IR, names: Sequence[str]) -> Mapping[str, IR]:
+        """The words of a block by their names, each read once, at the beginning of the function, if
+        it is read at all."""
+        return _Named(self, block, names)
+
+    def read(self, address: IR, mask: IR | None = None) -> IR:
+        """A vector of an operand's elements."""
+        found = self.of.load(memory_type(self.given), address, mask)
+        return half.widen(self.of, self.given, found) if self.given in HALF else found
+
+    def write(self, vector: IR, address: IR, mask: IR | None = None) -> None:
+        """A vector of an operand's elements."""
+        if self.given in HALF:
+            vector = half.narrow_sums(self.of, self.given, vector)
+        self.of.store(vector, address, mask)
+
+    def read_one(self, address: IR) -> IR:
+        """An element of an operand."""
+        found = self.one.load(memory_type(self.given), address)
+        if self.given in HALF:
+            found = half.widen(self.one, self.given, found)
+        return self.b.extract_element(found, i32(0))
+
+    def write_one(self, number: IR, address: IR) -> None:
+        """An element of an operand."""
+        vector = self.one.splat(number)
+        if self.given in HALF:
+            vector = half.narrow(self.one, self.given, vector)
+        self.one.store(vector, address)
+
+    @contextmanager
+    def when(self, condition: IR) -> Iterator[None]:
+        """What follows, where ``condition`` holds."""
+        with self.b.if_then(condition):
+            yield
+
+    def sum(self, *products: tuple[IR, IR] | IR) -> IR:
+        """x * y + ... of pairs (and of single numbers)."""
+        total: IR = i64(0)
+        for found in products:
+            term = self.b.mul(*found) if isinstance(found, tuple) else found
+            total = self.b.add(total, term)
+        return total
+
+    def maximum(self, x: IR, y: IR) -> IR:
+        """The larger of two integers."""
+        return self.b.select(self.b.icmp_signed(">", x, y), x, y)
+
+    def share(self, number: IR, of: IR, total: IR) -> tuple[IR, IR]:
+        """Where part ``number`` of ``of`` equal parts of ``total`` begins and ends."""
+        b = self.b
+        begin = b.sdiv(b.mul(number, total), of)
+        return begin, b.sdiv(b.mul(b.add(number, i64(1)), total), of)
+
+    def call(self, word: IR, signature: IR, *arguments: IR) -> None:
+        """Call the function whose address ``word`` is."""
+        self.b.call_at(self.b.inttoptr(word, pointer), signature, arguments)
+
+    def move(
+        self, word: str, to: Sequence[IR], source: Sequence[IR], rows: IR, columns: IR
+    ) -> None:
+        """Copy rows and columns by a function of ``planes.py``: a place, the distances of rows and
+        of columns on either side."""
+        arguments = (self.address(to[0]), *to[1:], self.address(source[0]), *source[1:])
+        self.call(self.words[word], strided_copy.SIGNATURE, *arguments, rows, columns)
+
+
+class _Named(dict[str, IR]):
+    def __init__(self, function: Emitter, block: IR, names: Sequence[str]) -> None:
+        super().__init__()
+        self._function, self._block = function, block
+        self._index = {name: i for i, name in enumerate(names)}
+
+    def __missing__(self, name: str) -> IR:
+        with self._function.b.goto_entry_block():
+            self[name] = self._function.entry(self._block, i64(self._index[name]))
+        return self[name]
+
+
+class LoopNestBuilder(OuterLoops, Emitter):
+    """``name(words, first item, last item + 1, worker)``; ``words`` says their names."""
+
+    def __init__(
+        self,
+        module: IR,
+        name: str,
+        words: Sequence[str],
+        machine: Target,
+        dtype: DType,
+        given: DType | None = None,
+    ) -> None:
+        super().__init__(ir.Function(module, SIGNATURE, name), machine, dtype, given)
+        self.arguments, self.begin, self.end, self.worker = self.function.args
+        self.words = self.named(self.arguments, words)
+
+    def micro(self, word: IR, *arguments: IR) -> None:
+        """Call the micro-kernel whose address ``word`` is."""
+        self.call(word, microkernel.SIGNATURE, *arguments)

@@ -1,0 +1,331 @@
+"""The micro-kernel: a tile of a matrix product, all of it in registers. Products and convolutions
+spend nine tenths of their time here.
+
+    for t in 0 .. taps - 1:                          taps: 1 in a product, places of the window
+        for kk in 0 .. k - 1:                          in a convolution
+            b[0 .. vectors-1] = row t*k + kk of B    a load each
+            for i in 0 .. rows - 1:
+                a = A_t[i, kk]                       one number, in all lanes
+                for j in 0 .. vectors - 1:
+                    sum[i, j] += a * b[j]            one instruction
+    C[i, j] = sum[i, j], or C[i, j] += sum[i, j]
+
+These are the rank-1 updates of Goto & van de Geijn (``tile.py`` has the drawing). As machine code:
+
+    void micro(i64 taps, ptr tap_offsets, i64 k, ptr A, i64 a_pitch, ptr B, i64 b_pitch,
+               ptr C, i64 c_pitch, i64 flags, i64 columns)
+
+Distances are in bytes. Element (i, kk) of A_t is at ``A + tap_offsets[t]``
+
+    a == "rows"      + i * a_pitch + kk * itemsize    k side by side: a row-major A, an image
+    a == "columns"   + kk * a_pitch + i * itemsize    rows side by side: a transposed A
+
+and row r of B, ``vectors * lanes`` numbers, at
+
+    b == "packed"    B + r * (bytes of a row)         without gaps, padded to whole rows
+    b == "rows"      B + r * b_pitch                  a row-major B as it is
+
+``flags & ADD`` adds to what C holds. A kernel that ``streams`` adds to nothing: ``flags & STREAM``
+tells it that C is too large for the caches and that each of its vectors begins at a multiple of its
+size, or of 64 bytes if that is less. Then it writes past them, unless it is masked, which saves
+that C is read before. A ``masked`` kernel touches the first ``columns`` of a row of C (and of B,
+unless packed), others all of it. Nothing else is aligned but to the dtype. No shape is known
+beforehand: one kernel serves every problem.
+
+A kernel that looks ``ahead`` has two arguments more, an address and a distance: with each step of k
+it asks for the cache line there, and goes on by the distance. Lines come into L2 while sums are
+made, and need not exist. In between two steps there is room for that: asked for all at once, lines
+would wait for each other, and sums for them. A kernel without may be called as if it had them.
+
+bfloat16 is multiplied in pairs where the processor does that (``Target.has_bfloat_products``): a
+"number" of A, and of B, are then two neighbours along k in 4 bytes, ``k`` counts pairs, C is
+float32, and an instruction adds two products. In memory A is as it was, if k lies side by side;
+row r of a packed B has B[2r, 0], B[2r + 1, 0], B[2r, 1], B[2r + 1, 1], ... A ``narrow`` kernel
+writes a C of bfloat16, each sum rounded once, and adds to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen.builder import Builder
+from fl_jit.kernels.codegen.errors import CompileError
+from fl_jit.kernels.codegen.half import narrow_sums
+from fl_jit.kernels.codegen.loops import Loops
+from fl_jit.kernels.codegen.target import AVX512, Target
+from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, i8, i32, i64, pointer
+from fl_jit.kernels.llvm.tile import Tile
+from fl_tensor.dtypes import DType, bfloat16
+
+#: Flags: sums are added to what C holds; sums are written past the caches.
+ADD, STREAM = 1, 2
+#: Sums up to which a turn of the loop is two steps of k: they take less time than to count.
+_FEW = 4
+#: Steps in a turn of tiles of 3 vectors that have so many sums or more, as nearly all tiles of long
+#: products do. Where another thread computes on the same core, the number of instructions is what
+#: counts: 2 to 5 % less time. LLVM takes twice as long, which other tiles are spared.
+_STEPS_OF_LONG, _MANY = 4, 27
+#: Rows of A that one address serves: with p and 3p in registers, a processor reaches a + p, a + 2p
+#: and a + 3p itself, so that 14 rows take 6 registers.
+_REACH = 4
+#: How many rows ahead of use a packed B is asked for: 400 cycles, where a tile needs a row every 12
+#: to 14 of them. From beyond the second level it would come too late; from there it is no slower.
+#: Rows of a B in place are in other pages, which no processor follows by itself: few of them, as
+#: those behind the last one are not needed. Products in L2 are 3 to 8 % faster.
+_PREFETCH_DISTANCE = {"packed": 32, "rows": 8}
+SIGNATURE = ir.FunctionType(
+    ir.VoidType(), [i64, pointer, i64, pointer, i64, pointer, i64, pointer, i64, i64, i64]
+)
+#: The same of a kernel that looks ahead.
+SIGNATURE_PREFETCH = ir.FunctionType(ir.VoidType(), [*SIGNATURE.args, pointer, i64])
+#: Bytes of a cache line.
+LINE = 64
+
+
+class MicroKernel(NamedTuple):
+    """Which one: the dtype of everything (float32, float64; bfloat16: of A and B), the tile, how A
+    and B lie, whether there may be fewer columns than the tile has, whether C is bfloat16, too,
+    whether it looks ahead, and whether it can write past the caches, which all others are spared:
+    its stores would be there twice."""
+
+    dtype: DType
+    tile: Tile
+    a: str = "rows"
+    b: str = "packed"
+    masked: bool = False
+    narrow: bool = False
+    prefetch: bool = False
+    streams: bool = False
+
+
+def assembly(kernel: MicroKernel, machine: Target) -> str:
+    """A module in LLVM IR with the function ``micro``. Raises as ``assemblies``."""
+    return assemblies({"micro": kernel}, machine)
+
+
+def assemblies(kernels: Mapping[str, MicroKernel], machine: Target) -> str:
+    """A module in LLVM IR with a function for each. Raises CompileError for pairs where the
+    processor does not multiply them: LLVM would end the process."""
+    module = ir.Module("micro")
+    module.triple = target.triple()
+    for name, kernel in kernels.items():
+        if kernel.dtype is bfloat16 and not machine.has_bfloat_products:
+            missing = "instruction for products of bfloat16"
+            raise CompileError(f"{machine.cpu} has no {missing}: {kernel}")
+        signature = SIGNATURE_PREFETCH if kernel.prefetch else SIGNATURE
+        _Micro(ir.Function(module, signature, name), kernel, machine)
+    return str(module)
+
+
+class _Micro(Loops):
+    # Emits the function. Sums and addresses are variables, of which LLVM makes registers.
+
+    def __init__(self, function: IR, kernel: MicroKernel, machine: Target) -> None:
+        function.attributes.add("nounwind")
+        self.b = Builder(function.append_basic_block("entry"))
+        self.of = Vectors(self.b, machine, machine.lanes(kernel.dtype.itemsize))
+        self.kernel = kernel
+        self.rows, self.vectors = kernel.tile
+        self.pairs = kernel.dtype is bfloat16
+        self.itemsize = max(kernel.dtype.itemsize, 4)
+        self.element = element_type(kernel.dtype)
+        self.read = i32 if self.pairs else self.element
+        self.vector = self.of.of(self.element)
+        self.tiles = [(i, j) for i in range(self.rows) for j in range(self.vectors)]
+        taps, tap_offsets, self.k, a, self.a_pitch, b, b_pitch, c, c_pitch, flags, columns = (
+            function.args[:11]
+        )
+        row_bytes = self.vectors * self.of.lanes * self.itemsize
+        self.b_pitch = i64(row_bytes) if kernel.b == "packed" else b_pitch
+        self.passes = kernel.streams and not (kernel.masked or kernel.narrow)
+        # Where loads are fewer than multiply-adds anyway: these are not what takes the time.
+        has_time = self.rows + 2 * self.vectors <= len(self.tiles)
+        self.asked = range(0, row_bytes if has_time else 0, LINE)
+        prefetch = _PREFETCH_DISTANCE[kernel.b]
+        self.prefetch = (
+            i64(prefetch * row_bytes)
+            if kernel.b == "packed"
+            else self.b.mul(b_pitch, i64(prefetch))
+        )
+        self.is_long = (
+            self.vectors == 3
+            and len(self.tiles) >= _MANY
+            and (kernel.a, kernel.b) == ("rows", "packed")
+            and not (kernel.masked or self.pairs)
+            and machine.has(*AVX512)
+        )
+        self.direct = self._direct(machine)
+        self.masks = [self._mask(columns, j) for j in range(self.vectors)]
+        self.accumulators = {tile: self.variable(self.vector) for tile in self.tiles}
+        self.in_b, self.prefetch_target = self.variable(pointer), self.variable(pointer)
+        if kernel.prefetch:
+            prefetch_target, self.soon_pitch = function.args[11:]
+            self.b.store(prefetch_target, self.prefetch_target)
+        groups = range(0, self.rows, _REACH) if kernel.a == "rows" else (0,)
+        multiples = [self.opaque(self.b.mul(self.a_pitch, i64(i))) for i in (1, 3)]
+        self.within = [i64(0), multiples[0], self.b.shl(multiples[0], i64(1)), multiples[1]]
+        self.in_a = {i: self.variable(pointer) for i in groups}
+        self._ask_for_c(c, c_pitch, flags, row_bytes // (2 if kernel.narrow else 1))
+        self._add_up(taps, tap_offsets, a, b)
+        self.c = [self._at(c, self.b.mul(c_pitch, i64(i))) for i in range(self.rows)]
+        self._write(flags)
+        self.b.ret_void()
+
+    def _ask_for_c(self, c: IR, c_pitch: IR, flags: IR, nbytes: int) -> None:
+        """C arrives while sums are made, if it is not written past the caches."""
+        rows = i64(self.rows)
+        if self.passes:
+            rows = self.b.select(self._has(flags, STREAM), i64(0), rows)
+        with self.loop(i64(0), rows) as i:
+            row = self._at(c, self.b.mul(c_pitch, self.opaque(i)))
+            for byte in range(0, nbytes, LINE):
+                self._prefetch(self._at(row, i64(byte)))
+
+    def _add_up(self, taps: IR, tap_offsets: IR, a: IR, b: IR) -> None:
+        build = self.b
+        for tile in self.tiles:
+            build.store(self.of.constant(self.element, 0), self.accumulators[tile])
+        build.store(b, self.in_b)
+        turn = 2 if len(self.tiles) <= _FEW else _STEPS_OF_LONG if self.is_long else 1
+        whole = build.and_(self.k, i64(-turn))
+        with self.loop(i64(0), taps) as tap:
+            offset = build.load(build.gep(tap_offsets, [tap], source_etype=i64), typ=i64)
+            for i, variable in self.in_a.items():
+                distance = build.add(offset, build.mul(self.a_pitch, i64(i)))
+                build.store(self._at(a, self.opaque(distance)), variable)
+            with self.loop(i64(0), whole, turn):
+                self._steps(turn)
+            if turn > 1:
+                with self.loop(whole, self.k):
+                    self._steps(1)
+
+    def _steps(self, count: int) -> None:
+        build, of = self.b, self.of
+        multiply_add = of.pairwise_multiply_add if self.pairs else of.fma
+        accumulators = {
+            tile: build.load(self.accumulators[tile], typ=self.vector) for tile in self.tiles
+        }
+        self._prefetch_line(count)
+        in_b = self._stepped(self.in_b)
+        in_a = {i: self._stepped(variable) for i, variable in self.in_a.items()}
+        for step in range(count):
+            for byte in self.asked:
+                self._prefetch(self._at(self._at(in_b, self.prefetch), i64(byte)), write=False)
+            masks = self.masks if self.kernel.b == "rows" else [None] * self.vectors
+            row = [of.load(self.read, self._vector(in_b, j), masks[j]) for j in range(self.vectors)]
+            for i in range(self.rows):
+                for j in range(self.vectors):
+                    if j == 0 or i in self.direct:
+                        if j > 0:
+                            self._barrier()
+                        number = of.splat(build.load(self._number(in_a, i, step), typ=self.read))
+                    accumulators[i, j] = multiply_add(number, row[j], accumulators[i, j])
+            in_b = self._at(in_b, self.b_pitch)
+            if self.kernel.a == "columns":
+                in_a[0] = self._at(in_a[0], self.a_pitch)
+        for tile in self.tiles:
+            build.store(accumulators[tile], self.accumulators[tile])
+        build.store(in_b, self.in_b)
+        for i, variable in self.in_a.items():
+            moved = 0 if self.kernel.a == "columns" else count * self.itemsize
+            build.store(self._at(in_a[i], i64(moved)), variable)
+
+    def _direct(self, machine: Target) -> set[int]:
+        """Rows whose number of A multiply-adds read from memory themselves: an instruction less
+        than to have it in a register, and more loads, of which a processor does one with each
+        multiply-add. Tiles of 2 vectors were 8 % faster so on an Emerald Rapids while it ran
+        slowly, perhaps as another program shared the core, and as fast elsewhere. Of an A by rows
+        those that have an address of their own: others would take an instruction again."""
+        loads = self.rows + self.vectors + len(self.asked) + self.kernel.prefetch
+        count = (len(self.tiles) - loads) // max(self.vectors - 1, 1)
+        if self.is_long:
+            return set(range(0, self.rows, _REACH)[: max(count, 0)])
+        is_plain = self.kernel.a == "columns" and not self.pairs
+        count *= is_plain and self.vectors > 1 and machine.has(*AVX512)
+        return {(2 * i + 1) * self.rows // (2 * count) for i in range(count)}
+
+    def _barrier(self) -> None:
+        # LLVM would not load again what it has in a register.
+        signature = ir.FunctionType(ir.VoidType(), [])
+        self.b.asm(signature, "", "~{memory}", [], side_effect=True)
+
+    def _prefetch_line(self, steps: int) -> None:
+        if self.kernel.prefetch:
+            prefetch_target = self._stepped(self.prefetch_target)
+            for _ in range(steps):
+                self.of.prefetch(prefetch_target, 2)
+                prefetch_target = self._at(prefetch_target, self.soon_pitch)
+            self.b.store(prefetch_target, self.prefetch_target)
+
+    def _stepped(self, variable: IR) -> IR:
+        """The address in a variable, of which LLVM does not know that the loop steps it."""
+        return self.opaque(self.b.load(variable, typ=pointer))
+
+    def _number(self, in_a: dict[int, IR], i: int, step: int) -> IR:
+        """Where A[i, kk + step] is."""
+        if self.kernel.a == "columns":
+            return self._at(in_a[0], i64(i * self.itemsize))
+        within = i % _REACH
+        row = self._at(in_a[i - within], self.within[within])
+        return self._at(row, i64(step * self.itemsize))
+
+    def _write(self, flags: IR) -> None:
+        build, kernel = self.b, self.kernel
+        accumulators = {
+            tile: build.load(self.accumulators[tile], typ=self.vector) for tile in self.tiles
+        }
+        if kernel.narrow:
+            for (i, j), total in accumulators.items():
+                place = self._at(self.c[i], i64(j * self.of.lanes * bfloat16.itemsize))
+                self.of.store(narrow_sums(self.of, bfloat16, total), place, self.masks[j])
+        elif self.passes:
+            with build.if_else(self._has(flags, STREAM)) as (streaming, keeping):
+                with streaming:
+                    self._store(accumulators, streams=True)
+                with keeping:
+                    self._store(accumulators)
+        elif kernel.streams:
+            self._store(accumulators)
+        else:
+            with build.if_else(self._has(flags, ADD)) as (adding, setting):
+                with adding:
+                    # All is read before any is written: rows a multiple of 4096 bytes apart look
+                    # like the same place to a processor, which would wait for the row before.
+                    self._store(
+                        {tile: self._plus_old(tile, accumulators[tile]) for tile in self.tiles}
+                    )
+                with setting:
+                    self._store(accumulators)
+
+    def _store(self, totals: dict[tuple[int, int], IR], streams: bool = False) -> None:
+        for (i, j), total in totals.items():
+            self.of.store(total, self._vector(self.c[i], j), self.masks[j], streams)
+
+    def _plus_old(self, tile: tuple[int, int], total: IR) -> IR:
+        i, j = tile
+        old = self.of.load(self.element, self._vector(self.c[i], j), self.masks[j])
+        return self.b.fadd(old, total)
+
+    def _has(self, flags: IR, flag: int) -> IR:
+        return self.b.icmp_signed("!=", self.b.and_(flags, i64(flag)), i64(0))
+
+    def _mask(self, columns: IR, j: int) -> IR | None:
+        if not self.kernel.masked:
+            return None
+        return self.of.first(self.b.sub(columns, i64(j * self.of.lanes)))
+
+    def _vector(self, row: IR, j: int) -> IR:
+        return self._at(row, i64(j * self.of.lanes * self.itemsize))
+
+    def _at(self, address: IR, distance: IR) -> IR:
+        if isinstance(distance, ir.Constant) and distance.constant == 0:
+            return address
+        return self.b.gep(address, [distance], source_etype=i8)
+
+    def _prefetch(self, address: IR, write: bool = True) -> None:
+        to_write, all_levels, data = i32(int(write)), i32(3), i32(1)
+        self.of.call("llvm.prefetch.p0", ir.VoidType(), address, to_write, all_levels, data)

@@ -1,0 +1,113 @@
+"""Micro-kernels as machine code, each compiled when it is first needed, or loaded from its file.
+
+``register`` puts micro-kernels of your own before the built-in one, for everything that is built on
+them: products and all three passes of convolutions, in every loop nest. A *maker* is a function
+
+    def maker(kernel: MicroKernel, machine: Target) -> str | None
+
+that gives a module in LLVM IR with a function ``micro`` as ``microkernel.py`` describes it, or None
+for those that it leaves to others.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from fl_jit.kernels.codegen import compile, target
+from fl_jit.kernels.codegen.target import Target
+from fl_jit.kernels.library import KernelLibrary
+from fl_jit.kernels.llvm import FOLDER, amx, microkernel
+from fl_jit.kernels.llvm.microkernel import MicroKernel
+from fl_tensor.errors import ArgumentError
+from fl_tensor.registration import Registration, attempt, function
+
+KernelFactory: TypeAlias = Callable[[MicroKernel, Target], str | None]
+
+_makers: tuple[KernelFactory, ...] = ()
+_watching: weakref.WeakSet[KernelLibrary] = weakref.WeakSet()
+
+
+def watch(library: KernelLibrary) -> None:
+    """Have ``provider`` forget its kernels whenever makers come or go."""
+    _watching.add(library)
+
+
+def _set(makers: tuple[KernelFactory, ...]) -> None:
+    global _makers
+    _makers = makers
+    for library in _watching:
+        library.forget()
+
+
+def register(maker: KernelFactory) -> Registration:
+    """Ask ``maker`` for every micro-kernel that is needed from now on, the latest one first; it
+    stays until ``remove()`` of what is returned is called, or for a block: ``with register(...):``.
+    One that raises, or whose module cannot be used, is left out with a KernelWarning. Raises
+    ArgumentError for what is no function.
+    """
+    function("[register] a maker of micro-kernels", maker)
+    _set((maker, *_makers))
+    return Registration(lambda: _set(tuple(each for each in _makers if each is not maker)))
+
+
+def registered() -> tuple[KernelFactory, ...]:
+    """The makers in the order in which they are asked; what is prepared depends on them."""
+    return _makers
+
+
+def address(kernel: MicroKernel) -> int:
+    """Where the machine code of a micro-kernel begins. Raises as ``addresses``."""
+    return addresses([kernel])[kernel]
+
+
+def addresses(kernels: Iterable[MicroKernel]) -> dict[MicroKernel, int]:
+    """Where the machine code of each begins; those that nobody asked for before are compiled
+    together."""
+    wanted, machine, makers = list(dict.fromkeys(kernels)), target.host(), _makers
+    made = {kernel: _made(kernel, machine, makers)[1] for kernel in wanted}
+    ours = {_name(kernel): kernel for kernel, found in made.items() if not found}
+    found = compile.addresses(
+        {name: f"{kernel} {compile.sources(FOLDER)}" for name, kernel in ours.items()},
+        lambda names: microkernel.assemblies({name: ours[name] for name in names}, machine),
+        machine,
+        compile.Effort.TIDY,
+    )
+    return {kernel: made[kernel] or found[_name(kernel)] for kernel in wanted}
+
+
+@compile.once
+def _made(
+    kernel: MicroKernel, machine: Target, makers: tuple[KernelFactory, ...]
+) -> tuple[object, int]:
+    # By a maker; 0 where all leave it to the built-in one.
+    for maker in (*makers, amx.maker):
+        code = attempt(f"micro-kernel {_name(kernel)}", _loaded, maker, kernel, machine)
+        if code is not None:
+            return code, code.address("micro")
+    return None, 0
+
+
+def _loaded(maker: KernelFactory, kernel: MicroKernel, machine: Target) -> compile.Code | None:
+    text = maker(kernel, machine)
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise ArgumentError(
+            f"its maker gave a {type(text).__name__}: expected LLVM IR as text, or None"
+        )
+    code = compile.load(text, functools.partial(str, text), machine)
+    if not code.address("micro"):
+        raise ArgumentError("the module has no function 'micro'")
+    return code
+
+
+def _name(kernel: MicroKernel) -> str:
+    (rows, vectors), flags = kernel.tile, [name for name in _FLAGS if getattr(kernel, name)]
+    lies = kernel.a, kernel.b
+    return "_".join(["micro", str(kernel.dtype), f"{rows}x{vectors}", *lies, *flags])
+
+
+_FLAGS = "masked", "narrow", "prefetch", "streams"

@@ -1,0 +1,103 @@
+"""The tile of the result that a micro-kernel keeps in registers.
+
+                 vectors of columns
+               +------+------+
+        row 0  | acc  | acc  |      rows x vectors accumulators; a step of k loads ``vectors``
+        row 1  | acc  | acc  |      vectors of B, and one number of A per row, which it
+          :    |  :   |  :   |      broadcasts: (rows + vectors) loads for rows * vectors
+        row r  | acc  | acc  |      multiply-adds
+               +------+------+
+
+The method is that of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix
+multiplication" (2008), in the form of F. Van Zee and R. van de Geijn, "BLIS" (2015). Accumulators,
+the vectors of B and the broadcast number must all fit: of 32 registers 14 x 2 + 2 + 1 = 31, of 16
+registers 6 x 2 + 2 + 1 = 15 (6 x 16 float32 on AVX2). With 128 bits a wider tile has fewer loads
+per multiply-add, and the processors that have 32 such registers multiply by one lane of a
+register, so that four numbers of A take one: 6 x 4 + 4 + 2 = 30.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen.target import AVX512, Target
+from fl_jit.kernels.llvm import caches
+
+
+class Tile(NamedTuple):
+    """Rows, and vectors of columns."""
+
+    rows: int
+    vectors: int
+
+
+def best(machine: Target) -> Tile:
+    """The largest tile of good proportions that the registers hold."""
+    if registers(machine) < 32:
+        return Tile(6, 2) if machine.has_fma else Tile(4, 2)
+    return Tile(14, 2) if machine.vector_bits > 128 else Tile(6, 4)
+
+
+#: Vectors of columns from which on there are tiles of 3 of them.
+_MANY_VECTORS = 16
+#: Steps of k from which on C is little of the work, and rows from which on to pack B is, which is
+#: faster in wider panels.
+_DEEP, _MANY_ROWS = 128, 48
+
+
+def of_product(
+    machine: Target, rows: int, vectors: int, by_columns: bool = False, k: int = 0
+) -> Tile:
+    """The tile for a product of so many rows and vectors of columns. Few rows that are long are
+    better for what lies in memory row by row: C is written, and an unpacked B read, in stretches of
+    several cache lines, of fewer pages. 6 x 4 + 4 + 1 = 29 registers, 8 x 3 + 3 + 1 = 28. Of an A
+    that lies ``by_columns`` 8 rows are half a cache line of float32: 1 to 3 % faster than 6, but
+    not where 3 vectors do not divide the columns: panels would be unequal, also among threads.
+    Where L3 is far, much of the time is that B comes from L2, or does not: in ``k`` many steps 9
+    rows of 3 vectors, 27 + 3 + 1 = 31 registers, read a third less of it for each multiply-add."""
+    if registers(machine) < 32:
+        return Tile(best(machine).rows, min(vectors, 2))
+    long = rows >= _MANY_ROWS and vectors >= _MANY_VECTORS and k >= _DEEP
+    if long and not (by_columns or caches.private_l3_bytes()):
+        return Tile(9, 3)
+    if by_columns and rows >= 8 and vectors >= _MANY_VECTORS and vectors % 3 == 0:
+        return Tile(8, 3)
+    few = {1: 8, 2: 8, 7: 3, 8: 3}.get(rows, 2 if 8 < rows <= 14 else 4)
+    vectors = min(vectors, few)
+    return Tile({1: 14, 2: 14, 3: 8}.get(vectors, 6), vectors) if rows > 2 else Tile(rows, vectors)
+
+
+def l3_feeds_fma() -> bool:
+    """Whether L3 gives B as fast as tiles take it: it is near, and they take 5 bytes a cycle or
+    so. Tiles of 16 registers take twice as much for each multiply-add, and so do vectors of 512
+    bits in a cycle, unless the processor computes them in two: 10 bytes, and every core does."""
+    machine = target.host()
+    slow = machine.vector_bits < 512 or machine.has_half_rate
+    return caches.private_l3_bytes() > 0 and registers(machine) >= 32 and slow
+
+
+def fits(tile: Tile, machine: Target) -> bool:
+    """Whether accumulators, a row of B and a number of A have registers of their own."""
+    others = 1 if machine.has_fma else 2  # a product has to be somewhere before it is added
+    return tile.rows * tile.vectors + tile.vectors + others <= registers(machine)
+
+
+def registers(machine: Target) -> int:
+    """How many vector registers there are."""
+    return 32 if machine.has(*AVX512) or not target.triple().startswith("x86_64") else 16
+
+
+class Cut(NamedTuple):
+    """A length in ``parts``: the first ``longer`` have ``size + 1``, the others ``size``."""
+
+    parts: int
+    size: int
+    longer: int
+
+
+def balanced(length: int, most: int) -> Cut:
+    """As few parts as possible of at most ``most``, as equal as possible: 28 rows by at most 14 are
+    14 + 14, and 30 are 10 + 10 + 10, not 14 + 14 + 2, of which the last would waste a tile."""
+    parts = max(-(-length // most), 1)
+    return Cut(parts, *divmod(length, parts))

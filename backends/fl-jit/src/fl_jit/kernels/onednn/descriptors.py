@@ -1,0 +1,135 @@
+"""Memory descriptors and attributes: layouts and fused operations as the library has them."""
+
+from __future__ import annotations
+
+from fl_jit.kernels.layout import Layout, Packed, Placement, Shape, dense
+from fl_jit.kernels.library import UnsupportedError
+from fl_jit.kernels.onednn.binding import Binding, Handle, dims
+from fl_tensor import dtypes
+
+_ANY = 1  # dnnl_format_tag_any
+_DTYPES = {
+    dtypes.float16: 1,
+    dtypes.bfloat16: 2,
+    dtypes.float32: 3,
+    dtypes.int32: 4,
+    dtypes.int8: 5,
+    dtypes.uint8: 6,
+    dtypes.float64: 7,
+}
+#: dnnl_eltwise_*. Its ReLU makes 0 of NaN, elu with a factor of 0 does not. Its GELU by erf, which
+#: makes NaN of infinity and is off by 1e-6, is not used.
+_ACTIVATIONS = {"relu": 0x22, "tanh": 0x21, "sigmoid": 0x29, "gelu_tanh": 0x2B}
+#: What follows a product or a convolution in its primitive.
+ACTIVATIONS = ("", *_ACTIVATIONS)
+_MOST_AXES = 12
+
+
+class Descriptor:
+    """A memory descriptor that is owned. Equal where memory in one may be read as the other."""
+
+    __slots__ = ("_as_parameter_", "_binding", "_handle")
+
+    def __init__(self, binding: Binding, handle: Handle) -> None:
+        self._binding = binding
+        self._handle = handle
+        self._as_parameter_ = handle.address
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Descriptor):
+            return NotImplemented
+        return bool(self._binding.c.dnnl_memory_desc_equal(self, other))
+
+    __hash__ = None  # type: ignore[assignment]  # Packed has one
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._binding.c.dnnl_memory_desc_get_size(self))
+
+
+def describe(binding: Binding, given: Placement, free: bool = False) -> Descriptor:
+    """The descriptor of a layout; with ``free``, of its shape in any layout.
+
+    Raises UnsupportedError for what the library cannot describe: no elements, too many axes,
+    strides that are negative, repeat elements or overlap, dtypes that it does not have.
+    """
+    if isinstance(given, Packed):
+        if free:
+            return _free(binding, given.dtype, given.shape)
+        if not isinstance(given.opaque, Descriptor):
+            raise UnsupportedError(f"{given!r} was packed by another provider")
+        return given.opaque
+    dtype, shape, strides = given
+    if strides is None or free:
+        return _free(binding, dtype, shape)
+    _check(dtype, shape)
+    strides = _tidy(shape, strides)
+    held = sorted((s, n) for s, n in zip(strides, shape, strict=True) if n > 1)
+    below = 1
+    for stride, size in held:
+        if stride < below:
+            raise UnsupportedError(f"strides {strides} of {shape} repeat or overlap")
+        below = stride * size
+    code = _DTYPES[dtype]
+    handle = binding.create(
+        *("dnnl_memory_desc_create_with_strides", len(shape), dims(shape), code, dims(strides)),
+        destroy="dnnl_memory_desc_destroy",
+    )
+    return Descriptor(binding, handle)
+
+
+def describe_dense(binding: Binding, given: Placement) -> Descriptor:
+    """The descriptor of a bias, of which the library's kernels overlook the strides. Raises
+    UnsupportedError where they are not those of row-major elements without gaps."""
+    if isinstance(given, Layout) and given.strides is not None:
+        plain = dense(given.shape, tuple(range(len(given.shape))))
+        if any(s != p and n > 1 for n, s, p in zip(given.shape, given.strides, plain, strict=True)):
+            raise UnsupportedError(f"oneDNN overlooks the strides of a bias: {given}")
+    return describe(binding, given)
+
+
+def copied(binding: Binding, address: int) -> Descriptor:
+    """An owned copy of a descriptor that belongs to somebody else."""
+    made = binding.create("dnnl_memory_desc_clone", address, destroy="dnnl_memory_desc_destroy")
+    return Descriptor(binding, made)
+
+
+def _free(binding: Binding, dtype: dtypes.DType, shape: Shape) -> Descriptor:
+    _check(dtype, shape)
+    handle = binding.create(
+        *("dnnl_memory_desc_create_with_tag", len(shape), dims(shape), _DTYPES[dtype], _ANY),
+        destroy="dnnl_memory_desc_destroy",
+    )
+    return Descriptor(binding, handle)
+
+
+def _check(dtype: dtypes.DType, shape: Shape) -> None:
+    if dtype not in _DTYPES:
+        raise UnsupportedError(f"oneDNN has no dtype {dtype}")
+    if 0 in shape or not 1 <= len(shape) <= _MOST_AXES:
+        raise UnsupportedError(f"oneDNN takes 1 to {_MOST_AXES} axes with elements, not {shape}")
+
+
+def _tidy(shape: Shape, strides: Shape) -> Shape:
+    # The stride of an axis of 1 means nothing; what it would be in row-major order fits best.
+    plain = dense(shape, tuple(range(len(shape))))
+    return tuple(p if n == 1 else s for n, s, p in zip(shape, strides, plain, strict=True))
+
+
+def attributes(binding: Binding, activation: str = "", accumulate: bool = False) -> Handle:
+    """Primitive attributes: scratch memory is ours; ``accumulate`` adds to the result's old value
+    before the activation."""
+    made = binding.create("dnnl_primitive_attr_create", destroy="dnnl_primitive_attr_destroy")
+    binding.call("dnnl_primitive_attr_set_scratchpad_mode", made, 1)
+    if activation or accumulate:
+        after = binding.create("dnnl_post_ops_create", destroy="dnnl_post_ops_destroy")
+        if accumulate:
+            binding.call("dnnl_post_ops_append_sum", after, 1.0, 0, 0)
+        if activation:
+            if activation not in _ACTIVATIONS:
+                known = ", ".join(_ACTIVATIONS)
+                raise UnsupportedError(f"activation {activation!r}: oneDNN is asked for {known}")
+            kind = _ACTIVATIONS[activation]
+            binding.call("dnnl_post_ops_append_eltwise", after, kind, 0.0, 0.0)
+        binding.call("dnnl_primitive_attr_set_post_ops", made, after)
+    return made

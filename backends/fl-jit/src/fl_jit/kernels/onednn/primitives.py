@@ -1,0 +1,255 @@
+"""Primitives, and plans: a primitive with the reorders around it, ready to be called.
+
+A call costs a few microseconds of Python: everything that depends on shapes alone was prepared, and
+what is left is to tell the library the addresses and to execute. The library keeps addresses in
+objects, so each call takes a *frame* of such objects for itself; there are as many frames as calls
+that overlapped.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fl_jit.kernels.layout import Layout, Packed, Placement
+from fl_jit.kernels.library import UnsupportedError
+from fl_jit.kernels.onednn.binding import Binding, Handle
+from fl_jit.kernels.onednn.descriptors import Descriptor, attributes, copied, describe
+from fl_jit.kernels.onednn.forks import check_process
+from fl_memory import selection
+from fl_memory.manager import SMALL_BYTES
+from fl_tensor.dtypes import uint8
+
+#: DNNL_ARG_*: what an argument of a primitive is.
+SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41
+MEAN, VARIANCE, SCALE, SHIFT = 49, 50, 51, 52
+WORKSPACE, SCRATCHPAD = 64, 80
+DIFF_SRC, DIFF_DST, DIFF_WEIGHTS, DIFF_BIAS = 129, 145, 161, 169
+DIFF_SCALE, DIFF_SHIFT = 255, 256
+
+_EXEC_ARG_MD, _IMPL_INFO = 255, 8  # dnnl_query_t
+_ALIGNMENT = 64
+
+
+class _Argument(ctypes.Structure):
+    _fields_ = (("index", ctypes.c_int), ("memory", ctypes.c_void_p))
+
+
+class Primitive:
+    """A primitive of the library, made from its descriptor."""
+
+    __slots__ = ("about", "binding", "descriptor", "handle", "scratch")
+
+    def __init__(self, binding: Binding, descriptor: Handle) -> None:
+        self.binding = binding
+        self.descriptor = descriptor
+        text = ctypes.c_char_p()
+        binding.call("dnnl_primitive_desc_query", descriptor, _IMPL_INFO, 0, ctypes.byref(text))
+        self.about = (text.value or b"").decode()
+        if self.about.startswith("ref"):
+            raise UnsupportedError(f"oneDNN has only its reference loops for this ({self.about})")
+        self.handle = binding.create(
+            "dnnl_primitive_create", descriptor, destroy="dnnl_primitive_destroy"
+        )
+        self.scratch = self.nbytes(SCRATCHPAD)
+
+    def layout(self, argument: int) -> Descriptor:
+        """The layout in which the primitive takes, or gives, an argument."""
+        return copied(self.binding, self._queried(argument))
+
+    def nbytes(self, argument: int) -> int:
+        """Bytes of an argument; 0 when the primitive has none such."""
+        return int(self.binding.c.dnnl_memory_desc_get_size(self._queried(argument)))
+
+    def _queried(self, argument: int) -> int:
+        query = self.binding.c.dnnl_primitive_desc_query_md
+        return int(query(self.descriptor, _EXEC_ARG_MD, argument) or 0)
+
+
+#: What stands for a workspace among the operands: as many bytes as the primitive wants.
+REMEMBERED = Layout(uint8, (1,), None)
+
+
+class Operand(NamedTuple):
+    """An argument of a primitive as the caller has it."""
+
+    argument: int
+    given: Placement
+    output: bool = False
+
+
+class Step(NamedTuple):
+    """One execution: argument index -> slot, an operand of the call or a temporary."""
+
+    primitive: Primitive
+    slots: dict[int, int]
+
+
+class _Frame:
+    # What one call at a time has for itself: a stream, memories and where they point, and little
+    # scratch. ``keep`` holds what addresses in the others point to.
+    __slots__ = ("executions", "keep", "known", "memories", "places", "scratch")
+
+    def __init__(
+        self, memories: list[tuple[int, int]], executions: list[tuple[Any, ...]], keep: Any
+    ) -> None:
+        self.memories = memories  # memory object, slot
+        self.executions = executions
+        self.keep = keep
+        self.known: dict[int, int] = {}
+        self.places: tuple[int, ...] = ()
+        self.scratch = 0
+
+
+class Plan:
+    """A kernel: reorders into what the primitive takes, the primitive, reorders of its results."""
+
+    __slots__ = (
+        "_binding", "_frames", "_layouts", "_offsets", "_room", "_slots", "_steps", "_threads",
+        "about", "operands", "workspace",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        operands: Sequence[Placement],
+        temporaries: Sequence[int],
+        steps: Sequence[Step],
+        about: str,
+        workspace: int = 0,
+    ) -> None:
+        self.operands = tuple(operands)
+        self.workspace = workspace
+        self.about = about
+        self._binding = steps[0].primitive.binding
+        self._threads = self._binding.used_threads()  # what it was made for
+        self._steps = list(steps)
+        self._frames: deque[_Frame] = deque()
+        # One piece of memory for all temporaries and, behind them, the steps' scratch.
+        offsets, end = [], 0
+        for nbytes in [*temporaries, max(step.primitive.scratch for step in steps)]:
+            offsets.append(end)
+            end += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+        self._offsets, self._room = offsets, end
+        scratch = len(operands) + len(temporaries)
+        self._layouts: list[tuple[int, int, Descriptor]] = []  # step, argument, layout
+        self._slots: list[int] = []
+        for number, (primitive, slots) in enumerate(steps):
+            every = dict(slots)
+            if primitive.scratch:
+                every[SCRATCHPAD] = scratch
+            for argument, slot in every.items():
+                self._layouts.append((number, argument, primitive.layout(argument)))
+                self._slots.append(slot)
+
+    def __call__(self, *addresses: int) -> None:
+        binding = self._binding
+        check_process()
+        binding.use_threads(self._threads)
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = self._frame()
+        block = None
+        if self._room >= SMALL_BYTES:
+            block = selection.current().alloc(self._room)
+            start = block.address
+        else:
+            start = frame.scratch
+        places = (*addresses, start)
+        if places != frame.places:
+            self._point(frame, addresses, start)
+        execute = binding.c.dnnl_primitive_execute
+        for execution in frame.executions:
+            if status := execute(*execution):
+                binding.check("dnnl_primitive_execute", status)
+        if block is not None:
+            block.free()
+        self._frames.append(frame)
+
+    def _point(self, frame: _Frame, addresses: tuple[int, ...], start: int) -> None:
+        # Tell the memories of a frame where the operands are, and temporaries from ``start`` on.
+        every = (*addresses, *[start + offset for offset in self._offsets])
+        point, known = self._binding.brief.dnnl_memory_set_data_handle, frame.known
+        for memory, slot in frame.memories:
+            address = every[slot]
+            if known.get(memory) != address:
+                point(memory, address)
+                known[memory] = address
+        frame.places = (*addresses, start)
+
+    def _frame(self) -> _Frame:
+        binding = self._binding
+        stream = binding.create(
+            "dnnl_stream_create", binding.engine, 1, destroy="dnnl_stream_destroy"
+        )
+        memories: list[Handle] = []
+        per_step: list[list[_Argument]] = [[] for _ in self._steps]
+        for number, argument, layout in self._layouts:
+            memory = binding.create(
+                "dnnl_memory_create", layout, binding.engine, None, destroy="dnnl_memory_destroy"
+            )
+            memories.append(memory)
+            per_step[number].append(_Argument(argument, memory.address))
+        arrays = [(_Argument * len(given))(*given) for given in per_step]
+        executions = [
+            # As ctypes passes them on: converted once.
+            (
+                ctypes.c_void_p(step.primitive.handle.address),
+                ctypes.c_void_p(stream.address),
+                ctypes.c_int(len(array)),
+                ctypes.c_void_p(ctypes.addressof(array)),
+            )
+            for step, array in zip(self._steps, arrays, strict=True)
+        ]
+        room = ctypes.create_string_buffer(_ALIGNMENT + min(self._room, SMALL_BYTES))
+        pointed = [(m.address, slot) for m, slot in zip(memories, self._slots, strict=True)]
+        frame = _Frame(pointed, executions, (stream, memories, arrays, room))
+        start = ctypes.addressof(room)
+        frame.scratch = start + -start % _ALIGNMENT
+        return frame
+
+
+def reorder(binding: Binding, source: Descriptor, target: Descriptor) -> Primitive:
+    """The primitive that copies from one layout into another."""
+    engine, attribute = binding.engine, attributes(binding)
+    made = binding.create(
+        *("dnnl_reorder_primitive_desc_create", source, engine, target, engine, attribute),
+        destroy="dnnl_primitive_desc_destroy",
+    )
+    return Primitive(binding, made)
+
+
+def assemble(primitive: Primitive, operands: Sequence[Operand]) -> Plan:
+    """A plan that takes the operands as they are given. Where the primitive has it otherwise, a
+    reorder goes before, or after, through a temporary; where the caller left the choice (strides
+    None) the operand is what the primitive chose."""
+    binding = primitive.binding
+    slots: dict[int, int] = {}
+    placements: list[Placement] = []
+    temporaries: list[int] = []
+    before: list[Step] = []
+    after: list[Step] = []
+    for place, (argument, given, output) in enumerate(operands):
+        slots[argument] = place
+        has = primitive.layout(argument)
+        if not isinstance(given, Packed) and given.strides is None:
+            placements.append(Packed(given.dtype, given.shape, has.nbytes, has))
+            continue
+        placements.append(given)
+        wants = describe(binding, given)
+        if wants == has:
+            continue
+        slots[argument] = len(operands) + len(temporaries)
+        temporaries.append(has.nbytes)
+        if output:
+            step = Step(reorder(binding, has, wants), {SRC: slots[argument], DST: place})
+            after.append(step)
+        else:
+            step = Step(reorder(binding, wants, has), {SRC: place, DST: slots[argument]})
+            before.append(step)
+    steps = [*before, Step(primitive, slots), *after]
+    about = " + ".join(step.primitive.about for step in steps)
+    workspace = primitive.nbytes(WORKSPACE) if WORKSPACE in slots else 0
+    return Plan(placements, temporaries, steps, about, workspace)

@@ -1,0 +1,102 @@
+"""Where oneDNN is, and whether it can be used: the first of
+
+1. FL_ONEDNN_LIB, a path (then it is this one or an error);
+2. the wheel ``onednn-cpu-gomp``, which puts ``libdnnl.so.3`` into the environment's ``lib``;
+3. a ``libdnnl.so.3`` of the system, as the dynamic linker finds it.
+
+Found ones have to be of version 3 and compute on OpenMP, the pool that our own kernels share. Asked
+for by path, one with a thread pool of its own (TBB) or none will do. Builds on SYCL are refused:
+a call of them costs 30 us, and their memory is not plain addresses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import site
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from fl_jit.kernels.library import KernelLibraryError
+
+NAME = "libdnnl.so.3"
+ENVIRONMENT = "FL_ONEDNN_LIB"
+OPENMP = "OpenMP"
+_RUNTIMES = {1: "sequential", 2: OPENMP, 4: "TBB", 8: "thread pool", 0x200: "SYCL"}
+_ON_REQUEST = ("sequential", OPENMP, "TBB")
+
+
+class _Version(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_int),
+        ("minor", ctypes.c_int),
+        ("patch", ctypes.c_int),
+        ("hash", ctypes.c_char_p),
+        ("cpu_runtime", ctypes.c_uint),
+        ("gpu_runtime", ctypes.c_uint),
+    )
+
+
+class Library(NamedTuple):
+    """A loaded library that can be used."""
+
+    path: str
+    version: str
+    runtime: str
+    c: ctypes.CDLL
+
+
+def candidates() -> Iterator[tuple[str, str]]:
+    """(path, where that is from) of what will be tried, files that are there alone. The last one
+    is left to the dynamic linker, which may know of none."""
+    asked = os.environ.get(ENVIRONMENT)
+    if asked:
+        yield asked, ENVIRONMENT
+        return
+    user = site.USER_BASE
+    for prefix in [sys.prefix, *([user] if site.ENABLE_USER_SITE and user else [])]:
+        path = Path(prefix) / "lib" / NAME
+        if path.is_file():
+            yield str(path), "environment"
+    yield NAME, "system"
+
+
+def load() -> tuple[Library | None, list[str]]:
+    """The first usable library, or None; and why others were passed over, for people.
+
+    Raises KernelLibraryError when FL_ONEDNN_LIB names one that cannot be used.
+    """
+    passed: list[str] = []
+    for path, origin in candidates():
+        found = _try(path, asked=origin == ENVIRONMENT)
+        if isinstance(found, Library):
+            return found, passed
+        if origin == ENVIRONMENT:
+            raise KernelLibraryError(
+                f"{ENVIRONMENT}={path}: {found}; unset it, or give another path"
+            )
+        passed.append(f"{path}: {found}")
+    return None, passed
+
+
+def _try(path: str, asked: bool) -> Library | str:
+    if not sys.platform.startswith("linux"):
+        return f"not tried on {sys.platform}: this binding is for Linux"
+    try:
+        c = ctypes.CDLL(path)
+    except OSError as error:
+        return f"cannot be loaded ({error})"
+    try:
+        c.dnnl_version.restype = ctypes.POINTER(_Version)
+        about = c.dnnl_version().contents
+    except AttributeError:
+        return "is no oneDNN: it has no dnnl_version"
+    version = f"{about.major}.{about.minor}.{about.patch}"
+    if about.major != 3:
+        return f"is oneDNN {version}, expected 3.x"
+    runtime = _RUNTIMES.get(about.cpu_runtime, f"runtime {about.cpu_runtime:#x}")
+    if runtime not in (_ON_REQUEST if asked else (OPENMP,)):
+        return f"is oneDNN {version} on {runtime}, expected one on OpenMP"
+    return Library(path, version, runtime, c)

@@ -1,0 +1,133 @@
+"""Epilogues that have a name: a bias along columns, an activation, or both.
+
+Plans describe what follows a product as a program. A provider that runs no programs may have the
+same by name, in the problem's ``bias`` and ``activation``: ``named`` finds out which it is. Numbers
+such as the 0 of max(v, 0) are operands of the program, which are known when it is called, and not
+before: ``Named.numbers`` is what they have to be.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from fl_jit.kernels.descriptors import Convolution, Epilogue, Matmul
+from fl_jit.kernels.layout import row_major
+from fl_tensor.derived import elementwise
+from fl_tensor.dtypes import DType, float32
+
+if TYPE_CHECKING:
+    from fl_jit.kernels.codegen.program import Program
+
+
+class PostOp(NamedTuple):
+    """``activation(result + bias)``.
+
+    activation   one of ``ACTIVATIONS``
+    bias         which of the arrays that the epilogue reads; None: there is none
+    columns      how many there are
+    numbers      others that it reads, and what these must be
+    """
+
+    activation: str
+    bias: int | None
+    columns: int
+    numbers: tuple[tuple[int, float], ...]
+
+    def taken(self, reads: list[int]) -> list[int]:
+        """Of the addresses of what the epilogue reads, the bias's."""
+        return [] if self.bias is None else [reads[self.bias]]
+
+    def with_post_ops(self, descriptor: Matmul | Convolution) -> Matmul | Convolution:
+        """``problem`` with what follows by name, instead of an epilogue."""
+        rank = len(descriptor.out.shape) if isinstance(descriptor, Matmul) else 1
+        bias = row_major(float32, (1,) * (rank - 1) + (self.columns,))
+        return descriptor._replace(
+            bias=None if self.bias is None else bias, activation=self.activation, epilogue=None
+        )
+
+
+def post_op(epilogue: Epilogue) -> PostOp | None:
+    """The name of ``epilogue``; None where it has none."""
+    program, sizes, strides = epilogue
+    product, *reads = program.inputs
+    if len(program.outputs) != 1 or any(v.dtype is not float32 for v in program.values):
+        return None
+    made = program.outputs[0].value
+    along_columns = (0,) * (len(sizes) - 1) + (1,)
+    sums: list[tuple[int, int | None]] = [(product, None)]  # with the bias, or the product itself
+    for number, (op, operands, _) in enumerate(program.instructions):
+        if op == "add" and product in operands:
+            other = operands[operands[0] == product]
+            if other in reads and strides[1 + reads.index(other)] == along_columns:
+                sums.append((number, other))
+    for x, bias in sums:
+        for activation, expected in _EXPECTED.items():
+            numbers = None if made == product else _matched(program, made, expected, x, {})
+            if numbers is None or {*numbers, bias} - {None} != set(reads):
+                continue
+            place = None if bias is None else reads.index(bias)
+            wanted = tuple((reads.index(i), value) for i, value in numbers.items())
+            return PostOp(activation, place, sizes[-1], wanted)
+    return None
+
+
+# ---- compositions as trees -----------------------------------------------------------------------
+
+
+class _Call(NamedTuple):
+    op: str
+    operands: tuple[_Tree, ...]
+
+    @property
+    def dtype(self) -> DType:
+        return float32
+
+
+#: A call, a number, or x itself, which is a call of nothing.
+_Tree: TypeAlias = _Call | float
+_X = _Call("", ())
+
+
+class _Composing:
+    """A namespace of operations whose values are trees."""
+
+    def constant(self, value: float, like: _Call) -> float:
+        return ctypes.c_float(value).value
+
+    def __getattr__(self, op: str) -> Callable[..., Any]:
+        return lambda *operands: _Call(op, operands)
+
+
+_ops: Any = _Composing()
+_EXPECTED: dict[str, _Tree] = {
+    "": _X,
+    "relu": elementwise.relu(_ops, _X),
+    "gelu": elementwise.gelu(_ops, _X),
+    "gelu_tanh": elementwise.gelu(_ops, _X, "tanh"),
+    "tanh": _ops.tanh(_X),
+    "sigmoid": elementwise.sigmoid(_ops, _X),
+}
+_COMMUTATIVE = frozenset(("add", "multiply", "maximum", "minimum"))
+
+
+def _matched(
+    program: Program, value: int, expected: _Tree, x: int, numbers: dict[int, float]
+) -> dict[int, float] | None:
+    # ``numbers``, and those in the place of constants; None where ``value`` is another tree.
+    if expected is _X:
+        return numbers if value == x else None
+    op, operands, parameter = program.instructions[value]
+    if not isinstance(expected, _Call):
+        alone = op == "input" and not parameter[1].strip(".")
+        return {**numbers, value: expected} if alone and value not in numbers else None
+    if op != expected.op or len(operands) != len(expected.operands):
+        return None
+    for order in (operands, operands[::-1])[: 2 if op in _COMMUTATIVE else 1]:
+        found: dict[int, float] | None = numbers
+        for operand, tree in zip(order, expected.operands, strict=True):
+            found = None if found is None else _matched(program, operand, tree, x, found)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,144 @@
+"""Which problems came up, kept between processes: what ``fl-jit tune`` measures.
+
+Every problem that a provider was asked for, and that has enough work in it, is noted once, and
+written to ``problems.json`` in the cache directory when the process ends: the newest ``MOST`` of
+all processes. A file that cannot be read counts as empty; one that cannot be written is left alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import math
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from fl_jit.kernels.descriptors import (
+    ConvDataGrad,
+    Convolution,
+    ConvWeightGrad,
+    Epilogue,
+    Matmul,
+    OpDescriptor,
+)
+from fl_jit.kernels.layout import Layout, Packed
+from fl_memory.forks import free_after_fork
+from fl_tensor import cache_files, dtypes
+from fl_tensor.dtypes import DType
+from fl_tensor.errors import ArgumentError
+
+#: Problems with fewer operations are not worth a measurement.
+LEAST_FLOPS = 6_000_000
+#: How many are kept.
+MOST = 2000
+_FORMAT = 1
+_TUPLES = Layout, Epilogue, Matmul, Convolution, ConvDataGrad, ConvWeightGrad
+_BY_NAME: dict[str, Any] = {each.__name__: each for each in _TUPLES}
+
+_noted: dict[OpDescriptor, None] = {}
+_lock = free_after_fork(threading.Lock())
+_home = os.getpid()
+
+
+def flops(descriptor: OpDescriptor) -> int:
+    """Operations of a product or a convolution, two for each multiplication; 0 for all else."""
+    if isinstance(descriptor, Matmul):
+        return 2 * math.prod(descriptor.out.shape) * descriptor.x.shape[-1]
+    if isinstance(descriptor, Convolution | ConvDataGrad | ConvWeightGrad):
+        w = descriptor.out if isinstance(descriptor, ConvWeightGrad) else descriptor.w
+        y = descriptor.out if isinstance(descriptor, Convolution) else descriptor.gradient
+        return 2 * math.prod(y.shape) * math.prod(w.shape[-(len(y.shape) - 1) :])
+    return 0
+
+
+def note(descriptor: OpDescriptor) -> None:
+    """Remember ``problem``, if it is worth it."""
+    if flops(descriptor) >= LEAST_FLOPS and not any(isinstance(p, Packed) for p in descriptor):
+        with _lock:
+            _noted[descriptor] = None
+
+
+def known(path: Path | None = None) -> list[OpDescriptor]:
+    """Those of other processes, oldest first, then this one's."""
+    found = dict.fromkeys(_read(path or _path()))
+    with _lock:
+        for descriptor in _noted:
+            found.pop(descriptor, None)
+            found[descriptor] = None
+    return list(found)[-MOST:]
+
+
+def save(path: Path | None = None) -> None:
+    """Write what is known; a forked child leaves that to its parent."""
+    path = path or _path()
+    if path is None or not _noted or os.getpid() != _home:
+        return
+    content = {"format": _FORMAT, "problems": [_written(descriptor) for descriptor in known(path)]}
+    with contextlib.suppress(OSError):
+        cache_files.write(path, json.dumps(content).encode())
+
+
+def forget() -> None:
+    """Forget this process's problems, and those in the file."""
+    path = _path()
+    with _lock:
+        _noted.clear()
+    if path is not None:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _at_exit() -> None:
+    # A wrong setting is an error of the calls that read it; here nobody could handle one.
+    with contextlib.suppress(ArgumentError):
+        save()
+
+
+atexit.register(_at_exit)
+
+
+def _path() -> Path | None:
+    folder = cache_files.folder()
+    return None if folder is None else folder / "problems.json"
+
+
+# ---- problems as text ----------------------------------------------------------------------------
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, _TUPLES):
+        fields = {name: _written(getattr(value, name)) for name in value._fields}
+        return {"type": type(value).__name__, **fields}
+    if isinstance(value, DType):
+        return {"type": "dtype", "name": value.name}
+    if isinstance(value, tuple):
+        return [_written(each) for each in value]
+    text = getattr(value, "text", None)
+    return value if text is None else {"type": "program", "text": text}
+
+
+def _read(path: Path | None) -> list[OpDescriptor]:
+    try:
+        content = json.loads((cache_files.read(path) if path else None) or b"{}")
+        return [_made(each) for each in content["problems"] if content["format"] == _FORMAT]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return []
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple([_made(each) for each in value])
+    if not isinstance(value, dict):
+        return value
+    given = dict(value)
+    kind = given.pop("type")
+    if kind == "dtype":
+        return dtypes.dtype(given["name"])
+    if kind == "program":
+        from fl_jit.kernels.codegen.text import parse
+
+        return parse(given["text"])
+    return _BY_NAME[kind](**{name: _made(each) for name, each in given.items()})

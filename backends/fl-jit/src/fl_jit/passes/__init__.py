@@ -1,0 +1,1 @@
+"""Passes between a recorded graph and a plan: fusion, layouts, rematerialization, scheduling."""

@@ -1,0 +1,123 @@
+"""Attaching: elementwise work on a product goes to whoever computes the product.
+
+A provider that adds up the last products of a block of rows and columns can go on with that block
+while it is in cache: with a bias, an activation, a residual, an optimizer's update of the weights
+whose gradient it is. The product itself need not be in memory then, unless others read it, and is
+not read again. ``attach`` finds groups (``fuse.py``) that can be computed so, and rewrites each
+over the rows and columns of its product; ``cost.pays_attached`` says whether it pays.
+
+A group that does nothing but copy a product into another order of axes is attached, too, and has
+``strides``: the product can lie so from the beginning.
+
+The product runs when its group does, so nobody that runs before may read it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from fl_jit.passes.group import Group, Member
+from fl_tensor.graph import Node, Value, cost
+from fl_tensor.graph import strides as layout
+from fl_tensor.graph.strides import Shape, StridedLayout
+
+
+class FusedEpilogue(NamedTuple):
+    """``group`` over the axes of ``product``, the last one being its row. ``kept``: others read the
+    product, too. ``strides``: those of the product in the memory of the group's only result; None
+    where more is done than to copy."""
+
+    product: Node
+    group: Group
+    kept: bool
+    strides: Shape | None = None
+
+
+def fuse_epilogues(
+    groups: Sequence[Group],
+    layouts: Mapping[Value, StridedLayout],
+    results: Collection[Value],
+    takes: Callable[[Node], bool],
+) -> dict[Group, FusedEpilogue]:
+    """What is attached to which product, by the group as it is among ``groups``, which stand in an
+    order in which they can run. ``takes(node)``: something can be attached to its result.
+    ``results`` are the roots that are seen outside."""
+    readers: dict[Value, list[Group]] = {}
+    for group in groups:
+        roots = {layouts[v].root for node in group.nodes for v in node.operands}
+        for root in roots:
+            readers.setdefault(root, []).append(group)
+    found: dict[Group, FusedEpilogue] = {}
+    for alone in groups:
+        if alone.space is not None or not takes(alone.nodes[0]):
+            continue
+        (product,) = alone.nodes
+        reading = readers.get(product.outputs[0], [])
+        if not reading or reading[0] in found:
+            continue
+        group, *others = reading
+        kept = bool(others) or product.outputs[0] in results
+        made = _attached(product, group, kept, layouts)
+        if made is None:
+            continue
+        made_here = {member.result for member in group.members}
+        seen = {v for v in made_here if v in results or readers.get(v, [group]) != [group]}
+        if cost.pays_attached(product, group.nodes, kept, layouts, seen):
+            found[group] = made
+    return found
+
+
+def _attached(
+    product: Node, group: Group, kept: bool, layouts: Mapping[Value, StridedLayout]
+) -> FusedEpilogue | None:
+    (value,) = product.outputs
+    if group.space is None or any(m.form != "full" for m in group.members):
+        return None
+    if len(value.shape) < 2 or math.prod(group.space) != math.prod(value.shape):
+        return None
+    reads = {
+        strides
+        for member in group.members
+        for v, strides in zip(member.node.operands, member.strides, strict=True)
+        if layouts[v].root is value
+    }
+    if len(reads) > 1:  # another place of the product beside each
+        return None
+    (strides,) = reads
+    if [m.node.op for m in group.members] == ["reshape"]:
+        made = None if kept else _placed(value.shape, strides, group.space)
+        return None if made is None else FusedEpilogue(product, group, kept, made)
+    if layout.reshape(group.space, strides, value.shape) != _moving(value.shape):
+        return None
+    members = [_respaced(member, group.space, value.shape) for member in group.members]
+    if None in members:
+        return None
+    over = [member for member in members if member is not None]
+    return FusedEpilogue(product, Group(group.number, value.shape, 1, over), kept)
+
+
+def _moving(shape: Shape) -> Shape:
+    # The strides of C order, as ``layout.reshape`` gives them: 0 along axes of one element.
+    found = layout.contiguous(shape)
+    return tuple([0 if n == 1 else s for n, s in zip(shape, found, strict=True)])
+
+
+def _respaced(member: Member, space: Shape, target: Shape) -> Member | None:
+    strides = [layout.reshape(space, s, target) for s in member.strides]
+    found = [s for s in strides if s is not None]
+    return Member(member.node, found, member.form) if len(found) == len(strides) else None
+
+
+def _placed(shape: Shape, strides: Shape, space: Shape) -> Shape | None:
+    # A copy reads the product of this shape with ``strides`` over ``space``, and writes that in C
+    # order: where each axis of the product goes.
+    axes = {s: (n, to) for n, s, to in zip(space, strides, layout.contiguous(space)) if n > 1}
+    found = []
+    for n, s in zip(shape, layout.contiguous(shape), strict=True):
+        size, to = axes.get(s, (0, 0)) if n > 1 else (1, 1)
+        if size != n:
+            return None
+        found.append(to)
+    return tuple(found)

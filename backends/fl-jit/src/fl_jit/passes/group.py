@@ -1,0 +1,146 @@
+"""Groups: operations that run together, and over which elements.
+
+A *group* has an iteration space. Its members are operations over that space, over its rows (the
+space without its last axes, once one of them is reduced over these), and reductions of its leading
+axes, whose results leave the group. A member reads a value of its own group element by element, so
+that it need not be in memory; what others need is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from fl_jit.passes.reduction_forms import REDUCTIONS, reduction_form
+from fl_tensor.graph import Node, Value
+from fl_tensor.graph import strides as layout
+from fl_tensor.graph.strides import Shape, StridedLayout
+
+
+@dataclass(eq=False)
+class Member:
+    """A node in a group: the strides with which it reads each operand over the space of the group,
+    and what it gives: a value per element (``"full"``), per row (``"row"``), or of a reduction over
+    the outer axes or all (``"column"``, ``"all"``)."""
+
+    node: Node
+    strides: list[Shape]
+    form: str
+
+    @property
+    def result(self) -> Value:
+        return self.node.outputs[0]
+
+
+@dataclass(eq=False)
+class Group:
+    """Operations that run together over ``space``, whose last ``row_axes`` axes are a row (0 as
+    long as nothing is reduced). ``space`` is None for a node that runs alone in its own way."""
+
+    number: int
+    space: Shape | None
+    row_axes: int = 0
+    members: list[Member] = field(default_factory=list)
+    #: The roots that members read from memory.
+    reads: dict[Value, None] = field(default_factory=dict)
+
+    @property
+    def has_whole_rows(self) -> bool:
+        """Whether something is known only when all of a row was read."""
+        return any(m.form == "row" and m.node.op in REDUCTIONS for m in self.members)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [member.node for member in self.members]
+
+    def made(self, form: str) -> Shape | None:
+        """The strides over the space of what a member of that form gives, as the members after it
+        can read it; None where it is known only when the group has run."""
+        assert self.space is not None
+        outer = len(self.space) - self.row_axes
+        if form == "full":
+            return layout.contiguous(self.space)
+        if form == "row":
+            return layout.contiguous(self.space[:outer]) + (0,) * self.row_axes
+        return None
+
+    def moved_to(self, target: Shape) -> list[list[Shape]] | None:
+        """The strides of the members if the group went over its elements in another shape; None
+        where that tears a row apart, or there are no such strides."""
+        space, rows = self.space, self.row_axes
+        assert space is not None
+        if math.prod(space) != math.prod(target) or rows and space[-rows:] != target[-rows:]:
+            return None
+        found = []
+        for member in self.members:
+            moved = [layout.reshape(space, strides, target) for strides in member.strides]
+            if None in moved:
+                return None
+            found.append([strides for strides in moved if strides is not None])
+        return found
+
+    def move_to(self, target: Shape) -> None:
+        """Go over the elements in that shape, for which ``moved_to`` has strides."""
+        moved = self.moved_to(target)
+        assert moved is not None
+        for member, strides in zip(self.members, moved, strict=True):
+            member.strides = strides
+        self.space = target
+
+
+def own_space(node: Node) -> Shape:
+    """What a node iterates over: what it gives, but what it reduces, or copies in C order."""
+    if node.op in REDUCTIONS or node.op == "reshape":
+        return node.operands[0].shape
+    return node.outputs[0].shape
+
+
+def form_of(node: Node, row_axes: int) -> str | None:
+    """The form of a node in a group with such rows; None where its axes fit no rows."""
+    return reduction_form(node, row_axes) if node.op in REDUCTIONS else "full"
+
+
+def rows_of(node: Node, form: str, row_axes: int) -> int:
+    """How many axes are a row of a group with such rows, with this node."""
+    if form == "row":
+        return len(node.parameters["axis"])
+    if form == "column" and not row_axes:
+        return len(node.operands[0].shape) - len(node.parameters["axis"])
+    return row_axes
+
+
+def read(
+    value: Value, layouts: Mapping[Value, StridedLayout], own: Shape, space: Shape
+) -> Shape | None:
+    """The strides with which ``value``, broadcast to ``own``, is read over ``space``."""
+    strides = layout.broadcast(value.shape, layouts[value].strides, own)
+    return strides if own == space else layout.reshape(own, strides, space)
+
+
+def reads_what_is_made(
+    value: Value,
+    strides: Shape,
+    made: Shape | None,
+    space: Shape,
+    layouts: Mapping[Value, StridedLayout],
+) -> bool:
+    """Whether ``value`` is read with ``strides`` where its group makes it (``Group.made``)."""
+    if made is None or layouts[value].offset:
+        return False
+    return all(n == 1 or a == b for n, a, b in zip(space, strides, made, strict=True))
+
+
+def crossing(
+    groups: Collection[Group], layouts: Mapping[Value, StridedLayout], results: Collection[Value]
+) -> dict[Value, list[Group]]:
+    """The roots that a group makes and another reads, or that are ``results``, each with those
+    other groups: what has to be written."""
+    home = {v: group for group in groups for node in group.nodes for v in node.outputs}
+    found: dict[Value, list[Group]] = {v: [] for v in results if v in home}
+    for group in groups:
+        roots = {layouts[v].root: None for node in group.nodes for v in node.operands}
+        for root in roots:
+            if root in home and home[root] is not group:
+                found.setdefault(root, []).append(group)
+    return found

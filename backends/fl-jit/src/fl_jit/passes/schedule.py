@@ -1,0 +1,107 @@
+"""Scheduling: an order of what is to run in which little memory is needed at once.
+
+Tasks are groups of nodes; a task may run when what it reads was made. Values die after their last
+reader, but those that are kept; what no task makes was there before, and is not counted. Finding
+the best order takes exponential time (Sethi, "Complete register allocation problems", SIAM J.
+Comput. 4, 1975), so the rule is greedy: of the tasks that can run, the one that adds the least to
+what is alive, and of several the one whose operands were made last. It costs O(n log n).
+
+Precondition: the order that is given can run.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from fl_tensor.graph import Value, cost
+
+
+class Task(NamedTuple):
+    """What runs together: the values that it reads, and those that it makes."""
+
+    reads: Collection[Value]
+    makes: Collection[Value]
+
+
+def schedule(tasks: Sequence[Task], kept: Collection[Value]) -> list[int]:
+    """The numbers of the tasks in a good order, never worse than the one given."""
+    found = _Greedy(tasks, kept).order()
+    given = list(range(len(tasks)))
+    return min(given, found, key=lambda order: max(memory(tasks, order, kept), default=0))
+
+
+def memory(tasks: Sequence[Task], order: Sequence[int], kept: Collection[Value]) -> list[int]:
+    """How many bytes are alive while each task of ``order`` runs: its results, and whatever was
+    made before and is read by it or later, or kept."""
+    made = {v for task in tasks for v in task.makes}
+    last: dict[Value, int] = {}
+    for place, number in enumerate(order):
+        for value in (*tasks[number].reads, *tasks[number].makes):
+            last[value] = place
+    dying: dict[int, list[Value]] = {}
+    for value in made.difference(kept):
+        dying.setdefault(last[value], []).append(value)
+    alive, found = 0, []
+    for place, number in enumerate(order):
+        alive += sum(map(cost.size, set(tasks[number].makes)))
+        found.append(alive)
+        alive -= sum(map(cost.size, dying.get(place, ())))
+    return found
+
+
+class _Greedy:
+    def __init__(self, tasks: Sequence[Task], kept: Collection[Value]) -> None:
+        self.tasks = tasks
+        self.kept = frozenset(kept)
+        maker = {v: number for number, task in enumerate(tasks) for v in task.makes}
+        self.reads = [set(task.reads) & maker.keys() for task in tasks]
+        #: Who still has to read a value that some task makes.
+        self.readers: dict[Value, set[int]] = {v: set() for v in maker}
+        for number, reads in enumerate(self.reads):
+            for value in reads:
+                self.readers[value].add(number)
+        self.missing = [len({maker[v] for v in reads} - {n}) for n, reads in enumerate(self.reads)]
+        #: (bytes more alive afterwards, the later made the smaller, number)
+        self.ready: list[tuple[int, int, int]] = []
+        self.since = [0] * len(tasks)
+
+    def order(self) -> list[int]:
+        found: list[int] = []
+        done = [False] * len(self.tasks)
+        for number, count in enumerate(self.missing):
+            if not count:
+                self._offer(number)
+        while self.ready:
+            added, _, number = heapq.heappop(self.ready)
+            if done[number] or added != self._added(number):  # offered anew since
+                continue
+            done[number] = True
+            found.append(number)
+            self._ran(number, len(found))
+        return found
+
+    def _offer(self, number: int) -> None:
+        heapq.heappush(self.ready, (self._added(number), -self.since[number], number))
+
+    def _added(self, number: int) -> int:
+        task = self.tasks[number]
+        stays = (v for v in set(task.makes) if v in self.kept or self.readers[v])
+        dies = (v for v in self.reads[number] if v not in self.kept and self.readers[v] == {number})
+        return sum(map(cost.size, stays)) - sum(map(cost.size, dies))
+
+    def _ran(self, number: int, now: int) -> None:
+        for value in self.reads[number]:
+            left = self.readers[value]
+            left.discard(number)
+            if len(left) == 1:  # whose operand will now die with it
+                (other,) = left
+                if not self.missing[other]:
+                    self._offer(other)
+        waiting = {n for v in set(self.tasks[number].makes) for n in self.readers[v]}
+        for other in waiting - {number}:
+            self.missing[other] -= 1
+            self.since[other] = now
+            if not self.missing[other]:
+                self._offer(other)

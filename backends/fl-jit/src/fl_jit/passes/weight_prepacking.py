@@ -1,0 +1,50 @@
+"""Operands that are weights of products or convolutions, and nothing else: these may keep them.
+
+    y = matmul(x, permute(w, (1, 0)))        w is the second factor, turned
+
+It may if its values are the same in many runs, as weights are when nobody trains them. Then it is
+brought into another layout once (``cost.RUNS_UNTIL_KEPT``), instead of in every product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from fl_tensor.graph import Graph, Node, Value
+from fl_tensor.graph.strides import VIEWS, StridedLayout
+
+
+def prepackable_weights(
+    graph: Graph,
+    layouts: Mapping[Value, StridedLayout],
+    results: Collection[Value],
+    takes: Callable[[Node], bool],
+) -> dict[Value, bool]:
+    """The inputs that only nodes read for which ``takes(node)`` holds, all as their second operand
+    and in the same way: whether as the transpose of what they are. ``results`` are the roots that
+    are seen outside."""
+    inputs = set(graph.inputs)
+    found: dict[Value, bool] = {}
+    spoiled = set(results)
+    for node in graph.nodes:
+        if node.op in VIEWS and layouts[node.outputs[0]].root is not node.outputs[0]:
+            continue
+        for place, value in enumerate(node.operands):
+            root = layouts[value].root
+            if root not in inputs:
+                continue
+            turned = _turned(value, layouts[value], layouts[root]) if place == 1 else None
+            if turned is None or not takes(node) or found.setdefault(root, turned) is not turned:
+                spoiled.add(root)
+    return {root: turned for root, turned in found.items() if root not in spoiled}
+
+
+def _turned(value: Value, shown: StridedLayout, whole: StridedLayout) -> bool | None:
+    # Whether a value shows the transpose of its root; None: neither that nor the root.
+    shape = whole.root.shape
+    if shown.offset or (len(shape) == 2 and 1 in shape):
+        return None
+    if (value.shape, shown.strides) == (shape, whole.strides):
+        return False
+    turns = (value.shape[::-1], shown.strides[::-1]) == (shape, whole.strides)
+    return True if turns and len(shape) == 2 else None

@@ -1,0 +1,268 @@
+"""A plan: how to compute the results of a trace of known structure, again and again.
+
+A trace becomes a graph, passes make it smaller, fusion makes groups of its nodes, and every group a
+step: a kernel, or one operation of the NumPy backend. A plan holds no data: it is run with the
+leaves of a trace, whose numbers, shapes, dtypes and strides are those that it was made for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, Protocol
+
+from fl_jit.extensions import registry
+from fl_jit.passes import layout_assignment
+from fl_jit.passes.epilogue_fusion import FusedEpilogue
+from fl_jit.passes.fusion import Fusion
+from fl_jit.passes.group import Group
+from fl_jit.passes.reduction_forms import split, without_kept_axes
+from fl_jit.passes.schedule import Task, schedule
+from fl_jit.planning.reserve import needed, reserve
+from fl_jit.planning.translate import Translation
+from fl_jit.reports import describe, drawing, observers
+from fl_jit.steps import fused_epilogue, indexing, pooling, preferred_layout, prepacking
+from fl_jit.steps.contraction import Contraction
+from fl_jit.steps.donation import Values, donated
+from fl_jit.steps.external import External
+from fl_jit.steps.fused_epilogue import FusedEpilogueStep
+from fl_jit.steps.lower import lower
+from fl_jit.steps.operation import Operation
+from fl_jit.steps.views import show
+from fl_jit.traces import interrupts
+from fl_jit.traces.failure_isolation import fail
+from fl_jit.traces.invalidated import Overwritten
+from fl_jit.traces.lazy import Lazy, Stream
+from fl_tensor.backends.numpy.adapter import Number
+from fl_tensor.backends.numpy.views import strides_of
+from fl_tensor.graph import Node, Value, cost
+from fl_tensor.graph.cse import cse
+from fl_tensor.graph.strides import contiguous, layouts
+
+
+class Step(Protocol):
+    """Reads arrays of ``values`` and puts its results there. ``roots`` are all that it reads or
+    writes, ``dying`` those that nobody reads after it; ``nodes`` what it computes, and ``kind`` who
+    does (for people)."""
+
+    kind: str
+    nodes: list[Node]
+    roots: list[Value]
+    dying: list[Value]
+
+    def __call__(self, values: Values) -> None: ...
+
+
+class Plan:
+    """See above. ``eager`` is the NumPy backend; operations that it alone can do, and those for
+    which ``fusible`` does not hold, are done there."""
+
+    _is_new = True
+
+    def __init__(
+        self,
+        translation: Translation,
+        leaves: list[Any],
+        eager: Any,
+        fusible: Callable[[Node], bool],
+    ) -> None:
+        self.inputs = translation.inputs
+        self.outputs = translation.outputs
+        numbers: set[Value] = set()
+        strides, orders = {}, {}
+        for leaf, values in zip(leaves, self.inputs, strict=True):
+            if leaf.__class__ is Stream or not leaf.shape:
+                numbers.update(values)
+            else:
+                strides[values[0]] = found = strides_of(leaf.array)
+                if order := layout_assignment.order_of(leaf.shape, found):
+                    orders[values[0]] = order
+        extended = registry.current()
+        kernels = extended.kernels
+        graph = extended.rewritten(translation.graph, fusible)
+
+        def preferred(node: Node) -> layout_assignment.Order | None:
+            return preferred_layout.preferred_layout(node) if kernels.make(node) is None else None
+
+        graph = cse(without_kept_axes(graph))
+        graph = split(
+            layout_assignment.reorder(graph, preferred_layout.elementwise, preferred, orders)
+        ).prune()
+        self.graph = graph
+        self.results = graph.outputs
+        self.constants: dict[Value, Any] = {}
+        for value, data in graph.constants:
+            one = eager.from_host(memoryview(data), value.shape, value.dtype, value.device)
+            self.constants[value] = one.array if value.shape else one.array[()]
+            numbers.update([] if value.shape else [value])
+        self.layouts = layouts(graph, strides)
+        made = {node: kernels.make(node, self.layouts) for node in graph.nodes}
+        fusion = Fusion(graph, self.layouts, lambda n: made[n] is None and fusible(n))
+        self.fusion = fusion
+        self.wanted = self._wanted(fusion.groups)
+        self.numbers, self.eager = numbers, eager
+        self.steps: list[Step] = []
+        results = {self.layouts[v].root for v in self.results}
+        attached = fused_epilogue.attached(
+            fusion.groups, self.layouts, results, self.wanted, lambda node: made.get(node) is None
+        )
+        self.keeps = prepacking.keeps(graph, self.layouts, results, lambda node: made[node] is None)
+        products = {found.product for found in attached.values()}
+        for group in fusion.groups:
+            node = group.nodes[0]
+            run = made.get(node)
+            if run is not None:
+                self.steps.append(External(node, self.layouts, run))
+            elif node in products:
+                continue
+            elif group in attached:
+                self.steps.append(self._following(attached[group], group))
+            elif group.space is None:
+                own = indexing.step(node, self.layouts, eager) or pooling.step(node, self.layouts)
+                self.steps.append(own or self._operation(node))
+            else:
+                self.steps.append(self._launch(group))
+            if group not in attached:
+                self.steps[-1].nodes = group.nodes
+        self._put_in_order()
+        self._let_go()
+        #: Of each result that is seen: its number, and what gives its array.
+        self._shown = list(zip(self.outputs, map(self._reader, self.results), strict=True))
+        #: Of each leaf: its first value, whether that is a number, and what keeps it packed.
+        self._given = [(v, v in numbers, self.keeps.get(v)) for v, *_ in self.inputs]
+        self._words = {words[0]: words for words in self.inputs if len(words) > 1}
+
+    def _reader(self, value: Value) -> Callable[[Values], Any]:
+        # What gives the array of a result.
+        layout = root, offset, strides = self.layouts[value]
+        if root is value:
+            return itemgetter(value)
+        whole = math.prod(root.shape) == math.prod(value.shape) and root not in self.graph.inputs
+        if whole and not offset and strides == contiguous(value.shape):
+            return lambda values: values[root].reshape(value.shape)  # sooner than by strides
+        return lambda values: show(values, value, layout)
+
+    def _launch(self, group: Group) -> Step:
+        from fl_jit.steps.launch import Launch  # takes llvmlite
+
+        return Launch(lower(group, self.layouts, self.wanted, self.numbers))
+
+    def _operation(self, node: Node) -> Step:
+        kind = Contraction if node.op in cost.CONTRACTIONS else Operation
+        return kind(node, self.layouts, self.eager)
+
+    def _following(self, found: FusedEpilogue, group: Group) -> Step:
+        product = self._operation(found.product)
+        return FusedEpilogueStep(
+            found, self.layouts, self.wanted, product, lambda: self._launch(group)
+        )
+
+    def _wanted(self, groups: list[Group]) -> set[Value]:
+        # The roots that are read outside the group that makes them.
+        home = {v: group for group in groups for node in group.nodes for v in node.outputs}
+        wanted = {self.layouts[v].root for v in self.results}
+        for group in groups:
+            for node in group.nodes:
+                roots = {self.layouts[v].root for v in node.operands}
+                wanted |= {r for r in roots if home.get(r) is not group}
+        return wanted
+
+    def _put_in_order(self) -> None:
+        tasks = []
+        for step in self.steps:
+            made = {v for node in step.nodes for v in node.outputs}
+            roots = set(step.roots)
+            tasks.append(Task(roots - made, roots & made))
+        kept = {self.layouts[v].root for v in self.results}
+        order = schedule(tasks, kept)
+        self.steps = [self.steps[i] for i in order]
+        if any(step.kind == "kernel" for step in self.steps):
+            from fl_jit.steps.launch import merged  # takes llvmlite
+
+            self.steps = merged(self.steps, [tasks[i] for i in order])
+
+    def _let_go(self) -> None:
+        kept = {self.layouts[v].root for v in self.results}
+        seen: set[Value] = set(kept)
+        for step in reversed(self.steps):
+            step.dying = [v for v in dict.fromkeys(step.roots) if v not in seen]
+            seen.update(step.dying)
+        #: What goes after each step; after the last one, with all there is.
+        self._going = [*(step.dying for step in self.steps[:-1]), []]
+
+    def run(self, leaves: list[Any], results: list[Lazy | None]) -> None:
+        """Give those of ``results`` that are seen their arrays. Where that fails, ``leaves`` say
+        which of them are gone (``Overwritten``), and results which of them ``Failed``."""
+        values = Values(self.constants)
+        owned = donated(leaves)
+        for leaf, (value, is_number, keep), mine in zip(leaves, self._given, owned, strict=True):
+            if is_number:
+                if leaf.__class__ is Number:
+                    values[value] = leaf.number
+                elif leaf.__class__ is Stream:
+                    values.update(zip(self._words[value], map(_signed, leaf)))
+                else:
+                    values[value] = leaf.array[()]
+            elif keep is not None:
+                values[value] = keep(leaf)
+            else:
+                values[value] = leaf.array
+                if mine:
+                    values.donated.add(value)
+        if values.donated:
+            interrupts.hold()
+        if self._is_new:
+            self._is_new = False
+            reserve(needed(self.steps, values.donated))
+        step = None
+        try:
+            steps = observers.steps(self) if observers.watchers else self.steps
+            for step, going in zip(steps, self._going):
+                step(values)
+                for value in going:
+                    del values[value]
+            step = None
+            for number, read in self._shown:
+                if (result := results[number]) is not None:  # None: not seen this time
+                    result.array = read(values)
+        except BaseException as error:
+            for i, (value, *_) in enumerate(self.inputs):
+                if value in values.overwritten:
+                    leaves[i] = Overwritten(leaves[i])
+            if isinstance(error, Exception) and step is not None:
+                fail(results, self._needing(step), error)
+            raise
+
+    def _needing(self, step: Step) -> list[int]:
+        # The results that need what a step failed to compute. Where it makes several arrays, it is
+        # not known which of them was to blame.
+        failed = {v for node in step.nodes for v in node.outputs}
+        if len(failed.intersection(step.roots)) > 1:
+            return []
+        for node in self.graph.nodes:
+            if not failed.isdisjoint(node.operands):
+                failed.update(node.outputs)
+        found = zip(self.outputs, self.results, strict=True)
+        return [number for number, value in found if value in failed]
+
+    @property
+    def is_keeping(self) -> bool:
+        """Whether the last run read weights that are kept packed."""
+        return bool(self.keeps) and any(keep.is_on for keep in self.keeps.values())
+
+    def to_dot(self, operations: bool = False) -> str:
+        """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""
+        return drawing.dot([self], [lambda number: ("", 0.0)], operations)
+
+    def explain(self) -> str:
+        """Which values are written between kernels, and why; which are computed again instead. In
+        bytes: what is saved, and what it costs in bytes that could be moved meanwhile."""
+        return "\n".join(self.fusion.explain())
+
+    def __str__(self) -> str:
+        return describe.listing(self)
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word

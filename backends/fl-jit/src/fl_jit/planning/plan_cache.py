@@ -1,0 +1,255 @@
+"""Which way a trace is run: call by call when its structure is new, by a plan when it is heavy or
+has come again.
+
+A plan rounds otherwise than single calls do. So it is a matter of counting when one takes over, not
+of how long it took to make: a program gives the same bits whenever it is run. Where they must not
+depend on what came before either (``ft.reproducible``), the work in a trace alone decides.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from fl_jit.eager.prepacked import storage_of
+from fl_jit.extensions import registry
+from fl_jit.passes import layout_assignment
+from fl_jit.planning.deferral_policy import DeferralPolicy, elements, is_heavy, is_planned_by_rule
+from fl_jit.planning.plan import Plan
+from fl_jit.planning.plan_future import JitWarning, PlanFuture
+from fl_jit.planning.translate import Translation
+from fl_jit.steps import lower
+from fl_jit.steps.interpret import interpret, last_uses
+from fl_jit.traces.lazy import Lazy, Stream, Trace
+from fl_jit.traces.recording import Recording
+from fl_memory.forks import free_after_fork
+from fl_tensor import settings
+from fl_tensor.backends.numpy import memory
+from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
+from fl_tensor.backends.numpy.views import strides_of
+from fl_tensor.graph import Node
+from fl_tensor.reproducible import is_reproducible
+
+#: How many plans, and how many sightings, are remembered, least recently used first forgotten. More
+#: structures than plans that come in turns would each find theirs forgotten: so a plan gives way
+#: only to a structure that was sighted since it ran, and the others of a round run call by call.
+MOST = 256
+MOST_SIGHTINGS = 4096
+#: How many times a trace is run call by call while its plan is made in the background.
+WARMUP_RUNS = 8
+
+
+class Structure(NamedTuple):
+    """What a plan depends on: the calls, which results are seen, how the leaves lie, what is
+    registered from outside (``extensions``), and whether runs are to be ``reproducible``, when
+    weights stay in C order."""
+
+    recording: Recording
+    seen: tuple[bool, ...]
+    leaves: tuple[Any, ...]
+    version: int
+    reproducible: bool
+
+
+class PlanCache:
+    """The plans of a backend. Without llvmlite nothing is fused: a plan is then the operations that
+    are needed, in NumPy.
+
+    sightings   at which sighting of a structure its plan is made (1: always at once). Its strides
+                are no part of that: weights that lie otherwise after a step are no new beginning
+    background  plans are made while traces go on being run call by call, ``GRACE`` times; False: at
+                once. Those of heavy traces always are: call by call takes longer than to make them
+    worth       is told what came of each trace
+    """
+
+    def __init__(
+        self,
+        eager: Any,
+        fusible: Callable[[Node], bool] | None = None,
+        policy: DeferralPolicy | None = None,
+    ) -> None:
+        self.eager = eager
+        self.fusible = fusible or (lower.fusible if find_spec("llvmlite") else _none)
+        self.compile_after = settings.number(
+            "FL_JIT_COMPILE_AFTER", 2, 1, former="FL_JIT_SIGHTINGS"
+        )
+        self.background = settings.switch("FL_JIT_BACKGROUND", True) and self.compile_after > 1
+        self.policy = policy or DeferralPolicy()
+        if self.compile_after == 1:
+            self.policy.patience = 0
+        self._lock = free_after_fork(threading.Lock())
+        self._found: dict[Structure, PlanFuture] = {}
+        self._clock = itertools.count(1)
+        self._sighted: OrderedDict[int, tuple[int, int]] = OrderedDict()  # how often, when last
+
+    def execute(self, trace: Trace, seen: list[bool]) -> None:
+        """Compute the results of ``trace`` that are ``seen``."""
+        making = self._making(trace, seen)
+        if making is None:
+            interpret(self.eager, trace, seen)
+            return
+        if making.plan is None:
+            making.wait()
+        plan = making.plan
+        if plan is None:
+            interpret(self.eager, trace, seen)
+            self.policy.in_vain(len(trace.calls), making.elements)
+            self._report(making, trace)
+            return
+        plan.run(trace.leaves, trace.results)
+        if making.pays or plan.is_keeping:
+            self.policy.paid()
+        else:
+            self.policy.in_vain(len(trace.calls), making.elements)
+
+    def _making(self, trace: Trace, seen: list[bool]) -> PlanFuture | None:
+        # The plan that computes this trace, None if none does this time.
+        by_rule = is_reproducible() and self.compile_after > 1
+        if by_rule:
+            # Of what is needed alone: a model that is resumed has drawn weights in vain.
+            needed = last_uses(trace.calls, seen)
+            if not is_planned_by_rule(elements(trace.calls, trace.leaves, needed)):
+                return None
+            trace.leaves = [_in_order(leaf) for leaf in trace.leaves]
+        key = structure(trace, seen)
+        making = self._planned(key)
+        if making is None:
+            return self._sight(key, trace, seen, by_rule)
+        making.used = next(self._clock)
+        if making.grace and not by_rule:
+            making.grace -= 1
+            return None
+        return making
+
+    def _planned(self, key: Structure) -> PlanFuture | None:
+        # To compare with the structure that the recording had last takes less than to hash one.
+        recording = key.recording
+        latest = recording.latest
+        if latest is not None and latest[:-1] == key[1:]:
+            return latest[-1]
+        with self._lock:
+            found = self._found.get(key)
+        if found is not None:
+            recording.latest = *key[1:], found
+        elif latest is not None and recording.ends_before is not None and not key.reproducible:
+            # The last round of a loop: variables of its body are not seen any more.
+            seen, *rest, making = latest
+            if tuple(rest) == key[2:] and not any(map(operator.gt, key.seen, seen)):
+                return making
+        return found
+
+    def _sight(
+        self, key: Structure, trace: Trace, seen: list[bool], at_once: bool
+    ) -> PlanFuture | None:
+        # What is known of a structure that has no plan yet: soon it will have one, or not.
+        size = elements(trace.calls, trace.leaves)
+        at_once = at_once or self.compile_after == 1 or is_heavy(len(trace.calls), size)
+        if trace.is_once and not at_once:
+            return None
+        sighted = hash((key.recording, key.seen, key.version))
+        with self._lock:
+            count, before = self._sighted.get(sighted, (0, 0))
+            self._sighted[sighted] = count + 1, next(self._clock)
+            self._sighted.move_to_end(sighted)
+            if len(self._sighted) > MOST_SIGHTINGS:
+                self._sighted.popitem(last=False)
+            full = len(self._found) >= MOST
+            since = min(self._found.values(), key=_used).used if full else 0
+        if not at_once and (count + 1 < self.compile_after or before < since):
+            self.policy.in_vain(len(trace.calls), size)
+            return None
+        making = PlanFuture(trace, seen, self._made, size)
+        making.used = next(self._clock)
+        try:
+            with self._lock:
+                self._found[key] = making
+                if len(self._found) > MOST:
+                    self._forget(min(self._found, key=lambda key: self._found[key].used))
+            if at_once or not self.background:
+                making.run()
+                return making
+            making.submit(WARMUP_RUNS - 1)
+        except BaseException:  # the next time it is made
+            making.interrupted()
+            with self._lock:
+                self._forget(key)
+            raise
+        return None
+
+    def _forget(self, key: Structure) -> None:
+        self._found.pop(key, None)
+        key.recording.latest = None
+
+    def _made(self, translation: Translation, leaves: list[Any]) -> Plan:
+        return Plan(translation, leaves, self.eager, self.fusible)
+
+    def _report(self, making: PlanFuture, trace: Trace) -> None:
+        # Once, that there is no plan.
+        error = making.error
+        if not making.reported:
+            making.reported = True
+            warnings.warn(
+                f"a computation of {len(trace.calls)} operations runs one by one from now on, "
+                f"because its plan could not be made: {type(error).__name__}: {error}",
+                JitWarning,
+                stacklevel=2,
+            )
+
+    def wait(self) -> None:
+        """Return when no plan is being made any more; all are used from now on."""
+        for making in self._all():
+            making.wait()
+            making.grace = 0
+
+    def entries(self) -> list[Plan]:
+        """The plans that are remembered, least recently used first."""
+        return [making.plan for making in self._all() if making.plan is not None]
+
+    def _all(self) -> list[PlanFuture]:
+        with self._lock:
+            return sorted(self._found.values(), key=_used)
+
+
+def _used(making: PlanFuture) -> int:
+    return making.used
+
+
+def _none(node: Node) -> bool:
+    return False
+
+
+def structure(trace: Trace, seen: list[bool]) -> Structure:
+    """The structure of ``trace`` at this moment."""
+    kinds: list[Any] = []
+    for leaf in trace.leaves:
+        kind = leaf.__class__
+        if kind is Number:
+            kinds.append(leaf.dtype)
+        elif kind is Stream:
+            kinds.append(None)
+        else:
+            array = leaf.array if kind is NumpyAdapter or kind is Lazy else storage_of(leaf)
+            shape = array.shape
+            kinds.append((leaf.dtype, shape, array.strides) if shape else leaf.dtype)
+    version = registry.current().version
+    found = trace.recording(), tuple(seen), tuple(kinds), version, is_reproducible()
+    return tuple.__new__(Structure, found)  # sooner than by its constructor
+
+
+def _in_order(leaf: Any) -> Any:
+    # Weights lie in C order when they were read from a file, but not as a step left them.
+    if leaf.__class__ is Stream or not leaf.shape:
+        return leaf
+    array = leaf.array
+    if (
+        array.flags.c_contiguous
+        or layout_assignment.order_of(leaf.shape, strides_of(array)) is None
+    ):
+        return leaf
+    return NumpyAdapter(memory.cast(array, array.dtype), leaf.dtype)

@@ -1,0 +1,90 @@
+"""What the steps of a plan are, for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from fl_tensor.graph import Node, Value, cost
+from fl_tensor.wrappers import table
+
+if TYPE_CHECKING:
+    from fl_jit.planning.plan import Plan, Step
+
+#: So many kinds of operation of a group are named.
+_NAMED = 6
+
+
+class Facts(NamedTuple):
+    """A step, or a call without a plan, whose time may vary.
+
+    kind    who computes: ``kernel`` (generated), ``numpy``, the name of a provider; ``call`` for
+            what ran without a plan; ``contraction`` before it is known whether a provider does
+    work    the operations
+    shape   of the operands of a contraction, else of the largest operand or result
+    bytes   that it must move at least
+    flops   as ``graph.cost`` counts them
+    """
+
+    kind: str
+    work: str
+    shape: str
+    bytes: int
+    flops: int
+
+
+def of_step(step: Step, plan: Plan) -> Facts:
+    """What is known of a step of ``plan`` before it runs."""
+    found = cost.of_group(step.nodes, plan.layouts, plan.wanted)
+    return Facts(step.kind, work(step.nodes), shape(step.nodes), found.bytes, found.flops)
+
+
+def of_run(step: Step, plan: Plan, library: str | None) -> Facts:
+    """What is known of a step that ran, by a kernel of ``provider`` if there was one."""
+    facts = of_step(step, plan)
+    alone = "numpy" if facts.kind == "contraction" else facts.kind
+    return facts._replace(kind=library or alone)
+
+
+def of_node(node: Node, kind: str) -> Facts:
+    """What is known of a node that runs alone."""
+    found = cost.of_group([node])
+    return Facts(kind, node.op, shape([node]), found.bytes, found.flops)
+
+
+def work(nodes: Sequence[Node]) -> str:
+    """``subtract exp sum multiply*3``: the operations as they first come, how often; cut off where
+    there are many."""
+    counts = Counter(node.op for node in nodes)
+    names = [f"{op}*{n}" if n > 1 else op for op, n in counts.items()]
+    return " ".join(names[:_NAMED] + ["..."] * (len(names) > _NAMED))
+
+
+def shape(nodes: Sequence[Node]) -> str:
+    """``512x768`` of the largest value, or ``512x768 768x64`` of the operands of a contraction."""
+    for node in nodes:
+        if cost.contraction(node.op, [v.shape for v in node.operands], 1):
+            return " ".join(_times(v) for v in node.operands[:2])
+    values = [v for node in nodes for v in (*node.operands, *node.outputs)]
+    return _times(max(values, key=cost.size))
+
+
+def _times(value: Value) -> str:
+    return "x".join(map(str, value.shape)) or "1"
+
+
+def listing(plan: Plan) -> str:
+    """A line for each step in the order in which they run, and what is kept between runs."""
+    rows = []
+    for number, step in enumerate(plan.steps):
+        kind, what, shapes, nbytes, flops = of_step(step, plan)
+        rows.append((str(number), kind, nbytes, flops, shapes, what))
+    told = table.render(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
+    if plan.keeps:
+        told += f"\nkept packed from run {cost.RUNS_UNTIL_KEPT} with the same values on:"
+    for value, keep in plan.keeps.items():
+        told += (
+            f"\n  {value} {_times(value)}{', turned' * keep.turned}: {keep.layout.nbytes:,} bytes"
+        )
+    return told

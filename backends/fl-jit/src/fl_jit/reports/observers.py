@@ -1,0 +1,49 @@
+"""The place where others look on while plans and traces run. Usually nobody does, which costs one
+look per run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from fl_jit.planning.plan import Plan, Step
+    from fl_jit.traces.failure_isolation import Part
+    from fl_jit.traces.lazy import Trace
+
+
+class Observer(Protocol):
+    """Gives on what it is given: the loop that runs steps or calls goes through it."""
+
+    def steps(self, plan: Plan, steps: Iterable[Step]) -> Iterable[Step]: ...
+
+    def calls(self, trace: Trace | Part, numbers: Iterable[int]) -> Iterable[int]: ...
+
+
+#: Those that look on, in the whole process.
+watchers: tuple[Observer, ...] = ()
+
+
+def steps(plan: Plan) -> Iterable[Step]:
+    """The steps of ``plan``, to be run by the caller one by one."""
+    found: Iterable[Step] = plan.steps
+    for watcher in watchers:
+        found = watcher.steps(plan, found)
+    return found
+
+
+def calls(trace: Trace | Part, numbers: Iterable[int]) -> Iterable[int]:
+    """The numbers of calls that the caller runs one by one without a plan."""
+    for watcher in watchers:
+        numbers = watcher.calls(trace, numbers)
+    return numbers
+
+
+def add(watcher: Observer) -> None:
+    global watchers
+    watchers = (*watchers, watcher)
+
+
+def remove(watcher: Observer) -> None:
+    global watchers
+    watchers = tuple(w for w in watchers if w is not watcher)

@@ -1,0 +1,205 @@
+"""Where the time of plans goes: ``ft.jit.profile``."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
+
+from fl_jit.kernels import registry
+from fl_jit.kernels.library import Kernel, KernelLibrary
+from fl_jit.reports import describe, drawing, observers
+from fl_jit.reports.describe import Facts
+from fl_tensor import CPU
+from fl_tensor.graph import Node, Value
+from fl_tensor.wrappers import table
+
+if TYPE_CHECKING:
+    from fl_jit.planning.plan import Plan, Step
+    from fl_jit.traces.failure_isolation import Part
+    from fl_jit.traces.lazy import Trace
+
+_clock = time.perf_counter_ns
+#: Lines of the table that ``print`` shows.
+_SHOWN = 24
+
+
+class Row(NamedTuple):
+    """Steps that do the same. ``share`` in percent of the time of the block; rates are those of
+    ``graph.cost``'s bytes and operations in the time that was measured."""
+
+    kind: str
+    work: str
+    shape: str
+    calls: int
+    ms: float
+    share: float
+    gb_per_s: float
+    gflop_per_s: float
+
+
+class _Times:
+    """Of the steps of one plan: nanoseconds, and the provider that served each."""
+
+    def __init__(self, count: int) -> None:
+        self.runs = 0
+        self.ns = [0] * count
+        self.calls = [0] * count
+        self.libraries: list[str | None] = [None] * count
+
+
+class profile:
+    """``with ft.jit.profile() as report:`` measures what plans and traces run in the block, in all
+    threads of the process; print the report when the block has ended.
+
+        rows         what took how long, longest first: a list of ``Row``
+        wall_ms      the block; what is in no row is Python, recording, plans being made, and
+                     operations that are never put off
+        plans        the plans that ran
+        to_dot()     their drawing, a box for each step, the hotter the redder
+
+    Blocks may nest. Times of steps are wall time, all threads of a kernel together.
+    """
+
+    def __init__(self) -> None:
+        self._plans: dict[Plan, _Times] = {}
+        self._calls: dict[Facts, list[int]] = {}
+        self._served = threading.local()
+        self._ended: int | None = None
+        self._began = 0
+
+    def __enter__(self) -> profile:
+        self._began, self._ended = _clock(), None
+        observers.add(self)
+        registry.watchers.append(self._serves)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        observers.remove(self)
+        registry.watchers.remove(self._serves)
+        self._ended = _clock()
+
+    # ---- what is watched -----------------------------------------------------------------------
+
+    def steps(self, plan: Plan, steps: Iterable[Step]) -> Iterable[Step]:
+        times = self._plans.setdefault(plan, _Times(len(plan.steps)))
+        times.runs += 1
+        for number, step in enumerate(steps):
+            self._served.by = None
+            start = _clock()
+            yield step
+            times.ns[number] += _clock() - start
+            times.calls[number] += 1
+            times.libraries[number] = self._served.by
+
+    def calls(self, trace: Trace | Part, numbers: Iterable[int]) -> Iterable[int]:
+        for number in numbers:
+            self._served.by = None
+            start = _clock()
+            yield number
+            took = _clock() - start
+            kind = f"call {self._served.by}" if self._served.by else "call"
+            found = self._calls.setdefault(_facts(trace, number, kind), [0, 0])
+            found[0] += 1
+            found[1] += took
+
+    def _serves(self, library: KernelLibrary, kernel: Kernel) -> None:
+        self._served.by = library.name
+
+    # ---- what is reported ----------------------------------------------------------------------
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans that ran, in the order in which they first did."""
+        return list(self._plans)
+
+    @property
+    def wall_ms(self) -> float:
+        """The time of the block, so far or until it ended."""
+        return ((self._ended or _clock()) - self._began) / 1e6
+
+    @property
+    def rows(self) -> list[Row]:
+        """What took how long, equal steps together, longest first."""
+        sums: dict[Facts, list[int]] = {k: list(v) for k, v in self._calls.items()}
+        for plan, times in self._plans.items():
+            for number, step in enumerate(plan.steps):
+                facts = describe.of_run(step, plan, times.libraries[number])
+                line = sums.setdefault(facts, [0, 0])
+                line[0] += times.calls[number]
+                line[1] += times.ns[number]
+        wall = self.wall_ms
+        found = []
+        for facts, (calls, ns) in sums.items():
+            kind, work, shape, nbytes, flops = facts
+            busy = max(ns, 1)
+            rates = calls * nbytes / busy, calls * flops / busy
+            found.append(Row(kind, work, shape, calls, ns / 1e6, ns / 1e4 / wall, *rates))
+        return sorted(found, key=lambda row: -row.ms)
+
+    def to_dot(self, operations: bool = False) -> str:
+        """The plans that ran in Graphviz' language, with the mean time of each step;
+        ``operations=True`` shows the operations of which they are made."""
+        return drawing.dot(self.plans, [_remark(t) for t in self._plans.values()], operations)
+
+    def __str__(self) -> str:
+        rows = self.rows
+        steps = sum(row.ms for row in rows)
+        runs = sum(times.runs for times in self._plans.values())
+        head = (
+            f"{self.wall_ms:.1f} ms: {steps:.1f} in steps of {len(self._plans)} plans run {runs} "
+            f"times and calls without a plan, {self.wall_ms - steps:.1f} elsewhere (Python, "
+            f"recording, making plans, operations that are not put off)"
+        )
+        parts = [head, "", _by_kind(rows), "", _table(rows[:_SHOWN])]
+        if rows[_SHOWN:]:
+            rest = sum(row.ms for row in rows[_SHOWN:])
+            parts.append(f"and {len(rows) - _SHOWN} more, {rest:.3f} ms: see .rows")
+        return "\n".join(parts)
+
+
+def _by_kind(rows: list[Row]) -> str:
+    sums: dict[str, tuple[int, float, float]] = {}
+    for row in rows:
+        calls, ms, share = sums.get(row.kind, (0, 0.0, 0.0))
+        sums[row.kind] = calls + row.calls, ms + row.ms, share + row.share
+    found = sorted(sums.items(), key=lambda item: -item[1][1])
+    lines = [(kind, calls, ms, f"{share:.1f}") for kind, (calls, ms, share) in found]
+    return table.render(("kind", "calls", "ms", "share %"), lines)
+
+
+def _table(rows: list[Row]) -> str:
+    head = ("operations", "kind", "shape", "calls", "ms", "share %", "GB/s", "GFLOP/s")
+    cells = [(r.work, r.kind, r.shape, r.calls, r.ms, *(f"{x:.1f}" for x in r[5:])) for r in rows]
+    return table.render(head, cells)
+
+
+def _remark(times: _Times) -> Callable[[int], tuple[str, float]]:
+    most = max(times.ns, default=0) or 1
+
+    def remark(number: int) -> tuple[str, float]:
+        calls, ns = times.calls[number], times.ns[number]
+        by = f" by {times.libraries[number]}" if times.libraries[number] else ""
+        return f"{ns / 1e3 / max(calls, 1):.1f} us{by}", ns / most
+
+    return remark
+
+
+def _facts(trace: Trace | Part, number: int, kind: str) -> Facts:
+    # The call as a node, whose cost is known.
+    call = trace.calls[number]
+    operands = []
+    for i in call.operands:
+        given = trace.calls[i] if i >= 0 else trace.leaves[~i]
+        if hasattr(given, "dtype"):  # streams of random bits are no arrays
+            operands.append(Value(i, given.shape, given.dtype, CPU))
+    result = Value(number, call.shape, call.dtype, CPU)
+    parameters = {"window": call.parameters[0]} if call.op.endswith("_pool") else {}
+    return describe.of_node(Node(call.op, tuple(operands), parameters, (result,)), kind)

@@ -1,0 +1,36 @@
+"""A kernel from outside as the step of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fl_jit.extensions.kernels import Run
+from fl_tensor.backends.numpy import memory
+from fl_tensor.backends.numpy.adapter import TO_NUMPY, adapt
+from fl_tensor.graph import Node, Value
+from fl_tensor.graph.strides import StridedLayout
+
+
+class External:
+    """One node, computed by ``run(*addresses)``."""
+
+    kind = "external"
+    nodes: list[Node]
+    dying: list[Value]
+
+    def __init__(self, node: Node, places: Mapping[Value, StridedLayout], run: Run) -> None:
+        self.run = run
+        (self.output,) = node.outputs
+        self.dtype = TO_NUMPY[self.output.dtype]
+        found = [places[v] for v in node.operands]
+        self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in found]
+        self.roots = [*(p.root for p in found), self.output]
+
+    def __call__(self, values: dict[Value, Any]) -> None:
+        # Numbers have an address as long as their array is held.
+        arrays = [adapt(values[root], root.dtype).array for root, _ in self.inputs]
+        made = memory.empty(self.output.shape, self.dtype)
+        places = [a.ctypes.data + offset for a, (_, offset) in zip(arrays, self.inputs)]
+        self.run(*places, made.ctypes.data)
+        values[self.output] = made

@@ -1,0 +1,196 @@
+"""Gather, scatter and slice_update as steps of a plan.
+
+Rows of a table are read, and added to one, by generated kernels; a scatter that overwrites, sums in
+half precision and along other axes than the first are NumPy's. The range of indices was checked
+when the operation was called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from fl_jit.eager.gemm_dispatch import address
+from fl_jit.kernels.codegen.axes import join_axes, letters
+from fl_jit.kernels.codegen.program import Builder
+from fl_jit.steps.donation import Values
+from fl_jit.steps.views import show
+from fl_tensor import dtypes
+from fl_tensor.backends.numpy import memory
+from fl_tensor.backends.numpy.adapter import TO_NUMPY, adapt
+from fl_tensor.graph import Node, Value
+from fl_tensor.graph.strides import StridedLayout, contiguous
+
+_INDICES = (dtypes.int32, dtypes.int64)
+
+
+def step(node: Node, places: Mapping[Value, StridedLayout], eager: Any) -> Gather | Scatter | None:
+    """How such an operation runs in a plan; None: on the NumPy backend, as any other."""
+    if find_spec("llvmlite") is not None:
+        if node.op == "gather" and gathers(node, places):
+            return Gather(node, places)
+        if node.op == "scatter" and adds(node, places):
+            return AddRows(node, places)
+    if node.op == "slice_update":
+        return SliceUpdate(node, places, eager)
+    return Scatter(node, places, eager) if node.op == "scatter" else None
+
+
+def gathers(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
+    """Whether a kernel can do this gather: of arrays, at indices that a kernel can walk with."""
+    table, indices = node.operands
+    return (
+        indices.dtype in _INDICES
+        and table.dtype.kind != "c"
+        and all(places[v].root.shape for v in node.operands)
+        and not any(0 in v.shape for v in (table, *node.outputs))
+    )
+
+
+def adds(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
+    """Whether a kernel can do this scatter: rows are added, in no fewer bits than sums take."""
+    table, indices, updates = node.operands
+    return (
+        node.parameters["mode"] == "add"
+        and node.parameters["axis"] == 0
+        and indices.dtype in _INDICES
+        and table.dtype not in dtypes.HALF
+        and table.dtype.kind not in "bc"
+        and all(places[v].root.shape for v in (indices, updates))
+        and not any(0 in v.shape for v in (table, updates))
+    )
+
+
+class Gather:
+    """Elements of a table at indices along one axis."""
+
+    kind = "kernel"
+    nodes: list[Node]
+    dying: list[Value]
+
+    def __init__(self, node: Node, places: Mapping[Value, StridedLayout]) -> None:
+        from fl_jit.kernels.codegen.kernel import Kernel  # takes llvmlite
+
+        table, indices = node.operands
+        (self.output,) = node.outputs
+        walked: int = node.parameters["axis"]
+        before, after = walked, len(table.shape) - walked - 1
+        found = [places[indices], places[table]]
+        step = found[1].strides[walked]
+        strides = [
+            (0,) * before + found[0].strides + (0,) * after,
+            found[1].strides[:walked] + (0,) * len(indices.shape) + found[1].strides[walked + 1 :],
+            contiguous(self.output.shape),
+        ]
+        sizes, row_axes, (index, row, out) = join_axes(self.output.shape, 0, strides)
+        build = Builder(len(sizes), row_axes)
+        at = build.input(indices.dtype, letters(index, sizes, row_axes))
+        axes = letters(row, sizes, row_axes).replace("t", "s").replace("2", "s")
+        build.output(build.gather(at, table.dtype, axes), "s" * (len(sizes) - 1) + "c")
+        kernel = Kernel.of(build.program())
+        self.launch = kernel.bind(sizes, [index, (*row, step, table.shape[walked]), out])
+        self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in found]
+        self.roots = [*(p.root for p in found), self.output]
+
+    def __call__(self, values: Values) -> None:
+        made = memory.empty(self.output.shape, TO_NUMPY[self.output.dtype])
+        read = [address(values[root]) + offset for root, offset in self.inputs]
+        self.launch([*read, address(made)])
+        values[self.output] = made
+
+
+class Scatter:
+    """Rows added to a table, or put into it: a few of them need not cost a copy of the table, which
+    is written to where nobody else sees that."""
+
+    kind = "numpy"
+    nodes: list[Node]
+    dying: list[Value]
+
+    def __init__(self, node: Node, found: Mapping[Value, StridedLayout], eager: Any) -> None:
+        self.node, self.eager = node, eager
+        self.operands = [(v, found[v]) for v in node.operands]
+        self.roots = [layout.root for _, layout in self.operands] + list(node.outputs)
+        table, (root, offset, strides) = self.operands[0]
+        whole = root.shape == table.shape and not offset and strides == contiguous(table.shape)
+        self._places = [root] if whole else []
+
+    def __call__(self, values: Values) -> None:
+        # The others first: one that shows the table's elements holds on to its array.
+        indices, updates = (adapt(show(values, v, at), v.dtype) for v, at in self.operands[1:])
+        array, in_place = self._table(values)
+        parameters = self.node.parameters
+        made = self.eager._scatter(
+            adapt(array, self.operands[0][0].dtype),
+            indices,
+            updates,
+            parameters["axis"],
+            parameters["mode"],
+            in_place,
+        )
+        values[self.node.outputs[0]] = made.array
+
+    def _table(self, values: Values) -> tuple[Any, bool]:
+        # The array of the table, and whether it may be written to.
+        table, layout = self.operands[0]
+        places = [root for root in self._places if root in self.dying]
+        taken = values.take(places, self.node.outputs[0])
+        return (show(values, table, layout), False) if taken is None else (taken, True)
+
+
+class SliceUpdate(Scatter):
+    """A part of a table put in, likewise; where it begins is an operand for each axis."""
+
+    def __call__(self, values: Values) -> None:
+        (part, at), *starts = self.operands[1:]
+        updates = adapt(show(values, part, at), part.dtype)
+        begin = tuple([int(values[layout.root]) for _, layout in starts])
+        array, in_place = self._table(values)
+        table = adapt(array, self.operands[0][0].dtype)
+        steps = self.node.parameters["steps"]
+        made = self.eager._slice_update(table, begin, steps, updates, in_place)
+        values[self.node.outputs[0]] = made.array
+
+
+class AddRows(Scatter):
+    """Rows added to those of a table, one after the other, by a kernel."""
+
+    kind = "kernel"
+
+    def __init__(self, node: Node, found: Mapping[Value, StridedLayout]) -> None:
+        from fl_jit.kernels.codegen.kernel import Kernel  # takes llvmlite
+
+        super().__init__(node, found, None)
+        table, indices, updates = node.operands
+        read = [found[indices], found[updates]]
+        self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in read]
+        if self._places and self._places[0] in [p.root for p in read]:
+            self._places = []  # which is read while it would be written to
+        row = table.shape[1:]
+        strides = [
+            read[0].strides + (0,) * len(row),
+            read[1].strides,
+            (0,) * len(indices.shape) + contiguous(row),
+        ]
+        space, row_axes = updates.shape, len(row)
+        if not row:  # of one number
+            space, row_axes, strides = (*space, 1), 1, [(*s, 0) for s in strides]
+        sizes, row_axes, (index, moves, out) = join_axes(space, row_axes, strides)
+        build = Builder(len(sizes), row_axes)
+        at = build.input(indices.dtype, letters(index, sizes, row_axes))
+        update = build.input(updates.dtype, letters(moves, sizes, row_axes))
+        axes = "." * (len(sizes) - row_axes) + "s" * (row_axes - 1) + "c"
+        build.output(update, axes, at=at)
+        width = math.prod(row)
+        kernel = Kernel.of(build.program())
+        self.launch = kernel.bind(sizes, [index, moves, (*out, width, table.shape[0])])
+
+    def __call__(self, values: Values) -> None:
+        array, in_place = self._table(values)
+        if not in_place:
+            array = memory.cast(array, array.dtype)
+        read = [address(values[root]) + offset for root, offset in self.inputs]
+        self.launch([*read, address(array)])
+        values[self.node.outputs[0]] = array

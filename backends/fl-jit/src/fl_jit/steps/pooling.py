@@ -1,0 +1,250 @@
+"""Pooling over windows, and its gradients, as steps of a plan: by generated kernels.
+
+A kernel takes the elements of a box (``windows.py``) and folds what they meet, place after place of
+the window in C order, as the compositions in ``fl_tensor.derived`` do: results are equal bit for
+bit. Gradients are two passes: what each window has to give (which place has its maximum; its share
+of the mean), then for each element of the image the sum over the windows that it is in.
+
+Images may lie in any order; with channels last a kernel runs along the channels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import NamedTuple, TypeAlias
+
+from fl_jit.eager.gemm_dispatch import address
+from fl_jit.kernels import registry
+from fl_jit.kernels.codegen.axes import join_axes, letters
+from fl_jit.kernels.codegen.program import Builder
+from fl_jit.kernels.descriptors import Pooling
+from fl_jit.steps import window_reductions
+from fl_jit.steps.donation import Values
+from fl_jit.steps.windows import Box, Windows
+from fl_tensor import dtypes
+from fl_tensor.backends.numpy import memory
+from fl_tensor.backends.numpy.adapter import TO_NUMPY
+from fl_tensor.dtypes import DType
+from fl_tensor.graph import Node, Value
+from fl_tensor.graph.strides import Shape, StridedLayout, contiguous
+
+#: Places of a window beyond which the composition runs.
+MOST_PLACES = 64
+
+
+class Strided(NamedTuple):
+    """An array: its dtype and its strides over (batch, channels, *spatial)."""
+
+    dtype: DType
+    strides: Shape
+
+    def offset(self, place: Shape) -> int:
+        """Where the element at ``place`` of the spatial axes is, in bytes."""
+        found = sum(s * i for s, i in zip(self.strides[2:], place, strict=True))
+        return found * self.dtype.itemsize
+
+    def paced(self, pace: Shape) -> Shape:
+        """The strides of every ``pace``-th element of the spatial axes."""
+        return self.strides[:2] + tuple(s * k for s, k in zip(self.strides[2:], pace, strict=True))
+
+
+def step(node: Node, places: Mapping[Value, StridedLayout]) -> Pool | None:
+    """The step that computes ``node``; None for what is no pooling of floating images, has larger
+    windows, or is done better by a provider."""
+    if node.op not in _PASSES or find_spec("llvmlite") is None:
+        return None
+    values = (*node.operands, *node.outputs)
+    suits = (
+        node.outputs[0].dtype in (dtypes.float32, dtypes.float64)
+        and math.prod(node.parameters["window"]) <= MOST_PLACES
+        and all(places[v].root.shape for v in node.operands)
+        and not any(0 in v.shape for v in values)
+    )
+    return None if not suits or _is_for_a_provider(node, places) else Pool(node, places)
+
+
+def _is_for_a_provider(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
+    # Gradients that would be written with gaps between neighbours, and shares, measured slower.
+    library = registry.active_library()
+    if library is None or node.outputs[0].dtype is not dtypes.float32:
+        return False
+    if not library.solves(Pooling):
+        return False
+    if registry.is_for_everything() or node.op == "avg_pool_gradient":
+        return True
+    lying = places[node.operands[0]].strides
+    gaps = node.parameters["stride"][-1] > 1 and lying[-1] == min(lying)
+    return node.op == "max_pool_gradient" and gaps
+
+
+class Pool:
+    """A pooling or the gradient of one."""
+
+    kind = "kernel"
+    nodes: list[Node]
+    dying: list[Value]
+
+    def __init__(self, node: Node, places: Mapping[Value, StridedLayout]) -> None:
+        found = [places[v] for v in node.operands]
+        self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in found]
+        (self.output,) = node.outputs
+        self.roots = [*(p.root for p in found), self.output]
+        # The axes of the result lie in memory in this order.
+        order = node.parameters.get("order", tuple(range(len(self.output.shape))))
+        dense = contiguous(self.output.shape)
+        shape, strides = (
+            tuple(lying[order.index(axis)] for axis in range(len(order)))
+            for lying in (self.output.shape, dense)
+        )
+        arrays = [Strided(self.output.dtype, strides)]
+        arrays += [Strided(v.dtype, p.strides) for v, p in zip(node.operands, found, strict=True)]
+        self.passes, self.between = _PASSES[node.op](node, shape, arrays)
+
+    def __call__(self, values: Values) -> None:
+        made = memory.empty(self.output.shape, TO_NUMPY[self.output.dtype])
+        bases = [address(made), *(address(values[root]) + at for root, at in self.inputs)]
+        between = [memory.empty(shape, TO_NUMPY[dtype]) for shape, dtype in self.between]
+        bases += map(address, between)
+        for run in self.passes:
+            run(bases)
+        values[self.output] = made
+
+
+class Pass:
+    """A pass over boxes, with a kernel for each: writes ``arrays[out]``, of which each element
+    depends on those at its own place in ``arrays[i]``, i in ``own``, and on those that it meets in
+    ``arrays[i]``, i in ``met``."""
+
+    def __init__(
+        self,
+        found: list[Box],
+        lead: Shape,
+        arrays: Sequence[Strided],
+        out: int,
+        own: Sequence[int],
+        met: Sequence[int],
+        fold: window_reductions.Fold,
+    ) -> None:
+        from fl_jit.kernels.codegen.kernel import Kernel  # takes llvmlite
+
+        self.calls = []
+        for box in found:
+            read = [(i, box.start, box.step) for i in own]
+            read += [(i, other, box.pace) for other in box.others for i in met]
+            operands = [*read, (out, box.start, box.step)]
+            strides = [arrays[i].paced(pace) for i, _, pace in operands]
+            space, strides = _in_order((*lead, *box.extent), strides, arrays[out].strides)
+            sizes, row_axes, strides = join_axes(space, 0, strides)
+            build = Builder(len(sizes), row_axes)
+            inputs = [
+                build.input(arrays[i].dtype, letters(s, sizes, row_axes))
+                for (i, _, _), s in zip(read, strides)
+            ]
+            here, there = inputs[: len(own)], inputs[len(own) :]
+            each = [there[k : k + len(met)] for k in range(0, len(there), max(len(met), 1))]
+            value, numbers = fold(build, here, each, box)
+            last = "c" if strides[-1][-1] == 1 else "s"
+            build.output(value, "s" * (len(sizes) - 1) + last)
+            launch = Kernel.of(build.program()).bind(sizes, strides)
+            offsets = [(i, arrays[i].offset(start)) for i, start, _ in operands]
+            self.calls.append((launch, offsets, numbers))
+
+    def __call__(self, bases: Sequence[int]) -> None:
+        for launch, offsets, numbers in self.calls:
+            launch([bases[i] + offset for i, offset in offsets], numbers)
+
+
+def _in_order(space: Shape, strides: list[Shape], lying: Shape) -> tuple[Shape, list[Shape]]:
+    # The axes in the order in which those of the array that is written lie in memory.
+    order = _order(lying)
+    moved = [tuple(s[axis] for axis in order) for s in strides]
+    return tuple(space[axis] for axis in order), moved
+
+
+def _order(strides: Shape) -> list[int]:
+    return sorted(range(len(strides)), key=lambda axis: -abs(strides[axis]))
+
+
+Passes: TypeAlias = tuple[list[Pass], list[tuple[Shape, DType]]]
+
+
+def _windows(node: Node, image: Shape, pooled: Shape) -> Windows:
+    given = node.parameters
+    return Windows(image, pooled, given["window"], given["stride"], given["padding"])
+
+
+def _inside(node: Node) -> bool:
+    # Whether a mean is of what is inside the image alone.
+    return not node.parameters["count_include_pad"]
+
+
+def _forward(node: Node, shape: Shape, arrays: list[Strided]) -> Passes:
+    found = _windows(node, node.operands[0].shape, shape)
+    dtype = arrays[0].dtype
+    fold = (
+        window_reductions.maximum(dtype)
+        if node.op == "max_pool"
+        else window_reductions.mean(dtype, _inside(node))
+    )
+    return [Pass(found.of_pooled(), shape[:2], arrays, 0, (), (1,), fold)], []
+
+
+def _max_gradient(node: Node, shape: Shape, arrays: list[Strided]) -> Passes:
+    pooled, dtype = node.operands[0].shape, arrays[0].dtype
+    found = _windows(node, shape, pooled)
+    arrays = [*arrays, Strided(dtypes.int8, _like(pooled, arrays[1]))]
+    return [
+        Pass(
+            found.of_pooled(),
+            shape[:2],
+            arrays,
+            3,
+            (),
+            (2,),
+            window_reductions.place_of_maximum(dtype),
+        ),
+        Pass(
+            found.of_image(),
+            shape[:2],
+            arrays,
+            0,
+            (),
+            (1, 3),
+            window_reductions.sum_of_chosen(dtype),
+        ),
+    ], [(pooled, dtypes.int8)]
+
+
+def _avg_gradient(node: Node, shape: Shape, arrays: list[Strided]) -> Passes:
+    pooled, dtype = node.operands[0].shape, arrays[0].dtype
+    found = _windows(node, shape, pooled)
+    arrays = [*arrays, Strided(dtype, _like(pooled, arrays[1]))]
+    return [
+        Pass(
+            found.of_pooled(),
+            shape[:2],
+            arrays,
+            2,
+            (1,),
+            (),
+            window_reductions.share(dtype, _inside(node)),
+        ),
+        Pass(found.of_image(), shape[:2], arrays, 0, (), (2,), window_reductions.total(dtype)),
+    ], [(pooled, dtype)]
+
+
+def _like(shape: Shape, array: Strided) -> Shape:
+    # Dense strides of ``shape`` with the axes in the order in which those of ``array`` lie.
+    order = _order(array.strides)
+    dense = contiguous([shape[axis] for axis in order])
+    return tuple(dense[order.index(axis)] for axis in range(len(shape)))
+
+
+_PASSES: dict[str, Callable[[Node, Shape, list[Strided]], Passes]] = {
+    "max_pool": _forward,
+    "avg_pool": _forward,
+    "max_pool_gradient": _max_gradient,
+    "avg_pool_gradient": _avg_gradient,
+}

@@ -1,0 +1,67 @@
+"""Operands that a computation wrote over before it failed, and the values that take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.backends.numpy.views import strided
+from fl_tensor.errors import BackendError
+
+if TYPE_CHECKING:
+    from fl_jit.traces.lazy import Lazy
+    from fl_jit.traces.recording import Call
+
+
+class Overwritten(NumpyAdapter):
+    """Stands for a leaf that was written over: an array like it, of which nothing is needed."""
+
+    __slots__ = ()
+
+    def __init__(self, leaf: Any) -> None:
+        shape = leaf.shape
+        like = strided(0, leaf.array.dtype, 0, shape, (0,) * len(shape))
+        super().__init__(like, leaf.dtype)
+
+
+class InvalidatedValue:
+    """What values wait for that cannot be computed any more (``Lazy.trace``), for want of ``x``."""
+
+    failed = True
+
+    def __init__(self, x: Overwritten) -> None:
+        self._operand = f"{x.dtype}{x.shape}"
+
+    def compute(self, x: Lazy) -> NoReturn:
+        """Say so."""
+        raise BackendError(
+            f"[jit] an operand {self._operand} of this computation is gone: the first try to run "
+            f"it failed after it had written over it. Make what it was computed from anew, or load "
+            f"it: if this was a training step, the parameters, from a checkpoint"
+        )
+
+
+def sort_out(calls: Sequence[Call], results: list[Lazy | None], leaves: Sequence[Any]) -> None:
+    """What becomes of ``results`` whose computation failed. Those that are there stay. Those of
+    operands that are gone wait for nothing: whoever asks for one is told, and nobody else. The
+    trace has no more to do with these; the rest can be asked for again."""
+    gone = {~i: InvalidatedValue(x) for i, x in enumerate(leaves) if x.__class__ is Overwritten}
+    for number, (call, x) in enumerate(zip(calls, results, strict=True)):
+        lost = next((gone[i] for i in call.operands if i in gone), None)
+        if lost is not None:
+            gone[number] = lost
+        if x is None:
+            continue
+        if _is_there(x):
+            x.trace = results[number] = None
+        elif lost is not None:
+            x.trace, results[number] = lost, None
+
+
+def _is_there(x: Lazy) -> bool:
+    try:
+        NumpyAdapter.__dict__["array"].__get__(x)
+    except AttributeError:
+        return False
+    return True

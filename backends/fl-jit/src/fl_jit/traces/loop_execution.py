@@ -1,0 +1,88 @@
+"""Running a trace that turned out to be a loop (``loops.py``) period by period.
+
+Each period is recorded again as a trace of its own. What later ones read of it becomes a leaf of
+theirs; it looks as if the program had evaluated it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fl_jit.traces import interrupts
+from fl_jit.traces.loop_detection import Loop, head_of
+
+if TYPE_CHECKING:
+    from fl_jit.traces.lazy import Trace
+
+
+def run(trace: Trace, loop: Loop) -> None:
+    """Run what comes before the loop and all whole periods; the rest stays in the trace. What fails
+    leaves the values that are missing to themselves, as ``Trace.run`` does. Control-C waits."""
+    interrupts.hold()
+    try:
+        _run(trace, loop)
+    finally:
+        interrupts.release()
+
+
+def _run(trace: Trace, loop: Loop) -> None:
+    pieces = _Pieces(trace)
+    count, begin = len(pieces.calls), 0
+    head = head_of(pieces.calls[loop.start])
+    for end in range(loop.start or loop.period, count + 1, loop.period):
+        pieces.record(begin, end, begin)
+        try:
+            error = trace.close(head)
+        except BaseException:  # a second Control-C
+            pieces.record(end, count, begin if trace.calls else end)
+            raise
+        begin = end
+        if error is not None:
+            pieces.record(begin, count, begin)
+            trace.part(error)
+            return
+    pieces.record(begin, count, begin)
+
+
+class _Pieces:
+    """The calls of a trace, to be recorded again. It lets go of operands as soon as the last call
+    that reads them is recorded, so that results may take their places."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self.calls, self._results, self._leaves, templates = trace.take()
+        self._made: dict[int, Any] = {}  # results that are read by other pieces
+        self._last: dict[int, int] = {}  # the last call that reads an operand
+        for number, call in enumerate(self.calls):
+            for i in call.operands:
+                self._last[i] = number
+        self._given = {first: given for first, _, given in templates}
+        for _, end, given in templates:
+            for i in given:
+                self._last[i] = max(self._last.get(i, 0), end - 1)
+
+    def record(self, begin: int, end: int, base: int) -> None:
+        """Record these calls; call ``base`` is the first one in the trace."""
+        for number in range(begin, end):
+            for i in self._given.get(number, ()):  # operands have the numbers that they had there
+                self._number(i, base)
+            call = self.calls[number]
+            operands = tuple([self._number(i, base) for i in call.operands])
+            is_read = self._last.get(number, 0) >= end
+            made = self._trace.append(call._replace(operands=operands), self._take(number), is_read)
+            if is_read:
+                self._made[number] = made
+        for i in [i for i in self._made if self._last[i] < end]:
+            del self._made[i]
+        for place in range(len(self._leaves)):
+            if self._last.get(~place, 0) < end:
+                self._leaves[place] = None
+
+    def _take(self, number: int) -> Any:
+        made, self._results[number] = self._results[number], None
+        return made
+
+    def _number(self, i: int, base: int) -> int:
+        if i >= base:
+            return i - base
+        return self._trace.leaf(self._made[i] if i >= 0 else self._leaves[~i])

@@ -1,0 +1,156 @@
+"""The calls of a composition, to be put off together wherever it comes up again.
+
+Recording a composition call by call takes Python through the front of every operation in it. What
+it calls is the same whenever its operands have the same shapes and dtypes, and its other arguments
+are equal; so it is traced once without data (``tracing.py``), and from then on its calls are copied
+into the trace. The calls, and so the structure that a plan is made for, are what they would be.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from fl_jit.traces.cache_keys import exact
+from fl_jit.traces.loop_detection import head_of
+from fl_jit.traces.recording import Call
+from fl_jit.traces.tracing import Type, graph_of
+from fl_tensor.backends.numpy.adapter import NumpyAdapter
+from fl_tensor.dispatch import calls
+from fl_tensor.dtypes import DType
+from fl_tensor.errors import FlError
+from fl_tensor.graph import Graph, Value
+
+#: Classes of arguments that are no adapters.
+PLAIN = frozenset((bool, int, float, str, tuple, type(None), DType))
+_tuple = tuple.__new__  # less Python than a constructor
+_INTEGERS, _FLAGS = frozenset((int,)), frozenset((bool,))
+#: Templates that are remembered, and for each the places where it has been, so many at most.
+MOST, MOST_PLACES = 256, 64
+
+
+class Template:
+    """The calls of a ``graph``, with the ``numbers`` that they need beside its inputs. The
+    composition returned one result (``single``) or a tuple: ``present`` says where that had a
+    result, and where None."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        number: Callable[[Any, DType], Any],
+        present: Sequence[bool] = (True,),
+        single: bool = True,
+    ) -> None:
+        self.numbers: list[Any] = []
+        self.calls: list[Call] = []
+        self._present, self._single = present, single
+        places: dict[Value, int] = {value: ~i for i, value in enumerate(graph.inputs)}
+        for node in graph.nodes:
+            (made,) = node.outputs
+            operands = tuple([places[value] for value in node.operands])
+            parameters: tuple[Any, ...] = ()
+            if node.op == "full":
+                operands = (~(len(graph.inputs) + len(self.numbers)),)
+                self.numbers.append(number(node.parameters["value"], made.dtype))
+                if not made.shape:
+                    places[made] = operands[0]
+                    continue
+            else:
+                parameters = tuple([node.parameters[name] for name in calls.settings(node.op)])
+            places[made] = len(self.calls)
+            self.calls.append(Call(node.op, operands, parameters, made.shape, made.dtype))
+        #: Where each result is: the number of a call, or ``~i`` for what is given, as in ``Call``.
+        self.results = [places[value] for value in graph.outputs]
+        #: What its first call has in common in all rounds of a loop.
+        self.head = head_of(self.calls[0]) if self.calls else None
+        self._placed: dict[Any, tuple[Call, ...]] = {}
+
+    def at(self, first: int, given: tuple[int, ...]) -> tuple[Call, ...]:
+        """The calls where the first of them has this number, and operands and numbers have the
+        places ``given``."""
+        key = first, given
+        found = self._placed.get(key)
+        if found is None:
+            found = tuple(
+                [
+                    call._replace(
+                        operands=tuple([first + i if i >= 0 else given[~i] for i in call.operands])
+                    )
+                    for call in self.calls
+                ]
+            )
+            if len(self._placed) >= MOST_PLACES:
+                self._placed.clear()
+            self._placed[key] = found
+        return found
+
+    def returned(self, results: list[Any]) -> Any:
+        """What the composition returns, given its results in order."""
+        if self._single:
+            return results[0]
+        following = iter(results)
+        return tuple([next(following) if is_there else None for is_there in self._present])
+
+
+class Templates:
+    """Those of a backend, whose numbers ``number(value, dtype)`` gives."""
+
+    def __init__(self, number: Callable[[Any, DType], Any]) -> None:
+        self._number = number
+        self._found = functools.lru_cache(maxsize=MOST)(self._made)
+
+    def of(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Template | None:
+        """The calls of the function for such arguments; None where it has to run."""
+        key = []
+        for x in arguments:
+            kind = x.__class__
+            if kind not in PLAIN:
+                shape = x.array.shape if kind is NumpyAdapter else x.shape
+                x = _tuple(Type, (shape, x.dtype))
+            elif kind is bool or (kind is float and x.is_integer()):  # some integer equals it
+                x = _tuple(_Plain, (kind, x if x else repr(x)))
+            elif kind is tuple and not _INTEGERS.issuperset(map(type, x)):
+                flags = _FLAGS.issuperset(map(type, x))  # as rules have: compared without Python
+                x = _tuple(_Plain, (tuple, x)) if flags else exact(x)
+            key.append(x)
+        return self._found(function, tuple(key))
+
+    def _made(self, function: Callable[..., Any], key: tuple[Any, ...]) -> Template | None:
+        types = [x for x in key if x.__class__ is Type]
+        present: list[bool] = []
+        single = False
+
+        def compute(ops: Any, operands: Sequence[Any]) -> Sequence[Any]:
+            nonlocal single, present
+            following = iter(operands)
+            arguments = [next(following) if x.__class__ is Type else _value(x) for x in key]
+            made = function(ops, *arguments)
+            single = made.__class__ is not tuple
+            several = (made,) if single else made
+            present = [x is not None for x in several]
+            return [x for x in several if x is not None]
+
+        try:
+            graph = graph_of(compute, types)
+        except FlError:  # the function itself words it, for the operands that it was given
+            return None
+        if graph is None or not graph.outputs:
+            return None
+        return Template(graph, self._number, present, single)
+
+
+class _Plain(NamedTuple):
+    """A float or a boolean: True and 1.0 are equal, 0.0 and -0.0 too, and give other numbers. Or a
+    tuple of booleans."""
+
+    kind: type
+    value: Any  # as text where it is zero
+
+
+def _value(key: Any) -> Any:
+    if key.__class__ is not _Plain:
+        return key
+    if key.kind is tuple:
+        return key.value
+    return float(key.value) if key.kind is float else key.value is True

@@ -1,0 +1,27 @@
+"""Machine code that tests make is kept for one session; helpers lie beside the tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import fl_tensor as ft
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="module")
+def provider():
+    from fl_jit.kernels.llvm.library import GeneratedKernels  # takes llvmlite
+
+    return GeneratedKernels()
+
+
+@pytest.fixture
+def threads():
+    """``threads(count)`` sets their number, for one test."""
+    before = ft.get_num_threads()
+    yield ft.set_num_threads
+    ft.set_num_threads(before)

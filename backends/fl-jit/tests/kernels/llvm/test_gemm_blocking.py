@@ -1,0 +1,223 @@
+"""How products are cut into blocks that caches hold, what they copy first, and where they write."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from gemm_cases import lay, run
+
+from fl_jit.kernels import Layout, Matmul, Reorder, any_layout, row_major
+from fl_jit.kernels.codegen import target
+from fl_jit.kernels.llvm import caches, tile
+from fl_jit.kernels.llvm.gemm import blocking
+from fl_jit.kernels.llvm.library import GeneratedKernels
+from fl_tensor.dtypes import float32
+
+HAS_32_REGISTERS = tile.registers(target.host()) >= 32
+
+
+def far_third(monkeypatch):
+    monkeypatch.setattr(caches, "private_l3_bytes", lambda: 0)
+    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.__getitem__)
+
+
+def near_third(monkeypatch, half_rate=True):
+    monkeypatch.setattr(target, "HALF_RATE", (target.host().cpu,) if half_rate else ())
+    monkeypatch.setattr(caches, "private_l3_bytes", lambda: 16 << 20)
+    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}.__getitem__)
+
+
+def test_blocks_follow_the_machine():
+    """Shallow for few products, never deeper than the caches are for."""
+    assert blocking.k_block(10, 6, 4) == 10
+    assert blocking.k_block(0, 6, 4) == 2
+    assert all(blocking.k_block(k, 6, 4) % 2 == 0 for k in range(1, 3000, 37))
+    assert blocking.k_block(10_000, 6, 8) <= blocking.k_block(10_000, 6, 4) < 2000
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        (0, (2 << 20) // 3),  # none
+        (16 << 20, 4 << 20),  # a quarter of what a processor has
+        (128 << 20, (2 << 20) // 3),  # all of a host: not this system's alone, and far away
+    ],
+)
+def test_a_block_of_columns_fits_a_cache_of_our_own(share, expected, monkeypatch):
+    sizes = {1: 48 << 10, 2: 2 << 20, 3: share}
+    monkeypatch.setattr(caches, "level", sizes.__getitem__)
+    assert blocking.column_block(512, 4) == expected // (512 * 4)
+    assert blocking.column_block(512, 4, from_third=False) == (2 << 20) // 3 // (512 * 4)
+    assert blocking.column_block(512, 4, wide=True) >= (2 << 20) * 3 // 4 // (512 * 4)
+    assert blocking.column_block(1 << 30, 8) == 1
+
+
+@pytest.mark.skipif(not HAS_32_REGISTERS, reason="one tile for all")
+def test_panels_are_equal_where_rows_lie_apart():
+    machine = target.host()
+    assert [tile.of_product(machine, 100, n, by_columns=True).vectors for n in (48, 32, 16, 8)] == [
+        *(3, 4, 4, 4)
+    ]
+    assert tile.of_product(machine, 100, 48).vectors == 4
+
+
+@pytest.mark.skipif(not HAS_32_REGISTERS, reason="one tile for all")
+def test_tiles_read_less_of_a_second_factor_from_far_away(monkeypatch):
+    machine = target.host()
+    far_third(monkeypatch)
+    assert tile.of_product(machine, 100, 48, k=512) == (9, 3)
+    assert tile.of_product(machine, 100, 48, k=32) == (6, 4), "the result is most of the work"
+    assert tile.of_product(machine, 100, 8, k=512) == (6, 4), "panels would be unequal"
+    assert tile.of_product(machine, 32, 48, k=512) == (6, 4), "packing is most of the work"
+    near_third(monkeypatch)
+    assert tile.of_product(machine, 100, 48, k=512) == (6, 4)
+
+
+def test_tiles_that_take_much_are_not_fed_from_the_third_cache(monkeypatch):
+    near_third(monkeypatch)
+    assert tile.l3_feeds_fma() is HAS_32_REGISTERS
+    near_third(monkeypatch, half_rate=False)
+    assert tile.l3_feeds_fma() is (HAS_32_REGISTERS and target.host().vector_bits < 512)
+    far_third(monkeypatch)
+    assert not tile.l3_feeds_fma()
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "far", "near"),
+    [
+        # Rows 3 pages apart: all of a column in one place of L1. Tiles of 16 registers want L2.
+        (64, 768, 3072, "pack", "" if HAS_32_REGISTERS else "pack"),
+        (64, 768, 2304, "", ""),
+        (64, 128, 3072, "", ""),  # L2 has all of it
+        (512, 768, 3072, "pack", "pack"),
+    ],
+)
+def test_a_second_factor_whose_rows_fight_for_the_caches_is_packed(
+    monkeypatch, threads, m, k, n, far, near
+):
+    threads(1)
+    descriptor = Matmul(*(row_major(float32, s) for s in ((m, k), (k, n), (m, n))))
+    far_third(monkeypatch)
+    assert ("pack" in GeneratedKernels().find(descriptor).about) == bool(far)
+    near_third(monkeypatch)
+    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 2 << 20, 3: 16 << 20}.__getitem__)
+    assert ("pack" in GeneratedKernels().find(descriptor).about) == bool(near)
+
+
+@pytest.mark.skipif(not HAS_32_REGISTERS, reason="with 16 it was not measured")
+@pytest.mark.parametrize(
+    ("m", "k", "n", "asked"),
+    [
+        *[(32, 512, 1024, True), (17, 300, 1023, True), (64, 260, 1031, True)],
+        *[(16, 512, 1024, False), (65, 512, 1024, False)],  # streamed; worth packing for
+        *[(32, 200, 1024, False), (32, 4096, 100, False)],  # caches hold it; rows are short
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_next_block_of_a_second_factor_in_memory_is_asked_for(
+    monkeypatch, threads, m, k, n, asked, dtype
+):
+    monkeypatch.setattr(target, "STREAMED", 1 << 20)
+    rng, item = np.random.default_rng(m), np.dtype(dtype).itemsize
+    k, n = k * 4 // item, n if asked else n * 4 // item
+    x, y = (rng.standard_normal(shape).astype(dtype) for shape in ((2, m, k), (2, k, n)))
+    for third, count in itertools.product((far_third, near_third), (1, 2)):
+        third(monkeypatch)
+        threads(count)
+        out = np.empty((2, m, n), dtype)
+        descriptor = Matmul(lay(x), lay(y), lay(out))
+        kernel = run(GeneratedKernels(), descriptor, x, y, out)
+        np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-3)
+        run(GeneratedKernels(), descriptor._replace(accumulate=True), x, y, out)
+        np.testing.assert_allclose(out, 2 * (x @ y), rtol=1e-4, atol=1e-3)
+        assert ("asked for" in kernel.about) == asked
+
+
+@pytest.mark.parametrize("third", [far_third, near_third])
+def test_blocks_for_any_caches_give_the_same_products(monkeypatch, threads, third):
+    third(monkeypatch)
+    provider, rng = GeneratedKernels(), np.random.default_rng(5)
+    for count, (m, k, n) in itertools.product((1, 2), ((290, 771, 1027), (19, 513, 1024))):
+        threads(count)
+        x = rng.standard_normal((m, k), dtype=np.float32)
+        y = rng.standard_normal((k, n), dtype=np.float32)
+        out = np.empty((m, n), np.float32)
+        run(provider, Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        np.testing.assert_allclose(out, x.astype(float) @ y, rtol=1e-4, atol=1e-3)
+        descriptor = Matmul(lay(x), any_layout(float32, y.shape), lay(out))
+        packed = provider.find(descriptor).operands[1]
+        room = np.zeros(packed.nbytes // 4, np.float32)
+        run(provider, Reorder(lay(y), packed), y, room)
+        run(provider, descriptor._replace(y=packed), x, room, out)
+        np.testing.assert_allclose(out, x.astype(float) @ y, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "copied"),
+    [
+        *[(768, 300, 130, True), (1024, 300, 130, True), (200, 300, 130, False)],
+        *[(600, 400, 600, True), (600, 400, 500, False), (500, 400, 600, False)],
+        *[(600, 50, 600, False), (1001, 400, 513, True)],
+    ],
+)
+def test_steps_of_k_that_do_not_stay_in_the_first_cache_are_copied_where_the_third_is_far(
+    monkeypatch, m, k, n, copied
+):
+    rng = np.random.default_rng(m)
+    x = rng.standard_normal((k, m), dtype=np.float32).T
+    y = rng.standard_normal((k, n), dtype=np.float32)
+    out = np.empty((m, n), np.float32)
+    monkeypatch.setattr(caches, "private_l3_bytes", lambda: 0)
+    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.__getitem__)
+    kernel = run(GeneratedKernels(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
+    assert ("copy" in kernel.about) is copied
+    for half_rate in (True, False):
+        near_third(monkeypatch, half_rate)
+        kernel = run(GeneratedKernels(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
+        from_nearby = tile.l3_feeds_fma() or n < 256 or k < 128
+        assert ("copy" not in kernel.about) is from_nearby, "or all is read where it lies"
+
+
+@pytest.mark.skipif(target.host().vector_bits < 512, reason="a vector is less than a line")
+@pytest.mark.parametrize("offset", [0, 1, 8], ids="{} elements off".format)
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+def test_results_too_large_for_caches_are_written_past_them(monkeypatch, threads, batch, offset):
+    near_third(monkeypatch)
+    monkeypatch.setattr(target, "STREAMED", 1)
+    provider, rng = GeneratedKernels(), np.random.default_rng(offset)
+    for count, (m, k, n) in itertools.product((1, 2), ((40, 32, 200), (7, 3, 130), (3, 0, 128))):
+        threads(count)
+        x = rng.standard_normal((*batch, m, k), dtype=np.float32)
+        y = rng.standard_normal((*batch, k, n), dtype=np.float32)
+        whole = np.full(16 + (*batch, 1)[0] * (m + 1) * 256 + offset, np.nan, np.float32)
+        begin = -(whole.ctypes.data // 4) % 16 + offset  # of a line of 64 bytes, or not
+        whole = whole[begin:][: (*batch, 1)[0] * (m + 1) * 256]
+        out = whole.reshape(*batch, m + 1, 256)[..., :m, :n]
+        kernel = run(provider, Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        assert "past caches" in kernel.about
+        np.testing.assert_allclose(out, x @ y, rtol=1e-5, atol=1e-5)
+        assert np.isnan(whole).sum() == whole.size - out.size, "nothing beside it is written"
+        again = provider.find(Matmul(lay(x), lay(y), lay(out), accumulate=True))
+        assert "past caches" not in again.about, "what is there has to be read"
+
+
+def test_results_of_rows_that_begin_anywhere_are_not(monkeypatch):
+    near_third(monkeypatch)
+    monkeypatch.setattr(target, "STREAMED", 1)
+    x, y = (row_major(float32, s) for s in ((40, 32), (32, 200)))
+    for out in (row_major(float32, (40, 201)), row_major(float32, (40, 200))):
+        out = Layout(float32, (40, 200), out.strides)
+        assert "past caches" not in GeneratedKernels().find(Matmul(x, y, out)).about
+    monkeypatch.undo()
+    near_third(monkeypatch)
+    large = [row_major(float32, s) for s in ((4096, 32), (32, 4096), (4096, 4096))]
+    has_lines = target.host().vector_bits >= 512
+    assert ("past caches" in GeneratedKernels().find(Matmul(*large)).about) is has_lines
+    far_third(monkeypatch)
+    assert "past caches" not in GeneratedKernels().find(Matmul(*large)).about, (
+        "it takes them sooner"
+    )

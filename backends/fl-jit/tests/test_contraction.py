@@ -1,0 +1,158 @@
+"""A product or convolution of a plan is posed to the provider once, and then asked for again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fl_tensor as ft
+from fl_jit import JitBackend
+from fl_jit.eager import conv_dispatch, gemm_dispatch
+from fl_jit.eager.dispatch_recorder import recording_dispatches
+from fl_jit.kernels import registry
+from fl_jit.kernels.llvm.library import GeneratedKernels
+
+
+@pytest.fixture
+def generated(monkeypatch):
+    """Products are those of the generated provider, however small."""
+    provider = GeneratedKernels()
+    monkeypatch.setattr(registry, "active_library", lambda: provider)
+    monkeypatch.setattr(registry, "is_for_everything", lambda: True)
+    return provider
+
+
+@pytest.fixture
+def jit(generated):
+    """A backend of its own, which puts everything off and plans at once."""
+    backend = JitBackend()
+    backend.smallest, backend.plans.policy.patience = 1, 0
+    backend.plans.compile_after = 1
+    backend.plans.background = False
+    with ft.use(backend):
+        yield backend
+
+
+@pytest.fixture
+def posed(monkeypatch):
+    """How often it was found out which problem an operation is."""
+    found = []
+
+    def counted(module, name):
+        original = getattr(module, name)
+
+        def call(*arguments, **options):
+            found.append(name)
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(module, name, call)
+
+    counted(gemm_dispatch, "matmul")
+    for name in ("convolve", "data_gradient", "weight_gradient"):
+        counted(conv_dispatch, name)
+    return found
+
+
+def image(x, w, **options):
+    return ft.conv(x, w, padding=((1, 1), (1, 1)), **options)
+
+
+def gradient_of_data(g, w):
+    return ft.conv_data_gradient(g, w, (2, 8, 6, 6), padding=1)
+
+
+def gradient_of_weights(g, x):
+    return ft.conv_weight_gradient(g, x, (16, 8, 3, 3), padding=1)
+
+
+#: What is computed of two arrays of these shapes.
+CASES = {
+    "product": (lambda x, y: x @ y, (9, 12), (12, 7)),
+    "with a transpose": (lambda x, y: x @ ft.permute(y, (1, 0)), (9, 12), (7, 12)),
+    "of slices": (lambda x, y: (x + 1.0)[2:8, 3:] @ (y + 1.0)[3:, 1:6], (9, 12), (12, 7)),
+    "of batches": (lambda x, y: x @ y, (3, 9, 12), (3, 12, 7)),
+    "of a batch and one": (lambda x, y: x @ y, (3, 9, 12), (12, 7)),
+    "backwards": (lambda x, y: ft.flip(x, (0,)) @ y, (9, 12), (12, 7)),
+    "convolution": (image, (2, 8, 6, 6), (16, 8, 3, 3)),
+    "gradient of data": (gradient_of_data, (2, 16, 6, 6), (16, 8, 3, 3)),
+    "gradient of weights": (gradient_of_weights, (2, 16, 6, 6), (2, 8, 6, 6)),
+    "product and bias": (lambda x, y: x @ y + y[0], (9, 12), (12, 7)),
+    "product and ReLU": (lambda x, y: ft.relu(x @ y), (9, 12), (12, 7)),
+    "convolution and ReLU": (lambda x, w: ft.relu(image(x, w)), (2, 8, 6, 6), (16, 8, 3, 3)),
+}
+
+
+def drawn(number, *shapes):
+    generator = np.random.default_rng(number)
+    return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_other_data_of_the_same_shapes(jit, case):
+    run, *shapes = case
+    for number in range(4):
+        arrays = drawn(number, *shapes)
+        with ft.use("numpy"):
+            expected = run(*map(ft.asarray, arrays)).numpy()
+        found = run(*map(ft.asarray, arrays)).numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "backwards"])
+def test_which_problem_it_is_is_found_out_once(jit, posed, name):
+    run, *shapes = CASES[name]
+    for number in range(4):
+        run(*map(ft.asarray, drawn(number, *shapes))).numpy()
+        if number == 0:
+            assert posed
+            posed.clear()
+    assert not posed
+
+
+def test_an_operand_that_is_copied_is_copied_each_time(jit, posed):
+    run, *shapes = CASES["backwards"]
+    for number in range(3):
+        run(*map(ft.asarray, drawn(number, *shapes))).numpy()
+    assert len(posed) == 3
+
+
+def test_watchers_are_told_each_time(jit, generated, monkeypatch):
+    told = []
+    monkeypatch.setattr(registry, "watchers", [lambda provider, kernel: told.append(provider)])
+    for number in range(3):
+        (ft.asarray(drawn(number, (9, 12))[0]) @ ft.asarray(drawn(7, (12, 7))[0])).numpy()
+    assert told == [generated] * 3
+
+
+def test_a_provider_that_is_gone_is_not_asked(jit, monkeypatch):
+    x, y = drawn(0, (9, 12), (12, 7))
+    for provider in (registry.active_library(), registry.active_library(), None):
+        monkeypatch.setattr(registry, "active_library", lambda provider=provider: provider)
+        np.testing.assert_allclose((ft.asarray(x) @ ft.asarray(y)).numpy(), x @ y, rtol=1e-5)
+
+
+def test_results_of_an_epilogue_are_not_written_over_its_factors(jit):
+    def run(x, y):
+        z = x * 2.0  # dies with the product: its place has the size of the results
+        made = z @ y
+        return ft.relu(made), ft.exp(-ft.absolute(made))
+
+    for number in range(4):
+        x, y = drawn(number, (12, 12), (12, 12))
+        first, second = run(ft.asarray(x), ft.asarray(y))
+        ft.eval(first, second)
+        expected = (2.0 * x) @ y
+        np.testing.assert_allclose(first.numpy(), np.maximum(expected, 0), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(second.numpy(), np.exp(-np.abs(expected)), rtol=1e-3, atol=1e-5)
+
+
+def test_what_a_block_asks_for(generated):
+    x, y = drawn(0, (9, 12), (12, 7))
+    with recording_dispatches() as asked:
+        made = gemm_dispatch.matmul(x, y.T.copy().T, (9, 7))
+    (one,) = asked
+    assert [a.shape for a in one.arrays] == [(9, 12), (12, 7), (9, 7)]
+    assert one.offsets([x, y, made]) is None, "y was not what it was asked with"
+    assert one.offsets([x, one.arrays[1], made]) == [0, 0, 0]
+    gemm_dispatch.matmul(x, y, (9, 7))
+    assert len(asked) == 1, "the block is over"

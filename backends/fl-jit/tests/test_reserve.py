@@ -1,0 +1,143 @@
+"""What a plan needs at once is taken from the memory manager in one piece."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+import fl_memory as mem
+import fl_tensor as ft
+from fl_jit import JitBackend
+from fl_jit.planning import reserve
+from fl_memory.managers.caching import CachingManager
+from fl_tensor.graph import Node, Value
+
+
+class Values(dict):
+    """Values by name; ``"x:8"`` has 8 bytes."""
+
+    def __missing__(self, name):
+        self[name] = Value(len(self), (int(name.split(":")[1]),), ft.int8, ft.CPU, name)
+        return self[name]
+
+
+class Step(NamedTuple):
+    kind: str
+    nodes: list
+    roots: list
+    dying: list
+
+
+def steps(*lines):
+    """``"kernel x:8 y:4! -> z:8"``: one that reads x and y, which dies, and makes z."""
+    values, made = Values(), []
+    for line in lines:
+        before, after = line.split("->")
+        kind, *names = before.split()
+        reads = [values[name.rstrip("!")] for name in names]
+        makes = [values[name.rstrip("!")] for name in after.split()]
+        dying = [values[n.rstrip("!")] for n in (*names, *after.split()) if n.endswith("!")]
+        made.append(Step(kind, [Node("add", (), {}, tuple(makes))], [*reads, *makes], dying))
+    return made, values
+
+
+@pytest.mark.parametrize(
+    "bytes,given,lines",
+    [
+        (12, "", ["numpy x:8 -> y:8", "numpy y:8! -> z:4"]),
+        (16, "", ["numpy x:8 -> y:8", "numpy y:8! -> z:8"]),
+        (12, "", ["numpy x:8 -> y:8", "numpy y:8! -> z:4", "numpy z:4! -> u:1 v:2!"]),
+        (12, "", ["numpy x:8 -> y:8", "kernel y:8! -> z:8", "numpy z:8! -> u:4"]),
+        (12, "", ["numpy x:8 -> y:8", "product y:8! -> z:8", "numpy z:8! -> u:4"]),
+        (16, "", ["numpy x:8 -> y:8", "kernel y:8! -> z:8 v:8"]),
+        (8, "", ["kernel x:8! -> y:8"]),
+        (0, "x:8", ["kernel x:8! -> y:8"]),
+        (8, "x:8", ["numpy x:8! -> y:8"]),
+        (8, "x:8", ["kernel x:8! -> y:8 z:8"]),
+        (4, "x:8", ["kernel x:8! -> y:8", "kernel y:8 -> z:4"]),
+    ],
+)
+def test_what_is_needed_at_once(bytes, given, lines):
+    made, values = steps(*lines)
+    assert reserve.needed(made, [values[name] for name in given.split()]) == bytes
+
+
+class Asked(CachingManager):
+    """Notes what it was to have."""
+
+    nbytes = 0
+
+    def preallocate(self, nbytes):
+        self.nbytes = nbytes
+
+
+def test_a_little_more_than_is_needed_is_asked_for():
+    with mem.use(Asked()) as manager:
+        reserve.reserve(reserve.LEAST - 1)
+        assert manager.nbytes == 0
+        reserve.reserve(64 << 20)
+        assert manager.nbytes == 66 << 20
+
+
+def products(x, weights):
+    # Of growing size, each dead when the next one is there: none fits where another was.
+    for w in weights:
+        x = x @ w
+    return x
+
+
+@pytest.fixture
+def manager():
+    made = CachingManager()
+    with mem.use(made):
+        yield made
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    monkeypatch.setattr(reserve, "LEAST", 1 << 20)
+    made = JitBackend()
+    made.plans.background, made.plans.compile_after = False, 1
+    with ft.use(made):
+        yield made
+
+
+SIZES = (8, 700, 800, 900, 1000)
+
+
+def operands():
+    made = [ft.ones((4096, SIZES[0])), *(ft.ones(pair) for pair in zip(SIZES, SIZES[1:]))]
+    ft.eval(*made)
+    return made[0], made[1:]
+
+
+def test_a_plan_takes_no_buffer_for_each_of_its_results(backend, manager):
+    x, weights = operands()
+    buffers = []
+    for _ in range(2):  # what a plan needs is taken before it runs first
+        manager.release_cached()
+        before = manager.stats().native_allocs
+        ft.eval(products(x, weights))
+        buffers.append(manager.stats().native_allocs - before)
+    assert buffers == [2, 4]
+
+
+def test_a_manager_that_keeps_no_memory_is_left_alone(backend):
+    with mem.use("system") as manager:
+        x, weights = operands()
+        assert products(x, weights)[0, 0].item() == 8 * 700 * 800 * 900
+        assert manager.stats().cached_bytes == 0
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_nothing_is_asked_for_what_takes_the_place_of_operands(backend, is_held):
+    with mem.use(Asked()) as manager:
+        x = ft.ones((1024, 1024))
+        ft.eval(x)
+        manager.nbytes = 0
+        held = x if is_held else None
+        x = ft.exp(x) + 1.0
+        ft.eval(x)
+        assert manager.nbytes == (66 << 16 if is_held else 0)
+        assert (held is None) is not is_held

@@ -1,1 +1,0 @@
-"""What packages add (``fl_tensor.jit``): operations, kernels, passes, and where they are kept."""

@@ -1,8 +1,0 @@
-"""oneDNN, bound by ctypes: its C interface of version 3, on plain addresses.
-
-``library.py`` finds it, ``binding.py`` calls it, ``descriptors.py`` and ``primitives.py`` turn
-layouts and problems into prepared calls; then one file per family of problems.
-"""
-
-from fl_tensor.backends.providers.onednn.library import load as load
-from fl_tensor.backends.providers.onednn.provider import OneDNN as OneDNN
