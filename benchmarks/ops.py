@@ -2,8 +2,8 @@
 and their gradients, what can be fused, and operations on 4 elements.
 
 For orientation; the claims are those of `kernels.py` and `eager_overhead.py`, which time the same
-cases. Ours are the backends `jit`, with the providers that are there (generated kernels first,
-unless `FL_KERNEL_LIBRARIES` says otherwise), and `numpy`, which is NumPy alone; PyTorch has its images
+cases. Ours are the backends `jit`, with the installed kernel libraries (generated kernels first,
+unless `FL_KERNEL_LIBRARIES` says otherwise), and `numpy`, which is NumPy alone. PyTorch has images
 row-major, as a user makes them, or with channels last, in and out. Ratios above 1 are in favour of
 `jit`; a row in capitals is a geometric mean. Each library runs in a process of its own, and they
 take turns.

@@ -8,13 +8,13 @@ import sys
 import nox
 
 from sessions.environments import in_workshop, pytest_in_workshop, shared
-from sessions.workspace import PACKAGES, ROOT, copied_checkout, suite
+from sessions.workspace import OURS, ROOT, copied_checkout, suite
 
 CONTRACTS = ["fl-memory", "fl-tensor", "fl-dist"]
 #: Packages whose tests take minutes.
-LONG = ["fl-tensor", "fl-nn"]
+LONG = ["fl-tensor", "fl-nn", "fl-jit"]
 
-each_package = nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in PACKAGES])
+each_package = nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in OURS])
 
 
 @nox.session(tags=["quick"], **shared)
@@ -61,7 +61,8 @@ def contracts(session: nox.Session) -> None:
 def add_operation(session: nox.Session) -> None:
     """ "Add an operation" of CONTRIBUTING.md, followed to the letter in a copy of the checkout."""
     with copied_checkout() as copy:
-        sources = os.pathsep.join(map(str, copy.glob("packages/*/src")))
+        found = [*copy.glob("packages/*/src"), *copy.glob("backends/*/src")]
+        sources = os.pathsep.join(map(str, found))
         page = [str(copy / "CONTRIBUTING.md"), "--section", "Add an operation"]
         command = [str(ROOT / "tools" / "follow.py"), *page, "--folder", str(copy)]
         in_workshop(session, "python", *command, env={"PYTHONPATH": sources})

@@ -12,11 +12,21 @@ from typing import Any, TypeAlias
 
 import nox
 
-from sessions.workspace import DIST, EXAMPLES, PACKAGES, ROOT, editable, test_requirements
+from sessions.workspace import (
+    BACKENDS,
+    DIST,
+    EXAMPLES,
+    OURS,
+    PACKAGES,
+    ROOT,
+    editable,
+    folder_of,
+    test_requirements,
+)
 
 BUILD = ["hatchling>=1.24,<2", "editables"]
 TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8", "pytest-xdist>=3.6"]
-EXTRAS = {"fl_tensor": "onednn", "fl_nn": "plot", "fl_vision": "digits"}
+EXTRAS = {"fl_jit": "onednn", "fl_nn": "plot", "fl_vision": "digits"}
 
 Env: TypeAlias = Mapping[str, str]
 NOTHING: Env = {}
@@ -27,17 +37,17 @@ _workshop_bin = ""
 
 @nox.session(default=False, reuse_venv=True)
 def workshop(session: nox.Session) -> None:
-    """The shared environment: all packages editable, all light tools; renewed when they change."""
+    """The shared environment: packages and backends editable, light tools; renewed with them."""
     global _workshop_bin
     _workshop_bin = session.bin
     digest = hashlib.sha256(repr((sys.version, BUILD, TOOLS, EXTRAS)).encode())
-    for package in PACKAGES:
-        digest.update((ROOT / "packages" / package / "pyproject.toml").read_bytes())
+    for name in OURS:
+        digest.update((ROOT / folder_of(name) / "pyproject.toml").read_bytes())
     stamp = Path(session.bin).parent / "workshop.sha256"
     if stamp.is_file() and stamp.read_text() == digest.hexdigest():
         session.log("the workshop is up to date")
         return
-    install_editable(session, *PACKAGES, *TOOLS, *test_requirements(*PACKAGES), **EXTRAS)
+    install_editable(session, *OURS, *TOOLS, *test_requirements(*OURS), **EXTRAS)
     stamp.write_text(digest.hexdigest())
 
 
@@ -70,19 +80,27 @@ def pytest_in_workshop(
 
 def install_editable(session: nox.Session, *names: str, **extras: str) -> None:
     """Install packages of this repository as they lie in the checkout, others by their names."""
-    ours = editable(*(name for name in names if name in PACKAGES), **extras)
-    others = [name for name in names if name not in PACKAGES]
+    ours = editable(*(name for name in names if name in OURS), **extras)
+    others = [name for name in names if name not in OURS]
     session.install(*BUILD)
     session.install("--no-build-isolation", *ours, *others)
+    session.run("python", str(ROOT / "tools" / "check_origin.py"), silent=True)
+
+
+def install_wheels(session: nox.Session, *requirements: str) -> None:
+    """Install wheels of this repository, by path, with what else is named."""
+    session.install(*requirements)
+    session.run("python", str(ROOT / "tools" / "check_origin.py"), silent=True)
 
 
 @nox.session(default=False, reuse_venv=True)
 def wheels(session: nox.Session) -> None:
-    """Build every wheel once: packages into dist/, examples into dist/examples/."""
+    """Build every wheel once: packages and backends into dist/, examples into dist/examples/."""
     session.install("pip", *BUILD)
     shutil.rmtree(DIST, ignore_errors=True)
     for folder, names, target in (
         ("packages", PACKAGES, DIST),
+        ("backends", BACKENDS, DIST),
         ("examples", EXAMPLES, DIST / "examples"),
     ):
         sources = [f"./{folder}/{name}" for name in names if (ROOT / folder / name).is_dir()]

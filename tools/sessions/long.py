@@ -27,8 +27,9 @@ def fuzz(session: nox.Session) -> None:
 
     `-- --backend jit --programs N --seed S` for a part.
     """
-    for options in [session.posargs] if session.posargs else [[], ["--backend", "jit"]]:
-        in_workshop(session, "python", "packages/fl-tensor/tests/fuzz", *options)
+    folders = ["packages/fl-tensor/tests/fuzz", "backends/fl-jit/tests/fuzz"]
+    for folder in folders[-1:] if session.posargs else folders:
+        in_workshop(session, "python", folder, *session.posargs)
 
 
 @nox.session(default=False, **shared)
@@ -46,7 +47,7 @@ def stress(session: nox.Session) -> None:
 
     `-- --provider onednn --kind gemm --count N --seed S` for others than the generated ones.
     """
-    in_workshop(session, "python", "packages/fl-tensor/tests/stress", *session.posargs)
+    in_workshop(session, "python", "backends/fl-jit/tests/stress", *session.posargs)
 
 
 @nox.session(default=False, tags=["fl-tensor", "fl-nn"], **shared)
@@ -73,9 +74,10 @@ def interpreters(session: nox.Session) -> None:
     install_editable(
         session, *closure("fl-nn"), *test_requirements("fl-nn"), fl_tensor="jit,bfloat16"
     )
-    tests = "test_refcounts.py test_tensor.py test_indexing.py jit/test_donation.py".split()
-    tests += ["jit/test_slice_update.py", "jit/test_deferred.py"]
+    tests = "test_refcounts.py test_tensor.py test_indexing.py".split()
     paths = [f"packages/fl-tensor/tests/{name}" for name in tests]
+    tests = "test_donation.py test_slice_update.py test_deferred.py".split()
+    paths += [f"backends/fl-jit/tests/{name}" for name in tests]
     paths += [f"packages/{name}/tests/test_forks.py" for name in ("fl-memory", "fl-nn")]
     session.run("pytest", "-q", *paths, *session.posargs)
     for backend in ("numpy", "jit"):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import nox
 
-from sessions.environments import install_editable
+from sessions.environments import install_editable, install_wheels
 from sessions.workspace import (
-    PACKAGES,
+    OURS,
     ROOT,
     closure,
     outside_the_checkout,
@@ -37,8 +37,8 @@ def beside_torch(session: nox.Session) -> None:
     """The environment of oracles and interop: all packages editable, PyTorch, torchvision, ..."""
     global torch_python
     torch_python = f"{session.bin}/python"
-    needed = [*test_requirements(*PACKAGES), TORCH, *HUBS, *TORCH_TESTING]
-    install_editable(session, *PACKAGES, *needed, fl_tensor="bfloat16", fl_vision="digits")
+    needed = [*test_requirements(*OURS), TORCH, *HUBS, *TORCH_TESTING]
+    install_editable(session, *OURS, *needed, fl_tensor="bfloat16", fl_vision="digits")
 
 
 @nox.session(default=False, requires=["beside_torch"], venv_backend="none")
@@ -70,7 +70,8 @@ def opinfo(session: nox.Session) -> None:
 def torch_backend(session: nox.Session) -> None:
     """An outside backend over PyTorch against our wheels: the kit, and the digits network on it."""
     example = "torch-backend"
-    session.install(
+    install_wheels(
+        session,
         *map(wheel, [*closure(example, "fl-nn"), example]),
         wheel("fl-vision") + "[digits]",
         *test_requirements(example),

@@ -69,12 +69,12 @@ def conformance(session: nox.Session, kind: str, implementation: str) -> None:
     in_workshop(session, "python", *command, env=env)
 
 
-@nox.session(**shared, tags=["fl-tensor"])
+@nox.session(**shared, tags=["fl-jit"])
 def vectors(session: nox.Session) -> None:
     """The tests of generated kernels at the widths of vectors that are not the processor's own."""
     asks = "from fl_jit.kernels.codegen import target; print(target.processor().vector_bits)"
     most = int(ask_workshop(session, asks) or 128)
-    tests = ("packages/fl-tensor/tests/jit", "-k", "codegen or pooling or indexing")
+    tests = ("backends/fl-jit/tests", "-k", "codegen or pooling or indexing")
     for bits in ("generic", *(str(n) for n in (128, 256) if n < most)):
         pytest_in_workshop(session, *tests, workers=2, env={"FL_VECTOR_BITS": bits})
 
@@ -100,8 +100,8 @@ def providers(session: nox.Session, provider: str) -> None:
     above = [option for package in ABOVE for option in suite(package)]
     env = {**kernels(session), "FL_KERNEL_LIBRARIES": provider, "FL_KERNELS_FORCE": "1"}
     # The tests of generated code ask for it themselves: `tests(fl-tensor)` has run them.
-    own = "packages/fl-tensor/tests/providers"
-    pytest_in_workshop(session, "-p", "no:cacheprovider", own, f"--ignore={own}/generated", env=env)
+    own = "backends/fl-jit/tests/kernels"
+    pytest_in_workshop(session, "-p", "no:cacheprovider", own, f"--ignore={own}/llvm", env=env)
     for smallest in (FORCED["FL_JIT_MIN_SIZE"], NEVER):
         env = {**FORCED, **env, "FL_TENSOR_BACKEND": "jit", "FL_JIT_MIN_SIZE": smallest}
         in_workshop(session, "python", "-m", "fl_tensor.testing", "jit", *part, env=env)

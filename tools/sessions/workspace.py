@@ -1,4 +1,4 @@
-"""The packages of the repository, and what they say about themselves."""
+"""The distributions of the repository, and what they say about themselves."""
 
 from __future__ import annotations
 
@@ -19,28 +19,54 @@ DIST = ROOT / "dist"
 PACKAGES = (
     "fl-memory fl-tensor fl-dist fl-autograd fl-data fl-nn fl-speech fl-vision fl-text".split()
 )
+#: Published as a third party publishes: they need packages, no package needs them.
+BACKENDS = ["fl-jit"]
+OURS = [*PACKAGES, *BACKENDS]
 LIGHT_EXAMPLES = ["acme-backend", "acme-arena", "acme-ring", "acme-kernels"]
 EXAMPLES = [*LIGHT_EXAMPLES, "torch-backend"]
 
 
-def project(package: str) -> dict[str, Any]:
-    """The pyproject.toml of a package or an example."""
-    folder = "examples" if package in EXAMPLES else "packages"
-    found: dict[str, Any] = nox.project.load_toml(ROOT / folder / package / "pyproject.toml")
+def folder_of(name: str) -> str:
+    """Where a distribution of this repository lies: ``packages/fl-nn``."""
+    kind = "examples" if name in EXAMPLES else "backends" if name in BACKENDS else "packages"
+    return f"{kind}/{name}"
+
+
+def project(name: str) -> dict[str, Any]:
+    """The pyproject.toml of a package, a backend or an example."""
+    found: dict[str, Any] = nox.project.load_toml(ROOT / folder_of(name) / "pyproject.toml")
     return found
 
 
-def closure(*packages: str) -> list[str]:
-    """The packages of this repository that `packages` declare, directly or not, and themselves."""
+def closure(*names: str, **extras: str) -> list[str]:
+    """The distributions of this repository that `names` declare, directly or not, and themselves.
+
+    Extras are followed: ``closure("fl-nn", fl_tensor="jit")`` has fl-jit in it, and so has a
+    distribution that depends on ``fl-tensor[jit]``.
+    """
     found: set[str] = set()
-    queue = list(packages)
+    queue = [(name, extras.get(name.replace("-", "_"), "")) for name in names]
+    queue += [(name.replace("_", "-"), extra) for name, extra in extras.items()]
+    seen = set()
     while queue:
-        package = queue.pop()
-        if package not in found:
-            found.add(package)
-            declared = project(package)["project"].get("dependencies", [])
-            queue += [p for p in PACKAGES if any(_names(line, p) for line in declared)]
-    return [p for p in PACKAGES if p in found]
+        each = queue.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        name, chosen = each
+        found.add(name)
+        table = project(name)["project"]
+        declared = [*table.get("dependencies", [])]
+        for extra in filter(None, chosen.split(",")):
+            declared += table.get("optional-dependencies", {}).get(extra, [])
+        for line in declared:
+            queue += [(ours, _extras(line)) for ours in OURS if _names(line, ours)]
+    return [name for name in [*OURS, *EXAMPLES] if name in found and name not in EXAMPLES]
+
+
+def _extras(requirement: str) -> str:
+    """``jit,testing`` of ``fl-tensor[jit,testing]>=0.1``."""
+    return requirement.partition("[")[2].partition("]")[0].replace(" ", "")
 
 
 def _names(requirement: str, package: str) -> bool:
@@ -58,12 +84,15 @@ def test_requirements(*packages: str) -> list[str]:
     return sorted(needed)
 
 
-def editable(*packages: str, **extras: str) -> list[str]:
-    """Arguments of pip: ``editable("fl-memory", "fl-tensor", fl_tensor="jit")``."""
+def editable(*names: str, **extras: str) -> list[str]:
+    """Arguments of pip: ``editable("fl-memory", "fl-tensor", fl_tensor="jit")``. What an extra of
+    them needs of this repository comes with it, so that no index is asked for it."""
     args: list[str] = []
-    for package in packages:
-        extra = extras.get(package.replace("-", "_"))
-        args += ["-e", f"./packages/{package}" + (f"[{extra}]" if extra else "")]
+    chosen = {key: extra for key, extra in extras.items() if key.replace("_", "-") in names}
+    needed = closure(*names, **chosen)
+    for name in [*names, *(each for each in needed if each not in names)]:
+        extra = extras.get(name.replace("-", "_"))
+        args += ["-e", f"./{folder_of(name)}" + (f"[{extra}]" if extra else "")]
     return args
 
 
@@ -90,7 +119,7 @@ def copied_checkout() -> Iterator[Path]:
 
 def suite(package: str) -> list[str]:
     """Arguments of pytest: the tests of a package, without the comparison with PyTorch."""
-    folder = f"packages/{package}/tests"
+    folder = f"{folder_of(package)}/tests"
     return [folder, f"--ignore={folder}/oracles"]
 
 

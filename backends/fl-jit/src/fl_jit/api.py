@@ -10,7 +10,6 @@ register theirs in a function that is an entry point of the group ``fl.jit.v1``.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fl_jit.backend import JitBackend
@@ -27,7 +26,6 @@ from fl_jit.kernels.layout import Layout as Layout
 from fl_jit.planning.plan_future import JitWarning as JitWarning
 from fl_jit.reports.profile import Row as Row
 from fl_jit.reports.profile import profile as profile
-from fl_tensor import extras
 from fl_tensor.dispatch import registry
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.pipeline import Function
@@ -110,14 +108,10 @@ def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
              ``built_in_micro_kernel`` is one, to begin with, and the file that it is in has the
              signature. Of several makers the latest is asked first
 
-    Needs llvmlite, the backend `jit`, and that it asks the provider ``generated``
-    (``FL_KERNEL_LIBRARIES``). A maker that
-    raises, or whose module LLVM refuses or has no ``micro``, is left out with a ``KernelWarning``
-    where a product needs it. Raises ArgumentError for what is no function, MissingError without
-    llvmlite.
+    The kernel library ``generated`` must be in use (``FL_KERNEL_LIBRARIES``). A maker that raises,
+    or whose module LLVM refuses or has no ``micro``, is left out with a ``KernelWarning`` where a
+    product needs it. Raises ArgumentError for an object that cannot be called.
     """
-    if find_spec("llvmlite") is None:
-        raise extras.missing("[register_micro_kernel]", "llvmlite", "jit")
     from fl_jit.kernels.llvm import microkernel_registry
 
     return microkernel_registry.register(maker)
@@ -125,7 +119,7 @@ def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
 
 def built_in_micro_kernel(kernel: MicroKernel, machine: Target) -> str:
     """The module of the micro-kernel that is used where ``register_micro_kernel`` has no other: in
-    LLVM IR, as text. It is a maker itself. Needs llvmlite."""
+    LLVM IR, as text. It is a maker itself."""
     from fl_jit.kernels.llvm import amx, microkernel
 
     return amx.maker(kernel, machine) or microkernel.assembly(kernel, machine)
