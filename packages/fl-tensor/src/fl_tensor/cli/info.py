@@ -1,9 +1,4 @@
-<<<<<<< ours
-"""``fl-tensor info``: libraries in use, threads, and sizes of contract and code.
-=======
-"""``fl-tensor info``: the default backend, the threads, and the size of the contract and of the
-code, beside the figures of the paper.
->>>>>>> theirs
+"""``fl-tensor info``: default backend, threads, and sizes of contract and code.
 
 Kahn et al., "Flashlight: Enabling Innovation in Tools for Machine Learning", ICML 2022, compares
 frameworks by their size (Table 1). It counts operators, operators that add, convolve or sum, and
