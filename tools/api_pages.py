@@ -19,8 +19,9 @@ PICTURES = ["benchmarks/results/**/*.png"]
 #: Public modules, each with a page. A package exports what its `__init__.py` imports.
 MODULES = """
     fl_memory fl_memory.contract fl_memory.testing
-    fl_tensor fl_tensor.linalg fl_tensor.fft fl_tensor.random fl_jit.api fl_tensor.extend
+    fl_tensor fl_tensor.linalg fl_tensor.fft fl_tensor.random fl_tensor.extend
     fl_tensor.testing
+    fl_jit
     fl_dist fl_dist.testing
     fl_autograd fl_autograd.extend fl_autograd.testing
     fl_data
@@ -38,7 +39,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path))
         for path in sorted(found)
     ]
-    sources = [str(path) for path in sorted(ROOT.glob("packages/*/src"))]
+    folders = [*ROOT.glob("packages/*/src"), *ROOT.glob("backends/*/src")]
+    sources = [str(path) for path in sorted(folders)]
     loader = griffe.GriffeLoader(search_paths=sources)
     for package in sorted({name.partition(".")[0] for name in MODULES}):
         loader.load(package)

@@ -21,7 +21,7 @@ def provider(request):
         return GeneratedKernels()
     library, passed = onednn.load()
     if library is None:
-        pytest.skip("oneDNN is not installed (fl-tensor[onednn]): " + "; ".join(passed))
+        pytest.skip("oneDNN is not installed (fl-jit[onednn]): " + "; ".join(passed))
     return onednn.OneDNN(library)
 
 

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # cases are beside the tests
 def library():
     found, passed = onednn.load()
     if found is None:
-        pytest.skip("oneDNN is not installed (fl-tensor[onednn]): " + "; ".join(passed))
+        pytest.skip("oneDNN is not installed (fl-jit[onednn]): " + "; ".join(passed))
     return found
 
 

@@ -80,7 +80,7 @@ def test_where_there_is_none_one_is_told_how_to_get_it(nowhere, fresh, monkeypat
     monkeypatch.setenv("FL_KERNEL_LIBRARIES", "onednn")
     monkeypatch.setattr(libraries, "candidates", lambda: iter([(libraries.NAME, "system")]))
     assert registry.active_library() is None
-    assert "pip install './packages/fl-tensor[onednn]'" in registry.found()[1][-1]
+    assert "pip install './backends/fl-jit[onednn]'" in registry.found()[1][-1]
 
 
 def test_a_process_without_it_works(tmp_path):

@@ -148,18 +148,18 @@ def _followed(
 ) -> bool:
     # Each is asked as it knows epilogues: for the program, or by name.
     for each in library.libraries:
-        name, with_post_ops = None, descriptor
+        name, request = None, descriptor
         if not each.has_epilogues:
             if not isinstance(descriptor, Matmul | Convolution):
                 continue
             name = follow.named()
             if name is None or name.activation not in each.activations:
                 continue
-            with_post_ops = name.with_post_ops(descriptor)
-        kernel = each.find(with_post_ops)
+            request = name.with_post_ops(descriptor)
+        kernel = each.find(request)
         if kernel is None:
             continue
-        _begin(each, with_post_ops, kernel)
+        _begin(each, request, kernel)
         reads, writes = follow.addresses()
         reads = reads if name is None else name.taken(reads)
         kernel(*places[:-1], *reads, places[-1], *writes)

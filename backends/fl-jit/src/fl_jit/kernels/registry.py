@@ -14,11 +14,12 @@ from typing import TypeAlias
 from fl_jit.kernels.fallback import FallbackChain
 from fl_jit.kernels.lazy import LazyLibrary
 from fl_jit.kernels.library import Kernel, KernelLibrary, KernelLibraryError
-from fl_tensor import extras, settings
+from fl_tensor import settings
 
 ENVIRONMENT = "FL_KERNEL_LIBRARIES"
 EVERYTHING = "FL_KERNELS_FORCE"
 NONE = "none"
+_INSTALL_ONEDNN = "python -m pip install './backends/fl-jit[onednn]' in a clone of the repository"
 #: Who is asked where FL_KERNEL_LIBRARIES does not say.
 DEFAULT = ("generated", "onednn")
 
@@ -79,15 +80,11 @@ def _onednn() -> Opened:
 
     library, passed = onednn.load()
     if library is None:
-        return None, (*passed, f"onednn (Linux, x86-64): {extras.install('onednn')}")
+        return None, (*passed, f"onednn (Linux, x86-64): {_INSTALL_ONEDNN}")
     return onednn.OneDNN(library), tuple(passed)
 
 
 def _generated() -> Opened:
-    from importlib.util import find_spec
-
-    if find_spec("llvmlite") is None:
-        return None, (f"generated takes llvmlite: {extras.install('jit')}",)
     return LazyLibrary("generated", True, _make_generated), ()
 
 
