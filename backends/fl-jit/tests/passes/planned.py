@@ -11,6 +11,7 @@ from fl_jit.passes.reduction_forms import REDUCTIONS, reduction_form, split, wit
 from fl_tensor.graph import Graph, Node
 from fl_tensor.graph.cse import cse
 from fl_tensor.graph.strides import layouts
+from fl_tensor.testing.graphs import recorded
 
 ELEMENTWISE = frozenset(
     "add subtract multiply divide negative exp tanh maximum where less cast sqrt".split()
@@ -21,22 +22,6 @@ def fusible(node: Node) -> bool:
     if node.op in REDUCTIONS:
         return reduction_form(node, 0) is not None
     return node.op in ELEMENTWISE
-
-
-def recorded(function, *shapes):
-    """The graph of a function of arrays of these shapes, and such arrays."""
-    inputs = [ft.Generator(i).normal(shape) for i, shape in enumerate(shapes)]
-    return recorded_on(function, *inputs), inputs
-
-
-def recorded_on(function, *inputs):
-    """The graph of a function of these arrays."""
-    with ft.trace() as graph:
-        for x in inputs:
-            graph.input(x)
-        result = function(*inputs)
-        graph.output(*(result if isinstance(result, tuple) else (result,)))
-    return graph.prune()
 
 
 def planned(function, *shapes, **settings) -> tuple[Fusion, Graph]:

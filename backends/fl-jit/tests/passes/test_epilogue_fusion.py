@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from planned import recorded
 
 import fl_tensor as ft
 from fl_jit.passes.epilogue_fusion import fuse_epilogues
@@ -11,6 +10,7 @@ from fl_jit.passes.fusion import Fusion
 from fl_jit.passes.reduction_forms import REDUCTIONS, reduction_form
 from fl_tensor.graph import Node, cost
 from fl_tensor.graph.strides import layouts
+from fl_tensor.testing.graphs import recorded
 
 ELEMENTWISE = frozenset("add subtract multiply exp maximum cast reshape".split())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from planned import fusible, recorded
+from planned import fusible
 
 import fl_tensor as ft
 from fl_jit.passes import fusion_cost
@@ -12,6 +12,7 @@ from fl_jit.passes.group_merging import Merging
 from fl_jit.passes.reduction_forms import split, without_kept_axes
 from fl_tensor.graph.cse import cse
 from fl_tensor.graph.strides import VIEWS, layouts
+from fl_tensor.testing.graphs import recorded
 
 SHAPE = (256, 1024)
 #: So small that it is in a cache.

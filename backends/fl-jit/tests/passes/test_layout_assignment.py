@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planned import recorded
 
 import fl_tensor as ft
 from fl_jit.passes.layout_assignment import channels_last, inverse, order_of, reorder
 from fl_tensor.graph import Graph, Node, Value
+from fl_tensor.testing.graphs import recorded
 
 ELEMENTWISE = frozenset("add subtract multiply divide exp maximum where less equal cast".split())
 SHAPE = (2, 3, 4, 5)

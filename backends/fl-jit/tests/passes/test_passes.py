@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from planned import fusible, recorded
+from planned import fusible
 
 import fl_tensor as ft
 from fl_jit.passes import fusion_cost
@@ -16,6 +16,7 @@ from fl_tensor.graph import Graph, Node, Value
 from fl_tensor.graph.cse import cse
 from fl_tensor.graph.pipeline import Pipeline
 from fl_tensor.graph.strides import layouts
+from fl_tensor.testing.graphs import recorded
 
 
 def fused(graph: Graph) -> Fusion:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from planned import recorded
 
 import fl_tensor as ft
 from fl_jit.passes.weight_prepacking import prepackable_weights
 from fl_tensor.graph.strides import layouts
+from fl_tensor.testing.graphs import recorded
 
 X = (24, 8)
 

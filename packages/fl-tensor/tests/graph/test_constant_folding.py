@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from planned import recorded_on
 
 import fl_tensor as ft
 from fl_tensor.graph.constant_folding import fold_constants
+from fl_tensor.testing.graphs import recorded_on
 
 
 def left(function, *inputs):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from planned import recorded
 
 import fl_tensor as ft
 from fl_tensor.graph import cost
 from fl_tensor.graph.strides import layouts
+from fl_tensor.testing.graphs import recorded
 
 
 def of(function, *shapes):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planned import recorded
 
 import fl_tensor as ft
 from fl_tensor.graph import Graph, Node, Value, match
 from fl_tensor.graph.inline import inline
+from fl_tensor.testing.graphs import recorded
 
 SHAPE = (2, 3)
 
