@@ -14,7 +14,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["*.md", "docs/**/*.md", "benchmarks/README.md", "packages/*/*.md", "backends/*/*.md", "examples/*/*.md"]
+PAGES = ["*.md", "docs/**/*.md", "benchmarks/README.md"]
+PAGES += ["packages/*/*.md", "backends/*/*.md", "examples/*/*.md"]
 PICTURES = ["benchmarks/results/**/*.png"]
 #: Public modules, each with a page. A package exports what its `__init__.py` imports.
 MODULES = """
