@@ -89,12 +89,10 @@ def test_info_counts_from_the_contract(capsys: pytest.CaptureFixture[str]) -> No
     assert required <= 64
     assert f"{required}  required" in text
     assert "1,798,292" in text and "ICML 2022" in text
-    assert "Products and convolutions of jit by" in text and "Threads of an operation:" in text
-    assert "Generated kernels" in text
+    assert "Default backend:" in text and "Threads of an operation:" in text
     figures = json.loads(printed(capsys, "info", "--json"))
     assert figures["operations"]["total"] == len(contract.OPERATIONS)
     assert figures["threads"]["per_operation"] == ft.get_num_threads()
-    assert all(set(each) == {"name", "report"} for each in figures["providers"])
     assert sum(figures["operations"]["of_capability"].values()) == len(contract.OPTIONAL)
     for backend in ("numpy", "null"):
         counted = figures["implementations"][backend]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -26,21 +23,6 @@ class Counter:
 def test_builtin_backends_are_listed_and_made_once():
     assert {"numpy", "null"} <= set(ft.available_backends())
     assert ft.get_backend("numpy") is ft.get_backend("numpy") is ft.current_backend()
-
-
-@pytest.mark.parametrize("installed", [True, False])
-def test_the_default_is_the_fastest_that_is_installed(installed):
-    hidden = "" if installed else "import sys; sys.modules['llvmlite'] = None; "
-    if installed:
-        pytest.importorskip("llvmlite", reason="what makes jit the faster one")
-    environment = {k: v for k, v in os.environ.items() if k != "FL_TENSOR_BACKEND"}
-    done = subprocess.run(
-        [sys.executable, "-c", f"{hidden}import fl_tensor as ft; print(ft.zeros(2).backend.name)"],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-    assert (done.stdout, done.stderr) == ("jit\n" if installed else "numpy\n", "")
 
 
 class Kelp(DelegatingBackend):

@@ -12,7 +12,7 @@ import fl_tensor as ft
 
 #: The draft `extend 1.0`. A name that is added here is a promise; there may be 60.
 EXTEND = """
-    Layer Stack active current_stack operation_names revived cached_composition uncollected under
+    Layer Stack active current_stack operation_names revived cached_composition gc_paused under
 """.split()
 ARRAY_CLASSES = """
     BINARY KINDS TEMPORARY UNARY VALUES Answers answer getrefcount prepare same_value

@@ -15,7 +15,6 @@ SOURCES = sorted(Path(__file__).resolve().parents[2].glob("*/src")) or [OURS]
 #: Imports inside functions that close a circle. "Imports of fl_tensor" in docs/design.md says why.
 UPWARD = {
     ("fl_tensor.arrays.value", "fl_tensor.array_api"),
-    ("fl_jit.kernels.codegen.program", "fl_jit.kernels.codegen.text"),
     ("fl_tensor.dispatch.frontend", "fl_tensor.functions.creation"),
     ("fl_tensor.dtypes", "fl_tensor.exchange.dtypes"),
     ("fl_tensor.graph.ir", "fl_tensor.graph.dot"),

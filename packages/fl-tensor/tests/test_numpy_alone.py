@@ -41,10 +41,7 @@ print(json.dumps(sorted(sys.modules)))
 #: A compiler, and what jit and its kernel libraries are made of.
 ELSEWHERE = (
     "llvmlite",
-    "fl_jit.kernels.codegen",
-    "fl_jit.api",
     "fl_jit",
-    "fl_jit.kernels",
 )
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import fl_memory
 import fl_tensor as ft
+from fl_jit.cli import info, main
 from fl_jit.kernels import (
     ConvDataGrad,
     Convolution,
@@ -23,7 +24,6 @@ from fl_jit.kernels import (
     registry,
 )
 from fl_tensor.backends.numpy import conv as unfolded
-from fl_tensor.cli import info, main
 
 
 @pytest.fixture
@@ -365,12 +365,12 @@ def test_info_says_which_library_computes(provider, monkeypatch):
     monkeypatch.setattr(
         registry, "found", lambda: ((provider,), ("/usr/lib/libdnnl.so.3: is 2.7",))
     )
-    assert info.libraries()["passed_over"] == ["/usr/lib/libdnnl.so.3: is 2.7"]
-    (told,) = info.libraries()["providers"]
+    assert info.collect()["passed_over"] == ["/usr/lib/libdnnl.so.3: is 2.7"]
+    (told,) = info.collect()["kernel_libraries"]
     assert told["name"] == "oneDNN"
     assert told["report"]["library"] == provider.binding.library.path
     assert told["report"]["runtime"] == "OpenMP" and told["report"]["version"].startswith("3.")
-    assert "OpenMP" in info.libraries()["threads"]["pools"]
+    assert "OpenMP" in info.collect()["threads"]["pools"]
 
 
 def test_choices_are_printed(provider, monkeypatch, capsys):
@@ -387,8 +387,8 @@ def test_choices_are_printed(provider, monkeypatch, capsys):
 
 def test_info_says_why_none_does(monkeypatch):
     monkeypatch.setattr(registry, "found", lambda: ((), ("it is turned off",)))
-    told = info.libraries()
-    assert told["providers"] == [] and told["passed_over"] == ["it is turned off"]
+    told = info.collect()
+    assert told["kernel_libraries"] == [] and told["passed_over"] == ["it is turned off"]
 
 
 def test_a_library_that_was_asked_for_and_is_none_is_an_error_at_the_first_tensor():

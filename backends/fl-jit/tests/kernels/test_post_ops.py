@@ -16,7 +16,7 @@ from fl_jit.kernels.fallback import FallbackChain
 @pytest.fixture
 def served(provider, monkeypatch):
     """The provider serves plans, made at once; its kernels that were called, as watchers see it."""
-    for name, value in (("SIGHTINGS", "1"), ("SMALLEST", "1"), ("BACKGROUND", "0")):
+    for name, value in (("COMPILE_AFTER", "1"), ("MIN_SIZE", "1"), ("BACKGROUND", "0")):
         monkeypatch.setenv(f"FL_JIT_{name}", value)
     monkeypatch.setattr(registry, "is_for_everything", lambda: False)
     monkeypatch.setattr(registry, "active_library", lambda: provider)

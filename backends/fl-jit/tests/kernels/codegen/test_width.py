@@ -29,23 +29,23 @@ def program():
 
 
 def info(wish):
-    """What `fl-tensor info` says about kernels."""
-    program = "import json; from fl_tensor.cli import info; print(json.dumps(info.libraries()))"
+    """What `fl-jit info` says about the processor."""
+    program = "import json; from fl_jit.cli import info; print(json.dumps(info.collect()))"
     env = {**os.environ, "FL_VECTOR_BITS": wish}
     command = [sys.executable, "-c", program]
     found = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    return json.loads(found.stdout)["kernels"]
+    return json.loads(found.stdout)["processor"]
 
 
 @pytest.mark.parametrize("wish", WIDTHS)
 def test_info_shows_the_width_that_is_asked_for(wish):
-    assert info(wish) == {"processor": target.processor().cpu, "vector_bits": int(wish)}
+    assert info(wish) == {"name": target.processor().cpu, "vector_bits": int(wish)}
 
 
 def test_generic_is_any_processor_of_the_kind():
     found = info("generic")
     assert found["vector_bits"] == 128
-    assert found["processor"] == target.generic().cpu != target.processor().cpu
+    assert found["name"] == target.generic().cpu != target.processor().cpu
 
 
 @pytest.mark.parametrize("wish", ["64", "1024", "avx2", "0"])
