@@ -1,5 +1,5 @@
 """Products and convolutions of float32, on shapes of AlexNet, ResNet-50, VGG16 and BERT, through
-the public functions; `problems.py` has them for providers."""
+the public functions; `descriptors.py` has them for kernel libraries."""
 
 from __future__ import annotations
 

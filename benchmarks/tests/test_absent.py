@@ -61,7 +61,7 @@ def test_complexity_counts_all_packages(nothing_installed):
 
 
 def test_products_and_convolutions(monkeypatch, capsys):
-    pytest.importorskip("llvmlite")
+    pytest.importorskip("fl_jit")
     import gemm_conv
 
     from fl_jit.kernels import onednn

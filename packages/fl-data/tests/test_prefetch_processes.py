@@ -80,7 +80,7 @@ def test_samples_of_every_kind_arrive_as_they_are():
 @pytest.mark.parametrize("backend", ["numpy", "jit"])
 def test_samples_that_are_kept_are_never_written_over(backend):
     if backend == "jit":
-        pytest.importorskip("llvmlite")
+        pytest.importorskip("fl_jit")
     with ft.use(backend):
         prefetch = data.Prefetch(prefetched.Numbered(40, width=10_000), processes=2, depth=3)
         kept = [(x, x[5_000:], number) for x, number in prefetch]

@@ -8,7 +8,7 @@ import fl_data as data
 import fl_nn as nn
 import fl_tensor as ft
 
-pytest.importorskip("llvmlite", reason="kernels are compiled with llvmlite")
+pytest.importorskip("fl_jit")
 
 BATCHES, SIZE, FEATURES = 20, 128, 128
 

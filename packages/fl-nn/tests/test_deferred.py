@@ -210,12 +210,10 @@ def test_an_override_changes_what_is_computed(jit):
 
 def test_inference_between_training_steps_changes_no_bit(tmp_path, monkeypatch):
     """Weights that are kept packed for inference are trained, and saved, as they were."""
-    pytest.importorskip("llvmlite", reason="generated products take llvmlite")
+    jit = pytest.importorskip("fl_jit", reason="jit packs weights")
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
-    providers = "fl_jit.kernels"
-    provider = importlib.import_module(f"{providers}.generated.provider").Generated()
-    monkeypatch.setattr(f"{providers}.choose.current", lambda: provider)
-    jit = importlib.import_module("fl_jit")
+    library = importlib.import_module("fl_jit.kernels.llvm.library").GeneratedKernels()
+    monkeypatch.setattr("fl_jit.kernels.registry.active_library", lambda: library)
     rng = np.random.default_rng(0)
     batch = rng.standard_normal((96, 128)).astype(np.float32)
 

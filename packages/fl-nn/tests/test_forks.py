@@ -57,7 +57,7 @@ print(len(children), len(lost))
 
 @pytest.mark.parametrize("pause", [0.01, 0.05])
 def test_no_forked_child_is_lost(tmp_path, pause):
-    pytest.importorskip("llvmlite")
+    pytest.importorskip("fl_jit")
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM.format(pause=pause)],
         env={**os.environ, "FL_CACHE_DIR": str(tmp_path)},  # empty: all is compiled

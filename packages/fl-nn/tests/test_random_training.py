@@ -141,7 +141,7 @@ def noisy(given):
 @pytest.mark.parametrize("sightings", [1, 2])
 @pytest.mark.parametrize("seed", range(16))
 def test_training_is_that_of_numpy(seed, sightings):
-    pytest.importorskip("llvmlite", reason="plans are made of kernels")
+    pytest.importorskip("fl_jit")
     with ft.use("numpy"):
         wanted = trained(seed)
         near = trained(seed, noisy(wanted[0]))

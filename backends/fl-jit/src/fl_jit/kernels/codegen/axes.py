@@ -62,20 +62,20 @@ _Axes = tuple[Shape, list[Shape]]
 
 
 def _join(sizes: Shape, strides: list[Shape]) -> _Axes:
-    prepacked_layout: list[int] = []
+    joined: list[int] = []
     moves: list[list[int]] = [[] for _ in strides]
     for axis, size in enumerate(sizes):
         if size == 1:
             continue
-        if prepacked_layout and all(m[-1] == s[axis] * size for m, s in zip(moves, strides)):
-            prepacked_layout[-1] *= size
+        if joined and all(m[-1] == s[axis] * size for m, s in zip(moves, strides)):
+            joined[-1] *= size
             for m, s in zip(moves, strides):
                 m[-1] = s[axis]
             continue
-        prepacked_layout.append(size)
+        joined.append(size)
         for m, s in zip(moves, strides):
             m.append(s[axis])
-    return tuple(prepacked_layout), [tuple(m) for m in moves]
+    return tuple(joined), [tuple(m) for m in moves]
 
 
 def _cut(axes: _Axes) -> tuple[_Axes, _Axes]:

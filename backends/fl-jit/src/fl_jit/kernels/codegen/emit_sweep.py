@@ -51,7 +51,7 @@ class Sweep(Passes):
         draws = sum((step + 1) // 2 for _, _, step in plan.draws)
         transposed = self.layout.transposed
         blocks = ROWS * len(transposed)
-        before_sums = blocks + len(plan.prepacked_layout) + draws
+        before_sums = blocks + len(plan.saved) + draws
         sums = BELOW * sum(i in self.columns for i in self.sums)
         self.regions = [self._region(scratch, i) for i in range(before_sums + sums)]
         self.blocks = {operand: self.regions[i * ROWS] for i, operand in enumerate(transposed)}

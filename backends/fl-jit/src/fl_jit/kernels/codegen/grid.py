@@ -88,7 +88,7 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
     tiles = tiles if length else 0
     chunks = row_chunks * tiles
     span = length if tiles <= 1 else tile
-    regions = len(plan.prepacked_layout) + sum((step + 1) // 2 for _, _, step in plan.draws)
+    regions = len(plan.saved) + sum((step + 1) // 2 for _, _, step in plan.draws)
     regions += ROWS * len(ArgLayout(program).transposed)
     sums = sums_over_rows(program, plan)
     regions += BELOW * sum(program.instructions[i].parameter == "column" for i in sums)

@@ -128,7 +128,7 @@ class Passes(Cascade, Transposition):
     # values that a later pass needs
 
     def _kept_address(self, number: int, place: Place) -> IR:
-        region = self.regions[self.plan.prepacked_layout.index(number)]
+        region = self.regions[self.plan.saved.index(number)]
         element = element_type(self.program.values[number].dtype)
         return self.at(region, element, place.linear)
 
@@ -158,4 +158,4 @@ class Passes(Cascade, Transposition):
 
     def _words_region(self, number: int) -> IR:
         before = sum((step + 1) // 2 for _, _, step in self.plan.draws[:number])
-        return self.regions[len(self.plan.prepacked_layout) + before]
+        return self.regions[len(self.plan.saved) + before]

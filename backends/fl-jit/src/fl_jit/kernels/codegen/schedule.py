@@ -51,7 +51,7 @@ class Schedule(NamedTuple):
     row_outputs: tuple[Output, ...]
     late_reductions: tuple[int, ...]
     late_outputs: tuple[Output, ...]
-    prepacked_layout: tuple[int, ...]
+    saved: tuple[int, ...]
     draws: tuple[tuple[int, int, int], ...]
 
 
@@ -65,20 +65,18 @@ def schedule(program: Program) -> Schedule:
     last = max(levels + [values[i].level for o in element for i in _read(o)], default=-1)
     passes: list[Pass] = []
     first_pass: dict[int, int] = {}
-    prepacked_layout: dict[int, set[int]] = {}
+    saved: dict[int, set[int]] = {}
     for level in range(last + 1):
         here = [i for i, at in zip(reductions, levels) if at == level]
         written = element if level == last else []
         roots = [made[i].operands[0] for i in here] + [o.value for o in written]
         compute, reload = _demanded(program, roots, first_pass)
         for i in reload:
-            prepacked_layout.setdefault(first_pass[i], set()).add(i)
+            saved.setdefault(first_pass[i], set()).add(i)
         for i in compute:
             first_pass.setdefault(i, level)
         passes.append(Pass(tuple(compute), tuple(here), tuple(written), (), tuple(reload)))
-    passes = [
-        p._replace(keep=tuple(sorted(prepacked_layout.get(i, ())))) for i, p in enumerate(passes)
-    ]
+    passes = [p._replace(keep=tuple(sorted(saved.get(i, ())))) for i, p in enumerate(passes)]
     single = [
         i for i in live if not (values[i].by_place or values[i].late or made[i].op in REDUCTIONS)
     ]
@@ -92,7 +90,7 @@ def schedule(program: Program) -> Schedule:
         row_outputs=tuple(by_row),
         late_reductions=tuple(i for i in reductions if made[i].parameter != "row"),
         late_outputs=tuple(late),
-        prepacked_layout=tuple(sorted(i for found in prepacked_layout.values() for i in found)),
+        saved=tuple(sorted(i for found in saved.values() for i in found)),
         draws=tuple(
             dict.fromkeys(
                 (*made[i].operands, made[i].parameter[0])

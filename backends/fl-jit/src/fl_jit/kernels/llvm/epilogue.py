@@ -203,17 +203,17 @@ def _spread(given: Layout, shape: Shape) -> Layout:
 
 def _joined(sizes: Shape, strides: Sequence[Shape]) -> tuple[Shape, tuple[Shape, ...]]:
     # Outer axes along which all operands move evenly are one.
-    prepacked_layout = [sizes[-2]] if len(sizes) > 1 else [1]
+    joined = [sizes[-2]] if len(sizes) > 1 else [1]
     moves = [[s[-2]] if len(sizes) > 1 else [0] for s in strides]
     for axis in range(len(sizes) - 3, -1, -1):
-        if all(s[axis] == m[0] * prepacked_layout[0] for s, m in zip(strides, moves, strict=True)):
-            prepacked_layout[0] *= sizes[axis]
+        if all(s[axis] == m[0] * joined[0] for s, m in zip(strides, moves, strict=True)):
+            joined[0] *= sizes[axis]
             continue
-        prepacked_layout.insert(0, sizes[axis])
+        joined.insert(0, sizes[axis])
         for s, m in zip(strides, moves, strict=True):
             m.insert(0, s[axis])
     last = [s[-1] for s in strides]
-    return (*prepacked_layout, sizes[-1]), tuple((*m, s) for m, s in zip(moves, last, strict=True))
+    return (*joined, sizes[-1]), tuple((*m, s) for m, s in zip(moves, last, strict=True))
 
 
 def _letters(sizes: Shape, strides: Shape) -> str:

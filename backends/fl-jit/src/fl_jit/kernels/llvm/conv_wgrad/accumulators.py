@@ -53,15 +53,15 @@ class Accumulators:
         self.in_place = made.parts == 1 and out.dtype is job.dtype and is_even
         local = made.parts == made.input_tiles == 1 and not self.in_place
         pitch = job.width * item
-        prepacked_layout = tallest(made.cut) if local else made.rows
-        row, tap = (taps * pitch, pitch) if inside else (pitch, prepacked_layout * pitch)
+        height = tallest(made.cut) if local else made.rows
+        row, tap = (taps * pitch, pitch) if inside else (pitch, height * pitch)
         panel = 0 if local else made.rows * taps * pitch
         part, bias = job.panels * panel, job.panels * pitch
         all_accumulators = 0 if self.in_place else job.groups * made.parts * part
         has_bias = job.descriptor.bias is not None
         bias_step = strides(job.descriptor.bias)[0] * result if job.descriptor.bias else 0
         self.shared = all_accumulators + job.groups * made.parts * bias * has_bias
-        self.own = rounded(prepacked_layout * taps * pitch) if local else 0
+        self.own = rounded(height * taps * pitch) if local else 0
         along = 1 if job.features == 1 else feature // result
         self.outwards = (along, 1, 1, 0) if by_rows else (0, along, 0, 1)
         self.words = {

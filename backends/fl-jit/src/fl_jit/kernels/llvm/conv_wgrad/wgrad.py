@@ -44,13 +44,13 @@ class WgradKernel:
     workspace = 0
 
     def __init__(
-        self, descriptor: ConvWeightGrad, about: str, call: Call, prepacked_layout: object = None
+        self, descriptor: ConvWeightGrad, about: str, call: Call, owned: object = None
     ) -> None:
         bias = () if descriptor.bias is None else (descriptor.bias,)
         self.operands = (descriptor.x, descriptor.gradient, *bias, descriptor.out)
         self.about = f"generated: {about}"
         self._call = call
-        self._kept = prepacked_layout
+        self._kept = owned
 
     def __call__(self, *addresses: int) -> None:
         """Compute: x, gradient[, bias], out."""

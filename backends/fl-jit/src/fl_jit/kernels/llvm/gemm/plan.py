@@ -229,13 +229,11 @@ def _right(task: GemmProblem, cut: _Cut) -> _Right:
 def _memory(task: GemmProblem, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]:
     """What a worker needs: a block of B, a tile of A, sums; and a B that is packed for all."""
     item, vector = cut.dtype.itemsize, cut.lanes * cut.dtype.itemsize
-    tallest, prepacked_layout = cut.rows.size + 1, min(task.k, cut.depth)
+    tallest, depth = cut.rows.size + 1, min(task.k, cut.depth)
     columns = -(-cut.panels // cut.parts.columns) * cut.width
-    steps, across = (
-        (tallest, prepacked_layout) if left.words["copy by rows"] else (prepacked_layout, tallest)
-    )
+    steps, across = (tallest, depth) if left.words["copy by rows"] else (depth, tallest)
     sizes = (
-        prepacked_layout * columns * item if right.words.get("pack") else 0,
+        depth * columns * item if right.words.get("pack") else 0,
         steps * (_rounded(across * item, vector) + gemm.GAP) if left.copies else 0,
         -(-cut.rows.parts // cut.parts.rows) * tallest * columns * item if cut.apart else 0,
     )
