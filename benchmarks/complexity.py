@@ -89,7 +89,7 @@ def places(name: str) -> list[str]:
     """Where our own code says something of an operation."""
     found = ["contract"] if name in vars(TensorBackend) else []
     for backend in ("null", "numpy", "jit"):
-        home = f"fl_tensor.backends.{backend}"
+        home = "fl_jit" if backend == "jit" else f"fl_tensor.backends.{backend}"
         classes = type(ft.get_backend(backend)).__mro__
         if any(name in vars(each) for each in classes if each.__module__.startswith(home)):
             found.append("shape rule" if backend == "null" else backend)

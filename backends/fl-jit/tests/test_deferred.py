@@ -259,14 +259,14 @@ def test_operands_that_only_the_computation_needs_are_not_kept_forever(jit, litt
         total = total + x
         del x
     assert "add" in ran(jit)
-    assert len(jit.pending.calls) < 20
+    assert len(jit._pending.calls) < 20
 
 
 def test_results_that_somebody_waits_for_are_counted(jit, little_memory):
     x = ft.full(N, 1.0)
     held = [ft.exp(x) for _ in range(40)]
     assert "exp" in ran(jit)
-    assert len(held) == 40 and len(jit.pending.calls) < 20
+    assert len(held) == 40 and len(jit._pending.calls) < 20
 
 
 def test_what_is_kept_anyway_and_what_nobody_sees_does_not_count(jit, little_memory):
@@ -297,7 +297,7 @@ def test_a_recurrence_is_put_off_and_planned(cell, gates, kept, lengths, biased)
     with ft.use(backend):
         for _ in range(3):
             found = states()
-            assert len(backend.pending.calls) == 3
+            assert len(backend._pending.calls) == 3
             np.testing.assert_allclose(np.asarray(found), want, rtol=1e-5, atol=1e-6)
         with pytest.raises(ft.ShapeError, match="recurrent"):
             ft.recurrent(

@@ -151,5 +151,5 @@ def test_a_small_table_of_gradients_waits_for_its_updates():
     with ft.use(backend):
         updates = ft.ones((10_000, 3)) * 2.0
         found = ft.scatter(ft.zeros((2, 3)), picks((10_000,), 2), updates, 0, "add")
-        assert [call.op for call in backend.pending.calls][-1] == "scatter"
+        assert [call.op for call in backend._pending.calls][-1] == "scatter"
     assert ft.sum(found).item() == 60_000.0

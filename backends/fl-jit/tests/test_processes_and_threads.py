@@ -107,7 +107,7 @@ def test_a_value_that_another_thread_has_just_computed_is_waited_for(jit):
 
     def work():
         with ft.use(jit):
-            jit.pending.execute = execute
+            jit._pending.execute = execute
             found.append(ft.full(N, 3.0) * 2.0)
             ft.eval(found[0])
 

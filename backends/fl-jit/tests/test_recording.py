@@ -12,7 +12,7 @@ from fl_jit.traces import recording
 def recorded(jit, run):
     """The recording of what ``run`` puts off, which is then computed."""
     held = run()
-    found = jit.pending.recording()
+    found = jit._pending.recording()
     ft.eval(held)
     return found
 

@@ -21,7 +21,7 @@ def jit():
 
 
 def put_off(backend):
-    return [call.op for call in backend.pending.calls]
+    return [call.op for call in backend._pending.calls]
 
 
 def start():

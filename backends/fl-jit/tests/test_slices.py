@@ -86,7 +86,7 @@ def test_products_of_slices_do_not_depend_on_where_they_begin(jit, dtype):
 def test_a_slice_of_what_is_not_computed_yet_waits(jit):
     x = ft.full((ROWS, COLUMNS), 1.0) * 2.0
     y = x[3:5] + 1.0
-    assert [call.op for call in jit.pending.calls] == ["full", "multiply", "slice", "add"]
+    assert [call.op for call in jit._pending.calls] == ["full", "multiply", "slice", "add"]
     np.testing.assert_array_equal(np.asarray(y), np.full((2, COLUMNS), 3.0))
 
 

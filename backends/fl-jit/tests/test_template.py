@@ -63,7 +63,7 @@ DERIVED = {
 
 def said(jit):
     """What is put off, call by call, without its operands."""
-    return [(call.op, call.parameters, call.shape, call.dtype) for call in jit.pending.calls]
+    return [(call.op, call.parameters, call.shape, call.dtype) for call in jit._pending.calls]
 
 
 @pytest.mark.parametrize("case", DERIVED.values(), ids=DERIVED)
@@ -163,7 +163,7 @@ def test_small_arrays_that_are_there_are_computed_at_once(counted):
     with ft.use(backend):
         for _ in range(3):
             composition(backend, adapter(X), adapter(ROW), 2.0)
-    assert len(ran) == 3 and not backend.pending.calls
+    assert len(ran) == 3 and not backend._pending.calls
 
 
 def test_several_results_and_none(jit):
@@ -189,7 +189,7 @@ def test_what_nobody_holds_is_not_computed(jit):
 
     for _ in range(3):
         first = both(jit, adapter(X))[0]
-        assert jit.pending.seen() == [True, False]
+        assert jit._pending.seen() == [True, False]
         np.testing.assert_allclose(values(first), np.exp(X), rtol=1e-6)
 
 

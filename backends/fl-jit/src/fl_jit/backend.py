@@ -34,5 +34,5 @@ class JitBackend(DeferredElementwise, DeferredShapeOps, DeferredContractions):
         if self._should_defer(*operands):
             template = self._templates.of(function, arguments)
             if template is not None:
-                return self.pending.replay(template, operands)
+                return self._pending.replay(template, operands)
         return function(self, *arguments)

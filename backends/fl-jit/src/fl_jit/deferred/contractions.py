@@ -35,7 +35,7 @@ class DeferredContractions(DeferredBackend):
         operands = (x, state, weight) if bias is None else (x, state, weight, bias)
         rest = cell, None if lengths is None else tuple(lengths), bool(reverse)
         shape = (kept, *x.shape[:2], state.shape[2])
-        return self.pending.record("recurrent", operands, rest, shape, x.dtype)
+        return self._pending.record("recurrent", operands, rest, shape, x.dtype)
 
     @defer("x")
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
@@ -55,7 +55,7 @@ class DeferredContractions(DeferredBackend):
 
     def _pool(self, op: str, x: Value, rest: tuple[Any, ...]) -> Value:
         shape = (*x.shape[:2], *pooling.output(op, x.shape, *rest[:3]))
-        return self.pending.record(op, (x,), rest, shape, x.dtype)
+        return self._pending.record(op, (x,), rest, shape, x.dtype)
 
     @defer("gradient", "x")
     def max_pool_gradient(
@@ -68,7 +68,7 @@ class DeferredContractions(DeferredBackend):
     ) -> Value:
         rest = tuple(window), tuple(stride), _pairs(padding)
         pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *rest)
-        return self.pending.record("max_pool_gradient", (gradient, x), rest, x.shape, x.dtype)
+        return self._pending.record("max_pool_gradient", (gradient, x), rest, x.shape, x.dtype)
 
     @defer("gradient")
     def avg_pool_gradient(
@@ -83,13 +83,13 @@ class DeferredContractions(DeferredBackend):
         rest = tuple(shape), tuple(window), tuple(stride), _pairs(padding)
         pooling_gradient.fitting("avg_pool_gradient", gradient, *rest)
         parameters = (*rest, count_include_pad)
-        record = self.pending.record
+        record = self._pending.record
         return record("avg_pool_gradient", (gradient,), parameters, rest[0], gradient.dtype)
 
     @defer("x", "y")
     def matmul(self, x: Value, y: Value) -> Value:
         shape = rules.matmul(x, y).shape
-        return self.pending.record("matmul", (x, y), (), shape, x.dtype)
+        return self._pending.record("matmul", (x, y), (), shape, x.dtype)
 
     @defer("x", "w")
     def conv(
@@ -105,7 +105,7 @@ class DeferredContractions(DeferredBackend):
         rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
         rest += tuple(kernel_dilation), groups
         shape = rules.conv(x, w, *rest).shape
-        return self.pending.record("conv", (x, w), rest, shape, x.dtype)
+        return self._pending.record("conv", (x, w), rest, shape, x.dtype)
 
     @defer("gradient", "w")
     def conv_data_gradient(
@@ -125,7 +125,7 @@ class DeferredContractions(DeferredBackend):
             return DerivedOps.conv_data_gradient(self, gradient, w, shape, *rest)
         conv_gradient.fitting("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
         operands, parameters = (gradient, w), (tuple(shape), *rest)
-        return self.pending.record(
+        return self._pending.record(
             "conv_data_gradient", operands, parameters, tuple(shape), gradient.dtype
         )
 
@@ -147,6 +147,6 @@ class DeferredContractions(DeferredBackend):
             return DerivedOps.conv_weight_gradient(self, gradient, x, shape, *rest)
         conv_gradient.fitting("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
         operands, parameters = (gradient, x), (tuple(shape), *rest)
-        return self.pending.record(
+        return self._pending.record(
             "conv_weight_gradient", operands, parameters, tuple(shape), gradient.dtype
         )

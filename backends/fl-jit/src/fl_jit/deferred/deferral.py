@@ -22,21 +22,19 @@ from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
 from fl_tensor.roles import Shape
 
 Value = NumpyAdapter
+#: Below it an operation costs less than recording it saves.
+_MIN_SIZE = 8192
 
 
 class DeferredBackend(EagerBackend):
     """The eager backend with a trace for each thread, and plans. Operations are put off by classes
-    derived from it: ``self.pending.record`` where ``self._should_defer(operands)``."""
-
-    #: Operations on at least so many elements are put off.
-    smallest: int = 8192
+    derived from it: ``self._pending.record`` where ``self._should_defer(operands)``."""
 
     def __init__(self) -> None:
         super().__init__()
-        # Of the instance, where the interpreter finds it sooner.
-        least = type(self).smallest
+        #: Operations on at least so many elements are deferred.
         self.smallest = settings.number(
-            "FL_JIT_MIN_SIZE", least, 0, "a number of elements", former="FL_JIT_SMALLEST"
+            "FL_JIT_MIN_SIZE", _MIN_SIZE, 0, "a number of elements", former="FL_JIT_SMALLEST"
         )
         self.eager = EagerBackend()
         self.policy = DeferralPolicy()
@@ -45,7 +43,7 @@ class DeferredBackend(EagerBackend):
 
     def synchronize(self, device: Device) -> None:
         """Run what this thread has put off; raises what that raises."""
-        error = self.pending.run()
+        error = self._pending.run()
         try:
             if error is not None:
                 raise error
@@ -57,14 +55,14 @@ class DeferredBackend(EagerBackend):
         computation of one of them raises; others fail when they are read."""
         for x in values:
             x.array  # noqa: B018 - it is computed where it is missing
-        self.pending.run()
+        self._pending.run()
 
     def is_ready(self, x: Value) -> bool:
         """Whether ``x`` has been computed."""
         return x.__class__ is not Lazy or x.trace is None
 
     @property
-    def pending(self) -> Trace:
+    def _pending(self) -> Trace:
         """What this thread has put off."""
         try:
             return self._threads.trace
@@ -102,7 +100,7 @@ class DeferredBackend(EagerBackend):
         size = math.prod(shape)
         return size >= self.smallest and bool(shape) and self.policy.records(size)
 
-    def keep_whole(
+    def _keep_whole(
         self, operation: Operation, operands: Sequence[Value], parameters: Parameters
     ) -> Value | None:
         """Put an operation from outside off as one call; None where its composition is to run."""
@@ -111,7 +109,7 @@ class DeferredBackend(EagerBackend):
         found = operation.result(operands, parameters)
         if found is None:
             return None
-        return self.pending.record(operation.name, tuple(operands), parameters, *found)
+        return self._pending.record(operation.name, tuple(operands), parameters, *found)
 
 
 _PUT_OFF = """\

@@ -21,7 +21,7 @@ def _unary(name: str) -> Any:
         if not self._should_defer(x):
             return eager(self, x)
         dtype = dtypes.real_of(x.dtype) if name == "absolute" else x.dtype
-        return self.pending.record(name, (x,), (), x.shape, dtype)
+        return self._pending.record(name, (x,), (), x.shape, dtype)
 
     return fast_paths.unary(eager, operation)
 
@@ -43,7 +43,7 @@ def _binary(name: str, result: DType | None = None) -> Any:
             return eager(self, x, y)
         left, right = x.shape, y.shape
         shape = left if left == right or not right else _broadcast(name, left, right)
-        return self.pending.record(name, (x, y), (), shape, result or x.dtype)
+        return self._pending.record(name, (x, y), (), shape, result or x.dtype)
 
     return fast_paths.binary(eager, operation)
 
@@ -58,7 +58,7 @@ def _reduction(name: str, accumulate: bool) -> Any:
         else:
             spec = rules.selection(name, x, axis, keepdims, x.dtype)
         parameters = (tuple(axis), bool(keepdims))
-        return self.pending.record(name, (x,), parameters, spec.shape, spec.dtype)
+        return self._pending.record(name, (x,), parameters, spec.shape, spec.dtype)
 
     return operation
 
@@ -108,11 +108,11 @@ class DeferredElementwise(DeferredBackend):
     @defer("condition", "x", "y")
     def where(self, condition: Value, x: Value, y: Value) -> Value:
         shape = rules.where(condition, x, y).shape
-        return self.pending.record("where", (condition, x, y), (), shape, x.dtype)
+        return self._pending.record("where", (condition, x, y), (), shape, x.dtype)
 
     @defer("x")
     def cast(self, x: Value, dtype: DType) -> Value:
-        return self.pending.record("cast", (x,), (dtype,), x.shape, dtype)
+        return self._pending.record("cast", (x,), (dtype,), x.shape, dtype)
 
     # reductions
 

@@ -27,13 +27,13 @@ class DeferredShapeOps(DeferredBackend):
         if math.prod(shape) < self.smallest or not self._makes(shape):
             return NumpyBackend.full(self, shape, value, dtype, device)
         one = NumpyBackend.full(self, (), value, dtype, device)
-        return self.pending.record("full", (one,), (), tuple(shape), dtype)
+        return self._pending.record("full", (one,), (), tuple(shape), dtype)
 
     def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
         if not self._makes(shape):
             return NumpyBackend.random_bits(self, seed, offset, shape, device)
         stream = Stream(seed, offset)
-        return self.pending.record("random_bits", (stream,), (), tuple(shape), dtypes.int32)
+        return self._pending.record("random_bits", (stream,), (), tuple(shape), dtypes.int32)
 
     # shape
 
@@ -41,23 +41,23 @@ class DeferredShapeOps(DeferredBackend):
     @defer("x")
     def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
         rules.reshape(x, shape)
-        return self.pending.record("reshape", (x,), (tuple(shape),), tuple(shape), x.dtype)
+        return self._pending.record("reshape", (x,), (tuple(shape),), tuple(shape), x.dtype)
 
     @defer("x")
     def permute(self, x: Value, axes: tuple[int, ...]) -> Value:
         shape = rules.permute(x, axes).shape
-        return self.pending.record("permute", (x,), (tuple(axes),), shape, x.dtype)
+        return self._pending.record("permute", (x,), (tuple(axes),), shape, x.dtype)
 
     @defer("x")
     def broadcast_to(self, x: Value, shape: tuple[int, ...]) -> Value:
         rules.broadcast_to(x, shape)
-        return self.pending.record("broadcast_to", (x,), (tuple(shape),), tuple(shape), x.dtype)
+        return self._pending.record("broadcast_to", (x,), (tuple(shape),), tuple(shape), x.dtype)
 
     def concatenate(self, xs: Sequence[Value], axis: int = 0) -> Value:
         if not self._should_defer(*xs):
             return NumpyBackend.concatenate(self, xs, axis)
         spec = rules.concatenate(xs, axis)
-        return self.pending.record("concatenate", tuple(xs), (axis,), spec.shape, spec.dtype)
+        return self._pending.record("concatenate", tuple(xs), (axis,), spec.shape, spec.dtype)
 
     @defer("x")
     def pad(
@@ -72,7 +72,7 @@ class DeferredShapeOps(DeferredBackend):
         parameters = (tuple(low), tuple(high), tuple(interior), value)
         if not value:  # which may be -0.0
             parameters = exact(parameters)
-        return self.pending.record("pad", (x,), parameters, shape, x.dtype)
+        return self._pending.record("pad", (x,), parameters, shape, x.dtype)
 
     @fast_paths.slice
     def slice(
@@ -82,13 +82,13 @@ class DeferredShapeOps(DeferredBackend):
             return _slice(self, x, starts, sizes, steps)  # a view: where it begins is data
         shape = rules.slice(x, starts, sizes, steps).shape
         parameters = (tuple(starts), tuple(sizes), tuple(steps))
-        return self.pending.record("slice", (x,), parameters, shape, x.dtype)
+        return self._pending.record("slice", (x,), parameters, shape, x.dtype)
 
     @defer("x")
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
         shape = rules.gather(x, indices, axis).shape
         self._check_indices("gather", x, indices, axis)
-        return self.pending.record("gather", (x, indices), (axis,), shape, x.dtype)
+        return self._pending.record("gather", (x, indices), (axis,), shape, x.dtype)
 
     def scatter(
         self,
@@ -109,7 +109,7 @@ class DeferredShapeOps(DeferredBackend):
             return self._scatter(x, indices, updates, axis, mode, in_place)
         self._check_indices("scatter", x, indices, axis)
         parameters = (axis, mode)
-        return self.pending.record("scatter", (x, indices, updates), parameters, x.shape, x.dtype)
+        return self._pending.record("scatter", (x, indices, updates), parameters, x.shape, x.dtype)
 
     def slice_update(
         self,
@@ -124,7 +124,7 @@ class DeferredShapeOps(DeferredBackend):
         if not there or (not donate and self._should_defer(updates)):
             # Where it begins is data: a loop over places is one computation.
             begin = [super(DeferredShapeOps, self).full((), s, dtypes.int64, CPU) for s in starts]
-            record, operands = self.pending.record, (x, updates, *begin)
+            record, operands = self._pending.record, (x, updates, *begin)
             return record("slice_update", operands, (tuple(steps),), x.shape, x.dtype)
         if donate:
             self._finish_with(x)
@@ -133,8 +133,8 @@ class DeferredShapeOps(DeferredBackend):
 
     def _finish_with(self, x: Value) -> None:
         # What reads a large array runs before the array is written to: the array is not copied.
-        if x.array.size >= self.smallest and self.pending.reads(x):
-            self.pending.run()
+        if x.array.size >= self.smallest and self._pending.reads(x):
+            self._pending.run()
 
     def _check_indices(self, op: str, x: Value, indices: Value, axis: int) -> None:
         # What depends on data is checked before the call is put off: the user's line is then at

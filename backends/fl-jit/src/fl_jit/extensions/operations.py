@@ -89,7 +89,7 @@ class Operation:
     def _run(self, ops: Any, *arguments: Any, **parameters: Any) -> Any:
         operands, given = self._sorted(arguments, parameters)
         trace = self._known(operands, given)
-        keep = getattr(type(ops), "keep_whole", None)  # a deferred backend with nothing above it
+        keep = getattr(type(ops), "_keep_whole", None)  # a deferred backend with nothing above it
         kept = None if keep is None else keep(ops, self, operands, given)
         if kept is not None:
             return kept
