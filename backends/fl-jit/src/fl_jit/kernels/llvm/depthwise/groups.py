@@ -99,8 +99,8 @@ class Groups(NamedTuple):
         return found
 
     def terms(self, lanes: int, result: int) -> list[list[Lane]]:
-        """The terms of vector ``result`` of the target: for each lane, turn and lane of the source.
-        """
+        """The terms of vector ``result`` of the target: for each lane, its (turn, lane) in the
+        source, or None for a lane without a group."""
         return [
             [self._term(lane, term, lanes) for lane in range(result * lanes, (result + 1) * lanes)]
             for term in range(self.source)

@@ -48,8 +48,7 @@ class Images(NamedTuple):
         task: Task,
         known: bool,
     ) -> Images:
-        """Images by strides, with windows ``axes``. Code with ``known`` windows needs no padding.
-        """
+        """Images by strides with windows ``axes``. Code with ``known`` windows needs no padding."""
         sides = _Sides.of(source, result, axes, task, known)
         padding = _padding(axes[2]) if sides.copies else (0, 0)
         axes = [*axes[:2], [_padded(axis, *padding) for axis in axes[2]]]
