@@ -278,8 +278,7 @@ class _Micro(Loops):
             self.b.store(prefetch_target, self.prefetch_target)
 
     def _stepped(self, variable: IR) -> IR:
-        """The address in a variable, opaque to LLVM, so that LLVM does not know that the loop
-        advances it."""
+        """The address in a variable, without LLVM's knowledge that the loop advances it."""
         return self.opaque(self.b.load(variable, typ=pointer))
 
     def _number(self, in_a: dict[int, IR], i: int, step: int) -> IR:
@@ -311,8 +310,7 @@ class _Micro(Loops):
             with build.if_else(self._has(flags, ADD)) as (adding, setting):
                 with adding:
                     # All loads precede all stores. Rows that are a multiple of 4096 bytes apart
-                    # alias in the processor's store buffer, and a load would wait for the store to
-                    # the row before.
+                    # alias, and a load would wait for the store to the row before.
                     self._store(
                         {tile: self._plus_old(tile, accumulators[tile]) for tile in self.tiles}
                     )

@@ -1,4 +1,4 @@
-"""Registry of micro-kernels as machine code, compiled on first use or loaded from the cache.
+"""Registry of micro-kernels as machine code, compiled on first use or loaded from a file.
 
 ``register`` puts user micro-kernels before the built-in one. They apply to everything that uses
 micro-kernels: GEMMs and all three passes of convolutions, in every loop nest. A kernel factory is a

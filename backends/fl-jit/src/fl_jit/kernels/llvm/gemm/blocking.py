@@ -5,10 +5,11 @@
   A tile of A may therefore be a little larger than L1. 768 of float32 are 2 to 4 % faster than 384,
   on one thread and on two.
 * columns of a packed block of B (k block x columns): more columns give more reuse of a tile of A
-  and of the pages of its rows. The block may take a third of L2. The rest is for A, C and other data
-  of the core. If that is more, and L3 delivers it as fast as it is used, it may take a quarter of a
-  core's share of L3. It may take three quarters of L2 if A should be read or copied less often.
-  A comes from a far L3 once per block. It is 2 to 5 % faster with twice the columns.
+  and of the pages of its rows. The block may take a third of L2. The rest is for A, C and other
+  data of the core. If a quarter of a core's share of L3 is more, the block may take that instead.
+  L3 must then deliver B as fast as it is used. The block may take three quarters of L2 if A should
+  be read or copied less often. A comes from a far L3 once per block. It is 2 to 5 % faster with
+  twice the columns.
 * parts of rows and columns, for threads: the most equal ones, and columns before rows, as each
   thread then packs its own part of B. Rows are preferred if they are many, L3 is far, and B is one
   block. Then one thread reads each part of A, instead of all threads.

@@ -284,7 +284,7 @@ class _Gemm(GemmArgs):
         return self.pointer(there), self.either(prefetches, w["y k"], i64(0))
 
     def _accumulators(self, block: Block, goal: IR, row: IR) -> tuple[IR, IR]:
-        """Where sums are kept, and their pitch: in the result, or apart."""
+        """Address of the accumulators and their pitch: in the result, or in scratch memory."""
         b, w = self.b, self.word
         pitch = self._padded(block.columns)
         _, first = self._rows(block.begin)
@@ -312,10 +312,10 @@ class _Gemm(GemmArgs):
             place = b.add(block.row, row), rows, block.column, block.columns
             self.call(EPILOGUE, w["epilogue"], words, *place, self.worker)
 
-    # words
+    # arguments
 
     def _padded(self, count: IR) -> IR:
-        """Bytes of so many elements, in whole vectors."""
+        """Bytes of ``count`` elements, rounded up to whole vectors."""
         b, vector = self.b, self.word["vector bytes"]
         nbytes = b.add(b.mul(count, self.word["itemsize"]), b.sub(vector, i64(1)))
         return b.and_(nbytes, b.sub(i64(0), vector))

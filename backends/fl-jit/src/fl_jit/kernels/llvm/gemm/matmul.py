@@ -37,8 +37,7 @@ class Product:
         self._swaps = swaps
 
     def __call__(self, *addresses: int) -> None:
-        """The addresses of x, y, the inputs of the epilogue, out, and the outputs of the epilogue.
-        """
+        """The addresses of x, y, inputs of the epilogue, out, and outputs of the epilogue."""
         x, y, *rest = addresses
         if self._swaps:
             x, y = y, x

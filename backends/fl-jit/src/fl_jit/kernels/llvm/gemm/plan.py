@@ -1,5 +1,4 @@
-"""GEMM planning: from a ``GemmProblem`` to the partition and the kernel arguments of ``gemm.py``.
-"""
+"""GEMM planning: partition and kernel arguments of ``gemm.py`` for a ``GemmProblem``."""
 
 from __future__ import annotations
 
