@@ -1,10 +1,10 @@
-"""Matrix products and convolutions as machine code of this processor, without a library.
+"""GEMMs and convolutions as generated machine code for the host processor.
 
-A *micro-kernel* computes a tile of a result in registers; *loop nests* cut problems into tiles and
-blocks that fit the caches. Neither depends on shapes: all sizes are run-time parameters, so what
-was compiled once serves every problem. Needs llvmlite.
+A *micro-kernel* computes a tile of a result in registers. *Loop nests* partition a problem into
+tiles and blocks that fit the caches. Neither depends on shapes: all sizes are run-time parameters,
+so one compiled kernel serves every problem.
 
-A reader begins with ``tile.py`` and ``microkernel.py``, then ``products/gemm.py``.
+``tile.py`` and ``microkernel.py`` are the first modules to read, then ``gemm/gemm.py``.
 """
 
 from importlib.util import find_spec
@@ -15,5 +15,5 @@ from fl_tensor import extras
 if find_spec("llvmlite") is None:
     raise extras.missing("generated products and convolutions", "llvmlite", "jit")
 
-#: Of these sources, on which all machine code that is kept in files depends.
+#: Folder of these sources, which determine the key of cached machine code.
 FOLDER = Path(__file__).parent

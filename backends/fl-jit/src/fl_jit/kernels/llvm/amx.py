@@ -1,7 +1,8 @@
-"""Micro-kernels of bfloat16 for the tile registers of AMX (Sapphire Rapids and later).
+"""bfloat16 micro-kernels for the tile registers of AMX (Sapphire Rapids and later).
 
-Eight tiles of 16 rows of 64 bytes; one instruction multiplies a tile of A by a tile of B and adds
-16 x 16 sums of 32 products each. A kernel of 32 rows and two vectors keeps four tiles of C:
+AMX has eight tile registers of 16 rows of 64 bytes. One instruction multiplies a tile of A by a
+tile of B and accumulates 16 x 16 sums of 32 products each. A kernel of 32 rows and two vectors
+holds four tiles of C:
 
                   B0 (t6)   B1 (t7)          a tile of A: 16 rows of 16 pairs along k
                 +---------+---------+        a tile of B: 16 rows of pairs, 16 columns
@@ -9,13 +10,15 @@ Eight tiles of 16 rows of 64 bytes; one instruction multiplies a tile of A by a 
       A1 (t5)   |   t2    |   t3    |
                 +---------+---------+
 
-A, B and C lie in memory as ``microkernel.py`` says of pairs, so that nothing around a micro-kernel
-knows of tiles. The shape of tiles is a state of the thread: what is left of k behind whole tiles is
-a second pass with other shapes, and the state is given up at the end.
+A, B and C have the memory layout of pairs that ``microkernel.py`` describes. Callers of a
+micro-kernel therefore need no code for tiles. The tile shapes are per-thread state. The remainder
+of k after whole tiles is a second pass with other shapes. The state is released at the end.
 
-Linux wants to be asked before a process may use tiles (``permitted``), since they make its threads'
-saved state larger by 8 KiB. Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual",
-volume 1, chapter 18.
+Linux requires a permission before a process may use tiles (``permitted``). Tiles enlarge the saved
+state of its threads by 8 KiB.
+
+Reference: Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual", volume 1, chapter
+18.
 """
 
 from __future__ import annotations
@@ -36,9 +39,9 @@ from fl_jit.kernels.llvm.microkernel import SIGNATURE, MicroKernel
 from fl_jit.kernels.llvm.tile import Tile
 from fl_tensor.dtypes import bfloat16
 
-#: The largest micro-kernel that the tiles hold.
+#: The largest micro-kernel that fits the tile registers.
 BEST = Tile(32, 2)
-#: Rows, and columns of four bytes, of a tile.
+#: Rows of a tile, which are also its columns of four bytes.
 _SIDE = 16
 _ROW = 4 * _SIDE
 _A, _B = 4, 6
@@ -48,7 +51,7 @@ _ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18
 
 @functools.cache
 def permitted() -> bool:
-    """Whether this process may use tiles: asks Linux for it, once."""
+    """Whether this process may use tiles. Requests the permission from Linux once."""
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         return False
     syscall = ctypes.CDLL(None, use_errno=True).syscall
@@ -57,23 +60,23 @@ def permitted() -> bool:
 
 
 def is_for(machine: Target) -> bool:
-    """Whether ``machine`` has these tiles (and vectors as wide as their rows)."""
+    """Whether ``machine`` has AMX tiles, and vectors as wide as a tile's rows."""
     return machine.vector_bits == 8 * _ROW and machine.has("+amx-tile", "+amx-bf16")
 
 
 def is_usable(machine: Target) -> bool:
-    """Whether ``machine`` has these tiles, and this process may use them."""
+    """Whether ``machine`` has AMX tiles and this process may use them."""
     return is_for(machine) and permitted()
 
 
 def maker(kernel: MicroKernel, machine: Target) -> str | None:
-    """The module of ``kernel``, where it is one of pairs, ``machine`` has tiles, and this process
-    may use them; else None."""
+    """The module of ``kernel``, or None. None if the kernel is not one of pairs, if ``machine`` has
+    no tiles, or if this process may not use them."""
     return assembly(kernel) if fits(kernel) and is_usable(machine) else None
 
 
 def fits(kernel: MicroKernel) -> bool:
-    """Whether the tiles can compute this micro-kernel."""
+    """Whether this micro-kernel fits the tile registers."""
     small = kernel.tile.rows <= BEST.rows and kernel.tile.vectors <= BEST.vectors
     lies = (kernel.a, kernel.b, kernel.narrow) == ("rows", "packed", False)
     return kernel.dtype is bfloat16 and lies and small
@@ -94,7 +97,7 @@ class _Tiled(Loops):
         self.b = Builder(function.append_basic_block("entry"))
         self.kernel = kernel
         rows, vectors = kernel.tile
-        #: (row of tiles, column of tiles), and how many rows there are in a row of tiles.
+        #: Number of rows of each row of tiles.
         self.heights = [min(rows - first, _SIDE) for first in range(0, rows, _SIDE)]
         self.tiles = [(i, j) for i in range(len(self.heights)) for j in range(vectors)]
         self.row_bytes = vectors * _ROW
@@ -103,7 +106,7 @@ class _Tiled(Loops):
         )
         flags, columns = function.args[9:]
         adding = self.b.trunc(flags, ir.IntType(1))
-        # Tiles are written as a whole: where not all columns are there, to memory of our own.
+        # A tile store writes the whole tile. A masked kernel therefore stores to a scratch buffer.
         self.c, self.c_pitch = c, c_pitch
         if kernel.masked:
             self.c, self.c_pitch = self._room(rows * self.row_bytes), i64(self.row_bytes)
@@ -129,12 +132,13 @@ class _Tiled(Loops):
         return self.b.inttoptr(self.b.ptrtoint(room, i64), pointer)
 
     def _shape(self, pairs: IR) -> None:
-        # Tiles of A are ``pairs`` wide from here on, those of B so high; what they held is lost.
+        # Configures tiles of A as ``pairs`` wide and tiles of B as ``pairs`` high. Their contents
+        # are lost.
         def write(kind: IR, place: int, value: IR) -> None:
             self.b.store(value, self._at(self.shapes, i64(place)), align=1)
 
         for place in range(0, 64, 8):
-            write(i64, place, i64(1 if place == 0 else 0))  # palette 1: eight tiles
+            write(i64, place, i64(1 if place == 0 else 0))  # palette 1: eight tile registers
         widths, heights = {}, {}
         for i, height in enumerate(self.heights):
             widths[_A + i], heights[_A + i] = self.b.shl(pairs, i64(2)), i64(height)

@@ -1,10 +1,12 @@
-"""Addresses that a kernel cannot be called with are an error, not a crash or a wrong result.
+"""Checks of the addresses that a kernel is called with.
 
-Each call looks at its addresses: none may be 0 or misaligned, and an output may share no element
-with another operand, but for what an epilogue writes in the very place of what it reads. Operands
-whose ranges of addresses do not meet, nearly all of them, are told apart by two comparisons; where
-ranges meet, as those of two halves of the columns of one matrix do, it is a question of whether a
-sum of strides can be (nearly) a certain number.
+A bad address raises an error. Without the check the call would crash or give a wrong result. No
+address may be 0 or misaligned, and an output may share no element with another operand. The
+exception is an epilogue that writes its output over its input in place.
+
+Operands whose address ranges are disjoint, nearly all of them, take two comparisons. Ranges can
+meet without a common element, as those of two column halves of one matrix do. Then a search decides
+whether a sum of strides can reach a byte of both operands.
 """
 
 from __future__ import annotations
@@ -17,14 +19,14 @@ from fl_jit.kernels.layout import Layout, Packed, Placement
 from fl_jit.kernels.library import Kernel, UnsupportedError
 from fl_tensor.errors import ArgumentError
 
-#: Steps of a search after which two operands count as overlapping.
+#: Steps of the search after which two operands count as overlapping.
 _PATIENCE = 10_000
-#: Distances in bytes from there on are no addresses.
+#: Distances in bytes that exceed any address space.
 _FARTHEST = 1 << 62
 
 
 class CheckedKernel:
-    """A kernel that looks at the addresses it is called with."""
+    """A kernel with a check of the addresses of each call."""
 
     __slots__ = (
         "_first", "_kernel", "_pairs", "_ranges", "_strictest", "operands", "workspace",
@@ -36,7 +38,7 @@ class CheckedKernel:
         self._ranges = tuple(map(reach, self.operands))
         self._first = first = len(self.operands) - _outputs(descriptor)
         there = [n for n, (low, high) in enumerate(self._ranges) if low < high]
-        #: (an operand, an output, first and last byte of each, from its address)
+        #: (an operand, an output, first and last byte of each relative to its address)
         self._pairs = tuple(
             (one, other, *self._ranges[one], *self._ranges[other])
             for one, other in combinations(there, 2)
@@ -46,7 +48,7 @@ class CheckedKernel:
 
     @property
     def about(self) -> str:
-        """Which kernel it is."""
+        """Description of the kernel."""
         return self._kernel.about
 
     def __call__(self, *addresses: int) -> None:
@@ -79,7 +81,7 @@ class CheckedKernel:
     def _compare(self, one: int, other: int, x: int, out: int) -> None:
         same = x == out and self.operands[one] == self.operands[other]
         if same and 2 <= one < self._first < other:
-            return  # an epilogue reads each element before it writes over it
+            return  # an epilogue reads each element before it overwrites it
         if share(x, self.operands[one], out, self.operands[other]):
             raise ArgumentError(
                 f"operands {one} and {other} overlap: {self.operands[one]} at {x:#x}, "
@@ -88,7 +90,7 @@ class CheckedKernel:
 
 
 def _outputs(descriptor: OpDescriptor) -> int:
-    # How many operands, at the end, are written.
+    # Number of operands, at the end, that the kernel writes.
     if isinstance(descriptor, ConvWeightGrad):
         return 1 + (descriptor.bias is not None)
     follows = getattr(descriptor, "epilogue", None)
@@ -96,8 +98,8 @@ def _outputs(descriptor: OpDescriptor) -> int:
 
 
 def reach(operand: Placement) -> tuple[int, int]:
-    """From where to where an operand reaches, in bytes from its address; (0, 0) without elements.
-    Raises UnsupportedError for strides that no memory can have."""
+    """The range of bytes of an operand, relative to its address; (0, 0) without elements. Raises
+    UnsupportedError for strides that exceed any address space."""
     if isinstance(operand, Packed) or operand.strides is None:
         return 0, operand.nbytes
     if 0 in operand.shape:
@@ -111,7 +113,7 @@ def reach(operand: Placement) -> tuple[int, int]:
 
 
 def share(x_address: int, x: Placement, y_address: int, y: Placement) -> bool:
-    """Whether two operands have a byte in common (or it takes too long to say)."""
+    """Whether two operands have a byte in common, or the search takes too many steps."""
     distance = x_address - y_address
     steps: dict[int, int] = {}
     for operand, sign in ((x, 1), (y, -1)):
@@ -119,7 +121,7 @@ def share(x_address: int, x: Placement, y_address: int, y: Placement) -> bool:
             moved = sign * stride
             distance += min(moved, 0) * (size - 1)
             steps[abs(moved)] = steps.get(abs(moved), 0) + size - 1
-    # Is there distance + sum of step * (0 to count) in low .. high, the longest steps first?
+    # Searches for distance + sum of step * (0 to count) in low .. high, the longest steps first.
     low, high = 1 - x.dtype.itemsize, y.dtype.itemsize - 1
     ordered = sorted(steps.items(), reverse=True)
     behind = [0]
@@ -143,7 +145,7 @@ def share(x_address: int, x: Placement, y_address: int, y: Placement) -> bool:
 
 
 def _steps(operand: Placement) -> Sequence[tuple[int, int]]:
-    # (size, stride in bytes) of the axes along which it moves
+    # (size, stride in bytes) of each axis that has several elements and a stride
     itemsize = operand.dtype.itemsize
     if not isinstance(operand, Layout) or operand.strides is None:
         return [(operand.nbytes // itemsize, itemsize)]

@@ -1,4 +1,4 @@
-"""How large the caches of this processor are, as its system says."""
+"""Cache sizes of this processor, as reported by the operating system."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import functools
 from pathlib import Path
 
 _FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
-#: Where the system does not say: what most processors have at least.
+#: Defaults if the system reports nothing: the minimum of most processors.
 _DEFAULT = {1: 32 << 10, 2: 512 << 10, 3: 0}
 _TOLD = ("level", "type", "size", "shared_cpu_map")
-#: A share of L3 of more L2s than this is none: a virtual machine with few processors is told of all
-#: that its host has, which is far away (10 bytes a cycle, half of what multiply-adds take) and
-#: others' as well. A real share is 1 to 16 of them.
+#: Maximum ratio of the L3 share to L2 for which the share counts. A virtual machine with few
+#: processors reports the whole L3 of its host. That L3 is far away (10 bytes per cycle, half of
+#: what multiply-adds take) and shared with others. A real share is 1 to 16 times L2.
 _MOST_SHARE = 32
 
 
 def level(number: int) -> int:
-    """Bytes of the data cache of a level (1 to 3) that a processor has for itself; of the third its
+    """Bytes of the data cache of a level (1 to 3) that one processor has for itself; of L3 its
     equal share."""
     return _levels().get(number, _DEFAULT[number])
 
 
 def private_l3_bytes() -> int:
-    """Bytes of the third level that are near and a processor's own; 0 where there are none."""
+    """Bytes of L3 that are near and private to a processor; 0 if there are none."""
     return level(3) if level(3) <= _MOST_SHARE * level(2) else 0
 
 
@@ -48,6 +48,6 @@ def _bytes(text: str) -> int:
 
 
 def _sharing(processors: str) -> int:
-    # A mask in hexadecimal, a comma after every 32 processors.
+    # A hexadecimal mask with a comma after every 32 processors.
     digits = processors.replace(",", "")
     return max(bin(int(digits, 16)).count("1"), 1) if digits else 1

@@ -1,17 +1,18 @@
-"""What follows a product, computed on each block of it that is complete, while that is in cache.
+"""Fused epilogues: post-ops on each block of a result that is complete, while it is in cache.
 
-An epilogue is a program (``fl_jit.kernels.codegen``) over the rows and columns of a result. A
-loop nest that has added the last products to some rows and columns calls its machine code::
+An epilogue is a program (``fl_jit.kernels.codegen``) over the rows and columns of a result. A loop
+nest calls its machine code after the last k block of some rows and columns:
 
-    void block(ptr words, i64 row, i64 rows, i64 column, i64 columns, i64 worker)
+    void block(ptr args, i64 row, i64 rows, i64 column, i64 columns, i64 worker)
 
-Rows are numbered in C order over all axes but the last one: (..., m) of a product, (batch,
-*spatial) of an image; columns are those of a product, or channels. All of them count from the
-beginning of the result. Each element is to be in exactly one call, after its sum is complete in the
-result's place; workers have numbers, since some programs need memory of their own.
+Rows are numbered in C order over all axes but the last one: (..., m) of a matrix product, (batch,
+*spatial) of an image. Columns are those of a matrix product, or channels. Both are counted from the
+beginning of the result. Each element belongs to exactly one call, which follows the completion of
+its accumulation in the result. Workers have numbers, since some programs need private scratch
+memory.
 
-    k blocks of the sum                 epilogue, in L1 or L2
-    C[i:i+m, j:j+n] += A B   ...  ->    C[i:i+m, j:j+n] = max(C + bias, 0), and the like
+    k blocks of the accumulation        epilogue, in L1 or L2
+    C[i:i+m, j:j+n] += A B   ...  ->    C[i:i+m, j:j+n] = max(C + bias, 0), for example
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _WORD = 8
 
 
 class Prepared:
-    """The machine code of an epilogue, and what a loop nest calls it with.
+    """The machine code of an epilogue and the arguments that a loop nest calls it with.
 
-    address  of the code
-    words    how many words of 64 bits it wants to have in each job
-    reads    layouts of what it reads beside the result
-    writes   of what it gives beside what takes the result's place
+    address  address of the machine code
+    words    number of 64-bit argument fields in each job
+    reads    layouts of the inputs other than the result
+    writes   layouts of the outputs other than the result
     """
 
     def __init__(self, epilogue: Epilogue) -> None:
@@ -65,18 +66,18 @@ class Prepared:
         self._pack = struct.Struct(f"={self.words}q").pack_into
 
     def scratch(self, workers: int) -> int:
-        """Bytes of memory that it works in, at an address that is a multiple of 64."""
+        """Bytes of scratch memory, at an address that is a multiple of 64."""
         return self._mine * workers
 
     def write(self, block: Any, place: int, addresses: Sequence[int], scratch: int = 0) -> None:
-        """Its words for one call into words ``place`` and after of ``block``, an array of ctypes.
-        ``addresses`` are those of the program's inputs, the result first, then of its outputs, the
-        result first."""
+        """Write its arguments for one call to ``block``, an array of ctypes, from field ``place``
+        on. ``addresses`` are those of the program's inputs and then of its outputs. The result
+        comes first in both."""
         self._pack(block, _WORD * place, scratch, 0, *addresses, *self._given)
 
 
 def prepare(descriptor: Matmul | Convolution | ConvDataGrad) -> Prepared | None:
-    """What is to follow ``problem``; None where nothing does. Raises UnsupportedError."""
+    """The epilogue of ``descriptor``; None if there is none. Raises UnsupportedError."""
     found = of(descriptor)
     if found is None:
         return None
@@ -87,7 +88,7 @@ def prepare(descriptor: Matmul | Convolution | ConvDataGrad) -> Prepared | None:
 
 
 def of(descriptor: Matmul | Convolution | ConvDataGrad) -> Epilogue | None:
-    """The epilogue of ``problem``, also where it has a bias or an activation by name."""
+    """The epilogue of ``descriptor``, including its bias and its activation by name."""
     bias = None if isinstance(descriptor, ConvDataGrad) else descriptor.bias
     activation = "" if isinstance(descriptor, ConvDataGrad) else descriptor.activation
     if descriptor.epilogue is not None or (bias is None and not activation):
@@ -107,7 +108,8 @@ def of(descriptor: Matmul | Convolution | ConvDataGrad) -> Epilogue | None:
 
 
 def common(out: Layout, bias: Layout | None, activation: str) -> Epilogue:
-    """``activation(out + bias)`` over the axes of ``out``, columns last; one of ``ACTIVATIONS``."""
+    """``activation(out + bias)`` over the axes of ``out``, columns last; ``activation`` is one of
+    ``ACTIVATIONS``."""
     given = [each for each in (out, bias) if each is not None]
     sizes, moves = _joined(out.shape, [each.strides or () for each in given])
     build = Builder(len(sizes))
@@ -134,13 +136,13 @@ def _activated(build: Builder, x: int, activation: str, out: Layout) -> int:
         return build("maximum", x, constant(0.0))
     if activation == "tanh":
         return build("tanh", x)
-    if activation == "sigmoid":  # which does not overflow
+    if activation == "sigmoid":  # a form without overflow
         above = build("exp", build("minimum", x, constant(0.0)))
         below = build("exp", build("negative", build("absolute", x)))
         return build("divide", above, build("add", constant(1.0), below))
     if activation == "gelu":  # x Phi(x), Hendrycks & Gimpel, arXiv:1606.08415
         inner = build("erf", build("multiply", x, constant(math.sqrt(0.5))))
-    else:  # the approximation by tanh given there
+    else:  # the tanh approximation of the same paper
         cube = build("multiply", build("multiply", x, x), x)
         inner = build("add", x, build("multiply", cube, constant(0.044715)))
         inner = build("tanh", build("multiply", inner, constant(math.sqrt(2 / math.pi))))
@@ -159,7 +161,7 @@ def _loaded(program: Program) -> compile.Code:
         machine = target.host()
         about = f"block {machine.vector_bits}\n{program.text}"
         found = compile.load(about, lambda: emit_block.emit(program, machine), machine)
-        found = _codes.setdefault(program.text, found)  # another thread may have been faster
+        found = _codes.setdefault(program.text, found)  # another thread may have inserted it
     return found
 
 
@@ -202,7 +204,7 @@ def _spread(given: Layout, shape: Shape) -> Layout:
 
 
 def _joined(sizes: Shape, strides: Sequence[Shape]) -> tuple[Shape, tuple[Shape, ...]]:
-    # Outer axes along which all operands move evenly are one.
+    # Merges outer axes where all operands have compatible strides.
     joined = [sizes[-2]] if len(sizes) > 1 else [1]
     moves = [[s[-2]] if len(sizes) > 1 else [0] for s in strides]
     for axis in range(len(sizes) - 3, -1, -1):

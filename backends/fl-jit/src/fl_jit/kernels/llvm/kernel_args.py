@@ -1,10 +1,10 @@
-"""Blocks of 64-bit words: how Python tells machine code sizes, distances and addresses.
+"""Argument structs: blocks of 64-bit fields with sizes, distances and addresses for machine code.
 
-    STRIP = Words("pixels row_pitch move")
-    block = STRIP.block(pixels=14, row_pitch=896, move=code.address("move"))
-    STRIP.read(builder, address_of_the_block, "pixels")          in machine code
+    TILE = ArgStruct("pixels row_pitch move")
+    block = TILE.block(pixels=14, row_pitch=896, move=code.address("move"))
+    TILE.read(builder, address_of_the_block, "pixels")           in machine code
 
-A block lives as long as its ctypes array does; what machine code is given is ``address(block)``.
+A block lives as long as its ctypes array. Machine code takes ``address(block)``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WORD = 8
 
 
 class ArgStruct:
-    """The names of the words of a block, in their order."""
+    """The names of the fields of a block, in order."""
 
     def __init__(self, names: str) -> None:
         self.names = tuple(names.split())
@@ -31,11 +31,11 @@ class ArgStruct:
         return len(self.names)
 
     def index(self, name: str) -> int:
-        """Which word it is."""
+        """Index of a field."""
         return self._index[name]
 
     def block(self, **values: int) -> Any:
-        """A block with these values: one for every name."""
+        """A block with these values, one for every name."""
         if values.keys() != self._index.keys():
             raise TypeError(
                 f"words {sorted(values.keys() ^ self._index.keys())} missing, or unknown"
@@ -43,19 +43,19 @@ class ArgStruct:
         return array(values[name] for name in self.names)
 
     def read(self, b: IR, block: IR, name: str) -> IR:
-        """The word ``name`` of the block at the address ``block``, in machine code."""
+        """The field ``name`` of the block at the address ``block``, in machine code."""
         return b.load(self.at(b, block, name), typ=i64, align=WORD)
 
     def read_address(self, b: IR, block: IR, name: str) -> IR:
-        """As ``read``, for words that are addresses."""
+        """As ``read``, for fields that are addresses."""
         return b.load(self.at(b, block, name), typ=pointer, align=WORD)
 
     def call(self, b: IR, block: IR, name: str, signature: IR, arguments: Sequence[IR]) -> None:
-        """Call the function whose address is the word ``name``."""
+        """Call the function whose address is the field ``name``."""
         b.call_at(self.read_address(b, block, name), signature, arguments)
 
     def at(self, b: IR, block: IR, name: str) -> IR:
-        """Where the word ``name`` lies, in machine code."""
+        """Address of the field ``name``, in machine code."""
         return b.gep(block, [i64(self._index[name])], source_etype=i64)
 
 
@@ -65,11 +65,11 @@ def zero(b: IR, address: IR, nbytes: IR) -> None:
 
 
 def array(values: Iterable[int]) -> Any:
-    """Words without names."""
+    """Fields without names."""
     found = list(values)
     return (ctypes.c_int64 * max(len(found), 1))(*found)
 
 
 def address(block: Any) -> int:
-    """Where a block lies."""
+    """Address of a block."""
     return ctypes.addressof(block)

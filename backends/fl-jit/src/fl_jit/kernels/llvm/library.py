@@ -1,4 +1,4 @@
-"""Generated machine code as a provider: which file prepares which problem."""
+"""Kernel library of generated machine code: dispatch of descriptors to kernel modules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from fl_tensor.dtypes import float32, float64
 
 Prepare: TypeAlias = Callable[[Any], Kernel]
 
-#: Those that may be computed in one tile or another.
+#: Operations with a choice of several tiles.
 _PREPARE_TILED: dict[type, tuning_cache.Prepare] = {
     Matmul: matmul.prepare,
     Convolution: convolution.prepare,
@@ -40,7 +40,7 @@ _PREPARE_TILED: dict[type, tuning_cache.Prepare] = {
     ConvWeightGrad: convolution_weights.prepare,
 }
 _PREPARE: dict[type, Prepare] = {Reorder: reorder.prepare}
-#: Where every channel has a kernel of its own, or channels are in small groups.
+#: Depthwise convolutions, and convolutions of small groups.
 _PREPARE_DEPTHWISE: dict[type, Prepare] = {
     Convolution: depthwise.prepare,
     ConvDataGrad: depthwise.prepare_data,
@@ -49,7 +49,7 @@ _PREPARE_DEPTHWISE: dict[type, Prepare] = {
 
 
 class GeneratedKernels(KernelLibrary):
-    """Products and convolutions, made for the processor of this process."""
+    """GEMMs and convolutions, generated for the processor of this process."""
 
     name = "generated"
     has_epilogues = True
@@ -57,7 +57,7 @@ class GeneratedKernels(KernelLibrary):
     def __init__(self, capacity: int = CAPACITY) -> None:
         super().__init__(capacity)
         target.initialize()
-        # Work is divided for a number of threads, and done by the micro-kernels there are.
+        # Prepared kernels depend on the number of threads and on the registered micro-kernels.
         threads.register(threads.Pool("generated", lambda count: self.forget(), self._state))
         microkernel_registry.watch(self)
         self._tuners = Tuners(tuning_cache.about)
@@ -86,7 +86,7 @@ class GeneratedKernels(KernelLibrary):
                 else None
             )
         if is_depthwise(descriptor):
-            return None  # they are read as they lie
+            return None  # weights are read in place
         kernel = self.find(
             descriptor._replace(w=any_layout(descriptor.w.dtype, descriptor.w.shape))
         )

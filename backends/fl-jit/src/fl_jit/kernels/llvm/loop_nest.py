@@ -1,10 +1,10 @@
-"""A loop nest in the making: a function of a job (``codegen.pools``), whose words have names.
+"""Builder of loop nests: job functions (``codegen.thread_pools``) with named argument fields.
 
-    nest = Nest(module, "sweep", WORDS, machine, dtype)
+    nest = LoopNestBuilder(module, "loop", FIELDS, machine, dtype)
     with nest.loop(nest.begin, nest.end) as item:
         ... nest.words["rows"] ...
 
-Sizes, distances in bytes and addresses are such words, so that one nest serves every shape.
+Sizes, distances in bytes and addresses are fields, so that one nest serves every shape.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from fl_tensor.dtypes import HALF, DType, float32
 
 
 def computed(given: DType) -> DType:
-    """What operands of ``given`` are computed with."""
+    """The compute dtype of operands of ``given``."""
     return float32 if given in HALF else given
 
 
 class Emitter(Loops):
-    """A function in the making that works on elements of ``dtype``. Operands are of ``given``, that
-    or half precision, in which case they are converted where they are read and written."""
+    """Builder of a function on elements of ``dtype``. Operands have the dtype ``given``: that one,
+    or half precision, which is converted on load and store."""
 
-    #: Words by their names, if it has any.
+    #: Argument fields by name, if the function has any.
     words: Mapping[str, IR]
 
     def __init__(
@@ -62,45 +62,45 @@ class Emitter(Loops):
         self.one = Vectors(self.b, machine, 1)
 
     def at(self, address: IR, distance: IR | int) -> IR:
-        """``distance`` bytes behind ``address``."""
+        """The address ``distance`` bytes after ``address``."""
         if isinstance(distance, int):
             distance = i64(distance)
         return self.b.gep(address, [distance], source_etype=i8)
 
     def address(self, word: IR) -> IR:
-        """A word as an address."""
+        """A field as an address."""
         return self.b.inttoptr(word, pointer)
 
     def entry(self, table: IR, index: IR) -> IR:
-        """A number of a table of int64."""
+        """An element of a table of int64."""
         at = self.b.gep(table, [index], source_etype=i64)
         return self.b.load(at, typ=i64, align=8)
 
     def named(self, block: IR, names: Sequence[str]) -> Mapping[str, IR]:
-        """The words of a block by their names, each read once, at the beginning of the function, if
-        it is read at all."""
+        """The fields of a block by name. Each field that is used is read once, at the beginning of
+        the function."""
         return _Named(self, block, names)
 
     def read(self, address: IR, mask: IR | None = None) -> IR:
-        """A vector of an operand's elements."""
+        """Load a vector of an operand's elements."""
         found = self.of.load(memory_type(self.given), address, mask)
         return half.widen(self.of, self.given, found) if self.given in HALF else found
 
     def write(self, vector: IR, address: IR, mask: IR | None = None) -> None:
-        """A vector of an operand's elements."""
+        """Store a vector of an operand's elements."""
         if self.given in HALF:
             vector = half.narrow_sums(self.of, self.given, vector)
         self.of.store(vector, address, mask)
 
     def read_one(self, address: IR) -> IR:
-        """An element of an operand."""
+        """Load an element of an operand."""
         found = self.one.load(memory_type(self.given), address)
         if self.given in HALF:
             found = half.widen(self.one, self.given, found)
         return self.b.extract_element(found, i32(0))
 
     def write_one(self, number: IR, address: IR) -> None:
-        """An element of an operand."""
+        """Store an element of an operand."""
         vector = self.one.splat(number)
         if self.given in HALF:
             vector = half.narrow(self.one, self.given, vector)
@@ -108,12 +108,12 @@ class Emitter(Loops):
 
     @contextmanager
     def when(self, condition: IR) -> Iterator[None]:
-        """What follows, where ``condition`` holds."""
+        """Emit the body under ``condition``."""
         with self.b.if_then(condition):
             yield
 
     def sum(self, *products: tuple[IR, IR] | IR) -> IR:
-        """x * y + ... of pairs (and of single numbers)."""
+        """x * y + ... of pairs, and of single numbers."""
         total: IR = i64(0)
         for found in products:
             term = self.b.mul(*found) if isinstance(found, tuple) else found
@@ -125,20 +125,20 @@ class Emitter(Loops):
         return self.b.select(self.b.icmp_signed(">", x, y), x, y)
 
     def share(self, number: IR, of: IR, total: IR) -> tuple[IR, IR]:
-        """Where part ``number`` of ``of`` equal parts of ``total`` begins and ends."""
+        """Begin and end of part ``number`` of ``of`` equal parts of ``total``."""
         b = self.b
         begin = b.sdiv(b.mul(number, total), of)
         return begin, b.sdiv(b.mul(b.add(number, i64(1)), total), of)
 
     def call(self, word: IR, signature: IR, *arguments: IR) -> None:
-        """Call the function whose address ``word`` is."""
+        """Call the function at the address ``word``."""
         self.b.call_at(self.b.inttoptr(word, pointer), signature, arguments)
 
     def move(
         self, word: str, to: Sequence[IR], source: Sequence[IR], rows: IR, columns: IR
     ) -> None:
-        """Copy rows and columns by a function of ``planes.py``: a place, the distances of rows and
-        of columns on either side."""
+        """Copy rows and columns by a function of ``strided_copy.py``. ``to`` and ``source`` are an
+        address, a row stride and a column stride."""
         arguments = (self.address(to[0]), *to[1:], self.address(source[0]), *source[1:])
         self.call(self.words[word], strided_copy.SIGNATURE, *arguments, rows, columns)
 
@@ -156,7 +156,8 @@ class _Named(dict[str, IR]):
 
 
 class LoopNestBuilder(OuterLoops, Emitter):
-    """``name(words, first item, last item + 1, worker)``; ``words`` says their names."""
+    """Builder of ``name(arguments, first item, last item + 1, worker)``; ``words`` has the names of
+    the argument fields."""
 
     def __init__(
         self,
@@ -172,5 +173,5 @@ class LoopNestBuilder(OuterLoops, Emitter):
         self.words = self.named(self.arguments, words)
 
     def micro(self, word: IR, *arguments: IR) -> None:
-        """Call the micro-kernel whose address ``word`` is."""
+        """Call the micro-kernel at the address ``word``."""
         self.call(word, microkernel.SIGNATURE, *arguments)

@@ -1,14 +1,15 @@
-"""The micro-kernel: a tile of a matrix product, all of it in registers. Products and convolutions
-spend nine tenths of their time here.
+"""Micro-kernel generator: a register tile of a matrix product.
 
-    for t in 0 .. taps - 1:                          taps: 1 in a product, places of the window
+GEMMs and convolutions spend nine tenths of their time here.
+
+    for t in 0 .. taps - 1:                          taps: 1 in a GEMM, places of the window
         for kk in 0 .. k - 1:                          in a convolution
             b[0 .. vectors-1] = row t*k + kk of B    a load each
             for i in 0 .. rows - 1:
                 a = A_t[i, kk]                       one number, in all lanes
                 for j in 0 .. vectors - 1:
-                    sum[i, j] += a * b[j]            one instruction
-    C[i, j] = sum[i, j], or C[i, j] += sum[i, j]
+                    acc[i, j] += a * b[j]            one instruction
+    C[i, j] = acc[i, j], or C[i, j] += acc[i, j]
 
 These are the rank-1 updates of Goto & van de Geijn (``tile.py`` has the drawing). As machine code:
 
@@ -17,31 +18,33 @@ These are the rank-1 updates of Goto & van de Geijn (``tile.py`` has the drawing
 
 Distances are in bytes. Element (i, kk) of A_t is at ``A + tap_offsets[t]``
 
-    a == "rows"      + i * a_pitch + kk * itemsize    k side by side: a row-major A, an image
-    a == "columns"   + kk * a_pitch + i * itemsize    rows side by side: a transposed A
+    a == "rows"      + i * a_pitch + kk * itemsize    k contiguous: a row-major A, an image
+    a == "columns"   + kk * a_pitch + i * itemsize    rows contiguous: a transposed A
 
-and row r of B, ``vectors * lanes`` numbers, at
+Row r of B has ``vectors * lanes`` numbers. Its address is
 
-    b == "packed"    B + r * (bytes of a row)         without gaps, padded to whole rows
-    b == "rows"      B + r * b_pitch                  a row-major B as it is
+    b == "packed"    B + r * (bytes of a row)         contiguous, padded to whole vectors
+    b == "rows"      B + r * b_pitch                  a row-major B in place
 
-``flags & ADD`` adds to what C holds. A kernel that ``streams`` adds to nothing: ``flags & STREAM``
-tells it that C is too large for the caches and that each of its vectors begins at a multiple of its
-size, or of 64 bytes if that is less. Then it writes past them, unless it is masked, which saves
-that C is read before. A ``masked`` kernel touches the first ``columns`` of a row of C (and of B,
-unless packed), others all of it. Nothing else is aligned but to the dtype. No shape is known
-beforehand: one kernel serves every problem.
+``flags & ADD`` adds to the contents of C. A ``masked`` kernel accesses the first ``columns`` of a
+row of C (and of B, unless packed), other kernels the whole row. No alignment is required beyond
+that of the dtype. No shape is a compile-time constant: one kernel serves every problem.
 
-A kernel that looks ``ahead`` has two arguments more, an address and a distance: with each step of k
-it asks for the cache line there, and goes on by the distance. Lines come into L2 while sums are
-made, and need not exist. In between two steps there is room for that: asked for all at once, lines
-would wait for each other, and sums for them. A kernel without may be called as if it had them.
+A kernel that ``streams`` never adds to C. ``flags & STREAM`` states that C is too large for the
+caches. Each vector of C is then aligned to its size, or to 64 bytes if that is less. The kernel
+uses non-temporal stores, unless it is masked, which avoids that C is read first.
 
-bfloat16 is multiplied in pairs where the processor does that (``Target.has_bfloat_products``): a
-"number" of A, and of B, are then two neighbours along k in 4 bytes, ``k`` counts pairs, C is
-float32, and an instruction adds two products. In memory A is as it was, if k lies side by side;
-row r of a packed B has B[2r, 0], B[2r + 1, 0], B[2r, 1], B[2r + 1, 1], ... A ``narrow`` kernel
-writes a C of bfloat16, each sum rounded once, and adds to nothing.
+A ``prefetch`` kernel has two more arguments, an address and a distance. Each step of k prefetches
+the cache line at the address into L2 and advances it by the distance. The lines need not exist.
+Between two steps there is time for that. Prefetches in one burst would wait for each other, and the
+accumulation for them. A kernel without ``prefetch`` may be called with these arguments.
+
+bfloat16 is multiplied in pairs if the processor has such an instruction
+(``Target.has_bfloat_products``). A "number" of A, and of B, is then a pair of elements that are
+adjacent along k, in 4 bytes. ``k`` counts pairs, C is float32, and an instruction adds two
+products. The memory of A is unchanged if k is contiguous. Row r of a packed B is B[2r, 0], B[2r +
+1, 0], B[2r, 1], B[2r + 1, 1], ... A ``narrow`` kernel writes a C of bfloat16, with one rounding per
+element, and never adds to C.
 """
 
 from __future__ import annotations
@@ -61,36 +64,44 @@ from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, i8, i32, i
 from fl_jit.kernels.llvm.tile import Tile
 from fl_tensor.dtypes import DType, bfloat16
 
-#: Flags: sums are added to what C holds; sums are written past the caches.
+#: Flags: add to the contents of C; use non-temporal stores.
 ADD, STREAM = 1, 2
-#: Sums up to which a turn of the loop is two steps of k: they take less time than to count.
+#: Maximum accumulators for which the loop is unrolled by two steps of k: a step takes less time
+#: than the loop counter.
 _FEW = 4
-#: Steps in a turn of tiles of 3 vectors that have so many sums or more, as nearly all tiles of long
-#: products do. Where another thread computes on the same core, the number of instructions is what
-#: counts: 2 to 5 % less time. LLVM takes twice as long, which other tiles are spared.
+#: Unroll factor for tiles of 3 vectors with at least ``_MANY`` accumulators, as nearly all tiles of
+#: large GEMMs have. If another thread computes on the same core, the number of instructions is what
+#: counts: 2 to 5 % less time. LLVM takes twice as long to compile it, so other tiles are not
+#: unrolled.
 _STEPS_OF_LONG, _MANY = 4, 27
-#: Rows of A that one address serves: with p and 3p in registers, a processor reaches a + p, a + 2p
-#: and a + 3p itself, so that 14 rows take 6 registers.
+#: Rows of A per address register. With p and 3p in registers, an address operand reaches a + p, a +
+#: 2p and a + 3p, so 14 rows take 6 registers.
 _REACH = 4
-#: How many rows ahead of use a packed B is asked for: 400 cycles, where a tile needs a row every 12
-#: to 14 of them. From beyond the second level it would come too late; from there it is no slower.
-#: Rows of a B in place are in other pages, which no processor follows by itself: few of them, as
-#: those behind the last one are not needed. Products in L2 are 3 to 8 % faster.
+#: Prefetch distance of B in rows. A packed B needs 400 cycles, where a tile uses a row every 12 to
+#: 14 cycles. From beyond L2 a row would come too late; from L2 it is no slower. Rows of a B in
+#: place are in other pages, which no hardware prefetcher follows. Their distance is short, as those
+#: after the last row are not needed. GEMMs with operands in L2 are 3 to 8 % faster.
 _PREFETCH_DISTANCE = {"packed": 32, "rows": 8}
 SIGNATURE = ir.FunctionType(
     ir.VoidType(), [i64, pointer, i64, pointer, i64, pointer, i64, pointer, i64, i64, i64]
 )
-#: The same of a kernel that looks ahead.
+#: The same for a ``prefetch`` kernel.
 SIGNATURE_PREFETCH = ir.FunctionType(ir.VoidType(), [*SIGNATURE.args, pointer, i64])
 #: Bytes of a cache line.
 LINE = 64
 
 
 class MicroKernel(NamedTuple):
-    """Which one: the dtype of everything (float32, float64; bfloat16: of A and B), the tile, how A
-    and B lie, whether there may be fewer columns than the tile has, whether C is bfloat16, too,
-    whether it looks ahead, and whether it can write past the caches, which all others are spared:
-    its stores would be there twice."""
+    """The parameters of a micro-kernel.
+
+    dtype     of all operands (float32, float64), or of A and B (bfloat16)
+    tile      rows and vectors of the register tile
+    a, b      memory layout of A and B
+    masked    whether there may be fewer columns than the tile has
+    narrow    whether C is bfloat16, too
+    prefetch  whether it prefetches a line per step of k
+    streams   whether it can use non-temporal stores; its stores are then in the code twice
+    """
 
     dtype: DType
     tile: Tile
@@ -108,8 +119,8 @@ def assembly(kernel: MicroKernel, machine: Target) -> str:
 
 
 def assemblies(kernels: Mapping[str, MicroKernel], machine: Target) -> str:
-    """A module in LLVM IR with a function for each. Raises CompileError for pairs where the
-    processor does not multiply them: LLVM would end the process."""
+    """A module in LLVM IR with a function for each kernel. Raises CompileError for bfloat16 pairs
+    if the processor has no instruction for them, since LLVM would abort the process."""
     module = ir.Module("micro")
     module.triple = target.triple()
     for name, kernel in kernels.items():
@@ -122,7 +133,8 @@ def assemblies(kernels: Mapping[str, MicroKernel], machine: Target) -> str:
 
 
 class _Micro(Loops):
-    # Emits the function. Sums and addresses are variables, of which LLVM makes registers.
+    # Emits the function. Accumulators and addresses are stack variables, which LLVM promotes to
+    # registers.
 
     def __init__(self, function: IR, kernel: MicroKernel, machine: Target) -> None:
         function.attributes.add("nounwind")
@@ -142,7 +154,8 @@ class _Micro(Loops):
         row_bytes = self.vectors * self.of.lanes * self.itemsize
         self.b_pitch = i64(row_bytes) if kernel.b == "packed" else b_pitch
         self.passes = kernel.streams and not (kernel.masked or kernel.narrow)
-        # Where loads are fewer than multiply-adds anyway: these are not what takes the time.
+        # Prefetches only where loads are fewer than multiply-adds anyway, so that loads are not the
+        # bottleneck.
         has_time = self.rows + 2 * self.vectors <= len(self.tiles)
         self.asked = range(0, row_bytes if has_time else 0, LINE)
         prefetch = _PREFETCH_DISTANCE[kernel.b]
@@ -176,7 +189,7 @@ class _Micro(Loops):
         self.b.ret_void()
 
     def _ask_for_c(self, c: IR, c_pitch: IR, flags: IR, nbytes: int) -> None:
-        """C arrives while sums are made, if it is not written past the caches."""
+        """Prefetch C during the accumulation, unless it is written by non-temporal stores."""
         rows = i64(self.rows)
         if self.passes:
             rows = self.b.select(self._has(flags, STREAM), i64(0), rows)
@@ -235,11 +248,14 @@ class _Micro(Loops):
             build.store(self._at(in_a[i], i64(moved)), variable)
 
     def _direct(self, machine: Target) -> set[int]:
-        """Rows whose number of A multiply-adds read from memory themselves: an instruction less
-        than to have it in a register, and more loads, of which a processor does one with each
-        multiply-add. Tiles of 2 vectors were 8 % faster so on an Emerald Rapids while it ran
-        slowly, perhaps as another program shared the core, and as fast elsewhere. Of an A by rows
-        those that have an address of their own: others would take an instruction again."""
+        """Rows whose number of A is a memory operand of the multiply-adds.
+
+        That saves an instruction per row and takes more loads, of which a processor does one with
+        each multiply-add. Tiles of 2 vectors were 8 % faster on an Emerald Rapids while it ran
+        slowly, perhaps because another program shared the core, and as fast elsewhere. For a
+        row-major A the rows are those with an address register of their own; others would need the
+        instruction again.
+        """
         loads = self.rows + self.vectors + len(self.asked) + self.kernel.prefetch
         count = (len(self.tiles) - loads) // max(self.vectors - 1, 1)
         if self.is_long:
@@ -249,7 +265,7 @@ class _Micro(Loops):
         return {(2 * i + 1) * self.rows // (2 * count) for i in range(count)}
 
     def _barrier(self) -> None:
-        # LLVM would not load again what it has in a register.
+        # Otherwise LLVM would reuse the register and not load again.
         signature = ir.FunctionType(ir.VoidType(), [])
         self.b.asm(signature, "", "~{memory}", [], side_effect=True)
 
@@ -262,11 +278,11 @@ class _Micro(Loops):
             self.b.store(prefetch_target, self.prefetch_target)
 
     def _stepped(self, variable: IR) -> IR:
-        """The address in a variable, of which LLVM does not know that the loop steps it."""
+        """The address in a variable, without LLVM's knowledge that the loop advances it."""
         return self.opaque(self.b.load(variable, typ=pointer))
 
     def _number(self, in_a: dict[int, IR], i: int, step: int) -> IR:
-        """Where A[i, kk + step] is."""
+        """Address of A[i, kk + step]."""
         if self.kernel.a == "columns":
             return self._at(in_a[0], i64(i * self.itemsize))
         within = i % _REACH
@@ -293,8 +309,8 @@ class _Micro(Loops):
         else:
             with build.if_else(self._has(flags, ADD)) as (adding, setting):
                 with adding:
-                    # All is read before any is written: rows a multiple of 4096 bytes apart look
-                    # like the same place to a processor, which would wait for the row before.
+                    # All loads precede all stores. Rows that are a multiple of 4096 bytes apart
+                    # alias, and a load would wait for the store to the row before.
                     self._store(
                         {tile: self._plus_old(tile, accumulators[tile]) for tile in self.tiles}
                     )

@@ -1,12 +1,13 @@
-"""Micro-kernels as machine code, each compiled when it is first needed, or loaded from its file.
+"""Registry of micro-kernels as machine code, compiled on first use or loaded from a file.
 
-``register`` puts micro-kernels of your own before the built-in one, for everything that is built on
-them: products and all three passes of convolutions, in every loop nest. A *maker* is a function
+``register`` puts user micro-kernels before the built-in one. They apply to everything that uses
+micro-kernels: GEMMs and all three passes of convolutions, in every loop nest. A kernel factory is a
+function
 
-    def maker(kernel: MicroKernel, machine: Target) -> str | None
+    def factory(kernel: MicroKernel, machine: Target) -> str | None
 
-that gives a module in LLVM IR with a function ``micro`` as ``microkernel.py`` describes it, or None
-for those that it leaves to others.
+It returns a module in LLVM IR with a function ``micro`` as ``microkernel.py`` describes it, or None
+for a micro-kernel that it does not implement.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _watching: weakref.WeakSet[KernelLibrary] = weakref.WeakSet()
 
 
 def watch(library: KernelLibrary) -> None:
-    """Have ``provider`` forget its kernels whenever makers come or go."""
+    """Have ``library`` forget its kernels whenever factories are added or removed."""
     _watching.add(library)
 
 
@@ -43,10 +44,12 @@ def _set(makers: tuple[KernelFactory, ...]) -> None:
 
 
 def register(maker: KernelFactory) -> Registration:
-    """Ask ``maker`` for every micro-kernel that is needed from now on, the latest one first; it
-    stays until ``remove()`` of what is returned is called, or for a block: ``with register(...):``.
-    One that raises, or whose module cannot be used, is left out with a KernelWarning. Raises
-    ArgumentError for what is no function.
+    """Use ``maker`` for every micro-kernel that is needed from now on, before factories that were
+    registered earlier.
+
+    It stays until ``remove()`` of the returned registration is called, or for a block: ``with
+    register(...):``. A factory that raises, or whose module cannot be used, is skipped with a
+    KernelWarning. Raises ArgumentError for a non-callable.
     """
     function("[register] a maker of micro-kernels", maker)
     _set((maker, *_makers))
@@ -54,18 +57,18 @@ def register(maker: KernelFactory) -> Registration:
 
 
 def registered() -> tuple[KernelFactory, ...]:
-    """The makers in the order in which they are asked; what is prepared depends on them."""
+    """The factories in the order of their calls. Prepared kernels depend on them."""
     return _makers
 
 
 def address(kernel: MicroKernel) -> int:
-    """Where the machine code of a micro-kernel begins. Raises as ``addresses``."""
+    """Address of the machine code of a micro-kernel. Raises as ``addresses``."""
     return addresses([kernel])[kernel]
 
 
 def addresses(kernels: Iterable[MicroKernel]) -> dict[MicroKernel, int]:
-    """Where the machine code of each begins; those that nobody asked for before are compiled
-    together."""
+    """Address of the machine code of each micro-kernel. Those that are not compiled yet are
+    compiled together."""
     wanted, machine, makers = list(dict.fromkeys(kernels)), target.host(), _makers
     made = {kernel: _made(kernel, machine, makers)[1] for kernel in wanted}
     ours = {_name(kernel): kernel for kernel, found in made.items() if not found}
@@ -82,7 +85,7 @@ def addresses(kernels: Iterable[MicroKernel]) -> dict[MicroKernel, int]:
 def _made(
     kernel: MicroKernel, machine: Target, makers: tuple[KernelFactory, ...]
 ) -> tuple[object, int]:
-    # By a maker; 0 where all leave it to the built-in one.
+    # From a factory; 0 if all of them return None.
     for maker in (*makers, amx.maker):
         code = attempt(f"micro-kernel {_name(kernel)}", _loaded, maker, kernel, machine)
         if code is not None:

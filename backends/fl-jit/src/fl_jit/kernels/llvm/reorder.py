@@ -1,5 +1,8 @@
-"""What is kept packed, brought into its layout and back: the second factor of a product here,
-weights of convolutions in ``convolution/panels.py``."""
+"""Reorders between strided layouts and prepacked layouts of matrix operands.
+
+This module packs and unpacks operand B of a GEMM. Weights of convolutions are in
+``conv/panels.py``.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _UNPACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(unpacking.UNPACK.args))
 
 
 def prepare(descriptor: Reorder) -> Kernel:
-    """A kernel between strides and a layout that kernels of this provider chose. Raises
+    """A kernel between a strided layout and a layout that kernels of this library chose. Raises
     UnsupportedError for other layouts."""
     x, out = descriptor.x, descriptor.out
     if any(isinstance(p, Packed) and isinstance(p.opaque, panels.Folded) for p in (x, out)):
@@ -47,7 +50,7 @@ class _Reorder:
             raise UnsupportedError(f"{plain} as {packed!r}")
         self.operands: tuple[Placement, ...] = (descriptor.x, descriptor.out)
         self.about = "pack" if packs else "unpack"
-        # Calls, and which two of their arguments are relative to the addresses of the operands.
+        # Calls, and the indices of the two arguments that are relative to the operands' addresses.
         if packs:
             item = plain.dtype.itemsize
             down, along = plain.strides[-2:]
@@ -71,7 +74,7 @@ class _Reorder:
             ]
 
     def __call__(self, *addresses: int) -> None:
-        """The addresses of both."""
+        """Reorder the operand at the first address into the operand at the second."""
         source, to = addresses
         for call in self._calls:
             given = list(call)
@@ -81,8 +84,15 @@ class _Reorder:
 
 
 class _Part(NamedTuple):
-    """A part of the matrices: where it is, in bytes, as they lie and packed; strides as they lie;
-    its size, columns of a panel, and bytes from row to row of its (last) panel."""
+    """A part of the matrices.
+
+    at       its offset in the strided operand, in bytes
+    place    its offset in the packed operand, in bytes
+    strides  its strides in the strided operand
+    rows, columns  its size
+    width    columns of a panel
+    pitch    bytes from row to row of its (last) panel
+    """
 
     at: int
     place: int
@@ -94,7 +104,7 @@ class _Part(NamedTuple):
 
 
 def _blocks(plain: Layout, packed: Packed) -> Iterator[_Part]:
-    """Blocks of k, each of them with all columns."""
+    """Blocks of k, each with all columns."""
     assert plain.strides is not None
     *batch, k, n = plain.shape
     _, depth, width = packed.opaque
@@ -114,7 +124,7 @@ def _blocks(plain: Layout, packed: Packed) -> Iterator[_Part]:
 
 
 def _panels(plain: Layout, packed: Packed) -> Iterator[_Part]:
-    """Panels of these blocks."""
+    """The panels of these blocks."""
     wide = max(packed.dtype.itemsize, 4)
     for block in _blocks(plain, packed):
         for first in range(0, block.columns, block.width):

@@ -1,19 +1,19 @@
-"""Copies of planes, from one order of axes into another. All packing is made of them.
+"""Strided 2-D copy kernels between axis orders. All packing is made of them.
 
     void copy(ptr target, i64 target_row, i64 target_column,
               ptr source, i64 source_row, i64 source_column, i64 rows, i64 columns)
 
 copies element (r, c) of ``rows x columns`` from ``source + r * source_row + c * source_column`` to
-``target + r * target_row + c * target_column``, in bytes, and converts between half precision and
-float32, or int16 to int32 without signs, on the way. There is one function for each way in which
-neighbours lie, because a vector holds neighbours:
+``target + r * target_row + c * target_column``, in bytes. It converts between half precision and
+float32, or from int16 to int32 without sign extension. There is one function for each arrangement
+of contiguous elements, because a vector holds contiguous elements:
 
-    straight     columns are neighbours on both sides: rows are copied
-    transposed   rows are neighbours in the source, columns in the target: squares of as many rows
+    straight     columns are contiguous on both sides: rows are copied
+    transposed   rows are contiguous in the source, columns in the target: squares of as many rows
                  and columns as a vector has lanes are transposed in registers
     single       anything else, element by element
     pairs        of bfloat16, in int32: an element and the one half a ``source_row`` further
-    abreast      the same, where columns are neighbours on both sides
+    abreast      the same, where columns are contiguous on both sides
     apart        the reverse of pairs: the second one goes half a ``target_row`` further
 """
 
@@ -34,22 +34,22 @@ from fl_jit.kernels.llvm import FOLDER
 from fl_tensor.dtypes import HALF, DType, int16, int32
 
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, pointer, i64, i64, i64, i64])
-#: Vectors of one turn of the loops that copy rows.
+#: Vectors per iteration of the loops that copy rows.
 _TURN = 4
 KINDS = ("straight", "transposed", "single", "pairs", "abreast", "apart")
 
 
 def kind(target_row: int, target_column: int, source_row: int, source_column: int) -> str:
-    """Which function copies so, all distances in elements."""
+    """The function for these distances, in elements."""
     if target_column != 1:
         return "single"
     return {1: "straight"}.get(source_column, "transposed" if source_row == 1 else "single")
 
 
 class Move(NamedTuple):
-    """Which function: its kind, and from what dtype to what other it copies. While it copies
-    "straight" it asks for what lies so many bytes ``ahead`` of each row, if any: what a later copy
-    reads there comes into the second cache meanwhile."""
+    """The parameters of a copy function: its kind, source and result dtype, and prefetch distance.
+    A "straight" copy prefetches the memory that many bytes after each row, if not 0. A later copy
+    then reads it from L2."""
 
     kind: str
     source: DType
@@ -58,19 +58,19 @@ class Move(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the function."""
+        """Name of the function."""
         prefetch = f"_ahead_{self.prefetch}" * bool(self.prefetch)
         return f"{self.kind}_{self.source}_{self.result}{prefetch}"
 
 
 def address(which: str, source: DType, result: DType) -> int:
-    """Where the function of a kind begins, from one dtype to another."""
+    """Address of the function of a kind, from one dtype to another."""
     (found,) = addresses([Move(which, source, result)])
     return found
 
 
 def addresses(moves: Sequence[Move]) -> list[int]:
-    """Where each function begins; those that nobody asked for before are compiled together."""
+    """Address of each function. Those that are not compiled yet are compiled together."""
     machine, wanted = target.host(), {move.name: move for move in moves}
     found = compile.addresses(
         {name: f"{name} {compile.sources(FOLDER)}" for name in wanted},
@@ -82,7 +82,7 @@ def addresses(moves: Sequence[Move]) -> list[int]:
 
 
 def assembly(moves: Iterable[Move], machine: Target) -> str:
-    """A module in LLVM IR with a function for each."""
+    """A module in LLVM IR with a function for each move."""
     module = ir.Module("planes")
     module.triple = target.triple()
     for move in moves:
@@ -152,7 +152,7 @@ class _Move(OuterLoops):
                     self._store(vector, next(targets), mask)
 
     def _prefetch_line(self, row: IR) -> None:
-        # Every cache line of as much as there is ahead.
+        # Every cache line of ``prefetch`` bytes.
         for byte in range(self.prefetch, 2 * self.prefetch, 64):
             self.of.prefetch(self._near(row, byte), 2)
 
@@ -166,9 +166,9 @@ class _Move(OuterLoops):
             self._square(row, column)
 
     def _square(self, row: IR, column: IR) -> None:
-        """As many rows and columns as there are lanes. What there is of a square at the edge is
-        brought to memory of its own, and goes from there to where it belongs: LLVM takes long for
-        a transposition, so there is one."""
+        """Copy a square of as many rows and columns as there are lanes. A partial square at the
+        edge is copied to a scratch square, transposed there, and copied to its destination. LLVM
+        compiles a transposition slowly, so the code has only one."""
         b, lanes = self.b, self.of.lanes
         rows, columns = (
             self.minimum(b.sub(count, first), i64(lanes))
@@ -252,7 +252,7 @@ class _Move(OuterLoops):
                 b.store(b.trunc(b.lshr(pair, i32(16)), i16), self._at(low, i64(1), other))
 
     def _rows(self, address: IR, pitch: IR) -> Iterator[IR]:
-        """Addresses so far apart, one after the other."""
+        """Addresses with a distance of ``pitch``, in sequence."""
         while True:
             yield address
             address = self.b.gep(address, [pitch], source_etype=i8)

@@ -1,4 +1,4 @@
-"""The tile of the result that a micro-kernel keeps in registers.
+"""Register tile of a micro-kernel: its shape, by instruction set and problem size.
 
                  vectors of columns
                +------+------+
@@ -9,11 +9,12 @@
                +------+------+
 
 The method is that of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix
-multiplication" (2008), in the form of F. Van Zee and R. van de Geijn, "BLIS" (2015). Accumulators,
-the vectors of B and the broadcast number must all fit: of 32 registers 14 x 2 + 2 + 1 = 31, of 16
-registers 6 x 2 + 2 + 1 = 15 (6 x 16 float32 on AVX2). With 128 bits a wider tile has fewer loads
-per multiply-add, and the processors that have 32 such registers multiply by one lane of a
-register, so that four numbers of A take one: 6 x 4 + 4 + 2 = 30.
+multiplication" (2008), in the form of F. Van Zee and R. van de Geijn, "BLIS" (2015).
+
+Accumulators, the vectors of B and the broadcast number must all fit the registers. Of 32 registers
+a tile takes 14 x 2 + 2 + 1 = 31, of 16 registers 6 x 2 + 2 + 1 = 15 (6 x 16 float32 on AVX2). With
+128-bit vectors a wider tile has fewer loads per multiply-add. The processors with 32 such registers
+multiply by one lane of a register, so four numbers of A take one register: 6 x 4 + 4 + 2 = 30.
 """
 
 from __future__ import annotations
@@ -33,29 +34,34 @@ class Tile(NamedTuple):
 
 
 def best(machine: Target) -> Tile:
-    """The largest tile of good proportions that the registers hold."""
+    """The largest tile of good proportions that fits the registers."""
     if registers(machine) < 32:
         return Tile(6, 2) if machine.has_fma else Tile(4, 2)
     return Tile(14, 2) if machine.vector_bits > 128 else Tile(6, 4)
 
 
-#: Vectors of columns from which on there are tiles of 3 of them.
+#: Minimum vectors of columns for tiles of 3 vectors.
 _MANY_VECTORS = 16
-#: Steps of k from which on C is little of the work, and rows from which on to pack B is, which is
-#: faster in wider panels.
+#: Minimum steps of k for which C is little of the work, and minimum rows for which packing of B is;
+#: packing is faster in wider panels.
 _DEEP, _MANY_ROWS = 128, 48
 
 
 def of_product(
     machine: Target, rows: int, vectors: int, by_columns: bool = False, k: int = 0
 ) -> Tile:
-    """The tile for a product of so many rows and vectors of columns. Few rows that are long are
-    better for what lies in memory row by row: C is written, and an unpacked B read, in stretches of
-    several cache lines, of fewer pages. 6 x 4 + 4 + 1 = 29 registers, 8 x 3 + 3 + 1 = 28. Of an A
-    that lies ``by_columns`` 8 rows are half a cache line of float32: 1 to 3 % faster than 6, but
-    not where 3 vectors do not divide the columns: panels would be unequal, also among threads.
-    Where L3 is far, much of the time is that B comes from L2, or does not: in ``k`` many steps 9
-    rows of 3 vectors, 27 + 3 + 1 = 31 registers, read a third less of it for each multiply-add."""
+    """The tile for a GEMM with so many rows and vectors of columns.
+
+    Few, long rows are better for row-major operands. C is written, and an unpacked B read, in runs
+    of several cache lines, of fewer pages: 6 x 4 + 4 + 1 = 29 registers, 8 x 3 + 3 + 1 = 28.
+
+    For a column-major A (``by_columns``), 8 rows are half a cache line of float32. They are 1 to 3
+    % faster than 6, unless 3 vectors do not divide the columns: panels would be unequal, also among
+    threads.
+
+    Where L3 is far, much of the time depends on whether B comes from L2. With many steps of ``k``,
+    9 rows of 3 vectors, 27 + 3 + 1 = 31 registers, read a third less of B per multiply-add.
+    """
     if registers(machine) < 32:
         return Tile(best(machine).rows, min(vectors, 2))
     long = rows >= _MANY_ROWS and vectors >= _MANY_VECTORS and k >= _DEEP
@@ -69,22 +75,25 @@ def of_product(
 
 
 def l3_feeds_fma() -> bool:
-    """Whether L3 gives B as fast as tiles take it: it is near, and they take 5 bytes a cycle or
-    so. Tiles of 16 registers take twice as much for each multiply-add, and so do vectors of 512
-    bits in a cycle, unless the processor computes them in two: 10 bytes, and every core does."""
+    """Whether L3 delivers B as fast as tiles consume it.
+
+    L3 must be near, and tiles take about 5 bytes per cycle. Tiles of 16 registers take twice as
+    much per multiply-add. So do 512-bit vectors, unless the processor splits them over two cycles.
+    The demand is then 10 bytes per cycle, on every core.
+    """
     machine = target.host()
     slow = machine.vector_bits < 512 or machine.has_half_rate
     return caches.private_l3_bytes() > 0 and registers(machine) >= 32 and slow
 
 
 def fits(tile: Tile, machine: Target) -> bool:
-    """Whether accumulators, a row of B and a number of A have registers of their own."""
-    others = 1 if machine.has_fma else 2  # a product has to be somewhere before it is added
+    """Whether accumulators, a row of B and a number of A all fit the registers."""
+    others = 1 if machine.has_fma else 2  # without FMA the product needs a register
     return tile.rows * tile.vectors + tile.vectors + others <= registers(machine)
 
 
 def registers(machine: Target) -> int:
-    """How many vector registers there are."""
+    """Number of vector registers."""
     return 32 if machine.has(*AVX512) or not target.triple().startswith("x86_64") else 16
 
 
@@ -97,7 +106,7 @@ class Cut(NamedTuple):
 
 
 def balanced(length: int, most: int) -> Cut:
-    """As few parts as possible of at most ``most``, as equal as possible: 28 rows by at most 14 are
-    14 + 14, and 30 are 10 + 10 + 10, not 14 + 14 + 2, of which the last would waste a tile."""
+    """The smallest number of parts of at most ``most``, as equal as possible. 28 rows by at most 14
+    are 14 + 14, and 30 are 10 + 10 + 10. With 14 + 14 + 2 the last part would waste a tile."""
     parts = max(-(-length // most), 1)
     return Cut(parts, *divmod(length, parts))

@@ -1,9 +1,9 @@
-"""Which tile a problem is computed in: by rule, or the fastest that ``fl-jit tune`` measured.
+"""Tile choice of an operation: by heuristic, or the fastest one that ``fl-jit tune`` measured.
 
-Nothing waits for a measurement: a program takes what was remembered, and the rule for the rest.
-Products and gradients of weights add up in the same order in all tiles; convolutions do inside of
-images, while at the edges the last bits depend on the tile: under ``ft.reproducible`` the rule
-decides.
+No program waits for a measurement. It takes recorded choices, and the heuristic elsewhere. GEMMs
+and wgrads accumulate in the same order in all tiles, and so do convolutions away from the borders
+of images. At the borders the last bits of convolutions depend on the tile. Under
+``ft.reproducible`` the heuristic decides.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from fl_jit.kernels.library import Kernel
 from fl_jit.kernels.llvm import FOLDER, tile
 from fl_jit.kernels.llvm.tile import Tile
 
-#: What is computed in tiles of which there are several.
+#: Operations with a choice of several tiles.
 Tiled: TypeAlias = Matmul | Convolution | ConvDataGrad | ConvWeightGrad
-#: Makes the kernel of a problem in a certain tile, or in the one that the rule says.
+#: Makes the kernel of a descriptor in a given tile, or in the one of the heuristic.
 Prepare: TypeAlias = Callable[[Any, Tile | None], Kernel]
 
-#: Tiles that are worth a try wherever the registers hold them.
+#: Candidate tiles, if they fit the registers.
 _TILES = Tile(14, 2), Tile(8, 3), Tile(6, 4), Tile(6, 2), Tile(4, 3)
 _RULE = "rule"
 
 
 def about() -> dict[str, str]:
-    """What choices depend on, beside the processor and the threads."""
+    """Properties that choices depend on, besides the processor and the threads."""
     machine = target.host()
     return {
         "library": f"generated {compile.sources(FOLDER)[:16]}",
@@ -42,7 +42,7 @@ def about() -> dict[str, str]:
 
 
 def choose(descriptor: Tiled, prepare: Prepare, tuner: Tuner) -> Kernel:
-    """The kernel of ``problem``. Raises UnsupportedError."""
+    """The kernel of ``descriptor``. Raises UnsupportedError."""
     operands = descriptor[:3]
     if any(isinstance(each, Packed) or each.strides is None for each in operands):
         return prepare(descriptor, None)  # packed for a tile
@@ -57,7 +57,7 @@ def choose(descriptor: Tiled, prepare: Prepare, tuner: Tuner) -> Kernel:
 
 
 def key(descriptor: Tiled) -> str:
-    """A problem in words."""
+    """A descriptor as text."""
     fields = zip(type(descriptor)._fields, descriptor, strict=True)
     left = type(descriptor)._field_defaults
     told = [

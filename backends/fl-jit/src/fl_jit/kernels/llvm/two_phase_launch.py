@@ -1,7 +1,7 @@
-"""Calls of a loop nest of two functions, the second of which begins when all of the first is done.
+"""Launcher of a two-function loop nest with a barrier between the functions.
 
-How work is divided may depend on how many threads there are, so that is asked for when they are
-known; results must not depend on it.
+The division of the work may depend on the number of threads. It is therefore computed when that
+number is known. Results must not depend on it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 
 
 class Division(NamedTuple):
-    """The work of a call: items of each function, words that depend on the number of threads, and
-    bytes to work in."""
+    """The work of a call: items of each function, argument fields that depend on the number of
+    threads, and bytes of workspace."""
 
     items: tuple[int, int]
     words: Mapping[str, int]
@@ -33,16 +33,18 @@ class Division(NamedTuple):
 
 
 class TwoPhaseLauncher:
-    """A nest that is ready to be called with addresses, from any threads.
+    """A loop nest that is ready to be called with addresses, from any thread.
 
-    code      with the functions ``first`` and ``second``, of the signature of ``codegen.pools``,
-              and perhaps ``run(arguments)``, which calls both in one thread, at less cost
-    names     of their words: the addresses of operands, that of memory to work in ("workspace"),
-              that of the epilogue's words if there may be one ("epilogue_words"), the others
-    words     values of those that never change
-    divide    how the work is divided among so many threads
-    work      nanoseconds that it takes one of them, about
-    parts     that it has: no more threads are worth waking
+    code      has the functions ``first`` and ``second``, with the signature of
+              ``codegen.thread_pools``; optionally ``run(arguments)``, which calls both in one
+              thread, at less cost
+    names     names of their argument fields: addresses of operands, that of the workspace
+              ("workspace"), that of the epilogue's arguments if there may be one
+              ("epilogue_words"), then the others
+    words     values of the constant fields
+    divide    the division of the work among a number of threads
+    work      approximate nanoseconds of one thread
+    parts     maximum number of useful threads
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class TwoPhaseLauncher:
         if limit != self._settled[0]:
             self._settled = self._settle(limit)
         _, template, nbytes, more, run = self._settled
-        # Words of its own, so that calls may overlap in time.
+        # Each call has its own arguments, so that calls may run concurrently.
         words = type(template).from_buffer_copy(template)
         job = ctypes.addressof(words)
         memory = selection.current().alloc(nbytes + more + _ALIGNMENT)
@@ -120,5 +122,6 @@ class TwoPhaseLauncher:
         return run
 
 
-#: For how many threads; the words of a job, bytes to work in, those of the epilogue, what does it.
+#: Number of threads, argument fields of a job, bytes of workspace, bytes of epilogue scratch, and
+#: the function that runs the job.
 _Settled: TypeAlias = tuple[int, Any, int, int, Callable[[int], object]]

@@ -1,1 +1,1 @@
-"""Convolutions in which every channel has a kernel of its own: vectors run over channels."""
+"""Depthwise convolutions, and convolutions of small groups: vectors run over channels."""

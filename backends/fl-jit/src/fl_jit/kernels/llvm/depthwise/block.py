@@ -1,11 +1,12 @@
-"""Which micro-kernels a depthwise convolution calls: one for each ``Block`` of neighbouring pixels
-of a line. As machine code (``pixels.py``):
+"""Choice of the micro-kernels of a depthwise convolution.
 
-    void block(ptr words, ptr source, ptr panels, ptr target,
+There is one for each ``Block`` of adjacent pixels of a line. As machine code (``microkernel.py``):
+
+    void block(ptr args, ptr source, ptr panels, ptr target,
                i64 planes, i64 rows, i64 columns, i64 groups, i64 lines)
 
-``words`` say how far apart lines, pixels and places are; planes, rows and columns of the kernel are
-those that meet the image.
+``args`` has the distances of lines, pixels and places of the kernel. Planes, rows and columns of
+the kernel are those inside the image.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from fl_jit.kernels.llvm.depthwise.microkernel import Windows
 from fl_jit.kernels.llvm.tile import registers
 from fl_tensor.dtypes import DType
 
-#: Pixels of a block at most.
+#: Maximum pixels of a block.
 _PIXELS = 14
-#: Columns of a kernel up to which there is code for the windows of a block, and for how many pixels
-#: at least it is worth to compute another vector together.
+#: Maximum columns of a kernel for which there is code for the windows of a block; minimum pixels of
+#: a block for another vector to be computed together.
 _COLUMNS, _ENOUGH = 7, 7
-#: What a pixel costs besides its vectors, in vectors: several side by side are read in longer
-#: stretches of memory.
+#: Cost of a pixel besides its vectors, in vectors: several contiguous vectors are read in longer
+#: runs of memory.
 _PIXEL = 0.5
 
 
 class Block(NamedTuple):
-    """What there is code for: ``vectors`` are computed together, the last of which may be
-    ``masked``. ``windows``: what of a row of the kernel each pixel sees, if there is code for that
-    alone."""
+    """The parameters of a micro-kernel. ``vectors`` are computed together, and the last one may be
+    ``masked``. ``windows``: the window of each pixel in a row of the kernel, for code that is
+    specialized for it."""
 
     groups: Groups
     pixels: int
@@ -48,22 +49,23 @@ class Block(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the function."""
+        """Name of the function."""
         windows = hashlib.sha256(repr(self.windows).encode()).hexdigest()[:16]
         size = f"{self.pixels}x{self.vectors}{'_masked' * self.masked}"
         return f"block_{self.groups.source}_{self.groups.target}_{size}_{windows}"
 
 
 def is_known(groups: Groups, columns: int) -> bool:
-    """Whether there is code for the very windows of pixels, of at most so many columns."""
+    """Whether there is code that is specialized for the windows of pixels, of at most ``columns``
+    columns."""
     return groups == (1, 1) and columns <= _COLUMNS
 
 
 def best(
     groups: Groups, sizes: Sequence[int], dtype: DType, machine: Target, columns: int
 ) -> Block:
-    """The largest block for these numbers of groups: sums have registers, and what is used again,
-    weights or pixels. A row of the kernel has at most so many columns."""
+    """The largest block for these numbers of groups. Registers hold the accumulators and the data
+    that is reused, weights or pixels. A row of the kernel has at most ``columns`` columns."""
     held, turns = groups.held(machine.lanes(dtype.itemsize)), groups.target
     has = registers(machine) - (not machine.has_fma)
     known = is_known(groups, columns)
@@ -89,7 +91,7 @@ def best(
 
 
 def addresses(dtype: DType, blocks: Iterable[Block]) -> dict[Block, int]:
-    """Where the code of each begins; those that nobody asked for before are compiled together."""
+    """Address of the code of each block. Those that are not compiled yet are compiled together."""
     machine, wanted = target.host(), {each.name: each for each in blocks}
     found = compile.addresses(
         {name: f"{each} {dtype} {compile.sources(FOLDER)}" for name, each in wanted.items()},
@@ -101,7 +103,7 @@ def addresses(dtype: DType, blocks: Iterable[Block]) -> dict[Block, int]:
 
 
 def assembly(dtype: DType, blocks: Sequence[Block], machine: Target) -> str:
-    """A module in LLVM IR with a function for each."""
+    """A module in LLVM IR with a function for each block."""
     module = ir.Module("blocks")
     module.triple = target.triple()
     for each in blocks:

@@ -1,5 +1,7 @@
-"""What rows and pixels of the result see of the source and of the kernel: tables that tell the loop
-nest, so that places which would meet padding are not looked at."""
+"""Bounds of windows in the source and in the kernel, for rows and pixels of the result.
+
+The loop nest reads them from tables, so that it skips places of the kernel that would meet padding.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from fl_jit.kernels.llvm.depthwise.microkernel import Windows
 
 
 class Bounds(NamedTuple):
-    """What a place of the result sees along an axis: the first place of the source, and of the
-    kernel, and how many."""
+    """Bounds of the window of a place of the result along an axis: the first place of the source,
+    the first of the kernel, and their number."""
 
     place: int
     source: int
@@ -32,7 +34,7 @@ class Distances(NamedTuple):
 
 
 def places(axis: Axis) -> Iterator[Bounds]:
-    """What all places of an axis see."""
+    """The bounds of all places of an axis."""
     for j in range(axis.places):
         origin = axis.origin + j * axis.step
         low, high = axis.taps(j)
@@ -42,9 +44,15 @@ def places(axis: Axis) -> Iterator[Bounds]:
 
 
 class Run(NamedTuple):
-    """Rows of the result, equally far apart, that see the same rows of the kernel: where the first
-    one begins in the result, where what it sees begins in the source and in the kernel, planes and
-    rows that it sees, how many there are."""
+    """Equidistant rows of the result with the same rows of the kernel.
+
+    target   offset of the first row in the result
+    source   offset of its window in the source
+    kernel   offset of its window in the kernel
+    planes   planes of the window
+    rows     rows of the window
+    lines    number of rows of the result
+    """
 
     target: int
     source: int
@@ -55,11 +63,11 @@ class Run(NamedTuple):
 
 
 def runs(axes: Sequence[Sequence[Axis]], by: Distances, step: int) -> list[list[Run]]:
-    """For every ``step`` rows, of depth and height in all phases, the runs they consist of."""
+    """The runs of every ``step`` rows, of depth and height in all phases."""
     found = []
     rows, high = list(_rows(axes)), axes[1][0]
     for start in range(0, len(rows), step):
-        # The last row of each run that may go on, by what it sees.
+        # The open run of each window.
         open_: dict[object, list[tuple[Bounds, Bounds]]] = {}
         made = []
         for plane, row in rows[start : start + step]:
@@ -87,7 +95,7 @@ def _run(plane: Bounds, row: Bounds, lines: int, by: Distances) -> Run:
 
 
 def begins(axes: Sequence[Sequence[Axis]], target: Sequence[int]) -> list[int]:
-    """Where each row is in a result with such distances between planes and rows."""
+    """The offset of each row in a result with these distances between planes and rows."""
     return [plane.place * target[0] + row.place * target[1] for plane, row in _rows(axes)]
 
 
@@ -97,8 +105,15 @@ def _rows(axes: Sequence[Sequence[Axis]]) -> Iterator[tuple[Bounds, Bounds]]:
 
 
 class Stretch(NamedTuple):
-    """Neighbouring pixels of a line: how many, where they and what they see begin, how many columns
-    of the kernel they see; or which ones each does, and where the first column would begin."""
+    """Adjacent pixels of a line.
+
+    pixels   number of pixels
+    source   offset of their window in the source
+    kernel   offset of their first column in the kernel
+    target   offset in the result
+    places   number of columns of the kernel that all of them see
+    windows  the columns of each pixel, if they differ; ``kernel`` is then the offset of column 0
+    """
 
     pixels: int
     source: int
@@ -109,8 +124,8 @@ class Stretch(NamedTuple):
 
 
 def line(phases: Sequence[Axis], most: int, by: Distances, known: bool) -> list[Stretch]:
-    """A line as stretches of at most so many pixels, as they lie. Unless their windows are
-    ``known``, all of their pixels see the same columns."""
+    """A line as stretches of at most ``most`` pixels, in memory order. Unless their windows are
+    ``known``, all pixels of a stretch have the same columns."""
     if known:
         return list(_known(phases, most, by))
     found = [each for axis in phases for each in _alike(axis, most, by)]
@@ -129,7 +144,7 @@ def _alike(axis: Axis, most: int, by: Distances) -> Iterator[Stretch]:
 
 
 def _known(phases: Sequence[Axis], most: int, by: Distances) -> Iterator[Stretch]:
-    # Pixels of all phases in their order: what each would see first, and what it sees.
+    # Pixels of all phases in order: the origin of each window, and its places.
     pixels: dict[int, tuple[int, list[tuple[int, int]]]] = {}
     inside = []
     for axis in phases:
@@ -154,9 +169,9 @@ def _known(phases: Sequence[Axis], most: int, by: Distances) -> Iterator[Stretch
 
 
 def _pieces(length: int, most: int, every: int, ends: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    # Where pieces begin, and how long they are: one at either end, where pixels do not see all, and
-    # between them equal ones, which see the same. Each kind is code of its own, so that there are
-    # few pixels in all kinds together is worth more than that pieces are long.
+    # Offsets and lengths of pieces. One piece at either end has the pixels with partial windows.
+    # The pieces between have equal lengths and the same windows. Each kind is separate code, so a
+    # small total of pixels in all kinds is worth more than long pieces.
     def sizes(some: int) -> list[int]:
         rest = length % some
         while rest < sum(ends) + every:
@@ -176,11 +191,11 @@ def _pieces(length: int, most: int, every: int, ends: tuple[int, int]) -> Iterat
 
 
 def column_table(line: Sequence[Stretch], codes: Sequence[int]) -> list[int]:
-    """Stretches as numbers, with the code of each in the place of its pixels."""
+    """Stretches as numbers; the code of each takes the place of ``pixels``."""
     pairs = zip(line, codes, strict=True)
     return [number for each, code in pairs for number in (code, *each[1:5])]
 
 
 def step(phases: Sequence[Axis]) -> int:
-    """From a place of the kernel to the next one that is seen."""
+    """Distance between places of the kernel that a window uses."""
     return next((a.kernel[1] - a.kernel[0] for a in phases if len(a.kernel) > 1), 0)

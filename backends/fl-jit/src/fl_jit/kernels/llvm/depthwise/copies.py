@@ -1,11 +1,10 @@
-"""Copies of rows of pixels, a vector of channels of each, for gradients of depthwise weights: every
-row between zeros.
+"""Copy kernel of pixel rows, of a vector of channels each, for the wgrad of depthwise convolutions.
 
     void copy_plane(ptr to, i64 to_row, ptr source, i64 row, i64 pixel,
                     i64 rows, i64 left, i64 middle, i64 right, i64 lanes)
 
-copies ``middle`` pixels of each row, of ``lanes`` channels, which lie side by side, to vectors, and
-puts so many vectors of zeros to the ``left`` and to the ``right``. Distances are in bytes.
+It copies ``middle`` pixels of each row to vectors; each pixel has ``lanes`` contiguous channels. It
+pads each row with ``left`` and ``right`` vectors of zeros. Distances are in bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ NAME = "copy_plane"
 
 
 def address(given: DType) -> int:
-    """Where the function for images of ``given`` begins."""
+    """Address of the function for images of ``given``."""
     machine = target.host()
     found = compile.addresses(
         {NAME: f"{NAME} {given} {compile.sources(FOLDER)}"},
@@ -44,7 +43,7 @@ def assembly(given: DType, machine: Target) -> str:
 
 
 class CopyPlane(Emitter):
-    """The function in a module, for images of ``given``."""
+    """Builder of the function for images of ``given``."""
 
     def __init__(self, module: IR, machine: Target, given: DType) -> None:
         function = ir.Function(module, SIGNATURE, NAME)
@@ -64,7 +63,7 @@ class CopyPlane(Emitter):
             for low, high, step in ((i64(0), turns, turn), (turns, middle, 1)):
                 with self.loop(low, high, step) as pixel:
                     place = self.at(there, b.mul(pixel, pixel_pitch))
-                    for k in range(step):  # the next vector's
+                    for k in range(step):  # of the next vector of channels
                         self.of.prefetch(
                             self.at(self.at(place, b.mul(pixel_pitch, i64(k))), self.wide)
                         )

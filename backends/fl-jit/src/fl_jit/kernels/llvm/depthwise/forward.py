@@ -1,6 +1,7 @@
-"""Convolutions of small groups of channels, or of single ones, and gradients of their data.
+"""Depthwise convolutions, convolutions of small groups, and their dgrad.
 
-``nest.py`` has the loops; what it is told is made in ``panels.py``, ``images.py`` and ``seen.py``.
+``loop_nest.py`` has the loops. Its arguments come from ``panels.py``, ``images.py`` and
+``bounds.py``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fl_jit.kernels.llvm.depthwise.panels import Panels
 from fl_jit.kernels.llvm.two_phase_launch import Division, TwoPhaseLauncher
 from fl_tensor.dtypes import DType, float32, float64
 
-#: Multiply-adds per nanosecond, about.
+#: Approximate multiply-adds per nanosecond.
 _SPEED = 10.0
 
 
@@ -38,26 +39,25 @@ def prepare(descriptor: Convolution) -> DepthwiseKernel:
 
 
 def prepare_data(descriptor: ConvDataGrad) -> DepthwiseKernel:
-    """A kernel for the gradient of its data. Raises UnsupportedError."""
+    """A kernel for the dgrad of such a convolution. Raises UnsupportedError."""
     gradient, w, out = strided(descriptor.gradient), _weights(descriptor.w), strided(descriptor.out)
     kernel = w.shape[-len(out.shape) + 2 :]
     options = descriptor.stride, descriptor.padding, descriptor.dilation
     phases = list(windows.gradient(gradient.shape[2:], out.shape[2:], kernel, *options))
-    # Phases of all axes are all combinations of those of each.
+    # The phases are all combinations of the phases of each axis.
     axes = [list(dict.fromkeys(each)) for each in zip(*phases, strict=True)]
     return DepthwiseKernel(descriptor, gradient, w, out, axes)
 
 
 def _weights(w: Placement) -> Layout:
-    # Where the choice is left to the kernel, groups side by side: those of one channel are read so.
+    # An unspecified layout gets contiguous groups, which weights of single channels are read in.
     if isinstance(w, Layout) and w.strides is None:
         w = w._replace(strides=dense(w.shape, (*range(1, len(w.shape)), 0)))
     return strided(w)
 
 
 class DepthwiseKernel:
-    """A sum over windows, of each group, that is ready to be computed. ``axes``: the phases of
-    depth, height and width."""
+    """A sum over windows of each group. ``axes``: the phases of depth, height and width."""
 
     workspace = 0
 
@@ -94,7 +94,7 @@ class DepthwiseKernel:
         values["epilogue"] = following.address if following else 0
 
         def divide(workers: int) -> Division:
-            # Images, and their rows or some of their groups.
+            # Items: images, and their rows or some of their groups.
             items = out.shape[0] * values["row_groups"] * values["slices"]
             nbytes = panels.nbytes + workers * values["worker_bytes"]
             return Division((panels.items, items), {}, nbytes)
@@ -103,7 +103,7 @@ class DepthwiseKernel:
         self._call = TwoPhaseLauncher(code, FIELDS, values, divide, work, following)
 
     def __call__(self, *addresses: int) -> None:
-        """Compute: source, weights[, what the epilogue reads], out[, what it writes]."""
+        """Compute: source, weights[, inputs of the epilogue], out[, outputs of the epilogue]."""
         count = len(self.operands) - len(self._written)
         source, w, *reads, out = addresses[:count]
         followed = [out, *reads, out, *addresses[count:]] if self._follows else []
@@ -121,7 +121,8 @@ def _code(dtype: DType) -> compile.Code:
 def _tables(
     images: Images, result: Image, panels: Panels, task: Task
 ) -> tuple[object, dict[str, int]]:
-    # The words that depend on what is seen, and what keeps the tables alive that some point to.
+    # The tables, which must live as long as the kernel, and the argument fields that depend on
+    # windows.
     by = bounds.Distances(images.target, images.source, panels.places)
     some = images.words["slice"]
     sizes = some, task.number % some or some

@@ -1,15 +1,15 @@
-"""Small groups of channels in the lanes of vectors: which convolutions have such.
+"""Small channel groups in vector lanes, and the test for convolutions that have them.
 
-A vector of the source holds whole groups, side by side. What a group's channels give to one channel
-of the result is a sum over lanes, and lanes are best left alone where most of the work is. So there
-is a vector of sums for every *turn*, in which a lane multiplies for one channel of the result:
+A vector of the source holds whole groups, contiguously. The contribution of a group to one channel
+of the result is a sum over lanes. The inner loops avoid operations across lanes. There is therefore
+an accumulator for every *turn*, in which a lane multiplies for one channel of the result:
 
     turn:      0             1                       for two groups of two channels
     lanes:     a0 a1 b0 b1   a0 a1 b0 b1             of the source
     sums for:  A0 A1 B0 B1   A1 A0 B1 B0             of the result
 
-Only when all is added up lanes are brought together, A0 = a0 of turn 0 + a1 of turn 1. Groups need
-not have as many channels in the result as in the source.
+Lanes are combined once, after all additions: A0 = a0 of turn 0 + a1 of turn 1. Groups may have
+different numbers of channels in the source and in the result.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from fl_jit.kernels.llvm.loop_nest import computed
 from fl_tensor.dtypes import DType, float32, float64
 
 Convolved: TypeAlias = Convolution | ConvDataGrad | ConvWeightGrad
-#: Channels of a group at most: a product of matrices fills the lanes where there are more.
+#: Maximum channels of a group: with more, a GEMM fills the lanes.
 _MOST = 8
-#: Of a vector, or of several one after the other: which vector, and which lane. None: any.
+#: (vector, lane), of several vectors in sequence. None: any.
 Lane = tuple[int, int] | None
 
 
 def is_depthwise(descriptor: OpDescriptor) -> bool:
-    """Whether it is a convolution, or a gradient of one, of which each of several channels has one
-    kernel, or channels are in small groups; and there is something to compute."""
+    """Whether it is a convolution, or a gradient of one, that is depthwise or has small groups, and
+    has elements to compute."""
     if not isinstance(descriptor, Convolved) or descriptor.groups < 2:
         return False
     images = _images(descriptor)
@@ -45,7 +45,7 @@ def is_depthwise(descriptor: OpDescriptor) -> bool:
 
 
 def _images(descriptor: Convolved) -> tuple[Placement, Placement]:
-    # Of the data, and of the result of the convolution.
+    # Images of the data, and of the result of the convolution.
     if isinstance(descriptor, Convolution):
         return descriptor.x, descriptor.out
     if isinstance(descriptor, ConvDataGrad):
@@ -54,7 +54,7 @@ def _images(descriptor: Convolved) -> tuple[Placement, Placement]:
 
 
 def _fills(descriptor: Convolved, groups: Groups) -> bool:
-    # Whether a product of matrices has no use for most lanes of a vector, but this has.
+    # Whether a GEMM would leave most lanes of a vector empty, and this algorithm fills them.
     w = descriptor.out if isinstance(descriptor, ConvWeightGrad) else descriptor.w
     dtypes = {place.dtype for place in (*_images(descriptor), w)}
     wide = {computed(dtype) for dtype in dtypes}
@@ -70,8 +70,8 @@ class Groups(NamedTuple):
 
     @classmethod
     def of(cls, descriptor: Convolved) -> Groups:
-        """Those that are summed over, and those that result. A gradient of weights has vectors of
-        the data, too, whose channels are the source."""
+        """Channels that are summed over, and channels of the result. In a wgrad the source is the
+        data, as it has vectors of the data, too."""
         channels, features = (image.shape[1] // descriptor.groups for image in _images(descriptor))
         if isinstance(descriptor, ConvDataGrad):
             return cls(features, channels)
@@ -82,15 +82,15 @@ class Groups(NamedTuple):
         return lanes // self.source
 
     def results(self, lanes: int) -> int:
-        """Vectors of the target that belong to one of the source."""
+        """Vectors of the target that correspond to one of the source."""
         return -(-self.held(lanes) * self.target // lanes)
 
     def channel(self, lane: int, turn: int) -> int:
-        """Which channel of its group in the target a lane of the source multiplies for."""
+        """The channel, in its group of the target, that a lane of the source multiplies for."""
         return (lane % self.source + turn) % self.target
 
     def spread(self, lanes: int, turn: int) -> list[Lane]:
-        """For each lane of the source, where in vectors of the target that channel is."""
+        """For each lane of the source, the position of that channel in vectors of the target."""
         found: list[Lane] = []
         for lane in range(lanes):
             group = lane // self.source
@@ -99,8 +99,8 @@ class Groups(NamedTuple):
         return found
 
     def terms(self, lanes: int, result: int) -> list[list[Lane]]:
-        """What vector ``result`` of the target is the sum of: for each lane, which turn and lane of
-        the source."""
+        """The terms of vector ``result`` of the target: for each lane, its (turn, lane) in the
+        source, or None for a lane without a group."""
         return [
             [self._term(lane, term, lanes) for lane in range(result * lanes, (result + 1) * lanes)]
             for term in range(self.source)
@@ -114,7 +114,7 @@ class Groups(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What is computed: for so many images a ``number`` of groups, with a kernel of three axes, in
+    """A computation on ``batch`` images with ``number`` groups, a kernel of three axes, in
     ``dtype``."""
 
     batch: int
@@ -130,7 +130,7 @@ class Task(NamedTuple):
 
 
 def gathered(of: Vectors, groups: Groups, accumulators: Sequence[IR]) -> list[IR]:
-    """The vectors of the target, of sums by turns."""
+    """The vectors of the target, from accumulators by turn."""
     found = []
     for result in range(groups.results(of.lanes)):
         first, *others = (

@@ -1,5 +1,4 @@
-"""Images of depthwise convolutions: where they are read and written as they lie, and where as
-copies, for some groups of channels at a time."""
+"""Images of depthwise convolutions: in place, or copied for some groups of channels at a time."""
 
 from __future__ import annotations
 
@@ -14,20 +13,20 @@ from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_jit.kernels.llvm.depthwise.groups import Task
 from fl_tensor.dtypes import DType
 
-#: How much larger the kernel must be than the line is long for a copy to pay: the more pixels are
-#: at a border, and the more often a number is read.
+#: Minimum ratio of kernel size to line length for which a copy is faster. The ratio is higher if
+#: more pixels are at a border, and if each element is read more often.
 _LARGE = 10
-#: Vectors of channels that are copied at a time at most, where no copy would be needed; and that
-#: pixels have at least for several rows to be computed together.
+#: Maximum vectors of channels that are copied at a time where no copy is required; minimum vectors
+#: of a pixel for several rows to be computed together.
 _FEW, _LONG = 4, 8
-#: Items of work at least, where there are so many rows.
+#: Minimum number of work items, if there are as many rows.
 _ITEMS = 16
 
 
 class Images(NamedTuple):
-    """Source and target as the loop nest has them.
+    """Source and target in the form that the loop nest uses.
 
-    words    for it
+    words    argument fields of the loop nest
     axes     the windows, all of which see the whole kernel along lines that are copied
     source   bytes between planes, rows and pixels, of the copy if there is one
     target   the same of the result
@@ -49,8 +48,7 @@ class Images(NamedTuple):
         task: Task,
         known: bool,
     ) -> Images:
-        """Of images by strides, with windows ``axes``. What their code knows (``known``) needs no
-        padding."""
+        """Images by strides with windows ``axes``. Code with ``known`` windows needs no padding."""
         sides = _Sides.of(source, result, axes, task, known)
         padding = _padding(axes[2]) if sides.copies else (0, 0)
         axes = [*axes[:2], [_padded(axis, *padding) for axis in axes[2]]]
@@ -86,8 +84,8 @@ class Images(NamedTuple):
 
 
 class _Sides(NamedTuple):
-    # The images by strides; whether the source must be copied, whether it is, and whether the
-    # result is written to a copy first.
+    # The images by strides; whether a copy of the source is required; whether the source is copied;
+    # whether the result goes through a buffer.
     source: Image
     result: Image
     needed: bool
@@ -117,7 +115,7 @@ def _size(axes: Sequence[Sequence[Axis]]) -> tuple[int, int]:
 
 
 def _division(sides: _Sides, axes: Sequence[Sequence[Axis]], task: Task) -> tuple[int, int]:
-    # Groups, and rows, that are computed at a time: what is copied fits a cache.
+    # Groups and rows that are computed at a time, so that their copies fit a cache.
     _, number, groups, _, dtype = task
     item, held = dtype.itemsize, groups.held(target.host().lanes(dtype.itemsize))
     rows, line = _size(axes)
@@ -140,7 +138,7 @@ def _division(sides: _Sides, axes: Sequence[Sequence[Axis]], task: Task) -> tupl
 def _source(
     sides: _Sides, axes: Sequence[Sequence[Axis]], task: Task, some: int
 ) -> tuple[list[int], dict[str, int], int]:
-    # Bytes between planes, rows and pixels, words, and bytes of a copy of some groups.
+    # Bytes between planes, rows and pixels; argument fields; bytes of a copy of some groups.
     source, given, item = sides.source, sides.source.dtype.itemsize, task.dtype.itemsize
     extent, pixel = _extent(source, axes), some * task.groups.source * item
     moves = [move * item for move in (source.plane, source.row, source.pixel)]
@@ -186,17 +184,17 @@ def _target(
 
 
 def _extent(source: Image, axes: Sequence[Sequence[Axis]]) -> tuple[int, int, int]:
-    # Of a copy of the source, lines with their padding.
+    # Extent of a copy of the source, with lines padded.
     return (*source.size[:2], axes[2][0].source)
 
 
 def _fitting(nbytes: int, of_group: int, held: int) -> int:
-    # How many groups, whole vectors of them, fit so many bytes.
+    # Groups, in whole vectors, that fit ``nbytes``.
     return max(nbytes // of_group // held, 1) * held
 
 
 def _padding(phases: Sequence[Axis]) -> tuple[int, int]:
-    # Places before and behind the source that are seen.
+    # Places before and after the source that windows reach.
     before = max(-axis.origin for axis in phases)
     behind = max(axis.origin + axis.reach(axis.places) - axis.source for axis in phases)
     return max(before, 0), max(behind, 0)
@@ -207,7 +205,7 @@ def _padded(axis: Axis, before: int, behind: int) -> Axis:
 
 
 def _move(image: Image, source: DType, result: DType, reads: bool) -> int:
-    # Between an image and memory with channels side by side.
+    # Copy function between an image and memory with contiguous channels.
     pixel = 1 if image.size[2] == 1 else image.pixel
     given, own = (pixel, image.channel), (0, 1)
     return strided_copy.address(

@@ -1,12 +1,15 @@
-"""The words of the loop nest of depthwise convolutions (``nest.py``). Distances are in bytes."""
+"""Kernel arguments of the loop nest of depthwise convolutions (``loop_nest.py``).
+
+Distances are in bytes.
+"""
 
 from __future__ import annotations
 
-#: Those of the weights (``panels.py``).
+#: Arguments of the weights (``panels.py``).
 PANELS = (
-    # places of the kernel as blocks step over them, and from turn to turn
+    # steps of blocks over places of the kernel, and from turn to turn
     *("panels_plane_tap", "panels_row_tap", "panels_tap", "packed_inner"),
-    # whether they are read where they lie; if not, how they are packed
+    # whether they are read in place; if not, how they are packed
     *("panels_direct", "weights_move", "pack_step"),
     *("kernel_planes", "kernel_rows", "kernel_columns"),
     *("packed_plane", "packed_row", "packed_column", "packed_channel", "packed_group"),
@@ -15,13 +18,13 @@ PANELS = (
     # channels of a group in the source and in the target; groups
     *("source_channels", "target_channels", "groups", "workers_at"),
 )
-#: Those of the images and of their copies (``images.py``).
+#: Arguments of the images and of their copies (``images.py``).
 IMAGES = (
     # items of work: some rows, some groups
     *("row_groups", "row_step", "rows", "line", "slices", "slice"),
     # from image to image, from group to group
     *("source_image", "target_image", "source_group", "target_group"),
-    # as blocks step over rows, pixels and places of the kernel
+    # steps of blocks over rows, pixels and places of the kernel
     *("source_line", "target_line", "source_pixel", "target_pixel"),
     *("source_plane_tap", "source_row_tap", "source_tap"),
     # from place to place of either, and of the kernel
@@ -30,11 +33,11 @@ IMAGES = (
     *("source_move", "source_planes", "source_rows", "source_columns"),
     *("source_plane", "source_row", "source_column", "source_channel"),
     *("copied_pixel", "copied_line", "copied_before", "copied_behind"),
-    # the results before they are copied
+    # the buffer of results
     *("target_move", "target_column", "target_channel", "buffer_pixel", "buffer_at"),
     "worker_bytes",
 )
-#: Tables of what rows and blocks of pixels see (``seen.py``).
+#: Tables of the bounds of rows and blocks of pixels (``bounds.py``).
 TABLES = "run_table", "first_runs", "target_rows", "column_table", "columns"
 
 FIELDS = (

@@ -1,22 +1,24 @@
-"""The loop nest of depthwise convolutions and of gradients of their data, as machine code.
+"""Loop nest of depthwise convolutions and of their dgrad, as machine code.
 
-    first:   weights -> panels[place of the kernel, turn, channel]   unless they lie so
+    first:   weights -> panels[place of the kernel, turn, channel]   unless already in this layout
 
     second:  for image, for some rows of the result (or for some groups of channels)
                for run of rows that see the same rows of the kernel
-                 for block of neighbouring pixels                    up to 14 of them
+                 for block of adjacent pixels                        up to 14 of them
                    for vector of channels
                     for row of the run
                      for place of the kernel that meets the image
-                       sums[pixels] += source[pixels + place] * panels[place]
+                       accumulators[pixels] += source[pixels + place] * panels[place]
 
-Vectors run over channels, of which only those of a small group mix, so there is no micro-kernel of
-a product: a number of the source is used once per place of the kernel, and loads are what it takes.
-The innermost four lines are ``block.py``: weights, and what rows of a run have in common of the
-source, stay in the nearest cache. Places that would meet padding are not looked at: tables say what
-are, for every row and every block of pixels (``seen.py``). Convolutions and gradients of
-their data are the sum that ``convolution/windows.py`` describes: there is one nest for them. Images
-whose channels are not side by side, or of half precision, are copied for some channels at a time
+Vectors run over channels. Only channels of a small group mix, so a GEMM micro-kernel does not
+apply. Each source element is used once per place of the kernel, and loads are the bottleneck.
+
+The innermost four loops are the micro-kernel (``block.py``, ``microkernel.py``). Weights, and the
+source data that rows of a run share, stay in L1. Places of the kernel that would meet padding are
+skipped: tables (``bounds.py``) have the bounds of every row and every block of pixels.
+
+Convolutions and their dgrad are the sum that ``conv/windows.py`` describes, and share one nest.
+Images with non-contiguous channels, or of half precision, are copied for some channels at a time
 (``images.py``).
 """
 
@@ -33,8 +35,8 @@ from fl_jit.kernels.llvm.kernel_args import zero
 from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder
 from fl_tensor.dtypes import DType
 
-#: Numbers of an entry of the tables. Runs: ``seen.Run``. Columns: the code of a ``seen.Block`` of
-#: the place of its pixels, the rest of it.
+#: Numbers of a table entry. Runs: ``bounds.Run``. Columns: a ``bounds.Stretch`` without its
+#: windows, with the address of the code in place of its pixels.
 RUN, COLUMN = 6, 5
 _EPILOGUE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64])
 
@@ -49,7 +51,7 @@ def assembly(dtype: DType, machine: Target) -> str:
 
 
 class _First(LoopNestBuilder):
-    # An item are some groups.
+    # An item is some groups.
 
     def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
         super().__init__(module, "first", FIELDS, machine, dtype)
@@ -92,7 +94,7 @@ class _First(LoopNestBuilder):
 
 
 class _Second(LoopNestBuilder):
-    # An item is an image, or some of its rows, or some of its groups of channels.
+    # An item is an image, some of its rows, or some of its channel groups.
 
     def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
         super().__init__(module, "second", FIELDS, machine, dtype)

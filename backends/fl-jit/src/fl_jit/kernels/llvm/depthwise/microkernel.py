@@ -1,21 +1,22 @@
-"""The micro-kernel of depthwise convolutions: some neighbouring pixels of some rows of the result.
+"""Micro-kernel of depthwise convolutions: adjacent pixels of some rows of the result.
 
     for some vectors of channels of the source, for line:
       for plane, row of the kernel that the pixels see:
 
-        Known: which columns each pixel sees            Any: all pixels see the same columns
+        Known: columns of each pixel are known          Any: all pixels see the same columns
         --------------------------------------          -----------------------------------
         w = panels[plane, row]    of all columns        for column:
         for place of the source that is seen:             for turn:      1 if channels do not mix
           x = source[place]       once                      w = panels[plane, row, column, turn]
           for pixel u and column that meet there:           for u in pixels:
-            sums[u] += x * w[column]                          x = source[u + column]
-                                                              sums[turn, u] += x * w
+            acc[u] += x * w[column]                           x = source[u + column]
+                                                              acc[turn, u] += x * w
 
-      target[u] = sums[u]                               lanes of a group are brought together
+      target[u] = acc[u]                                lanes of a group are combined
 
-Sums and weights stay in registers. ``Known`` reads a number of the source once per row, and knows
-where padding is; there are as many turns as a group has channels in the target (``groups.py``).
+Accumulators and weights stay in registers. ``Known`` reads each source element once per row, and
+has the padding in its code. There are as many turns as a group has channels in the target
+(``groups.py``).
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ if TYPE_CHECKING:
     from fl_jit.kernels.llvm.depthwise.block import Block
 
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer] * 4 + [i64] * 5)
-#: Of an address a processor reaches a, a + p, a + 2p and a + 3p itself.
+#: Address operands of an instruction reach a, a + p, a + 2p and a + 3p.
 _REACH = 4
-#: Sums of a pixel: of every vector by turns.
+#: Accumulators of a pixel: of every vector by turns.
 _Sums: TypeAlias = list[list[IR]]
 
 
-#: What each of some neighbouring pixels sees of a row of the kernel: pairs of a place of the source
-#: and a column, places counted from the first one that any of them could see.
+#: The windows of adjacent pixels in a row of the kernel: pairs of a place of the source and a
+#: column. Places are counted from the first one that any of the pixels could see.
 Windows: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 
 
 class _Pixels(Emitter):
-    # The function but for what a row of the kernel adds.
+    # The function without the code for a row of the kernel.
 
-    #: Words: how far apart neighbours are in the source and in the target.
+    #: Names of the fields with the distance of adjacent pixels in the source and in the target.
     apart: ClassVar[tuple[str, str]]
 
     def __init__(self, function: IR, block: Block, machine: Target, dtype: DType) -> None:
@@ -61,7 +62,7 @@ class _Pixels(Emitter):
         self.words = self.named(words, FIELDS)
         self.groups, self.pixels, self.vectors = block[:3]
         self.operands = source, panels, to
-        #: Of words, those that are needed.
+        #: Multiples of argument fields that the code uses.
         self._multiples: dict[tuple[str, int], IR] = {}
         self.held = self.groups.held(self.of.lanes)
         with self.loop(i64(0), count, self.held * self.vectors) as group:
@@ -72,11 +73,11 @@ class _Pixels(Emitter):
         raise NotImplementedError
 
     def _seen(self) -> Sequence[int]:
-        # Neighbours of the source that the pixels see.
+        # Places of the source that the pixels see.
         raise NotImplementedError
 
     def _vectors(self, group: IR, left: IR | None) -> None:
-        # From a group on, of which but so many are left.
+        # Groups from ``group`` on; ``left`` of them remain.
         b, groups = self.b, self.groups
         sides = groups.source, groups.source, groups.target
         source, panels, to = (
@@ -84,7 +85,7 @@ class _Pixels(Emitter):
             for base, channels in zip(self.operands, sides, strict=True)
         )
         numbers, results = range(self.vectors), range(groups.results(self.of.lanes))
-        #: Of vectors of the source; those of the target that belong to each.
+        #: Masks of vectors of the source; below, those of the corresponding vectors of the target.
         self.masks = [self._mask(left, v, groups.source, 0) for v in numbers]
         masks = [[self._mask(left, v, groups.target, i) for i in results] for v in numbers]
         with self.loop(i64(0), self.lines) as line:
@@ -95,8 +96,8 @@ class _Pixels(Emitter):
             self._put(accumulators, self.opaque(there), masks)
 
     def _prefetch_line(self, source: IR) -> None:
-        # For what the next vectors see of the last row: nothing else would, as pixels are far
-        # apart, and it is needed when all lines of these are done.
+        # Prefetches the last row of the next vectors' windows. The hardware prefetcher does not, as
+        # pixels are far apart. The data is used after all lines of the current vectors.
         b, words = self.b, self.words
         rows = b.sub(self.counts[1], i64(1))
         last = self.at(source, b.mul(rows, words["source_row_tap"]))
@@ -114,7 +115,7 @@ class _Pixels(Emitter):
                     self.of.store(vector, there, masks[v][i])
 
     def _mask(self, left: IR | None, vector: int, channels: int, result: int) -> IR | None:
-        # Of the lanes that groups have in a vector, or in a later one that results from it.
+        # Mask of the lanes that groups have in a vector, or in a later vector of its results.
         before = vector * self.held * channels + result * self.of.lanes
         if left is not None:
             return self.of.first(self.b.sub(self.b.mul(left, i64(channels)), i64(before)))
@@ -122,7 +123,6 @@ class _Pixels(Emitter):
         return self.of.first(i64(count)) if count < self.of.lanes else None
 
     def _accumulators(self, source: IR, panels: IR) -> list[_Sums]:
-        # For each pixel.
         b, kind = self.b, self.of.of(self.element)
         turns, numbers = range(self.groups.target), range(self.vectors)
         accumulators = [
@@ -146,7 +146,7 @@ class _Pixels(Emitter):
         )
 
     def _place(self, first: IR, number: int, word: str) -> IR:
-        # So many times the distance ``word`` behind the first one.
+        # The address ``number`` times the distance ``word`` after the first one.
         for count in (number // _REACH * _REACH, number % _REACH):
             first = self.at(first, self._multiple(word, count)) if count else first
         return first
@@ -164,20 +164,20 @@ class _Pixels(Emitter):
         return self.of.load(self.element, there, self.masks[number])
 
     def _vector(self, place: IR, number: int, channels: int, result: int = 0) -> IR:
-        # Where its groups, of so many channels, are; or a later vector that results from it.
+        # Address of its groups, of ``channels`` channels each, or of a later vector of its results.
         distance = number * self.held * channels * self.itemsize + result * self.wide
         return self.at(place, distance) if distance else place
 
 
 class Known(_Pixels):
-    """Of channels that do not mix; the number of columns is not looked at."""
+    """Code for specific windows of channels that do not mix. The number of columns is not used."""
 
     apart = "source_place", "target_place"
 
     def __init__(
         self, function: IR, block: Block, windows: Windows, machine: Target, dtype: DType
     ) -> None:
-        #: Pixels and columns that meet at a place of the source.
+        #: (pixel, column) pairs by place of the source.
         self.met: dict[int, list[tuple[int, int]]] = {}
         for u, pairs in enumerate(windows):
             for place, column in pairs:
@@ -207,7 +207,7 @@ class Known(_Pixels):
 
 
 class Any(_Pixels):
-    """Of any kernel, and of small groups."""
+    """Code for any kernel, and for small groups."""
 
     apart = "source_pixel", "target_pixel"
 
@@ -219,8 +219,8 @@ class Any(_Pixels):
             self._add(*self._step(source, panels, column, "tap"), accumulators)
 
     def _add(self, source: IR, panels: IR, accumulators: list[_Sums]) -> None:
-        # What a place of the kernel adds to the sums of all pixels. Of panels and pixels those that
-        # are fewer wait in registers.
+        # Accumulates a place of the kernel for all pixels. The fewer of weights and pixels stay in
+        # registers.
         turns, numbers = range(self.groups.target), range(self.vectors)
         if len(turns) < self.pixels:
             weights = [[self._weights(panels, v, turn) for turn in turns] for v in numbers]

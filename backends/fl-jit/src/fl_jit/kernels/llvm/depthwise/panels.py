@@ -1,5 +1,8 @@
-"""Weights as blocks of depthwise convolutions read them: for each place of the kernel and each turn
-(``groups.py``) a row with a number for every channel of the source."""
+"""Packed weights of depthwise convolutions.
+
+For each place of the kernel and each turn (``groups.py``) a panel has a row with one element per
+channel of the source.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ _STEP = 256
 
 
 class Panels(NamedTuple):
-    """How weights are packed, if they are not read where they lie.
+    """The packed layout of weights, unless they are read in place.
 
-    words    for the loop nest, but for those of steps that depend on the windows
+    words    argument fields of the loop nest, except steps that depend on the windows
     places   bytes from place to place of the kernel: planes, rows, columns
-    nbytes   of memory to pack them in
+    nbytes   bytes of workspace for the packed weights
     """
 
     words: dict[str, int]
@@ -30,7 +33,7 @@ class Panels(NamedTuple):
 
     @classmethod
     def of(cls, w: Weights, task: Task) -> Panels:
-        """Of weights by strides."""
+        """Panels of weights by strides."""
         _, number, groups, kernel, dtype = task
         item, given = dtype.itemsize, w.dtype.itemsize
         direct = groups == (1, 1) and w.group == 1 and w.dtype is dtype
@@ -68,13 +71,13 @@ class Panels(NamedTuple):
 
     @property
     def items(self) -> int:
-        """Of the first function of the loop nest: groups to pack."""
+        """Items of the first function of the loop nest: groups to pack."""
         return 0 if self.words["panels_direct"] else -(-self.words["groups"] // _STEP)
 
 
 def merged(kernel: Shape, strides: Shape) -> tuple[Shape, int]:
-    """Planes, rows and columns of a kernel to copy, all as columns where they are at equal
-    distances; and the distance between columns."""
+    """Planes, rows and columns of a kernel to copy, all merged into columns if they are
+    equidistant; and the distance between columns."""
     pairs = [pair for pair in zip(kernel, strides, strict=True) if pair[0] > 1]
     if all(a[1] == b[0] * b[1] for a, b in itertools.pairwise(pairs)):
         return (1, 1, math.prod(kernel)), pairs[-1][1] if pairs else 0

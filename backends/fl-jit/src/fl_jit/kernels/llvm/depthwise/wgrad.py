@@ -1,4 +1,7 @@
-"""The gradient of depthwise weights, and of their bias: see ``weights_nest.py`` for how."""
+"""Kernels of the wgrad of depthwise convolutions, and of their bias gradient.
+
+The loop nest is ``wgrad_loop_nest.py``.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,15 @@ from fl_jit.kernels.llvm.loop_nest import computed
 from fl_jit.kernels.llvm.two_phase_launch import Division, TwoPhaseLauncher
 from fl_tensor.dtypes import DType
 
-#: Multiply-adds per nanosecond, about.
+#: Approximate multiply-adds per nanosecond.
 _SPEED = 10.0
-#: Pixels of a strip at least, where there are so many; and at most: what is added one by one.
+#: Minimum pixels of an input tile, if there are as many, and maximum: all of them are added one by
+#: one.
 _LEAST_PIXELS, _MOST_PIXELS = 64, 1024
-#: Pixels of a part at least: its sums are few.
+#: Minimum pixels of a part, which has few accumulators.
 _PART_PIXELS = 1024
-#: Columns of the kernel up to which x is read where it lies: there is code for every pixel near the
-#: end of a line.
+#: Maximum columns of the kernel for which x is read in place: there is code for every pixel near
+#: the end of a line.
 _COLUMNS = 7
 
 
@@ -57,7 +61,7 @@ def _code(given: DType, result: DType) -> compile.Code:
 
 
 class _Build:
-    # The words of a problem. ``table`` is what some of them point to.
+    # The argument fields of a descriptor. ``table`` is the memory that some of them point to.
 
     def __init__(self, descriptor: ConvWeightGrad) -> None:
         self.descriptor, self.axes = descriptor, axes_of(descriptor)
@@ -70,8 +74,7 @@ class _Build:
         held = groups.held(lanes)
         self.vectors = -(-descriptor.groups // held)
         self.work = descriptor.groups * groups.source * groups.target
-        # Strips of all channels stay in the second-level cache: their lines are used once per
-        # vector of channels.
+        # Input tiles of all channels stay in L2: their lines are used once per vector of channels.
         pixels = caches.level(2) // (4 * descriptor.x.shape[1] * self.item)
         pixels = min(max(pixels, _LEAST_PIXELS), _MOST_PIXELS)
         self.steps = steps_of(self.axes, pixels)
@@ -139,7 +142,7 @@ class _Build:
         self._out(descriptor, groups, dtype)
 
     def divide(self, workers: int) -> Division:
-        """Vectors of channels are divided among threads where parts are too few."""
+        """Divides vectors of channels among threads if there are fewer parts than threads."""
         splits = min(-(-workers // self.parts), self.vectors)
         shared = workers * self.words["worker_bytes"]
         items = self.parts * splits, self.vectors
@@ -147,13 +150,15 @@ class _Build:
         return Division(items, {"splits": splits, "shared_at": shared}, nbytes)
 
     def _move(self, channel: int, pixel: int) -> int:
-        # From where channels are so many elements apart, pixels so many bytes.
+        # Copy function from channels that are ``channel`` elements apart and pixels that are
+        # ``pixel`` bytes apart.
         given = self.descriptor.x.dtype
         kind = strided_copy.kind(0, 1, pixel // given.itemsize, channel)
         return strided_copy.address(kind, given, computed(given))
 
     def _taps(self, dtype: DType, groups: Groups, tap: int) -> None:
-        # Blocks of places of the kernel whose sums fit the registers, and where each place goes.
+        # Blocks of places of the kernel whose accumulators fit the registers, and the offset of
+        # each place.
         images, deep, high, wide = self.axes
         most = depthwise_taps.most(groups, target.host())
         columns = tile.balanced(wide.kernel, most)
@@ -185,7 +190,7 @@ class _Build:
         self.words["block_table"] = address(self.table)
 
     def _out(self, descriptor: ConvWeightGrad, groups: Groups, dtype: DType) -> None:
-        # Where sums go: of several places of the kernel at a time.
+        # Destination of the sums of several places of the kernel at a time.
         result = descriptor.out.dtype
         grouped = len(descriptor.out.shape) == len(descriptor.x.shape) + 1
         group, feature, channel, *_ = (
@@ -211,6 +216,6 @@ class _Build:
 
 
 def _cut(cut: tile.Cut) -> list[tuple[int, int]]:
-    # (first, how many) of each part.
+    # (first, count) of each part.
     sizes = [cut.size + (part < cut.longer) for part in range(cut.parts)]
     return list(zip(itertools.accumulate([0, *sizes[:-1]]), sizes, strict=True))

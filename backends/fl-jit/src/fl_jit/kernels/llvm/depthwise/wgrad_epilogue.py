@@ -1,5 +1,8 @@
-"""What becomes of sums in the loop nest of gradients of depthwise weights (``weights_nest.py``):
-those of all parts are added, and written as the weights lie."""
+"""Reduction of the partial wgrads of depthwise convolutions.
+
+It adds the accumulators of all parts, in a fixed order, and writes them in the layout of the
+weights. The loop nest is ``wgrad_loop_nest.py``.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ class Second(InputTiles):
         b.ret_void()
 
     def _add(self, accumulators: IR) -> None:
-        # All parts of a vector, in their order.
+        # Adds all parts of a vector in their order.
         b, kind = self.b, self.of.of(self.element)
         total = self.variable(kind)
         b.store(self.of.load(self.element, self.address(accumulators)), total)
@@ -62,7 +65,8 @@ class Second(InputTiles):
         self.of.store(b.load(total, typ=kind), self.address(accumulators))
 
     def _put(self, accumulators: IR, to: IR, groups: IR) -> None:
-        # What a channel has for a feature, of so many groups, at all places of the kernel.
+        # Writes the sums of a channel for a feature, of ``groups`` groups, at all places of the
+        # kernel.
         b, words = self.b, self.words
         with (
             self.loop(i64(0), words["out_planes"]) as plane,

@@ -1,5 +1,7 @@
-"""The words of the loop nest of gradients of depthwise weights (``weights_nest.py``). Distances are
-in bytes."""
+"""Kernel arguments of the wgrad loop nest of depthwise convolutions (``wgrad_loop_nest.py``).
+
+Distances are in bytes.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ FIELDS = (
     *("out_planes", "out_rows", "out_columns", "out_plane", "out_row", "out_column"),
     # flags
     *("has_bias", "x_direct", "gradient_direct", "dense"),
-    # functions of ``planes.py``, of ``copies.py`` and of ``sweeps.py``
+    # functions of ``strided_copy.py``, of ``copies.py`` and of ``conv_wgrad/vector_loops.py``
     *("x_move", "gradient_move", "out_move", "copy_plane", "column_sums"),
 )
-#: Numbers of an entry of the table of blocks: the code, where its places begin in the strip of x,
-#: at which row, and among the sums.
+#: Numbers of an entry of the table of blocks: the code, the offset of its places in the input tile,
+#: the row there, and the offset in the accumulators.
 BLOCK = 4

@@ -1,18 +1,19 @@
-"""The loop nest of gradients of depthwise weights and of their biases, as machine code.
+"""Loop nest of the wgrad of depthwise convolutions and of their biases, as machine code.
 
-    first:   for part of the pixels, for some vectors of channels        threads share these
-               for strip of pixels                                       of neighbouring rows
+    first:   for part of the pixels, for some vectors of channels        distributed to threads
+               for tile of pixels                                        of adjacent rows
                  for vector of channels
-                   copy the strip of x, with zeros around the image    unless x can be read
-                   for image, for plane of the strip, for block of places of the kernel
-                     sums[places, channels] += x[pixels + places, channels] * gradient[pixels]
+                   copy the input tile, with zeros around the image      unless x is read in place
+                   for image, for plane of the tile, for block of places of the kernel
+                     accumulators[places, channels] +=
+                         x[pixels + places, channels] * gradient[pixels]
 
-    second:  for vector of channels: add the parts in their order, write them as the weights lie
+    second:  for vector of channels: add the parts in their order, write in the layout of weights
 
-A vector of channels holds whole groups, and has a vector of sums for every turn (``groups.py``).
-Single channels that lie side by side are read in the image: the code of the innermost line
-(``taps.py``) knows which columns of the kernel pixels at the ends of a line see, and is told where
-the image has rows. Other images are copied.
+A vector of channels holds whole groups, and has an accumulator for every turn (``groups.py``).
+Contiguous single channels are read in place. The code of the innermost line
+(``wgrad_microkernel.py``) knows which columns of the kernel the pixels at the ends of a line see,
+and has the row bounds of the image as arguments. Other images are copied.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fl_jit.kernels.llvm.depthwise.wgrad_padded_input import CopiedInputTiles
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_tensor.dtypes import DType
 
-#: Rows of a copy, in which all that is seen is there.
+#: Row extent of a copy, which contains every row of the windows.
 _ALL = i64(1 << 62)
 
 

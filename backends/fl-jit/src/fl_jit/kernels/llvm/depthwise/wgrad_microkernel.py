@@ -1,17 +1,19 @@
-"""The micro-kernel of gradients of depthwise weights: a vector of channels at a block of places of
-the kernel, all of whose sums stay in registers.
+"""Micro-kernel of the wgrad of depthwise convolutions.
+
+It processes a vector of channels at a block of places of the kernel, with all accumulators in
+registers.
 
     for row:
-      for some pixels u side by side:                     fewer where the line ends
+      for some adjacent pixels u:                         fewer where the line ends
         for turn:                                         1 where channels do not mix
-          g[u] = gradient[row, u, turn]                   vectors, of lanes as ``groups.py`` says
+          g[u] = gradient[row, u, turn]                   vectors, with lanes as in ``groups.py``
         for i in rows of the block that are in the image:
           for place of x that the pixels see:
             v = x[row + i, place]                         once
             for u, column j that meet there, turn:
-              sum[i, j, turn] += g[u, turn] * v
-              ask for what the next vector sees there, which nothing else would
-    sums[i, j, turn] = sum[i, j, turn], or sums[i, j, turn] += sum[i, j, turn]
+              acc[i, j, turn] += g[u, turn] * v
+              prefetch the next vector of channels there; no hardware prefetcher would
+    sums[i, j, turn] = acc[i, j, turn], or sums[i, j, turn] += acc[i, j, turn]
 
 As machine code, with distances in bytes:
 
@@ -19,9 +21,9 @@ As machine code, with distances in bytes:
               ptr gradient, i64 gradient_row, i64 gradient_pixel, i64 rows, i64 pixels,
               ptr sums, i64 sums_tap_row, i64 sums_tap, i64 sums_turn, i64 groups, i64 add)
 
-``x`` is what the first pixel sees through the first place of the block, were it there. Its row is
-``top`` of the ``extent`` rows of the image, of which the rows of the block are ``spread`` and those
-of the gradient ``step`` apart.
+``x`` is the address that the first pixel sees through the first place of the block; it may be
+outside the image. Its row is ``top`` of the ``extent`` rows of the image. The rows of the block are
+``spread`` rows apart, those of the gradient ``step`` rows.
 """
 
 from __future__ import annotations
@@ -45,30 +47,30 @@ from fl_tensor.dtypes import DType
 SIGNATURE = ir.FunctionType(
     ir.VoidType(), [pointer, *[i64] * 5, pointer, *[i64] * 4, pointer, *[i64] * 5]
 )
-#: Pixels that are computed together at most: a place of x is then read for several of them.
+#: Maximum pixels that are computed together, so that each place of x is read for several of them.
 _TOGETHER = 4
-#: Pixels and columns of the kernel that meet at places of x.
+#: (pixel, column of the kernel) pairs by place of x.
 _Met: TypeAlias = dict[int, list[tuple[int, int]]]
 
 
 def most(groups: Groups, machine: Target) -> int:
-    """Places of a block at most: sums have registers, and the gradient, and a product; with several
-    turns also x, which is then used again."""
+    """Maximum places of a block. The accumulators, the gradient and a product need registers; with
+    several turns also x, which is then reused."""
     if groups.target == 1:
         return registers(machine) - 4
     return max((registers(machine) - 2) // (groups.target + 1), 1)
 
 
 class Edges(NamedTuple):
-    """Which columns of the kernel the first pixels of a line see, and the last ones: those that do
-    not see all."""
+    """Bounds of the kernel columns that the first and the last pixels of a line see, for pixels
+    that do not see all columns."""
 
     first: tuple[Range, ...] = ()
     last: tuple[Range, ...] = ()
 
     @classmethod
     def of(cls, axis: Axis) -> Edges:
-        """Of lines along an axis."""
+        """Edges of lines along an axis."""
         columns = [axis.observed_through(tap) for tap in range(axis.kernel)]
         seen = []
         for pixel in range(axis.size):
@@ -81,13 +83,13 @@ class Edges(NamedTuple):
 
     @property
     def name(self) -> str:
-        """In the name of a function."""
+        """Part of the name of a function."""
         return "__".join("_".join(f"{low}{high}" for low, high in side) for side in self)
 
 
 class WgradMicrokernel(NamedTuple):
-    """A block of so many places of the kernel, ``spreads`` apart along rows and columns, for pixels
-    that are ``steps`` apart."""
+    """A block of places of the kernel, ``spreads`` apart along rows and columns, for pixels that
+    are ``steps`` apart."""
 
     groups: Groups
     rows: int
@@ -98,14 +100,14 @@ class WgradMicrokernel(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the function."""
+        """Name of the function."""
         steps = "_".join(map(str, (*self.steps, *self.spreads)))
         groups = f"{self.groups.source}_{self.groups.target}"
         return f"taps_{groups}_{self.rows}x{self.columns}_{steps}_{self.edges.name}"
 
 
 def addresses(dtype: DType, blocks: Iterable[WgradMicrokernel]) -> dict[WgradMicrokernel, int]:
-    """Where the code of each begins; those that nobody asked for before are compiled together."""
+    """Address of the code of each block. Those that are not compiled yet are compiled together."""
     machine, wanted = target.host(), {each.name: each for each in blocks}
     found = compile.addresses(
         {name: f"{name} {dtype} {compile.sources(FOLDER)}" for name in wanted},
@@ -117,7 +119,7 @@ def addresses(dtype: DType, blocks: Iterable[WgradMicrokernel]) -> dict[WgradMic
 
 
 def assembly(dtype: DType, blocks: Iterable[WgradMicrokernel], machine: Target) -> str:
-    """A module in LLVM IR with a function for each."""
+    """A module in LLVM IR with a function for each block."""
     module = ir.Module("taps")
     module.triple = target.triple()
     for block in blocks:
@@ -161,14 +163,15 @@ class _Taps(Emitter):
         b.ret_void()
 
     def _together(self) -> int:
-        # Pixels of which factors have registers besides the sums and a place of x.
+        # Number of pixels whose gradients fit the registers besides the accumulators and a place of
+        # x.
         left = registers(self.machine) - len(self.accumulators) - 2
         if self.block.groups.target > 1:
             return 1
         return max(n for n in (1, 2, _TOGETHER) if n <= max(left, 1))
 
     def _line(self, row: IR, x: tuple[IR, IR], gradient: IR, width: IR) -> None:
-        # The first pixels, those that see all of the kernel, some at a time, the last ones.
+        # The first pixels, those that see the whole kernel, several at a time, and the last ones.
         b, block = self.b, self.block
         inside = self._inside(row)
         first, last = (len(side) for side in block.edges)
@@ -184,7 +187,7 @@ class _Taps(Emitter):
         self._pixels(end, block.edges.last, inside, x, gradient)
 
     def _inside(self, row: IR) -> list[IR]:
-        # Which rows of the block meet the image.
+        # Whether each row of the block is inside the image.
         b, (step, _), (spread, _) = self.b, self.block.steps, self.block.spreads
         top = b.add(self.top, b.mul(row, i64(step)))
         return [
@@ -195,7 +198,7 @@ class _Taps(Emitter):
     def _pixels(
         self, pixel: IR, seen: Sequence[Range], inside: Sequence[IR], x: tuple[IR, IR], gradient: IR
     ) -> None:
-        # Neighbouring pixels, of which each sees some columns.
+        # Adjacent pixels, with the column bounds of each.
         b, (_, step), (_, spread) = self.b, self.block.steps, self.block.spreads
         met: _Met = {}
         for u, columns in enumerate(seen):
@@ -213,7 +216,7 @@ class _Taps(Emitter):
                 self._row(i, self.at(here, tap_row) if i else here, met, factors)
 
     def _row(self, i: int, line: IR, met: _Met, factors: list[list[IR]]) -> None:
-        # What a line adds to the sums of a row of the block.
+        # Accumulates a line into the accumulators of a row of the block.
         b, turns = self.b, range(self.block.groups.target)
         kind = self.of.of(self.element)
         columns = sorted({j for pairs in met.values() for _, j in pairs})
@@ -232,7 +235,7 @@ class _Taps(Emitter):
             b.store(total, variables[index])
 
     def _factors(self, place: IR) -> list[IR]:
-        # What every lane is multiplied by, by turns.
+        # The multiplier of every lane, by turn.
         vectors = []
         for v, mask in enumerate(self.masks):
             there = self.at(place, v * self.wide)

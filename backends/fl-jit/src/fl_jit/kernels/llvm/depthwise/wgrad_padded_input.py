@@ -1,4 +1,7 @@
-"""Copies of strips of images for gradients of depthwise weights, of a vector of channels each."""
+"""Zero-padded copies of input tiles for the wgrad of depthwise convolutions.
+
+Each tile has one vector of channels.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from fl_jit.kernels.llvm.kernel_args import zero
 
 
 class CopiedInputTiles(InputTiles):
-    """A nest whose words are those of ``weights_words.py``."""
+    """A loop nest with the arguments of ``wgrad_kernel_args.py``."""
 
     def copy_image(self, image: IR, to: IR, count: IR) -> None:
-        """Copy what the strip sees of so many channels of an image, with zeros around it."""
+        """Copy the window of the tile, of ``count`` channels of an image, with zeros around the
+        image."""
         b, words = self.b, self.words
         near = b.icmp_signed("==", words["x_channel"], i64(self.given.itemsize))
         with b.if_else(near) as (planes, rows):
@@ -30,7 +34,7 @@ class CopiedInputTiles(InputTiles):
                 )
 
     def _planes(self, image: IR, to: IR, count: IR) -> None:
-        # The same where channels lie side by side.
+        # The same for contiguous channels.
         b, words = self.b, self.words
         seen, low, high, first = [], [], [], []
         for axis in range(AXES):

@@ -1,1 +1,1 @@
-"""Products of matrices: the loop nest, what it packs and how it is cut."""
+"""GEMM: loop nest, packing and blocking."""

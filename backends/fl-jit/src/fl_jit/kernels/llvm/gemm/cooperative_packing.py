@@ -1,5 +1,4 @@
-"""Packing of a B that several threads read, before ``gemm``: they do it together, and wait for each
-other once."""
+"""Cooperative packing of a B that several threads read, with a barrier before ``gemm``."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from fl_jit.kernels.llvm.gemm.kernel_args import GemmArgs
 
 @compile.once
 def address() -> int:
-    """Where the machine code begins: a function of a pool's jobs, whose items are panels of blocks
-    of k."""
+    """Address of the machine code: a job function of a thread pool, whose items are panels of
+    blocks of k."""
     return _code().address("pack_shared")
 
 

@@ -1,5 +1,7 @@
-"""A function in the making that moves elements between a matrix and rows of what is computed with:
-what ``packing.py`` and ``unpacking.py`` have in common."""
+"""Common IR builder of kernels that copy between a matrix and rows of the compute dtype.
+
+``packing.py`` and ``unpacking.py`` are built on it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from fl_tensor.dtypes import HALF, DType
 
 
 class CopyKernelBuilder(OuterLoops):
-    """The function ``move``, for a matrix of ``dtype``."""
+    """Builder of the function ``move`` for a matrix of ``dtype``."""
 
     def __init__(self, module: IR, signature: IR, dtype: DType, machine: Target) -> None:
         self.function = ir.Function(module, signature, "move")
@@ -31,32 +33,32 @@ class CopyKernelBuilder(OuterLoops):
         self.element = element_type(computed(dtype))
 
     def at(self, base: IR, distance: IR) -> IR:
-        """``distance`` bytes behind an address."""
+        """The address ``distance`` bytes after ``base``."""
         return self.b.gep(base, [distance], source_etype=i8)
 
     def load(self, address: IR, mask: IR | None) -> IR:
-        """A vector of neighbours of the matrix, as what is computed with."""
+        """A vector of contiguous elements of the matrix, in the compute dtype."""
         return self.wide(self.of.load(memory_type(self.dtype), address, mask))
 
     def wide(self, found: IR) -> IR:
-        """Elements of the matrix as what is computed with."""
+        """Elements of the matrix in the compute dtype."""
         return half.widen(self.of, self.dtype, found) if self.dtype in HALF else found
 
     def narrow(self, value: IR) -> IR:
-        """The reverse."""
+        """Elements of the compute dtype in the dtype of the matrix."""
         return half.narrow_sums(self.of, self.dtype, value) if self.dtype in HALF else value
 
     def elements(self, stride: IR) -> IR:
-        """Bytes as elements of the matrix."""
+        """A stride in bytes as a number of elements of the matrix."""
         return self.b.sdiv(stride, i64(self.dtype.itemsize))
 
     def bytes(self, count: IR) -> IR:
-        """Bytes of so many numbers that are computed with."""
+        """Bytes of ``count`` elements of the compute dtype."""
         return self.b.mul(count, i64(self.itemsize))
 
 
 def code(about: str, dtype: DType, emit: Callable[[IR], object]) -> compile.Code:
-    """Machine code with the function ``move`` that ``emit`` puts into a module, for ``dtype``."""
+    """Machine code with the function ``move`` that ``emit`` adds to a module, for ``dtype``."""
     machine = target.host()
 
     def assembly() -> str:

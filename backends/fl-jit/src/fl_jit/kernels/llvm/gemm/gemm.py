@@ -1,12 +1,12 @@
-"""The loop nest of a matrix product C (m x n) = A (m x k) B (k x n), for every size and stride.
+"""Loop nest of a matrix product C (m x n) = A (m x k) B (k x n), for every size and stride.
 
-    for each item: a batch, a block of columns, a part of the rows (all, or what a thread gets)
+    for each item: a batch, a block of columns, a part of the rows (all, or those of a thread)
       for k0 in blocks of k
-        pack B[k0:k1, columns] into panels               stays in L2 or L3; where several threads
-        for each tile of rows                              need it, they pack it before, together
+        pack B[k0:k1, columns] into panels               stays in L2 or L3; threads that share it
+        for each tile of rows                              pack it cooperatively in advance
           for each panel of columns
-            micro-kernel: C[tile, panel] = or += A B     sums stay in registers; meanwhile the next
-          after the last block of k:                     tile of A comes into L2
+            micro-kernel: C[tile, panel] = or += A B     accumulators stay in registers; prefetch
+          after the last block of k:                     the next tile of A into L2
             epilogue of C[tile, columns]
 
                  n                       k             n
@@ -16,15 +16,18 @@
           |   |tile|   |             |  |tile|     |  |pnl |  |     tile of A: L1, in place
           +---+----+---+             +--+----+     +--+----+--+     panel of B: streams through L1
 
-The method is that of Goto & van de Geijn (2008), with the roles of A and B exchanged, as results
-are row-major: theirs keeps a block of A in L2. What is as it should be is not copied: a B of which
-few rows of A are read, or that was packed beforehand; an A whose rows or columns are contiguous. A
-B in memory, of which few rows of A are read, has small blocks: micro-kernels ask for the next one.
-Sums of results that a micro-kernel cannot write (narrow dtypes, elements apart) are kept in memory
-of the worker and unpacked after the last block of k.
+The method is that of Goto & van de Geijn (2008), with the roles of A and B exchanged, since results
+are row-major. Theirs keeps a block of A in L2.
 
-Nothing depends on who does an item, and blocks of k not on threads: results are the same however
-many threads there are. Items are shared out as ``shares.py`` says.
+Operands are copied only where necessary. B is not packed if A has few rows, or if it is prepacked.
+A is not packed if its rows or columns are contiguous. A large B that is used for few rows of A has
+small blocks, and micro-kernels prefetch the next block.
+
+Micro-kernels cannot write some results: narrow dtypes, or non-contiguous elements. Their
+accumulators are stored in scratch memory of the worker and unpacked after the last block of k.
+
+Results do not depend on the number of threads. No item depends on the thread that computes it, and
+blocks of k do not depend on threads. ``work_stealing.py`` distributes the items.
 """
 
 from __future__ import annotations
@@ -44,13 +47,13 @@ from fl_jit.kernels.llvm.microkernel import SIGNATURE_PREFETCH as MICRO
 
 #: Bytes between the rows of a copied tile of A.
 GAP = 64
-#: Operands of a prefetch: to read, into the second level, data.
+#: Operands of a prefetch instruction: a read of data into L2.
 _TO_L2 = i32(0), i32(2), i32(1)
 
 
 @compile.once
 def address() -> int:
-    """Where the machine code begins: a function of a pool's jobs."""
+    """Address of the machine code, a function of the job of a thread pool."""
     return _code().address("gemm")
 
 
@@ -69,8 +72,9 @@ def assembly() -> str:
 
 
 class Block(NamedTuple):
-    """What an item computes: rows of tiles ``begin`` to ``end``, panels ``first`` to ``last``; from
-    ``column`` on ``columns`` of them; and where the operands of this product of the batch are."""
+    """The work of an item: rows of tiles ``begin`` to ``end``, panels ``first`` to ``last``, which
+    are ``columns`` columns from ``column`` on. ``x``, ``y`` and ``out`` are the operands' addresses
+    for this product of the batch."""
 
     begin: IR
     end: IR
@@ -87,8 +91,9 @@ class Block(NamedTuple):
 class _Gemm(GemmArgs):
     def __init__(self, module: IR) -> None:
         super().__init__(module, "gemm")
-        # Instructions are chosen one by one, registers with care: that takes half the time, and is
-        # as fast. Without registers (``Effort.LEAST``) products of few steps of k would be slower.
+        # Fast instruction selection with full register allocation: half the compile time, and as
+        # fast. Without register allocation (``Effort.LEAST``) products of few steps of k would be
+        # slower.
         for attribute in ("noinline", "optnone"):
             self.function.attributes.add(attribute)
         w, b = self.word, self.b
@@ -100,7 +105,7 @@ class _Gemm(GemmArgs):
         with self.items() as item:
             self._item(item)
         if target.host().has_fences:
-            call(b, "llvm.x86.sse.sfence", ir.VoidType())  # others may read it from here on
+            call(b, "llvm.x86.sse.sfence", ir.VoidType())  # others may read it after this
         b.ret_void()
 
     # items
@@ -108,7 +113,7 @@ class _Gemm(GemmArgs):
     def _item(self, item: IR) -> None:
         b, w = self.b, self.word
         block = self._block(item)
-        most = self.maximum(w["k"], i64(1))  # a product without k is 0, which has to be written
+        most = self.maximum(w["k"], i64(1))  # without k the product is 0, and is written
         with self.loop(i64(0), most, w["k block"]) as k0:
             k = self.minimum(b.sub(w["k"], k0), w["k block"])
             right, panel_bytes = self._right(block, k0, k)
@@ -175,7 +180,7 @@ class _Gemm(GemmArgs):
         for variable, name in zip(found, ("x", "y", "out"), strict=True):
             b.store(w[name], variable)
         with self.loop(i64(0), w["batch axes"]) as number:
-            axis = b.sub(b.sub(w["batch axes"], number), i64(1))  # the fastest one first
+            axis = b.sub(b.sub(w["batch axes"], number), i64(1))  # the fastest axis first
             place = b.add(i64(len(FIELDS)), b.mul(axis, i64(AXIS)))
             size, *strides = (self.argument(b.add(place, i64(i))) for i in range(AXIS))
             left = b.load(rest, typ=i64)
@@ -187,7 +192,7 @@ class _Gemm(GemmArgs):
         return [b.load(variable, typ=i64) for variable in found]
 
     def _rows(self, tile: IR) -> tuple[IR, IR]:
-        """How many rows a tile has, and the first one."""
+        """Number of rows of a tile, and its first row."""
         b, w = self.b, self.word
         is_longer = b.icmp_signed("<", tile, w["longer tiles"])
         before = self.minimum(tile, w["longer tiles"])
@@ -197,7 +202,8 @@ class _Gemm(GemmArgs):
     # operands of the micro-kernel
 
     def _right(self, block: Block, k0: IR, k: IR) -> tuple[IR, IR]:
-        """Where B's block is, and how far apart its panels are: packed now, before, or as it is."""
+        """Address of B's block, and bytes from panel to panel: packed here, packed before, or in
+        place."""
         b, w = self.b, self.word
         panel = b.mul(w["panel columns"], w["itemsize"])
         packed = self.either(self.is_set("pack shared"), self.shared(), block.y)
@@ -223,7 +229,7 @@ class _Gemm(GemmArgs):
         return start, self.either(b.or_(packs, ready), b.mul(panel, k), panel)
 
     def _left(self, block: Block, row: IR, rows: IR, k0: IR, k: IR) -> tuple[IR, IR]:
-        """Where A's tile is, and its pitch."""
+        """Address of A's tile, and its pitch."""
         b, w = self.b, self.word
         plain = b.add(block.x, b.mul(row, w["x row"]))
         plain = b.add(plain, b.mul(k0, w["x k"]))
@@ -241,9 +247,9 @@ class _Gemm(GemmArgs):
         return self.either(copies, self.tile_memory, plain), self.either(copies, pitch, strides[0])
 
     def _prefetch_next(self, block: Block, tile: IR, k0: IR, k: IR, here: IR) -> None:
-        """While a micro-kernel works, a part of the next tile of A comes from memory: each panel of
-        the block asks for its share of what is going to be copied. Rows and steps that begin within
-        a cache line end in another one, which is what the tile before did not read."""
+        """Prefetch a part of the next tile of A. Each panel of the block prefetches its share of
+        the tile while its micro-kernel runs. Rows and steps that begin within a cache line end in
+        another line, which the previous tile did not read."""
         b, w = self.b, self.word
         with b.if_then(self.is_set("prefetch")):
             rows, row = self._rows(b.add(tile, i64(1)))
@@ -261,8 +267,9 @@ class _Gemm(GemmArgs):
     def _prefetch_target(
         self, block: Block, tile: IR, here: IR, k0: IR, right: IR
     ) -> tuple[IR, IR]:
-        """What a micro-kernel asks for: a cache line of each row of the next block of B, the next
-        one the lines beside. Behind the last line, and the last block: what is at hand."""
+        """Prefetch arguments of a micro-kernel: a cache line of each row of the next block of B.
+        The next call prefetches the adjacent lines. After the last line, and in the last block, the
+        target is memory that is already in cache."""
         b, w = self.b, self.word
         calls = b.mul(b.sub(tile, block.begin), b.sub(block.last, block.first))
         line = b.mul(b.add(calls, here), i64(LINE))
@@ -277,7 +284,7 @@ class _Gemm(GemmArgs):
         return self.pointer(there), self.either(prefetches, w["y k"], i64(0))
 
     def _accumulators(self, block: Block, goal: IR, row: IR) -> tuple[IR, IR]:
-        """Where sums are kept, and their pitch: in the result, or apart."""
+        """Address of the accumulators and their pitch: in the result, or in scratch memory."""
         b, w = self.b, self.word
         pitch = self._padded(block.columns)
         _, first = self._rows(block.begin)
@@ -305,10 +312,10 @@ class _Gemm(GemmArgs):
             place = b.add(block.row, row), rows, block.column, block.columns
             self.call(EPILOGUE, w["epilogue"], words, *place, self.worker)
 
-    # words
+    # arguments
 
     def _padded(self, count: IR) -> IR:
-        """Bytes of so many elements, in whole vectors."""
+        """Bytes of ``count`` elements, rounded up to whole vectors."""
         b, vector = self.b, self.word["vector bytes"]
         nbytes = b.add(b.mul(count, self.word["itemsize"]), b.sub(vector, i64(1)))
         return b.and_(nbytes, b.sub(i64(0), vector))

@@ -1,6 +1,8 @@
-"""What a product is computed as: matrices by their distances in bytes, and what can be said of them
-beforehand. Axes of a batch are merged, rows of a batch become rows of one product, pairs of
-bfloat16 are elements where the processor multiplies pairs."""
+"""GEMM problems: matrices with strides in bytes, and their properties that are known in advance.
+
+Adjacent batch axes are merged, and rows of a batch become rows of one GEMM where strides allow.
+Pairs of bfloat16 are elements where the processor multiplies pairs.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ from fl_jit.kernels.llvm.gemm import blocking
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_tensor.dtypes import DType, bfloat16, float32, float64
 
-#: Rows and vectors of columns of a product that is large enough for any tile: packed operands are
-#: the same for all.
+#: Rows and vectors of columns of a GEMM that is large enough for any tile: packed operands are the
+#: same for all of these.
 LARGE = 100, 100
 
 
 class Matrix(NamedTuple):
     """A batch of matrices: bytes from row to row, from column to column, and from one matrix to the
-    next along each axis of the batch."""
+    next along each batch axis."""
 
     dtype: DType
     row_stride: int
@@ -33,20 +35,22 @@ class Matrix(NamedTuple):
 
     @property
     def transposed(self) -> Matrix:
-        """Rows as columns."""
+        """The transposed matrix."""
         return self._replace(row_stride=self.col_stride, col_stride=self.row_stride)
 
     @property
     def is_by_rows(self) -> bool:
-        """Whether the elements of a row are side by side."""
+        """Whether the elements of a row are contiguous."""
         return self.col_stride == self.dtype.itemsize
 
 
 class GemmProblem(NamedTuple):
-    """out (m x n) = x (m x k) y (k x n), at each place of a batch. ``packed`` is y's layout where
-    it is packed already, or is to be. With ``pairs`` k and its distances are of pairs of bfloat16
-    (``microkernel.py``); matrices of pairs that lie as they should are said to be of float32, which
-    has as many bytes, others of bfloat16."""
+    """out (m x n) = x (m x k) y (k x n), for each element of a batch.
+
+    ``packed`` is the layout of y if y is prepacked or is to be. With ``pairs`` k and its strides
+    count pairs of bfloat16 (``microkernel.py``). Matrices that already have the layout of pairs
+    have the dtype float32, which has as many bytes; other ones have bfloat16.
+    """
 
     m: int
     k: int
@@ -65,20 +69,21 @@ class GemmProblem(NamedTuple):
         return self._replace(m=self.n, n=self.m, x=x, y=y, out=out)
 
     def mixes(self, matrix: Matrix) -> bool:
-        """Whether two rows of a matrix become one of pairs."""
+        """Whether two rows of a matrix become one row of pairs."""
         return self.pairs and matrix.dtype is bfloat16
 
 
 def by_strides(given: Placement) -> Layout:
-    """An operand whose strides may be left open, with strides. Raises UnsupportedError."""
+    """An operand with strides, including one whose strides are unspecified. Raises
+    UnsupportedError."""
     if not isinstance(given, Layout):
         raise UnsupportedError(f"{given!r} is no factor of a product")
     return row_major(given.dtype, given.shape) if given.strides is None else given
 
 
 def task_of(descriptor: Matmul) -> tuple[GemmProblem, Placement]:
-    """The product, and the layout of its second factor. Raises UnsupportedError for dtypes and
-    shapes that do not fit, and for what was packed for something else."""
+    """The GEMM problem and the layout of operand B. Raises UnsupportedError for dtypes and shapes
+    that do not fit, and for a layout that was packed for another operation."""
     x, y, out = by_strides(descriptor.x), descriptor.y, by_strides(descriptor.out)
     dtype = computed(out.dtype)
     if dtype not in (float32, float64) or {
@@ -107,7 +112,7 @@ def task_of(descriptor: Matmul) -> tuple[GemmProblem, Placement]:
     else:
         y = by_strides(y)
         right = _matrix(y, places)
-    # Axes of length 1 lie as is best.
+    # Axes of length 1 get the most favorable stride.
     if k == 1:
         left = left._replace(col_stride=left.dtype.itemsize)
     if n == 1:
@@ -116,8 +121,8 @@ def task_of(descriptor: Matmul) -> tuple[GemmProblem, Placement]:
 
 
 def packed_layout(dtype: DType, shape: Shape) -> Packed:
-    """The layout that the second factor of a product, (..., k, n), has when it is packed: of
-    float32, float64, or, where that is computed with, pairs of bfloat16."""
+    """The packed layout of operand B of a GEMM, (..., k, n): of float32, float64, or, where the
+    processor multiplies pairs, pairs of bfloat16."""
     *batch, k, n = shape
     machine, item = target.host(), max(dtype.itemsize, 4)
     pairs = dtype is bfloat16
@@ -132,8 +137,8 @@ def packed_layout(dtype: DType, shape: Shape) -> Packed:
 
 
 def paired(task: GemmProblem) -> GemmProblem:
-    """The same product of pairs of bfloat16, where the processor has an instruction for them, and
-    both matrices lie so that pairs can be made quickly."""
+    """The same GEMM on pairs of bfloat16. Requires an instruction for pairs, and both matrices in a
+    layout from which pairs can be made quickly."""
     x, y = task.x, task.y
     packed = task.packed is not None and task.packed.dtype is bfloat16
     if not packed and not _makes_pairs(x, y.dtype, task.k):
@@ -152,7 +157,7 @@ def paired(task: GemmProblem) -> GemmProblem:
 
 
 def _makes_pairs(x: Matrix, other: DType, k: int) -> bool:
-    """Whether ``x`` times a matrix of dtype ``other`` can be of pairs."""
+    """Whether ``x`` times a matrix of dtype ``other`` can use pairs."""
     fits = {x.dtype, other} == {bfloat16} and k % 2 == 0 and target.host().has_bfloat_products
     return fits and (x.is_by_rows or x.transposed.is_by_rows)
 
@@ -171,7 +176,7 @@ def _matrix(given: Layout, places: Sequence[int]) -> Matrix:
 
 
 def _merged(task: GemmProblem) -> GemmProblem:
-    """With as few axes of the batch as possible, and as many rows."""
+    """The problem with as few batch axes and as many rows as possible."""
     sizes: list[int] = []
     moves: list[tuple[int, ...]] = []
     for axis, size in enumerate(task.batch):

@@ -1,4 +1,4 @@
-"""The words of a product's job: what ``plan.py`` says, and ``gemm.py`` reads."""
+"""Kernel arguments of a GEMM: ``plan.py`` fills them in, and ``gemm.py`` reads them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from fl_jit.kernels.codegen.loops import OuterLoops
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 from fl_jit.kernels.llvm.gemm.work_stealing import WorkQueues
 
-#: Each a word of 64 bits, distances in bytes.
+#: 64-bit fields, distances in bytes.
 FIELDS = (
     "shares", "share count",
-    # what changes from call to call: operands, memory of the workers, words of the epilogue
+    # fields that change from call to call: operands, memory of the workers, arguments of the
+    # epilogue
     "x", "y", "out", "scratch", "epilogue words",
-    # a worker's memory: how much, and where in it are a tile of A and sums (packed B is at 0)
+    # a worker's memory: size, offsets of a tile of A and of accumulators (packed B is at 0)
     "worker bytes", "tile at", "sums at",
     # sizes and strides
     "m", "k", "itemsize", "out itemsize", "vector bytes",
     "x row", "x k", "y k", "y column", "out row", "out column",
-    # the cut: parts of the rows, tiles of rows, of which the first ones have one more
+    # the partition: parts of the rows, tiles of rows, of which the first ones have one more
     "row parts", "tiles", "tile rows", "longer tiles",
     # parts of the columns, panels, columns of a panel and of the last one, without and with padding
     "column parts", "panels", "panel columns", "last columns", "last padded",
@@ -24,10 +25,10 @@ FIELDS = (
     # functions: micro-kernels for longer and other tiles, of whole panels and the last one
     "micro longer whole", "micro longer last", "micro other whole", "micro other last",
     "pack", "copy", "unpack", "epilogue",
-    # a function that packs y before all else, for all threads; how much memory, before the workers'
+    # a function that packs y in advance for all threads; bytes of memory before the workers'
     "pack shared", "shared bytes",
-    # whether y is packed already, A is copied row by row, the next tile of A is asked for ahead, or
-    # the next block of B, sums are added to what is there, results are too large for the caches
+    # flags: y is packed; A is copied row by row; prefetch of the next tile of A; prefetch of the
+    # next block of B; add to the contents of C; non-temporal stores
     "y packed", "copy by rows", "prefetch", "prefetches y", "accumulate", "streams",
     # the offset of the only tap
     "zero",
@@ -35,36 +36,37 @@ FIELDS = (
     "batch axes",
 )  # fmt: skip
 NUMBER = {name: i for i, name in enumerate(FIELDS)}
-#: Of the arguments behind the first two, how many change from call to call.
+#: Number of arguments, after the first two, that change from call to call.
 CHANGING = 5
-#: Words for each axis of the batch.
+#: Fields for each batch axis.
 AXIS = 4
 
 
 class GemmArgs(OuterLoops, WorkQueues):
-    """A function in the making whose arguments are ``WORDS``."""
+    """Builder of a function with the arguments ``FIELDS``."""
 
     def __init__(self, module: IR, name: str) -> None:
         super().__init__(module, name)
         self.word = _Words(self)
 
     def packed(self, k0: IR, k: IR, column: IR) -> IR:
-        """Where, in a packed B, a block of k has its columns from a panel's first one on."""
+        """Offset, in a packed B, of the columns from ``column`` on of a block of k; ``column`` is
+        the first of a panel."""
         b, w = self.b, self.word
         before = b.mul(b.sub(w["panels"], i64(1)), w["panel columns"])
         padded = b.add(before, w["last padded"])
         return b.mul(b.add(b.mul(k0, padded), b.mul(k, column)), w["itemsize"])
 
     def shared(self) -> IR:
-        """Where a B is that was packed for all threads."""
+        """Address of a B that was packed for all threads."""
         return self.b.sub(self.word["scratch"], self.word["shared bytes"])
 
     def is_set(self, name: str) -> IR:
-        """Whether a word is not 0."""
+        """Whether a field is not 0."""
         return self.b.icmp_signed("!=", self.word[name], i64(0))
 
     def either(self, condition: IR, yes: IR, no: IR) -> IR:
-        """One of two values."""
+        """A select of two values."""
         return self.b.select(condition, yes, no)
 
     def pointer(self, address: IR) -> IR:
@@ -77,7 +79,8 @@ class GemmArgs(OuterLoops, WorkQueues):
 
 
 class _Words:
-    # The arguments by name, each read where it is used: there are more of them than registers.
+    # The arguments by name. Each is read where it is used, since there are more of them than
+    # registers.
 
     def __init__(self, job: GemmArgs) -> None:
         self._job = job

@@ -1,11 +1,11 @@
-"""Calls of a loop nest: its words, memory to work in, threads.
+"""Launcher of a GEMM loop nest: kernel arguments, scratch memory, threads.
 
-The words of a job (``codegen.pools``), 8 bytes each:
+The 64-bit fields of a job (``codegen.thread_pools``):
 
-    header | shares, share count | what changes | what stays | shares | words of the epilogue
-    of pools |<----------- arguments of the function ------->|
+    header | queues, queue count | per call | constant | queues | arguments of the epilogue
+    of pools |<---------- arguments of the function ------->|
 
-Every call in flight has words and memory of its own, so that calls may overlap in time.
+Each call in flight has private arguments and scratch memory, so that calls may run concurrently.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from fl_memory import selection
 
 _WORD = 8
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_int64] * 3)
-#: Keeps Python's lock, for what takes less time than to get it back.
+#: Keeps the GIL, for kernels that take less time than to reacquire it.
 _SHORT = ctypes.PYFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_int64] * 3)
 
 
 class GemmLauncher:
-    """Calls the function of a loop nest (``shares.Shares``).
+    """Calls the function of a loop nest (``work_stealing.WorkQueues``).
 
     function      its address
     words         its arguments after the first two; the first ``changing`` of them differ from
                   call to call: addresses of operands, then that of the workers' memory, then that
-                  of the epilogue's words
-    items         how many there are, for so many threads at most
-    work          nanoseconds of one thread, about
-    worker_bytes  of memory that a worker needs, a multiple of 64
-    first         a function that does items of its own before, and how many there are
-    shared_bytes  of memory before that of the workers, a multiple of 64
+                  of the epilogue's arguments
+    items         number of items, for the maximum number of threads
+    work          approximate nanoseconds of one thread
+    worker_bytes  bytes of memory per worker, a multiple of 64
+    first         a function that runs before, on items of its own, and their number
+    shared_bytes  bytes of memory before that of the workers, a multiple of 64
     """
 
     def __init__(
@@ -99,7 +99,7 @@ _CHANGING = (HEADER + 2) * _WORD
 
 
 class _Words:
-    # The words of one call. One call at a time has them.
+    # The argument fields of a call. One call at a time uses them.
 
     def __init__(
         self,
@@ -108,7 +108,8 @@ class _Words:
         cut: Sequence[int],
         epilogue: Prepared | None,
     ) -> None:
-        # ``functions``: the first one and how many items it has, if there is one; the last one.
+        # ``functions``: the first function and its number of items, if there is one; then the last
+        # function.
         pool = threads.pool()
         count = len(cut) // work_stealing.SHARE
         phases = [*functions, count, 0, 0][:4]

@@ -1,4 +1,4 @@
-"""Matrix products: which of the ways to compute one is taken, and its kernel."""
+"""Matrix products: choice of the algorithm, and the kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from fl_jit.kernels.llvm.gemm.launch import GemmLauncher
 from fl_jit.kernels.llvm.tile import Tile
 from fl_tensor.dtypes import float32, float64
 
-#: Up to so many rows columns of y from so long on are read as rows: 1.1 to 1.6 times as fast.
+#: Maximum rows of x, and minimum length of the columns of y, for which columns of y are read as
+#: rows of A: 1.1 to 1.6 times as fast.
 _ROWS_OF_LONG, _LONG = 128, 2048
 
 
@@ -36,7 +37,7 @@ class Product:
         self._swaps = swaps
 
     def __call__(self, *addresses: int) -> None:
-        """The addresses of x, y, what the epilogue reads, out, and what it writes."""
+        """The addresses of x, y, inputs of the epilogue, out, and outputs of the epilogue."""
         x, y, *rest = addresses
         if self._swaps:
             x, y = y, x
@@ -46,8 +47,8 @@ class Product:
 
 
 def prepare(descriptor: Matmul, tiles: Tile | None = None) -> Kernel:
-    """A kernel for ``problem``, in ``tiles`` where they are not left to the rule. Raises
-    UnsupportedError for what it does not compute."""
+    """A kernel for ``descriptor``, in ``tiles`` if given, else in the tile of the rule. Raises
+    UnsupportedError for unsupported descriptors."""
     x, out = by_strides(descriptor.x), by_strides(descriptor.out)
     epilogue = epilogues.prepare(descriptor._replace(out=out))
     task, y = task_of(descriptor)
@@ -58,7 +59,7 @@ def prepare(descriptor: Matmul, tiles: Tile | None = None) -> Kernel:
         and not _is_dots(task)
     ):
         raise UnsupportedError("faster apart: rows and columns of the product change places")
-    # An epilogue counts rows and columns of the result as it is.
+    # An epilogue numbers rows and columns of the result without a transposition.
     swaps = task.packed is None and epilogue is None and _is_better_transposed(task)
     task = task.transposed if swaps else task
     if _is_dots(task):
@@ -77,7 +78,7 @@ def prepare(descriptor: Matmul, tiles: Tile | None = None) -> Kernel:
 
 
 def _is_dots(task: GemmProblem) -> bool:
-    """Whether dot products are best: few rows, k contiguous in both factors, and no batch."""
+    """Whether dot products are best: few rows, k contiguous in both operands, and no batch."""
     lies = task.x.is_by_rows and task.out.is_by_rows and task.y.transposed.is_by_rows
     same = task.x.dtype is task.y.dtype is task.out.dtype and task.out.dtype in (float32, float64)
     few = task.m <= skinny_gemm.MOST_ROWS <= task.k and not task.batch
@@ -85,7 +86,7 @@ def _is_dots(task: GemmProblem) -> bool:
 
 
 def _is_better_transposed(task: GemmProblem) -> bool:
-    """Whether rows and columns should change places: a result whose columns are contiguous."""
+    """Whether to compute the transposed product: for a result with contiguous columns."""
     out = task.out
     narrow = task.n == 1 < task.m and not _is_dots(task)
     turned = out.transposed.is_by_rows and (narrow or not out.is_by_rows)
@@ -93,7 +94,7 @@ def _is_better_transposed(task: GemmProblem) -> bool:
 
 
 def _has_long_columns(task: GemmProblem) -> bool:
-    """Whether y has long columns, for few rows of x: then packing y takes longer than to read it
-    as rows of the first factor, and to put the sums of the others in their places at the end."""
+    """Whether y has long columns and x few rows. Packing y then takes longer than reading it as
+    rows of A, and writing the accumulators transposed at the end."""
     lies = task.y.transposed.is_by_rows and not task.y.is_by_rows
     return lies and task.m <= _ROWS_OF_LONG <= task.n and task.k >= _LONG

@@ -1,25 +1,29 @@
-"""Packing: a block of a matrix copied so that a micro-kernel reads it from one end to the other.
+"""Packing of a matrix block into panels that a micro-kernel reads sequentially.
 
     the matrix                     panels of ``width`` columns, one after the other
     +---------+---------+-----+    +---------+ +---------+ +-----+--+
-    | 1 2 3 4 | 5 6 7 8 | 9 a |    | 1 2 3 4 | | 5 6 7 8 | | 9 a |0 |   the last one as wide
-    | b c d e | f g h i | j k |    | b c d e | | f g h i | | j k |0 |   as whole vectors need
+    | 1 2 3 4 | 5 6 7 8 | 9 a |    | 1 2 3 4 | | 5 6 7 8 | | 9 a |0 |   the last one padded to
+    | b c d e | f g h i | j k |    | b c d e | | f g h i | | j k |0 |   whole vectors
     +---------+---------+-----+    +---------+ +---------+ +-----+--+
 
-That is the packing of Goto & van de Geijn: a block stays in cache, has no gaps, and few pages.
-Every distance of the matrix is a parameter, so packing is where transposes, steps and narrow dtypes
-end. A and B are packed by the same three functions
+This is the packing of Goto & van de Geijn: a block stays in cache, is contiguous, and has few
+pages. All strides of the matrix are parameters. Packing therefore removes transposes, steps and
+narrow dtypes. A and B have the same packing functions:
 
     void pack(ptr from, i64 row_stride, i64 column_stride, i64 rows, i64 columns, i64 width,
               i64 gap, ptr to)
 
-which differ in what they take for granted of the matrix: "rows" has columns side by side,
-"columns" has rows side by side (squares of it are transposed in registers), "strided" has neither.
-"pairs" is "rows" of bfloat16 of which two at a time become one of pairs (``microkernel.py``):
-``rows`` counts pairs, ``row_stride`` is from one to the next, and half of it within them.
-Strides are in bytes; ``width`` counts columns, a multiple of the lanes of a vector. Behind each row
-of a panel ``gap`` bytes stay as they are: rows that are a power of two apart would fight for a
-cache's places.
+The functions differ in their assumptions about the matrix:
+
+* "rows" has contiguous rows.
+* "columns" has contiguous columns. Squares of it are transposed in registers.
+* "strided" has neither.
+* "pairs" is "rows" of bfloat16. Two rows become one row of pairs (``microkernel.py``). ``rows``
+  counts pairs, and ``row_stride`` is the distance from pair to pair, half of it within a pair.
+
+Strides are in bytes. ``width`` counts columns and is a multiple of the lanes of a vector. After
+each row of a panel ``gap`` bytes stay unwritten. Rows with a power-of-two pitch would cause cache
+conflict misses.
 """
 
 from __future__ import annotations
@@ -37,25 +41,25 @@ from fl_tensor.dtypes import DType
 
 PACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64, i64, pointer])
 KINDS = ("rows", "columns", "strided", "pairs")
-#: Rows that are read side by side: enough to follow with few streams of loads, and to write
-#: stretches of some cache lines in each panel.
+#: Rows that are read together: few enough streams of loads for the hardware prefetcher, and enough
+#: to write several cache lines at a time in each panel.
 _TOGETHER = 8
-#: Vectors in a turn of the loops over a row, of which there are three.
+#: Vectors per iteration of the three loops over a row.
 _AT_ONCE = (8, 4, 1)
 _LINE = 64
-#: Bytes further down a column that is being transposed are asked for.
+#: Prefetch distance in bytes along a column that is being transposed.
 _PREFETCH_DISTANCE = 128
 
 
 def kind_of(row_stride: int, column_stride: int, dtype: DType) -> str:
-    """Which packing function a matrix with these strides, in bytes, is for."""
+    """The packing function for a matrix with these strides, in bytes."""
     if column_stride == dtype.itemsize:
         return "rows"
     return "columns" if row_stride == dtype.itemsize else "strided"
 
 
 def pack(kind: str, dtype: DType) -> int:
-    """The address of a packing function, for a matrix of ``dtype``."""
+    """Address of a packing function for a matrix of ``dtype``."""
     return _code(kind, dtype).address("move")
 
 
@@ -84,16 +88,17 @@ class _Pack(copy_kernel.CopyKernelBuilder):
         self.b.ret_void()
 
     def whole(self, count: IR) -> IR:
-        """Elements of whole vectors among ``count``."""
+        """Elements of the whole vectors among ``count``."""
         return self.b.and_(count, i64(-self.lanes))
 
     def padded(self, count: IR) -> IR:
-        """Elements of as many vectors as ``count`` needs."""
+        """``count`` rounded up to whole vectors."""
         return self.whole(self.b.add(count, i64(self.lanes - 1)))
 
     @contextmanager
     def _panels(self) -> Iterator[tuple[IR, IR, IR, IR]]:
-        """Each panel: where its columns are, how many, where it goes, bytes between its rows."""
+        """Each panel: address and number of its columns, its target address, and its pitch in
+        bytes."""
         b = self.b
         with self.loop(i64(0), self.columns, self.width) as begin:
             columns = self.minimum(b.sub(self.columns, begin), self.width)
@@ -121,7 +126,7 @@ class _Pack(copy_kernel.CopyKernelBuilder):
                 self._wide_rows(source, rows, columns, to, pitch)
 
     def _narrow_rows(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
-        """Rows of less than a vector, of which tiles of an A by columns have hundreds."""
+        """Rows of less than a vector. Tiles of a column-major A have hundreds of them."""
         b, mask = self.b, self.of.first(columns)
         last = b.sub(b.mul(columns, i64(self.dtype.itemsize)), i64(1))
         prefetch = b.add(b.mul(self.row_stride, i64(_TOGETHER)), last)
@@ -157,7 +162,7 @@ class _Pack(copy_kernel.CopyKernelBuilder):
                 move(column, self.of.first(b.sub(columns, column)))
 
     def _pairs(self, address: IR, mask: IR | None) -> IR:
-        """Neighbours of two rows, as pairs."""
+        """Contiguous elements of two rows, as pairs."""
         b, of = self.b, self.of
         below = self.at(address, b.sdiv(self.row_stride, i64(2)))
         low, high = (of.load(memory_type(self.dtype), at, mask) for at in (address, below))
@@ -175,8 +180,9 @@ class _Pack(copy_kernel.CopyKernelBuilder):
             self.of.store(self.wide(found), there)
 
     def _squares(self, source: IR, columns: IR, to: IR, pitch: IR) -> None:
-        """Few columns at a time from one end to the other, while the next ones are asked for: into
-        L2, as L1 has no room for them, from where what comes next is asked for in time."""
+        """Transpose one vector's width of columns at a time over all rows, and prefetch the next
+        columns. The next columns go into L2, as L1 has no room for them. From there the prefetch of
+        the next rows is in time."""
         b, lanes = self.b, self.lanes
         with self.loop(i64(0), columns, lanes) as column:
             left = self.minimum(b.sub(columns, column), i64(lanes))
@@ -194,8 +200,8 @@ class _Pack(copy_kernel.CopyKernelBuilder):
                 self._square(start, rows, left, self.at(there, b.mul(row, pitch)), pitch)
 
     def _square(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
-        """Columns as vectors, which become rows. A square at the edge goes through memory of its
-        own, there and back: LLVM takes long for a transposition, so there is one."""
+        """Load columns as vectors and store them as rows. A partial square at the edge goes through
+        a scratch square: LLVM compiles a transposition slowly, so the code has only one."""
         b, of, lanes = self.b, self.of, i64(self.lanes)
         given = memory_type(self.dtype)
         given_bytes, taken_bytes = i64(self.lanes * self.dtype.itemsize), self.bytes(lanes)

@@ -1,5 +1,4 @@
-"""Where factors of a product are better read where they lie, and where they are copied: by how they
-fall into the caches."""
+"""Packing policy of GEMM operands: read in place or packed, by cache behavior."""
 
 from __future__ import annotations
 
@@ -9,45 +8,50 @@ from fl_jit.kernels.llvm.gemm.gemm_problem import GemmProblem
 from fl_jit.kernels.llvm.microkernel import LINE
 from fl_jit.kernels.llvm.tile import Cut
 
-#: Products of so few rows read B once, if its rows have so many bytes, and those of still fewer
-#: rows in any case: in few rows of it at a time, which are streams that the processor follows, from
-#: one end to the other. 1.2 to 2.5 times as fast as packing, or as panels of B in place.
+#: Products of at most this many rows read B once, if rows of B have at least this many bytes.
+#: Products of at most ``_ALWAYS_STREAMED_ROWS`` rows do so in any case. They read few rows of B at
+#: a time from end to end, as streams that the hardware prefetcher follows. This is 1.2 to 2.5 times
+#: as fast as packing, or as panels of B in place.
 _STREAMED_ROWS, _STREAMED_BYTES, _ALWAYS_STREAMED_ROWS = 16, 2048, 2
 #: Steps of k, which are rows of B, at a time.
 STREAMED_DEPTH = 8
-#: Products of so many rows at most take as long to read B from memory as to multiply it.
+#: Products of at most this many rows take as long to read B from memory as to multiply it.
 _ASKED_ROWS = 64
-#: Rows of a block of B that is asked for while the one before is multiplied. All of them may fall
-#: into a quarter of the places of L2, or less: with 192 it takes 1.02 to 1.15 times as long.
+#: Rows of a block of B that is prefetched while the previous one is multiplied. All of them may map
+#: to a quarter of the sets of L2, or less: with 192 rows it takes 1.02 to 1.15 times as long.
 ASKED_DEPTH = 96
-#: Steps of k of an A by columns from which on they fight for the places of L1 and L2, if they are a
-#: multiple of so many bytes apart.
+#: Minimum steps of k of a column-major A for conflict misses in L1 and L2, if its stride is a
+#: multiple of this many bytes.
 _MANY_STEPS, _STEPS_CONFLICT = 128, 1024
-#: Rows and columns from which on tiles of such an A are copied in any case: the steps are then half
-#: a page apart or more, which is more pages than a processor has at hand.
+#: Minimum rows and columns for which tiles of such an A are always copied. The stride is then half
+#: a page or more, which is more pages than the TLB covers.
 _MANY_PLACES = 512
-#: Columns of B that are worth the copy of a tile that takes less than half of each line it reads.
+#: Minimum columns of B for which a tile is copied that uses less than half of each cache line it
+#: reads.
 _MANY_COLUMNS = 256
-#: Rows of a B that are a multiple of so many bytes apart are in one place of L1.
+#: Rows of B with a stride that is a multiple of this many bytes map to one set of L1.
 _PAGE = 4096
-#: How many rows a product has that does more than to pack B.
+#: Minimum rows of a product in which packing of B is not most of the work.
 _MANY_TO_PACK_FOR = 256
-#: How many rows a product may have whose B is as large as L2, for B to be read as it is.
+#: Maximum rows of a product whose B is as large as L2, for B to be read in place.
 _FEW_ROWS = 512
 
 
 def is_by_columns(task: GemmProblem) -> bool:
-    """Whether rows of A are side by side, and its steps of k are not."""
+    """Whether columns of A are contiguous and its rows are not."""
     return task.x.transposed.is_by_rows and not task.x.is_by_rows
 
 
 def has_conflict_misses(task: GemmProblem) -> bool:
-    """Whether the steps of an A by columns, a cache line or two of each tile, leave L1 from panel
-    to panel, and what comes behind is far: as they fall into few places of L1 and L2, or fill a
-    third of L1 and are many pages. Then a tile is copied, of as many of a line's elements as may
-    be: 1.2 to 1.9 times as fast, with steps 3072 to 16384 bytes apart; 1.05 to 1.2, with others.
-    A near L3 that does not feed tiles is as slow with these lines, of which tiles of 16 registers
-    take less than half: 1.05 to 1.35 times as fast with those, 1.03 to 1.1 with 32 registers."""
+    """Whether a column-major A does not stay in L1 from panel to panel, and the next cache is slow.
+
+    Each tile reads a cache line or two per step of k. These lines map to few sets of L1 and L2, or
+    they fill a third of L1 and are many pages. Then a tile is copied, with as many elements of each
+    line as possible. That is 1.2 to 1.9 times as fast with strides of 3072 to 16384 bytes, and 1.05
+    to 1.2 times with others. A near L3 that does not feed the FMA units is as slow with these
+    lines, of which tiles of 16 registers use less than half. The copy is 1.05 to 1.35 times as fast
+    with 16 registers, and 1.03 to 1.1 times with 32.
+    """
     if task.pairs or not is_by_columns(task) or tile.l3_feeds_fma():
         return False
     if caches.private_l3_bytes():
@@ -58,15 +62,19 @@ def has_conflict_misses(task: GemmProblem) -> bool:
 
 
 def has_wide_blocks(task: GemmProblem) -> bool:
-    """Whether blocks of B have as many columns as may be: one copy of a tile of A is then for many,
-    and one way from L3. Of few rows B is packed all the time, which wants L2, too."""
+    """Whether blocks of B have as many columns as possible. One copy of a tile of A, and one
+    transfer from L3, then serves many columns. Products of few rows pack B most of the time, which
+    also needs L2."""
     return has_conflict_misses(task) or (task.m >= _MANY_TO_PACK_FOR and not tile.l3_feeds_fma())
 
 
 def reads_in_place(task: GemmProblem, rows: Cut, width: int) -> bool:
-    """Whether B is read where it is: where it is read once, or as dense as packed, or lies in cache
-    for the few rows that there are. Rows of it that fall into one place of L1, and few of L2, stay
-    in neither, and L3 may not feed tiles: to pack them was 1.2 to 1.4 times as fast for 64 rows."""
+    """Whether B is read in place.
+
+    It is if it is read once, is as dense as when packed, or is in cache for the few rows of A. Rows
+    of B that map to one set of L1, and few of L2, stay in neither, and L3 may not feed the FMA
+    units. Packing them was 1.2 to 1.4 times as fast for 64 rows.
+    """
     if rows.parts <= 1 or task.y.row_stride <= width or is_streamed(task) or prefetches_b(task):
         return True
     nbytes = task.k * task.y.row_stride
@@ -76,14 +84,16 @@ def reads_in_place(task: GemmProblem, rows: Cut, width: int) -> bool:
 
 
 def is_streamed(task: GemmProblem) -> bool:
-    """Whether few rows of B are read at a time, from one end to the other."""
+    """Whether B is read few rows at a time, from end to end."""
     return task.m <= (_STREAMED_ROWS if _has_long_rows(task) else _ALWAYS_STREAMED_ROWS)
 
 
 def prefetches_b(task: GemmProblem) -> bool:
-    """Whether a B in memory is read where it is, in small blocks, each of which tiles ask for line
-    by line while they multiply the one before: it is more than caches hold, and rows are few. To
-    pack it takes time in which nothing is multiplied: 1.05 to 1.5 times as long, for 24 to 64 rows.
+    """Whether B is read in place in small blocks, each prefetched line by line during the previous
+    one.
+
+    This holds for a B that is larger than the caches, and few rows of A. Packing takes time in
+    which nothing is multiplied: 1.05 to 1.5 times as long, for 24 to 64 rows.
     """
     is_far = task.k * task.y.row_stride >= target.STREAMED
     lies = task.y.is_by_rows and _has_long_rows(task)

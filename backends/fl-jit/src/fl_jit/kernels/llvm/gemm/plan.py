@@ -1,4 +1,4 @@
-"""How a product is cut and what its job says: from a ``Task`` to the words of ``gemm.py``."""
+"""GEMM planning: partition and kernel arguments of ``gemm.py`` for a ``GemmProblem``."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from fl_jit.kernels.llvm.microkernel import LINE, MicroKernel
 from fl_jit.kernels.llvm.tile import Cut, Tile
 from fl_tensor.dtypes import DType, bfloat16
 
-#: Floating operations of a thread in a nanosecond, about: what decides how many threads a product
-#: is worth.
+#: Approximate floating-point operations of a thread per nanosecond, which determine the number of
+#: threads of a GEMM.
 SPEED = 60.0
-#: Rows of a tile from which on they fight for the places of L1, if they are a multiple of so many
-#: bytes apart.
+#: Minimum rows of a tile for conflict misses in L1, if their stride is a multiple of ``_CONFLICT``
+#: bytes.
 _MANY_ROWS, _CONFLICT = 9, 2048
-#: Cache lines that are asked for at once, at most: a processor waits for 16 to 48 of them, and what
-#: the micro-kernel reads would come after them. It follows the rows of A by itself, too: with 100
-#: of them products of 512 rows and more are 2 to 5 % slower than with none.
+#: Maximum cache lines per prefetch burst. A processor has 16 to 48 outstanding misses, and the
+#: loads of the micro-kernel would queue after them. Its hardware prefetcher follows the rows of A,
+#: too: with bursts of 100 lines, GEMMs of 512 rows and more are 2 to 5 % slower than without.
 _MOST_LINES = 32
 
 
 def planned(
     task: GemmProblem, accumulate: bool, epilogue: Prepared | None, tiles: Tile | None
 ) -> tuple[GemmLauncher, str]:
-    """What computes ``task``, in ``tiles`` if they are given, and in words how."""
+    """The launcher of ``task``, and its description. ``tiles`` overrides the tile if given."""
     cut = _cut(task, accumulate, tiles)
     left, right = _left(task, cut), _right(task, cut)
     memory = _memory(task, cut, left, right)
@@ -83,19 +83,19 @@ def planned(
 
 
 class _Cut(NamedTuple):
-    # Tiles of rows, panels of columns, blocks of k, parts for threads.
-    dtype: DType  # that sums are computed in
+    # The partition: tiles of rows, panels of columns, blocks of k, parts for threads.
+    dtype: DType  # of the accumulators
     lanes: int
     tile: Tile
     rows: Cut
     width: int  # of a panel, in columns
     panels: int
     last: int  # columns of the last panel
-    in_place: bool  # whether y is read where it is
+    in_place: bool  # whether y is read in place
     depth: int  # of a block of k
     parts: blocking.Parts
     narrow: bool  # whether micro-kernels write bfloat16
-    apart: bool  # whether sums are kept apart from the result
+    apart: bool  # whether accumulators have scratch memory
 
     @property
     def padded(self) -> int:
@@ -133,9 +133,12 @@ def _cut(task: GemmProblem, accumulate: bool, tiles: Tile | None) -> _Cut:
 
 
 def _asks_ahead(task: GemmProblem, cut: _Cut) -> bool:
-    """Whether each panel asks for a share of the next tile of A: where A is not in L1, the panels
-    are many enough, and L3 feeds tiles. Lines from far away take so long to come that those of B,
-    which are needed now, wait behind them: products are 1 to 3 % faster without."""
+    """Whether each panel prefetches a share of the next tile of A.
+
+    This holds if A is not in L1, there are enough panels, and L3 feeds the FMA units. Otherwise
+    lines take so long to arrive that those of B, which are needed now, wait behind them: GEMMs are
+    1 to 3 % faster without.
+    """
     if not tile.l3_feeds_fma():
         return False
     item = cut.dtype.itemsize
@@ -145,7 +148,7 @@ def _asks_ahead(task: GemmProblem, cut: _Cut) -> bool:
 
 
 def _is_narrow(task: GemmProblem, depth: int, accumulate: bool) -> bool:
-    """Whether micro-kernels write a result of bfloat16: all of a sum is one call of theirs."""
+    """Whether micro-kernels write a bfloat16 result: one call accumulates all of k."""
     once = task.k <= depth and not accumulate and not amx.is_usable(target.host())
     return task.pairs and task.out.dtype is bfloat16 and task.out.is_by_rows and once
 
@@ -170,7 +173,7 @@ def _tile(task: GemmProblem, lanes: int, tiles: Tile | None) -> Tile:
 
 
 class _Left(NamedTuple):
-    # How the tile of A lies that a micro-kernel gets.
+    # Memory layout of the tile of A of a micro-kernel.
     lies: str
     words: dict[str, int]
 
@@ -180,7 +183,7 @@ class _Left(NamedTuple):
 
 
 def _left(task: GemmProblem, cut: _Cut) -> _Left:
-    """A is read in place, as is best nearly always, or copied tile by tile."""
+    """A is read in place, which is nearly always best, or copied tile by tile."""
     x, item = task.x, cut.dtype
     by_rows = x.is_by_rows
     kind = "rows" if by_rows or x.transposed.is_by_rows else "strided"
@@ -197,11 +200,11 @@ def _left(task: GemmProblem, cut: _Cut) -> _Left:
 
 
 class _Right(NamedTuple):
-    # How B comes to the micro-kernels.
+    # Source of B for the micro-kernels.
     how: str
     is_packed: bool
     words: dict[str, int]
-    prefetches: bool = False  # whether the next block is asked for while one is multiplied
+    prefetches: bool = False  # whether micro-kernels prefetch the next block
 
     @property
     def shared(self) -> bool:
@@ -209,8 +212,8 @@ class _Right(NamedTuple):
 
 
 def _right(task: GemmProblem, cut: _Cut) -> _Right:
-    """B is packed beforehand, read in place, or packed: by each thread what it needs or, where
-    threads would all pack the same, together."""
+    """B is prepacked, read in place, or packed: by each thread for itself, or cooperatively if all
+    threads would pack the same."""
     y = task.y
     if task.packed or cut.in_place:
         packed, prefetches = (
@@ -227,7 +230,8 @@ def _right(task: GemmProblem, cut: _Cut) -> _Right:
 
 
 def _memory(task: GemmProblem, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]:
-    """What a worker needs: a block of B, a tile of A, sums; and a B that is packed for all."""
+    """Scratch memory of a worker: a block of B, a tile of A, accumulators; and a B that is packed
+    for all workers."""
     item, vector = cut.dtype.itemsize, cut.lanes * cut.dtype.itemsize
     tallest, depth = cut.rows.size + 1, min(task.k, cut.depth)
     columns = -(-cut.panels // cut.parts.columns) * cut.width
@@ -272,9 +276,12 @@ def _micros(
 
 
 def _streams(task: GemmProblem, cut: _Cut) -> bool:
-    """Whether the result is larger than caches, written at once, and all its vectors are lines that
-    can begin at multiples of their size: of halves of lines, many rows at a time, it would take 1.3
-    to 1.5 times as long. A far L3 takes results sooner than what is behind it: 3 to 5 % faster.
+    """Whether the result is written by non-temporal stores.
+
+    It must be larger than the caches and be written once. All its vectors must be whole cache lines
+    that can be aligned to their size. With half lines, many rows at a time, it would take 1.3 to
+    1.5 times as long. A far L3 accepts results sooner than memory does: ordinary stores are 3 to 5
+    % faster there.
     """
     out = task.out
     nbytes = math.prod(task.batch) * task.m * task.n * out.dtype.itemsize

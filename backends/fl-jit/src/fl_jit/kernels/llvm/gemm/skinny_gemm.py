@@ -1,9 +1,9 @@
-"""Products of few rows with a matrix whose columns lie side by side, as dot products: x @ w.T of a
-fully connected layer on a small batch.
+"""Skinny GEMMs as dot products: few rows of A times a B whose columns are contiguous.
 
-What counts is to read ``y`` once, as fast as memory gives it, and packing would read and write it
-once more. Both factors are contiguous along k, so that sums are kept in vectors *along k*, each for
-one element of the result, and added up across lanes at the end::
+An example is x @ w.T of a fully connected layer on a small batch. The time is that of one read of
+``y`` at memory bandwidth; packing would read and write it once more. Both operands are contiguous
+along k. Accumulators are vectors *along k*, one for each element of the result. They are reduced
+across lanes at the end:
 
                k -->                       y: 6 columns, k contiguous
       x  [ . . . . . . . . ]              [ . . . . . . . . ]
@@ -12,7 +12,7 @@ one element of the result, and added up across lanes at the end::
          [ . . . . . . . . ]                    ...
 
     for each item: some columns
-      for each block of k, as much as x may have of the second-level cache
+      for each block of k, limited by the share of L2 that x may have
         for 6 columns of these: read from memory here, from cache by all but the first rows
           for 4 rows: a tile
       epilogue of all rows, and the columns of the item
@@ -34,33 +34,34 @@ from fl_jit.kernels.llvm.gemm.launch import GemmLauncher
 from fl_jit.kernels.llvm.gemm.work_stealing import WorkQueues
 from fl_tensor.dtypes import DType
 
-#: What a job says: the two words of ``shares``, what changes from call to call, sizes, distances in
-#: bytes between rows of x, columns of y and rows of the result, and how it is cut.
+#: Argument fields of a job: the two of ``work_stealing``, those that change from call to call,
+#: sizes, distances in bytes between rows of x, columns of y and rows of the result, and the
+#: partition.
 FIELDS = (
     "shares", "share count",
     "x", "y", "out", "scratch", "epilogue words",
     "m", "n", "k", "x row", "y column", "out row", "columns", "k block", "accumulate", "epilogue",
 )  # fmt: skip
 NUMBER = {name: i for i, name in enumerate(FIELDS)}
-#: Arguments after the first two that change from call to call.
+#: Number of arguments, after the first two, that change from call to call.
 CHANGING = 5
-#: Up to so many rows dot products are faster than packing.
+#: Maximum rows for which dot products are faster than packing.
 MOST_ROWS = 32
-#: Floating operations of a thread in a nanosecond, about.
+#: Approximate floating-point operations of a thread per nanosecond.
 _SPEED = 60.0
 #: tile(x, x row, y, y column, out, out row, k, rows, columns, add)
 _TILE = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, i64, pointer, i64, *[i64] * 4])
 
 
 def shape(machine: Target, lanes: int) -> tile.Tile:
-    """Rows and columns of a tile: with a vector for each row and a column in hand, all must fit in
-    the registers; and a row of sums in a vector."""
+    """Rows and columns of a tile. The accumulators, a vector for each row and one for the current
+    column must fit the registers, and a row of sums must fit a vector."""
     rows, columns = (4, 6) if tile.registers(machine) >= 32 else (2, 4)
     return tile.Tile(rows, min(columns, lanes))
 
 
 def k_block(m: int, k: int, dtype: DType) -> int:
-    """How much of k is done at a time: x, and the columns in hand, take a quarter of the cache."""
+    """Steps of k in a block: x and the current columns take a quarter of L2."""
     vector = target.host().lanes(dtype.itemsize)
     most = max(caches.level(2) // 4 // (max(m, 6) * dtype.itemsize), vector)
     parts = max(-(-k // most), 1)
@@ -74,8 +75,8 @@ def planned(
     accumulate: bool,
     epilogue: Prepared | None,
 ) -> tuple[GemmLauncher, str]:
-    """What computes a product of ``sizes`` (m, k, n), and in words how. ``pitches`` are bytes from
-    row to row of x, from column to column of y, and from row to row of the result."""
+    """The launcher of a product of ``sizes`` (m, k, n), and its description. ``pitches`` are bytes
+    from row to row of x, from column to column of y, and from row to row of the result."""
     (m, k, n), (x_row, y_column, out_row) = sizes, pitches
     block = k_block(m, k, dtype)
     tile = shape(target.host(), target.host().lanes(dtype.itemsize))
@@ -95,8 +96,8 @@ def planned(
 
 @compile.once
 def address(dtype: DType) -> int:
-    """Where the machine code for ``dtype`` (float32 or float64) begins: a function of a pool's
-    jobs."""
+    """Address of the machine code for ``dtype`` (float32 or float64), a function of the job of a
+    thread pool."""
     return _code(dtype).address("dots")
 
 
@@ -157,8 +158,8 @@ class _Dots(WorkQueues):
 
 
 class _Tile(Loops):
-    """One tile of the result. Rows and columns that are missing read the last one's memory, and
-    are not written."""
+    """One tile of the result. Missing rows and columns read the memory of the last one, and are not
+    written."""
 
     def __init__(self, module: IR, dtype: DType, machine: Target, shape: tile.Tile) -> None:
         self.function = ir.Function(module, _TILE, "tile")
@@ -213,8 +214,8 @@ class _Tile(Loops):
         return self.b.load(self.accumulators[i, j], typ=self.of.of(self.element))
 
     def _across(self, vectors: list[IR]) -> IR:
-        """A vector of the sums of each vector's lanes. Two vectors become one, of twice as many
-        groups of half as many lanes; a group of one lane is a sum."""
+        """A vector of the sum of each vector's lanes. Each step combines two vectors into one, of
+        twice as many groups of half as many lanes. A group of one lane is a sum."""
         lanes, groups = self.of.lanes, 1
         zero = self.of.constant(self.element, 0)
         while groups < lanes:

@@ -1,5 +1,7 @@
-"""Unpacking: the way back of ``packing.py``, for results that a micro-kernel cannot write itself.
-Rows of sums, ``pitch`` bytes apart, go to any place and dtype, or are added to what is there.
+"""Unpacking: the reverse of ``packing.py``, for results that a micro-kernel cannot write itself.
+
+Rows of accumulators, ``pitch`` bytes apart, are written with any strides and dtype, or added to the
+contents of the result.
 
     void unpack(ptr from, i64 pitch, i64 rows, i64 columns, ptr to, i64 row_stride,
                 i64 column_stride, i64 add)
@@ -19,7 +21,7 @@ UNPACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, pointer, i64, i
 
 
 def unpack(dtype: DType) -> int:
-    """The address of ``unpack``, to ``dtype``."""
+    """Address of ``unpack`` to ``dtype``."""
     return _code(dtype).address("move")
 
 

@@ -1,13 +1,14 @@
-"""How the items of a loop nest are shared out: each thread has a share, and helps with others' when
-it is done, so that no thread waits while there is work.
+"""Work stealing among the threads of a loop nest.
 
-    share 0   [0 1 2 3 4|        an item is taken by adding 1 to the share's ``next``: whoever got
-    share 1   |5 6 7 8 9|        a number below ``end`` does that item, once
-    share 2   |a b c d e]
+Each thread has a queue of items and steals from the queues of others when its own is empty.
 
-A pool of threads (``codegen.pools``) is given the shares to do, in whatever number of threads it
-has: a thread does those it was given and then goes round all others. Neighbouring items are mostly
-done by one thread, one after the other, which is what caches like.
+    queue 0   [0 1 2 3 4|        a thread takes an item by an atomic increment of the queue's
+    queue 1   |5 6 7 8 9|        ``next``: a value below ``end`` is its item, computed once
+    queue 2   |a b c d e]
+
+A thread pool (``codegen.thread_pools``) distributes the queues among any number of threads. A
+thread completes its own queues and then visits all others. One thread computes most adjacent items
+in sequence, for cache locality.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from fl_jit.kernels.codegen.function import SIGNATURE
 from fl_jit.kernels.codegen.loops import Loops
 from fl_jit.kernels.codegen.vectors import IR, i64
 
-#: Words of a share: the next item, the end, and the rest of a cache line of its own.
+#: 64-bit fields of a queue: the next item, the end, and padding to a cache line.
 SHARE = 8
 
 
 def cut(items: int, shares: int) -> list[int]:
-    """The words of ``shares`` equal shares of ``items``."""
+    """The fields of ``shares`` queues of equal parts of ``items``."""
     words = []
     for i in range(shares):
         words += [items * i // shares, items * (i + 1) // shares, *[0] * (SHARE - 2)]
@@ -35,8 +36,8 @@ def cut(items: int, shares: int) -> list[int]:
 
 
 class WorkQueues(Loops):
-    """A function of a pool's jobs in the making: ``function(arguments, begin, end, worker)``, whose
-    first two arguments are the address of the shares and their number."""
+    """Builder of a job function of a thread pool: ``function(arguments, begin, end, worker)``. The
+    first two arguments are the address of the queues and their number."""
 
     def __init__(self, module: IR, name: str) -> None:
         self.function = ir.Function(module, SIGNATURE, name)
@@ -45,14 +46,14 @@ class WorkQueues(Loops):
         self.b = Builder(self.function.append_basic_block("entry"))
 
     def argument(self, number: int | IR) -> IR:
-        """Word ``number`` of the arguments."""
+        """Field ``number`` of the arguments."""
         place = i64(number) if isinstance(number, int) else number
         address = self.b.gep(self.arguments, [place], source_etype=i64)
         return self.b.load(address, typ=i64, align=8)
 
     @contextmanager
     def items(self) -> Iterator[IR]:
-        """Every item that this thread gets hold of."""
+        """Loop over every item that this thread takes."""
         b, shares, count = self.b, self.argument(0), self.argument(1)
         with self.loop(self.begin, b.add(self.begin, count)) as number:
             share = b.add(shares, b.mul(b.srem(number, count), i64(SHARE * 8)))
