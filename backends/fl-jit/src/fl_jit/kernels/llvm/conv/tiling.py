@@ -1,9 +1,10 @@
 """Tiling of a sum over windows: work items, input tiles and tiles that fit the caches.
 
            +--------------- input tile: source rows that ``rows`` output rows read
-+----------|---------+ | . . . . . . . . . .|     a *line* is (a segment of) an output row; its
-positions are the | +--tile--+--tile--+|     rows of tiles. Lines of all rows and images of an item
-use the same | . . . . . . . . . .|     block of weights, which stays in L2 beside the input tile
++----------|---------+
+| . . . . . . . . . .|     a *line* is (a segment of) an output row; its positions are the
+| +--tile--+--tile--+|     rows of tiles. Lines of all rows and images of an item use the same
+| . . . . . . . . . .|     block of weights, which stays in L2 beside the input tile
 +--------------------+
 """
 

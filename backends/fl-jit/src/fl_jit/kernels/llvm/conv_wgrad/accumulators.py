@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 class Accumulators:
     """The kernel arguments about the accumulators of a wgrad, and about its result.
 
-    shared    bytes of accumulators and of those of biases, in shared memory own       bytes of
-    accumulators, in memory of each thread outwards  strides of the copy into the result, arguments
-    of ``strided_copy.kind`` in_place  whether micro-kernels write the result
+    shared    bytes of accumulators and of those of biases, in shared memory
+    own       bytes of accumulators, in memory of each thread
+    outwards  strides of the copy into the result, arguments of ``strided_copy.kind``
+    in_place  whether micro-kernels write the result
     """
 
     def __init__(self, job: WgradArguments) -> None:

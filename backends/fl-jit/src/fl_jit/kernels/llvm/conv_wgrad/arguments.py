@@ -164,8 +164,8 @@ class WgradArguments:
         x, gradient = strides(descriptor.x), strides(descriptor.gradient)
         channel = 1 if self.channels == 1 else x[1]
         feature = 1 if self.features == 1 else gradient[1]
-        # Behind the channels of a small group are those of the next group. The hardware does not
-        # prefetch them, since pixels are far apart.
+        # Behind the channels of a small group are those of the next group. Nothing else prefetches
+        # those: pixels are far apart.
         behind = [
             count * self.given if 1 < self.groups and count * self.given <= MOST_PREFETCHED else 0
             for count in (self.channels, self.features)
@@ -225,8 +225,8 @@ class WgradArguments:
 
 
 def _splits(base: int, panels: int, tiles: int, workers: int) -> tuple[int, int]:
-    # The numbers of splits of panels and of tiles that balance the work of the workers. More splits
-    # of panels copy x more often; more splits of tiles copy the gradient more often.
+    # The numbers of splits of panels and of tiles that balance the work of the workers. A worker
+    # with more panels copies the gradient more often, one with more tiles copies x more often.
     def cost(splits: tuple[int, int]) -> float:
         by_panels, by_tiles = -(-panels // splits[0]), -(-tiles // splits[1])
         rounds = -(-base * splits[0] * splits[1] // workers)

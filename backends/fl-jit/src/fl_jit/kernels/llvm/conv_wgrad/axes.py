@@ -18,8 +18,9 @@ Range: TypeAlias = tuple[int, int]
 class Axis(NamedTuple):
     """A reduction axis, the batch or a spatial axis. Strides are in bytes.
 
-    size      of the gradient extent    of x kernel    of the weights, and its stride, dilation and
-    padding
+    size      of the gradient
+    extent    of x
+    kernel    of the weights, and its stride, dilation and padding
     """
 
     size: int

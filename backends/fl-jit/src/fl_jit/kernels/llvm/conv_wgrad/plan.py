@@ -55,14 +55,18 @@ COPY = 0.5
 class Plan(NamedTuple):
     """The division of a descriptor.
 
-    steps            positions along each axis of an input tile input_tiles      number of input
-    tiles parts            number of parts, each of which is a number of input tiles joined
-    whether channels of the taps of a row count as channels rows             rows of all tiles:
-    channels, of all taps of a row if joined cut              of rows into tiles vectors          of
-    features in a panel x_direct         whether x is read without a copy gradient_direct  whether
-    the gradient is prefetch         whether the next input tile is prefetched while one is computed
-    pairs            whether two pixels at a time are multiplied, as pairs of bfloat16 ranges
-    of the pixels of a line: all, and those that some kernel positions read, if it
+    steps            positions along each axis of an input tile
+    input_tiles      number of input tiles
+    parts            number of parts, each of which is a number of input tiles
+    joined           whether channels of the taps of a row count as channels
+    rows             rows of all tiles: channels, of all taps of a row if joined
+    cut              of rows into tiles
+    vectors          of features in a panel
+    x_direct         whether x is read without a copy
+    gradient_direct  whether the gradient is
+    prefetch         whether the next input tile is prefetched while one is computed
+    pairs            whether two pixels at a time are multiplied, as pairs of bfloat16
+    ranges           of the pixels of a line: all, and those that some kernel positions read, if it
                      is worth it to skip the others; the gradient is copied for each range
     """
 
