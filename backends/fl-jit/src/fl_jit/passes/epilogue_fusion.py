@@ -1,10 +1,11 @@
-"""Epilogue fusion: elementwise work on the result of a GEMM or convolution, done by its kernel.
+"""Epilogue fusion: elementwise work on a product, done by the kernel that computes the product.
 
-A kernel library can run an epilogue on a block of rows and columns that is complete and still in
-cache. Examples are a bias, an activation, a residual, or an optimizer's update of the weights whose
-gradient it is. The product then need not be in memory, unless others read it, and is not read
-again. ``fuse_epilogues`` finds groups (``fusion.py``) that can be epilogues. It rewrites each over
-the rows and columns of its product. ``cost.pays_attached`` estimates whether that saves time.
+A *product* is the result of a GEMM, a convolution or one of its gradients. A kernel library can run
+an epilogue on a block of rows and columns that is complete and still in cache. Examples are a bias,
+an activation, a residual, or an optimizer's update of the weights whose gradient it is. The product
+then need not be in memory, unless others read it, and is not read again. ``fuse_epilogues`` finds
+groups (``fusion.py``) that can be epilogues. It rewrites each over the rows and columns of its
+product. ``cost.pays_attached`` estimates whether that saves time.
 
 A group that only copies a product into another order of axes is fused, too. It has ``strides``: the
 kernel writes the product with these.

@@ -82,8 +82,8 @@ class Fusion(Merging):
         self.groups = [group for group in groups if group.members]
 
     def explain(self) -> list[str]:
-        """Lines for people: the rematerialized values, and the values that one kernel writes and
-        another reads, with the reason why the two kernels are not one."""
+        """Lines for people: the rematerialized values, and the values that one kernel writes for
+        another. For the latter, they say why the two kernels are not one."""
         again = [f"{v} {v.type} is computed again: {said}" for v, _, said in self.again]
         return again + [f"{v} {v.type} is written: {said}" for v, said in self.apart.items()]
 

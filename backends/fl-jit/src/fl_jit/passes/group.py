@@ -24,9 +24,12 @@ from fl_tensor.graph.strides import Shape, StridedLayout
 
 @dataclass(eq=False)
 class Member:
-    """A node in a group: the strides with which it reads each operand over the space of the group,
-    and its form. The form is a value per element (``"full"``), per row (``"row"``), or of a
-    reduction over the outer axes or all (``"column"``, ``"all"``)."""
+    """A node in a group: the strides with which it reads each operand over the group's space, and
+    its form.
+
+    The form is ``"full"`` for a value per element, ``"row"`` for one per row. It is ``"column"``
+    for a reduction over the outer axes, and ``"all"`` for one over all axes.
+    """
 
     node: Node
     strides: list[Shape]
@@ -94,8 +97,8 @@ class Group:
 
 
 def own_space(node: Node) -> Shape:
-    """The iteration space of a node: the shape of its result, or of its operand if it reduces that
-    or copies it in C order."""
+    """The iteration space of a node: the shape of its result. Reductions, and copies in C order,
+    iterate over the shape of their operand."""
     if node.op in REDUCTIONS or node.op == "reshape":
         return node.operands[0].shape
     return node.outputs[0].shape

@@ -139,8 +139,8 @@ class _Recomputation:
         )
 
     def chain(self, value: Value, maker: Group) -> tuple[list[Member] | None, list[Value]]:
-        """The members that compute ``value`` from values in memory, and the additional values that
-        must be written for it: those that take at most half as much memory."""
+        """The members that compute ``value`` from values in memory, and additional values to write
+        for it. The latter take at most half as much memory each."""
         found: dict[Value, Member] = {}
         written: dict[Value, None] = {}
         waiting = [value]

@@ -34,8 +34,8 @@ def schedule(tasks: Sequence[Task], kept: Collection[Value]) -> list[int]:
 
 
 def memory(tasks: Sequence[Task], order: Sequence[int], kept: Collection[Value]) -> list[int]:
-    """The live bytes while each task of ``order`` runs: its results, and values that were computed
-    before and are in ``kept``, or read by it or later."""
+    """The live bytes while each task of ``order`` runs. These are its results, and earlier values
+    that are in ``kept``, or that it or a later task reads."""
     made = {v for task in tasks for v in task.makes}
     last: dict[Value, int] = {}
     for place, number in enumerate(order):

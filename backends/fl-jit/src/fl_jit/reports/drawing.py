@@ -16,8 +16,8 @@ from fl_tensor.graph.dot import HEADER, quoted
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Plan, Step
 
-#: A function of the number of a step: additional text, and its time relative to the slowest step,
-#: from 0 to 1.
+#: A function of the number of a step. It gives additional text, and the time relative to the
+#: slowest step, from 0 to 1.
 Remark = Callable[[int], tuple[str, float]]
 
 

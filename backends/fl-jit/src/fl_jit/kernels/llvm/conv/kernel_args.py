@@ -35,8 +35,8 @@ PASS = ArgStruct(
     "copied strip strip_image planes "
     "origin_z step_z origin_y step_y reach_y origin_x step_x reach_x "
     "a_image a_row a_pixel "
-    # taps: number, block size, offsets and channels; number along x and z; for one of each, the
-    # number along y, ``parts`` of which are one position; which taps meet the source
+    # taps: number, block size, offsets and channels. Their number along x and z, and for one of
+    # each along y. ``parts`` of the latter are one position. The ranges that meet the source.
     "taps tap_block tap_offsets k taps_x taps_z taps_y parts "
     "x_from x_to y_from y_to z_from z_to inside_from inside_to "
     # panels of weights

@@ -18,8 +18,8 @@ from fl_tensor.dtypes import DType
 def tables(
     dtype: DType, features: int, panels: Panels, rows: Set[int], narrow: bool, prefetch: bool
 ) -> tuple[Any, Any]:
-    """The tables for whole panels and for the last panel: the address of the micro-kernel for each
-    number of rows, 0 for numbers that do not occur."""
+    """The tables for whole panels and for the last panel: addresses of micro-kernels by number of
+    rows. Numbers of rows that do not occur have 0."""
     lanes = target.host().lanes(dtype.itemsize)
     last = features - (panels.number - 1) * panels.width
     full = MicroKernel(dtype, Tile(1, panels.width // lanes), narrow=narrow, prefetch=prefetch)

@@ -87,8 +87,8 @@ class WorkTile(OfPass):
         return b.select(copied, self.mine, there)
 
     def _cut(self) -> None:
-        """Divide pixels into tiles of sizes as equal as possible: their number, the smaller size,
-        and the number of tiles with one more row."""
+        """Divide pixels into tiles of sizes as equal as possible. Sets their number, the smaller
+        size, and the number of tiles with one more row."""
         b, most = self.b, self.word("most_rows")
         self.tiles = b.sdiv(b.add(self.pixels, b.sub(most, i64(1))), most)
         self.size = b.sdiv(self.pixels, self.tiles)

@@ -52,8 +52,8 @@ FIELDS = (
     *("group_sums", "part_sums", "panel_sums", "tile_sums", "row_sums", "tap_sums"),
     *("copies", "copy_bytes"),  # number and size of the copies of the gradient
     *("bias_sums_at", "bias_group_sums", "bias_part_sums"),
-    # tables: offsets of the rows of pixels of an input tile, and of kernel positions; the first
-    # pixel and the end of the range of a line in each copy; offsets in the result
+    # tables: offsets of the rows of pixels of an input tile, and of kernel positions; ranges of a
+    # line in each copy of the gradient; offsets in the result
     *("strip_rows", "last_strip_rows"),
     *OF_TAPS,
     *("copy_ranges", "tap_in_out", "row_in_out"),

@@ -24,9 +24,9 @@ from fl_tensor.dtypes import HALF, DType, bfloat16
 #: which takes about as long as three pixels. Twice as many if a step is a pair of pixels.
 PIXELS = 512
 #: Pixels of an input tile if L1 has room for so many of a panel and of a tile. A micro-kernel whose
-#: steps take 14 cycles waits for L2 if it reads all from there. Does not apply to an input tile
-#: that is lower than the kernel, whose lines of x would be copied too often, or that has less than
-#: three quarters of these pixels.
+#: steps take 14 cycles waits for L2 if it reads all from there. Two input tiles are excluded: one
+#: lower than the kernel, whose lines of x would be copied too often, and one with less than three
+#: quarters of these pixels.
 PIXELS_NEAR = 256
 #: Pixels of an input tile of a 1 x 1 kernel. It computes as little as possible with each input
 #: element, and L2 must have room for this input tile and for the next one.
