@@ -1,1 +1,2 @@
-"""What packages add (``fl_jit.api``): operations, kernels, passes, and where they are kept."""
+"""Extensions by other packages (``fl_jit.api``): operations, kernels and passes, and their
+registry."""

@@ -1,10 +1,13 @@
-"""Kernels that come from outside: who computes which operation, as a whole or inside a group.
+"""Kernels registered by other packages, for whole operations or for the instructions of a fused
+group.
 
-A *maker* is asked once for every node of a plan: ``maker(request)`` gives ``run``, a function of
-the addresses of operands and result, or None where it has nothing for this case. Makers are asked
-the latest first. ``elementwise`` is no maker: it says an operation in the instructions of
-``codegen.program``, so that it becomes part of the kernel of its neighbours; ``program`` makes a
-kernel of its own out of such instructions.
+A *kernel factory* is called once for every node of a plan. ``factory(request)`` returns ``run``, a
+function of the addresses of operands and result, or None if it has no kernel for this case. The
+latest factory is called first.
+
+``elementwise`` is not a factory. It describes an operation by the instructions of
+``codegen.program``, so that the operation can be fused. ``program`` is a factory that compiles a
+kernel from such instructions.
 """
 
 from __future__ import annotations
@@ -25,15 +28,16 @@ from fl_tensor.graph import strides as layout
 from fl_tensor.registration import attempt, function
 
 Shape = roles.Shape
-#: ``run(*addresses)``: those of the operands, then that of the result. Called by several threads.
+#: ``run(*addresses)``: the addresses of the operands, then that of the result. Several threads call
+#: it.
 Run: TypeAlias = Callable[..., object]
-#: ``build(b, x, ..., parameter=...)``: values of a program in, one out.
+#: ``build(b, x, ..., parameter=...)``: operands are values of a program, and so is the result.
 Build: TypeAlias = Callable[..., int]
 
 
 class Request(NamedTuple):
-    """What a kernel is to compute: the operation, how its operands lie, how its result is to lie
-    (in C order), its other arguments by name. Numbers are operands without axes."""
+    """The arguments of a kernel factory: the operation, the layouts of its operands and of its
+    result (in C order), and its other arguments by name. Numbers are operands without axes."""
 
     op: str
     operands: tuple[Layout, ...]
@@ -45,14 +49,15 @@ KernelFactory: TypeAlias = Callable[[Request], "Run | None"]
 
 
 class elementwise:
-    """An operation whose operands broadcast, and each element of whose result depends on one
-    element of each operand: ``build(b, x, ...)`` says how. ``b`` is a ``Builder``."""
+    """An elementwise operation with broadcasting: each element of the result depends on one element
+    of each operand. ``build(b, x, ...)`` defines it. ``b`` is a ``Builder``."""
 
     def __init__(self, build: Build) -> None:
         self.build = function("[elementwise] build", build)
 
     def accepts(self, node: Node) -> bool:
-        """Whether the instructions exist for the dtypes of ``node``, and give its dtype."""
+        """Whether the instructions exist for the dtypes of ``node``, and have its dtype as
+        result."""
         builder = Builder(1)
         operands = [builder.input(v.dtype, "c") for v in node.operands]
         builder.output(self.build(builder, *operands, **node.parameters), "c")
@@ -61,12 +66,14 @@ class elementwise:
 
 
 class program:
-    """A maker: ``build(b, x, ...)`` says in the instructions of a ``Builder`` what becomes of the
-    operands, broadcast to a common shape, whose last ``row_axes`` axes are a row (0: there are no
-    rows). Reductions over them, ``b.reduce("sum", x)``, can be used again in the same row. The
-    result is of that shape, or has one number per row, or per column, or is one.
+    """A kernel factory of a program: ``build(b, x, ...)`` defines it by the instructions of a
+    ``Builder``.
 
-    Gives None, so that the composition runs, without llvmlite and for arrays of nothing.
+    Operands are broadcast to a common shape, whose last ``row_axes`` axes are a row (0: there are
+    no rows). Reductions over them, ``b.reduce("sum", x)``, can be used in the same row. The result
+    has that shape, or one number per row, or per column, or is one number.
+
+    Returns None for empty arrays, so that the composition runs.
     """
 
     def __init__(self, build: Build, row_axes: int = 1) -> None:
@@ -111,7 +118,7 @@ class program:
 
 
 def _forms(space: Shape, rows: int, shape: Shape) -> list[tuple[str, Shape]]:
-    # What a result of that shape can be, and how it then lies over the space.
+    # The forms that a result of that shape can have, and its strides over the space.
     count, outer = math.prod(shape), space[: len(space) - rows]
     row = space[len(space) - rows :]
     found = []
@@ -129,7 +136,7 @@ def _forms(space: Shape, rows: int, shape: Shape) -> list[tuple[str, Shape]]:
 
 
 class Kernels:
-    """Who computes what; not changed once made."""
+    """The registered kernels by operation. Immutable."""
 
     def __init__(
         self,
@@ -140,20 +147,20 @@ class Kernels:
         self._inside = dict(inside or {})
 
     def adding(self, op: str, kernel: KernelFactory | elementwise) -> Kernels:
-        """With one more kernel, which is asked first."""
+        """A copy with one more kernel, which is tried first."""
         if isinstance(kernel, elementwise):
             return Kernels(self._makers, {**self._inside, op: kernel})
         makers = {**self._makers, op: (kernel, *self._makers.get(op, ()))}
         return Kernels(makers, self._inside)
 
     def without(self, op: str, kernel: KernelFactory | elementwise) -> Kernels:
-        """Without that one."""
+        """A copy without that kernel."""
         kept = {name: k for name, k in self._inside.items() if k is not kernel}
         left = tuple(maker for maker in self._makers.get(op, ()) if maker is not kernel)
         return Kernels({**self._makers, op: left}, kept)
 
     def instructions(self, node: Node) -> Build | None:
-        """How a group says this node, None if it cannot."""
+        """The instructions of a node in a fused group, or None."""
         found = self._inside.get(node.op)
         if found is None or not attempt(_named(node.op), found.accepts, node):
             return None
@@ -162,10 +169,11 @@ class Kernels:
     def make(
         self, node: Node, places: Mapping[Value, layout.StridedLayout] | None = None
     ) -> Run | None:
-        """A kernel for this node alone; operands lie as ``places`` says (default: in C order)."""
+        """A kernel for this node alone. ``places`` has the layouts of operands (default: C
+        order)."""
         makers = self._makers.get(node.op)
         if not makers or len(node.outputs) != 1 or "order" in node.parameters:
-            return None  # results in another order of axes are for those who know of it
+            return None  # kernel factories do not know other axis orders
         request = Request(
             node.op,
             tuple([_placed(v, None if places is None else places[v]) for v in node.operands]),

@@ -1,8 +1,9 @@
-"""Operations that come from outside: compositions that a deferred backend may keep whole.
+"""Custom operations: compositions that a deferred backend may record as one call.
 
-An ``Operation`` is a composition with a name. On every backend, on variables, and under overrides
-and wrappers it is what it is made of. Deferred execution records it as one call, so that a kernel
-can do it as a whole (``kernels.py``); where none does, its graph takes its place.
+An ``Operation`` is a composition with a name. On other backends, on variables, and under overrides
+and wrappers, the composition runs. Deferred execution records the operation as one call, so that
+one kernel can compute it (``kernels.py``). Without such a kernel, the graph of the composition
+replaces it.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ Parameters: TypeAlias = "tuple[tuple[str, Any], ...]"
 
 
 class Operation:
-    """``compose(ops, x, ..., *, parameter=...)``: adapters in, one adapter out, written with the
-    operations of ``ops``. What stands before the star are arrays, what comes after it are plain
-    values that can be hashed.
+    """``compose(ops, x, ..., *, parameter=...)``: a function of adapters with one adapter as
+    result, written with the operations of ``ops``. Parameters before the star are arrays, those
+    behind it are plain hashable values.
 
-    name   as nodes have it, the package first: ``acme.swiglu``
+    name   as in nodes, the package first: ``acme.swiglu``
     roles  a letter for each array (``fl_tensor.roles``): P, the default, for those that are
            promoted to one dtype, F or S for those that become floating where they are integers,
-           A for those that are taken as they are
-    run    ``run(ops, x, ...)``, for those who have a namespace and adapters: gradient rules, other
+           A for those that keep their dtype
+    run    ``run(ops, x, ...)``, for callers with a namespace and adapters: gradient rules, other
            compositions. ``operation(x, ...)`` takes Tensors and Variables
 
-    Before it computes anything for operands of new shapes and dtypes, the composition is run
-    without data: what its operations do not take is a DTypeError or ShapeError of this operation.
-    One that looks at data is checked operation by operation, every time.
+    For operands of new shapes and dtypes, the composition first runs without data. If one of its
+    operations rejects its operands, that is a DTypeError or ShapeError of this operation. A
+    composition that reads data is checked operation by operation, every time.
     """
 
     def __init__(self, name: str, compose: Callable[..., Any], roles: str = "") -> None:
@@ -72,7 +73,7 @@ class Operation:
             )
         self._names = [p.name for p in plain]
 
-        @functools.wraps(compose)  # with its signature, which gradient rules go by
+        @functools.wraps(compose)  # with its signature, which gradient rules use
         def run(ops: Any, *operands: Any, **parameters: Any) -> Any:
             return self._run(ops, *operands, **parameters)
 
@@ -89,7 +90,7 @@ class Operation:
     def _run(self, ops: Any, *arguments: Any, **parameters: Any) -> Any:
         operands, given = self._sorted(arguments, parameters)
         trace = self._known(operands, given)
-        keep = getattr(type(ops), "_keep_whole", None)  # a deferred backend with nothing above it
+        keep = getattr(type(ops), "_keep_whole", None)  # a deferred backend with no layer above it
         kept = None if keep is None else keep(ops, self, operands, given)
         if kept is not None:
             return kept
@@ -99,13 +100,13 @@ class Operation:
         seen = through(layer, ops)
         if seen is not None:
             return self.compose(seen, *operands, **dict(given))
-        with layer:  # a tape, which asks for the backend's operations when it is called
+        with layer:  # a tape, which takes the backend's operations when it is called
             return self.compose(ops, *operands, **dict(given))
 
     def _sorted(
         self, arguments: tuple[Any, ...], named: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], Parameters]:
-        # Arrays, and the other arguments in order; those may be given by position, too.
+        # The arrays, and the other arguments in order, which may be positional, too.
         count = len(self.roles)
         found = {**self._defaults, **dict(zip(self._defaults, arguments[count:])), **named}
         missing = [name for name, value in found.items() if value is inspect.Parameter.empty]
@@ -119,18 +120,21 @@ class Operation:
         return arguments[:count], exact(tuple(found.items()))
 
     def result(self, operands: Sequence[Any], parameters: Parameters) -> Type | None:
-        """The type of the result, None where the operation cannot be kept whole. Raises what the
-        composition raises for such operands."""
+        """The type of the result, or None if the operation cannot be recorded as one call. Raises
+        the errors of the composition for such operands."""
         graph = self._known(operands, parameters).graph
         return None if graph is None else Type(graph.outputs[0].shape, graph.outputs[0].dtype)
 
     def body(self, operands: Sequence[Any], parameters: Mapping[str, Any]) -> Graph | None:
-        """The composition for operands like these; None where the operation cannot be kept whole:
-        what it gives, or the errors that it raises, may depend on when it runs."""
+        """The graph of the composition for such operands, or None.
+
+        None: the operation cannot be recorded as one call, since its result or its errors may
+        depend on the time at which it runs.
+        """
         return self._known(operands, self._sorted(tuple(operands), parameters)[1]).graph
 
     def _known(self, operands: Sequence[Any], parameters: Parameters) -> _Trace:
-        # What is known of the composition for operands like these, found once.
+        # The trace of the composition for such operands, which is cached.
         types = tuple([Type(x.shape, x.dtype) for x in operands])
         try:
             return self._trace(types, parameters)
@@ -160,7 +164,7 @@ class Operation:
     def _explained(self, error: FlError, types: Sequence[Type]) -> FlError:
         # The same error, naming the operation and its operands.
         if type(error).__module__ != errors.__name__:
-            return error  # of another package, whose errors may be made otherwise
+            return error  # from another package, whose constructor may differ
         given = [f"{n} {t.dtype}{t.shape}" for n, t in zip(self._names, types)]
         out = ""
         if isinstance(error, DTypeError):
@@ -179,8 +183,9 @@ class Operation:
 
 
 class _Trace(NamedTuple):
-    # What is known of a composition without data: its graph, None where it cannot be kept whole,
-    # and whether that is all of it, so that no operand and no parameter is unfit.
+    # A trace of a composition without data. ``graph`` is None if the operation cannot be recorded
+    # as one call. ``complete``: the whole composition ran, so that all operands and parameters are
+    # valid.
     graph: Graph | None
     complete: bool
 
@@ -189,9 +194,12 @@ _operations: dict[str, Operation] = {}
 
 
 def operation(name: str, compose: Callable[..., Any], roles: str = "") -> Operation:
-    """A new ``Operation``, which has the parameters. Raises ArgumentError for a name without a dot,
-    or one that another composition has (a module that is loaded again replaces its own), for a
-    composition with parameters of other kinds, and for roles that are none."""
+    """A new ``Operation`` with these parameters.
+
+    Raises ArgumentError for a name without a dot, or one that another composition has. A module
+    that is reloaded replaces its own. Also raises ArgumentError for a composition with parameters
+    of other kinds, and for unknown roles.
+    """
     made = Operation(name, compose, roles)
     before = _operations.get(name)
     if before is not None and _origin(before.compose) != _origin(compose):
@@ -201,7 +209,7 @@ def operation(name: str, compose: Callable[..., Any], roles: str = "") -> Operat
 
 
 def find(name: str) -> Operation | None:
-    """The operation of that name, None for those of the contract."""
+    """The custom operation of that name, or None."""
     return _operations.get(name) if "." in name else None
 
 

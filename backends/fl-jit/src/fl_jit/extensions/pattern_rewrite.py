@@ -1,4 +1,4 @@
-"""A pass that finds the composition of an operation and puts the operation there."""
+"""A pass that replaces the composition of an operation in a graph by the operation itself."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from fl_tensor.graph.pipeline import Function
 def replacing(
     operation: Operation, *shapes: tuple[int, ...], dtype: DType = float32, **parameters: Any
 ) -> Function:
-    """A pass: where a graph computes what ``operation`` is composed of, it calls the operation.
+    """A pass that calls ``operation`` wherever a graph computes its composition.
 
     shapes, dtype  of operands to record the composition with: an example of their ranks, and of
-                   which of them broadcast. It is found for all sizes that give the same operations
+                   which of them broadcast. Matches all sizes that give the same operations
     parameters     the operation's own
 
-    Numbers in a graph are data, which a pass does not see: a composition that is to be found takes
-    its numbers as operands of shape (). Raises ArgumentError for one that has numbers of its own,
-    that cannot be kept whole, or that computes nothing, and for what is no ``ft.jit.operation``.
+    Numbers in a graph are data, which a pass does not read. The composition must take its numbers
+    as operands of shape (). Raises ArgumentError for a composition with numbers of its own, one
+    that cannot be recorded as one call, or one that computes nothing. So does an argument other
+    than an ``ft.jit.operation``.
     """
     if not isinstance(operation, Operation):
         raise ArgumentError(
@@ -46,7 +47,7 @@ def replacing(
     def exactly(operands: list[Value]) -> Graph | None:
         try:
             return _body(operation, operands, parameters)
-        except FlError:  # no operation for such operands
+        except FlError:  # the operation rejects such operands
             return None
 
     def made(operands: list[Value], result: Value) -> Node:
@@ -56,6 +57,6 @@ def replacing(
 
 
 def _body(operation: Operation, operands: Any, parameters: dict[str, Any]) -> Graph | None:
-    # As graphs look when passes from outside see them.
+    # The graph in the form in which registered passes see it.
     found = operation.body(operands, parameters)
     return None if found is None else cse(fold_constants(found)).prune()

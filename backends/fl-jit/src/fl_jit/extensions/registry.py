@@ -1,7 +1,7 @@
-"""What is registered from outside: passes, kernels, and packages that bring them.
+"""The registry of extensions: passes, kernels, and packages that register them.
 
-Whoever makes a plan takes the state of the moment, ``current()``; its ``version`` is part of what a
-plan is found by, so that no plan outlives the registrations that it was made under.
+Every plan is made with the current state, ``current()``. The ``version`` of the state is part of
+the key of the plan cache. No plan outlives the registrations that it was made with.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from fl_tensor.graph.pipeline import Function, Pass, Pipeline
 from fl_tensor.graph.strides import VIEWS
 from fl_tensor.registration import Registration
 
-#: The entry points of packages that register something: functions without arguments.
+#: The entry point group of packages that register something. Entry points are functions without
+#: arguments.
 GROUP = "fl.jit.v1"
 
 
@@ -35,15 +36,15 @@ class ExtensionWarning(RuntimeWarning):
 
 
 class State(NamedTuple):
-    """What is registered at one moment."""
+    """The registrations at one moment."""
 
     version: int
     pipeline: Pipeline
     kernels: Kernels
 
     def rewritten(self, graph: Graph, fusible: Callable[[Node], bool]) -> Graph:
-        """``graph`` after all passes; operations from outside that nobody computes as a whole have
-        become what they are made of."""
+        """``graph`` after all passes. Custom operations without a kernel are replaced by their
+        compositions."""
         graph = self.pipeline.run(graph)
 
         def body(node: Node) -> Graph | None:
@@ -73,15 +74,15 @@ _loaded = False
 
 
 def current() -> State:
-    """The state of the moment, once installed packages have registered what they bring."""
+    """The current state, after installed packages have registered their extensions."""
     if not _loaded:
         load()
     return _state
 
 
 def operation(name: str, compose: Callable[..., Any], roles: str = "") -> operations.Operation:
-    """See ``operations.operation``. No plan outlives the composition that it was made of; what was
-    put off before another one takes its place runs by that."""
+    """See ``operations.operation``. No plan outlives the composition that it was made with. Calls
+    that were deferred before a composition is replaced run with the new one."""
     is_new = operations.find(name) is None
     made = operations.operation(name, compose, roles)
     if not is_new:
@@ -115,8 +116,8 @@ def register_kernel(op: str, kernel: KernelFactory | elementwise) -> Registratio
 
 
 def load() -> None:
-    """Have installed packages register what they bring: entry points of the group ``fl.jit.v1``,
-    once. FL_JIT_EXTENSIONS=0 leaves them alone."""
+    """Load the entry points of the group ``fl.jit.v1`` of installed packages, once.
+    FL_JIT_EXTENSIONS=0 disables them."""
     global _loaded
     with _lock:
         if _loaded:

@@ -1,15 +1,16 @@
-"""Attaching: elementwise work on a product goes to whoever computes the product.
+"""Epilogue fusion: elementwise work on a product, done by the kernel that computes the product.
 
-A provider that adds up the last products of a block of rows and columns can go on with that block
-while it is in cache: with a bias, an activation, a residual, an optimizer's update of the weights
-whose gradient it is. The product itself need not be in memory then, unless others read it, and is
-not read again. ``attach`` finds groups (``fuse.py``) that can be computed so, and rewrites each
-over the rows and columns of its product; ``cost.pays_attached`` says whether it pays.
+A *product* is the result of a GEMM, a convolution or one of its gradients. A kernel library can run
+an epilogue on a block of rows and columns that is complete and still in cache. Examples are a bias,
+an activation, a residual, or an optimizer's update of the weights whose gradient it is. The product
+then need not be in memory, unless others read it, and is not read again. ``fuse_epilogues`` finds
+groups (``fusion.py``) that can be epilogues. It rewrites each over the rows and columns of its
+product. ``cost.pays_attached`` estimates whether that saves time.
 
-A group that does nothing but copy a product into another order of axes is attached, too, and has
-``strides``: the product can lie so from the beginning.
+A group that only copies a product into another order of axes is fused, too. It has ``strides``: the
+kernel writes the product with these.
 
-The product runs when its group does, so nobody that runs before may read it.
+The product runs when its group does. No group that runs earlier may read it.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from fl_tensor.graph.strides import Shape, StridedLayout
 
 
 class FusedEpilogue(NamedTuple):
-    """``group`` over the axes of ``product``, the last one being its row. ``kept``: others read the
-    product, too. ``strides``: those of the product in the memory of the group's only result; None
-    where more is done than to copy."""
+    """``group`` over the axes of ``product``, the last one being its row.
+
+    ``kept``: others read the product, too. ``strides``: those of the product in the memory of the
+    group's only result, if the group is only a copy, else None.
+    """
 
     product: Node
     group: Group
@@ -41,9 +44,11 @@ def fuse_epilogues(
     results: Collection[Value],
     takes: Callable[[Node], bool],
 ) -> dict[Group, FusedEpilogue]:
-    """What is attached to which product, by the group as it is among ``groups``, which stand in an
-    order in which they can run. ``takes(node)``: something can be attached to its result.
-    ``results`` are the roots that are seen outside."""
+    """The fused epilogues by their groups in ``groups``, which are in execution order.
+
+    ``takes(node)``: whether the kernel of a node accepts an epilogue. ``results`` are the roots
+    that are read outside.
+    """
     readers: dict[Value, list[Group]] = {}
     for group in groups:
         roots = {layouts[v].root for node in group.nodes for v in node.operands}
@@ -83,7 +88,7 @@ def _attached(
         for v, strides in zip(member.node.operands, member.strides, strict=True)
         if layouts[v].root is value
     }
-    if len(reads) > 1:  # another place of the product beside each
+    if len(reads) > 1:  # an element also reads another element of the product
         return None
     (strides,) = reads
     if [m.node.op for m in group.members] == ["reshape"]:
@@ -111,8 +116,8 @@ def _respaced(member: Member, space: Shape, target: Shape) -> Member | None:
 
 
 def _placed(shape: Shape, strides: Shape, space: Shape) -> Shape | None:
-    # A copy reads the product of this shape with ``strides`` over ``space``, and writes that in C
-    # order: where each axis of the product goes.
+    # A copy reads the product of this shape with ``strides`` over ``space``, and writes it in C
+    # order. The result are the strides of the product's axes in the copy.
     axes = {s: (n, to) for n, s, to in zip(space, strides, layout.contiguous(space)) if n > 1}
     found = []
     for n, s in zip(shape, layout.contiguous(shape), strict=True):

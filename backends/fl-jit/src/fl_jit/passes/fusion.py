@@ -1,19 +1,23 @@
-"""Fusion: which operations run together, as one pass over the same elements.
+"""Operator fusion: groups of operations that run as one pass over the same elements.
 
-Groups (``group.py``) are made greedily in the order of the graph: an operation joins the group of
-one of its operands, and the groups of the others are merged with it (``merge.py``). In a second
-round groups merge that read the same arrays, or make single numbers for the same readers; in a
-third values that go from one group to another are computed anew where that is cheaper
-(``recompute.py``).
+Groups (``group.py``) are made greedily in the order of the graph. An operation joins the group of
+one of its operands, and the groups of the others are merged with it (``group_merging.py``). In a
+second round groups are merged that read the same arrays, or that compute single numbers for the
+same readers. In a third round values that go from one group to another are recomputed where that is
+cheaper (``rematerialization.py``).
 
-Three questions decide. Can it be done: members must agree on the space, which is a matter of
-strides (``layout.py``), so that changes of shape between them do no harm. Can it run: no path may
-lead out of the group and back in (``precedence.py``). Does it pay: ``fusion_cost.py`` weighs what
-is saved against what is lost. ``most`` bounds a group, as LLVM takes more than twice as long for
-twice as many instructions.
+There are three conditions:
 
-A node is looked at once, with the groups of its operands, and an array once with the groups that
-read it, each beside the next: time grows with the size of the graph.
+* Members must agree on the space. This is checked on strides (``strides.py``), so reshapes between
+  them do not prevent fusion.
+* No path may lead out of the group and back in (``group_order.py``).
+* Fusion must save time according to the cost model (``fusion_cost.py``).
+
+``most`` bounds the size of a group, as LLVM takes more than twice as long for twice as many
+instructions.
+
+A node is visited once, with the groups of its operands. An array is visited once, with consecutive
+pairs of the groups that read it. Time grows with the size of the graph.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ from fl_tensor.graph.strides import VIEWS, Shape, StridedLayout
 
 
 class Fit(NamedTuple):
-    """A node as a member of a group that goes over ``space``, in rows of so many axes."""
+    """A node as a member of a group over ``space``, in rows of ``row_axes`` axes."""
 
     member: Member
     space: Shape
@@ -53,9 +57,9 @@ class Fit(NamedTuple):
 class Fusion(Merging):
     """The groups of a graph, in an order in which they can run.
 
-    ``fusible(node)`` says which nodes may share a group; views (``layout.VIEWS``) that move no data
-    belong to none. Nodes of other kinds are groups of one. ``layouts`` gets those of values that
-    are computed anew; ``again`` says which these are.
+    ``fusible(node)``: whether a node may share a group. Other nodes are groups of one. Views
+    (``strides.VIEWS``) that move no data are in no group. The layouts of rematerialized values are
+    added to ``layouts``. ``again`` lists these values.
     """
 
     def __init__(
@@ -78,14 +82,15 @@ class Fusion(Merging):
         self.groups = [group for group in groups if group.members]
 
     def explain(self) -> list[str]:
-        """Lines for people: which values are computed again, and of those that one kernel makes and
-        another reads, why they are two."""
+        """Lines for people: the rematerialized values, and the values that one kernel writes for
+        another. For the latter, they say why the two kernels are not one."""
         again = [f"{v} {v.type} is computed again: {said}" for v, _, said in self.again]
         return again + [f"{v} {v.type} is written: {said}" for v, said in self.apart.items()]
 
     @cached_property
     def apart(self) -> dict[Value, str]:
-        """Of each value that one group with a kernel makes and another reads: why they are two."""
+        """The reason why two groups are not one, for each value that one kernel writes and another
+        reads."""
         found: dict[Value, str] = {}
         home = {v: group for group in self.groups for node in group.nodes for v in node.outputs}
         for value, readers in crossing(self.groups, self.layouts, ()).items():
@@ -133,7 +138,7 @@ class Fusion(Merging):
     def _fit(
         self, node: Node, group: Group, reads: Collection[Value], homes: Collection[Group]
     ) -> Fit | Verdict | None:
-        # How the node joins the group; None where it cannot, a verdict where it should not.
+        # The node as a member of the group; None if it cannot join, a verdict if it should not.
         if group.space is None or len(group.members) >= self.most:
             return None
         if any(self.precedence.needs(h.number, group.number) for h in homes if h is not group):
@@ -176,8 +181,8 @@ class Fusion(Merging):
     def _member(
         self, node: Node, group: Group, own: Shape, over: Shape, space: Shape, form: str | None
     ) -> Fit | None:
-        # The node over these axes of the space that the group is to have, if every operand that the
-        # group makes is read where it is made.
+        # The node over these axes of the group's future space. Every operand from the group must be
+        # read where it is computed.
         still = (0,) * (len(space) - len(over))
         strides = [read(v, self.layouts, own, over) for v in node.operands]
         found = [s + still for s in strides if s is not None]

@@ -1,20 +1,20 @@
-"""What it is worth to run operations together: what is saved against what is lost, in bytes.
+"""Cost model of fusion: the savings and the losses of running operations together, in bytes.
 
-A pass over memory that is left out saves the bytes of what is not written and not read again, and
-the start of a kernel. What it may cost instead is told in the same unit, in bytes that could have
-been moved in that time, so that an addition of a number or an ``exp`` can be compared with a load:
+A pass over memory that is left out saves the bytes that are not written and not read again, and the
+launch of a kernel. Losses have the same unit: the bytes that could have been moved in that time. An
+addition or an ``exp`` can so be compared with a load.
 
-* **Short rows.** Where something is reduced over rows, all of a group is computed row by row; a row
-  that does not fill its last vector wastes the rest of it.
-* **Few rows.** A row is the work of one thread, elements by themselves are that of all.
-* **Many arrays.** Processors read ahead of a few places at a time. Measured: of two arrays 30 GB/s,
-  of 16 to 40 it is 20, of 96 it is 11.
-* **Computing again** (``recompute.py``) what would have been kept.
+* **Short rows.** With a reduction over rows, the whole group is computed row by row. A row that
+  does not fill its last vector wastes the rest of it.
+* **Few rows.** A row is the work of one thread. Elements without rows are divided among all.
+* **Many arrays.** Hardware prefetchers follow few streams. Measured bandwidth: 30 GB/s for two
+  arrays, 20 for 16 to 40, 11 for 96.
+* **Rematerialization** (``rematerialization.py``) of values that would have been written.
 
-What is not lost: values at hand beyond the number of registers. Measured, an operation on float32
-takes 0.02 ns with 4 of them, 0.05 with 32, 0.06 with 96: there is no step.
+Values in excess of the registers cost nothing. Measured, an operation on float32 takes 0.02 ns with
+4 of them, 0.05 with 32, 0.06 with 96: there is no step.
 
-Constants are those of one thread of an AMD EPYC (Zen 4); ``codegen.grid`` counts nanoseconds by the
+Constants are those of one thread of an AMD EPYC (Zen 4). ``codegen.grid`` counts nanoseconds by the
 same ones.
 """
 
@@ -28,30 +28,29 @@ from fl_jit.passes.reduction_forms import REDUCTIONS
 from fl_tensor.graph import Node, Value, cost
 from fl_tensor.graph.strides import Shape
 
-#: What a kernel takes to start: some 5 microseconds.
+#: Cost of a kernel launch: about 5 microseconds.
 LAUNCH = 100_000
-#: What an operation takes for each element where nothing else is to wait for; those that are not
-#: named take 1.
+#: Cost of an operation for each element if it waits for nothing else. Operations not listed cost 1.
 ARITHMETIC = {"random_bits": 30.0, "reshape": 0.0} | dict.fromkeys(
     "exp expm1 log log1p sin cos tanh erf sigmoid power atan2 floor_divide remainder".split(), 8.0
 )
-#: What the others take of that where operands come from memory meanwhile.
+#: The part of the cost of operations not listed that remains while operands come from memory.
 HIDDEN = 0.25
 #: Bytes of a vector.
 VECTOR = 64
-#: So many rows keep all threads busy, whatever their number: results may not depend on it.
+#: Rows that keep all threads busy. A constant, as results may not depend on the number of threads.
 ROWS = 8
-#: So many arrays are read and written at full speed, and each one more takes this part of the time
-#: again. Those of fewer bytes come from caches.
+#: This many arrays are read and written at full speed. Each additional one takes this part of the
+#: time more. Arrays of fewer bytes come from caches.
 ARRAYS, SLOWER, LARGE = 8, 1 / 32, 1 << 18
 
-#: A value of fewer bytes is still in the cache of a core when it is read: it moves so many times
-#: faster, and no arithmetic is hidden by that.
+#: A value of fewer bytes is still in the cache of a core when it is read. It moves so many times
+#: faster, and hides no arithmetic.
 CACHED, FASTER = 1 << 20, 4
 
 
 class Verdict(NamedTuple):
-    """Bytes that are saved, and lost, by running something together; and by what it is lost."""
+    """Bytes saved, and lost, by running something together, and the main reason of the loss."""
 
     saved: float
     lost: float = 0.0
@@ -59,7 +58,7 @@ class Verdict(NamedTuple):
 
     @property
     def pays(self) -> bool:
-        """Whether more is saved."""
+        """Whether more is saved than lost."""
         return self.saved > self.lost
 
     def __str__(self) -> str:
@@ -68,8 +67,8 @@ class Verdict(NamedTuple):
 
 
 def arithmetic(nodes: Iterable[Node], hidden: float = 1.0) -> float:
-    """The arithmetic of nodes that compute element by element; ``hidden`` is the part of it that
-    takes time of those that take little."""
+    """The arithmetic cost of elementwise nodes. ``hidden`` is the part of the cost of cheap
+    operations that takes time."""
     return sum(
         ARITHMETIC.get(node.op, hidden) * prod(node.outputs[0].shape)
         for node in nodes
@@ -85,9 +84,11 @@ def losses(
     row_axes: int,
     whole_rows: bool,
 ) -> dict[str, float]:
-    """What is lost where what reads ``one`` runs together with what reads ``other``, over
-    ``space``. ``joining``: nodes that would not run row by row otherwise; ``whole_rows``: something
-    is known only when all of a row was read."""
+    """The losses if readers of ``one`` and readers of ``other`` run together over ``space``.
+
+    ``joining``: nodes that would not run row by row otherwise. ``whole_rows``: a result is known
+    only after a whole row was read.
+    """
     short = few = many = 0.0
     if joining and row_axes:
         work = arithmetic(joining)
@@ -102,8 +103,8 @@ def losses(
 
 
 def together(shared: Iterable[Value], lost: Mapping[str, float]) -> Verdict:
-    """Whether two should run together, where ``shared`` is what one of them reads, and the other
-    reads or makes, and so much is ``lost``."""
+    """The verdict on running two groups together. ``shared``: values that one of them reads, and
+    the other reads or computes."""
     saved = LAUNCH + sum(map(cost.size, shared))
     return Verdict(saved, sum(lost.values()), max(lost, key=lambda by: lost[by]))
 
@@ -115,9 +116,12 @@ def computed_again(
     written: Iterable[Value],
     lost: Collection[Mapping[str, float]],
 ) -> Verdict:
-    """Whether readers should compute ``value`` by ``nodes``, each so many times more than now,
-    instead of reading it. They ``read`` so many bytes for it in all, and lose so much, each of
-    them; ``written``: what has to be for that."""
+    """The verdict on rematerializing ``value``: readers compute it by ``nodes``, instead of reading
+    it.
+
+    ``nodes`` has the number of additional runs of each node. Readers ``read`` so many bytes for it
+    in all. ``lost`` are the losses of each reader. ``written``: values that must be written for it.
+    """
     saved: float = cost.size(value) * (1 + len(lost))
     again = read + sum(map(cost.size, written))
     hidden = HIDDEN
@@ -129,6 +133,6 @@ def computed_again(
 
 
 def _slower(values: Iterable[Value]) -> float:
-    # What reading them takes longer than where they are few.
+    # The additional cost of reading many arrays at once.
     sizes = [size for size in map(cost.size, values) if size >= LARGE]
     return max(len(sizes) - ARRAYS, 0) * SLOWER * sum(sizes)

@@ -1,9 +1,13 @@
-"""Groups: operations that run together, and over which elements.
+"""Fusion groups: operations that run together, and their iteration space.
 
-A *group* has an iteration space. Its members are operations over that space, over its rows (the
-space without its last axes, once one of them is reduced over these), and reductions of its leading
-axes, whose results leave the group. A member reads a value of its own group element by element, so
-that it need not be in memory; what others need is written.
+A *group* has an iteration space. Its members are of three kinds:
+
+* operations over that space;
+* operations over its rows, the space without its last axes, once a member reduces over these;
+* reductions of its leading axes, whose results leave the group.
+
+A member reads a value of its own group element by element, so that it need not be in memory. Values
+that other groups read are written.
 """
 
 from __future__ import annotations
@@ -20,9 +24,12 @@ from fl_tensor.graph.strides import Shape, StridedLayout
 
 @dataclass(eq=False)
 class Member:
-    """A node in a group: the strides with which it reads each operand over the space of the group,
-    and what it gives: a value per element (``"full"``), per row (``"row"``), or of a reduction over
-    the outer axes or all (``"column"``, ``"all"``)."""
+    """A node in a group: the strides with which it reads each operand over the group's space, and
+    its form.
+
+    The form is ``"full"`` for a value per element, ``"row"`` for one per row. It is ``"column"``
+    for a reduction over the outer axes, and ``"all"`` for one over all axes.
+    """
 
     node: Node
     strides: list[Shape]
@@ -35,8 +42,8 @@ class Member:
 
 @dataclass(eq=False)
 class Group:
-    """Operations that run together over ``space``, whose last ``row_axes`` axes are a row (0 as
-    long as nothing is reduced). ``space`` is None for a node that runs alone in its own way."""
+    """Operations that run together over ``space``, whose last ``row_axes`` axes are a row.
+    ``row_axes`` is 0 without a reduction. ``space`` is None for a node that is not fused."""
 
     number: int
     space: Shape | None
@@ -47,7 +54,7 @@ class Group:
 
     @property
     def has_whole_rows(self) -> bool:
-        """Whether something is known only when all of a row was read."""
+        """Whether a result is known only after a whole row was read."""
         return any(m.form == "row" and m.node.op in REDUCTIONS for m in self.members)
 
     @property
@@ -55,8 +62,8 @@ class Group:
         return [member.node for member in self.members]
 
     def made(self, form: str) -> Shape | None:
-        """The strides over the space of what a member of that form gives, as the members after it
-        can read it; None where it is known only when the group has run."""
+        """The strides over the space of the result of a member of that form, as later members can
+        read it. None if it is known only when the group has run."""
         assert self.space is not None
         outer = len(self.space) - self.row_axes
         if form == "full":
@@ -66,8 +73,8 @@ class Group:
         return None
 
     def moved_to(self, target: Shape) -> list[list[Shape]] | None:
-        """The strides of the members if the group went over its elements in another shape; None
-        where that tears a row apart, or there are no such strides."""
+        """The strides of the members if the group's space had another shape. None if that splits a
+        row, or there are no such strides."""
         space, rows = self.space, self.row_axes
         assert space is not None
         if math.prod(space) != math.prod(target) or rows and space[-rows:] != target[-rows:]:
@@ -81,7 +88,7 @@ class Group:
         return found
 
     def move_to(self, target: Shape) -> None:
-        """Go over the elements in that shape, for which ``moved_to`` has strides."""
+        """Change the space to that shape, for which ``moved_to`` has strides."""
         moved = self.moved_to(target)
         assert moved is not None
         for member, strides in zip(self.members, moved, strict=True):
@@ -90,19 +97,20 @@ class Group:
 
 
 def own_space(node: Node) -> Shape:
-    """What a node iterates over: what it gives, but what it reduces, or copies in C order."""
+    """The iteration space of a node: the shape of its result. Reductions, and copies in C order,
+    iterate over the shape of their operand."""
     if node.op in REDUCTIONS or node.op == "reshape":
         return node.operands[0].shape
     return node.outputs[0].shape
 
 
 def form_of(node: Node, row_axes: int) -> str | None:
-    """The form of a node in a group with such rows; None where its axes fit no rows."""
+    """The form of a node in a group with such rows. None if its axes fit no rows."""
     return reduction_form(node, row_axes) if node.op in REDUCTIONS else "full"
 
 
 def rows_of(node: Node, form: str, row_axes: int) -> int:
-    """How many axes are a row of a group with such rows, with this node."""
+    """The number of row axes of a group with such rows, with this node."""
     if form == "row":
         return len(node.parameters["axis"])
     if form == "column" and not row_axes:
@@ -125,7 +133,7 @@ def reads_what_is_made(
     space: Shape,
     layouts: Mapping[Value, StridedLayout],
 ) -> bool:
-    """Whether ``value`` is read with ``strides`` where its group makes it (``Group.made``)."""
+    """Whether ``value`` is read with ``strides`` where its group computes it (``Group.made``)."""
     if made is None or layouts[value].offset:
         return False
     return all(n == 1 or a == b for n, a, b in zip(space, strides, made, strict=True))
@@ -134,8 +142,10 @@ def reads_what_is_made(
 def crossing(
     groups: Collection[Group], layouts: Mapping[Value, StridedLayout], results: Collection[Value]
 ) -> dict[Value, list[Group]]:
-    """The roots that a group makes and another reads, or that are ``results``, each with those
-    other groups: what has to be written."""
+    """The roots that must be written, each with the other groups that read it.
+
+    These are the roots that one group computes and another reads, and ``results``.
+    """
     home = {v: group for group in groups for node in group.nodes for v in node.outputs}
     found: dict[Value, list[Group]] = {v: [] for v in results if v in home}
     for group in groups:

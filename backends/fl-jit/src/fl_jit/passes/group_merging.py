@@ -1,7 +1,8 @@
-"""Merging groups: whether two run together, and how they become one.
+"""Merging of fusion groups: the conditions for a merge, and the merge itself.
 
-They go over the same elements, in the same rows; what one makes and the other reads is read where
-it is made, and known in time; no third has to run between them; and it pays (``fusion_cost.py``).
+Two groups can merge if they have the same elements and the same rows. Values that one computes and
+the other reads must be read where they are computed, and be known in time. No third group may have
+to run between them. The cost model decides (``fusion_cost.py``).
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from fl_tensor.graph.strides import Shape, StridedLayout
 
 
 class Merging:
-    """Groups of at most so many members, by their numbers, and what must run before what."""
+    """Groups of at most ``most`` members by number, and their execution order."""
 
     def __init__(self, layouts: Mapping[Value, StridedLayout], most: int) -> None:
         self.layouts, self.most = layouts, most
         self.by_number: dict[int, Group] = {}
         self.precedence = Precedence()
-        #: The group that makes a root, and the form of it there.
+        #: The group that computes a root, and the form of the root there.
         self.home: dict[Value, Group] = {}
         self.forms: dict[Value, str] = {}
 
     def settle(self, member: Member, group: Group, reads: Iterable[Value]) -> None:
-        """The group has one more member, which reads these roots."""
+        """Add a member, which reads these roots, to the group."""
         group.members.append(member)
         group.reads.update((r, None) for r in reads if self.home.get(r) is not group)
         for value in member.node.outputs:
@@ -36,8 +37,8 @@ class Merging:
             self.forms[value] = member.form
 
     def join_readers(self) -> None:
-        """Groups that read the same elements read them once, if they run together. Small ones are
-        in caches, and may run beside others (``horizontal.py``)."""
+        """Merge groups that read the same elements, which are then read once. Small arrays are in
+        caches, and their groups may be fused horizontally (``horizontal_fusion.py``)."""
         readers: dict[Value, list[Group]] = {}
         for group in self.by_number.values():
             for root in group.reads if group.space is not None else ():
@@ -58,8 +59,8 @@ class Merging:
                 last = group
 
     def join_numbers(self) -> None:
-        """Groups that make single numbers for the same readers, as the norms of all gradients are
-        for what adds them up, become one: these wait for all of them anyway."""
+        """Merge groups that compute single numbers for the same readers. An example are the norms
+        of all gradients, which are added up. The readers wait for all of them anyway."""
         readers: dict[Group, list[int]] = {}
         for group in self.by_number.values():
             for home in dict.fromkeys(self.home.get(root) for root in group.reads):
@@ -73,7 +74,8 @@ class Merging:
             last[tuple(numbers)] = group
 
     def obstacle(self, one: Group, other: Group) -> str | None:
-        """Why the groups do not run together, where ``other`` may read what ``one`` makes."""
+        """The reason why the groups do not merge, or None. ``other`` may read results of
+        ``one``."""
         if one.space is None or other.space is None:
             return "one of them runs alone"
         if len(one.members) + len(other.members) > self.most:
@@ -105,7 +107,8 @@ class Merging:
         return one.space if other.moved_to(one.space) is not None else None
 
     def _misread(self, one: Group, other: Group, space: Shape, row_axes: int) -> str | None:
-        # What keeps members of the two from reading each other's results where they are made.
+        # The reason why members of the two cannot read each other's results where they are
+        # computed.
         both = Group(other.number, space, row_axes)
         for group in (one, other):
             strides = [m.strides for m in group.members]
@@ -124,7 +127,8 @@ class Merging:
         return None
 
     def merge(self, other: Group, group: Group) -> None:
-        """Take the members of ``other``, whose results those of ``group`` may read, into it."""
+        """Merge the members of ``other``, whose results those of ``group`` may read, into
+        ``group``."""
         space = self._common_space(other, group)
         assert space is not None
         for each in (other, group):

@@ -1,10 +1,10 @@
-"""Horizontal fusion: small tasks that do not need one another run together, as one.
+"""Horizontal fusion: small independent tasks that run together as one.
 
-An optimizer updates many parameters, of which most have a few thousand elements: to start a kernel
-for each takes longer than it computes. Fusion (``fuse.py``) joins what reads from one another; here
-is joined what only ends at the same time: tasks whose results no other task reads.
+An optimizer updates many parameters, most of which have a few thousand elements. A kernel launch
+for each takes longer than its computation. Operator fusion (``fusion.py``) joins operations that
+read each other's results. Horizontal fusion joins tasks whose results no other task reads.
 
-What they read lives until the last of them has run, so they are put together up to ``MOST`` bytes.
+Their operands live until the last task has run. Tasks are therefore joined up to ``MOST`` bytes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ MOST = 32 << 20
 def together(
     tasks: Sequence[Task], joins: Callable[[int], bool], most: int = MOST
 ) -> list[list[int]]:
-    """The numbers of the tasks, in their order, in groups that run one after the other. Those for
-    which ``joins(number)`` holds may be part of one, others run alone. A group runs when the last
-    of its tasks would have."""
+    """The numbers of the tasks, in order, in groups that run one after the other.
+
+    Tasks for which ``joins(number)`` holds may be part of a group, others run alone. A group runs
+    when the last of its tasks would have run.
+    """
     read = {value for task in tasks for value in task.reads}
     groups: list[list[int]] = []
     group: list[int] = []

@@ -1,9 +1,9 @@
-"""In which order the axes of a value lie in memory.
+"""Layout assignment: the order of a value's axes in memory.
 
-Values are stored in C order. Where an operation does better with another order of axes, as
-convolutions do with channels last, it can give its result under exchanged axes, a *twin*, of which
-the value itself is a view. ``reorder`` has operations do so, and all that is computed from a twin,
-element by element, in the order of that twin: no data move between.
+Values are stored in C order. Some operations are faster with another order of axes, as convolutions
+are with channels last. Such an operation can write a *twin* of its result, with permuted axes. The
+value itself is then a view of the twin. ``reorder`` applies this to the preferred operations, and
+to all elementwise operations on a twin. No data is moved between them.
 
     y = conv(x, w); z = maximum(y, 0)
     y' = conv(x, w, order); y = permute(y'); z' = maximum(y', 0); z = permute(z')
@@ -22,9 +22,9 @@ from fl_tensor.graph import Graph, Node, Value
 Order = tuple[int, ...]
 Shape = roles.Shape
 
-#: Operations whose result has the order of their operand, and arguments for each axis of it.
+#: Operations whose result has the order of their operand, and their arguments per axis.
 _PER_AXIS = {"pad": ("low", "high", "interior"), "slice": ("starts", "sizes", "steps")}
-#: Windows over the spatial axes: whoever runs them gets ``order`` as one more parameter.
+#: Windows over the spatial axes. Their kernels take ``order`` as an additional parameter.
 _WINDOWS = frozenset(("max_pool", "avg_pool", "max_pool_gradient", "avg_pool_gradient"))
 
 
@@ -34,13 +34,13 @@ def channels_last(rank: int) -> Order:
 
 
 def inverse(order: Order) -> Order:
-    """What undoes the exchange."""
+    """The inverse permutation."""
     return tuple(order.index(axis) for axis in range(len(order)))
 
 
 def order_of(shape: Shape, strides: Shape) -> Order | None:
-    """The order in which an array without gaps lies, given its strides; None where it has gaps, or
-    lies in C order."""
+    """The axis order of a dense array with these strides. None for C order, or if it is not
+    dense."""
     order = tuple(sorted(range(len(shape)), key=lambda a: (-strides[a], a)))
     step = 1
     for axis in reversed(order):
@@ -56,10 +56,13 @@ def reorder(
     preferred: Callable[[Node], Order | None],
     given: Mapping[Value, Order] | None = None,
 ) -> Graph:
-    """``graph`` with the orders that ``wish`` has for results of single operations, and what
-    follows from them. An operation with a wish, or one of windows on a twin, has ``order`` as a
-    parameter, and gives the twin. ``elementwise(op)``: operands of ``op`` broadcast, and nothing
-    else happens. ``given``: inputs that lie in another order than C order."""
+    """``graph`` with the ``preferred`` orders for results of single operations, propagated to
+    others.
+
+    An operation with a preferred order, or a window operation on a twin, has ``order`` as a
+    parameter, and gives the twin. ``elementwise(op)``: whether ``op`` is elementwise with
+    broadcasting. ``given``: inputs that have another order than C order.
+    """
     return _Reordering(graph, elementwise, preferred, given or {}).result
 
 
@@ -92,7 +95,7 @@ class _Reordering:
     def make(
         self, node: Node, operands: tuple[Any, ...], given: Mapping[str, Any], order: Order
     ) -> None:
-        # The twin of a node's result by the same operation; the result is a view of it.
+        # Compute the twin of a node's result by the same operation. The result is a view of it.
         (out,) = node.outputs
         twin = self.value(tuple(out.shape[a] for a in order), out)
         self.nodes.append(Node(node.op, operands, given, (twin,)))
@@ -130,7 +133,7 @@ class _Reordering:
             self.make(node, operands, node.parameters, order)
 
     def show(self, node: Node) -> None:
-        # A twin's value with its axes exchanged has that twin, too, unless it lies in C order.
+        # A permutation of a value with a twin has that twin, too, unless it has C order.
         (x,), (out,), axes = node.operands, node.outputs, node.parameters["axes"]
         if x in self.twins:
             twin, order = self.twins[x]
@@ -139,8 +142,7 @@ class _Reordering:
                 self.twins[out] = twin, moved
 
     def followed(self, node: Node) -> Order | None:
-        # The order of the first of the largest operands that is a twin, where the operation can
-        # follow it.
+        # The order of the first of the largest operands with a twin, if the operation can have it.
         if len(node.outputs) != 1:
             return None
         known = node.op in _PER_AXIS or node.op in _WINDOWS or node.op in REDUCTIONS

@@ -1,4 +1,5 @@
-"""Reductions: over which axes a loop over rows can do them, and how others become such."""
+"""Forms of reductions: the axes that a loop over rows can reduce, and rewrites of other
+reductions."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ REDUCTIONS = frozenset(("sum", "prod", "max", "min"))
 
 
 def reduction_form(node: Node, row_axes: int) -> str | None:
-    """What a reduction gives in a group whose rows have ``row_axes`` axes (0: any): ``"row"``,
-    ``"column"``, ``"all"``; None where its axes fit no rows."""
+    """The form of a reduction in a group whose rows have ``row_axes`` axes (0: any): ``"row"``,
+    ``"column"`` or ``"all"``. None if its axes fit no rows."""
     (x,) = node.operands
     axes = sorted(node.parameters["axis"])
     rank, count = len(x.shape), len(axes)
@@ -29,8 +30,8 @@ def reduction_form(node: Node, row_axes: int) -> str | None:
 
 
 def without_kept_axes(graph: Graph) -> Graph:
-    """``graph`` with ``keepdims`` as a change of shape afterwards, so that what differs in nothing
-    else is a common subexpression."""
+    """``graph`` with a reshape in place of ``keepdims``, for CSE of reductions that differ in
+    nothing else."""
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.op not in REDUCTIONS or not node.parameters["keepdims"]:
@@ -46,10 +47,12 @@ def without_kept_axes(graph: Graph) -> Graph:
 
 
 def split(graph: Graph) -> Graph:
-    """``graph`` with every reduction over the last axes or over the first. Axes of one element are
-    left out. What is neither then is reduced over those of its axes that are last, and over the
-    rest; an axis in the middle is moved to the end before. Results in float16 and bfloat16 would be
-    rounded between: those stay."""
+    """``graph`` with every reduction over the last axes or over the first.
+
+    Axes of one element are removed. Other reductions become two: over those of their axes that are
+    last, and over the rest. An axis in the middle is moved to the end before. Reductions with
+    results in float16 and bfloat16 stay, as they would be rounded in between.
+    """
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.op in REDUCTIONS and not _is_plain(node):
@@ -60,7 +63,7 @@ def split(graph: Graph) -> Graph:
 
 
 def _is_plain(node: Node) -> bool:
-    # Whether there is nothing to be done, or it cannot be.
+    # Whether no rewrite is needed, or possible.
     axes, (x,) = node.parameters["axis"], node.operands
     if node.outputs[0].dtype.itemsize <= 2 or reduction_form(node, 0) is not None:
         return True

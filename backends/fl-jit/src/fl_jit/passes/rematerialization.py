@@ -1,14 +1,14 @@
-"""Computing again instead of keeping: what takes less to compute than to write and read.
+"""Rematerialization: values that are cheaper to recompute than to write and read.
 
-What one group makes and others read has to be written. But where it is a few operations away from
-what is in memory anyway, or takes less room there, each reader can compute it for itself: a centred
-array from the array and its mean, a gradient from what comes in and a mask, a scaled mask of
-dropout from the mask in single bytes. Where nobody in the group that made it needs it, it is not
-computed there any more. ``fusion_cost.computed_again`` weighs.
+A value that one group computes and others read must be written. But it may be a few operations away
+from values that are in memory anyway, or that take less memory. Each reader can compute it then.
+Examples are a centred array from the array and its mean, a gradient from the incoming gradient and
+a mask, or a scaled dropout mask from the mask in single bytes. A value that its own group does not
+need is not computed there any more. ``fusion_cost.computed_again`` decides.
 
-Chen et al., "Training deep nets with sublinear memory cost", 2016, do so with whole layers; here it
-is what costs next to no time. Each value is looked at once, with at most ``LONGEST`` operations, so
-that time grows with the number of values.
+Chen et al., "Training deep nets with sublinear memory cost", 2016, recompute whole layers. Here
+only operations of almost no cost are recomputed. Each value is visited once, with at most
+``LONGEST`` operations, so time grows with the number of values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fl_tensor.graph import Graph, Node, Ref, Value, cost
 from fl_tensor.graph import strides as layout
 from fl_tensor.graph.strides import Shape, StridedLayout
 
-#: Operations in a row that are computed again.
+#: Length of a chain of recomputed operations.
 LONGEST = 6
 
 
@@ -44,9 +44,11 @@ def rematerialize(
     results: Collection[Value],
     most: int,
 ) -> list[Rematerialized]:
-    """Change ``groups``, which stand in an order in which they can run, so that less is written;
-    ``results`` always are. ``layouts`` gets those of new values; no group has more than ``most``
-    members. Groups may be left without any."""
+    """Change ``groups``, which are in execution order, so that less is written.
+
+    ``results`` are always written. The layouts of new values are added to ``layouts``. No group has
+    more than ``most`` members. Groups may become empty.
+    """
     return _Recomputation(graph, groups, layouts, results, most).done
 
 
@@ -63,7 +65,7 @@ class _Recomputation:
         self.results = frozenset(results)
         self.home = {v: g for g in groups for node in g.nodes for v in node.outputs}
         self.member = {m.result: m for g in groups for m in g.members}
-        #: What is written, and who else reads it.
+        #: The written values, and the other groups that read them.
         self.readers = crossing(groups, layouts, results)
         self.done: list[Rematerialized] = []
         for value in list(self.readers):
@@ -115,7 +117,7 @@ class _Recomputation:
     def lost(
         self, reader: Group, beside: Collection[Value], nodes: list[Node], maker: Group
     ) -> dict[str, float]:
-        # What a reader loses where it runs these nodes, too.
+        # The losses of a reader that runs these nodes, too.
         assert reader.space is not None
         more = [root for root in beside if root not in reader.reads]
         joining = nodes if reader.row_axes and not maker.row_axes else []
@@ -124,7 +126,7 @@ class _Recomputation:
         return fusion_cost.losses(reader.reads, more, joining, space, rows, whole)
 
     def can_read(self, value: Value, reader: Group) -> bool:
-        # Whether a group reads the value element by element, as it would make it.
+        # Whether a group reads the value element by element, as it would compute it.
         space = reader.space
         if space is None or prod(space) != prod(value.shape):
             return False
@@ -137,8 +139,8 @@ class _Recomputation:
         )
 
     def chain(self, value: Value, maker: Group) -> tuple[list[Member] | None, list[Value]]:
-        """What computes ``value`` from what is in memory, and what else has to be written for it:
-        what takes at most half as much room."""
+        """The members that compute ``value`` from values in memory, and additional values to write
+        for it. The latter take at most half as much memory each."""
         found: dict[Value, Member] = {}
         written: dict[Value, None] = {}
         waiting = [value]
@@ -192,7 +194,7 @@ class _Recomputation:
         return new
 
     def fed(self, node: Node, copies: dict[Value, Value], outputs: tuple[Value, ...]) -> Node:
-        # The node with copies of its operands, or views of copies where it had views.
+        # The node with copies of its operands, or views of copies in place of views.
         def other(value: Value) -> Value:
             root, offset, strides = self.layouts[value]
             if root not in copies:
@@ -211,8 +213,7 @@ class _Recomputation:
         return Node(node.op, tuple(map(fed, node.inputs)), node.parameters, outputs)
 
     def needed_without(self, value: Value | None, group: Group) -> list[Member]:
-        # The members whose results somebody needs, if nobody outside read ``value``; last ones
-        # first.
+        # The members whose results are needed if no other group reads ``value``, last ones first.
         read: set[Value] = set()
         found = []
         for member in reversed(group.members):
@@ -223,7 +224,7 @@ class _Recomputation:
         return found
 
     def drop_unread(self, group: Group) -> None:
-        # Leave out members whose results nobody needs any more.
+        # Remove members whose results are not needed any more.
         group.members = self.needed_without(None, group)[::-1]
         before = group.reads
         self.read_anew(group)

@@ -1,12 +1,13 @@
-"""Scheduling: an order of what is to run in which little memory is needed at once.
+"""Scheduling: an execution order with a low peak memory.
 
-Tasks are groups of nodes; a task may run when what it reads was made. Values die after their last
-reader, but those that are kept; what no task makes was there before, and is not counted. Finding
-the best order takes exponential time (Sethi, "Complete register allocation problems", SIAM J.
-Comput. 4, 1975), so the rule is greedy: of the tasks that can run, the one that adds the least to
-what is alive, and of several the one whose operands were made last. It costs O(n log n).
+Tasks are groups of nodes. A task may run when its operands were computed. Values die after their
+last reader, except those in ``kept``. Values that no task computes existed before, and are not
+counted. The best order takes exponential time (Sethi, "Complete register allocation problems", SIAM
+J. Comput. 4, 1975), so the rule is greedy. Of the tasks that can run, it takes the one that adds
+the fewest live bytes. Of several, it takes the one whose operands were computed last. It costs O(n
+log n).
 
-Precondition: the order that is given can run.
+Precondition: the given order can run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fl_tensor.graph import Value, cost
 
 
 class Task(NamedTuple):
-    """What runs together: the values that it reads, and those that it makes."""
+    """Operations that run together: the values that they read, and those that they compute."""
 
     reads: Collection[Value]
     makes: Collection[Value]
@@ -33,8 +34,8 @@ def schedule(tasks: Sequence[Task], kept: Collection[Value]) -> list[int]:
 
 
 def memory(tasks: Sequence[Task], order: Sequence[int], kept: Collection[Value]) -> list[int]:
-    """How many bytes are alive while each task of ``order`` runs: its results, and whatever was
-    made before and is read by it or later, or kept."""
+    """The live bytes while each task of ``order`` runs. These are its results, and earlier values
+    that are in ``kept``, or that it or a later task reads."""
     made = {v for task in tasks for v in task.makes}
     last: dict[Value, int] = {}
     for place, number in enumerate(order):
@@ -57,13 +58,13 @@ class _Greedy:
         self.kept = frozenset(kept)
         maker = {v: number for number, task in enumerate(tasks) for v in task.makes}
         self.reads = [set(task.reads) & maker.keys() for task in tasks]
-        #: Who still has to read a value that some task makes.
+        #: The tasks that still have to read a computed value.
         self.readers: dict[Value, set[int]] = {v: set() for v in maker}
         for number, reads in enumerate(self.reads):
             for value in reads:
                 self.readers[value].add(number)
         self.missing = [len({maker[v] for v in reads} - {n}) for n, reads in enumerate(self.reads)]
-        #: (bytes more alive afterwards, the later made the smaller, number)
+        #: (additional live bytes afterwards, minus the time of the last operand, number)
         self.ready: list[tuple[int, int, int]] = []
         self.since = [0] * len(tasks)
 
@@ -75,7 +76,7 @@ class _Greedy:
                 self._offer(number)
         while self.ready:
             added, _, number = heapq.heappop(self.ready)
-            if done[number] or added != self._added(number):  # offered anew since
+            if done[number] or added != self._added(number):  # pushed again since
                 continue
             done[number] = True
             found.append(number)
@@ -95,7 +96,7 @@ class _Greedy:
         for value in self.reads[number]:
             left = self.readers[value]
             left.discard(number)
-            if len(left) == 1:  # whose operand will now die with it
+            if len(left) == 1:  # its operand will now die with it
                 (other,) = left
                 if not self.missing[other]:
                     self._offer(other)

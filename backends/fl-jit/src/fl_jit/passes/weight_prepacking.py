@@ -1,9 +1,9 @@
-"""Operands that are weights of products or convolutions, and nothing else: these may keep them.
+"""Inputs whose packed form can be cached: those used only as weights of GEMMs or convolutions.
 
-    y = matmul(x, permute(w, (1, 0)))        w is the second factor, turned
+    y = matmul(x, permute(w, (1, 0)))        w is B, transposed
 
-It may if its values are the same in many runs, as weights are when nobody trains them. Then it is
-brought into another layout once (``cost.RUNS_UNTIL_KEPT``), instead of in every product.
+This applies to values that are the same in many runs, such as weights without training. They are
+packed once (``cost.RUNS_UNTIL_KEPT``), instead of in every GEMM.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ def prepackable_weights(
     results: Collection[Value],
     takes: Callable[[Node], bool],
 ) -> dict[Value, bool]:
-    """The inputs that only nodes read for which ``takes(node)`` holds, all as their second operand
-    and in the same way: whether as the transpose of what they are. ``results`` are the roots that
-    are seen outside."""
+    """The prepackable inputs, each with whether its transpose is used.
+
+    All their readers are nodes for which ``takes(node)`` holds, as the second operand and in the
+    same way. ``results`` are the roots that are read outside.
+    """
     inputs = set(graph.inputs)
     found: dict[Value, bool] = {}
     spoiled = set(results)
@@ -40,7 +42,7 @@ def prepackable_weights(
 
 
 def _turned(value: Value, shown: StridedLayout, whole: StridedLayout) -> bool | None:
-    # Whether a value shows the transpose of its root; None: neither that nor the root.
+    # Whether a value is the transpose of its root. None: neither that nor the root.
     shape = whole.root.shape
     if shown.offset or (len(shape) == 2 and 1 in shape):
         return None

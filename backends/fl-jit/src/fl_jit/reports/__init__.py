@@ -1,1 +1,1 @@
-"""What people are told of plans: their steps in words and in pictures, and where the time goes."""
+"""Reports on plans: their steps as text and as graphs, and profiles."""

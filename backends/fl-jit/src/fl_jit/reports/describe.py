@@ -1,4 +1,4 @@
-"""What the steps of a plan are, for people."""
+"""Descriptions of the steps of a plan, for people."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from fl_tensor.wrappers import table
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Plan, Step
 
-#: So many kinds of operation of a group are named.
+#: Number of kinds of operation of a group that are named.
 _NAMED = 6
 
 
 class Facts(NamedTuple):
     """A step, or a call without a plan, whose time may vary.
 
-    kind    who computes: ``kernel`` (generated), ``numpy``, the name of a provider; ``call`` for
-            what ran without a plan; ``contraction`` before it is known whether a provider does
+    kind    who computes: ``kernel`` (generated), ``numpy``, the name of a kernel library; ``call``
+            without a plan; ``contraction`` before it is known whether a kernel library does
     work    the operations
     shape   of the operands of a contraction, else of the largest operand or result
     bytes   that it must move at least
@@ -35,27 +35,27 @@ class Facts(NamedTuple):
 
 
 def of_step(step: Step, plan: Plan) -> Facts:
-    """What is known of a step of ``plan`` before it runs."""
+    """The facts of a step of ``plan`` before it runs."""
     found = cost.of_group(step.nodes, plan.layouts, plan.wanted)
     return Facts(step.kind, work(step.nodes), shape(step.nodes), found.bytes, found.flops)
 
 
 def of_run(step: Step, plan: Plan, library: str | None) -> Facts:
-    """What is known of a step that ran, by a kernel of ``provider`` if there was one."""
+    """The facts of a step that ran, by a kernel of ``library`` if there was one."""
     facts = of_step(step, plan)
     alone = "numpy" if facts.kind == "contraction" else facts.kind
     return facts._replace(kind=library or alone)
 
 
 def of_node(node: Node, kind: str) -> Facts:
-    """What is known of a node that runs alone."""
+    """The facts of a node that runs alone."""
     found = cost.of_group([node])
     return Facts(kind, node.op, shape([node]), found.bytes, found.flops)
 
 
 def work(nodes: Sequence[Node]) -> str:
-    """``subtract exp sum multiply*3``: the operations as they first come, how often; cut off where
-    there are many."""
+    """``subtract exp sum multiply*3``: operations in the order of their first use, with their
+    number. Long lists are cut off."""
     counts = Counter(node.op for node in nodes)
     names = [f"{op}*{n}" if n > 1 else op for op, n in counts.items()]
     return " ".join(names[:_NAMED] + ["..."] * (len(names) > _NAMED))
@@ -75,7 +75,7 @@ def _times(value: Value) -> str:
 
 
 def listing(plan: Plan) -> str:
-    """A line for each step in the order in which they run, and what is kept between runs."""
+    """A line for each step in execution order, and the prepacked weights."""
     rows = []
     for number, step in enumerate(plan.steps):
         kind, what, shapes, nbytes, flops = of_step(step, plan)

@@ -1,5 +1,8 @@
-"""Plans as Graphviz text: a box for each step, or a cluster of its operations. What one kernel
-writes for another is a dashed line, whose tooltip says why they are two."""
+"""Plans as Graphviz text: a box for each step, or a cluster of its operations.
+
+A value that one kernel writes for another is a dashed line. Its tooltip says why the two are not
+fused.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,13 @@ from fl_tensor.graph.dot import HEADER, quoted
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Plan, Step
 
-#: What else to say of the step of that number, and how hot it is, from 0 to 1.
+#: A function of the number of a step. It gives additional text, and the time relative to the
+#: slowest step, from 0 to 1.
 Remark = Callable[[int], tuple[str, float]]
 
 
 def dot(plans: Sequence[Plan], remarks: Sequence[Remark], operations: bool) -> str:
-    """The plans beside one another; with ``operations`` steps show what they are made of."""
+    """The plans side by side. With ``operations``, steps show their operations."""
     lines = list(HEADER)
     for number, (plan, remark) in enumerate(zip(plans, remarks, strict=True)):
         lines += _Drawing(plan, remark, operations, f"p{number}").lines
@@ -26,12 +30,12 @@ def dot(plans: Sequence[Plan], remarks: Sequence[Remark], operations: bool) -> s
 
 
 class _Drawing:
-    """The lines of one plan; its names begin with ``prefix``."""
+    """The lines of one plan. Names of its boxes begin with ``prefix``."""
 
     def __init__(self, plan: Plan, remark: Remark, operations: bool, prefix: str) -> None:
         self.plan, self.remark, self.prefix = plan, remark, prefix
         self.lines: list[str] = []
-        #: The box that a value comes from.
+        #: The name of the box that computes a value.
         self.source: dict[Value, str] = {}
         used = {plan.layouts[v].root for step in plan.steps for n in step.nodes for v in n.operands}
         for value in [*plan.graph.inputs, *(c.value for c in plan.graph.constants)]:

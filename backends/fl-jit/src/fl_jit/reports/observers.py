@@ -1,5 +1,5 @@
-"""The place where others look on while plans and traces run. Usually nobody does, which costs one
-look per run."""
+"""Observers of running plans and traces, such as profilers. Without observers, a run costs one
+test."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """Gives on what it is given: the loop that runs steps or calls goes through it."""
+    """The loop that runs steps or calls iterates through an observer, which yields what it is
+    given."""
 
     def steps(self, plan: Plan, steps: Iterable[Step]) -> Iterable[Step]: ...
 
     def calls(self, trace: Trace | Part, numbers: Iterable[int]) -> Iterable[int]: ...
 
 
-#: Those that look on, in the whole process.
+#: The observers of the whole process.
 watchers: tuple[Observer, ...] = ()
 
 
 def steps(plan: Plan) -> Iterable[Step]:
-    """The steps of ``plan``, to be run by the caller one by one."""
+    """The steps of ``plan``, which the caller runs one by one."""
     found: Iterable[Step] = plan.steps
     for watcher in watchers:
         found = watcher.steps(plan, found)

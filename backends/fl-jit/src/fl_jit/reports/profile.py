@@ -1,4 +1,4 @@
-"""Where the time of plans goes: ``ft.jit.profile``."""
+"""The profiler of plans: ``ft.jit.profile``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _SHOWN = 24
 
 
 class Row(NamedTuple):
-    """Steps that do the same. ``share`` in percent of the time of the block; rates are those of
-    ``graph.cost``'s bytes and operations in the time that was measured."""
+    """Equal steps. ``share`` is in percent of the time of the block. Rates are the bytes and
+    operations of ``graph.cost`` per measured time."""
 
     kind: str
     work: str
@@ -41,7 +41,8 @@ class Row(NamedTuple):
 
 
 class _Times:
-    """Of the steps of one plan: nanoseconds, and the provider that served each."""
+    """Measurements of the steps of one plan: nanoseconds, calls, and the kernel library that served
+    each."""
 
     def __init__(self, count: int) -> None:
         self.runs = 0
@@ -51,14 +52,14 @@ class _Times:
 
 
 class profile:
-    """``with ft.jit.profile() as report:`` measures what plans and traces run in the block, in all
-    threads of the process; print the report when the block has ended.
+    """``with ft.jit.profile() as report:`` measures the plans and traces that run in the block, in
+    all threads of the process. Print the report after the block.
 
-        rows         what took how long, longest first: a list of ``Row``
-        wall_ms      the block; what is in no row is Python, recording, plans being made, and
-                     operations that are never put off
+        rows         time by equal steps, longest first: a list of ``Row``
+        wall_ms      the time of the block; the time outside of rows is Python, recording, making
+                     plans, and operations that are never deferred
         plans        the plans that ran
-        to_dot()     their drawing, a box for each step, the hotter the redder
+        to_dot()     their drawing, a box for each step, redder with more time
 
     Blocks may nest. Times of steps are wall time, all threads of a kernel together.
     """
@@ -117,7 +118,7 @@ class profile:
 
     @property
     def plans(self) -> list[Plan]:
-        """The plans that ran, in the order in which they first did."""
+        """The plans that ran, in the order of their first run."""
         return list(self._plans)
 
     @property
@@ -127,7 +128,7 @@ class profile:
 
     @property
     def rows(self) -> list[Row]:
-        """What took how long, equal steps together, longest first."""
+        """The time by equal steps, longest first."""
         sums: dict[Facts, list[int]] = {k: list(v) for k, v in self._calls.items()}
         for plan, times in self._plans.items():
             for number, step in enumerate(plan.steps):
@@ -145,8 +146,8 @@ class profile:
         return sorted(found, key=lambda row: -row.ms)
 
     def to_dot(self, operations: bool = False) -> str:
-        """The plans that ran in Graphviz' language, with the mean time of each step;
-        ``operations=True`` shows the operations of which they are made."""
+        """The plans that ran in Graphviz' language, with the mean time of each step.
+        ``operations=True`` shows the operations of steps."""
         return drawing.dot(self.plans, [_remark(t) for t in self._plans.values()], operations)
 
     def __str__(self) -> str:
@@ -193,12 +194,12 @@ def _remark(times: _Times) -> Callable[[int], tuple[str, float]]:
 
 
 def _facts(trace: Trace | Part, number: int, kind: str) -> Facts:
-    # The call as a node, whose cost is known.
+    # The call as a node, for its cost.
     call = trace.calls[number]
     operands = []
     for i in call.operands:
         given = trace.calls[i] if i >= 0 else trace.leaves[~i]
-        if hasattr(given, "dtype"):  # streams of random bits are no arrays
+        if hasattr(given, "dtype"):  # streams of random bits are not arrays
             operands.append(Value(i, given.shape, given.dtype, CPU))
     result = Value(number, call.shape, call.dtype, CPU)
     parameters = {"window": call.parameters[0]} if call.op.endswith("_pool") else {}

@@ -1,3 +1,2 @@
-"""Convolutions and the gradients of their data: windows, strips of images, panels of weights, one
-loop nest.
-"""
+"""Convolution kernels, forward and dgrad, by implicit GEMM: windows, input tiles, weight panels and
+one loop nest."""

@@ -1,6 +1,7 @@
-"""Convolutions, and gradients of their data, which is also what transposed convolutions are.
+"""Kernels of convolutions and of their data gradients (dgrad), which are also transposed
+convolutions.
 
-Both are a sum over windows (``windows.py``); see ``nest.py`` for how that is computed.
+Both are a sum over windows (``windows.py``). ``loop_nest.py`` describes the computation.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fl_jit.kernels.llvm.tile import Tile
 
 
 def prepare(descriptor: Convolution | ConvDataGrad, tiles: Tile | None = None) -> Kernel:
-    """A kernel for the problem, in ``tiles`` where they are not left to the rule. Raises
+    """A kernel for the descriptor. ``tiles`` overrides the choice of the tile size. Raises
     UnsupportedError."""
     transposed = isinstance(descriptor, ConvDataGrad)
     source, w, out = strided(descriptor[0]), descriptor.w, strided(descriptor.out)
@@ -39,8 +40,8 @@ def prepare(descriptor: Convolution | ConvDataGrad, tiles: Tile | None = None) -
     )
     following = epilogue.prepare(descriptor)
     if following is not None and len(task.windows) > 1:
-        # Place by place, as the phases of a line have them, it takes 5 to 20 % more time than what
-        # follows takes as a pass of its own.
+        # The phases of a stride would run the epilogue position by position. That takes 5 to 20 %
+        # more time than the epilogue as a pass of its own.
         raise UnsupportedError("an epilogue follows places in their order, not phases of a stride")
     reads: tuple[Placement, ...] = following.reads if following else ()
     writes = following.writes if following else ()
@@ -52,7 +53,7 @@ def prepare(descriptor: Convolution | ConvDataGrad, tiles: Tile | None = None) -
 
 
 def _weights(w: Placement, groups: int, rank: int, transposed: bool) -> Weights:
-    # As they lie; where they do not lie by strides, only what their dtype is.
+    # Without strides, only the dtype matters.
     if isinstance(w, Layout) and w.strides is not None:
         return Weights.of(strided(w), groups, rank, transposed)
     return Weights(w.dtype, 0, 0, 0, (0, 0, 0))

@@ -1,7 +1,7 @@
-"""What is computed of an image: sums over windows, with operands by strides.
+"""The implicit GEMM of a convolution: sums over windows, with strided operands.
 
-Both a convolution and the gradient of its data are a ``Sum``: of products of an image's channels
-with weights, over windows (``windows.py``), for every feature.
+A convolution and the gradient of its data are both an ``ImplicitGemm``. For every feature it sums
+products of image channels and weights over windows (``windows.py``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fl_tensor.dtypes import DType
 
 
 def strided(given: Placement) -> Layout:
-    """An operand by strides, of a dtype that is computed with. Raises UnsupportedError."""
+    """The operand as a strided layout with a supported floating dtype. Raises UnsupportedError."""
     if not isinstance(given, Layout) or given.strides is None:
         raise UnsupportedError(
             f"{given} has no strides: give it some (row_major, channels_last, or those of a "
@@ -32,12 +32,12 @@ def strided(given: Placement) -> Layout:
     return given
 
 
-#: Products of a sum that takes far longer to add up than to write.
+#: From this many products a sum on, writing C takes little of the time.
 _LONG = 256
 
 
 class Image(NamedTuple):
-    """An image by strides, in elements: the sizes of its spatial axes (three) and how they move."""
+    """A strided image: the sizes of its three spatial axes, and strides in elements."""
 
     dtype: DType
     size: tuple[int, int, int]
@@ -49,7 +49,7 @@ class Image(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout) -> Image:
-        """(batch, channels, *spatial) with up to three spatial axes."""
+        """The image of a layout (batch, channels, *spatial) with up to three spatial axes."""
         assert layout.strides is not None
         batch, channel, *moves = layout.strides
         absent = 3 - len(moves)
@@ -59,8 +59,8 @@ class Image(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Weights by strides, in elements: groups, the channels that are summed over, the features that
-    result, and the three axes of the kernel."""
+    """Strides of the weights in elements: groups, reduced channels, output features and the three
+    kernel axes."""
 
     dtype: DType
     group: int
@@ -70,8 +70,9 @@ class Weights(NamedTuple):
 
     @classmethod
     def of(cls, w: Layout, groups: int, rank: int, transposed: bool = False) -> Weights:
-        """Of (features, channels / groups, *kernel), of so many axes, or with an axis of groups
-        before them. ``transposed``: it is the features that are summed over."""
+        """The strides of weights (features, channels / groups, *kernel) with ``rank`` axes, or of
+        weights with one more axis for groups in front. ``transposed``: the features are the reduced
+        axis."""
         assert w.strides is not None
         strides = w.strides
         if len(w.shape) == rank:
@@ -84,10 +85,13 @@ class Weights(NamedTuple):
 
 
 class ImplicitGemm(NamedTuple):
-    """What is computed. ``channels`` and ``features`` are those of a group; ``windows``: one sum
-    for each, along depth, height and width. With ``pairs`` channels are pairs of bfloat16
-    (``microkernel.py``); a source that has them as they should lie is said to be of float32, with
-    as many bytes. ``odd``: the last pair is of one channel and a zero."""
+    """The computation of a convolution or its dgrad.
+
+    ``channels`` and ``features`` are those of one group. ``windows`` has one sum for each entry,
+    along depth, height and width. With ``pairs``, channels are pairs of bfloat16
+    (``microkernel.py``). A source whose pairs are already contiguous has dtype float32, which has
+    as many bytes. ``odd``: the last pair is one channel and a zero.
+    """
 
     source: Image
     target: Image
@@ -102,13 +106,13 @@ class ImplicitGemm(NamedTuple):
 
     @property
     def source_channels(self) -> int:
-        """Channels of the source as it lies."""
+        """Channels of the source in memory."""
         in_pairs = self.pairs and self.source.dtype is dtypes.float32
         return 2 * self.channels - self.odd if self.pairs and not in_pairs else self.channels
 
     @property
     def dtype(self) -> DType:
-        """Of the sums, of strips and of panels."""
+        """The dtype of accumulators, input tiles and panels."""
         wide = dtypes.float64 in (self.source.dtype, self.weights.dtype, self.target.dtype)
         return dtypes.float64 if wide else dtypes.float32
 
@@ -120,7 +124,7 @@ class ImplicitGemm(NamedTuple):
 
     @property
     def products(self) -> int:
-        """Products that a result is the sum of, at most."""
+        """Products per result element, at most."""
         taps = (math.prod(len(axis.kernel) for axis in axes) for axes in self.windows)
         return self.channels * max(taps, default=0)
 
@@ -134,8 +138,8 @@ class ImplicitGemm(NamedTuple):
 
 
 def paired(task: ImplicitGemm) -> ImplicitGemm:
-    """The same sum of pairs of bfloat16, where the processor has an instruction for them. Pairs are
-    made in strips where channels do not lie side by side, an even number of them."""
+    """The same sum over pairs of bfloat16, if the processor has an instruction for them. Input
+    tiles pair the channels, unless these are contiguous and even in number."""
     source, weights = task.source, task.weights
     is_bfloat = {source.dtype, weights.dtype} == {dtypes.bfloat16}
     if not is_bfloat or not target.host().has_bfloat_products:
@@ -150,15 +154,18 @@ def paired(task: ImplicitGemm) -> ImplicitGemm:
 
 
 class Panels(NamedTuple):
-    """How weights are packed. Features are cut into ``number`` panels of ``width``, the last one
-    only ``tail`` wide, both whole vectors. For each sum over windows, group, panel, place of the
-    kernel and channel there is a row of so many numbers, zeros where there are no features."""
+    """The layout of packed weights.
+
+    Features are divided into ``number`` panels of ``width``. The last one is only ``tail`` wide.
+    Both are whole vectors. There is a row of a panel for each sum over windows, group, panel,
+    kernel position and channel. Rows are padded with zeros behind the last feature.
+    """
 
     dtype: DType
     width: int
     tail: int
     number: int
-    #: Rows of the tiles that are computed with them.
+    #: Rows of the largest tile computed with them.
     most_rows: int
 
     @classmethod
@@ -171,8 +178,8 @@ class Panels(NamedTuple):
         pairs: bool = False,
         tiles: Tile | None = None,
     ) -> Panels:
-        """Panels for lines of so many places, each the sum of so many products at most, computed in
-        ``tiles``, or by rule."""
+        """Panels for lines of ``line`` positions, each a sum of at most ``products`` products.
+        ``tiles`` overrides the choice of the tile size."""
         machine = target.host()
         lanes = machine.lanes(dtype.itemsize)
         rows, vectors = tiles or _best(machine, features / lanes, line, products)
@@ -184,17 +191,19 @@ class Panels(NamedTuple):
         return cls(dtype, vectors * lanes, -(-last // lanes) * lanes, number, rows)
 
     def group_bytes(self, rows: int) -> int:
-        """Bytes of all panels of a group, with so many rows each."""
+        """Bytes of all panels of a group, with ``rows`` rows each."""
         return rows * ((self.number - 1) * self.width + self.tail) * self.dtype.itemsize
 
 
 def _best(machine: Target, vectors: float, line: int, products: int) -> Tile:
-    """The tile for lines of so many places, and so many vectors of features. A line that one tall
-    tile holds gets that; longer ones are cut into wide tiles, where these multiply about as much
-    per load: they write, and what is written arrives in the cache, twice as much at a time. Long
-    sums, which write little, have a width that makes all panels equal, if there is one: that is
-    half of the micro-kernels. Where L3 is near and does not feed tiles, all are tall: wide ones,
-    which take 21 bytes of B a cycle there, are 1 to 4 % slower."""
+    """The tile for lines of ``line`` positions and ``vectors`` vectors of features.
+
+    A line that fits one tall tile gets that. Longer lines are divided into wide tiles, if these
+    multiply about as much per load. Wide tiles write, and prefetch into the cache, twice as much at
+    a time. Long sums write little. They get a width that makes all panels equal, if there is one,
+    which halves the number of micro-kernels. Where L3 is private and does not keep up with the FMA
+    units, all tiles are tall. Wide tiles take 21 bytes of B a cycle there, and are 1 to 4 % slower.
+    """
     tall = tile.best(machine)
     wide = next(
         (

@@ -1,7 +1,7 @@
-"""Kernels of sums over windows: packing weights, and calling the nest.
+"""Kernels of sums over windows: weight packing, and the call of the loop nest.
 
-What is added up in which order depends on the sizes of the kernel and the channels alone, so that
-results are the same for any number of threads.
+The order of additions depends only on the sizes of the kernel and the channels. Results are
+therefore the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ from fl_jit.kernels.llvm.kernel_args import address, array
 from fl_jit.kernels.llvm.tile import Tile
 from fl_jit.kernels.llvm.two_phase_launch import Division, TwoPhaseLauncher
 
-#: Operations per nanosecond of one thread, about.
+#: Operations per nanosecond of one thread, approximately.
 _SPEED = 60.0
 _ALIGNMENT = 64
 
 
 class ConvolutionKernel:
-    """Computes a ``Sum``. The second of ``operands`` are the weights: by strides, packed, or as the
-    kernel likes them best. ``transposed``: it is their features that are summed over. ``tiles``
-    are those to compute in, where that is not left to the rule."""
+    """Computes an ``ImplicitGemm``.
+
+    The second of ``operands`` are the weights: strided, packed, or in the layout that the kernel
+    prefers. ``transposed``: their features are the reduced axis. ``tiles`` overrides the choice of
+    the tile size.
+    """
 
     workspace = 0
 
@@ -66,7 +69,7 @@ class ConvolutionKernel:
         packings = [folded.packing(task.weights, number) for number in range(len(passes))]
         blocks = [each.block(packing) for each, packing in zip(passes, packings, strict=True)]
         self._pointers = array(address(block) for block in blocks)
-        self._kept = passes, packings, blocks  # the words refer to what these have
+        self._kept = passes, packings, blocks  # the kernel arguments point into these
         self.panels_bytes = folded.nbytes
         self._items = sum(each.items for each in passes)
         packs = 0 if packed else sum(packing.words["pack_items"] for packing in packings)
@@ -107,7 +110,7 @@ def _up(nbytes: int) -> int:
 
 
 def _line(axes: tuple[Axis, Axis, Axis]) -> int:
-    # How long lines are, about: where nothing but the place itself is seen, all places are one.
+    # Approximate length of lines. If all axes are pointwise, all positions form one line.
     if all(axis.is_pointwise for axis in axes):
         return math.prod(axis.places for axis in axes)
     return axes[2].places

@@ -1,23 +1,23 @@
-"""The loop nest of convolutions: forward, gradients of data, any number of axes up to three.
+"""The loop nest of convolutions and their data gradients, with up to three spatial axes.
 
-    pack:  for group, panel of features, place of the kernel:          in parallel, then a barrier
+    pack:  for group, panel of features, kernel position:              in parallel, then a barrier
                a panel of weights, W features wide, into panels
 
-    work:  for chunk of panels, group, images, plane, strip, segment:  an item, by whoever is free
-               copy the strip of the source, padded by zeros           -> second-level cache
+    work:  for chunk of panels, group, images, plane, tile, segment:   an item, by any free worker
+               copy the input tile, padded with zeros                  -> L2
                for panel:                                              (W features)
                    for block of taps:                                  -> B stays in the cache
-                       for image, row of the strip:
-                           for tile: micro-kernel                      (<= 14 places) x W
+                       for image, row of the input tile:
+                           for tile: micro-kernel                      (<= 14 positions) x W
 
-Item by item and tile by tile a convolution is a product of matrices (implicit GEMM: S. Chetlur et
-al., "cuDNN", 2014) whose A is the image: rows of A are places of the result, a constant distance
-apart in the strip, and k runs over channels at each *tap*, a place of the kernel. Where pixels lie
-side by side, a tap is a whole row of the kernel. Nothing is unrolled into columns, and tiles whose
-windows reach beyond the source leave out what is padding there (``item.py``).
+A convolution is computed as an implicit GEMM (S. Chetlur et al., "cuDNN", 2014). A is the image:
+its rows are output positions, which have a constant distance in the input tile. k runs over the
+channels at each *tap*, a kernel position. Where pixels are contiguous, a tap is a whole row of the
+kernel. There is no im2col copy. Tiles whose windows reach beyond the source skip the padding
+(``work_tile.py``).
 
-There is one such nest for all shapes and dtypes. What it works on are blocks of words: ``JOB`` for
-the call, ``PASS`` for each sum over windows (a convolution is one; see ``windows``).
+One loop nest serves all shapes and dtypes. Its kernel arguments are ``JOB`` for the call and
+``PASS`` for each sum over windows. A convolution is one such sum (``windows.py``).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from fl_jit.kernels.llvm.conv.kernel_args import JOB, Function
 from fl_jit.kernels.llvm.conv.packing import Pack
 from fl_jit.kernels.llvm.conv.work_tile import WorkTile
 
-#: first(arguments, first, last + 1, worker), and second alike.
+#: The signature of ``first`` and ``second``: (arguments, first, last + 1, worker).
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
 
 
 def code() -> compile.Code:
-    """The loop nest as machine code: ``first`` packs, ``second`` does the work, ``run``
-    both (``phases.py``)."""
+    """The loop nest as machine code. ``first`` packs, ``second`` computes, ``run`` does both
+    (``two_phase_launch.py``)."""
     return _code(target.host())
 
 
@@ -66,7 +66,7 @@ def assembly() -> str:
 
 
 def _pack(module: IR, one: IR) -> IR:
-    """Packs first .. last of all passes."""
+    """Pack items first .. last of all passes."""
     function = ir.Function(module, SIGNATURE, "first")
     job, first, last, worker = function.args
     nest = Function(function)
@@ -77,7 +77,7 @@ def _pack(module: IR, one: IR) -> IR:
 
 
 def _work(module: IR, one: IR) -> IR:
-    """Items of all passes, one after the other, until all are taken."""
+    """Compute work items of all passes, until all are taken."""
     function = ir.Function(module, SIGNATURE, "second")
     job, _, _, worker = function.args
     nest = Function(function)

@@ -1,4 +1,4 @@
-"""Packing of weights into panels (``panels.py``), in machine code, and unpacking."""
+"""Generated code that packs weights into panels (``panels.py``), and unpacks them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fl_jit.kernels.llvm.kernel_args import zero
 
 
 class Pack(OfPass):
-    """Packs some rows of one panel at one place of the kernel, or unpacks them."""
+    """Packs some rows of one panel at one kernel position, or unpacks them."""
 
     def __init__(self, module: IR) -> None:
         super().__init__(module, "pack_one")
@@ -44,7 +44,7 @@ class Pack(OfPass):
         return self.b.load(self.b.gep(self.offsets, [place], source_etype=i64), typ=i64)
 
     def _to(self, place: IR) -> IR:
-        """The rows of the panel, after which there are zeros where features end."""
+        """The address of the rows of the panel at a kernel position."""
         b = self.b
         k = b.add(b.mul(place, self.word("channels")), self.row)
         return self.shifted(self.panel, b.mul(k, self.pitch))
@@ -86,16 +86,16 @@ class Pack(OfPass):
                         self._move("lone_move", *last, i64(1), self.columns)
 
     def _last(self, row: IR, *sides: tuple[IR, IR, IR]) -> list[IR]:
-        # Both sides of a pair that is a channel and a zero, from this row on.
+        # Both sides of a pair of a channel and a zero, from this row on.
         found: list[IR] = []
         for start, pitch, column in sides:
             found += [self.shifted(start, self.b.mul(row, pitch)), pitch, column]
         return found
 
     def _woven(self, start: IR) -> None:
-        """All places at once, where these are next to one another and channels (1) or features (2)
-        as far apart as there are places: neighbours are brought together in the worker's memory,
-        then places are told apart."""
+        """Pack all kernel positions at once, where these are contiguous. Their number is the stride
+        of channels (``woven`` 1) or of features (``woven`` 2). Contiguous elements are copied into
+        the worker's scratch memory, and from there to each position."""
         b, word = self.b, self.word
         of_channels = b.icmp_signed("==", word("woven"), i64(1))
 

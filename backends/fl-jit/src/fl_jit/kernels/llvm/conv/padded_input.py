@@ -1,20 +1,20 @@
-"""Strips of images: zero-padded copies of the rows that some rows of a convolution's result need.
+"""Input tiles: zero-padded copies of the source rows that some output rows of a convolution read.
 
-    planes x rows x pixels of the source,           the strip: rows of pixels, channels of a pixel
-    from (plane, row, pixel) on:                    side by side, pixels ``pixel_pitch`` apart
+    planes x rows x pixels of the source,           the input tile: rows of pixels, channels of a
+    from (plane, row, pixel) on:                    pixel contiguous, stride ``pixel_pitch``
           0 0 0 0 0 0                                   | p p p p p p |
           0 + - - - -      source: zero outside    ->   | p x x x x x |   x copied, p zero
           0 |  image                                    | p x x x x x |
 
-In a strip every window of the kernel is whole, so that a micro-kernel reads the image itself as its
-matrix A (row i: the pixels of result i), and nothing is ever multiplied by a copy of a copy. It is
-a block that stays in the second-level cache while all features are computed from it. The source
-may lie in any order; if channels are not side by side there, they are in the strip.
+In an input tile every window of the kernel is complete. A micro-kernel therefore reads the tile
+itself as its matrix A (row i: the pixels of result i), without an im2col copy. The tile is a block
+that stays in L2 while all features are computed from it. The source may have any strides. Channels
+of the input tile are contiguous.
 
     void strip(ptr words, ptr source, ptr strip, i64 plane, i64 row, i64 pixel,
                i64 planes, i64 rows, i64 pixels)
 
-copies from one image and group, to which ``source`` points; ``words`` is a block of ``STRIP``.
+copies from one image and group, to which ``source`` points. ``words`` is a block of ``INPUT_TILE``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from fl_jit.kernels.llvm import strided_copy
 from fl_jit.kernels.llvm.kernel_args import ArgStruct, zero
 from fl_tensor.dtypes import DType
 
-#: Sizes of the source and of the strip, pitches in bytes. ``plane_step``: planes of a strip are so
-#: many planes of the source apart. ``whole``: pixels follow one another without a gap on both
-#: sides, so that a row is copied in one piece. ``clear``: zeros follow the channels of each pixel.
+#: Sizes of the source and of the input tile, pitches in bytes. ``plane_step``: source planes from
+#: one plane of the tile to the next. ``whole``: pixels are contiguous on both sides, so that a row
+#: is one copy. ``clear``: zeros follow the channels of each pixel.
 INPUT_TILE = ArgStruct(
     "depth height width channels source_plane source_row source_pixel source_channel "
     "plane_step plane_pitch row_pitch pixel_pitch itemsize whole clear move"
@@ -47,9 +47,12 @@ def block(
     plane_step: int = 1,
     clear: bool = False,
 ) -> object:
-    """A block of ``STRIP``. ``size``: depth, height and width of the source; ``strides`` of its
-    planes, rows, pixels and channels, in elements; ``dtypes`` of source and strip; ``pitches`` of
-    the planes, rows and pixels of the strip, in bytes; ``clear``: zeros follow the channels."""
+    """A block of ``INPUT_TILE``.
+
+    ``size``: depth, height and width of the source. ``strides`` of its planes, rows, pixels and
+    channels, in elements. ``dtypes`` of source and input tile. ``pitches`` of the planes, rows and
+    pixels of the input tile, in bytes. ``clear``: zeros follow the channels.
+    """
     source, result = dtypes
     *outer, pixel, channel = strides
     channel = 1 if channels == 1 else channel
@@ -78,7 +81,7 @@ def block(
 
 
 def define(module: IR) -> IR:
-    """The function ``strip`` in a module."""
+    """Add the function ``strip`` to a module."""
     function = ir.Function(module, SIGNATURE, "strip")
     function.attributes.add("nounwind")
     function.linkage = "internal"
@@ -116,7 +119,7 @@ class _Strip(Loops):
         b.ret_void()
 
     def _columns(self) -> None:
-        # Of the pixels of a row: how many zeros, and up to which there are pixels of the source.
+        # The padding in front of the pixels of a row, and the end of the pixels of the source.
         b = self.b
         end = self.minimum(b.add(self.pixel, self.pixels), self.word["width"])
         low = b.neg(self.minimum(self.pixel, i64(0)))

@@ -1,13 +1,13 @@
-"""Weights of convolutions as panels: the words that pack them, and a layout for weights kept so.
+"""Weights of convolutions as panels: the kernel arguments that pack them, and the prepacked layout.
 
-    weights by strides, in any order          panels, ``width`` features wide
+    strided weights, any order                panels, ``width`` features wide
                                               +-------------+ +-------------+ +-----+
-    place of the kernel 0: channel 0  ->      | features    | | the next    | | ... |  zeros where
-                           channel 1  ->      |             | |             | |     |  there are no
-    place of the kernel 1: channel 0  ->      +-------------+ +-------------+ +-----+  features
+    kernel position 0:     channel 0  ->      | features    | | the next    | | ... |  zeros behind
+                           channel 1  ->      |             | |             | |     |  the last
+    kernel position 1:     channel 0  ->      +-------------+ +-------------+ +-----+  feature
 
-one set of panels after the other for each sum over windows (the gradient of the data of a strided
-convolution has several), in each of them for each group.
+There is one set of panels for each sum over windows, and in each set for each group. The dgrad of a
+strided convolution has several sums.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ from fl_tensor.dtypes import int16, int32
 
 #: Rows of a panel that are packed at a time.
 _ROWS = 256
-#: Bytes of weights that are brought together before their places are told apart.
+#: Bytes of weights that are gathered before kernel positions are separated.
 _SCRATCH = 1 << 16
 
-#: Places of a kernel in depth, height and width, in the order of the rows of a panel.
+#: Kernel positions in depth, height and width, in the order of the rows of a panel.
 Places = tuple[tuple[int, int, int], ...]
 
 
 class Folded(NamedTuple):
-    """How kept weights lie: what ``Packed.opaque`` is. ``transposed``: channels and features have
-    changed places, as in gradients of data. ``sums``: the places of the kernel in each sum.
-    ``pairs``: each number is two of bfloat16, of neighbouring channels; ``odd``: the last channel
-    has a zero for a neighbour."""
+    """The layout of prepacked weights: the value of ``Packed.opaque``.
+
+    ``transposed``: channels and features are exchanged, as in dgrad. ``accumulators``: the kernel
+    positions of each sum over windows. ``pairs``: each element is two of bfloat16, of adjacent
+    channels. ``odd``: the last channel is paired with a zero.
+    """
 
     transposed: bool
     groups: int
@@ -59,17 +61,17 @@ class Folded(NamedTuple):
 
     @property
     def starts(self) -> list[int]:
-        """Where the panels of each sum begin."""
+        """The offset of the panels of each sum."""
         sizes = [self._replace(accumulators=(places,)).nbytes for places in self.accumulators]
         return [sum(sizes[:number]) for number in range(len(sizes))]
 
     def packing(self, weights: Weights, number: int, unpack: bool = False) -> Packing:
-        """The words that pack the weights of sum ``number``, or that unpack them."""
+        """The kernel arguments that pack the weights of sum ``number``, or that unpack them."""
         return Packing(self, weights, number, unpack)
 
 
 class Packing:
-    """Words of ``words.PASS``, and the table that one of them refers to."""
+    """Fields of ``kernel_args.PASS`` about weights, and the table that one of them points to."""
 
     def __init__(self, to: Folded, weights: Weights, number: int, unpack: bool = False) -> None:
         places, panels = to.accumulators[number], to.panels
@@ -87,20 +89,20 @@ class Packing:
         if woven:
             offsets = [at // step * pitch for at in offsets]
         self._table = array(offsets)
-        #: Bytes that each worker needs.
+        #: Scratch bytes of each worker.
         self.scratch = rows * len(places) * panels.width * itemsize if woven else 0
         parts = -(-to.channels // rows)
         row = 1 if to.channels == 1 else weights.channel
         column = 1 if to.features == 1 else weights.feature
         if to.pairs:
             row = 2 * weights.channel
-        # Unpacked rows may be neighbours where columns are not: then they change places.
+        # Unpacked rows may be contiguous where columns are not: then the two are exchanged.
         swapped = unpack and row == 1 != column
         move_dtypes = (panels.dtype, weights.dtype) if unpack else (weights.dtype, panels.dtype)
         if to.pairs:
             swapped = False
             which = "apart" if unpack else "abreast" if column == 1 else "pairs"
-            if row == 2 and not unpack:  # neighbours are pairs already
+            if row == 2 and not unpack:  # pairs are contiguous already
                 which, move_dtypes = "transposed", (int32, int32)
         elif not unpack:
             which = strided_copy.kind(panels.width, 1, row, column)
@@ -147,8 +149,11 @@ class Packing:
 
 
 def _woven(weights: Weights, places: list[int]) -> int:
-    """Whether places of the kernel, at these distances, are next to one another, and channels (1)
-    or features (2) as far apart as there are places; 0 where neither is."""
+    """Whether kernel positions at these offsets can be packed together.
+
+    They must be contiguous, and their number the stride of channels (1) or of features (2). 0:
+    neither.
+    """
     count = len(places)
     if count < 2 or sorted(places) != list(range(count)):
         return 0
@@ -190,7 +195,7 @@ class _Reordered:
 
 
 def reorder(descriptor: Reorder) -> _Reordered:
-    """A kernel between weights by strides and panels. Raises UnsupportedError."""
+    """A kernel between strided weights and panels. Raises UnsupportedError."""
     x, out = descriptor
     unpack = isinstance(x, Packed)
     plain, packed = (out, x) if unpack else (x, out)

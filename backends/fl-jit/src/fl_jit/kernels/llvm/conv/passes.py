@@ -1,4 +1,4 @@
-"""One sum over windows as words: ``words.PASS``."""
+"""Kernel arguments of one sum over windows: ``kernel_args.PASS``."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _LINE = 64
 
 
 def depth() -> int:
-    """Rows of B that are multiplied before the next tile: a panel of so many stays in the
-    second-level cache, beside a strip. The more there are, the less often sums are added to C."""
+    """Rows of B that are multiplied before the next tile. A panel of so many rows stays in L2,
+    beside an input tile. The more rows, the less often accumulators are added to C."""
     return min(max(640 * caches.level(2) >> 20, 640), 1280)
 
 
 class Pass(Tiling):
-    """The words of one sum over windows, and what machine code finds by them.
+    """Kernel arguments of one sum over windows, and the tables that they point to.
 
-    items          how many there are
-    worker_bytes   that each worker needs
-    kernel_places  places of the kernel, in the order of the rows of a panel
+    items          number of work items
+    worker_bytes   scratch memory of each worker
+    kernel_places  kernel positions, in the order of the rows of a panel
     """
 
     def __init__(
         self, task: ImplicitGemm, axes: tuple[Axis, Axis, Axis], panels: Panels, workers: int
     ) -> None:
         super().__init__(task, axes, panels, workers)
-        self._kept: list[Any] = []  # tables, which the words refer to
+        self._kept: list[Any] = []  # tables that fields point to
         self._words = {
             **self._items(),
             **self._source(),
@@ -50,7 +50,7 @@ class Pass(Tiling):
         self.items = self._words["items"]
 
     def block(self, packing: Packing) -> Any:
-        """The words, with those about weights."""
+        """The kernel arguments, with the fields about weights."""
         return PASS.block(**{**self._words, **packing.words})
 
     def _items(self) -> dict[str, int]:
@@ -96,9 +96,9 @@ class Pass(Tiling):
         image = _up(max(len(z.kernel), 1) * self.plane_pitch)
         self._input_tile = None
         if self.copied:
-            # A strip begins one line further than the last: images do not compete for places.
+            # An additional cache line, so that images do not map to the same cache sets.
             image += _LINE if self.images > 1 else 0
-            # Numbers of pairs are copied as they are.
+            # Pairs are copied as raw bits.
             raw = self.task.pairs and source.dtype is bfloat16
             self._input_tile = padded_input.block(
                 self.source.size,
@@ -169,7 +169,7 @@ class Pass(Tiling):
 
     @property
     def narrow(self) -> bool:
-        """Whether micro-kernels write a result of bfloat16: all of a sum is one call of theirs."""
+        """Whether micro-kernels write bfloat16. This needs complete sums in one call."""
         image = self.target
         narrow = self.task.pairs and image.dtype is bfloat16
         side_by_side = image.channel == 1 or self.task.features == 1
@@ -179,7 +179,7 @@ class Pass(Tiling):
 
     @property
     def kernel_places(self) -> Places:
-        """Places of the kernel, in the order of the rows of a panel."""
+        """Kernel positions, in the order of the rows of a panel."""
         z, y, x = (axis.kernel for axis in self.axes)
         if self.dense:
             return tuple(itertools.product(z, y, x))
@@ -188,7 +188,7 @@ class Pass(Tiling):
     # tiles and C
 
     def _tiles(self) -> dict[str, int]:
-        """Tables of micro-kernels by their rows."""
+        """Tables of micro-kernels by number of rows."""
         dtype = bfloat16 if self.task.pairs else self.task.dtype
         rows, features = tiles.rows(self), self.task.features
         full, tail = tiles.tables(dtype, features, self.panels, rows, self.narrow, self.asks_ahead)
@@ -249,7 +249,7 @@ def _pair(name: str, ranges: Iterable[tuple[int, int]]) -> dict[str, list[int]]:
 
 
 def _parts(k: int) -> int:
-    """A run of more than ``depth`` in equal parts of at most that, where there are such."""
+    """The number of equal parts of at most ``depth`` that a run of ``k`` has, if there are any."""
     least = -(-k // depth())
     found = (parts for parts in range(least, 4 * least) if k % parts == 0)
     return next(found, 1) if least > 1 else 1

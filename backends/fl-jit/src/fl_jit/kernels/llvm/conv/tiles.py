@@ -1,4 +1,4 @@
-"""Which micro-kernels a sum over windows calls: tables of their addresses by rows of tiles."""
+"""Micro-kernels of a sum over windows: tables of their addresses by number of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from fl_tensor.dtypes import DType
 def tables(
     dtype: DType, features: int, panels: Panels, rows: Set[int], narrow: bool, prefetch: bool
 ) -> tuple[Any, Any]:
-    """Of whole panels, and of the last one: where rows have a micro-kernel, its address, else 0."""
+    """The tables for whole panels and for the last panel: addresses of micro-kernels by number of
+    rows. Numbers of rows that do not occur have 0."""
     lanes = target.host().lanes(dtype.itemsize)
     last = features - (panels.number - 1) * panels.width
     full = MicroKernel(dtype, Tile(1, panels.width // lanes), narrow=narrow, prefetch=prefetch)
@@ -40,7 +41,7 @@ def tables(
 
 
 def rows(cut: Tiling) -> set[int]:
-    """How many rows tiles have, and parts of tiles at the ends of lines."""
+    """The numbers of rows of tiles, and of parts of tiles at the ends of lines."""
     x = cut.axes[2]
     inside = cut.inside
     seen = [] if cut.dense else [x.seen(t) for t in range(len(x.kernel))]

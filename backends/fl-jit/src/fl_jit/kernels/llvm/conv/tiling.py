@@ -1,11 +1,11 @@
-"""A sum over windows, cut into items, strips and tiles that fit the caches.
+"""Tiling of a sum over windows: work items, input tiles and tiles that fit the caches.
 
-           +--------------- strip: rows of the source that ``rows`` rows of the result need
+           +--------------- input tile: source rows that ``rows`` output rows read
 +----------|---------+
-| . . . . . . . . . .|     a *line* is (a segment of) a row of the result; its places are the
+| . . . . . . . . . .|     a *line* is (a segment of) an output row; its positions are the
 | +--tile--+--tile--+|     rows of tiles. Lines of all rows and images of an item use the same
-| . . . . . . . . . .|     block of weights, which stays in the second-level cache beside the
-+--------------------+     strip
+| . . . . . . . . . .|     block of weights, which stays in L2 beside the input tile
++--------------------+
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from fl_jit.kernels.llvm import caches
 from fl_jit.kernels.llvm.conv.implicit_gemm import ImplicitGemm, Panels
 from fl_jit.kernels.llvm.conv.windows import ABSENT, Axis
 
-#: Bytes of a way of a first-level cache: rows of A that are a multiple of them apart compete for
-#: places there, as many as there are ways.
+#: Bytes of an L1 way. Rows of A whose distance is a multiple of it map to the same cache set, which
+#: holds one line per way.
 _WAY = 4096
-#: Channels of fewer bytes are too short a run: those of a row of the kernel are one.
+#: Channels of fewer bytes are too short a run. Those of a row of the kernel are one run then.
 _SHORT = 128
 _LINE = 64
 
 
 class Tiling:
-    """How one sum over windows is computed.
+    """The tiling of one sum over windows.
 
-    axes     depth, height and width; places that may be treated as one line are
-    copied   whether micro-kernels read strips, or the source itself
-    pixel    bytes from one pixel to the next of what they read
-    dense    whether a row of the kernel is one run of it
+    axes     depth, height and width; positions that can be treated as one line are merged
+    copied   whether micro-kernels read input tiles, or the source itself
+    pixel    bytes from one pixel to the next in the memory that they read
+    dense    whether a row of the kernel is one contiguous run
     segment, rows, images, chunk
-             how much of a line, and how many rows, images and panels an item has
+             part of a line, and number of rows, images and panels of an item
     most     rows of the largest tile
     """
 
@@ -48,8 +48,8 @@ class Tiling:
         self._shape_items(workers)
 
     def _merge(self) -> None:
-        """Axes along which nothing but the place itself is seen become one, as far as places lie
-        equally far apart: then lines are longer, and there are no strips."""
+        """Merge pointwise axes with a common stride. Lines become longer, and no input tiles are
+        needed."""
         z, y, x = self.axes
         source, result = self.source, self.target
         if not (x.is_pointwise and y.is_pointwise):
@@ -83,8 +83,7 @@ class Tiling:
         self.axes = z, y, x
 
     def _choose_a(self) -> None:
-        """Whether micro-kernels read strips or the source itself (``copied``), how far apart pixels
-        are there, in bytes, and whether a row of the kernel is one run (``dense``)."""
+        """Set ``copied``, ``pixel`` and ``dense``."""
         task, x = self.task, self.axes[2]
         itemsize = task.dtype.itemsize
         nbytes = task.channels * itemsize
@@ -102,15 +101,17 @@ class Tiling:
 
     @property
     def _is_crowded(self) -> bool:
-        """Whether rows of a tile that compete leave B less than half of the first-level cache."""
+        """Whether rows of a tile that compete for a cache set leave B less than half of L1."""
         return self.most > caches.level(1) // _WAY // 2
 
     def _shape_items(self, workers: int) -> None:
-        """How many places of how many rows and images an item has: as many as fit the second-level
-        cache, with what they read and all that they write. More than one worker gets at least
-        four items each, so that all end at about the same time: items of fewer panels where weights
-        are more than the cache holds and than all images, as each item reads its weights anew; of
-        fewer images and rows elsewhere."""
+        """Choose the positions, rows and images of a work item: as many as fit L2, with their input
+        and all that they write.
+
+        With more than one worker there are at least four items for each, so that all end at about
+        the same time. Each item reads its weights again. Items have fewer panels if the weights are
+        larger than L2 and than all images. Otherwise they have fewer images and rows.
+        """
         z, y, x = self.axes
         groups, planes_ = self.task.groups, max(len(z.kernel), 1)
         features = self.task.features * self.task.dtype.itemsize
@@ -136,7 +137,7 @@ class Tiling:
             self.images = -(-self.batch // -(-self.batch // min(fit, self.batch)))
         wanted = least = 4 * workers if workers > 1 else 1
         if weights > max(caches.level(2), self.batch * nbytes(x.places, y.places)):
-            wanted *= 2  # of unequal items
+            wanted *= 2  # items are unequal
             least = -(-wanted // self.panels.number)
 
         def items() -> int:
@@ -152,7 +153,7 @@ class Tiling:
 
     @property
     def inside(self) -> tuple[int, int]:
-        """Places of a line whose windows are inside of the source, or padded."""
+        """Positions of a line whose windows are inside the source, or padded in the input tile."""
         x = self.axes[2]
         if self.dense or not x.kernel:
             return 0, x.places
@@ -160,10 +161,13 @@ class Tiling:
 
     @property
     def asks_ahead(self) -> bool:
-        """Whether micro-kernels ask for the pixels behind those of their tile, a line with each
-        step of k: where these are read next, side by side, and from beyond the second level. A
-        tile of few rows of few channels begins streams that no processor has followed yet: sums of
-        one place of the kernel were 1.02 to 1.5 times as fast."""
+        """Whether micro-kernels prefetch the pixels behind those of their tile, a cache line with
+        each step of k.
+
+        They do if these are read next, are contiguous, and do not fit L2. A tile of few rows of few
+        channels begins streams that hardware prefetchers have not detected yet. Pointwise
+        convolutions were 1.02 to 1.5 times as fast.
+        """
         source, x = self.source, self.axes[2]
         apart = source.pixel * source.dtype.itemsize
         nbytes = math.prod(source.size) * self.batch * apart
@@ -172,7 +176,7 @@ class Tiling:
 
     @property
     def is_inside(self) -> bool:
-        """Whether no window meets padding that micro-kernels leave out."""
+        """Whether no window meets padding that micro-kernels skip."""
         *outer, x = self.axes
         whole = all(pair == (0, len(axis.kernel)) for axis in outer for pair in axis.each_taps())
         return whole and self.inside == (0, x.places)

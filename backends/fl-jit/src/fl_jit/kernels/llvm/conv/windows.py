@@ -1,13 +1,13 @@
-"""Sliding windows, one axis at a time, and the gradient of a convolution's data as convolutions.
+"""Sliding windows along one axis, and the dgrad of a convolution as convolutions.
 
 A convolution and the gradient of its data are the same sum. Along each axis,
 
     result[first + j * every] = sum over t: source[origin + j * step + t * spread] * w[kernel[t]]
 
-where the source is zero outside of itself. A convolution is one such sum. The gradient of its data,
-with stride s, is s of them, one per remainder of the place by s (its *phase*): only every s-th
-place of the kernel meets a place of the gradient there, so nothing is ever multiplied by the zeros
-between them. V. Dumoulin and F. Visin, "A guide to convolution arithmetic for deep learning"
+where the source is zero outside its bounds. A convolution is one such sum. The dgrad of a
+convolution with stride s is s of them, one per remainder of the position by s (its *phase*). Only
+every s-th kernel position meets a position of the gradient there. Zeros between the positions are
+never multiplied. V. Dumoulin and F. Visin, "A guide to convolution arithmetic for deep learning"
 (2016), draws both.
 """
 
@@ -25,9 +25,9 @@ from fl_jit.kernels.library import UnsupportedError
 class Axis(NamedTuple):
     """The sum above, along one axis.
 
-    source   places of the source
-    places   places of the result: j is below it
-    kernel   the place of the kernel for each t; none: the result is zero
+    source   size of the source
+    places   positions of the result: j is less than it
+    kernel   the kernel position for each t; if empty, the result is zero
     """
 
     source: int
@@ -40,22 +40,22 @@ class Axis(NamedTuple):
     every: int = 1
 
     def reach(self, places: int) -> int:
-        """Source places from the first to the last one that so many results see."""
+        """The extent of the source positions that ``places`` adjacent results read."""
         return (places - 1) * self.step + max(len(self.kernel) - 1, 0) * self.spread + 1
 
     def taps(self, place: int) -> tuple[int, int]:
-        """The first t, and the last one + 1, for which a place of the result sees the source."""
+        """The range (first, end) of t for which a result position reads the source."""
         first = self.origin + place * self.step
         low = min(max(-(first // self.spread), 0), len(self.kernel))
         high = min(max(-((first - self.source) // self.spread), low), len(self.kernel))
         return low, high
 
     def each_taps(self) -> Iterator[tuple[int, int]]:
-        """``taps`` of all places."""
+        """``taps`` of all positions."""
         return map(self.taps, range(self.places))
 
     def seen(self, t: int) -> tuple[int, int]:
-        """The first place of the result, and the last one + 1, that sees the source at t."""
+        """The range (first, end) of result positions that read the source at t."""
         first = self.origin + t * self.spread
         low = min(max(-(first // self.step), 0), self.places)
         high = min(max(-((first - self.source) // self.step), low), self.places)
@@ -63,16 +63,16 @@ class Axis(NamedTuple):
 
     @property
     def is_inside(self) -> bool:
-        """Whether no result sees anything but the source."""
+        """Whether all results read only the source, and no padding."""
         return self.origin >= 0 and self.origin + self.reach(self.places) <= self.source
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether result j sees source j, and that is all."""
+        """Whether result j reads only source j."""
         return self == Axis(self.source, self.source, (0,))
 
 
-#: An axis that is not there.
+#: An axis of size 1, for missing axes.
 ABSENT = Axis(1, 1, (0,))
 
 
@@ -88,8 +88,8 @@ def convolution(
 def gradient(
     source: Shape, result: Shape, kernel: Shape, stride: Shape, padding: Padding, dilation: Shape
 ) -> Iterator[tuple[Axis, Axis, Axis]]:
-    """The axes of each phase of the gradient of a convolution's data. ``source`` is the size of the
-    convolution's result, whose gradient is known, ``result`` that of the data."""
+    """The axes of each phase of the dgrad of a convolution. ``source`` is the size of the
+    convolution's output gradient, ``result`` that of its data."""
     each = zip(source, result, kernel, stride, padding, dilation, strict=True)
     phases = [list(_phases(*axis)) for axis in each]
     for axes in itertools.product(*phases):
@@ -99,8 +99,8 @@ def gradient(
 def _phases(
     source: int, result: int, kernel: int, stride: int, padding: tuple[int, int], dilation: int
 ) -> Iterator[Axis]:
-    # Place i of the data meets place o of the gradient through k: o * stride + k * dilation - low
-    # is i. The larger k, the smaller o, so kernels are walked backwards.
+    # Position i of the data meets position o of the gradient through k, where o * stride + k *
+    # dilation - low is i. The larger k, the smaller o, so kernels are traversed backwards.
     low, _ = padding
     spread = dilation // math.gcd(dilation, stride)
     for first in range(min(stride, result)):

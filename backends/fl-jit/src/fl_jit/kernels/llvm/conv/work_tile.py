@@ -1,4 +1,4 @@
-"""Some panels of features, for some places of some images: the inner loops of a convolution."""
+"""Work items of a convolution: some panels of features, for some positions of some images."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 from fl_jit.kernels.llvm import microkernel, strided_copy
 from fl_jit.kernels.llvm.conv.kernel_args import JOB, PASS, OfPass
 
-#: epilogue(words, first row, rows, first column, columns, worker)
+#: epilogue(arguments, first row, rows, first column, columns, worker)
 EPILOGUE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64])
 
 
 class _Call(NamedTuple):
-    """What micro-kernels of one block of taps, from ``tap`` to ``end``, are called with."""
+    """Arguments of the micro-kernels of one block of taps, from ``tap`` to ``end``."""
 
     tap: IR
     end: IR
@@ -28,7 +28,7 @@ class _Call(NamedTuple):
 
 
 class WorkTile(OfPass):
-    """Some panels of features, for some places of some images."""
+    """The function of a work item: some panels of features, for some positions of some images."""
 
     def __init__(self, module: IR, input_tile: IR) -> None:
         super().__init__(module, "item")
@@ -61,7 +61,7 @@ class WorkTile(OfPass):
         b.ret_void()
 
     def _a(self, input_tile: IR) -> IR:
-        """Where A of the first result is; its strips are copied, if they are."""
+        """The address of A of the first result. Copies the input tiles, if there are any."""
         b, mul = self.b, self.b.mul
         source = self.moved(
             self.address("source"), (self.group, "source_group"), (self.image, "source_image")
@@ -87,8 +87,8 @@ class WorkTile(OfPass):
         return b.select(copied, self.mine, there)
 
     def _cut(self) -> None:
-        """Pixels in tiles as equal as possible: how many, the size of one, how many have one
-        more."""
+        """Divide pixels into tiles of sizes as equal as possible. Sets their number, the smaller
+        size, and the number of tiles with one more row."""
         b, most = self.b, self.word("most_rows")
         self.tiles = b.sdiv(b.add(self.pixels, b.sub(most, i64(1))), most)
         self.size = b.sdiv(self.pixels, self.tiles)
@@ -122,8 +122,9 @@ class WorkTile(OfPass):
                 self._epilogue(last, i, r, b.mul(panel, self.word("panel_width")), columns)
 
     def _line(self, a: IR, c: IR, y: IR, call: _Call) -> None:
-        """A row of the strip: its tiles. Longer ones are at both ends, if there are two: what
-        padding leaves of them is often as long as the others, which takes no micro-kernel more."""
+        """Compute the tiles of a row of the input tile. Longer tiles are at both ends, if there are
+        two. Padding often makes them as long as the others, so that no more micro-kernels are
+        needed."""
         b, word = self.b, self.word
         start = self.variable(i64)
         b.store(i64(0), start)
@@ -140,7 +141,7 @@ class WorkTile(OfPass):
             right = b.icmp_signed("<=", b.add(self.x, high), word("inside_to"))
             inside = b.and_(whole, b.and_(left, right))
             flags = b.select(call.is_first, i64(0), i64(microkernel.ADD))
-            # At the border nothing is added up here, but a sum begins with zeros.
+            # At the border nothing is accumulated here, but the first block sets C to zero.
             end = b.select(inside, call.end, call.tap)
             with b.if_then(b.or_(inside, call.is_first)):
                 self._tile(a, c, low, rows, call.tap, end, flags, call)
@@ -149,8 +150,8 @@ class WorkTile(OfPass):
             b.store(high, start)
 
     def _border(self, a: IR, c: IR, low: IR, high: IR, met: tuple[IR, ...], call: _Call) -> None:
-        """The part of a tile that meets the source, for one place in x and z of the kernel after
-        the other: products with padding are not computed."""
+        """Compute the part of a tile that meets the source, one kernel position in x and z at a
+        time. Products with padding are not computed."""
         b, word = self.b, self.word
         y_from, y_to, z_from, z_to = met
         with self.loop(i64(0), word("taps_x")) as x:
@@ -172,7 +173,7 @@ class WorkTile(OfPass):
     def _tile(
         self, a: IR, c: IR, start: IR, rows: IR, tap: IR, end: IR, flags: IR, call: _Call
     ) -> None:
-        """Places of a line from ``start`` on, taps from ``tap`` to ``end``."""
+        """Compute positions of a line from ``start`` on, taps from ``tap`` to ``end``."""
         b, k = self.b, self.word("k")
         kernel = b.load(b.gep(call.table, [rows], source_etype=pointer), typ=pointer)
         offsets = b.gep(call.offsets, [tap], source_etype=i64)
@@ -186,7 +187,7 @@ class WorkTile(OfPass):
         b.call_at(kernel, microkernel.SIGNATURE_PREFETCH, arguments)
 
     def _met(self, axis: str, place: IR) -> tuple[IR, IR]:
-        """Which taps along an axis meet the source, from a place of the result."""
+        """The range of taps along an axis that meet the source, from an output position."""
         return self._entry(f"{axis}_from", place), self._entry(f"{axis}_to", place)
 
     def _entry(self, table: str, index: IR) -> IR:
@@ -194,8 +195,8 @@ class WorkTile(OfPass):
         return self.b.load(self.b.gep(start, [index], source_etype=i64), typ=i64)
 
     def _epilogue(self, last: IR, i: IR, r: IR, start: IR, columns: IR) -> None:
-        """What follows, on features from ``start`` on of a row that is complete. Rows of an
-        epilogue are places of all images."""
+        """Run the epilogue on features from ``start`` on of a complete row. Rows of an epilogue are
+        positions of all images."""
         b, word = self.b, self.word
         there = b.icmp_signed("!=", JOB.read(b, self.job, "epilogue"), i64(0))
         with b.if_then(b.and_(last, there)):
@@ -210,7 +211,7 @@ class WorkTile(OfPass):
             b.call_at(self.address("epilogue"), EPILOGUE, arguments)
 
     def _copy_out(self) -> None:
-        """From the worker's block to where the result belongs."""
+        """Copy the worker's block to the target."""
         b, word = self.b, self.word
         start = b.mul(self.panel, word("panel_width"))
         end = self.minimum(

@@ -1,1 +1,2 @@
-"""Gradients of the weights and biases of convolutions: sums over the places of images."""
+"""Kernels of the weight and bias gradients of convolutions (wgrad): sums over the pixels of
+images."""

@@ -1,10 +1,10 @@
-"""Where the sums of a gradient of weights are kept while they are made, and where they go.
+"""Memory of the accumulators of a wgrad, and the layout of its result.
 
-A tile's sums are rows of features, for each place of the kernel. They are
+A tile's accumulators are rows of features, for each kernel position. They are
 
-    in place    in the result, where neighbours of its rows are features, as micro-kernels write
-    local       in memory of the thread that makes them, where a tile is complete at once
-    otherwise   in memory of all threads: those of every part, panel and tile
+    in place    in the result, if features are contiguous there, as micro-kernels write
+    local       in memory of the thread that computes them, if it completes a tile at once
+    otherwise   in memory shared by all threads: those of every part, panel and tile
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Accumulators:
-    """The ``words`` of a job's sums and of its result.
+    """The kernel arguments about the accumulators of a wgrad, and about its result.
 
-    shared    bytes of sums and of those of biases, in memory of all threads
-    own       bytes of sums, in memory of each thread
-    outwards  how neighbours lie when sums are written, as ``planes.kind`` asks
+    shared    bytes of accumulators and of those of biases, in shared memory
+    own       bytes of accumulators, in memory of each thread
+    outwards  strides of the copy into the result, arguments of ``strided_copy.kind``
     in_place  whether micro-kernels write the result
     """
 
@@ -46,7 +46,8 @@ class Accumulators:
             return rows == list(range(0, len(rows) * distance, distance))
 
         by_features = job.features == 1 or feature == result
-        # Sums lie in the order of the result, if that has one: then squares of them are transposed.
+        # Accumulators have the order of the result, if that is dense. Then squares of them are
+        # transposed.
         inside = in_out == list(range(0, taps * result, result)) and are_apart(taps * result)
         by_rows = (inside or are_apart(result)) and not by_features
         is_even = by_features and are_apart(step)

@@ -1,5 +1,5 @@
-"""What the loop nest of a gradient of weights (``nest.py``) is told of a problem: words, and tables
-that some of them point to."""
+"""Kernel arguments of the loop nest of a wgrad (``loop_nest.py``): fields, and tables that some
+fields point to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fl_tensor.dtypes import bfloat16, float32, int16, int32
 
 
 class WgradArguments:
-    """The words of a problem that is divided as ``made`` says; ``tables`` have to be kept."""
+    """The kernel arguments of a descriptor with the plan ``made``. ``tables`` must stay alive."""
 
     def __init__(self, descriptor: ConvWeightGrad, axes: Sequence[Axis], made: Plan) -> None:
         self.descriptor, self.made, self.axes = descriptor, made, axes
@@ -38,7 +38,7 @@ class WgradArguments:
         self.features = descriptor.gradient.shape[1] // self.groups
         self.width = made.vectors * self.lanes
         self.panels = -(-self.features // self.width)
-        #: Axes of places of the kernel: those of a row are none where they are joined.
+        #: Axes of kernel positions. Positions of a joined row count as one.
         self.taps = [*axes[:-1], axes[-1]._replace(kernel=1)] if made.joined else list(axes)
         self.places = list(itertools.product(*(range(axis.kernel) for axis in self.taps)))
         self.tables: list[Any] = []
@@ -49,7 +49,8 @@ class WgradArguments:
         self.words["worker_bytes"] = self.words["sums_at"] + self._accumulators.own
 
     def divide(self, workers: int) -> Division:
-        """Panels and tiles are divided among threads where parts are too few."""
+        """The division of work among threads. Panels and tiles are divided if there are too few
+        parts."""
         made, tiles = self.made, self.made.cut.parts
         base = self.groups * made.parts
         panels_by, tiles_by = _splits(base, self.panels, tiles, workers)
@@ -60,7 +61,7 @@ class WgradArguments:
         return Division(items, more, shared + self._accumulators.shared)
 
     def table(self, numbers: Sequence[int]) -> int:
-        """Where a table of these numbers lies."""
+        """The address of a table of these numbers."""
         self.tables.append(kernel_args.array(numbers))
         return kernel_args.address(self.tables[-1])
 
@@ -88,7 +89,7 @@ class WgradArguments:
         }
 
     def _input_tile(self) -> dict[str, int]:
-        # Of x: pixels, lines, planes, images, then tiles; of the gradient: pixels.
+        # Pitches of x: pixels, lines, planes, images, then tiles; of the gradient: pixels.
         made, axes = self.made, self.axes
         if made.joined:
             pitches = [self.channels * self.item]
@@ -102,10 +103,10 @@ class WgradArguments:
             pitches, nbytes = [axis.x for axis in axes], 0
         by_rows = made.joined or made.x_direct
         *lines, line = made.steps
-        #: Bytes of a copy of the strip of the gradient.
+        #: Bytes of a copy of the input tile of the gradient.
         self.copy_bytes = math.prod(lines) * made.turns(line) * made.vectors * self.wide
         copies = 0 if made.gradient_direct else len(made.ranges)
-        #: Bytes of the strip of x from place to place of each axis.
+        #: Byte stride of each axis in the input tile of x.
         self.pitches = pitches
         rest = [axis.size % step or step for axis, step in zip(axes, made.steps, strict=True)]
         side_by_side = self.channels == 1 or strides(self.descriptor.x)[1] == 1
@@ -124,8 +125,8 @@ class WgradArguments:
         }
 
     def _rows(self, steps: Sequence[int]) -> list[int]:
-        # Where the rows of pixels of a strip are. Those of the same line of all planes follow each
-        # other, so that lines which see nothing but padding are neighbours.
+        # Offsets of the rows of pixels of an input tile. Those of the same line of all planes
+        # follow each other, so that lines which read only padding are adjacent.
         images, planes, lines, _ = (
             [i * axis.stride * pitch for i in range(step)]
             for axis, step, pitch in zip(self.axes, steps, self.pitches, strict=True)
@@ -133,7 +134,7 @@ class WgradArguments:
         return [line + image + plane for line in lines for image in images for plane in planes]
 
     def _seen(self) -> dict[str, int]:
-        # What the places of the kernel see of a strip: which lines, which pixels of them.
+        # The lines of an input tile, and their pixels, that kernel positions read.
         made, pixel = self.made, self.axes[-1].stride * self.pitches[-1]
         copies = list(made.ranges)
         lines = [self.taps[2].observed_through(place[2]) for place in self.places]
@@ -158,13 +159,13 @@ class WgradArguments:
         }
 
     def _moves(self) -> dict[str, int]:
-        # The copies there are, by how neighbours lie in x, in the gradient and in the result.
+        # The copies that are needed, by contiguous axes of x, of the gradient and of the result.
         made, descriptor = self.made, self.descriptor
         x, gradient = strides(descriptor.x), strides(descriptor.gradient)
         channel = 1 if self.channels == 1 else x[1]
         feature = 1 if self.features == 1 else gradient[1]
-        # What lies behind the channels of a small group is the next one's, which nobody else asks
-        # for: pixels are far apart.
+        # Behind the channels of a small group are those of the next group. Nothing else prefetches
+        # those: pixels are far apart.
         behind = [
             count * self.given if 1 < self.groups and count * self.given <= MOST_PREFETCHED else 0
             for count in (self.channels, self.features)
@@ -184,7 +185,7 @@ class WgradArguments:
         if made.pairs:
             abreast = "abreast" if feature == 1 else "pairs"
             moves["pairs_move"] = planes.Move(abreast, bfloat16, float32)
-            if moves["gradient_move"].kind == "transposed":  # neighbours are pairs already
+            if moves["gradient_move"].kind == "transposed":  # pairs are contiguous already
                 moves["pairs_move"] = planes.Move("transposed", int32, int32)
         none = dict.fromkeys(("x_move", "gradient_move", "out_move", "pairs_move"), 0)
         addresses = planes.addresses(list(moves.values()))
@@ -224,8 +225,8 @@ class WgradArguments:
 
 
 def _splits(base: int, panels: int, tiles: int, workers: int) -> tuple[int, int]:
-    # Of panels and of tiles, so that every worker has as much to do. Whoever has more panels copies
-    # the gradient more often, whoever has more tiles copies x.
+    # The numbers of splits of panels and of tiles that balance the work of the workers. A worker
+    # with more panels copies the gradient more often, one with more tiles copies x more often.
     def cost(splits: tuple[int, int]) -> float:
         by_panels, by_tiles = -(-panels // splits[0]), -(-tiles // splits[1])
         rounds = -(-base * splits[0] * splits[1] // workers)

@@ -1,5 +1,5 @@
-"""The axes that gradients of weights are summed over: the batch and those of space, and how strips
-of neighbouring places are cut from them."""
+"""Reduction axes of a wgrad: the batch and the spatial axes, and their division into input
+tiles."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from fl_jit.kernels.descriptors import ConvWeightGrad
 from fl_jit.kernels.layout import Layout, Placement, Shape
 from fl_jit.kernels.llvm.conv_wgrad.kernel_args import AXES
 
-#: The first place, and one more than the last.
+#: The first position, and the last one + 1.
 Range: TypeAlias = tuple[int, int]
 
 
 class Axis(NamedTuple):
-    """An axis that is summed over, the batch or one of space. Distances are in bytes.
+    """A reduction axis, the batch or a spatial axis. Strides are in bytes.
 
     size      of the gradient
     extent    of x
-    kernel    of the weights, and what belongs to them
+    kernel    of the weights, and its stride, dilation and padding
     """
 
     size: int
@@ -35,25 +35,25 @@ class Axis(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """Places of x that a place of the gradient sees, and those between."""
+        """The extent of the positions of x that one position of the gradient reads."""
         return (self.kernel - 1) * self.dilation + 1
 
     def seen(self, size: int) -> int:
-        """Places of x that so many places of the gradient see, and those between."""
+        """The extent of the positions of x that ``size`` positions of the gradient read."""
         return (size - 1) * self.stride + self.reach
 
     @property
     def is_plain(self) -> bool:
-        """Whether place i of the gradient sees place i of x, and no other."""
+        """Whether position i of the gradient reads only position i of x."""
         return self.kernel == self.stride == 1 and not self.low and self.size == self.extent
 
     @property
     def is_inside(self) -> bool:
-        """Whether all that is seen is there."""
+        """Whether no padding is read."""
         return not self.low and self.seen(self.size) <= self.extent
 
     def observed_through(self, tap: int) -> Range:
-        """Places of the gradient that see what is there through a place of the kernel."""
+        """Positions of the gradient for which a kernel position reads x, and not padding."""
         before = self.low - tap * self.dilation
         first = min(max(-(-before // self.stride), 0), self.size)
         end = (self.extent - 1 + before) // self.stride + 1
@@ -61,13 +61,14 @@ class Axis(NamedTuple):
 
 
 def strides(place: Placement) -> Shape:
-    """In elements."""
+    """Strides in elements."""
     assert isinstance(place, Layout) and place.strides is not None
     return place.strides
 
 
 def axes_of(descriptor: ConvWeightGrad) -> list[Axis]:
-    """``AXES`` of them: the batch and those of space, merged where that changes nothing."""
+    """The batch and the spatial axes, merged where possible, preceded by axes of size 1: ``AXES``
+    in all."""
     x, gradient, out = descriptor.x, descriptor.gradient, descriptor.out
     each = list(zip(x.shape, gradient.shape, strides(x), strides(gradient), strict=True))
     item = x.dtype.itemsize
@@ -80,7 +81,7 @@ def axes_of(descriptor: ConvWeightGrad) -> list[Axis]:
             *(descriptor.padding[i][0], along_x * item, along_gradient * item),
             strides(out)[first + i] * out.dtype.itemsize,
         )
-        if axis.kernel == 1 and axis.is_inside:  # places between are never looked at
+        if axis.kernel == 1 and axis.is_inside:  # positions between are never read
             axis = axis._replace(extent=axis.size, x=axis.x * axis.stride, stride=1)
         outer = found[-1]
         follows = all(
@@ -94,7 +95,7 @@ def axes_of(descriptor: ConvWeightGrad) -> list[Axis]:
 
 
 def axis_words(axes: Sequence[Axis], steps: Sequence[int]) -> dict[str, int]:
-    """The words of axes along which strips have so many places, but for those of copies."""
+    """The fields of axes whose input tiles have ``steps`` positions, without those of copies."""
     found: dict[str, int] = {}
     for a, (axis, step) in enumerate(zip(axes, steps, strict=True)):
         found |= {
@@ -113,9 +114,11 @@ def axis_words(axes: Sequence[Axis], steps: Sequence[int]) -> dict[str, int]:
 
 
 def steps_of(axes: Sequence[Axis], pixels: int, parts: int = 1) -> tuple[int, ...]:
-    """How many places along each axis a strip of about so many pixels has: whole axes from the last
-    one on while there is room, then equal pieces of the next one, a multiple of ``parts`` if no
-    other is cut."""
+    """The positions along each axis of an input tile of about ``pixels`` pixels.
+
+    Whole axes are taken from the last one on, while there is room, then equal pieces of the next
+    one. The number of pieces is a multiple of ``parts`` if no other axis is divided.
+    """
     steps, room = [], pixels
     left = math.prod(axis.size for axis in axes)
     for axis in reversed(axes):
@@ -129,5 +132,5 @@ def steps_of(axes: Sequence[Axis], pixels: int, parts: int = 1) -> tuple[int, ..
 
 
 def rounded(nbytes: int) -> int:
-    """Bytes in whole cache lines."""
+    """Bytes, rounded up to whole cache lines."""
     return -(-nbytes // 64) * 64

@@ -1,6 +1,8 @@
-"""What becomes of sums in the loop nest of gradients of weights: those of parts are added, and
-written as the weights lie; those of biases are made and written. Functions of the nest's own
-module."""
+"""Generated functions that write accumulators of a wgrad to the result.
+
+They add the accumulators of parts, and write them in the layout of the weights. They also add and
+write those of biases. All are functions of the loop nest's own module.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from fl_tensor.dtypes import DType
 
 
 class _Part(Tiles):
-    # A function of the module's own, whose first argument is the words.
+    # A function of the same module, whose first argument are the kernel arguments.
 
     def __init__(
         self, module: IR, name: str, arguments: list[IR], machine: Target, given: DType
@@ -31,7 +33,8 @@ class _Part(Tiles):
 
 
 class Put(OuterLoops, _Part):
-    """put(words, group, panel, tile, sums): write a tile's sums as the weights lie."""
+    """put(arguments, group, panel, tile, accumulators): write a tile's accumulators in the layout
+    of the weights."""
 
     def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
         super().__init__(module, "put", [i64] * 4, machine, dtype)
@@ -53,7 +56,7 @@ class Put(OuterLoops, _Part):
         b.ret_void()
 
     def _put_runs(self, out: IR) -> None:
-        # Runs of rows of sums go side by side.
+        # Runs of rows of accumulators are copied at once.
         b, words = self.b, self.words
         single = b.icmp_signed("==", words["runs"], i64(1))
         length = b.select(single, b.mul(self.rows, words["taps"]), self.rows)
@@ -78,7 +81,7 @@ class Put(OuterLoops, _Part):
 
 
 class Bias(_Part):
-    """bias(words, group, panel): the sums of all parts, as the bias lies."""
+    """bias(arguments, group, panel): write the sum of all parts in the layout of the bias."""
 
     def __init__(self, module: IR, machine: Target, given: DType) -> None:
         super().__init__(module, "bias", [i64, i64], machine, given)
@@ -105,7 +108,7 @@ class Bias(_Part):
 
 
 class Second(Tiles, LoopNestBuilder):
-    """second(words, first item, last item + 1, worker): add the parts of tiles, in their order."""
+    """second(arguments, first item, last item + 1, worker): add the parts of tiles, in order."""
 
     def __init__(self, module: IR, machine: Target, dtype: DType, put: IR, bias: IR) -> None:
         super().__init__(module, "second", FIELDS, machine, dtype)

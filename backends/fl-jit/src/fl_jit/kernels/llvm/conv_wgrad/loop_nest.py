@@ -1,31 +1,32 @@
-"""The loop nest of the gradient of a convolution's weights, as machine code.
+"""The loop nest of the wgrad of a convolution, as machine code.
 
-    for part of the pixels                                threads share these,
-     for panel, for tile: some of each                    and these
-      for strip of pixels                                 some hundred, of neighbouring rows
-        copy the strip of x, a tile's channels side by side, with zeros around the image
+    for part of the pixels                                divided among threads,
+     for panel, for tile: some of each                    and so are these
+      for input tile of pixels                            some hundred, of adjacent rows
+        copy the input tile of x, a tile's channels contiguous, zeros around the image
         for panel                                         32 features
-          copy the strip of the gradient, 32 features side by side, for each range of its columns
+          copy the input tile of the gradient, 32 features contiguous, each range of its columns
           for tile                                        14 channels
-            for tap                                       place of the kernel
-              micro-kernel: sums[tap, channels, features] +=
+            for tap                                       kernel position
+              micro-kernel: accumulators[tap, channels, features] +=
                             x[pixels + tap, channels] * gradient[pixels, features]
-            after the last strip: write the sums as the weights lie, if they are not there
+            after the last input tile: write the accumulators to the weights, unless in place
 
-Pixels are what is summed over: the k of the micro-kernel, whose taps are the rows of pixels of the
-strip. x is read where the tap lies, which costs nothing: places of a strip are at equal distances.
-Where there are few channels, those of all neighbouring taps of a row lie side by side in an image
-with channels last, and count as channels.
+Pixels are the reduction axis: the k of the micro-kernel, whose taps are the rows of pixels of the
+input tile. A tap only changes the address of x, at no cost, since positions of an input tile have
+constant strides. Where there are few channels, those of all adjacent taps of a row are contiguous
+in a channels-last image. They count as channels then.
 
-Lines and columns of the gradient that see nothing but padding through a tap are left out: lines are
-the first or last ones of a copy; for the others there is a copy of each range of columns.
+Lines and columns of the gradient that read only padding through a tap are skipped. Lines are the
+first or last ones of a copy. For columns there is a copy of each range.
 
-Parts are as many as the problem asks for, not as there are threads, and are added in their order.
+The number of parts depends on the descriptor, not on the number of threads. Parts are added in
+order.
 
-In pairs of bfloat16 the k of the micro-kernel are pairs of neighbouring pixels. Those of the
-gradient are brought together while it is copied, a last one that is alone with zero. In the strip
-of x there is a pair for every pixel, of that and of the one that the next place of the gradient
-sees, because a tap may begin at an odd pixel: the micro-kernel reads every second one.
+In pairs of bfloat16 the k of the micro-kernel are pairs of adjacent pixels. The copy of the
+gradient pairs them, the last odd one with zero. The input tile of x has a pair for every pixel:
+that pixel, and the one that the next position of the gradient reads. A tap may begin at an odd
+pixel, and the micro-kernel reads every second pair.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ from fl_jit.kernels.llvm.kernel_args import zero
 from fl_jit.kernels.llvm.microkernel import LINE, SIGNATURE_PREFETCH
 from fl_tensor.dtypes import DType
 
-#: Pixels that are copied side by side.
+#: Pixels that are copied at a time.
 _TOGETHER = 16
 
 
 def assembly(dtype: DType, result: DType, machine: Target, pairs: bool = False) -> str:
-    """The module of ``first`` and ``second``, for sums of ``dtype``, weights of ``result``."""
+    """The module of ``first`` and ``second``, with accumulators of ``dtype`` and weights of
+    ``result``."""
     module = ir.Module("weights")
     module.triple = target.triple()
     put = Put(module, machine, dtype).function
@@ -62,19 +64,19 @@ def assembly(dtype: DType, result: DType, machine: Target, pairs: bool = False) 
 
 
 class _Functions(NamedTuple):
-    # Of the module's own.
+    # Functions of the same module.
     put: IR
     bias: IR
 
 
 class _First(Tiles, Prefetch):
-    # An item is a part of the pixels, for some of the panels and some of the tiles of a group.
+    # A work item is a part of the pixels, for some panels and some tiles of a group.
 
     def __init__(
         self, module: IR, machine: Target, dtype: DType, own: _Functions, pairs: bool
     ) -> None:
         super().__init__(module, "first", FIELDS, machine, dtype)
-        #: Functions; whether pixels are multiplied in pairs.
+        #: Functions of the module; whether pixels are multiplied in pairs.
         self.own, self.pairs = own, pairs
         b, words = self.b, self.words
         mine = b.mul(self.worker, words["worker_bytes"])
@@ -155,11 +157,11 @@ class _First(Tiles, Prefetch):
     def _copy_row(self, to: IR, source: IR, low: IR, high: IR, end: IR) -> None:
         b, words = self.b, self.words
         joined = self.flag("joined")
-        # Joined, all channels are copied at once.
+        # If joined, all channels are copied at once.
         tiles = [b.select(joined, i64(bound), of) for bound, of in enumerate(self.tiles)]
         with self.loop(*tiles) as tile:
             self.clear(b.add(to, b.mul(tile, words["tile_pitch"])), low, high, end)
-        # Few pixels at a time, so that x is read from one end to the other.
+        # Few pixels at a time, so that x is read sequentially.
         step = b.select(joined, end, i64(_TOGETHER))
         with self.loop(low, high, step) as pixel, self.loop(*tiles) as tile:
             first, rows, _ = self.rows_of(tile)
@@ -170,14 +172,14 @@ class _First(Tiles, Prefetch):
                 self.minimum(b.sub(high, pixel), step),
             )
         if self.pairs:
-            # Each pixel with the one that the next place of the gradient sees.
+            # Pair each pixel with the one that the next position of the gradient reads.
             nbytes, distance = (b.mul(words["strip 3"], n) for n in (end, words["stride 3"]))
             with self.loop(*tiles) as tile:
                 here = self.address(b.add(to, b.mul(tile, words["tile_pitch"])))
                 self.call(words["pair_up"], PAIR_UP, here, nbytes, distance)
 
     def _copy_gradient(self, source: IR, columns: IR, pitch: IR) -> None:
-        # Rows in the order of ``strip_rows``: rows of a place in all images lie side by side.
+        # Rows in the order of ``strip_rows``: rows of a position in all images are adjacent.
         b, words = self.b, self.words
         ranges = self.address(words["copy_ranges"])
         partial = b.icmp_signed("<", b.mul(columns, i64(self.itemsize)), pitch)
@@ -203,7 +205,7 @@ class _First(Tiles, Prefetch):
                 b.store(b.add(here, row_bytes), to)
 
     def _copy_line(self, to: tuple[IR, IR], source: IR, pixels: IR, columns: IR) -> None:
-        # A row of the gradient: where it goes, from pixel to pixel, and where it is.
+        # A row of the gradient. ``to`` is the target and its pixel stride, ``source`` the address.
         b, (here, pitch), item = self.b, to, i64(self.itemsize)
         pixel, between = self.words["gradient 3"], self.words["gradient_feature"]
         if not self.pairs:
@@ -251,7 +253,7 @@ class _First(Tiles, Prefetch):
         x_pitch = b.shl(x_pitch, i64(1)) if self.pairs else x_pitch
         with self.loop(i64(0), words["taps"]) as tap:
             at = {name: self.entry(self.address(words[name]), tap) for name in OF_TAPS}
-            # Rows, and pixels of them, that see nothing but padding are left out.
+            # Rows, and pixels of them, that read only padding are skipped.
             low, high = (
                 self.maximum(b.sub(at[name], self.starts[2]), i64(0))
                 for name in ("first_row", "end_row")

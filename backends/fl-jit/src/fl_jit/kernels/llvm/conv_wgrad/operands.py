@@ -1,4 +1,4 @@
-"""Which gradients of weights are generated, and their operands with strides."""
+"""Operands of generated wgrad kernels: supported dtypes and axes, and strides."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from fl_tensor.dtypes import HALF, float32, float64
 
 
 def settled(descriptor: ConvWeightGrad) -> ConvWeightGrad:
-    """``problem`` with strides where the choice is left open. Raises UnsupportedError for packed
-    operands, for several dtypes (half precision may give float32), and for what sums nothing."""
+    """The descriptor, with strides where these are left open.
+
+    Raises UnsupportedError for packed operands, for mixed dtypes (half precision may give float32),
+    and for empty operands.
+    """
     dtype, rank = descriptor.x.dtype, len(descriptor.x.shape)
     bias = [] if descriptor.bias is None else [descriptor.bias]
     pairs = [(descriptor.x, dtype), (descriptor.gradient, dtype)]

@@ -1,5 +1,5 @@
-"""Strips of the pixels that gradients of weights are summed over: which ones, and copies of what
-they see of x, with zeros around the image."""
+"""Input tiles of a wgrad: blocks of pixels, and padded copies of the positions of x that they
+read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder
 
 
 class InputTiles(LoopNestBuilder):
-    """A nest that goes through strips; its words are those of ``words.axes`` at least."""
+    """A builder of a loop nest over input tiles. Its kernel arguments include
+    ``kernel_args.axes``."""
 
-    #: Of the present strip, along each axis: the first place of the gradient, and how many.
+    #: The first position of the gradient in the current input tile, along each axis, and the
+    #: number.
     starts: list[IR]
     extents: list[IR]
 
@@ -25,7 +27,7 @@ class InputTiles(LoopNestBuilder):
         return self.b.sdiv(number, by), self.b.srem(number, by)
 
     def locate(self, input_tile: IR) -> None:
-        """``starts`` and ``extents`` of the strip of this number."""
+        """Set ``starts`` and ``extents`` of the input tile of this number."""
         b, words = self.b, self.words
         self.starts, self.extents = [], []
         for axis in reversed(range(AXES)):
@@ -36,9 +38,11 @@ class InputTiles(LoopNestBuilder):
             self.extents.insert(0, self.minimum(step, b.sub(words[f"size {axis}"], start)))
 
     def copy_x(self, image: IR, to: IR, copy_row: Callable[[IR, IR, IR, IR, IR], None]) -> None:
-        """Copy what the strip sees of an image: ``copy_row(to, source, low, high, end)`` for each
-        row, of whose places ``low`` to ``high`` are the image's, from ``source`` on, and others up
-        to ``end`` are zero."""
+        """Copy the positions of an image that the input tile reads.
+
+        Calls ``copy_row(to, source, low, high, end)`` for each row. Positions ``low`` to ``high``
+        are copied from ``source``, the others up to ``end`` are zero.
+        """
         b, words = self.b, self.words
         seen, before = [], []
         for axis in range(AXES):
@@ -70,23 +74,23 @@ class InputTiles(LoopNestBuilder):
             copy_row(line, source, low, high, end)
 
     def clear(self, row: IR, low: IR, high: IR, end: IR) -> None:
-        """Zeros around pixels ``low`` to ``high`` of a row."""
+        """Write zeros around pixels ``low`` to ``high`` of a row."""
         for first, last in ((i64(0), low), (high, end)):
             nbytes, pitch = self.b.sub(last, first), self.words["strip 3"]
             place = self.address(self.b.add(row, self.b.mul(first, pitch)))
             zero(self.b, place, self.b.mul(nbytes, pitch))
 
     def copy_channels(self, to: IR, source: IR, count: IR, low: IR, high: IR, end: IR) -> None:
-        """A row of pixels of ``count`` channels each, between zeros."""
+        """Copy a row of pixels of ``count`` channels each, with zeros around it."""
         b = self.b
         self.clear(to, low, high, end)
         middle = b.add(to, b.mul(low, self.words["strip 3"]))
         self.copy_pixels(middle, source, count, b.sub(high, low))
 
     def copy_pixels(self, to: IR, source: IR, count: IR, pixels: IR) -> None:
-        """Pixels of ``count`` channels each."""
+        """Copy pixels of ``count`` channels each."""
         b, words = self.b, self.words
-        # Where nothing lies between pixels on both sides, a row of them is one of numbers.
+        # Where pixels are contiguous on both sides, a row of them is one copy.
         dense = b.icmp_signed("!=", words["dense"], i64(0))
         columns = b.select(dense, b.mul(pixels, count), count)
         sides = (

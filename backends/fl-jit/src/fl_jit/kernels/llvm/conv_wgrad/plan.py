@@ -1,6 +1,7 @@
-"""How the gradient of a convolution's weights is divided: strips, parts, tiles and panels.
+"""Plans of a wgrad: its division into input tiles, parts, tiles and panels.
 
-Nothing but the problem and the processor decides, so that results do not depend on threads.
+A plan depends only on the descriptor and the processor. Results therefore do not depend on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -19,50 +20,54 @@ from fl_jit.kernels.llvm.loop_nest import computed
 from fl_jit.kernels.llvm.tile import Cut, Tile
 from fl_tensor.dtypes import HALF, DType, bfloat16
 
-#: Pixels of a strip where there are so many: the sums of a tile are written and read again after
-#: each, which takes about as long as three pixels. Twice as many where a step is a pair of pixels.
+#: Pixels of an input tile. After each one the accumulators of a tile are written and read again,
+#: which takes about as long as three pixels. Twice as many if a step is a pair of pixels.
 PIXELS = 512
-#: The same where L1 has room for so many of a panel and of a tile: a micro-kernel whose steps take
-#: 14 cycles waits for L2 if it reads all from there. Not where a strip is lower than the kernel,
-#: whose lines of x would be copied too often, or has less than three quarters of that.
+#: Pixels of an input tile if L1 has room for so many of a panel and of a tile. A micro-kernel whose
+#: steps take 14 cycles waits for L2 if it reads all from there. Two input tiles are excluded: one
+#: lower than the kernel, whose lines of x would be copied too often, and one with less than three
+#: quarters of these pixels.
 PIXELS_NEAR = 256
-#: The same where the kernel is one place: as little as may be is computed with what is read, and L2
-#: shall have room for this strip and for the next one.
+#: Pixels of an input tile of a 1 x 1 kernel. It computes as little as possible with each input
+#: element, and L2 must have room for this input tile and for the next one.
 PIXELS_OF_ONE_PLACE = 256
-#: Weights up to which pixels are divided among threads: sums of every part are written and added.
+#: Weights up to which pixels are divided among threads. Accumulators of every part are written and
+#: added.
 MOST_DIVIDED = 1 << 18
-#: Pixels of a part at least, as sums of each are written, read and added, mostly beyond L2, which
-#: takes about as long as 40 pixels; and parts at most: a power of two, which threads share equally.
+#: Minimum pixels of a part, and maximum number of parts. Accumulators of each part are written,
+#: read and added, mostly beyond L2, which takes about as long as 40 pixels. The number of parts is
+#: a power of two, which threads share equally.
 PART_PIXELS, MOST_PARTS = 3072, 16
-#: Channels up to which those of neighbouring taps are joined: more fill a tile of their own.
+#: Channels up to which those of adjacent taps are joined: more fill a tile of their own.
 MOST_JOINED = 8
-#: Bytes from pixel to pixel below which x, and the gradient, are read where they lie: pixels that
-#: are further apart, mostly by a power of two, fall into the same few sets of a cache. From L2,
-#: which the next strip is brought to, they may be read nevertheless.
+#: Bytes from pixel to pixel below which x, and the gradient, are read without a copy. Pixels that
+#: are further apart, mostly by a power of two, map to the same few cache sets. If the next input
+#: tile is prefetched into L2, the limit is the second one.
 MOST_DIRECT, MOST_DIRECT_AHEAD = 1024, 2048
-#: Bytes of a group's channels up to which a copy of a pixel asks for those of the next group.
+#: Bytes of a group's channels up to which a copy of a pixel prefetches those of the next group.
 MOST_PREFETCHED = 256
-#: Tiles from which on the gradient is copied nevertheless: so many read the copy.
+#: Number of tiles from which on the gradient is always copied, since so many read the copy.
 MANY_TILES = 32
-#: What a copy of a strip of the gradient costs, as a part of what a micro-kernel does with it.
+#: Cost of a copy of an input tile of the gradient, relative to one micro-kernel call on it.
 COPY = 0.5
 
 
 class Plan(NamedTuple):
-    """How a problem is divided.
+    """The division of a descriptor.
 
-    steps            places along each axis of a strip
-    strips, parts    of all pixels, of which a part is a number of strips
+    steps            positions along each axis of an input tile
+    input_tiles      number of input tiles
+    parts            number of parts, each of which is a number of input tiles
     joined           whether channels of the taps of a row count as channels
-    rows             what tiles are of: channels, of all taps of a row if joined
+    rows             rows of all tiles: channels, of all taps of a row if joined
     cut              of rows into tiles
     vectors          of features in a panel
-    x_direct         whether x is read where it lies
+    x_direct         whether x is read without a copy
     gradient_direct  whether the gradient is
-    ahead            whether the next strip is asked for while one is computed
+    prefetch         whether the next input tile is prefetched while one is computed
     pairs            whether two pixels at a time are multiplied, as pairs of bfloat16
-    ranges           of the pixels of a line: all, and those that some places of the kernel see, if
-                     it pays to leave out the others: of each range the gradient is copied
+    ranges           of the pixels of a line: all, and those that some kernel positions read, if it
+                     is worth it to skip the others; the gradient is copied for each range
     """
 
     steps: tuple[int, ...]
@@ -79,17 +84,17 @@ class Plan(NamedTuple):
     ranges: tuple[Range, ...]
 
     def turns(self, pixels: int) -> int:
-        """Steps of a micro-kernel along so many pixels of a line."""
+        """Steps of a micro-kernel along ``pixels`` pixels of a line."""
         return -(-pixels // 2) if self.pairs else pixels
 
     def range_of(self, axis: Axis, tap: int) -> Range:
-        """The pixels of a line that are multiplied for a place of the kernel along it."""
+        """The pixels of a line that are multiplied for a kernel position along it."""
         seen = axis.observed_through(tap)
         return seen if seen in self.ranges else self.ranges[0]
 
 
 def plan(descriptor: ConvWeightGrad, axes: Sequence[Axis], tiles: Tile | None = None) -> Plan:
-    """How to divide ``problem``, whose axes are ``axes``, in ``tiles`` if they are given."""
+    """The plan of a descriptor with these axes. ``tiles`` overrides the choice of the tile size."""
     dtype = descriptor.x.dtype
     converts = dtype in HALF
     channels = descriptor.x.shape[1] // descriptor.groups
@@ -135,7 +140,7 @@ def plan(descriptor: ConvWeightGrad, axes: Sequence[Axis], tiles: Tile | None = 
 
 
 def _steps(axes: Sequence[Axis], dtype: DType, of: Tile, factor: int, parts: int) -> Shape:
-    # Of a strip, whose pixels are ``factor`` times as many as those of numbers.
+    # Steps of an input tile. It has ``factor`` times as many pixels as one without pairs.
     if all(axis.kernel == 1 for axis in axes):
         return steps_of(axes, factor * PIXELS_OF_ONE_PLACE, parts)
     near, lanes = steps_of(axes, factor * PIXELS_NEAR, parts), target.host().lanes(dtype.itemsize)
@@ -147,7 +152,7 @@ def _steps(axes: Sequence[Axis], dtype: DType, of: Tile, factor: int, parts: int
 
 
 def _looks_ahead(descriptor: ConvWeightGrad, axes: Sequence[Axis], steps: Sequence[int]) -> bool:
-    # Where what strips see lies in one piece, and L2 holds that of this one and of the next.
+    # Whether the data of input tiles is contiguous, and L2 holds that of this one and of the next.
     item = descriptor.x.dtype.itemsize
     channels, features = (place.shape[1] * item for place in (descriptor.x, descriptor.gradient))
     lies = axes[-1].x == channels and axes[-1].gradient == features
@@ -160,8 +165,9 @@ def _looks_ahead(descriptor: ConvWeightGrad, axes: Sequence[Axis], steps: Sequen
 
 
 def _ranges(axes: Sequence[Axis], tiles: int, direct: bool) -> list[Range]:
-    # The parts of lines that places of the kernel see, if that saves more than copies of the
-    # gradient cost, all in micro-kernels of whole lines; ``direct``: else there would be none.
+    # The ranges of lines that kernel positions read, if they save more than copies of the gradient
+    # cost, in units of micro-kernel calls on whole lines. ``direct``: without ranges there would be
+    # no copy.
     *others, along = axes
     whole = 0, along.size
     seen = [along.observed_through(tap) for tap in range(along.kernel)]
@@ -172,7 +178,8 @@ def _ranges(axes: Sequence[Axis], tiles: int, direct: bool) -> list[Range]:
 
 
 def in_pairs(descriptor: ConvWeightGrad) -> bool:
-    """Whether pairs of pixels are multiplied: of bfloat16, where the processor does that."""
+    """Whether pairs of bfloat16 pixels are multiplied, which needs an instruction of the
+    processor."""
     is_bfloat = descriptor.x.dtype is bfloat16 and descriptor.gradient.dtype is bfloat16
     return is_bfloat and target.host().has_bfloat_products
 
@@ -183,8 +190,8 @@ def tallest(cut: Cut) -> int:
 
 
 def _tile(rows: int, features: int, dtype: DType, tiles: Tile | None) -> tuple[Cut, int]:
-    # Rows, in equal tiles, by vectors of features, in equal panels, of which a tile has as many as
-    # registers hold: higher ones where there is but one vector, wider ones where rows are few.
+    # Rows in equal tiles, and vectors of features in equal panels, as many in a tile as registers
+    # hold. Tiles are higher if there is but one vector, wider if there are few rows.
     machine = target.host()
     best, needed = tile.best(machine), -(-features // machine.lanes(dtype.itemsize))
     if tiles is not None and needed > 1:

@@ -1,4 +1,4 @@
-"""Gradients of the weights of 1 x 1 convolutions that are products of matrices:
+"""Weight gradients of 1 x 1 convolutions as a GEMM:
 
 out (channels x features) = x (pixels x channels), transposed, @ gradient (pixels x features)
 """
@@ -14,9 +14,11 @@ from fl_tensor.dtypes import HALF
 
 
 def product(descriptor: ConvWeightGrad, axes: Sequence[Axis]) -> Matmul | None:
-    """The product that ``problem``, whose axes are ``axes``, is; None where it is none: where a
-    kernel has several places, pixels are not at equal distances, a bias is asked for, too, or
-    operands are of half precision, which ``nest.py`` converts on the way."""
+    """The equivalent GEMM of a descriptor with these axes, or None.
+
+    None: the kernel has several positions, the stride of pixels varies, there is a bias gradient,
+    or operands have half precision. ``loop_nest.py`` converts half precision in its copies.
+    """
     *others, along = axes
     if (
         descriptor.x.dtype in HALF

@@ -1,5 +1,7 @@
-"""The memory of the strip that comes next, which is asked for while one is computed: from memory it
-comes while sums are made, and is there when it is copied, or read."""
+"""Prefetch of the next input tile of a wgrad, while the micro-kernels compute the current one.
+
+The memory traffic overlaps with the computation. The data is in L2 when it is copied, or read.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,21 @@ from fl_jit.kernels.llvm.microkernel import LINE
 
 
 class Prefetch(InputTiles):
-    """A nest whose micro-kernels look ahead: in the order of calls they ask for what the next strip
-    sees of x, then for its gradient, from one end to the other, then for the same again, which
-    costs nothing."""
+    """A builder of a loop nest whose micro-kernels prefetch.
 
-    #: Where to go on; what there is to ask for (from, to); which of the two is being asked for.
+    In the order of their calls they prefetch the part of x that the next input tile reads, then
+    that of the gradient, sequentially. Then they repeat this, at no cost.
+    """
+
+    #: The next address; the ranges (from, to) of x and the gradient; whether the second is
+    #: prefetched.
     _prefetch_target: IR
     _ranges: list[tuple[IR, IR]]
     _second: IR
 
     def look_ahead(self, input_tile: IR, own: IR) -> None:
-        """Begin to ask for what follows this strip. Of what threads share, each would ask for all:
-        then it is not asked for, but memory of its ``own``."""
+        """Begin to prefetch the data of the next input tile. Threads that share data would each
+        prefetch all of it. Then a thread prefetches its ``own`` memory instead."""
         b, words = self.b, self.words
         self.locate(self.minimum(b.add(input_tile, i64(1)), b.sub(words["strips"], i64(1))))
         splits = words["tile_splits"], words["panel_splits"]
@@ -33,7 +38,7 @@ class Prefetch(InputTiles):
         b.store(i64(0), self._second)
 
     def prefetch_line(self, lines: IR) -> IR:
-        """Where the next call, which asks for so many cache lines, begins to do so."""
+        """The address at which the next call begins to prefetch ``lines`` cache lines."""
         b = self.b
         here, second = b.load(self._prefetch_target, typ=i64), b.load(self._second, typ=i64)
         is_second = b.icmp_signed("!=", second, i64(0))
@@ -60,7 +65,7 @@ class Prefetch(InputTiles):
         return self._between("gradient", list(zip(self.starts, ends, strict=True)))
 
     def _between(self, name: str, places: list[tuple[IR, IR]]) -> tuple[IR, IR]:
-        # From the cache line of the first place to the end of the last one, of all groups.
+        # From the cache line of the first position to the end of the last one, of all groups.
         b, words = self.b, self.words
         pitches = [words[f"{name} {axis}"] for axis in range(len(places))]
         parts = list(zip(places, pitches, strict=True))

@@ -1,4 +1,4 @@
-"""Where the tiles of a gradient of weights are: rows of the result, panels of features, sums."""
+"""Addresses of the tiles of a wgrad: rows of the result, panels of features, accumulators."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from fl_jit.kernels.llvm.loop_nest import Emitter
 
 
 class Tiles(Emitter):
-    """A function in the making whose words are those of ``words.py``."""
+    """A builder of a function with the fields of ``kernel_args.py``."""
 
     @property
     def shared(self) -> IR:
-        """Where the memory of all threads begins, as a number."""
+        """The address of the shared memory, as an integer."""
         return self.b.add(self.words["workspace"], self.words["shared_at"])
 
     def rows_of(self, tile: IR) -> tuple[IR, IR, IR]:
-        """The first row of a tile, how many it has, and whether it is a longer one."""
+        """The first row of a tile, its number of rows, and whether it is a longer one."""
         b, words = self.b, self.words
         longer = b.icmp_signed("<", tile, words["longer"])
         before = self.minimum(tile, words["longer"])
@@ -23,12 +23,12 @@ class Tiles(Emitter):
         return first, b.add(words["tile_size"], b.zext(longer, i64)), longer
 
     def columns_of(self, panel: IR) -> IR:
-        """How many features a panel has."""
+        """The number of features of a panel."""
         b, width = self.b, self.words["width"]
         return self.minimum(b.sub(self.words["features"], b.mul(panel, width)), width)
 
     def sums_of(self, group: IR, part: IR, panel: IR, row: IR) -> IR:
-        """How far a tile's sums are behind the first ones."""
+        """The offset of a tile's accumulators."""
         words = self.words
         return self.sum(
             (group, words["group_sums"]),

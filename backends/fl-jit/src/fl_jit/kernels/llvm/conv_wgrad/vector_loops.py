@@ -1,14 +1,13 @@
-"""Vector loops of gradients of weights: functions that the loop nest calls by their addresses, each
-compiled when a problem first needs it.
+"""Vector loops of a wgrad: functions that the loop nest calls by address, compiled on first use.
 
-    column_sums(to, from, pitch, count, lanes, add)    a vector, the sum of ``count``, or of both
-                                                       numbers of so many "pairs"
-    add_up(to, distance, count, nbytes)                vectors become the sums of ``count``, of that
-                                                       and those so many bytes behind each other
-    pair_up(line, nbytes, distance)                    numbers of bfloat16, a zero behind each,
-                                                       become pairs (``microkernel.py``) with the
-                                                       one ``distance`` bytes further; what lies
-                                                       behind the line counts as zero
+column_sums(to, from, pitch, count, lanes, add)    a vector: the sum of ``count`` vectors, or of
+                                                   both elements of ``count`` pairs
+add_up(to, distance, count, nbytes)                each vector becomes the sum of ``count``
+                                                   vectors, ``distance`` bytes apart
+pair_up(line, nbytes, distance)                    elements of bfloat16, a zero behind each,
+                                                   become pairs (``microkernel.py``) with the
+                                                   one ``distance`` bytes further, or with
+                                                   zero behind the line
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ PAIR_UP = ir.FunctionType(ir.VoidType(), [pointer, i64, i64])
 
 
 def addresses(names: Sequence[str], dtype: DType) -> dict[str, int]:
-    """Where functions for sums of ``dtype`` begin: "column_sums", "sums_of_pairs", "add_up",
-    "pair_up"."""
+    """The addresses of functions for accumulators of ``dtype``: "column_sums", "sums_of_pairs",
+    "add_up", "pair_up"."""
     machine = target.host()
     wanted = {f"{name}_{dtype}": name for name in names}
     found = compile.addresses(
@@ -44,7 +43,7 @@ def addresses(names: Sequence[str], dtype: DType) -> dict[str, int]:
 
 
 def assembly(functions: Mapping[str, str], dtype: DType, machine: Target) -> str:
-    """A module in LLVM IR with functions by their names: which one each is."""
+    """A module in LLVM IR. ``functions`` maps names to kinds of functions."""
     module = ir.Module("sweeps")
     module.triple = target.triple()
     for name, which in functions.items():
@@ -58,7 +57,7 @@ def assembly(functions: Mapping[str, str], dtype: DType, machine: Target) -> str
 
 
 class ColumnSums(Emitter):
-    """``column_sums``, of numbers or of pairs."""
+    """``column_sums``, of elements or of pairs."""
 
     def __init__(
         self,

@@ -1,10 +1,10 @@
-"""The gradient of a convolution's weights, and of its bias.
+"""Kernels of the gradient of a convolution's weights, and of its bias.
 
     out[tap, channel, feature] = sum over pixels: x[pixel + tap, channel] * gradient[pixel, feature]
 
-is a product of matrices whose inner dimension are the pixels. ``nest.py`` draws the loops,
-``plan.py`` says how a problem is divided. Weights are written as they lie, in any order;
-images with channels last are fastest, others are transposed while they are copied.
+is a GEMM whose reduction axis are the pixels. ``loop_nest.py`` lists the loops, ``plan.py`` the
+division of a descriptor. Weights are written with any strides. Channels-last images are fastest.
+Others are transposed by the copies.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from fl_jit.kernels.llvm.tile import Tile
 from fl_jit.kernels.llvm.two_phase_launch import TwoPhaseLauncher
 from fl_tensor.dtypes import DType
 
-#: Floating operations per nanosecond, about.
+#: Floating-point operations per nanosecond, approximately.
 _SPEED = 50.0
 
 
-#: Computes with the addresses of x, the gradient, the bias (0: none) and the result.
+#: A function of the addresses of x, the gradient, the bias (0: none) and the result.
 Call: TypeAlias = Callable[[tuple[int, int, int, int]], None]
 
 
 class WgradKernel:
-    """A gradient of weights that is ready to be computed: by ``call``, which needs what is
-    ``kept``."""
+    """A wgrad kernel that computes by ``call``. ``prepacked_layout`` is data that ``call`` needs,
+    and stays alive."""
 
     workspace = 0
 
@@ -59,14 +59,14 @@ class WgradKernel:
 
 
 def prepare(descriptor: ConvWeightGrad, tiles: Tile | None = None) -> WgradKernel:
-    """A kernel for one floating dtype throughout, by strides, in ``tiles`` if they are given.
-    Raises UnsupportedError for anything else."""
+    """A kernel for strided operands of one floating dtype. ``tiles`` overrides the choice of the
+    tile size. Raises UnsupportedError for anything else."""
     descriptor = settled(descriptor)
     axes = axes_of(descriptor)
     made = plan(descriptor, axes, tiles)
-    # Of one strip that is small a product is faster, which packs the gradient once for all tiles;
-    # otherwise the nest, which copies x, too: pixels of many channels fall into the same few sets
-    # of a cache.
+    # For one small input tile a GEMM is faster, which packs the gradient once for all tiles.
+    # Otherwise the loop nest is, which copies x, too: pixels of many channels map to the same few
+    # cache sets.
     nbytes = sum(math.prod(place.shape) * place.dtype.itemsize for place in descriptor[:2])
     is_small = made.input_tiles == 1 and nbytes <= caches.level(2) // 2
     as_product = pointwise.product(descriptor, axes) if is_small else None
