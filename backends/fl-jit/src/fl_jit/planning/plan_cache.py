@@ -87,7 +87,7 @@ class PlanCache:
         self._lock = free_after_fork(threading.Lock())
         self._found: dict[Structure, PlanFuture] = {}
         self._clock = itertools.count(1)
-        self._sighted: OrderedDict[int, tuple[int, int]] = OrderedDict()  # count, time of the last run
+        self._sighted: OrderedDict[int, tuple[int, int]] = OrderedDict()  # count, last run
 
     def execute(self, trace: Trace, seen: list[bool]) -> None:
         """Compute the live results of ``trace``, marked by ``seen``."""

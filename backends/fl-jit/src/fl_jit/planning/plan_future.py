@@ -57,7 +57,7 @@ class PlanFuture:
         self._process = os.getpid()
 
     def run(self) -> None:
-        """Compile the plan now. Raises only exceptions that are no ``Exception``."""
+        """Compile the plan now. Raises only interrupts, such as KeyboardInterrupt."""
         calls, leaves, seen, made = self._given
         try:
             plan = made(Translation(calls, leaves, seen), leaves)
