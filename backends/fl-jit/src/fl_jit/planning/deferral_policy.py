@@ -1,7 +1,7 @@
 """The deferral policy: operations run eagerly while deferral does not make them faster.
 
-Recording an operation costs about 3 us more than running it eagerly; so does interpreting it when
-its structure is new. That is negligible for a large operation. For a small one whose structure is
+Recording an operation, and interpreting it because its structure is new, takes about 3 us more than
+running it eagerly. That is negligible for a large operation. For a small one whose structure is
 never repeated, it exceeds the savings of a plan. So the policy counts light traces that no plan
 made faster. After ``patience`` of them in a row, operations run eagerly. The eager phase lasts for
 ``REST`` times the work of these traces, and at least for ``LEAST``. Then recording is tried again.
@@ -33,8 +33,8 @@ REST = 32
 #: for so short a time. Where each result is read, the overhead of recording is largest relative to
 #: the work.
 LEAST = 1 << 26
-#: Where results must not depend on earlier runs, a trace of at least this many elements (2 ms in
-#: NumPy) is planned, and others are not.
+#: The rule where results must not depend on earlier runs. A trace of at least this many elements
+#: (2 ms in NumPy) is planned, and others are not.
 REPRODUCIBLY = 1 << 21
 
 

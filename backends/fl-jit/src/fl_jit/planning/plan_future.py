@@ -88,7 +88,7 @@ class PlanFuture:
             self.interrupted()
 
     def interrupted(self) -> None:
-        """The compilation was interrupted: waiting threads continue."""
+        """Mark the compilation as interrupted, so that waiting threads continue."""
         self.error = RuntimeError("interrupted")
         self._done.set()
 

@@ -2,7 +2,8 @@
 
 Leaves become inputs. The position of a random stream becomes two inputs, seed and offset, which are
 operands of ``random_bits``. The start indices of ``slice_update`` are operands as well. A constant
-array becomes its number, broadcast. A live one is materialized by a cast to its own dtype.
+array becomes its number, broadcast. A live constant array is materialized by a cast to its own
+dtype.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ def _computed(
 
 class _Lowering(Lowering):
     """A group as an epilogue. The product is read first, and a result in its place is written
-    first. The last axis is a row of two or more axes. Single numbers are operands."""
+    first. The space has two or more axes, the last of which is a row. Numbers are operands."""
 
     def __init__(
         self, made: FusedEpilogue, layouts: Mapping[Value, StridedLayout], wanted: Collection[Value]

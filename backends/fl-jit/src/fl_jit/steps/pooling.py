@@ -67,7 +67,8 @@ def step(node: Node, places: Mapping[Value, StridedLayout]) -> Pool | None:
 
 
 def _is_for_a_provider(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
-    # Measured slower here: gradients written with gaps between neighbours, and average pooling.
+    # Measured slower here: gradients written with gaps between neighbours, and those of average
+    # pooling.
     library = registry.active_library()
     if library is None or node.outputs[0].dtype is not dtypes.float32:
         return False

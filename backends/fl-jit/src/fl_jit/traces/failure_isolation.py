@@ -31,8 +31,8 @@ class Part(NamedTuple):
 
 class Alone:
     """The pending computation of an isolated value (``Lazy.trace``). ``interpret(part, seen)`` runs
-    calls one by one. ``failed``: the value depends on the failed call. It refers to no value, so
-    that unused values are freed at once."""
+    calls one by one. ``failed``: the value depends on the failed call. The object refers to no
+    value, so that unused values are freed at once."""
 
     def __init__(
         self,

@@ -26,10 +26,10 @@ from fl_tensor.dtypes import DType
 FIRST_LOOK = 64
 #: The iterations that show a loop, and the least number of their calls.
 ROUNDS, CALLS = 4, 32
-#: Iterations are grouped into periods of at least this many calls: each run takes some 50 us of its
-#: own.
+#: A period has as many iterations as fit in this many calls, and at least one. Each run has an
+#: overhead of some 50 us.
 PERIOD = 32
-#: At most one result per this many calls of an iteration may be live: a sampler keeps one image of
+#: At most one result per this many calls of an iteration may be live. A sampler keeps one image of
 #: each iteration, a tape most results.
 FEW = 16
 
