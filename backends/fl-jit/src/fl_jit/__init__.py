@@ -1,8 +1,8 @@
 """``jit``: deferred execution on the CPU, a backend of fl-tensor.
 
-Operations are recorded, and run together when a result is read: fused, planned and compiled. Most
-programs need ``ft.use("jit")`` alone, or nothing where jit is the default. This module is for
-those who look into it or extend it; ``ft.jit`` is another name of it. See docs/jit.md.
+Operations are recorded. When a result is read, the recorded graph is fused, compiled and run. Most
+programs need only ``ft.use("jit")``, or nothing where jit is the default. This module serves
+profiling, inspection and extensions. ``ft.jit`` is an alias of it. See docs/jit.md.
 
     with fl_jit.profile() as report:
         step()

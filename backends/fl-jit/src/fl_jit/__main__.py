@@ -1,4 +1,4 @@
-"""``python -m fl_jit`` is the command ``fl-jit``."""
+"""The command ``fl-jit``, as ``python -m fl_jit``."""
 
 import sys
 

@@ -1,11 +1,12 @@
-"""``ft.jit``: profiles and extensions of deferred execution. See docs/jit.md.
+"""``ft.jit``: the public API for profiling, inspecting and extending deferred execution.
 
     with ft.jit.profile() as report:
         step()
     print(report)
 
-The tutorial on passes, operations and kernels is docs/tutorials/jit-pass-and-kernel.md. Packages
-register theirs in a function that is an entry point of the group ``fl.jit.v1``.
+Manual: docs/jit.md. Tutorial on passes, operations and kernels:
+docs/tutorials/jit-pass-and-kernel.md. Packages register extensions in a function that is an entry
+point of the group ``fl.jit.v1``.
 """
 
 from __future__ import annotations
@@ -49,68 +50,72 @@ __all__ = [
 
 
 def plans(backend: BackendLike = "jit") -> list[Plan]:
-    """The plans that a deferred backend keeps, least recently used first. ``print`` one for its
-    steps, ``plan.to_dot()`` draws it. Raises ArgumentError for a backend that makes none."""
+    """The plans in the plan cache of a deferred backend, least recently used first. ``print`` of a
+    plan lists its steps; ``plan.to_dot()`` draws them. Raises ArgumentError for a backend without
+    plans."""
     return _deferred("plans", backend).plans.entries()
 
 
 def wait(backend: BackendLike = "jit") -> None:
-    """Return when no plan is being made in the background any more; all are used from now on.
-    Raises ArgumentError as ``plans``."""
+    """Return when no plan is being compiled in the background. All plans are used from then on.
+    Raises ArgumentError as ``plans`` does."""
     _deferred("wait", backend).plans.wait()
 
 
 def passes() -> list[str]:
-    """The names of the passes that a graph goes through before it is planned, in their order."""
+    """The names of the graph passes that run before planning, in execution order."""
     return extensions.current().pipeline.names
 
 
 def register_pass(
     name: str, function: Function, *, before: str | None = None, after: str | None = None
 ) -> Registration:
-    """Have every computation that is planned from now on go through ``function``, which takes a
-    ``fl_tensor.graph.Graph`` and returns one that computes the same: right before or right after
-    another pass, or last. It stays until ``remove()`` of what is returned is called, or for a
-    block, ``with register_pass(...):``, in which ``ft.eval`` has things computed: what is put off
-    and not looked at there runs after the block, without the pass.
+    """Register ``function`` as a graph pass for every computation planned from now on.
 
-    What a pass gives is checked (``graph.pipeline.check``) and pruned. A pass that raises, or gives
-    no sound graph, is left out with a ``PassWarning``. Raises ArgumentError for a name that is
-    taken, for one in ``before`` or ``after`` that is not there, and for what is no function.
+    ``function`` takes a ``fl_tensor.graph.Graph`` and returns a graph that computes the same. It
+    runs right before or right after another pass, or last. The pass stays registered until
+    ``remove()`` of the returned registration, or for a block, ``with register_pass(...):``.
+    Computations in such a block need ``ft.eval``: deferred work that is still pending at the end of
+    the block runs after it, without the pass.
+
+    The result of a pass is checked (``graph.pipeline.check``) and pruned (DCE). A pass that raises
+    or returns an invalid graph is skipped with a ``PassWarning``. Raises ArgumentError for a name
+    that is taken, for an unknown name in ``before`` or ``after``, and for a non-callable.
     """
     return extensions.register_pass(name, function, before=before, after=after)
 
 
 def register_kernel(op: str, kernel: KernelFactory | elementwise) -> Registration:
-    """Have ``kernel`` compute ``op`` in every plan that is made from now on; it stays as a pass
-    does.
+    """Register ``kernel`` as the implementation of ``op`` in every plan compiled from now on. It
+    stays registered as a pass does.
 
     op       the name of an ``operation``, or one of the contract such as ``"matmul"``
-    kernel   ``elementwise(build)``, which becomes part of the kernels around it;
-             ``program(build)``; or a function ``kernel(request)`` that gives ``run(*addresses)``,
-             or None where it has nothing for this ``Request``. Of several the latest is asked first
+    kernel   ``elementwise(build)``, which is fused into the kernels around it; ``program(build)``;
+             or a function ``kernel(request)`` that returns ``run(*addresses)``, or None to decline
+             this ``Request``. The latest registration is called first
 
-    Operands are never written to, results never overlap them. A maker that raises, or gives what
-    cannot be called, is left out with a ``KernelWarning``. Raises ArgumentError for an operation
-    that there is not, or one that moves no data, and for what is no function.
+    Operands are never written to, and results never overlap them. A factory that raises or returns
+    a non-callable is skipped with a ``KernelWarning``. Raises ArgumentError for an unknown
+    operation, for one that moves no data, and for a non-callable.
     """
     return extensions.register_kernel(op, kernel)
 
 
 def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
-    """Have generated products and convolutions, all three passes of them, use micro-kernels of
-    yours: the innermost loops, which compute a tile of the result in registers. It stays as a pass
-    does; kernels that were made before are made anew.
+    """Register a factory of micro-kernels for generated GEMMs and convolutions (forward, dgrad and
+    wgrad). A micro-kernel is the innermost loop, which computes a register tile of the result. It
+    stays registered as a pass does. Kernels that were compiled before are compiled again.
 
-    maker    a function ``maker(kernel, machine)`` that gives a module in LLVM IR, as text, with a
-             function ``micro``, or None for those that it leaves to others. ``kernel`` says which
-             (dtype, tile, how A and B lie, masked), ``machine`` what the processor has;
-             ``built_in_micro_kernel`` is one, to begin with, and the file that it is in has the
-             signature. Of several makers the latest is asked first
+    maker    a function ``maker(kernel, machine)`` that returns a module in LLVM IR, as text, with a
+             function ``micro``, or None to decline. ``kernel`` describes the micro-kernel (dtype,
+             tile, layouts of A and B, masked), ``machine`` the features of the processor.
+             ``built_in_micro_kernel`` is an example; its file documents the signature. The latest
+             registration is called first
 
-    The kernel library ``generated`` must be in use (``FL_KERNEL_LIBRARIES``). A maker that raises,
-    or whose module LLVM refuses or has no ``micro``, is left out with a ``KernelWarning`` where a
-    product needs it. Raises ArgumentError for an object that cannot be called.
+    The kernel library ``generated`` must be in use (``FL_KERNEL_LIBRARIES``). A factory is skipped
+    with a ``KernelWarning`` if it raises, or if its module is rejected by LLVM or has no ``micro``.
+    The warning appears where a GEMM needs the micro-kernel. Raises ArgumentError for a
+    non-callable.
     """
     from fl_jit.kernels.llvm import microkernel_registry
 
@@ -118,8 +123,8 @@ def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
 
 
 def built_in_micro_kernel(kernel: MicroKernel, machine: Target) -> str:
-    """The module of the micro-kernel that is used where ``register_micro_kernel`` has no other: in
-    LLVM IR, as text. It is a maker itself."""
+    """The built-in micro-kernel, used where ``register_micro_kernel`` provides no other: a module
+    in LLVM IR, as text. This function is itself a valid factory."""
     from fl_jit.kernels.llvm import amx, microkernel
 
     return amx.maker(kernel, machine) or microkernel.assembly(kernel, machine)

@@ -1,8 +1,8 @@
-"""``jit``: NumPy and kernel libraries (``eager.py``), deferred.
+"""The ``jit`` backend: deferred execution of NumPy and kernel libraries (``eager/backend.py``).
 
-Elementwise operations, reductions, changes of shape, contractions and random bits on arrays that
-are large enough are put off; everything else runs at once. Shapes and dtypes are known, and wrong
-ones refused, when an operation is called.
+Deferred operations are elementwise operations, reductions, shape changes, contractions and random
+bits on sufficiently large arrays. Everything else runs eagerly. Shapes and dtypes are inferred and
+validated when an operation is called.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fl_tensor.cached import cached_property
 
 
 class JitBackend(DeferredElementwise, DeferredShapeOps, DeferredContractions):
-    """NumPy's arithmetic, put off until somebody looks."""
+    """NumPy's arithmetic with deferred execution."""
 
     CONTRACT = (1, 1)
     name = "jit"
@@ -29,7 +29,8 @@ class JitBackend(DeferredElementwise, DeferredShapeOps, DeferredContractions):
         return Templates(lambda value, dtype: self.scalar(value, dtype, CPU))
 
     def call_composition(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """``function(self, *arguments)``; where it would be deferred, without running it."""
+        """``function(self, *arguments)``. Where it would be deferred, a recorded template replaces
+        the call of ``function``."""
         operands = [x for x in arguments if x.__class__ not in PLAIN]
         if self._should_defer(*operands):
             template = self._templates.of(function, arguments)

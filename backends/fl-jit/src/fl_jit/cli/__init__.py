@@ -1,6 +1,6 @@
 """The command ``fl-jit``: one file per subcommand, imported when it is called.
 
-Each has ``main(arguments) -> exit status``: 0 done, 1 an error of the library, 2 a wrong call.
+Each has ``main(arguments) -> exit status``: 0 success, 1 an error of the library, 2 a usage error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run ``fl-jit``; the exit status."""
+    """Run ``fl-jit``; returns the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     listed = "\n".join(f"  {name:<8}{words}" for name, words in COMMANDS.items())
     parser = argparse.ArgumentParser(
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     except FlError as error:
         print(f"fl-jit {chosen}: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader, such as head, has seen enough
+    except BrokenPipeError:  # the reader, such as head, has closed the pipe
         sys.stderr.close()
         return 0
     return status

@@ -1,5 +1,5 @@
-"""``fl-jit info``: which kernel libraries compute contractions, for which processor, and where
-compiled kernels and tuning choices are kept."""
+"""``fl-jit info``: the processor, the kernel libraries in use, and the locations of cached
+files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fl_jit.kernels import registry
 from fl_jit.kernels.codegen import target
 from fl_tensor import cache_files, threads
 
-#: What a line of ``--choices`` says.
+#: The legend of ``--choices``.
 LEGEND = """\
 A line is a problem (dtype[shape]:strides of its operands), the kernel that was chosen, and the time
 of each that was tried. Of generated ones: rule, what the rule of thumb says; 14x2, tiles of 14 rows
@@ -41,8 +41,9 @@ def main(arguments: list[str]) -> int:
 
 
 def collect() -> dict[str, Any]:
-    """All figures, ready for JSON: the kernel libraries in the order in which they are tried, which
-    were ``passed_over`` and why, the ``processor``, the ``cache``, and the pools of ``threads``."""
+    """All figures, ready for JSON: the kernel libraries in the order in which they are tried, the
+    ``passed_over`` libraries with reasons, the ``processor``, the ``cache``, and the pools of
+    ``threads``."""
     found, passed = registry.found()
     machine = target.host()
     return {

@@ -1,6 +1,6 @@
-"""``fl-jit tune``: autotuning of the problems that programs have requested.
+"""``fl-jit tune``: autotuning of the descriptors that programs have requested.
 
-Every problem that other processes recorded (``kernels/workload_log.py``) is computed on zeros
+Every descriptor that other processes recorded (``kernels/workload_log.py``) is computed on zeros
 until its kernel is chosen.
 """
 
@@ -25,7 +25,7 @@ _WIDTH = 30
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, and say what changed."""
+    """Tune the kernels, and print a summary."""
     parser = argparse.ArgumentParser(
         prog="fl-jit tune",
         description="Measure the products and convolutions that programs asked for, and remember "
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
 
 
 def bar(problems: Iterable[OpDescriptor], file: TextIO) -> Iterator[OpDescriptor]:
-    """The problems, with a bar that grows, and the time that is left; only where people see it."""
+    """The descriptors, with a progress bar and the remaining time, which only a terminal shows."""
     listed = list(problems)
     begin = time.monotonic()
     for number, problem in enumerate(listed):
@@ -93,7 +93,7 @@ def call(kernel: Kernel) -> None:
 
 
 def _span(placement: Placement) -> tuple[int, int]:
-    # Bytes in front of the first element, where an axis runs backwards, and of all of them.
+    # The bytes before the first element, where a stride is negative, and of all elements.
     if not isinstance(placement, Layout) or placement.strides is None:
         return 0, placement.nbytes
     steps = [(n - 1) * s for n, s in zip(placement.shape, placement.strides, strict=True)]

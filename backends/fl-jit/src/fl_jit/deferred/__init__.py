@@ -1,1 +1,1 @@
-"""The operations that the backend records, a file for each family."""
+"""Recording of deferred operations, one module per family."""

@@ -1,4 +1,4 @@
-"""Contractions, recurrence and windows, put off."""
+"""Deferred contractions, recurrences and pooling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _pairs(padding: Padding) -> Padding:
 
 
 class DeferredContractions(DeferredBackend):
-    """What sums over several elements for each of its own."""
+    """Operations whose result elements are reductions over several input elements."""
 
     def recurrent(
         self,
@@ -121,7 +121,7 @@ class DeferredContractions(DeferredBackend):
     ) -> Value:
         rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
         rest += tuple(kernel_dilation), groups
-        if max(input_dilation) > 1:  # no library has that: it is a convolution with a stride
+        if max(input_dilation) > 1:  # a strided convolution; no kernel library supports it
             return DerivedOps.conv_data_gradient(self, gradient, w, shape, *rest)
         conv_gradient.fitting("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
         operands, parameters = (gradient, w), (tuple(shape), *rest)

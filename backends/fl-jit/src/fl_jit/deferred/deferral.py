@@ -1,4 +1,4 @@
-"""What a deferred backend is about: whether to put an operation off, and where to."""
+"""The base of deferred backends: the deferral decision, and the trace that records operations."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _MIN_SIZE = 8192
 
 
 class DeferredBackend(EagerBackend):
-    """The eager backend with a trace for each thread, and plans. Operations are put off by classes
-    derived from it: ``self._pending.record`` where ``self._should_defer(operands)``."""
+    """The eager backend with one trace per thread and a plan cache. Derived classes defer
+    operations: they call ``self._pending.record`` where ``self._should_defer(operands)``."""
 
     def __init__(self) -> None:
         super().__init__()
-        #: Operations on at least so many elements are deferred.
+        #: Operations on at least this many elements are deferred.
         self.smallest = settings.number(
             "FL_JIT_MIN_SIZE", _MIN_SIZE, 0, "a number of elements", former="FL_JIT_SMALLEST"
         )
@@ -42,17 +42,19 @@ class DeferredBackend(EagerBackend):
         self._threads = threading.local()
 
     def synchronize(self, device: Device) -> None:
-        """Run what this thread has put off; raises what that raises."""
+        """Run the deferred operations of this thread. Raises the exception of a failed
+        computation."""
         error = self._pending.run()
         try:
             if error is not None:
                 raise error
         finally:
-            del error  # which is of a cycle with this frame
+            del error  # breaks the reference cycle with this frame
 
     def evaluate(self, values: Sequence[Value]) -> None:
-        """Run what this thread has put off, and whatever else these values need. Raises what the
-        computation of one of them raises; others fail when they are read."""
+        """Run the deferred operations of this thread, and any others that these values need. Raises
+        the exception of a value in ``values`` whose computation fails. Other values raise when they
+        are read."""
         for x in values:
             x.array  # noqa: B018 - it is computed where it is missing
         self._pending.run()
@@ -63,7 +65,7 @@ class DeferredBackend(EagerBackend):
 
     @property
     def _pending(self) -> Trace:
-        """What this thread has put off."""
+        """The deferred operations of this thread."""
         try:
             return self._threads.trace
         except AttributeError:
@@ -77,7 +79,7 @@ class DeferredBackend(EagerBackend):
         interpret(self.plans.eager, part, seen)
 
     def _should_defer(self, *operands: Any) -> bool:
-        # Whether an operation is to be put off: an operand is not there yet, or it is large.
+        # Whether to defer an operation: an operand is itself deferred, or is large.
         largest = 0
         for x in operands:
             kind = x.__class__
@@ -96,14 +98,14 @@ class DeferredBackend(EagerBackend):
         return largest >= self.smallest and self.policy.records(largest)
 
     def _makes(self, shape: Shape) -> bool:
-        # Whether to put off what has no operands.
+        # Whether to defer an operation without operands.
         size = math.prod(shape)
         return size >= self.smallest and bool(shape) and self.policy.records(size)
 
     def _keep_whole(
         self, operation: Operation, operands: Sequence[Value], parameters: Parameters
     ) -> Value | None:
-        """Put an operation from outside off as one call; None where its composition is to run."""
+        """Defer a registered operation as one call. None where its composition is to run."""
         if not self._should_defer(*operands):
             return None
         found = operation.result(operands, parameters)
@@ -121,9 +123,10 @@ def {name}({parameters}):
 
 
 def defer(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], Any]:
-    """Decorates a method that puts the operation of its ``name`` off. It is then called where one
-    of ``operands`` is large, or is not there yet; elsewhere the eager backend's is. Small operands
-    are seen without a call, which would be a tenth of the time of ``x.T``."""
+    """A decorator that defers the operation ``name`` of the decorated method. The method is called
+    where one of ``operands`` is large or itself deferred. Otherwise the eager backend's method is
+    called. The check of small operands is inlined: a call would take a tenth of the time of
+    ``x.T``."""
 
     def decorate(record: Callable[..., Value]) -> Any:
         operation = name or record.__name__

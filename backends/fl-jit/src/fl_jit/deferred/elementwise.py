@@ -1,4 +1,4 @@
-"""Elementwise operations and reductions, put off."""
+"""Deferred elementwise operations and reductions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _reduction(name: str, accumulate: bool) -> Any:
 
 
 class DeferredElementwise(DeferredBackend):
-    """What goes over elements one by one."""
+    """Elementwise operations and reductions."""
 
     negative = _unary("negative")
     absolute = _unary("absolute")
@@ -102,7 +102,7 @@ class DeferredElementwise(DeferredBackend):
     less = _binary("less", dtypes.bool)
 
     def power(self, x: Value, y: Value) -> Value:
-        # Integer powers at once: a negative exponent is an error.
+        # Integer powers run eagerly: a negative exponent raises an error.
         return super().power(x, y) if x.dtype.is_integer else self._floating_power(x, y)
 
     @defer("condition", "x", "y")
@@ -121,7 +121,7 @@ class DeferredElementwise(DeferredBackend):
     max = _reduction("max", accumulate=False)
     min = _reduction("min", accumulate=False)
 
-    # what NumPy has functions of its own for
+    # operations with NumPy functions of their own
 
     acos, acosh = _unary("acos"), _unary("acosh")
     asin, asinh = _unary("asin"), _unary("asinh")

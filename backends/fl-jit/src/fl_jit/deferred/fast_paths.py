@@ -1,9 +1,9 @@
-"""Methods of `jit` for small operands: one function each between the front end and NumPy.
+"""Fast paths of ``jit`` for small operands: one function between the front end and NumPy.
 
-One more call would take a tenth of the time of ``x + y``. So each function repeats the body of the
-NumPy backend's method for small operands that are computed. For others it calls
-``deferred(self, ...)``. Operands of ``self.smallest`` elements or more are small only while
-``self.policy`` has a rest, which is counted here as in ``Worth.records``.
+One more call would take a tenth of the time of ``x + y``. So each function inlines the body of the
+NumPy backend's method for small, computed operands. For others it calls ``deferred(self, ...)``.
+Operands of ``self.smallest`` elements or more count as small only while ``self.policy.rest`` is
+positive. The rest is decremented here as in ``DeferralPolicy.records``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from fl_tensor.reproducible import is_reproducible
 
 Value = NumpyAdapter
 
-#: Classes of values that wait for nothing. Values of others have a ``trace`` that says what for,
-#: unless another thread gives them their plain class at that moment (``kept.py``).
+#: Classes of values that are computed. Other classes have a ``trace``, which names what they wait
+#: for. The exception: another thread may restore their plain class at that moment
+#: (``prepacked.py``).
 COMPUTED = frozenset((NumpyAdapter, Number))
 
 _new, _ndarray, _quietly = object.__new__, np.ndarray, errstate.run
-#: Bytes below which it does not pay to ask whether operands have the same shape.
+#: Bytes below which a test for equal shapes costs more than it saves.
 _LITTLE = 4096
 
 
@@ -88,7 +89,7 @@ def binary(eager: Any, deferred: Callable[[Any, Value, Value], Value]) -> Any:
             return deferred(self, x, y)
         a, b = x.array, y.array
         dtype = result or x.dtype
-        nbytes, shape = a.nbytes * b.size, None  # no broadcasting makes more of it
+        nbytes, shape = a.nbytes * b.size, None  # an upper bound: broadcasting makes no more
         if nbytes >= _LITTLE and a.shape == b.shape:
             nbytes, shape = a.nbytes, a.shape
         if nbytes >= self.smallest:
@@ -125,7 +126,7 @@ def reshape(deferred: Callable[..., Value]) -> Any:
         array = x.array
         if array.size >= self.smallest:
             return deferred(self, x, shape)
-        if not array.flags.c_contiguous:  # it may be a copy
+        if not array.flags.c_contiguous:  # reshape may copy
             return NumpyBackend.reshape(self, x, shape)
         made = _new(NumpyAdapter)
         made.array = array.reshape(shape)
@@ -136,7 +137,7 @@ def reshape(deferred: Callable[..., Value]) -> Any:
 
 
 def slice(deferred: Callable[..., Value]) -> Any:
-    """For ``slice``: of an array that was never deferred it is a view, however large."""
+    """For ``slice``. A slice of an array that was never deferred is a view, whatever its size."""
 
     def slice(
         self: Any, x: Any, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
@@ -147,7 +148,7 @@ def slice(deferred: Callable[..., Value]) -> Any:
             return x
         array = x.array[places(starts, sizes, steps)]
         if array.shape != sizes or min(starts) < 0:
-            rules.slice(x, starts, sizes, steps)  # says what is out of range
+            rules.slice(x, starts, sizes, steps)  # raises the error of the range
         made = _new(NumpyAdapter)
         made.array = array
         made.dtype = x.dtype

@@ -1,4 +1,4 @@
-"""Arrays that are made, change their shape, are put together and taken apart: put off."""
+"""Deferred creation, shape changes, concatenation, slicing, gather and scatter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _slice = NumpyBackend.slice
 
 
 class DeferredShapeOps(DeferredBackend):
-    """What computes no elements."""
+    """Operations that move elements without arithmetic."""
 
     # creation
 
@@ -79,7 +79,7 @@ class DeferredShapeOps(DeferredBackend):
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
         if (x.__class__ is Lazy and x.trace is None) or not self._should_defer(x):
-            return _slice(self, x, starts, sizes, steps)  # a view: where it begins is data
+            return _slice(self, x, starts, sizes, steps)  # a view: its start is data
         shape = rules.slice(x, starts, sizes, steps).shape
         parameters = (tuple(starts), tuple(sizes), tuple(steps))
         return self._pending.record("slice", (x,), parameters, shape, x.dtype)
@@ -101,7 +101,7 @@ class DeferredShapeOps(DeferredBackend):
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode)
         there = x.__class__ is not Lazy or x.trace is None
-        given = donate and there and x.array.size >= self.smallest  # a small table is soon copied
+        given = donate and there and x.array.size >= self.smallest  # a small table is cheap to copy
         if given or not self._should_defer(x, updates):
             if donate:
                 self._finish_with(x)
@@ -122,7 +122,7 @@ class DeferredShapeOps(DeferredBackend):
         rules.slice(x, starts, updates.shape, steps)
         there = x.__class__ is not Lazy or x.trace is None
         if not there or (not donate and self._should_defer(updates)):
-            # Where it begins is data: a loop over places is one computation.
+            # The starts are operands: a loop over positions is one structure.
             begin = [super(DeferredShapeOps, self).full((), s, dtypes.int64, CPU) for s in starts]
             record, operands = self._pending.record, (x, updates, *begin)
             return record("slice_update", operands, (tuple(steps),), x.shape, x.dtype)
@@ -132,13 +132,13 @@ class DeferredShapeOps(DeferredBackend):
         return self._slice_update(x, starts, steps, updates, in_place)
 
     def _finish_with(self, x: Value) -> None:
-        # What reads a large array runs before the array is written to: the array is not copied.
+        # Readers of a large array run before the array is overwritten, which avoids a copy.
         if x.array.size >= self.smallest and self._pending.reads(x):
             self._pending.run()
 
     def _check_indices(self, op: str, x: Value, indices: Value, axis: int) -> None:
-        # What depends on data is checked before the call is put off: the user's line is then at
-        # fault, and not the one that looks at the result.
+        # Checks that depend on data run before the call is deferred. The traceback then points to
+        # the user's call, and not to the line that reads the result.
         found = indices.array
         if found.size and (found.min() < 0 or found.max() >= x.shape[axis]):
             raise IndexError(f"[{op}] x {x.shape}: an index is out of range for axis {axis}")

@@ -1,1 +1,1 @@
-"""What is computed at once: NumPy, with large contractions by the active kernel library."""
+"""Eager execution: NumPy, with large contractions by the active kernel library."""

@@ -1,5 +1,8 @@
-"""``EagerBackend``: what `jit` computes at once. NumPy's arithmetic, with large products,
-convolutions and pooling by the kernel library (``fl_jit.kernels``)."""
+"""``EagerBackend``: the eager execution path of ``jit``.
+
+It computes with NumPy. Large GEMMs, convolutions and pooling go to the kernel library
+(``fl_jit.kernels``).
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,12 @@ Padding: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class EagerBackend(NumpyBackend):
-    """Where no library takes an operation, NumPy computes. A library is asked in the dtype of the
-    operands first; for half precision then in float32, in which it is accumulated."""
+    """NumPy with dispatch to a kernel library. NumPy computes the operations that no library
+    supports. A library is queried in the dtype of the operands first. For half precision it is then
+    queried in float32, the accumulation dtype."""
 
     def __init__(self) -> None:
-        # Nothing is too small for the tests of kernels.
+        # For kernel tests: every size goes to the library.
         if registry.is_for_everything():
             self.small_matmul = 0
 

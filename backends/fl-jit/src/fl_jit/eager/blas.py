@@ -1,16 +1,17 @@
-"""How OpenBLAS's threads, which NumPy brings along, live beside those of kernel libraries.
+"""Coexistence of OpenBLAS's threads, which come with NumPy, and those of kernel libraries.
 
-After each call OpenBLAS's workers spin for some 25 ms, in case there is another one. Meanwhile they
-hold the processors that OpenMP's threads want (a provider's, generated kernels'), and work that
-alternates between the two pools takes twice as long. So where a provider computes on OpenMP, either
+After each call OpenBLAS's workers spin for some 25 ms, in case there is another call. Meanwhile
+they hold the processors that OpenMP threads need. Generated kernels and other kernel libraries use
+OpenMP. Work that alternates between the two pools takes twice as long. There are two cases where a
+kernel library uses OpenMP:
 
-* this backend is what imports NumPy: OPENBLAS_THREAD_TIMEOUT is 4 for the moment of the import, and
-  the workers sleep between calls; or
-* NumPy was there before (the `numpy` backend may have imported it), and unless that variable was
-  set by the user OpenBLAS gets one thread as soon as the provider computes something.
+* This backend imports NumPy. OPENBLAS_THREAD_TIMEOUT is 4 during the import, and the workers sleep
+  between calls.
+* NumPy was imported before, for example by the ``numpy`` backend. OpenBLAS then gets one thread as
+  soon as the kernel library computes something, unless the user set that variable.
 
-Products of real numbers that are worth threads are the provider's then; the rest of OpenBLAS is
-LAPACK, complex products, and float64 times a vector.
+Real GEMMs that are large enough for threads run in the kernel library. The rest of OpenBLAS is
+LAPACK, complex products, and float64 matrix-vector products.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _yielded = False
 
 
 def import_numpy() -> None:
-    """Import NumPy, if nobody did yet, such that its workers sleep where that is called for."""
+    """Import NumPy, if it is not imported yet, with sleeping workers where a kernel library needs
+    them."""
     global _asleep
     asked = os.environ.get(TIMEOUT)
     if asked is not None or "numpy" in sys.modules or registry.active_library() is None:
@@ -48,7 +50,7 @@ def import_numpy() -> None:
 
 
 def yield_to_openmp() -> None:
-    """Called before a provider computes: see above."""
+    """Called before a kernel library computes: see the module."""
     global _yielded
     if _yielded:
         return

@@ -1,10 +1,9 @@
-"""Convolutions and their gradients by a provider.
+"""Dispatch of convolutions and their gradients to a kernel library.
 
-Each operation is asked for as the problem that it is: ``conv`` as ``Convolution``,
-``conv_data_gradient`` (dgrad) as ``ConvDataGrad``, ``conv_weight_gradient`` (wgrad) as
-``ConvWeightGrad``. A convolution of a dilated input is a transposed convolution, which is a
-``ConvDataGrad``: the input's dilation is its stride, and its kernel is this one flipped,
-channels and features exchanged.
+Each operation has its own descriptor: ``conv`` is a ``Convolution``, ``conv_data_gradient`` (dgrad)
+a ``ConvDataGrad``, and ``conv_weight_gradient`` (wgrad) a ``ConvWeightGrad``. A convolution of a
+dilated input is a transposed convolution, which is a ``ConvDataGrad``. The input's dilation is then
+its stride. The kernel is flipped, with channels and features exchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Padding: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class Request(NamedTuple):
-    """A convolution in the words of the contract, and where its result goes."""
+    """A convolution with the parameters of the contract, and its output array."""
 
     x: Array
     w: Any
@@ -41,7 +40,7 @@ class Request(NamedTuple):
     out: Array
 
 
-#: A problem and its arrays in the order of the call; None where the request is not of that kind.
+#: A descriptor and its arrays in call order; None where the request is of another kind.
 Posed: TypeAlias = tuple[OpDescriptor, Array, Array, Array] | None
 
 
@@ -58,8 +57,9 @@ def convolve(
     out: Array | None = None,
     follow: gemm_dispatch.EpilogueRequest | None = None,
 ) -> Array | None:
-    """As ``conv.convolve``; None where NumPy should do it. The axes of the result lie in memory in
-    ``order``, slowest first; or it is ``out``, and what is to follow."""
+    """As ``conv.convolve``; None where NumPy is to compute it. The axes of the result have the
+    memory order ``order``, slowest first. If ``out`` is given, the result is ``out``; ``follow`` is
+    its epilogue."""
     library = _library(work(out_shape, w.shape), len(stride), x, w)
     if library is None:
         return None
@@ -89,8 +89,8 @@ def data_gradient(
     out: Array | None = None,
     follow: gemm_dispatch.EpilogueRequest | None = None,
 ) -> Array | None:
-    """As ``convolve``, the operation ``conv_data_gradient``. None for a dilated input, whose
-    gradient is a convolution with a stride. Raises ShapeError as the operation does."""
+    """Dispatch of ``conv_data_gradient``, as ``convolve``. None for a dilated input, whose gradient
+    is a convolution with a stride. Raises ShapeError as the operation does."""
     library = _library(work(shape, w.shape), len(stride), gradient, w)
     if library is None or max(input_dilation) > 1:
         return None
@@ -100,7 +100,7 @@ def data_gradient(
     for n, m, k, s, d, (low, _) in zip(
         shape[2:], gradient.shape[2:], w.shape[2:], stride, kernel_dilation, padding
     ):
-        high = (m - 1) * s + (k - 1) * d + 1 - low - n  # of the padding that was seen
+        high = (m - 1) * s + (k - 1) * d + 1 - low - n  # of the padding that was read
         if low < 0 or high <= -s:
             return None
         around.append((low, high))
@@ -124,7 +124,7 @@ def weight_gradient(
     groups: int,
     order: Shape | None = None,
 ) -> Array | None:
-    """As ``convolve``, the operation ``conv_weight_gradient``. None for a dilated input. Raises
+    """Dispatch of ``conv_weight_gradient``, as ``convolve``. None for a dilated input. Raises
     ShapeError as the operation does."""
     library = _library(work(gradient.shape, shape), len(stride), gradient, x)
     if library is None or max(input_dilation) > 1:
@@ -137,7 +137,7 @@ def weight_gradient(
     for n, m, k, s, d, (low, _) in zip(
         x.shape[2:], gradient.shape[2:], shape[2:], stride, kernel_dilation, padding
     ):
-        # What is not seen is left out, at either end; what is seen beyond the end is padding.
+        # Input that no window reads is cropped at either end. Reads beyond the end are padding.
         high = (m - 1) * s + (k - 1) * d + 1 - low - n
         start, stop = max(-low, 0), n + min(high, 0)
         if start >= stop:
@@ -152,34 +152,34 @@ def weight_gradient(
 
 
 def work(images: Shape, weights: Shape) -> int:
-    """Multiplications where every place of ``images`` takes all ``weights`` once. ``images`` is the
-    shape of the result of ``conv`` or ``conv_data_gradient`` (zeros between the elements of a
-    dilated gradient are counted), and of the gradient given to ``conv_weight_gradient``."""
+    """Multiplications where every position of ``images`` takes all ``weights`` once. ``images`` is
+    the shape of the result of ``conv`` or ``conv_data_gradient``, or of the gradient given to
+    ``conv_weight_gradient``. Zeros between the elements of a dilated gradient are counted."""
     return math.prod(images[:1] + images[2:]) * math.prod(weights)
 
 
 def _library(work: int, spatial: int, x: Array, y: Array | PrepackedArray) -> KernelLibrary | None:
-    # Who is asked for so much work over so many spatial axes.
+    # The library for this amount of work over this many spatial axes.
     if x.size == 0 or not 1 <= spatial <= 3 or x.dtype != y.dtype:
         return None
     return registry.active_library() if gemm_dispatch.is_worth(work, FROM_NUMPY[x.dtype]) else None
 
 
 def _would_spread(gradient: Array, x: Array) -> bool:
-    # Whether there might be NaN where it should not be: see ``ConvWeightGrad``.
+    # Whether NaN might spread to elements that should have none: see ``ConvWeightGrad``.
     if FROM_NUMPY[x.dtype] is not bfloat16 or gradient.shape[-1] % 2 == 0:
         return False
     return not _is_finite(x)
 
 
 def _is_finite(x: Array) -> bool:
-    # Of bfloat16, whose sign is followed by the exponent: all ones in what is not finite.
+    # For bfloat16: the exponent follows the sign, and is all ones in non-finite numbers.
     return int(np.max(x.view(np.uint16) & 0x7FFF)) < 0x7F80
 
 
 def _cropped(request: Request) -> Request | None:
-    # Negative padding takes elements away, which a view does. Between elements that lie apart it
-    # can take less than one, so those are left. None where nothing but padding would remain.
+    # Negative padding crops the input, which a view does. On a dilated axis it can remove less than
+    # one element, so such axes keep theirs. None where only padding would remain.
     if min(map(min, request.padding)) >= 0:
         return request
     cut, rest = [slice(None)] * 2, []
@@ -204,7 +204,7 @@ def _forward(request: Request) -> Posed:
 
 
 def _kept(request: Request) -> Posed:
-    # Weights that were packed for a convolution, and for nothing else.
+    # Weights prepacked for a convolution, and for no other operation.
     x, w, stride, padding, _, dilation, groups, out = request
     x = gemm_dispatch.forwards(x)
     descriptor = Convolution(

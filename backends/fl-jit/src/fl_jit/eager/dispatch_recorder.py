@@ -1,9 +1,9 @@
-"""A record of the problems that a block of code requests from providers.
+"""A record of the descriptors that a block of code dispatches to kernel libraries.
 
-Finding the problem of a product or a convolution takes longer than launching its kernel. The
-problem depends only on shapes and strides. ``asking`` records the problems of a block. For arrays
-with the same shapes and strides a caller passes the recorded problem to ``provided.launch``, with
-other addresses.
+Finding the descriptor of a GEMM or a convolution takes longer than launching its kernel. The
+descriptor depends only on shapes and strides. ``recording_dispatches`` records the descriptors of a
+block. For arrays with the same shapes and strides a caller passes the recorded descriptor to
+``gemm_dispatch.launch``, with other addresses.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class DispatchRecord(NamedTuple):
-    """A problem that was computed, and its arrays in the order of the call, the result last; those
-    that an epilogue reads or writes are not among them."""
+    """A descriptor that was computed, and its arrays in call order, the result last. Arrays that an
+    epilogue reads or writes are excluded."""
 
     descriptor: OpDescriptor
     arrays: tuple[Array, ...]
 
     def offsets(self, roots: Sequence[Array]) -> list[int] | None:
-        """How many bytes behind the first element of each of ``roots`` the arrays begin; None
-        where one is no view of its root, but was copied."""
+        """The byte offset of each array from the first element of its entry in ``roots``. None
+        where an array is a copy and not a view of its root."""
         found = []
         for array, root in zip(self.arrays, roots, strict=True):
             if not np.may_share_memory(array, root):
@@ -47,7 +47,7 @@ _noted = _Noted()
 
 @contextmanager
 def recording_dispatches() -> Iterator[list[DispatchRecord]]:
-    """What this thread asks providers for in the block, as far as they computed it."""
+    """The dispatches of this thread in the block that a kernel library computed."""
     before, _noted.asked = _noted.asked, []
     try:
         yield _noted.asked
@@ -56,7 +56,7 @@ def recording_dispatches() -> Iterator[list[DispatchRecord]]:
 
 
 def note(descriptor: OpDescriptor, arrays: tuple[Array, ...]) -> None:
-    """For who asks: it was computed."""
+    """Record a dispatch that was computed."""
     if _noted.asked is not None:
         _noted.asked.append(DispatchRecord(descriptor, arrays))
 

@@ -1,8 +1,8 @@
-"""Products by a provider, where there is one and the work is worth a call.
+"""Dispatch of GEMMs to a kernel library, where the work is large enough for a call.
 
-A provider is asked in the dtype of the operands. Each function gives None where NumPy should do it:
-no provider, no floating dtype, little work, or a problem that the provider does not support. Those
-of half precision are then asked for in float32, which is what they are accumulated in.
+A kernel library is queried in the dtype of the operands. Each function returns None where NumPy is
+to compute: no library, a non-floating dtype, little work, or an unsupported descriptor. GEMMs of
+half precision are then requested in float32, their accumulation dtype.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from fl_tensor.dtypes import DType
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-#: Up to so many multiplications are NumPy's: there its BLAS stays in one thread, and a provider's
-#: calling costs would show. In float64, where BLAS is no slower, these would show for longer.
+#: Up to this many multiplications run in NumPy. There its BLAS stays in one thread, and the call
+#: overhead of a kernel library would be noticeable. In float64 BLAS is no slower than a library, so
+#: the overhead is noticeable up to larger sizes.
 LEAST_WORK: dict[DType, int] = {
     dtypes.float32: 1 << 18,
     dtypes.float64: 1 << 21,
@@ -38,20 +39,20 @@ LEAST_WORK: dict[DType, int] = {
 }
 _LITTLE = min(LEAST_WORK.values())  # in any dtype
 
-#: Problems that something may follow.
+#: Descriptors that may have an epilogue.
 FOLLOWED = (Matmul, Convolution, ConvDataGrad)
 _FLOAT32 = np.dtype(np.float32)
 _addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
 
 
 class EpilogueRequest(NamedTuple):
-    """What is to follow a product.
+    """The epilogue of a GEMM.
 
-    epilogue    it
-    addresses   gives those of what it reads and writes beside the result; called at most once,
-                right before the kernel is
-    named       gives what it is to providers that run no programs, with these numbers; None: they
-                are not asked
+    epilogue    its descriptor
+    addresses   returns the addresses that it reads and writes beside the result; called at most
+                once, right before the kernel
+    named       returns the post-op with these numbers, for libraries that run no programs; None:
+                such libraries are not queried
     """
 
     epilogue: Epilogue
@@ -60,7 +61,7 @@ class EpilogueRequest(NamedTuple):
 
 
 def is_worth(work: int, dtype: DType) -> bool:
-    """Whether a provider is asked for so many multiplications: never for those of integers."""
+    """Whether this many multiplications go to a kernel library. Integers never do."""
     least = LEAST_WORK.get(dtype)
     if least is None or work == 0:
         return False
@@ -68,13 +69,13 @@ def is_worth(work: int, dtype: DType) -> bool:
 
 
 def is_little(work: int) -> bool:
-    """Whether no provider is asked for so many multiplications, of whatever dtype: to be known at
-    once, as a microsecond more would be felt."""
+    """Whether this many multiplications go to no kernel library, in any dtype. A fast test: a
+    microsecond more would be noticeable."""
     return work <= _LITTLE and not registry.is_for_everything()
 
 
 def is_product_worth(shape: tuple[int, ...], terms: int, dtype: DType) -> bool:
-    """The same for a product of that shape, whose elements are sums of so many terms. BLAS is
+    """As ``is_worth``, for a GEMM of that result shape with ``terms`` as its K dimension. BLAS is
     faster at float64 times a single row or column (measured: 1.1 to 1.5 times, in cache)."""
     if dtype is dtypes.float64 and 1 in shape[-2:] and not registry.is_for_everything():
         return False
@@ -82,20 +83,21 @@ def is_product_worth(shape: tuple[int, ...], terms: int, dtype: DType) -> bool:
 
 
 def layout(a: Array) -> Layout:
-    """How an array lies."""
+    """The layout of an array."""
     dtype, item = FROM_NUMPY[a.dtype], a.itemsize
     return Layout(dtype, a.shape, tuple([step // item for step in a.strides]))
 
 
 def address(a: Array) -> int:
-    """Of the first element. NumPy's own ways take a microsecond, a buffer a third of that."""
+    """The address of the first element. NumPy's own attributes take a microsecond, a buffer a third
+    of that."""
     flags = a.flags
     try:
         if flags.carray:
             return _addressof(_from_buffer(a))
         if flags.f_contiguous and flags.writeable:
             return _addressof(_from_buffer(a.T))
-    except ValueError:  # bfloat16 has no name among buffers
+    except ValueError:  # bfloat16 has no buffer format
         pass
     return int(a.__array_interface__["data"][0])
 
@@ -106,8 +108,8 @@ def compute(
     *arrays: Array,
     follow: EpilogueRequest | None = None,
 ) -> bool:
-    """Compute in the arrays' memory, the result's being last; False where the provider does not
-    support the problem, or that something is to follow."""
+    """Compute in the memory of the arrays, the result last. False where the library does not
+    support the descriptor or its epilogue."""
     if follow is not None:
         if not isinstance(descriptor, FOLLOWED):
             return False
@@ -125,8 +127,8 @@ def launch(
     places: Sequence[int],
     follow: EpilogueRequest | None = None,
 ) -> bool:
-    """As ``compute``, given the addresses of the problem's own operands, the result's being last,
-    and what its epilogue is called with."""
+    """As ``compute``, given the addresses of the descriptor's own operands, the result last, and
+    the arguments of its epilogue."""
     if follow is not None:
         return _followed(library, descriptor, places, follow)
     kernel = library.find(descriptor)
@@ -146,7 +148,7 @@ def _begin(library: KernelLibrary, descriptor: OpDescriptor, kernel: Kernel) -> 
 def _followed(
     library: KernelLibrary, descriptor: OpDescriptor, places: Sequence[int], follow: EpilogueRequest
 ) -> bool:
-    # Each is asked as it knows epilogues: for the program, or by name.
+    # A library with epilogues gets the program, another one a post-op.
     for each in library.libraries:
         name, request = None, descriptor
         if not each.has_epilogues:
@@ -168,7 +170,7 @@ def _followed(
 
 
 def one(number: Any, dtype: DType) -> Array:
-    """``number`` where an address can be taken of it; an array stays what it is."""
+    """``number`` as an array, which has an address. An array is returned unchanged."""
     if isinstance(number, np.ndarray):
         return number
     return np.array(number, TO_NUMPY[dtype])
@@ -177,7 +179,7 @@ def one(number: Any, dtype: DType) -> Array:
 def empty(
     shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None = None
 ) -> Array:
-    """An uninitialised array whose axes lie in memory in ``order``, slowest first."""
+    """An uninitialised array whose axes have the memory order ``order``, slowest first."""
     if order is None:
         return memory.empty(shape, dtype)
     made = memory.empty(tuple([shape[axis] for axis in order]), dtype)
@@ -185,7 +187,7 @@ def empty(
 
 
 def laid(a: Array, order: tuple[int, ...] | None) -> Array:
-    """``a``, as a copy if its axes do not lie in memory in ``order``."""
+    """``a``, copied if its axes do not have the memory order ``order``."""
     if order is None:
         return forwards(a)
     found = a.transpose(order)
@@ -195,7 +197,7 @@ def laid(a: Array, order: tuple[int, ...] | None) -> Array:
 
 
 def forwards(a: Array) -> Array:
-    """``a``, as a copy if it has axes that run backwards or repeat elements."""
+    """``a``, copied if an axis has a negative stride or repeats elements."""
     if min(a.strides, default=1) > 0:
         return a
     ahead = all(step > 0 or n == 1 for step, n in zip(a.strides, a.shape))
@@ -209,8 +211,8 @@ def matmul(
     out: Array | None = None,
     follow: EpilogueRequest | None = None,
 ) -> Array | None:
-    """x (..., m, k) times y (..., k, n), of that shape: in ``out`` if it is given, and what is to
-    follow."""
+    """x (..., m, k) times y (..., k, n), of that shape: in ``out`` if given, with the epilogue
+    ``follow``."""
     if is_little(math.prod(shape) * x.shape[-1]):
         return None
     policy = is_product_worth(shape, x.shape[-1], FROM_NUMPY[x.dtype])
@@ -220,7 +222,7 @@ def matmul(
     out = memory.empty(shape, x.dtype) if out is None else out
     result = out
     whole = x.flags.c_contiguous and out.flags.c_contiguous
-    if x.ndim > 2 and len(y.shape) == 2 and whole:  # one product, of more rows
+    if x.ndim > 2 and len(y.shape) == 2 and whole:  # one GEMM with more rows
         x, result = x.reshape(-1, x.shape[-1]), out.reshape(-1, shape[-1])
     x = _matrices(x)
     if isinstance(y, PrepackedArray):
@@ -236,7 +238,7 @@ def matmul(
 
 
 def _matrices(a: Array) -> Array:
-    # Batches that repeat are one that broadcasts; rows or columns have to be contiguous.
+    # Repeated batches become one that broadcasts. Rows or columns have to be contiguous.
     if a.flags.c_contiguous or (a.ndim == 2 and a.flags.f_contiguous):
         return a
     repeated = tuple(slice(0, 1) if step == 0 else slice(None) for step in a.strides[:-2])
@@ -253,7 +255,7 @@ def _aligned(a: Array, ndim: int) -> Array:
 
 
 def float32_provider(work: int, least: int, *operands: Array) -> KernelLibrary | None:
-    """Who is asked for more than so much work where all of it is in float32."""
+    """The library for more work than ``least``, where all operands are float32."""
     if work <= least and (work == 0 or not registry.is_for_everything()):
         return None
     return registry.active_library() if all(a.dtype == _FLOAT32 for a in operands) else None

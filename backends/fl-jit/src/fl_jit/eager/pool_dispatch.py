@@ -1,5 +1,8 @@
-"""Pooling and its gradients by a provider, where there is one: in float32, and finite where largest
-elements are looked for. Each function gives None where NumPy should do it (``provided.py``)."""
+"""Dispatch of pooling and its gradients to a kernel library.
+
+Only float32 is dispatched, and for max pooling only finite input. Each function returns None where
+NumPy is to compute, as in ``gemm_dispatch.py``.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from fl_tensor.backends.numpy import memory
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-#: Elements in windows up to which pooling is NumPy's.
+#: Window elements up to which pooling runs in NumPy.
 LEAST = 1 << 14
 
 
 class Windows(NamedTuple):
-    """How windows lie over an array, and what is taken of each: as a ``Pooling`` says it."""
+    """The windows over an array and the pooling kind, as in a ``Pooling``."""
 
     window: Shape
     stride: Shape
@@ -28,19 +31,19 @@ class Windows(NamedTuple):
 
 
 def maximum(window: Shape, stride: Shape, padding: Padding) -> Windows:
-    """Of each window its largest element."""
+    """Max pooling."""
     return Windows(window, stride, padding, "max")
 
 
 def mean(window: Shape, stride: Shape, padding: Padding, count_include_pad: bool = True) -> Windows:
-    """Of each window its mean."""
+    """Average pooling."""
     return Windows(window, stride, padding, "mean" if count_include_pad else "mean_inside")
 
 
 def pool(x: Array, shape: Shape, windows: Windows, order: Shape | None = None) -> Array | None:
-    """What ``windows`` take of ``x``, of that shape; ``order`` as for ``empty``. Maxima of finite
-    elements alone: a provider may overlook a NaN, and take the lowest number for the maximum of
-    nothing but -inf."""
+    """Pooling of ``x`` with ``windows``, of that result shape; ``order`` as for ``empty``. Max
+    pooling takes finite elements only: a library may ignore a NaN, and may return the lowest number
+    as the maximum of a window of -inf."""
     work = math.prod(shape) * math.prod(windows.window)
     library = gemm_dispatch.float32_provider(work, LEAST, x)
     if library is None or (windows.kind == "max" and not _is_finite(x)):
@@ -53,7 +56,7 @@ def pool(x: Array, shape: Shape, windows: Windows, order: Shape | None = None) -
 def maximum_gradient(
     gradient: Array, x: Array, windows: Windows, order: Shape | None = None
 ) -> Array | None:
-    """Each element to the first maximum of its window, which is looked for again."""
+    """Adds each gradient element at the first maximum of its window, which is recomputed."""
     work = gradient.size * math.prod(windows.window)
     library = gemm_dispatch.float32_provider(work, LEAST, gradient, x)
     if library is None or not _is_finite(x):
@@ -86,7 +89,7 @@ def maximum_gradient(
 def mean_gradient(
     gradient: Array, shape: Shape, windows: Windows, order: Shape | None = None
 ) -> Array | None:
-    """Each element, shared among its window."""
+    """Distributes each gradient element over its window."""
     work = gradient.size * math.prod(windows.window)
     library = gemm_dispatch.float32_provider(work, LEAST, gradient)
     if library is None:
@@ -102,5 +105,5 @@ def mean_gradient(
 
 
 def _is_finite(x: Array) -> bool:
-    # The minimum of all is NaN if any is, and -inf if any is: one pass, no array of answers.
+    # The minimum of all is NaN if any is, and -inf if any is: one pass without a result array.
     return math.isfinite(np.minimum.reduce(x, None))

@@ -1,7 +1,7 @@
-"""Constant weights, stored only in the layout that a provider packs for its kernels.
+"""Constant weights stored only in the layout that a kernel library packs for its kernels.
 
-A weight that only products read need not be packed by each of them. ``keep`` packs it once, in the
-place of its array. The adapter keeps its value, and restores its array bit for bit on request. So
+A weight that only GEMMs read need not be packed by each of them. ``prepack`` packs it once and
+replaces its array. The adapter keeps its value, and restores its array bit for bit on request. So
 there is one copy at any time, which cannot be out of date.
 """
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-#: The array of an adapter as it is, or what is kept in its place.
+#: The array of an adapter, or the ``PrepackedArray`` that replaces it.
 _content = NumpyAdapter.__dict__["array"]
-#: Held while an adapter changes its class and content, which others must not see apart.
+#: Held while an adapter changes its class and content, which must appear atomic.
 _lock = free_after_fork(threading.Lock())
 
 
@@ -34,8 +34,8 @@ class PrepackedArray:
     """The packed elements of an array.
 
     layout           of the array, or, if ``turned``, of its transpose
-    memory           where they are
-    shape, strides   of the array that they came from, in bytes; it had no gaps
+    memory           the packed elements
+    shape, strides   of the original array, strides in bytes; it had no gaps
     """
 
     __slots__ = ("_unpack", "dtype", "layout", "memory", "shape", "strides", "turned")
@@ -56,11 +56,11 @@ class PrepackedArray:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes."""
+        """Bytes in memory, with padding."""
         return self.layout.nbytes
 
     def array(self) -> Array:
-        """The array as it lay."""
+        """The array with its original strides."""
         made = memory.empty(self.shape, self.dtype)
         if made.strides != self.strides:
             steps = tuple([step // self.dtype.itemsize for step in self.strides])
@@ -69,12 +69,12 @@ class PrepackedArray:
         return made
 
     def factor(self) -> Array:
-        """What was packed, by strides."""
+        """The packed matrix in strided form: the array, or its transpose if ``turned``."""
         return self.array().T if self.turned else self.array()
 
 
 class UnpackedOnDemand:
-    """Mixed into a class of adapters: those whose array may be missing, because it is kept."""
+    """A mixin for adapter classes whose array may be missing because it is prepacked."""
 
     __slots__ = ()
     trace: Any = "packed"
@@ -86,7 +86,7 @@ class UnpackedOnDemand:
 
 
 class PrepackedAdapter(UnpackedOnDemand, NumpyAdapter):
-    """A ``NumpyAdapter`` that is kept."""
+    """A ``NumpyAdapter`` whose array is prepacked."""
 
     __slots__ = ()
 
@@ -101,23 +101,23 @@ _plain: dict[type, type] = {PrepackedAdapter: NumpyAdapter}
 
 
 def register(plain: type, keeping: type) -> None:
-    """Adapters of class ``plain`` are of class ``keeping``, which adds ``OnDemand`` and no slots,
-    while they are kept."""
+    """Register the class ``keeping`` for prepacked adapters of class ``plain``. ``keeping`` adds
+    ``UnpackedOnDemand`` and no slots."""
     _keeping[plain], _plain[keeping] = keeping, plain
 
 
 def storage_of(x: Any) -> Any:
-    """The array of an adapter, or the ``Kept`` in its place: both know shape, strides, sizes."""
+    """The array of an adapter, or its ``PrepackedArray``. Both have shape, strides and sizes."""
     return _content.__get__(x) if x.__class__ in _plain else x.array
 
 
 def prepack(
     x: Any, array: Array, layout: Packed, turned: bool, pack: Kernel, unpack: Kernel
 ) -> PrepackedArray:
-    """Have the adapter ``x``, whose array this is, keep that packed."""
+    """Replace ``array``, the array of the adapter ``x``, by its packed form."""
     made = PrepackedArray(array, layout, turned, pack, unpack)
     with _lock:
-        if storage_of(x) is array:  # else another thread was faster, and this is one copy more
+        if storage_of(x) is array:  # else another thread was faster, and this is an extra copy
             x.__class__ = _keeping[x.__class__]
             _content.__set__(x, made)
     return made

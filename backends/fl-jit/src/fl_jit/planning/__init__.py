@@ -1,3 +1,1 @@
-"""From a trace to a plan: whether one pays, when it is made and takes over, and what it
-consists of.
-"""
+"""Planning: deferral policy, plan cache, background compilation and plans."""

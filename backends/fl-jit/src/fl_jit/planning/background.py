@@ -1,7 +1,7 @@
-"""Work that nobody waits for, one piece after the other in a thread of its own.
+"""A queue of background work, run sequentially in one daemon thread.
 
-The thread ends when there is nothing left to do, and does not keep the program from ending. A
-forked process has none; what waits there starts one again.
+The thread ends when the queue is empty, and does not keep the program from ending. A forked process
+has no such thread. Work that is queued there starts a new one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ _thread: threading.Thread | None = None
 
 
 def submit(work: Callable[[], None]) -> None:
-    """Have ``work``, which must not raise, done some time. Raises RuntimeError where no thread can
-    be started."""
+    """Queue ``work``, which must not raise. Raises RuntimeError where no thread can be started."""
     global _thread
     with _lock:
         _waiting.append(work)
@@ -46,7 +45,7 @@ def _run() -> None:
 
 def _forked() -> None:
     global _thread
-    _thread = None  # it stayed with the parent
+    _thread = None  # the thread stayed with the parent
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,10 +1,10 @@
-"""Whether putting off pays, judged by what came of it.
+"""The deferral policy: operations run eagerly while deferral does not make them faster.
 
-To record an operation, and to run it call by call when its structure is new, takes about 3 us more
-than to run it at once. That is nothing beside a large operation and more than a plan saves of a
-small one whose structure never comes again. So light traces that no plan made faster are counted;
-after ``patience`` of them in a row operations run at once, for ``REST`` times the work that was
-recorded in vain, ``LEAST`` at least; then recording is tried again.
+Recording an operation, and interpreting it because its structure is new, takes about 3 us more than
+running it eagerly. That is negligible for a large operation. For a small one whose structure is
+never repeated, it exceeds the savings of a plan. So the policy counts light traces that no plan
+made faster. After ``patience`` of them in a row, operations run eagerly. The eager phase lasts for
+``REST`` times the work of these traces, and at least for ``LEAST``. Then recording is tried again.
 """
 
 from __future__ import annotations
@@ -19,46 +19,49 @@ from fl_tensor.reproducible import is_reproducible
 
 #: A trace is light if its operations have fewer elements than this on average: 20 us in NumPy.
 LIGHT = 1 << 17
-#: A trace is heavy if its operations have so many elements together, half a second in NumPy, and so
-#: many on average: to plan a call takes 0.3 ms, and saves half of the time of most.
+#: A trace is heavy if its operations have at least ``HEAVY`` elements together (half a second in
+#: NumPy), and at least ``HEAVY_CALL`` on average. Planning a call takes 0.3 ms, and halves the time
+#: of most.
 HEAVY, HEAVY_CALL = 1 << 28, 1 << 22
-#: A plan of a light trace pays if it has so many steps less than there were operations.
+#: A plan makes a light trace faster if it has at least this many steps less than operations.
 SAVED = 6
-#: See above. Recording in vain then takes a few percent of the time at most (small_graphs.py). With
-#: twice as much a network that is trained after light work runs without plans for seconds.
+#: See above. Recording without a gain then takes a few percent of the time at most
+#: (small_graphs.py). With twice as much, a network trained after light work runs without plans for
+#: seconds.
 REST = 32
-#: A rest is of so many elements at least, some 10 ms in NumPy: nobody misses plans for so short a
-#: while, and where each result is looked at, recording in vain takes longest beside the work.
+#: The least elements of an eager phase, some 10 ms in NumPy. The loss of plans is not noticeable
+#: for so short a time. Where each result is read, the overhead of recording is largest relative to
+#: the work.
 LEAST = 1 << 26
-#: Where results must not depend on what came before, a trace of so many elements, 2 ms in NumPy, is
-#: planned, and others are not.
+#: The rule where results must not depend on earlier runs. A trace of at least this many elements
+#: (2 ms in NumPy) is planned, and others are not.
 REPRODUCIBLY = 1 << 21
 
 
 class DeferralPolicy:
-    """The count, of all threads together. ``patience`` 0: putting off always pays."""
+    """The counters of the policy, shared by all threads. ``patience`` 0: always defer."""
 
     __slots__ = ("_elements", "_vain", "patience", "rest")
 
     def __init__(self, patience: int = 8) -> None:
         self.patience = patience
-        self.rest = 0  # elements of operations that will run at once
+        self.rest = 0  # elements of operations that will run eagerly
         self._vain = 0
         self._elements = 0
 
     def records(self, size: int) -> bool:
-        """Whether an operation on so many elements is to be put off."""
+        """Whether to defer an operation on this many elements."""
         if self.rest > 0 and not is_reproducible():
             self.rest -= size
             return False
         return True
 
     def paid(self) -> None:
-        """A plan was faster."""
+        """Record that a plan was faster."""
         self._vain = self._elements = 0
 
     def in_vain(self, calls: int, size: int) -> None:
-        """So many calls, on so many ``elements``, were no faster for having been put off."""
+        """Record that deferral of ``calls`` operations on ``size`` elements made them no faster."""
         if not self.patience or size >= LIGHT * calls or is_reproducible():
             return
         self._vain += 1
@@ -69,20 +72,19 @@ class DeferralPolicy:
 
 
 def is_heavy(calls: int, size: int) -> bool:
-    """Whether so many calls on so many ``elements`` are planned even if they never come again."""
+    """Whether a trace of this size is planned even if its structure is not repeated."""
     return size >= max(HEAVY, HEAVY_CALL * calls)
 
 
 def is_planned_by_rule(size: int) -> bool:
-    """Whether calls on so many ``elements`` are planned where results must not depend on what came
-    before."""
+    """Whether a trace of this size is planned where results must not depend on earlier runs."""
     return size >= REPRODUCIBLY
 
 
 def elements(calls: list[Call], leaves: list[Any], among: Iterable[int] | None = None) -> int:
-    """How many elements an elementwise operation would have that takes as long in NumPy as these
-    calls do, or those with the numbers ``among``, roughly: 5 products of a contraction take as long
-    as 1 element, random bits 64 times as long."""
+    """The elements of an elementwise operation that takes roughly as long in NumPy as these calls,
+    or as those with the numbers ``among``. 5 multiplications of a contraction take as long as 1
+    element, random bits 64 times as long."""
     total = 0
     for op, operands, _, shape, _ in calls if among is None else [calls[i] for i in among]:
         size = math.prod(shape)

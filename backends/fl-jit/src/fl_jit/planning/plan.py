@@ -1,8 +1,8 @@
-"""A plan: how to compute the results of a trace of known structure, again and again.
+"""A plan: the compiled form of a trace of known structure.
 
-A trace becomes a graph, passes make it smaller, fusion makes groups of its nodes, and every group a
-step: a kernel, or one operation of the NumPy backend. A plan holds no data: it is run with the
-leaves of a trace, whose numbers, shapes, dtypes and strides are those that it was made for.
+A trace becomes a graph, and graph passes simplify it. Fusion groups its nodes, and every group
+becomes a step: a kernel, or one operation of the NumPy backend. A plan holds no data. It runs with
+the leaves of a trace, which must have the count, shapes, dtypes and strides that it was made for.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from fl_tensor.graph.strides import contiguous, layouts
 
 
 class Step(Protocol):
-    """Reads arrays of ``values`` and puts its results there. ``roots`` are all that it reads or
-    writes, ``dying`` those that nobody reads after it; ``nodes`` what it computes, and ``kind`` who
-    does (for people)."""
+    """Reads arrays of ``values`` and stores its results there. ``roots`` are all that it reads or
+    writes, and ``dying`` those with no later reader. ``nodes`` are the nodes that it computes.
+    ``kind`` names the implementation, for reports."""
 
     kind: str
     nodes: list[Node]
@@ -55,8 +55,8 @@ class Step(Protocol):
 
 
 class Plan:
-    """See above. ``eager`` is the NumPy backend; operations that it alone can do, and those for
-    which ``fusible`` does not hold, are done there."""
+    """See the module. ``eager`` is the NumPy backend. It runs operations that have no other
+    implementation, and those for which ``fusible`` is false."""
 
     _is_new = True
 
@@ -127,24 +127,24 @@ class Plan:
                 self.steps[-1].nodes = group.nodes
         self._put_in_order()
         self._let_go()
-        #: Of each result that is seen: its number, and what gives its array.
+        #: Of each live result: its number, and the function that returns its array.
         self._shown = list(zip(self.outputs, map(self._reader, self.results), strict=True))
-        #: Of each leaf: its first value, whether that is a number, and what keeps it packed.
+        #: Of each leaf: its first value, whether that is a number, and its prepacking step.
         self._given = [(v, v in numbers, self.keeps.get(v)) for v, *_ in self.inputs]
         self._words = {words[0]: words for words in self.inputs if len(words) > 1}
 
     def _reader(self, value: Value) -> Callable[[Values], Any]:
-        # What gives the array of a result.
+        # The function that returns the array of a result.
         layout = root, offset, strides = self.layouts[value]
         if root is value:
             return itemgetter(value)
         whole = math.prod(root.shape) == math.prod(value.shape) and root not in self.graph.inputs
         if whole and not offset and strides == contiguous(value.shape):
-            return lambda values: values[root].reshape(value.shape)  # sooner than by strides
+            return lambda values: values[root].reshape(value.shape)  # faster than by strides
         return lambda values: show(values, value, layout)
 
     def _launch(self, group: Group) -> Step:
-        from fl_jit.steps.launch import Launch  # takes llvmlite
+        from fl_jit.steps.launch import Launch
 
         return Launch(lower(group, self.layouts, self.wanted, self.numbers))
 
@@ -159,7 +159,7 @@ class Plan:
         )
 
     def _wanted(self, groups: list[Group]) -> set[Value]:
-        # The roots that are read outside the group that makes them.
+        # The roots that are read outside the group that computes them.
         home = {v: group for group in groups for node in group.nodes for v in node.outputs}
         wanted = {self.layouts[v].root for v in self.results}
         for group in groups:
@@ -178,7 +178,7 @@ class Plan:
         order = schedule(tasks, kept)
         self.steps = [self.steps[i] for i in order]
         if any(step.kind == "kernel" for step in self.steps):
-            from fl_jit.steps.launch import merged  # takes llvmlite
+            from fl_jit.steps.launch import merged
 
             self.steps = merged(self.steps, [tasks[i] for i in order])
 
@@ -188,12 +188,12 @@ class Plan:
         for step in reversed(self.steps):
             step.dying = [v for v in dict.fromkeys(step.roots) if v not in seen]
             seen.update(step.dying)
-        #: What goes after each step; after the last one, with all there is.
+        #: The values freed after each step. After the last one, all values go together.
         self._going = [*(step.dying for step in self.steps[:-1]), []]
 
     def run(self, leaves: list[Any], results: list[Lazy | None]) -> None:
-        """Give those of ``results`` that are seen their arrays. Where that fails, ``leaves`` say
-        which of them are gone (``Overwritten``), and results which of them ``Failed``."""
+        """Store the arrays of the live ``results``. If that fails, overwritten ``leaves`` become
+        ``Overwritten``, and dependent results wait for ``Failed``."""
         values = Values(self.constants)
         owned = donated(leaves)
         for leaf, (value, is_number, keep), mine in zip(leaves, self._given, owned, strict=True):
@@ -224,7 +224,7 @@ class Plan:
                     del values[value]
             step = None
             for number, read in self._shown:
-                if (result := results[number]) is not None:  # None: not seen this time
+                if (result := results[number]) is not None:  # None: not live in this run
                     result.array = read(values)
         except BaseException as error:
             for i, (value, *_) in enumerate(self.inputs):
@@ -235,8 +235,8 @@ class Plan:
             raise
 
     def _needing(self, step: Step) -> list[int]:
-        # The results that need what a step failed to compute. Where it makes several arrays, it is
-        # not known which of them was to blame.
+        # The results that depend on a failed step. Where a step computes several arrays, it is not
+        # known which of them failed.
         failed = {v for node in step.nodes for v in node.outputs}
         if len(failed.intersection(step.roots)) > 1:
             return []
@@ -248,7 +248,7 @@ class Plan:
 
     @property
     def is_keeping(self) -> bool:
-        """Whether the last run read weights that are kept packed."""
+        """Whether the last run read prepacked weights."""
         return bool(self.keeps) and any(keep.is_on for keep in self.keeps.values())
 
     def to_dot(self, operations: bool = False) -> str:
@@ -256,8 +256,8 @@ class Plan:
         return drawing.dot([self], [lambda number: ("", 0.0)], operations)
 
     def explain(self) -> str:
-        """Which values are written between kernels, and why; which are computed again instead. In
-        bytes: what is saved, and what it costs in bytes that could be moved meanwhile."""
+        """The values written between kernels, with reasons, and the rematerialized ones. Figures
+        are in bytes: the bytes saved, and the costs as bytes that could be moved in that time."""
         return "\n".join(self.fusion.explain())
 
     def __str__(self) -> str:

@@ -1,9 +1,10 @@
-"""Which way a trace is run: call by call when its structure is new, by a plan when it is heavy or
-has come again.
+"""The plan cache, and the choice between interpreting a trace and running its plan.
 
-A plan rounds otherwise than single calls do. So it is a matter of counting when one takes over, not
-of how long it took to make: a program gives the same bits whenever it is run. Where they must not
-depend on what came before either (``ft.reproducible``), the work in a trace alone decides.
+A trace is interpreted, call by call, when its structure is new. It runs by a plan when it is heavy
+or its structure was repeated. A plan rounds differently from single calls. So the switch depends on
+the number of runs, and not on compile time: a program returns the same bits in every run. Under
+``ft.reproducible`` results must not depend on earlier runs either. There the work in a trace alone
+decides.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import Node
 from fl_tensor.reproducible import is_reproducible
 
-#: How many plans, and how many sightings, are remembered, least recently used first forgotten. More
-#: structures than plans that come in turns would each find theirs forgotten: so a plan gives way
-#: only to a structure that was sighted since it ran, and the others of a round run call by call.
+#: Capacities of the plan cache and of the counts of structures, both LRU. With more alternating
+#: structures than plans, each run would find its plan evicted. So a plan is evicted only for a
+#: structure that was counted since the plan last ran. The other structures are interpreted.
 MOST = 256
 MOST_SIGHTINGS = 4096
-#: How many times a trace is run call by call while its plan is made in the background.
+#: How many times a trace is interpreted while its plan is compiled in the background.
 WARMUP_RUNS = 8
 
 
 class Structure(NamedTuple):
-    """What a plan depends on: the calls, which results are seen, how the leaves lie, what is
-    registered from outside (``extensions``), and whether runs are to be ``reproducible``, when
-    weights stay in C order."""
+    """The key of the plan cache: the calls, the live results, the layouts of leaves, the version of
+    the registered extensions, and the ``reproducible`` setting. Under ``reproducible`` weights stay
+    in C order."""
 
     recording: Recording
     seen: tuple[bool, ...]
@@ -58,14 +59,14 @@ class Structure(NamedTuple):
 
 
 class PlanCache:
-    """The plans of a backend. Without llvmlite nothing is fused: a plan is then the operations that
-    are needed, in NumPy.
+    """The plans of a backend.
 
-    sightings   at which sighting of a structure its plan is made (1: always at once). Its strides
-                are no part of that: weights that lie otherwise after a step are no new beginning
-    background  plans are made while traces go on being run call by call, ``GRACE`` times; False: at
-                once. Those of heavy traces always are: call by call takes longer than to make them
-    worth       is told what came of each trace
+    compile_after  the plan is made at this run of a structure (1: at the first run). Strides do not
+                   count here: weights with another layout after a step are not a new structure
+    background     plans are compiled in the background, while traces are interpreted
+                   ``WARMUP_RUNS`` times; False: at once. Plans of heavy traces are always made at
+                   once: interpreting takes longer than compiling
+    policy         receives the outcome of each trace
     """
 
     def __init__(
@@ -86,10 +87,10 @@ class PlanCache:
         self._lock = free_after_fork(threading.Lock())
         self._found: dict[Structure, PlanFuture] = {}
         self._clock = itertools.count(1)
-        self._sighted: OrderedDict[int, tuple[int, int]] = OrderedDict()  # how often, when last
+        self._sighted: OrderedDict[int, tuple[int, int]] = OrderedDict()  # count, last run
 
     def execute(self, trace: Trace, seen: list[bool]) -> None:
-        """Compute the results of ``trace`` that are ``seen``."""
+        """Compute the live results of ``trace``, marked by ``seen``."""
         making = self._making(trace, seen)
         if making is None:
             interpret(self.eager, trace, seen)
@@ -109,10 +110,10 @@ class PlanCache:
             self.policy.in_vain(len(trace.calls), making.elements)
 
     def _making(self, trace: Trace, seen: list[bool]) -> PlanFuture | None:
-        # The plan that computes this trace, None if none does this time.
+        # The plan that computes this trace, or None where it is interpreted.
         by_rule = is_reproducible() and self.compile_after > 1
         if by_rule:
-            # Of what is needed alone: a model that is resumed has drawn weights in vain.
+            # Only live calls count: a resumed model has drawn weights that nothing reads.
             needed = last_uses(trace.calls, seen)
             if not is_planned_by_rule(elements(trace.calls, trace.leaves, needed)):
                 return None
@@ -128,7 +129,7 @@ class PlanCache:
         return making
 
     def _planned(self, key: Structure) -> PlanFuture | None:
-        # To compare with the structure that the recording had last takes less than to hash one.
+        # A comparison with the last structure of the recording is cheaper than a hash.
         recording = key.recording
         latest = recording.latest
         if latest is not None and latest[:-1] == key[1:]:
@@ -138,7 +139,7 @@ class PlanCache:
         if found is not None:
             recording.latest = *key[1:], found
         elif latest is not None and recording.ends_before is not None and not key.reproducible:
-            # The last round of a loop: variables of its body are not seen any more.
+            # The last iteration of a loop: variables of its body are dead.
             seen, *rest, making = latest
             if tuple(rest) == key[2:] and not any(map(operator.gt, key.seen, seen)):
                 return making
@@ -147,7 +148,7 @@ class PlanCache:
     def _sight(
         self, key: Structure, trace: Trace, seen: list[bool], at_once: bool
     ) -> PlanFuture | None:
-        # What is known of a structure that has no plan yet: soon it will have one, or not.
+        # Count a structure without a plan; its plan is started when the count suffices.
         size = elements(trace.calls, trace.leaves)
         at_once = at_once or self.compile_after == 1 or is_heavy(len(trace.calls), size)
         if trace.is_once and not at_once:
@@ -175,7 +176,7 @@ class PlanCache:
                 making.run()
                 return making
             making.submit(WARMUP_RUNS - 1)
-        except BaseException:  # the next time it is made
+        except BaseException:  # it is made at the next run
             making.interrupted()
             with self._lock:
                 self._forget(key)
@@ -190,7 +191,7 @@ class PlanCache:
         return Plan(translation, leaves, self.eager, self.fusible)
 
     def _report(self, making: PlanFuture, trace: Trace) -> None:
-        # Once, that there is no plan.
+        # Warns once that there is no plan.
         error = making.error
         if not making.reported:
             making.reported = True
@@ -202,13 +203,13 @@ class PlanCache:
             )
 
     def wait(self) -> None:
-        """Return when no plan is being made any more; all are used from now on."""
+        """Return when no plan is being compiled. All plans are used from then on."""
         for making in self._all():
             making.wait()
             making.grace = 0
 
     def entries(self) -> list[Plan]:
-        """The plans that are remembered, least recently used first."""
+        """The plans in the cache, least recently used first."""
         return [making.plan for making in self._all() if making.plan is not None]
 
     def _all(self) -> list[PlanFuture]:
@@ -225,7 +226,7 @@ def _none(node: Node) -> bool:
 
 
 def structure(trace: Trace, seen: list[bool]) -> Structure:
-    """The structure of ``trace`` at this moment."""
+    """The structure of ``trace`` in its current state."""
     kinds: list[Any] = []
     for leaf in trace.leaves:
         kind = leaf.__class__
@@ -239,11 +240,11 @@ def structure(trace: Trace, seen: list[bool]) -> Structure:
             kinds.append((leaf.dtype, shape, array.strides) if shape else leaf.dtype)
     version = registry.current().version
     found = trace.recording(), tuple(seen), tuple(kinds), version, is_reproducible()
-    return tuple.__new__(Structure, found)  # sooner than by its constructor
+    return tuple.__new__(Structure, found)  # faster than the constructor
 
 
 def _in_order(leaf: Any) -> Any:
-    # Weights lie in C order when they were read from a file, but not as a step left them.
+    # Weights have C order when read from a file, but perhaps not after a step.
     if leaf.__class__ is Stream or not leaf.shape:
         return leaf
     array = leaf.array

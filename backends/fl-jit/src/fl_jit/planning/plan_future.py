@@ -1,4 +1,4 @@
-"""Plans that are being made, now or in the background."""
+"""Plans under compilation, in the foreground or in the background."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class JitWarning(RuntimeWarning):
-    """Something is computed as it should be, but slower, since a plan could not be made."""
+    """A warning that a computation is correct but slower, since its plan could not be made."""
 
 
 class PlanFuture:
-    """The plan of a trace, made or being made. Until it is, it keeps no data: of arrays that are
-    operands only shape, dtype and strides.
+    """The plan of a trace, finished or under compilation. Until it is finished it holds no data:
+    only shape, dtype and strides of operand arrays.
 
-    plan, error  one of them, when it is done
-    pays         whether the plan is faster even where operations are light (``worth``)
-    grace        how many more times the trace is run without it, so that nobody waits
-    elements     of its operations (``worth``)
-    used         when it was asked for last, by a clock of whoever keeps it
-    reported     whether a user was told of the error
+    plan, error  one of them, when it is finished
+    pays         whether the plan is faster even where operations are light (deferral policy)
+    grace        how many more times the trace is interpreted, so that no run waits
+    elements     of its operations (deferral policy)
+    used         the time of the last request, by the clock of the plan cache
+    reported     whether a warning about the error was issued
     """
 
     plan: Plan | None = None
@@ -57,11 +57,11 @@ class PlanFuture:
         self._process = os.getpid()
 
     def run(self) -> None:
-        """Make it now; raises nothing but what interrupts it."""
+        """Compile the plan now. Raises only interrupts, such as KeyboardInterrupt."""
         calls, leaves, seen, made = self._given
         try:
             plan = made(Translation(calls, leaves, seen), leaves)
-            own = any("." in call.op for call in calls)  # whose kernel is wanted anyway
+            own = any("." in call.op for call in calls)  # their kernel is used in any case
             self.pays = own or len(calls) - len(plan.steps) >= SAVED
             self.plan = plan
         except Exception as error:
@@ -70,7 +70,7 @@ class PlanFuture:
         self._given = None
 
     def submit(self, grace: int) -> None:
-        """Make it in the background."""
+        """Compile the plan in the background."""
         self.grace = grace
         self._process = os.getpid()
         try:
@@ -80,22 +80,23 @@ class PlanFuture:
             self._done.set()
 
     def _run_alone(self) -> None:
-        # What would end the thread, as SystemExit from a maker of kernels, ends the making alone.
+        # An exception that would end the thread, such as SystemExit of a kernel factory, ends only
+        # this compilation.
         try:
             self.run()
         except BaseException:
             self.interrupted()
 
     def interrupted(self) -> None:
-        """Whoever was to make it was interrupted: nobody waits for it any more."""
+        """Mark the compilation as interrupted, so that waiting threads continue."""
         self.error = RuntimeError("interrupted")
         self._done.set()
 
     def wait(self) -> None:
-        """Return when it is done."""
+        """Return when the plan is finished."""
         if not self._done.is_set() and self._process != os.getpid():
-            # The thread that was making it belongs to the process before a fork, and so may the
-            # lock inside the event.
+            # The compiling thread belongs to the process before a fork, and so may the lock inside
+            # the event.
             self._process, self._done = os.getpid(), threading.Event()
             self.run()
         self._done.wait()

@@ -1,9 +1,9 @@
-"""Memory for all intermediate results of a plan, taken in one piece before it runs first.
+"""Preallocated memory for the intermediate results of a plan, in one block before its first run.
 
-A caching manager would otherwise take a buffer for each large result as it comes, of its size; once
-free, those hold nothing larger, and stay. Cut from one piece, results of all sizes follow one
-another in the same places: a training step of VGG16 or BERT then needs 10 to 16 % less memory. What
-of the piece is never written to is no memory yet (pages are made when they are touched).
+A caching manager would otherwise allocate a buffer for each large result, of its size. Free buffers
+fit nothing larger, and remain. Cut from one block, results of all sizes reuse the same addresses. A
+training step of VGG16 or BERT then needs 10 to 16 % less memory. Parts of the block that are never
+written take no physical memory, since pages are allocated on first use.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from fl_tensor.graph import Value, cost
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Step
 
-#: Plans that need less take their memory as it comes.
+#: Plans that need less do not preallocate.
 LEAST = 64 << 20
-#: Kinds of steps whose results may lie where operands did.
+#: Kinds of steps whose results may reuse the memory of operands.
 _IN_PLACE = ("kernel", "product")
-#: What is asked for beyond the need, as a part of it: no cutting is perfect.
+#: Spare memory beyond the need, as a fraction of it, for fragmentation.
 _SPARE = 1 / 32
 
 
 def needed(steps: Sequence[Step], donated: Collection[Value]) -> int:
-    """The bytes of the results that a plan holds at once at most, its own results included;
-    ``donated`` are operands in whose place results may be written."""
+    """The peak bytes of the results that a plan holds at once, its own results included.
+    ``donated`` are operands whose memory results may reuse."""
     given, mine = set(donated), set[Value]()
     held = peak = 0
     for step in steps:
@@ -53,7 +53,7 @@ def _fits(result: Value, operand: Value) -> bool:
 
 
 def reserve(nbytes: int) -> None:
-    """Have the current memory manager take so much in one piece, if it is one that can."""
+    """Have the current memory manager preallocate this many bytes, if it supports that."""
     preallocate = getattr(selection.current(), "preallocate", None)
     if nbytes >= LEAST and preallocate is not None:
         preallocate(int(nbytes * (1 + _SPARE)))

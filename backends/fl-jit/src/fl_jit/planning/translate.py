@@ -1,9 +1,9 @@
-"""From a trace to a graph (``fl_tensor.graph``), for the passes that make a plan of it.
+"""Translation of a trace to a graph (``fl_tensor.graph``), the input of the graph passes.
 
-Leaves become inputs. The position of a random stream becomes two of them, seed and offset, and
-``random_bits`` takes these as operands here; ``slice_update`` takes the indices at which it begins.
-A constant array becomes its number, broadcast; one that is seen is written out, as a cast to what
-it is.
+Leaves become inputs. The position of a random stream becomes two inputs, seed and offset, which are
+operands of ``random_bits``. The start indices of ``slice_update`` are operands as well. A constant
+array becomes its number, broadcast. A live constant array is materialized by a cast to its own
+dtype.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from fl_tensor.graph import Graph, Node, Value
 
 
 class Translation:
-    """The graph of some calls, whose inputs are the leaves in order (``inputs[i]``: the values of
-    leaf i), whose outputs are the results that are seen (``outputs``: their numbers)."""
+    """The graph of recorded calls. Its inputs are the leaves in order; ``inputs[i]`` has the values
+    of leaf i. Its outputs are the live results; ``outputs`` has their numbers."""
 
     def __init__(self, recorded: list[Call], leaves: list[Any], seen: list[bool]) -> None:
         self.inputs: list[tuple[Value, ...]] = []
@@ -67,6 +67,6 @@ def _node(call: Call, operands: list[Value], result: Value) -> Node:
 
 
 def _named(call: Call) -> dict[str, Any]:
-    if "." in call.op:  # from outside: pairs
+    if "." in call.op:  # a registered operation: pairs
         return dict(call.parameters)
     return dict(zip(calls.settings(call.op), call.parameters, strict=True))

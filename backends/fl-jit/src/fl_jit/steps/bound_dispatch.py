@@ -1,9 +1,9 @@
-"""How a step asks its provider again, at once, for what it has asked for before.
+"""A kernel library dispatch bound to a step, repeated without finding its descriptor again.
 
-Which problem of a provider an operation is depends on shapes and strides, which are a plan's own:
-after the first run it is known, and so is where its operands begin in the arrays that they show.
-Between two kernels, whose data fills the caches, the Python that finds it out again takes some
-100 us: 2 to 3 % of a training step of ResNet-50 on two threads.
+The descriptor of an operation depends on shapes and strides, which are fixed in a plan. After the
+first run the descriptor is known, and so are the offsets of its operands in their root arrays.
+Between two kernels, whose data fills the caches, the Python code that finds it again takes some 100
+us. That is 2 to 3 % of a training step of ResNet-50 on two threads.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ from fl_tensor import dtypes
 from fl_tensor.graph import Value
 from fl_tensor.graph.strides import StridedLayout
 
-#: Where the problem depends on nothing but the layouts of operands. (In bfloat16 a provider may be
-#: passed over for what data there is.)
+#: The dtypes whose descriptor depends only on the layouts of operands. (In bfloat16 the data may
+#: exclude a kernel library.)
 _SETTLED = frozenset((dtypes.float32, dtypes.float64))
 
 
 class BoundDispatch:
-    """What a step asked its provider for, once that is known. ``operands`` are those of the
-    problem, in its order."""
+    """The dispatch of a step, once it is known. ``operands`` are those of the descriptor, in its
+    order."""
 
     def __init__(self, operands: Sequence[tuple[Value, StridedLayout]]) -> None:
         self._roots = [layout.root for _, layout in operands]
-        # In one piece, as threads may share a plan: the problem, and where operands begin.
+        # One attribute, set atomically, as threads may share a plan: descriptor and operand
+        # offsets.
         self._known: tuple[OpDescriptor, list[int]] | None = None
         self._is_settled = all(value.dtype in _SETTLED for value, _ in operands)
 
     @property
     def is_known(self) -> bool:
-        """Whether it may ``run``."""
+        """Whether ``run`` may be called."""
         return self._known is not None
 
     def learn(self, asked: Sequence[DispatchRecord], values: Values, result: Any) -> None:
-        """After a run that asked for this, and gave the array ``result``."""
+        """Bind the dispatch of a run that recorded ``asked`` and returned the array ``result``."""
         roots = [values[root] for root in self._roots]
         if (
             len(asked) != 1
@@ -57,13 +58,13 @@ class BoundDispatch:
     def run(
         self, values: Values, out: Any, follow: gemm_dispatch.EpilogueRequest | None = None
     ) -> bool:
-        """Compute into the array ``out``, and what is to follow; False where that has to be asked
-        for anew."""
+        """Compute into the array ``out``, with the epilogue ``follow``. False where the dispatch
+        has to be repeated."""
         library, known = registry.active_library(), self._known
         if known is None or library is None:
             return False
         descriptor, offsets = known
-        held = [values[root] for root in self._roots]  # by a name: not to be written over
+        held = [values[root] for root in self._roots]  # a second reference: not to be overwritten
         if any(array.__class__ is PrepackedArray for array in held):
             return False
         begin = zip(self._roots, offsets)

@@ -1,4 +1,4 @@
-"""The step of a plan that is a product, a convolution or the gradient of one."""
+"""The step of a plan that is a GEMM, a convolution or one of its gradients."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fl_tensor.graph.strides import StridedLayout
 
 
 class Contraction(Operation):
-    """Where there is no provider, or none that takes it, NumPy computes."""
+    """A contraction by a kernel library. NumPy computes it where no library supports it."""
 
     kind = "contraction"
 
     def __init__(self, node: Node, found: dict[Value, StridedLayout], eager: Any) -> None:
         super().__init__(node, found, eager)
-        # A library is given the images first (``ConvWeightGrad``).
+        # A kernel library takes the images first (``ConvWeightGrad``).
         turned = node.op == "conv_weight_gradient"
         self._again = BoundDispatch(self.operands[::-1] if turned else self.operands)
 

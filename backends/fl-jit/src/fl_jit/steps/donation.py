@@ -1,9 +1,9 @@
-"""Results that take the places of operands: an update of all parameters needs no second copy of
-them, and memory that was just read is there to be written.
+"""Buffer donation: results that reuse the memory of operands.
 
-A plan may write over an array that nobody but the plan can see: the adapter is held by the trace
-alone, and the array by the adapter alone. Reference counts show it, as where values are donated to
-the NumPy backend; views, exports and results that share memory hold references, too.
+An update of all parameters then needs no second copy of them, and writes to memory that is still
+cached. A plan may overwrite an array that is not shared: only the trace refers to the adapter, and
+only the adapter to the array. Reference counts show this, as for values donated to the NumPy
+backend. Views, exports and results that share memory hold references, too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from fl_tensor.refcounts import count_if_alone, getrefcount
 
 
 class Values(dict[Value, Any]):
-    """The arrays of a plan that runs, by root. ``donated``: leaves that the plan may write over,
-    and results that have; ``overwritten``: what was written over; ``places``: addresses found."""
+    """The arrays of a running plan, by root. ``donated``: leaves that the plan may overwrite, and
+    results in their memory; ``overwritten``: leaves that were overwritten; ``places``: known
+    addresses."""
 
     __slots__ = ("donated", "overwritten", "places")
 
@@ -32,15 +33,15 @@ class Values(dict[Value, Any]):
         self.overwritten: set[Value] = set()
 
     def place(self, root: Value) -> int:
-        """The address of an array, looked up once: what a root lies in stays the same."""
+        """The address of an array, looked up once: the memory of a root does not change."""
         found = self.places.get(root)
         if found is None:
             found = self.places[root] = address(self[root])
         return found
 
     def take(self, roots: list[Value], result: Value) -> Any:
-        """The array of one of ``roots`` for ``result`` to be written to; None if others see them
-        all, as other results do that have taken one."""
+        """The array of one of ``roots``, to hold ``result``. None if all have other references, as
+        results have that took one."""
         for root in roots:
             if _holders(self, root) - (root in self.donated) <= _HELD:
                 array = _owner(self[root])
@@ -57,9 +58,9 @@ def _holders(values: dict[Any, Any], root: Any) -> int:
 
 
 def _owner(array: Any) -> Any:
-    """The array in C order whose memory this is: itself or, as after an exchange of axes, the one
-    that it shows and nobody else does. None if there is none; borrowed memory, which is somebody
-    else's, cannot be written to."""
+    """The C-order array that owns this memory: ``array`` itself, or its base if ``array`` is the
+    only view of it, as after a transpose. None if there is none; borrowed memory cannot be
+    overwritten."""
     if _is_view(array) and array.flags.writeable and _showing(array) <= _SHOWN:
         array = array.base
     return array if array.flags.carray and not _is_view(array) else None
@@ -73,9 +74,9 @@ def _showing(array: Any) -> int:
     return getrefcount(array.base)
 
 
-#: What ``_showing`` finds where nothing else shows the same memory.
+#: The count of ``_showing`` where no other view shares the memory.
 _SHOWN = count_if_alone(_showing, lambda: SimpleNamespace(base=object()), lambda array: array.base)
-#: What ``_holders`` finds where nobody but the values of a plan holds an array. The adapter of a
+#: The count of ``_holders`` where only the values of a plan refer to an array. The adapter of a
 #: leaf is one more.
 _HELD = count_if_alone(
     lambda values: _holders(values, None), lambda: {None: object()}, lambda values: values[None]
@@ -83,7 +84,7 @@ _HELD = count_if_alone(
 
 
 def donated(leaves: list[Any]) -> list[bool]:
-    """Which leaves only this list holds."""
+    """Which leaves are referred to by this list only."""
     return [count <= _LISTED for count in _listed(leaves)]
 
 
@@ -97,8 +98,9 @@ _LISTED = count_if_alone(
 
 
 def places(lowered: Lowered) -> list[list[Value]]:
-    """For each output of a kernel the roots that it may be written over, if they die: those read by
-    one operand only, element by element, in C order and from the beginning, as it is written."""
+    """For each output of a kernel the roots that it may overwrite, if they die. Such a root is read
+    by one operand only, elementwise, in C order and from its beginning, as the output is
+    written."""
     order = contiguous(lowered.sizes)
     roots = [o.root for o in lowered.inputs]
     found = [
@@ -108,7 +110,7 @@ def places(lowered: Lowered) -> list[list[Value]]:
     ]
 
     def fits(root: Value, result: Value) -> bool:
-        # Their axes may be in another order: ``Values.take`` looks how the array lies.
+        # Their axes may have another order: ``Values.take`` checks the array.
         return root.dtype is result.dtype and sorted(root.shape) == sorted(result.shape)
 
     return [

@@ -1,4 +1,4 @@
-"""A kernel from outside as the step of a plan."""
+"""The step of a plan that calls a registered kernel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class External:
         self.roots = [*(p.root for p in found), self.output]
 
     def __call__(self, values: dict[Value, Any]) -> None:
-        # Numbers have an address as long as their array is held.
+        # The address of a number is valid as long as its array is referenced.
         arrays = [adapt(values[root], root.dtype).array for root, _ in self.inputs]
         made = memory.empty(self.output.shape, self.dtype)
         places = [a.ctypes.data + offset for a, (_, offset) in zip(arrays, self.inputs)]

@@ -1,7 +1,7 @@
-"""A step of a plan that computes a product and what is attached to it (``graph.attach``).
+"""The step of a plan that computes a GEMM or convolution and its epilogue.
 
-Where a provider takes both, that is one call; where none does, the product and its group run one
-after the other, as two steps would.
+The epilogue is found by ``passes.epilogue_fusion``. Where a kernel library supports both, the step
+is one call. Where none does, the product and its group run one after the other, as two steps would.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def attached(
     wanted: Collection[Value],
     ours: Callable[[Node], bool],
 ) -> dict[Group, FusedEpilogue]:
-    """What is attached to products, as ``graph.attach`` has it, as far as there is a provider that
-    may take it: any elementwise work, or what has a name. ``wanted`` are the values that are read
-    outside the group that makes them; ``ours(node)``: no kernel from outside computes the node."""
+    """The epilogues of products (``passes.epilogue_fusion``) that the active kernel library may
+    support: any elementwise work, or a post-op with a name. ``wanted`` are the values that are read
+    outside the group that computes them. ``ours(node)``: no registered kernel computes the node."""
     library = registry.active_library()
     if library is None:
         return {}
@@ -61,7 +61,7 @@ def _epilogue(lowered: Lowered) -> Epilogue:
 
 
 def takes(node: Node) -> bool:
-    """Whether a provider may be asked for the node, with rows and columns as they lie in memory."""
+    """Whether a kernel library may be called for the node, with matrices in their memory layout."""
     if node.op not in ("matmul", "conv", "conv_data_gradient"):
         return False
     x, y = node.operands
@@ -76,8 +76,8 @@ def takes(node: Node) -> bool:
 
 
 class FusedEpilogueStep:
-    """See above. ``operation`` is the step that computes the product alone, ``launch()`` makes the
-    one that computes the group alone."""
+    """See the module. ``operation`` is the step that computes the product alone. ``launch()`` makes
+    the step that computes the group alone."""
 
     kind = "contraction"
     dying: list[Value]
@@ -112,8 +112,8 @@ class FusedEpilogueStep:
 
     @cached_property
     def _free(self) -> list[list[Value]]:
-        # What each further result may be written over, if nobody holds it: the product's operands,
-        # which other blocks still need, are held during the call.
+        # The roots that each further result may overwrite, if they have no other references.
+        # Operands of the product, which other blocks still read, are referenced during the call.
         return [[root for root in roots if root in self.dying] for roots in self._over]
 
     @cached_property
@@ -129,7 +129,7 @@ class FusedEpilogueStep:
     def __call__(self, values: Values) -> None:
         first = self.writes[0]
         made = memory.empty(first.shape, TO_NUMPY[first.dtype])
-        numbers: list[Any] = []  # held until the call is over
+        numbers: list[Any] = []  # referenced until the call returns
         follow = None
         if self.epilogue is not None:
             follow = gemm_dispatch.EpilogueRequest(
@@ -149,7 +149,7 @@ class FusedEpilogueStep:
     def _asked(
         self, values: Values, made: Any, follow: gemm_dispatch.EpilogueRequest | None
     ) -> bool:
-        # The product into ``made``, and what follows, from whoever computes both.
+        # The product into ``made``, with the epilogue, from a library that computes both.
         if self.strides is None:
             out = made.reshape(self.product.shape)
         else:
@@ -161,7 +161,7 @@ class FusedEpilogueStep:
         return done
 
     def _named(self, values: Values) -> PostOp | None:
-        # What it is with the numbers of this call.
+        # The post-op with the numbers of this call.
         if self._name is None:
             return None
         for place, number in self._name.numbers:
@@ -191,7 +191,7 @@ class FusedEpilogueStep:
 def _computed(
     node: Node, operands: list[Any], out: Any, follow: gemm_dispatch.EpilogueRequest | None
 ) -> bool:
-    # The product into ``out``, and what follows; False where no provider does it.
+    # The product into ``out``, with the epilogue. False where no kernel library computes it.
     x, y = operands
     if node.op == "matmul":
         return gemm_dispatch.matmul(x, y, out.shape, out, follow) is not None
@@ -204,8 +204,8 @@ def _computed(
 
 
 class _Lowering(Lowering):
-    """A group as an epilogue: the product is read first, and a result that takes its place is
-    written first; the last axis is a row, and one of two or more; single numbers are operands."""
+    """A group as an epilogue. The product is read first, and a result in its place is written
+    first. The space has two or more axes, the last of which is a row. Numbers are operands."""
 
     def __init__(
         self, made: FusedEpilogue, layouts: Mapping[Value, StridedLayout], wanted: Collection[Value]

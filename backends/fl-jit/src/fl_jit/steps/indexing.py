@@ -1,8 +1,8 @@
 """Gather, scatter and slice_update as steps of a plan.
 
-Rows of a table are read, and added to one, by generated kernels; a scatter that overwrites, sums in
-half precision and along other axes than the first are NumPy's. The range of indices was checked
-when the operation was called.
+Generated kernels gather rows of a table, and add rows to one. NumPy computes a scatter that
+overwrites, sums in half precision, and scatters along other axes than the first. The range of
+indices was checked when the operation was called.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INDICES = (dtypes.int32, dtypes.int64)
 
 
 def step(node: Node, places: Mapping[Value, StridedLayout], eager: Any) -> Gather | Scatter | None:
-    """How such an operation runs in a plan; None: on the NumPy backend, as any other."""
+    """The step of such an operation; None where the NumPy backend runs it as any other."""
     if find_spec("llvmlite") is not None:
         if node.op == "gather" and gathers(node, places):
             return Gather(node, places)
@@ -39,7 +39,7 @@ def step(node: Node, places: Mapping[Value, StridedLayout], eager: Any) -> Gathe
 
 
 def gathers(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
-    """Whether a kernel can do this gather: of arrays, at indices that a kernel can walk with."""
+    """Whether a kernel supports this gather: operands are arrays, with supported index dtypes."""
     table, indices = node.operands
     return (
         indices.dtype in _INDICES
@@ -50,7 +50,7 @@ def gathers(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
 
 
 def adds(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
-    """Whether a kernel can do this scatter: rows are added, in no fewer bits than sums take."""
+    """Whether a kernel supports this scatter: rows are added, in the precision of accumulation."""
     table, indices, updates = node.operands
     return (
         node.parameters["mode"] == "add"
@@ -71,7 +71,7 @@ class Gather:
     dying: list[Value]
 
     def __init__(self, node: Node, places: Mapping[Value, StridedLayout]) -> None:
-        from fl_jit.kernels.codegen.kernel import Kernel  # takes llvmlite
+        from fl_jit.kernels.codegen.kernel import Kernel
 
         table, indices = node.operands
         (self.output,) = node.outputs
@@ -102,8 +102,8 @@ class Gather:
 
 
 class Scatter:
-    """Rows added to a table, or put into it: a few of them need not cost a copy of the table, which
-    is written to where nobody else sees that."""
+    """Rows added to a table, or stored in it. A few rows need no copy of the table: it is
+    overwritten where it is not shared."""
 
     kind = "numpy"
     nodes: list[Node]
@@ -118,7 +118,7 @@ class Scatter:
         self._places = [root] if whole else []
 
     def __call__(self, values: Values) -> None:
-        # The others first: one that shows the table's elements holds on to its array.
+        # The others first: a view of the table's elements holds a reference to its array.
         indices, updates = (adapt(show(values, v, at), v.dtype) for v, at in self.operands[1:])
         array, in_place = self._table(values)
         parameters = self.node.parameters
@@ -133,7 +133,7 @@ class Scatter:
         values[self.node.outputs[0]] = made.array
 
     def _table(self, values: Values) -> tuple[Any, bool]:
-        # The array of the table, and whether it may be written to.
+        # The array of the table, and whether it may be overwritten.
         table, layout = self.operands[0]
         places = [root for root in self._places if root in self.dying]
         taken = values.take(places, self.node.outputs[0])
@@ -141,7 +141,7 @@ class Scatter:
 
 
 class SliceUpdate(Scatter):
-    """A part of a table put in, likewise; where it begins is an operand for each axis."""
+    """A slice of a table, stored as by ``Scatter``. The start is an operand for each axis."""
 
     def __call__(self, values: Values) -> None:
         (part, at), *starts = self.operands[1:]
@@ -155,19 +155,19 @@ class SliceUpdate(Scatter):
 
 
 class AddRows(Scatter):
-    """Rows added to those of a table, one after the other, by a kernel."""
+    """Rows added to those of a table, sequentially, by a kernel."""
 
     kind = "kernel"
 
     def __init__(self, node: Node, found: Mapping[Value, StridedLayout]) -> None:
-        from fl_jit.kernels.codegen.kernel import Kernel  # takes llvmlite
+        from fl_jit.kernels.codegen.kernel import Kernel
 
         super().__init__(node, found, None)
         table, indices, updates = node.operands
         read = [found[indices], found[updates]]
         self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in read]
         if self._places and self._places[0] in [p.root for p in read]:
-            self._places = []  # which is read while it would be written to
+            self._places = []  # it is read while it would be written
         row = table.shape[1:]
         strides = [
             read[0].strides + (0,) * len(row),
@@ -175,7 +175,7 @@ class AddRows(Scatter):
             (0,) * len(indices.shape) + contiguous(row),
         ]
         space, row_axes = updates.shape, len(row)
-        if not row:  # of one number
+        if not row:  # rows of one number
             space, row_axes, strides = (*space, 1), 1, [(*s, 0) for s in strides]
         sizes, row_axes, (index, moves, out) = join_axes(space, row_axes, strides)
         build = Builder(len(sizes), row_axes)

@@ -1,5 +1,7 @@
-"""Running a trace call by call on the NumPy backend: what is done with a trace that was never seen
-before, and the measure of what every faster way must give."""
+"""The interpreter: execution of a trace call by call on the NumPy backend.
+
+It runs traces of new structure, and is the reference for the results of all faster paths.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def interpret(eager: Any, trace: Trace | Part, seen: list[bool]) -> None:
-    """Run the calls in order, on the methods of the backend ``eager``. What leads to no result that
-    is seen is left out; intermediate results die after their last use. Where a call fails, results
-    before it are there, and those that need it have ``Failed``."""
+    """Run the calls in order, on the methods of the backend ``eager``. Dead calls are skipped, and
+    intermediate results are freed after their last use. If a call fails, results of earlier calls
+    are stored, and those that depend on it wait for ``Failed``."""
     calls, leaves = trace.calls, trace.leaves
     dying = last_uses(calls, seen)
     methods: dict[str, Any] = {}
@@ -31,7 +33,7 @@ def interpret(eager: Any, trace: Trace | Part, seen: list[bool]) -> None:
         for number in observers.calls(trace, list(dying)):
             op, places, parameters, _, _ = calls[number]
             operands = [values[i] if i >= 0 else leaves[~i] for i in places]
-            made = None  # who holds a result may be asked
+            made = None  # reference counts may be checked
             for i in dying[number]:
                 values[i] = None
             method = methods.get(op)
@@ -53,7 +55,7 @@ def interpret(eager: Any, trace: Trace | Part, seen: list[bool]) -> None:
 
 
 def _needing(number: int, calls: list[Call]) -> list[int]:
-    """This call and those that need its result."""
+    """This call and those that depend on its result."""
     found = {number}
     for later in range(number + 1, len(calls)):
         if not found.isdisjoint(calls[later].operands):
@@ -62,8 +64,7 @@ def _needing(number: int, calls: list[Call]) -> list[int]:
 
 
 def last_uses(calls: list[Call], seen: list[bool]) -> dict[int, list[int]]:
-    """The calls that lead to a result that is seen, in order, and for each the results that nothing
-    reads after it."""
+    """The live calls in order. For each of them: the results whose last use it is."""
     read = [False] * len(calls)
     found: list[tuple[int, list[int]]] = []
     for number in range(len(calls) - 1, -1, -1):
@@ -78,7 +79,7 @@ def last_uses(calls: list[Call], seen: list[bool]) -> dict[int, list[int]]:
 
 
 def run_node(eager: Any, node: Node, operands: list[Any]) -> Any:
-    """One node of the graph of a trace (``translate``), likewise."""
+    """Run one node of the graph of a trace (``translate``) on ``eager``."""
     if node.op == "concatenate":
         return eager.concatenate(operands, *node.parameters.values())
     if node.op == "random_bits":
@@ -109,7 +110,7 @@ def _full(eager: Any, call: Call, operands: list[Any]) -> Any:
 
 def _slice_update(eager: Any, call: Call, operands: list[Any]) -> Any:
     x, updates, *starts = operands
-    operands.clear()  # a result that nobody else holds is written to
+    operands.clear()  # an unshared result is overwritten
     begin = tuple([start.array.item() for start in starts])
     return eager.slice_update(x, begin, call.parameters[0], updates, True)
 
@@ -123,7 +124,7 @@ def _recurrent(eager: Any, call: Call, operands: list[Any]) -> Any:
     return eager.recurrent(*operands, cell=cell, lengths=lengths, reverse=reverse)
 
 
-#: Calls whose operands are not simply those of the operation.
+#: Calls whose operands differ from those of the operation.
 _SPECIAL = {
     "concatenate": _concatenate,
     "full": _full,

@@ -1,4 +1,4 @@
-"""Calling the kernel of a group on arrays."""
+"""Launch of the kernel of a group on arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fl_tensor.graph import Node, Value, cost
 
 
 class Launch:
-    """One kernel: the step of a plan."""
+    """The step of a plan that launches one kernel."""
 
     kind = "kernel"
     nodes: list[Node]
@@ -43,7 +43,8 @@ class Launch:
 
     @cached_property
     def _free(self) -> list[list[Value]]:
-        # For each output what it may be written over; who dies is known when steps are in order.
+        # The roots that each output may overwrite. Which of them die is known when steps are
+        # ordered.
         return [[root for root in roots if root in self.dying] for roots in self.places]
 
     def __call__(self, values: Values) -> None:
@@ -54,8 +55,8 @@ class Launch:
         launch(found, [values[root] for root in self.scalars] if self.scalars else ())
 
     def addresses(self, values: Values, free: list[list[Value]]) -> list[int]:
-        """Where operands and results lie; results of this call get their places, each over one of
-        the roots that are ``free`` for it."""
+        """The addresses of operands and results. Results are allocated here, each in one of the
+        roots that are ``free`` for it, if possible."""
         places, found = values.places, []
         for root, offset in self.inputs:
             place = places.get(root)
@@ -69,16 +70,16 @@ class Launch:
             values[root] = made
             places[root] = place = address(made)
             found.append(place)
-            del made  # whoever is held by a name is not written over
+            del made  # a named array is referenced, and not overwritten
         return found
 
     def numbers(self, values: Values) -> list[Any]:
-        """The numbers that the kernel is called with."""
+        """The scalar arguments of the kernel."""
         return [values[root] for root in self.scalars]
 
 
 class Together:
-    """Small kernels that do not need one another, as one step (``graph.horizontal``)."""
+    """Small independent kernels as one step (``passes.horizontal_fusion``)."""
 
     kind = "kernel"
     dying: list[Value]
@@ -91,7 +92,7 @@ class Together:
 
     @cached_property
     def _free(self) -> list[list[list[Value]]]:
-        # As in ``Launch``; but what another one reads must stay until all have run.
+        # As in ``Launch``. Operands of several kernels must stay until all have run.
         readers = Counter(root for step in self.steps for root in {r for r, _ in step.inputs})
         mine = {root for root in self.dying if readers[root] == 1}
         return [[[r for r in roots if r in mine] for roots in s.places] for s in self.steps]
@@ -105,13 +106,13 @@ class Together:
         )
 
 
-#: Elements up to which a kernel may run together with others. Of larger ones nothing was gained: 30
-#: to 40 parameters of 300 x 300 to 768 x 768, SGD and AdamW, one thread, in turns: 0.94 to 1.07.
+#: Elements up to which a kernel may run together with others. Larger ones gained nothing: 30 to 40
+#: parameters of 300 x 300 to 768 x 768, SGD and AdamW, one thread, alternating: 0.94 to 1.07.
 SMALL = 1 << 16
 
 
 def merged(steps: list[Any], tasks: list[Task]) -> list[Any]:
-    """The steps in their order, with small ones together where nobody waits for them."""
+    """The steps in their order, with small independent kernels merged."""
     groups = together(tasks, lambda number: _is_small(steps[number]))
     return [
         steps[first] if not more else Together([steps[number] for number in (first, *more)])
@@ -127,7 +128,7 @@ def _is_small(step: Any) -> bool:
 
 
 def _are_apart(addresses: list[int], inputs: int) -> bool:
-    # Whether nothing is written over what was read, which is in the caches; and all at multiples.
+    # Whether no operand, which is cached, is overwritten, and all results are aligned.
     read, written = addresses[:inputs], addresses[inputs:]
     return not any(a % ALIGNED or a in read for a in written)
 

@@ -1,4 +1,4 @@
-"""From a group of operations to the program of one kernel."""
+"""Lowering of a group of operations to the program of one kernel."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Operand(NamedTuple):
 
 
 class Lowered(NamedTuple):
-    """A program, and what to call its kernel with: sizes of the space, arrays to read, single
-    numbers, arrays to write."""
+    """A program and the arguments of its kernel: sizes of the iteration space, input arrays,
+    scalars, output arrays."""
 
     program: Program
     sizes: Shape
@@ -37,7 +37,7 @@ class Lowered(NamedTuple):
 
 
 def fusible(node: Node) -> bool:
-    """Whether a kernel can have the node as a member."""
+    """Whether a kernel can contain the node."""
     if len(node.outputs) != 1 or any(v.dtype.kind == "c" for v in [*node.operands, *node.outputs]):
         return False
     if any(0 in v.shape for v in [*node.operands, *node.outputs]):
@@ -49,7 +49,7 @@ def fusible(node: Node) -> bool:
         return node.operands[0].dtype.kind in found.kinds
     if node.op in REDUCTIONS:
         return reduction_form(node, 0) is not None
-    return node.op in ("where", "cast", "random_bits", "reshape")  # one that has to copy
+    return node.op in ("where", "cast", "random_bits", "reshape")  # a reshape that has to copy
 
 
 def lower(
@@ -58,8 +58,8 @@ def lower(
     wanted: Collection[Value],
     numbers: Collection[Value],
 ) -> Lowered:
-    """The kernel of ``group``, which writes its results in ``wanted``. ``numbers`` are inputs of
-    the graph that are given as single numbers."""
+    """The kernel of ``group``, which writes its results in ``wanted``. ``numbers`` are graph inputs
+    that are passed as scalars."""
     return Lowering(group, layouts, wanted, numbers).result()
 
 
@@ -109,11 +109,11 @@ class Lowering:
         self._outputs(build, found, results, len(sizes), row_axes)
         return Lowered(build.program(), sizes, inputs, list(scalars), outputs)
 
-    # What lowering for other callers of a program does otherwise.
+    # Hooks for subclasses that lower a group differently.
 
     def _axes(self, strides: list[Shape]) -> tuple[Shape, int, list[Shape]]:
         sizes, row_axes, strides = join_axes(self.space, self.group.row_axes, strides)
-        if all(m.node.op != "random_bits" for m in self.group.members):  # which counts the rows
+        if all(m.node.op != "random_bits" for m in self.group.members):  # it counts the rows
             sizes, strides = transposed_last(sizes, row_axes, strides)
         return sizes, row_axes, strides
 

@@ -15,8 +15,8 @@ from fl_tensor.graph.strides import StridedLayout
 
 
 class Operation:
-    """See above. Its result is written in the order of its axes, or in the one that the node asks
-    for."""
+    """See the module. The result is written in C order, or in the axis order that the node
+    requests."""
 
     kind = "numpy"
     nodes: list[Node]
@@ -36,7 +36,7 @@ class Operation:
         return [show(values, v, layout) for v, layout in self.operands]
 
     def computed(self, shown: list[Any]) -> Any:
-        """The array of the result; ``shown`` is emptied, so that operands can be let go."""
+        """The array of the result. ``shown`` is emptied, so that operands can be freed."""
         operands = [adapt(a, v.dtype) for a, (v, _) in zip(shown, self.operands, strict=True)]
         shown.clear()
         if "order" in self.node.parameters:

@@ -1,11 +1,12 @@
-"""Pooling over windows, and its gradients, as steps of a plan: by generated kernels.
+"""Pooling and its gradients as steps of a plan, by generated kernels.
 
-A kernel takes the elements of a box (``windows.py``) and folds what they meet, place after place of
-the window in C order, as the compositions in ``fl_tensor.derived`` do: results are equal bit for
-bit. Gradients are two passes: what each window has to give (which place has its maximum; its share
-of the mean), then for each element of the image the sum over the windows that it is in.
+A kernel computes the elements of a box (``windows.py``). It reduces over the positions of the
+window in C order, as the compositions in ``fl_tensor.derived`` do: results are equal bit for bit.
+Gradients take two passes. The first one computes the contribution of each window: the position of
+its maximum, or its share of the mean. The second one sums, for each element of the image, over the
+windows that contain it.
 
-Images may lie in any order; with channels last a kernel runs along the channels.
+Images may have any axis order. With channels last a kernel runs along the channels.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fl_tensor.dtypes import DType
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph.strides import Shape, StridedLayout, contiguous
 
-#: Places of a window beyond which the composition runs.
+#: Positions of a window beyond which the composition runs.
 MOST_PLACES = 64
 
 
@@ -41,7 +42,7 @@ class Strided(NamedTuple):
     strides: Shape
 
     def offset(self, place: Shape) -> int:
-        """Where the element at ``place`` of the spatial axes is, in bytes."""
+        """The byte offset of the element at ``place`` of the spatial axes."""
         found = sum(s * i for s, i in zip(self.strides[2:], place, strict=True))
         return found * self.dtype.itemsize
 
@@ -51,8 +52,8 @@ class Strided(NamedTuple):
 
 
 def step(node: Node, places: Mapping[Value, StridedLayout]) -> Pool | None:
-    """The step that computes ``node``; None for what is no pooling of floating images, has larger
-    windows, or is done better by a provider."""
+    """The step that computes ``node``. None for other operations, non-floating images and larger
+    windows, and where a kernel library is faster."""
     if node.op not in _PASSES or find_spec("llvmlite") is None:
         return None
     values = (*node.operands, *node.outputs)
@@ -66,7 +67,8 @@ def step(node: Node, places: Mapping[Value, StridedLayout]) -> Pool | None:
 
 
 def _is_for_a_provider(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
-    # Gradients that would be written with gaps between neighbours, and shares, measured slower.
+    # Measured slower here: gradients written with gaps between neighbours, and those of average
+    # pooling.
     library = registry.active_library()
     if library is None or node.outputs[0].dtype is not dtypes.float32:
         return False
@@ -91,7 +93,7 @@ class Pool:
         self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in found]
         (self.output,) = node.outputs
         self.roots = [*(p.root for p in found), self.output]
-        # The axes of the result lie in memory in this order.
+        # The memory order of the axes of the result.
         order = node.parameters.get("order", tuple(range(len(self.output.shape))))
         dense = contiguous(self.output.shape)
         shape, strides = (
@@ -113,9 +115,9 @@ class Pool:
 
 
 class Pass:
-    """A pass over boxes, with a kernel for each: writes ``arrays[out]``, of which each element
-    depends on those at its own place in ``arrays[i]``, i in ``own``, and on those that it meets in
-    ``arrays[i]``, i in ``met``."""
+    """A pass over boxes, with a kernel for each. It writes ``arrays[out]``. Each element depends on
+    those at its own position in ``arrays[i]``, i in ``own``, and on those at the window positions
+    in ``arrays[i]``, i in ``met``."""
 
     def __init__(
         self,
@@ -127,7 +129,7 @@ class Pass:
         met: Sequence[int],
         fold: window_reductions.Fold,
     ) -> None:
-        from fl_jit.kernels.codegen.kernel import Kernel  # takes llvmlite
+        from fl_jit.kernels.codegen.kernel import Kernel
 
         self.calls = []
         for box in found:
@@ -157,7 +159,7 @@ class Pass:
 
 
 def _in_order(space: Shape, strides: list[Shape], lying: Shape) -> tuple[Shape, list[Shape]]:
-    # The axes in the order in which those of the array that is written lie in memory.
+    # The axes in the memory order of the array that is written.
     order = _order(lying)
     moved = [tuple(s[axis] for axis in order) for s in strides]
     return tuple(space[axis] for axis in order), moved
@@ -176,7 +178,7 @@ def _windows(node: Node, image: Shape, pooled: Shape) -> Windows:
 
 
 def _inside(node: Node) -> bool:
-    # Whether a mean is of what is inside the image alone.
+    # Whether a mean excludes padding.
     return not node.parameters["count_include_pad"]
 
 
@@ -236,7 +238,7 @@ def _avg_gradient(node: Node, shape: Shape, arrays: list[Strided]) -> Passes:
 
 
 def _like(shape: Shape, array: Strided) -> Shape:
-    # Dense strides of ``shape`` with the axes in the order in which those of ``array`` lie.
+    # Dense strides of ``shape``, with the axes in the memory order of ``array``.
     order = _order(array.strides)
     dense = contiguous([shape[axis] for axis in order])
     return tuple(dense[order.index(axis)] for axis in range(len(shape)))

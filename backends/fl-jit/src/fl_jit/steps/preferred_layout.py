@@ -1,5 +1,4 @@
-"""Operations whose result lies in another order of axes than C order (``graph.axis_order``): which
-ones should, and how they run."""
+"""Preferred memory layouts of results (``passes.layout_assignment``), and execution in them."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ from fl_tensor.reproducible import is_reproducible
 
 
 def preferred_layout(node: Node) -> Order | None:
-    """Convolutions and gradients of their data have channels last where a provider computes them,
-    and gradients of weights lie as these are best packed."""
+    """The preferred axis order of a result. Convolutions and dgrads have channels last where a
+    kernel library computes them. Wgrads have the order in which weights are best packed."""
     if node.op not in ("conv", "conv_data_gradient", "conv_weight_gradient"):
         return None
     first, second = node.operands
@@ -33,12 +32,13 @@ def preferred_layout(node: Node) -> Order | None:
 
 
 def _of_weights(node: Node) -> Order | None:
-    """The order of a gradient of weights: C order, (features, channels, *places), as weights have.
-    Where weights are more than what they meet, so that to pack them takes a part of the time, it is
-    (*places, channels, features): a panel is then rows of that, or their transpose. An optimizer's
-    state follows, and so do the weights from the first step on; layers with 512 channels of 7x7
-    pixels are 7 to 10 % faster. Under ``reproducible`` weights stay in C order: a run that is
-    resumed begins with those of a file."""
+    """The axis order of a wgrad: C order, (features, channels, *places), as weights have. Where
+    weights have more elements than the images and gradients together, packing takes a noticeable
+    part of the time. The order is then (*places, channels, features): a packed panel is then rows
+    of that array, or their transpose. An optimizer's state has the same order, and so have the
+    weights from the first step on. Layers with 512 channels of 7x7 pixels are 7 to 10 % faster.
+    Under ``reproducible`` weights stay in C order, since a resumed run begins with weights of a
+    file."""
     gradient, images = node.operands
     (out,) = node.outputs
     weights, met = math.prod(out.shape), math.prod(images.shape) + math.prod(gradient.shape)
@@ -48,12 +48,12 @@ def _of_weights(node: Node) -> Order | None:
 
 
 def elementwise(op: str) -> bool:
-    """Whether the operands of ``op`` broadcast, and nothing else happens."""
+    """Whether ``op`` is elementwise, with broadcasting operands."""
     return op in instructions.ELEMENTWISE or op in ("where", "cast")
 
 
 def run(eager: Any, node: Node, operands: list[Any]) -> Any:
-    """The result of a node with a parameter ``order``: an array in C order, with its axes in that
+    """The result of a node with a parameter ``order``: a C-order array, with its axes in that
     order."""
     given = dict(node.parameters)
     order = given.pop("order")

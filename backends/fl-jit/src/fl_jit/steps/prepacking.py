@@ -1,10 +1,10 @@
-"""Weights that a plan keeps packed from one run to the next (``graph.factors``).
+"""Weights that stay prepacked between the runs of a plan (``passes.weight_prepacking``).
 
-A plan notices that an operand is the array that it was before, and packs it (``numpy.kept``) when
-products have lost as much by packing it themselves as that costs. If others then ask for the array
-before it has paid, the plan waits twice as long the next time. Weights that are trained are new
-values in every step, which products go on packing: what is packed for a layer lies wrong for the
-gradient of its input.
+A plan detects that an operand is the same array as before. It prepacks that array
+(``eager.prepacked``) when packing in each GEMM has cost as much as prepacking does. If another
+reader needs the array before the cost is recovered, the plan waits twice as long the next time.
+Weights in training have new values in every step, and are packed by each GEMM. The packed layout of
+a layer does not fit its dgrad.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from fl_tensor.reproducible import is_reproducible
 
 
 class PrepackStep:
-    """What a plan does with weights that only products read: it gives the array, or what is kept
-    in its place. ``turned``: they read its transpose; ``is_on``: it was packed at the last run."""
+    """The prepacking of a weight that only GEMMs or convolutions read. It returns the array, or the
+    ``PrepackedArray`` that replaces it. ``turned``: the readers take the transpose; ``is_on``: the
+    last run read it prepacked."""
 
     is_on = False
 
@@ -38,16 +39,16 @@ class PrepackStep:
         self._last: Callable[[], Any] = lambda: None
         self._runs = 0  # with the same array
         self._until = cost.RUNS_UNTIL_KEPT
-        self._unpaid = 0  # runs that have to follow for it to have paid
+        self._unpaid = 0  # runs until the cost is recovered
 
     def __call__(self, leaf: Any) -> Any:
-        """The array of the adapter ``leaf``, or a ``Kept``."""
+        """The array of the adapter ``leaf``, or a ``PrepackedArray``."""
         found = self._found(leaf)
         self.is_on = found.__class__ is PrepackedArray
         return found
 
     def _found(self, leaf: Any) -> Any:
-        if is_reproducible():  # where results may not depend on earlier runs
+        if is_reproducible():  # results may not depend on earlier runs
             return leaf.array
         found = prepacked.storage_of(leaf)
         if found.__class__ is PrepackedArray:
@@ -80,8 +81,8 @@ def _is_dense(array: Any) -> bool:
 
 
 def computed(node: Node, x: Any, w: PrepackedArray) -> Any:
-    """The result of a product or convolution with ``w``, as it lies; None where the provider that
-    packed it is not asked any more."""
+    """The result of a GEMM or convolution with ``w``, in its memory layout. None where the kernel
+    library that packed it is no longer active."""
     (out,) = node.outputs
     if node.op == "matmul":
         return gemm_dispatch.matmul(x, w, out.shape)
@@ -98,7 +99,8 @@ def keeps(
     results: Collection[Value],
     ours: Callable[[Node], bool],
 ) -> dict[Value, PrepackStep]:
-    """The inputs of a plan that it may keep. ``ours(node)``: no kernel from outside computes it."""
+    """The inputs of a plan that may be prepacked. ``ours(node)``: no registered kernel computes
+    it."""
     library = registry.active_library()
     if library is None:
         return {}
@@ -124,7 +126,7 @@ def keeps(
 def _with_post_ops(
     node: Node, layouts: Mapping[Value, StridedLayout]
 ) -> Matmul | Convolution | None:
-    # What a provider is asked for; None where that is no product, and no plain convolution.
+    # The descriptor of a node; None for other operations and for dilated or cropped input.
     if node.op not in ("matmul", "conv"):
         return None
     x, w = [layout.Layout(v.dtype, v.shape, layouts[v].strides) for v in node.operands]

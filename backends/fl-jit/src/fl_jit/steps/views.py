@@ -1,4 +1,4 @@
-"""The arrays that values show, of those that have storage of their own."""
+"""The arrays of values, as views of the arrays that own storage."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fl_tensor.graph.strides import StridedLayout
 
 
 def show(values: dict[Value, Any], value: Value, layout: StridedLayout) -> Any:
-    """The array of a value, or the number: what its root has, or a view of it; or what is kept in
-    its place."""
+    """The array or number of a value: its root's, or a view of it. A ``PrepackedArray`` is returned
+    as it is."""
     root, offset, strides = layout
     found = values[root]
     if (
         root is value or found.__class__ is PrepackedArray
-    ):  # all that read what is kept read it in one way
+    ):  # all readers of a prepacked array read the same view
         return found
     return strided(found, TO_NUMPY[root.dtype], offset, value.shape, strides)

@@ -1,5 +1,4 @@
-"""What becomes of the elements that a window meets, as instructions: the maximum or the mean of a
-window, and what each element of the image gets of the gradients of its windows."""
+"""Reductions over window positions, as instructions: pooling and the passes of its gradients."""
 
 from __future__ import annotations
 
@@ -12,14 +11,14 @@ from fl_jit.steps.windows import Box
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 
-#: From a builder, values of the same place, values that are met in each place of the box: what to
-#: write, and the numbers to call the kernel with.
+#: Arguments: a builder, values at the same position, values at each window position of the box.
+#: Results: the value to write, and the scalar arguments of the kernel.
 Folded: TypeAlias = tuple[int, list[float]]
 Fold: TypeAlias = Callable[[Builder, list[int], list[list[int]], Box], Folded]
 
 
 def maximum(dtype: DType) -> Fold:
-    """The maximum of what is met; NaN where any of it is."""
+    """The maximum over the window; NaN where any element is."""
 
     def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
         (found,), *others = met
@@ -31,7 +30,7 @@ def maximum(dtype: DType) -> Fold:
 
 
 def _added(b: Builder, dtype: DType, values: Sequence[int], whole: int) -> int:
-    # Where there is padding its zeros count: they make 0.0 of -0.0.
+    # Zeros of padding count: they make 0.0 of -0.0.
     zero = b.constant(0.0, dtype)
     if not values:
         return zero
@@ -42,7 +41,7 @@ def _added(b: Builder, dtype: DType, values: Sequence[int], whole: int) -> int:
 
 
 def mean(dtype: DType, inside: bool) -> Fold:
-    """The mean of what is met: of all places of the window, or of those ``inside`` the image."""
+    """The mean over the window: over all its positions, or over those ``inside`` the image."""
 
     def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
         total = _added(b, dtype, [x for (x,) in met], box.whole)
@@ -53,8 +52,8 @@ def mean(dtype: DType, inside: bool) -> Fold:
 
 
 def place_of_maximum(dtype: DType) -> Fold:
-    """Which place has the maximum: the first one; -1 where it is NaN, or where padding, which comes
-    first, is as low."""
+    """The position of the first maximum. -1 where the maximum is NaN, or where padding comes first
+    and is as low."""
 
     def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
         (found,), *others = met
@@ -72,8 +71,7 @@ def place_of_maximum(dtype: DType) -> Fold:
 
 
 def sum_of_chosen(dtype: DType) -> Fold:
-    """The gradients of those windows, met with their places of the maximum, that chose this
-    element."""
+    """The sum of the gradients of those windows whose maximum is this element."""
 
     def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
         zero = b.constant(0.0, dtype)
@@ -87,8 +85,9 @@ def sum_of_chosen(dtype: DType) -> Fold:
 
 
 def share(dtype: DType, inside: bool) -> Fold:
-    """What each element of a window gets of its gradient, divided twice as in the composition:
-    by all places, and by the part of them that counts, where those ``inside`` alone do."""
+    """The share of each window element in the gradient. There are two divisions, as in the
+    composition: by all positions, and by the fraction that counts, if only those ``inside`` the
+    image do."""
 
     def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
         whole = b.scalar(dtype)
@@ -102,7 +101,7 @@ def share(dtype: DType, inside: bool) -> Fold:
 
 
 def total(dtype: DType) -> Fold:
-    """The sum of what is met."""
+    """The sum over the windows of an element."""
 
     def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
         return _added(b, dtype, [x for (x,) in met], box.whole), []

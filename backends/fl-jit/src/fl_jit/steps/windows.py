@@ -1,8 +1,10 @@
-"""Windows over images as boxes: parts of an array whose elements all meet others in the same places
-of a window, so that padding needs neither a copy nor a question per element.
+"""Decomposition of pooling windows into boxes without bounds checks.
 
-Window o of an axis begins at element ``o * stride - low``, ``low`` being its padding; place k of it
-holds element ``o * stride - low + k``, where there is one.
+A box is a part of an array whose elements all meet elements of the other array at the same window
+positions. So padding needs neither a copy nor a check per element.
+
+Window o of an axis begins at element ``o * stride - low``, where ``low`` is its padding. Position k
+of it is element ``o * stride - low + k``, where there is one.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from fl_tensor.graph.strides import Shape, contiguous
 
 
 class Run(NamedTuple):
-    """Elements ``start``, ``start + step``, ... along one axis, ``extent`` of them. Those that the
-    first one meets in the other array are ``others``, in these places of the window (``places``);
-    those of the next are ``pace`` further. Away from the edges there would be ``whole`` of them."""
+    """``extent`` elements ``start``, ``start + step``, ... along one axis. The first one meets the
+    elements ``others`` of the other array, at the window positions ``places``. Those of the next
+    are ``pace`` further. Away from the edges there would be ``whole`` of them."""
 
     start: int
     step: int
@@ -30,8 +32,8 @@ class Run(NamedTuple):
 
 
 class Box(NamedTuple):
-    """The same along all axes: ``places[i]`` is a number of a place in C order, and ``others[i]``
-    where the other array is met there."""
+    """A ``Run`` along all axes: ``places[i]`` is the number of a window position in C order, and
+    ``others[i]`` the element of the other array there."""
 
     start: Shape
     step: Shape
@@ -43,8 +45,8 @@ class Box(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Windows over the spatial axes of ``image`` (batch, channels, *spatial); ``pooled`` has a
-    place for each."""
+    """Windows over the spatial axes of ``image`` (batch, channels, *spatial); ``pooled`` has an
+    element for each."""
 
     image: Shape
     pooled: Shape
@@ -53,11 +55,11 @@ class Windows(NamedTuple):
     padding: tuple[tuple[int, int], ...]
 
     def of_pooled(self) -> list[Box]:
-        """The windows, which meet the elements in them."""
+        """Boxes of windows, with the image elements in them."""
         return self._boxes(_of_windows)
 
     def of_image(self) -> list[Box]:
-        """The elements of the image, which meet the windows that they are in."""
+        """Boxes of image elements, with the windows that contain them."""
         return self._boxes(_of_elements)
 
     def _boxes(self, along: Callable[[int, int, int, int, int], list[Run]]) -> list[Box]:
@@ -90,7 +92,7 @@ def _of_windows(size: int, window: int, stride: int, low: int, count: int) -> li
 def _of_elements(size: int, window: int, stride: int, low: int, count: int) -> list[Run]:
     runs = []
     for first in range(min(stride, size)):
-        phase = range((first + low) % stride, window, stride)  # the places that these are ever in
+        phase = range((first + low) % stride, window, stride)  # their possible positions
         met = [
             (i, tuple(k for k in phase if 0 <= i + low - k < count * stride))
             for i in range(first, size, stride)
@@ -103,7 +105,7 @@ def _of_elements(size: int, window: int, stride: int, low: int, count: int) -> l
 
 
 def _alike(met: list[tuple[int, Shape]]) -> Iterator[tuple[int, int, Shape]]:
-    # (first, how many, places) of neighbours that are in the same places.
+    # (first, count, places) of neighbours at the same positions.
     for places, group in itertools.groupby(met, key=lambda pair: pair[1]):
         numbers = [number for number, _ in group]
         yield numbers[0], len(numbers), places

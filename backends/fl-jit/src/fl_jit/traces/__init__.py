@@ -1,3 +1,1 @@
-"""What was put off: values that are not computed yet, and the calls that will compute them,
-recorded, and compared with those before.
-"""
+"""Tracing: deferred values, recorded calls, and the reuse of recordings."""

@@ -1,5 +1,4 @@
-"""Arguments that are equal, and not the same: 0.0 and -0.0, 1 and True. What is found again by its
-arguments is not to be found by others."""
+"""Cache keys that distinguish equal arguments of other types or signs: 0.0 and -0.0, 1 and True."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from typing import Any
 
 
 class Exact(tuple[Any, ...]):
-    """A tuple that equals those whose elements have the same classes and signs, too."""
+    """A tuple that equals another only if the classes and signs of all elements are equal, too."""
 
     __slots__ = ()
 
@@ -28,7 +27,8 @@ def _kinds(x: Any) -> Any:
 
 
 def exact(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same as a key; a tuple of integers alone, which is most of them, as it is."""
+    """The arguments as a key. A tuple of integers only, the most frequent case, is returned as it
+    is."""
     return arguments if _PLAIN.issuperset(map(type, arguments)) else Exact(arguments)
 
 

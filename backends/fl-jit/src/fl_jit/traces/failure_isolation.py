@@ -1,8 +1,8 @@
-"""Values whose computation failed: each is tried again alone, when it is read.
+"""Isolation of failures: a value whose computation failed is recomputed alone when it is read.
 
-A trace computes many values together. Where that fails, for want of memory most often, each value
-that is still missing keeps the calls that it needs, and the trace is done with it. Values that do
-not depend on what failed are computed so; for the others it is tried again.
+A trace computes many values together. If that fails, usually for lack of memory, each missing value
+keeps the calls that it depends on, and leaves the trace. Values that do not depend on the failed
+call are then computed. For the others the computation is tried again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """The calls that a result needs, of which it is the last; otherwise as in a trace."""
+    """The calls that a result depends on, the last of which computes it; otherwise as in a
+    trace."""
 
     calls: list[Call]
     leaves: list[Any]
@@ -29,9 +30,9 @@ class Part(NamedTuple):
 
 
 class Alone:
-    """What such a value waits for (``Lazy.trace``). ``interpret(part, seen)`` runs calls one by
-    one; ``failed``: the value needs what has failed. It refers to no value, so that values nobody
-    needs any more are freed at once."""
+    """The pending computation of an isolated value (``Lazy.trace``). ``interpret(part, seen)`` runs
+    calls one by one. ``failed``: the value depends on the failed call. The object refers to no
+    value, so that unused values are freed at once."""
 
     def __init__(
         self,
@@ -48,7 +49,8 @@ class Alone:
         self._manager, self._reproducible = manager, exactly
 
     def compute(self, x: Lazy) -> None:
-        """Give ``x`` its array; raises what the computation raises, and may be tried again."""
+        """Store the array of ``x``. Raises the exception of the computation, which may be tried
+        again."""
         with self._lock:
             if x.trace is not self:
                 return
@@ -64,7 +66,7 @@ class Alone:
 
 
 class Failed:
-    """What values wait for whose computation has failed with ``error``."""
+    """The state of values that depend on a call that failed with ``error``."""
 
     failed = True
 
@@ -72,12 +74,12 @@ class Failed:
         self._error, self._traceback = error, error.__traceback__
 
     def compute(self, x: Lazy) -> NoReturn:
-        """Raise the error, as it was raised first."""
+        """Raise the error with its first traceback."""
         raise self._error.with_traceback(self._traceback)
 
 
 def fail(results: Sequence[Lazy | None], numbers: Iterable[int], error: Exception) -> None:
-    """Note that these results need what failed with ``error``."""
+    """Mark these results as dependent on a call that failed with ``error``."""
     failed = Failed(error)
     for number in numbers:
         x = results[number]
@@ -86,7 +88,7 @@ def fail(results: Sequence[Lazy | None], numbers: Iterable[int], error: Exceptio
 
 
 def part_of(number: int, calls: Sequence[Call], leaves: Sequence[Any]) -> Part:
-    """The calls that result ``number`` needs, with their leaves."""
+    """The calls that result ``number`` depends on, with their leaves."""
     needed, found = {number}, [number]
     while found:
         for i in calls[found.pop()].operands:

@@ -1,8 +1,8 @@
-"""Control-C while a computation writes over its operands.
+"""Delayed handling of SIGINT while a computation overwrites its operands.
 
-Half of an update of all parameters cannot be run again: what it read is gone, and with it the
-model. So the first SIGINT then waits until the results are there, as it waits for any call into C;
-a second one acts at once. Python runs handlers of signals in the main thread alone.
+A partial update of all parameters cannot be repeated: its operands, and thus the model, are lost.
+So the first SIGINT (Control-C) is delayed until the results are stored, as by any call into C. A
+second one acts at once. Python runs signal handlers in the main thread only.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import signal
 import threading
 from typing import Any
 
-_handler: Any = None  # the program's, while it waits
+_handler: Any = None  # the program's handler, while it is replaced
 _came = False
 
 
 def hold() -> None:
-    """Let SIGINT wait until ``release``."""
+    """Delay SIGINT until ``release``."""
     global _handler
     if _handler is not None or not _is_main():
         return
     handler = signal.getsignal(signal.SIGINT)
-    if callable(handler):  # else it ends the process, or nobody is told
+    if callable(handler):  # else it ends the process or is ignored
         _handler = handler
         signal.signal(signal.SIGINT, _note)
 
 
 def release() -> None:
-    """SIGINT acts as before ``hold``; one that came meanwhile does so now."""
+    """Restore the handler of SIGINT, and deliver a delayed signal now."""
     global _handler, _came
     if _handler is None or not _is_main():
         return

@@ -1,4 +1,4 @@
-"""Operands that a computation wrote over before it failed, and the values that take them."""
+"""Operands overwritten by a failed computation, and the values that depend on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Overwritten(NumpyAdapter):
-    """Stands for a leaf that was written over: an array like it, of which nothing is needed."""
+    """A placeholder of an overwritten leaf: an array of the same shape and dtype, without data."""
 
     __slots__ = ()
 
@@ -26,7 +26,8 @@ class Overwritten(NumpyAdapter):
 
 
 class InvalidatedValue:
-    """What values wait for that cannot be computed any more (``Lazy.trace``), for want of ``x``."""
+    """The state (``Lazy.trace``) of values that cannot be computed any more, because ``x`` is
+    overwritten."""
 
     failed = True
 
@@ -34,7 +35,7 @@ class InvalidatedValue:
         self._operand = f"{x.dtype}{x.shape}"
 
     def compute(self, x: Lazy) -> NoReturn:
-        """Say so."""
+        """Raise the error."""
         raise BackendError(
             f"[jit] an operand {self._operand} of this computation is gone: the first try to run "
             f"it failed after it had written over it. Make what it was computed from anew, or load "
@@ -43,9 +44,9 @@ class InvalidatedValue:
 
 
 def sort_out(calls: Sequence[Call], results: list[Lazy | None], leaves: Sequence[Any]) -> None:
-    """What becomes of ``results`` whose computation failed. Those that are there stay. Those of
-    operands that are gone wait for nothing: whoever asks for one is told, and nobody else. The
-    trace has no more to do with these; the rest can be asked for again."""
+    """Sort the ``results`` of a failed computation. Those with an array are finished. Those that
+    depend on overwritten operands become ``InvalidatedValue``, and raise an error when they are
+    read. Both leave the trace. The rest can be computed again."""
     gone = {~i: InvalidatedValue(x) for i, x in enumerate(leaves) if x.__class__ is Overwritten}
     for number, (call, x) in enumerate(zip(calls, results, strict=True)):
         lost = next((gone[i] for i in call.operands if i in gone), None)

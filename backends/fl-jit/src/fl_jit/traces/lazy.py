@@ -1,12 +1,12 @@
-"""Values that are not computed yet, and the trace of the calls that will compute them.
+"""Lazy values, and the trace of the calls that compute them.
 
-A ``Lazy`` value is a ``NumpyAdapter`` whose array is missing until somebody asks for it; so what
-the NumPy backend can do, it can do with lazy values, and only the operations worth it are put off.
+A ``Lazy`` value is a ``NumpyAdapter`` whose array is missing until it is read. So the NumPy backend
+accepts lazy values in every operation, and only operations that gain from it are deferred.
 
-A trace belongs to one thread, and keeps what its thread has put off since it last ran: calls in
-order, as plain tuples that name their operands by number. These tuples are the structure of the
-computation, equal from one training step to the next, while the ``leaves`` (arrays that were there
-before, numbers, positions of random streams) are its data.
+A trace belongs to one thread. It holds the operations that this thread deferred since the last run:
+calls in order, as plain tuples that name their operands by number. These tuples are the structure
+of the computation, and are equal from one training step to the next. The ``leaves`` are its data:
+arrays computed before, numbers, and positions of random streams.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 
 class Stream(NamedTuple):
-    """Where random bits come from; a leaf, as it changes with every draw."""
+    """The position of a random stream; a leaf, as it changes with every draw."""
 
     seed: int
     offset: int
 
 
 class Lazy(NumpyAdapter):
-    """The result of a call in ``trace``, at place ``number``; when the call has run, ``trace`` is
-    None and ``array`` is there. ``Alone``: its computation failed, and is tried again when
-    it is read; ``Failed``, ``Gone``: that would be in vain."""
+    """The result of call ``number`` in ``trace``. After the call has run, ``trace`` is None and
+    ``array`` is stored. ``Alone``: the computation failed, and is tried again on a read. ``Failed``
+    and ``InvalidatedValue``: a read raises an error."""
 
     __slots__ = ("number", "shape", "trace")
 
@@ -63,18 +63,18 @@ class Lazy(NumpyAdapter):
 
 
 class KeptLazy(keeping.UnpackedOnDemand, Lazy):
-    """One that has run, and is kept packed."""
+    """A computed lazy value whose array is prepacked."""
 
     __slots__ = ()
 
 
 keeping.register(Lazy, KeptLazy)
 
-#: The array as it is, without a search for one that is missing.
+#: Access to the array without ``__getattr__``.
 _array_of: Callable[[Lazy], Any] = NumpyAdapter.__dict__["array"].__get__
 
 
-# Less Python than a constructor would take: these are called for every operation of a program.
+# Cheaper than constructors: these are called for every operation of a program.
 _new, _tuple = object.__new__, tuple.__new__
 
 
@@ -82,7 +82,7 @@ def _references(values: Iterable[Any]) -> list[int]:
     return [getrefcount(x) for x in values]
 
 
-#: How many references ``_references`` finds to a value that only its list has.
+#: The references that ``_references`` counts for a value that only its list refers to.
 _ALONE = count_if_alone(
     lambda values: _references(values)[0], lambda: [object.__new__(Lazy)], lambda values: values[0]
 )
@@ -95,23 +95,24 @@ def _memory() -> int:
         return 0
 
 
-#: Run a trace when it has so many calls, or when so many bytes are in operands that it alone keeps
-#: alive and in results that somebody waits for: a quarter of the machine's memory, 2 GiB at least.
+#: A trace runs when it has this many calls, or when it holds this many bytes. Operands count that
+#: only the trace keeps alive, and live results. The limit is a quarter of the machine's memory, and
+#: at least 2 GiB.
 MOST_CALLS = 16384
 MOST_BYTES = max(2 << 30, _memory() // 4)
-#: After so many calls it is looked how many bytes there are, and then whenever there are twice
-#: as many: a look goes over all of them.
+#: The bytes are counted after this many calls, and then whenever there are twice as many: counting
+#: visits all calls.
 LOOK = 512
 
 
 class Trace:
-    """The calls that one thread has put off.
+    """The deferred calls of one thread.
 
     ``execute(trace, seen)`` computes the arrays of the results in ``trace.results`` that ``seen``
-    marks: those which somebody besides the trace can see. ``interpret``, likewise, runs the calls
-    one by one.
+    marks: the live ones, which have references outside the trace. ``interpret`` has the same
+    arguments, and runs the calls one by one.
 
-    is_once: what is seen of it now will not be so again (``periods.py``): no plan is made for it
+    is_once: its set of live results is temporary (``loop_execution.py``): no plan is made for it
     """
 
     failed = is_once = False
@@ -130,9 +131,9 @@ class Trace:
 
     def _clear(self) -> None:
         self.calls: list[Call] = []
-        self._begun: Recording | None = None  # which is the same so far
+        self._begun: Recording | None = None  # equal to the calls so far
         self._before: tuple[Call, ...] = ()  # its calls
-        self.results: list[Lazy | None] = []  # None: of a call that nobody sees
+        self.results: list[Lazy | None] = []  # None: dead
         self.leaves: list[Any] = []
         self._places: dict[int, int] = {}
         self._end = MOST_CALLS  # calls after which it may be over
@@ -143,7 +144,7 @@ class Trace:
             loop_detection.FIRST_LOOK,
         )  # calls at which to look again: for bytes, for loops
         self._enough = min(self._look_at)
-        self.templates: list[Any] = []  # where each begins and ends, and what it was given
+        self.templates: list[Any] = []  # begin, end and operand numbers of each
 
     def record(
         self,
@@ -153,7 +154,7 @@ class Trace:
         shape: tuple[int, ...],
         dtype: DType,
     ) -> Lazy:
-        """Put a call off. Its operands are values, or streams of random bits."""
+        """Defer a call. Its operands are values or random streams."""
         with self.lock:
             if self._is_over():
                 self._anew(loop_detection.head(op, parameters, shape, dtype))
@@ -187,7 +188,8 @@ class Trace:
         return self.record(op, operands, parameters, shape, dtype)
 
     def replay(self, template: Template, operands: Sequence[Any]) -> Any:
-        """Put the calls of a composition off; its result, or results, as it returns them."""
+        """Defer the calls of a composition. Returns its result or results, as the composition
+        does."""
         given = (*operands, *template.numbers)
         with self.lock:
             if self._is_over():
@@ -205,7 +207,7 @@ class Trace:
         return self.replay(template, operands)
 
     def _extend(self, more: tuple[Call, ...]) -> None:
-        # Results that nobody sees need no more than a place.
+        # Dead results need no more than a place.
         first = len(self.calls)
         if not first and more:
             self._begin(more[0])
@@ -229,7 +231,7 @@ class Trace:
         return made
 
     def _numbers(self, operands: Sequence[Any]) -> tuple[int, ...] | None:
-        # How calls name these operands; None where one is of another thread.
+        # The operand numbers in calls; None where an operand belongs to another thread.
         found, places, leaves, nbytes = [], self._places, self.leaves, 0
         for x in operands:
             kind = x.__class__
@@ -252,7 +254,7 @@ class Trace:
         return tuple(found)
 
     def _is_over(self) -> bool:
-        # What was put off under another manager lies in its blocks.
+        # Values deferred under another manager are allocated by that manager.
         return (
             current_manager() is not self.manager
             or is_reproducible() is not self.reproducible
@@ -260,12 +262,12 @@ class Trace:
         )
 
     def _anew(self, head: Any) -> None:
-        # ``head``: of the call that comes next.
+        # ``head``: of the next call.
         manager, exactly = current_manager(), is_reproducible()
         same = manager is self.manager and exactly is self.reproducible
         begun = self._begun
         if same and len(self.calls) < MOST_CALLS and begun is not None:
-            if begun.ends_before != head:  # no other round begins
+            if begun.ends_before != head:  # no other iteration begins
                 self._follow(self._recordings.other(begun, self.calls, ()))
                 return
         self._finish()
@@ -277,7 +279,7 @@ class Trace:
         self._follow(self._recordings.beginning(call))
 
     def _part_ways(self, begun: Recording, more: Sequence[Call]) -> None:
-        # What is recorded is not what ``begun`` has here.
+        # The recorded calls differ from those of ``begun`` here.
         self._follow(self._recordings.other(begun, self.calls, more))
 
     def _follow(self, begun: Recording | None) -> None:
@@ -287,18 +289,18 @@ class Trace:
         self._end = len(self._before) if is_period else MOST_CALLS
 
     def _fetch(self, operands: Sequence[Any]) -> None:
-        # Those of another thread, whose lock is not asked for under ours.
+        # Values of another thread, whose lock is not acquired while this trace's lock is held.
         for x in operands:
             trace = x.trace if x.__class__ is Lazy else None
             if trace is not None and trace is not self:
-                trace.compute(x)  # also where the array is there, and the trace about to say so
+                trace.compute(x)  # also if stored, with ``trace`` about to be None
 
     def _look(self) -> None:
         count = len(self.calls)
         many, again = self._look_at
         if count >= again:
             again = 2 * count
-            # What was recorded before is no loop, or was found to be one.
+            # A repeated recording is no loop, or is already split into periods.
             if self._begun is None:
                 within = {i for first, end, _ in self.templates for i in range(first + 1, end)}
                 found = loop_detection.find(self.calls, self.leaves, within, self.seen)
@@ -314,7 +316,7 @@ class Trace:
         self._enough = min(many, again)
 
     def _kept_bytes(self) -> int:
-        # Which operands others have, too, and which results nobody sees, takes a while to find out.
+        # Shared operands and dead results take a while to find.
         kept = 0
         for count, x in zip(_references(self.leaves), self.leaves, strict=True):
             if count == _ALONE and x.__class__ is not Stream:
@@ -326,14 +328,14 @@ class Trace:
         return kept
 
     def take(self) -> tuple[list[Call], list[Lazy | None], list[Any], list[Any]]:
-        """All calls, results, leaves and templates, which are then no more in the trace."""
+        """Move all calls, results, leaves and templates out of the trace."""
         taken = self.calls, self.results, self.leaves, self.templates
         self._clear()
         return taken
 
     def append(self, call: Call, made: Lazy | None, is_read: bool) -> Lazy | None:
-        """Put a call off whose operands are numbers of this trace; ``made`` is its result if that
-        is seen, or is made if it ``is_read`` later."""
+        """Defer a call whose operands are numbers of this trace. ``made`` is its result if that is
+        live. Otherwise a result is made if it ``is_read`` later."""
         number = len(self.calls)
         self._extend((call,))
         if made is not None:
@@ -342,7 +344,7 @@ class Trace:
         return self._shown(number) if is_read else None
 
     def leaf(self, x: Any) -> int:
-        """How calls name an operand that is no result of this trace."""
+        """The operand number of a value that is not a result of this trace."""
         place = self._places.get(id(x))
         if place is None:
             place = self._places[id(x)] = ~len(self.leaves)
@@ -352,8 +354,8 @@ class Trace:
         return place
 
     def close(self, head: Any) -> Exception | None:
-        """Run what was put off, and from now on the same calls as soon as a call of this ``head``
-        follows them. Returns what ``run`` does."""
+        """Run the deferred calls. From now on the same calls run as soon as a call with this
+        ``head`` follows them. Returns the error, as ``run`` does."""
         self._recordings.keep(self.recording(), head)
         self.is_once = True
         try:
@@ -362,19 +364,19 @@ class Trace:
             self.is_once = False
 
     def reads(self, x: Any) -> bool:
-        """Whether what was put off needs this value, which is there."""
+        """Whether the deferred calls read this computed value."""
         return id(x) in self._places
 
     def recording(self) -> Recording:
-        """What was put off, one object for the same calls again."""
+        """The recording of the deferred calls; the same object for equal calls."""
         self._begun = found = self._recordings.of(self.calls, self._begun)
         self._before = found.calls
         return found
 
     def seen(self) -> list[bool]:
-        """Which results somebody else holds."""
+        """Which results are live: referenced outside the trace."""
         seen = [False] * len(self.results)
-        # Of compositions most are None. They are counted by the function that is calibrated.
+        # Most results of compositions are None. The counting function is the calibrated one.
         counts = _references(filter(None, self.results))
         for x, count in zip(filter(None, self.results), counts, strict=True):
             if count > _ALONE:
@@ -382,20 +384,20 @@ class Trace:
         return seen
 
     def compute(self, x: Lazy) -> None:
-        """Compute what was put off, ``x`` among it. Raises the error if ``x`` needs what failed; if
-        it does not, it is to be computed alone."""
+        """Run the deferred calls, including the one of ``x``. Raises the error if ``x`` depends on
+        the failed call. Otherwise ``x`` remains to be computed alone."""
         error, left = self.run(), x.trace
         try:
             if error is not None and left is not None and left.failed:
                 raise error
         finally:
-            del error, left  # which are of a cycle with this frame
+            del error, left  # breaks the reference cycle with this frame
 
     def run(self) -> Exception | None:
-        """Compute what was put off. An error is returned, and the trace empty after it: each value
-        that is missing is tried again when it is read. What is no ``Exception``, as Control-C is
-        not, is raised, and the trace keeps what it has not computed."""
-        if self.reproducible:  # what is run together must not depend on what came before
+        """Run the deferred calls. An error is returned, and the trace is empty after it: each
+        missing value is recomputed when it is read. Other exceptions, such as KeyboardInterrupt,
+        are raised, and the trace keeps the calls that did not run."""
+        if self.reproducible:  # the split into traces must not depend on earlier runs
             self._recordings.forget_periods()
         return self._finish()
 
@@ -417,12 +419,12 @@ class Trace:
                     self._places = {id(x): ~i for i, x in enumerate(self.leaves)}
                     raise
                 self.part(error)
-                traceback.clear_frames(error.__traceback__)  # which hold arrays
+                traceback.clear_frames(error.__traceback__)  # frames hold references to arrays
                 return error
         return None
 
     def part(self, error: Exception) -> None:
-        """Values that are missing go on without the trace, which is empty afterwards."""
+        """Detach the missing values from the trace, which is empty afterwards."""
         again = isinstance(error, MemoryError)
         seen, found = self.seen(), []
         for x in filter(None, self.results):

@@ -1,13 +1,14 @@
-"""Loops of a program that reads nothing: a trace that repeats itself is run period by period.
+"""Detection of loops in traces of programs that read no values.
 
-A loop would otherwise be one trace of thousands of calls, whose plan takes seconds to make and fits
-only as many rounds. Its periods have the same calls, so that they share one plan, as they would if
-the program evaluated each round.
+A trace that repeats itself runs period by period. Otherwise a loop would be one trace of thousands
+of calls. Its plan would take seconds to compile, and would fit only that number of iterations.
+Periods have the same calls and share one plan, as if the program evaluated each iteration.
 
-Layers of a model repeat calls, too, and belong together. The difference is what they read: rounds
-of a loop read the same arrays (the weights of its model), layers each their own. A recurrence that
-is trained stays together, too, with its gradients: its intermediate results are kept. One plan of
-200 steps takes longer to make, but is a fifth to a third faster than 200 runs of a small one.
+Layers of a model also repeat calls, but belong together. The difference is in their operands:
+iterations of a loop read the same arrays (the weights of its model), and layers read different
+ones. A recurrence in training also stays together with its gradients: its intermediate results are
+saved. One plan of 200 steps takes longer to compile, but is a fifth to a third faster than 200 runs
+of a small one.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ from fl_jit.traces.recording import Call
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.dtypes import DType
 
-#: After how many calls a trace is looked at first, and then whenever it is twice as long.
+#: The calls after which a trace is searched first, and then whenever it is twice as long.
 FIRST_LOOK = 64
-#: How many rounds show a loop, and how many calls they have at least.
+#: The iterations that show a loop, and the least number of their calls.
 ROUNDS, CALLS = 4, 32
-#: A period is as many rounds as have so many calls, or one: each run takes some 50 us of its own.
+#: A period has as many iterations as fit in this many calls, and at least one. Each run has an
+#: overhead of some 50 us.
 PERIOD = 32
-#: Results of a round that others may hold for so many calls: a sampler keeps one image of each
-#: round, a tape most results.
+#: At most one result per this many calls of an iteration may be live. A sampler keeps one image of
+#: each iteration, a tape most results.
 FEW = 16
 
 
 class Loop(NamedTuple):
-    """Periods of so many calls, from call ``start`` on."""
+    """Periods of ``period`` calls, from call ``start`` on."""
 
     start: int
     period: int
@@ -45,8 +47,8 @@ def find(
     within: Collection[int],
     seen: Callable[[], Sequence[bool]],
 ) -> Loop | None:
-    """The loop that these calls end with; no period begins at a call of ``within``. ``seen()`` says
-    which results are held by others than the trace."""
+    """The loop that these calls end with. No period begins at a call of ``within``. ``seen()``
+    marks the results with references outside the trace."""
     heads = [head_of(call) for call in calls]
     for size in range(1, len(calls) // ROUNDS + 1):
         if heads[-1 - size] != heads[-1]:
@@ -65,19 +67,19 @@ def find(
 
 
 def head(op: str, parameters: tuple[Any, ...], shape: tuple[int, ...], dtype: DType) -> Any:
-    """What a call has in common in all rounds. Where a slice begins is no part of it: of an array
-    that is there it is a view."""
+    """The key of a call that is equal in all iterations. The start of a slice is excluded: a slice
+    of a computed array is a view."""
     return op, parameters[op == "slice" :], shape, dtype
 
 
 def head_of(call: Call) -> Any:
-    """The same of a call that was recorded."""
+    """The ``head`` of a recorded call."""
     return head(call.op, call.parameters, call.shape, call.dtype)
 
 
 def _shared(calls: Sequence[Call], leaves: Sequence[Any], size: int, first: int) -> int | None:
-    # How many bytes of leaves all rounds read. None where calls from ``first`` on have other
-    # operands than a round before, or where a round reads more that no other does.
+    # The bytes of leaves that all iterations read. None where calls from ``first`` on have other
+    # operands than in the iteration before, or where an iteration reads more bytes of its own.
     same: dict[int, int] = {}
     other: dict[int, int] = {}
     last = len(calls) - size
@@ -97,7 +99,7 @@ def _shared(calls: Sequence[Call], leaves: Sequence[Any], size: int, first: int)
 
 
 def _is_held(seen: Sequence[bool], size: int) -> bool:
-    # Whether results of a round that is long over are held, other than a few.
+    # Whether more than a few results of an earlier iteration are live.
     end = len(seen) - 2 * size
     return sum(seen[end - size : end]) * FEW > size
 
@@ -105,8 +107,9 @@ def _is_held(seen: Sequence[bool], size: int) -> bool:
 def _loop(
     heads: Sequence[Any], size: int, kept: Sequence[int], within: Collection[int]
 ) -> Loop | None:
-    # A round begins where least has to be kept of the round before; of such places, next to where
-    # calls repeat first. (The first round may have less, if what it reads was there.)
+    # An iteration begins where the fewest bytes cross from the one before. Of such positions, it is
+    # the one nearest to the first repeated call. (The first iteration may have fewer calls, if its
+    # input was computed before.)
     end = len(heads) - size
     start = end
     while start and heads[start - 1] == heads[start - 1 + size]:
@@ -125,7 +128,8 @@ def _loop(
 
 
 def _kept(calls: Sequence[Call], size: int) -> list[int]:
-    # How many bytes of results are used across each place of the last round but one, and its end.
+    # The bytes of results that are live across each position of the last iteration but one, and its
+    # end.
     begin, end = len(calls) - 2 * size, len(calls) - size
     last: dict[int, int] = {}
     for number in range(begin, len(calls)):
@@ -140,7 +144,7 @@ def _kept(calls: Sequence[Call], size: int) -> list[int]:
 
 
 def _is_same(x: Any, y: Any) -> bool:
-    # Whether both are views of the same elements, as the transpose of weights is in each round.
+    # Whether both are views of the same elements, as the transposed weights of each iteration.
     arrays = [a.array for a in (x, y) if a.__class__ is NumpyAdapter and a.shape]
     return len(arrays) == 2 and x.shape == y.shape and address(arrays[0]) == address(arrays[1])
 

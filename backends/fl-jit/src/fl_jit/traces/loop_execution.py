@@ -1,7 +1,7 @@
-"""Running a trace that turned out to be a loop (``loops.py``) period by period.
+"""Execution of a detected loop (``loop_detection.py``), period by period.
 
-Each period is recorded again as a trace of its own. What later ones read of it becomes a leaf of
-theirs; it looks as if the program had evaluated it.
+Each period is recorded again as a trace of its own. Results that later periods read become leaves
+of those, as if the program had evaluated them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def run(trace: Trace, loop: Loop) -> None:
-    """Run what comes before the loop and all whole periods; the rest stays in the trace. What fails
-    leaves the values that are missing to themselves, as ``Trace.run`` does. Control-C waits."""
+    """Run the calls before the loop and all whole periods. The rest stays in the trace. On an error
+    the missing values are isolated, as by ``Trace.run``. Control-C is delayed."""
     interrupts.hold()
     try:
         _run(trace, loop)
@@ -45,8 +45,8 @@ def _run(trace: Trace, loop: Loop) -> None:
 
 
 class _Pieces:
-    """The calls of a trace, to be recorded again. It lets go of operands as soon as the last call
-    that reads them is recorded, so that results may take their places."""
+    """The calls of a trace, to be recorded again. References to operands are dropped as soon as the
+    last reader is recorded, so that results may reuse their memory."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -64,7 +64,7 @@ class _Pieces:
     def record(self, begin: int, end: int, base: int) -> None:
         """Record these calls; call ``base`` is the first one in the trace."""
         for number in range(begin, end):
-            for i in self._given.get(number, ()):  # operands have the numbers that they had there
+            for i in self._given.get(number, ()):  # operands are numbered as there
                 self._number(i, base)
             call = self.calls[number]
             operands = tuple([self._number(i, base) for i in call.operands])

@@ -1,9 +1,10 @@
-"""What a trace says, as it was recorded: calls in order.
+"""Recordings: the call sequences of traces, matched and reused across steps.
 
-A program that trains records the same calls in every step. So a trace begins by comparing: as long
-as its calls are those of a recording that began likewise, it takes that one's calls, and makes none
-of its own. At the end it *is* that recording: its structure is neither hashed nor compared again,
-and Python's garbage collector has a few thousand objects less to look at.
+A training program records the same calls in every step. So a new trace is compared with a recording
+that has the same first call. As long as the calls are equal, the trace shares that recording's
+calls, and makes none of its own. At its end it has the recording itself as structure: there is no
+further hash or comparison. Python's garbage collector also has a few thousand objects less to
+visit.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from fl_tensor.dtypes import DType
 
 
 class Call(NamedTuple):
-    """One operation that was put off: ``op(*operands, *parameters)``. An operand is the number of
-    an earlier call, or ``~i`` for leaf i."""
+    """One deferred operation: ``op(*operands, *parameters)``. An operand is the number of an
+    earlier call, or ``~i`` for leaf i."""
 
     op: str
     operands: tuple[int, ...]
@@ -27,9 +28,9 @@ class Call(NamedTuple):
 
 
 class Recording:
-    """All calls of a trace. Equal to others of equal calls, and hashed once.
+    """All calls of a trace. Equal to recordings of equal calls; the hash is cached.
 
-    ends_before: where it is a period of a loop, or what comes before one (``loops.py``), the head
+    ends_before: for a period of a loop, or the calls before one (``loop_detection.py``), the head
     of the call that begins the next period: there the trace ends
     """
 
@@ -37,7 +38,7 @@ class Recording:
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.calls = tuple(calls)
-        #: What was found for it last, by whoever looks something up for recordings.
+        #: The last cache entry that was found for it.
         self.latest: Any = None
         self.ends_before: Any = None
         self._hash = hash(self.calls)
@@ -51,13 +52,12 @@ class Recording:
         return isinstance(other, Recording) and self.calls == other.calls
 
 
-#: Recordings that a trace remembers, least recently used first forgotten; and periods of loops
-#: that begin with the same call.
+#: The capacity for recordings, LRU; and for periods of loops that begin with the same call.
 MOST, MOST_ALIKE = 16, 4
 
 
 class Recordings:
-    """The latest recording for each call that one began with."""
+    """The latest recording for each first call."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[Any, Recording] = OrderedDict()
@@ -65,11 +65,11 @@ class Recordings:
         self._periods: OrderedDict[Any, list[Recording]] = OrderedDict()
 
     def beginning(self, call: Any) -> Recording | None:
-        """The recording that began so, a period of a loop first; None where none did."""
+        """The recording with this first call, preferably a period of a loop; None without one."""
         periods = self._periods.get(call) if self._periods else None
         if periods:
             return periods[-1]
-        latest = self._latest  # no hashing where the same comes again and again
+        latest = self._latest  # a repeated recording needs no hash
         if latest is not None and latest.calls[0] == call:
             return latest
         return self._found.get(call)
@@ -77,8 +77,8 @@ class Recordings:
     def other(
         self, begun: Recording, calls: Sequence[Call], more: Sequence[Call]
     ) -> Recording | None:
-        """Another recording than ``begun`` that begins with these calls and goes on, with ``more``
-        where that is known."""
+        """Another recording than ``begun`` that begins with these calls, and goes on with ``more``
+        if that is not empty."""
         first = begun.calls[0]
         known = [*self._periods.get(first, ()), self._found.get(first)]
         for found in reversed(known):
@@ -90,8 +90,8 @@ class Recordings:
         return None
 
     def of(self, calls: list[Call], begun: Recording | None) -> Recording:
-        """The recording of these calls, from now on the latest that begins so; ``begun``: one that
-        has the same calls and perhaps more."""
+        """The recording of these calls, which becomes the latest with its first call. ``begun``:
+        one with the same calls, and perhaps more."""
         if begun is None or len(begun.calls) != len(calls):
             begun = Recording(calls)
         if begun is not self._latest:
@@ -105,7 +105,7 @@ class Recordings:
         return begun
 
     def keep(self, period: Recording, ends_before: Any) -> None:
-        """Remember that this is a period of a loop, or what comes before one."""
+        """Mark a recording as a period of a loop, or as the calls before one."""
         first = period.calls[0]
         if period.ends_before is None:
             self._found.pop(first, None)
@@ -119,7 +119,7 @@ class Recordings:
             self._periods.popitem(last=False)
 
     def forget_periods(self) -> None:
-        """What begins like a period is none from now on."""
+        """Forget all periods: traces that begin like one do not end with it any more."""
         self._periods.clear()
         if self._latest is not None and self._latest.ends_before is not None:
             self._latest = None

@@ -1,9 +1,9 @@
-"""The calls of a composition, to be put off together wherever it comes up again.
+"""Templates: the recorded calls of a composition, deferred together when it is repeated.
 
-Recording a composition call by call takes Python through the front of every operation in it. What
-it calls is the same whenever its operands have the same shapes and dtypes, and its other arguments
-are equal; so it is traced once without data (``tracing.py``), and from then on its calls are copied
-into the trace. The calls, and so the structure that a plan is made for, are what they would be.
+Recording a composition call by call runs the Python front end of every operation in it. The calls
+depend only on the shapes and dtypes of its operands, and on its other arguments. So it is traced
+once without data (``tracing.py``), and later its calls are copied into the trace. The calls, and so
+the structure of the plan, are the same as without a template.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from fl_tensor.dtypes import DType
 from fl_tensor.errors import FlError
 from fl_tensor.graph import Graph, Value
 
-#: Classes of arguments that are no adapters.
+#: Classes of arguments that are not adapters.
 PLAIN = frozenset((bool, int, float, str, tuple, type(None), DType))
-_tuple = tuple.__new__  # less Python than a constructor
+_tuple = tuple.__new__  # cheaper than a constructor
 _INTEGERS, _FLAGS = frozenset((int,)), frozenset((bool,))
-#: Templates that are remembered, and for each the places where it has been, so many at most.
+#: The capacity for templates, and for the positions of each.
 MOST, MOST_PLACES = 256, 64
 
 
 class Template:
     """The calls of a ``graph``, with the ``numbers`` that they need beside its inputs. The
-    composition returned one result (``single``) or a tuple: ``present`` says where that had a
-    result, and where None."""
+    composition returned one result (``single``) or a tuple. ``present`` marks the elements of the
+    tuple that are not None."""
 
     def __init__(
         self,
@@ -60,15 +60,15 @@ class Template:
                 parameters = tuple([node.parameters[name] for name in calls.settings(node.op)])
             places[made] = len(self.calls)
             self.calls.append(Call(node.op, operands, parameters, made.shape, made.dtype))
-        #: Where each result is: the number of a call, or ``~i`` for what is given, as in ``Call``.
+        #: Of each result: the number of a call, or ``~i`` for an operand, as in ``Call``.
         self.results = [places[value] for value in graph.outputs]
-        #: What its first call has in common in all rounds of a loop.
+        #: The head of its first call, which is equal in all iterations of a loop.
         self.head = head_of(self.calls[0]) if self.calls else None
         self._placed: dict[Any, tuple[Call, ...]] = {}
 
     def at(self, first: int, given: tuple[int, ...]) -> tuple[Call, ...]:
-        """The calls where the first of them has this number, and operands and numbers have the
-        places ``given``."""
+        """The calls with numbers from ``first`` on, and with ``given`` as the numbers of operands
+        and constants."""
         key = first, given
         found = self._placed.get(key)
         if found is None:
@@ -86,7 +86,7 @@ class Template:
         return found
 
     def returned(self, results: list[Any]) -> Any:
-        """What the composition returns, given its results in order."""
+        """The return value of the composition, given its results in order."""
         if self._single:
             return results[0]
         following = iter(results)
@@ -94,14 +94,14 @@ class Template:
 
 
 class Templates:
-    """Those of a backend, whose numbers ``number(value, dtype)`` gives."""
+    """The templates of a backend, whose numbers are made by ``number(value, dtype)``."""
 
     def __init__(self, number: Callable[[Any, DType], Any]) -> None:
         self._number = number
         self._found = functools.lru_cache(maxsize=MOST)(self._made)
 
     def of(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Template | None:
-        """The calls of the function for such arguments; None where it has to run."""
+        """The template of the function for such arguments; None where it has to run."""
         key = []
         for x in arguments:
             kind = x.__class__
@@ -111,7 +111,7 @@ class Templates:
             elif kind is bool or (kind is float and x.is_integer()):  # some integer equals it
                 x = _tuple(_Plain, (kind, x if x else repr(x)))
             elif kind is tuple and not _INTEGERS.issuperset(map(type, x)):
-                flags = _FLAGS.issuperset(map(type, x))  # as rules have: compared without Python
+                flags = _FLAGS.issuperset(map(type, x))  # the common case: compared without Python
                 x = _tuple(_Plain, (tuple, x)) if flags else exact(x)
             key.append(x)
         return self._found(function, tuple(key))
@@ -133,7 +133,7 @@ class Templates:
 
         try:
             graph = graph_of(compute, types)
-        except FlError:  # the function itself words it, for the operands that it was given
+        except FlError:  # the function itself raises it, for the actual operands
             return None
         if graph is None or not graph.outputs:
             return None
@@ -141,8 +141,8 @@ class Templates:
 
 
 class _Plain(NamedTuple):
-    """A float or a boolean: True and 1.0 are equal, 0.0 and -0.0 too, and give other numbers. Or a
-    tuple of booleans."""
+    """The key of a float, a boolean, or a tuple of booleans. True and 1.0 are equal, and so are 0.0
+    and -0.0, but they give different numbers."""
 
     kind: type
     value: Any  # as text where it is zero

@@ -1,4 +1,4 @@
-"""The graph of a composition, found without data: what its calls are for operands of some types."""
+"""The graph of a composition for given operand types, traced without data."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from fl_tensor.graph import Graph
 from fl_tensor.graph.strides import VIEWS
 from fl_tensor.wrappers.trace import trace
 
-#: Recorded as themselves: a kernel library has them, and not what they are composed of.
+#: Recorded as single operations: a kernel library has them, but not their composition.
 CONVOLUTION_GRADIENTS = frozenset(("conv_data_gradient", "conv_weight_gradient"))
-#: What may be in a composition that is put off: results do not depend on when it runs, and no error
-#: on data.
+#: Operations that a deferred composition may contain. Their results do not depend on when they run,
+#: and their errors do not depend on data.
 _WHOLE = (
     frozenset(instructions.ELEMENTWISE)
     | VIEWS
@@ -32,7 +32,7 @@ _WHOLE = (
 
 
 class Type(NamedTuple):
-    """What is known of an array before it is computed."""
+    """The shape and dtype of an array, known before it is computed."""
 
     shape: tuple[int, ...]
     dtype: DType
@@ -41,10 +41,10 @@ class Type(NamedTuple):
 def graph_of(
     compute: Callable[[Any, Sequence[Any]], Sequence[Any]], types: Sequence[Type]
 ) -> Graph | None:
-    """The graph of ``compute(ops, operands)``, whose outputs are the adapters that it returned in
-    order. None where it looks at data, or calls what cannot be put off. Raises what ``compute``
-    raises for such operands."""
-    # In a context of its own: what is active here is no part of the composition.
+    """The graph of ``compute(ops, operands)``. Its outputs are the returned adapters in order. None
+    where ``compute`` reads data, or calls operations that cannot be deferred. Raises the exceptions
+    of ``compute`` for such operands."""
+    # In a context of its own: active wrappers are not part of the composition.
     return contextvars.Context().run(_graph_of, compute, types)
 
 
