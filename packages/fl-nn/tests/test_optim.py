@@ -456,6 +456,6 @@ def test_a_step_leaves_nothing_put_off(name):
         for _ in range(3):
             optimizer.zero_grad()
             ft.mean(ft.square(model - 0.5)).backward()
-            assert backend.pending.calls
+            assert backend._pending.calls
             optimizer.step()
-            assert not backend.pending.calls
+            assert not backend._pending.calls
