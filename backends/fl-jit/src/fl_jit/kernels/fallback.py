@@ -1,4 +1,4 @@
-"""Several providers as one: each problem is the first one's that supports it."""
+"""Fallback chain of kernel libraries: the first one that supports a descriptor serves it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fl_jit.kernels.library import Kernel, KernelLibrary, UnsupportedError
 
 
 class FallbackChain(KernelLibrary):
-    """``providers`` in the order in which they are asked. They remember; the chain does not."""
+    """``libraries`` in order of priority. They cache kernels; the chain does not."""
 
     def __init__(self, libraries: Sequence[KernelLibrary]) -> None:
         super().__init__(capacity=0)
