@@ -1,7 +1,7 @@
 """Pointwise (1x1) convolutions as GEMMs.
 
-The rows are the places of all images: X (places, channels), G (places, features), and the weights W
-(features, channels). This requires that the places of an image are evenly spaced in memory:
+Every place of every image is a row: X (places, channels), G (places, features), and the weights W
+(features, channels). The places must be evenly spaced in memory, as in channels-last images:
 
     forward X W^T, dgrad G W, wgrad G^T X
 
