@@ -1,4 +1,4 @@
-"""Elementary functions of floating vectors, float32 and float64, without branches.
+"""Elementary functions of floating vectors, float32 and float64, as straight-line code.
 
 All functions are correct at zeros (with their signs), infinities and NaN, and accept subnormal
 numbers. The table gives the largest errors in units in the last place (ulp), float32 / float64,
@@ -12,7 +12,8 @@ Methods:
 
 * exp and log reduce the argument by powers of two (Cody & Waite, "Software Manual for the
   Elementary Functions", 1980).
-* log then uses log((1 + s) / (1 - s)) = 2 atanh(s). atan uses the same from 45 degrees on.
+* log then uses log((1 + s) / (1 - s)) = 2 atanh(s).
+* atan uses the analogous substitution around 45 degrees.
 * tanh subtracts multiples of log(2) / 2 and uses the addition formula.
 * erf away from 0 is 1 - exp(-p(x)).
 * sin and cos subtract multiples of pi / 2, which is stored in three parts. Larger arguments go to
