@@ -111,10 +111,10 @@ class Tuner:
     def choose(self, key: str, makers: Mapping[str, Callable[[], Kernel]], flops: int) -> Kernel:
         """One of the kernels that ``makers`` create; the heuristic's choice comes first.
 
-        This is the cached decision, else the first kernel that can be created. At call ``PATIENCE``
-        the kernel is replaced by the fastest of those with the same operands. It is not replaced
-        below ``LEAST_FLOPS`` operations or if ``is_reproducible()``. Pass ``flops=0`` where a call
-        cannot be repeated.
+        This is the cached decision, else the first kernel that can be created. Without a cached
+        decision, call ``PATIENCE`` replaces the kernel by the fastest of those with the same
+        operands. It is not replaced below ``LEAST_FLOPS`` operations or if ``is_reproducible()``.
+        Pass ``flops=0`` where a call cannot be repeated.
 
         Raises UnsupportedError, with the reasons, if none can be created.
         """
@@ -248,7 +248,7 @@ def measure(
         return clock() - start
 
     for kernel in kernels.values():
-        kernel(*addresses)  # compiles, touches, warms up
+        kernel(*addresses)  # warm-up: compiles, and touches memory
     best = {name: timed(kernel) for name, kernel in kernels.items()}
     fastest = min(best.values())
     hopeful = {n: kernel for n, kernel in kernels.items() if best[n] < _HOPELESS * fastest}

@@ -51,7 +51,7 @@ class FallbackChain(KernelLibrary):
         return any(each.solves(kind) for each in self._libraries)
 
     def prepacked_layout(self, descriptor: Matmul | Convolution) -> Packed | None:
-        return self._libraries[0].prepacked_layout(descriptor)  # who is asked for products first
+        return self._libraries[0].prepacked_layout(descriptor)  # the first one takes GEMMs
 
     def report(self) -> Mapping[str, str]:
         return {

@@ -75,7 +75,7 @@ def post_op(epilogue: Epilogue) -> PostOp | None:
     return None
 
 
-# ---- compositions as trees -----------------------------------------------------------------------
+# ---- expression trees ----------------------------------------------------------------------------
 
 
 class _Call(NamedTuple):

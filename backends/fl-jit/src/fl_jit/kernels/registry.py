@@ -37,7 +37,9 @@ def is_for_everything() -> bool:
 
 
 def wanted() -> tuple[str, ...]:
-    """The names of the requested libraries, in order. Raises KernelLibraryError for unknown ones.
+    """The names of the requested libraries, in order.
+
+    Raises KernelLibraryError for unknown names.
     """
     asked = settings.text(ENVIRONMENT, former="FL_PROVIDERS")
     if not asked:

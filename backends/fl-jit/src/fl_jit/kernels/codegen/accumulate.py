@@ -34,7 +34,9 @@ class Accumulation(Frame):
     def _accumulate(
         self, number: int, place: Place, values: list[IR], rooms: list[IR] | None
     ) -> None:
-        """Accumulate one vector of each of several rows; in memory, by column, without ``rooms``.
+        """Accumulate one vector of each of several rows.
+
+        Without ``rooms``, the accumulators are those of columns, in memory.
         """
         value = self._joined(number, [self._widened(number, value) for value in values])
         kind = self.accumulator_type(number)

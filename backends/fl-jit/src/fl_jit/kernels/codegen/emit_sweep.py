@@ -59,7 +59,7 @@ class Sweep(Passes):
         del self.regions[:blocks]
         self._all()
         if streams and target.has_fences:
-            self.of.call("llvm.x86.sse.sfence", ir.VoidType())  # others may read it from here on
+            self.of.call("llvm.x86.sse.sfence", ir.VoidType())  # other threads may read them next
         self.b.ret_void()
 
     # chunks and rows

@@ -49,7 +49,7 @@ REDUCTIONS = ("sum", "prod", "max", "min")
 EXTENTS = ("row", "column", "all")
 #: Values without operands, defined by their parameter.
 SOURCES = ("input", "scalar", "constant", "index")
-#: Those that are read from arrays.
+#: Sources that are read from arrays.
 ARRAYS = ("input", "gather")
 #: Expensive instructions, whose results are kept for a later pass and not recomputed.
 EXPENSIVE = frozenset(

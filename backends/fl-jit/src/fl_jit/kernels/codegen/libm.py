@@ -130,7 +130,7 @@ def split(x: Num) -> tuple[Num, Num]:
 
 
 def normal(x: Num) -> tuple[Num, Num]:
-    """Positive x as a normal number times 2^-k: that number, and k."""
+    """Positive x as a normal number times 2^-k; returns that number and k."""
     _, _, fraction, bias = _FORMAT[x.value.type.element]
     small = x.compare("<", 2.0 ** (1 - bias))
     lifted = (x * 2.0 ** (fraction + 2)).where(small, x)

@@ -38,7 +38,7 @@ def _powers_of_special(x: Num, y: Num, result: Num) -> Num:
     zero, infinite = x.new(x.raw(0.0)), x.new(x.raw(INF))
     result = zero.where(growing, infinite).where(size.compare("==", 0.0), result)
     result = infinite.where(growing, zero).where(size.compare("==", INF), result)
-    # infinite exponents: by whether |x| is above 1
+    # infinite exponents: the result depends on whether |x| is above 1
     above = infinite.where(b.xor(size.compare("<", 1.0), growing), zero)
     result = above.where(abs(y).compare("==", INF), result)
     result = one.where(b.and_(abs(y).compare("==", INF), size.compare("==", 1.0)), result)

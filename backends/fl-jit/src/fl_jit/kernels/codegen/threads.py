@@ -1,4 +1,6 @@
-"""Threads of kernels: their number, and the pool: libgomp's, which oneDNN shares, or fl-jit's own.
+"""Threads of kernels: their number, and the pool.
+
+The pool is libgomp's, which oneDNN shares, or fl-jit's own.
 """
 
 from __future__ import annotations

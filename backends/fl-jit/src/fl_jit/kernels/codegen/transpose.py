@@ -31,7 +31,7 @@ class Transposition(Accumulation):
         return super().letters(operand)
 
     def _bring_together(self, operand: int, indices: list[IR], count: IR) -> None:
-        """Pack ``count`` rows into the block; ``indices`` are the outer indices of the first one.
+        """Pack ``count`` rows into the block; ``indices`` are the outer indices of the first row.
         """
         b, of, lanes = self.b, self.of, self.of.lanes
         element = self.memory(operand)

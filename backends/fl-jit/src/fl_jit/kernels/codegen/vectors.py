@@ -232,7 +232,8 @@ class Vectors:
         self.call(name, ir.VoidType(), value, address, i32(align), mask)
 
     def load_every_second(self, element: IR, address: IR, mask: IR | None) -> IR:
-        """Elements 0, 2, 4, ... from ``address``, where ``mask`` is set; no access behind the last.
+        """Elements 0, 2, 4, ... from ``address``, where ``mask`` is set; none behind the last is
+        read.
         """
         lanes = self.lanes
         behind = self.b.gep(address, [i64(lanes - 1)], source_etype=element)

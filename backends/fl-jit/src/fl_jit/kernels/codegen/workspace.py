@@ -25,7 +25,9 @@ class Piece:
 
 
 def take(nbytes: int) -> Piece:
-    """A piece, to be given back after use. Sizes are powers of two, so that pieces fit many calls.
+    """A piece, to be given back after use.
+
+    Sizes are powers of two, so that pieces fit many calls.
     """
     size = 1 << max(nbytes - 1, 4095).bit_length()
     try:

@@ -49,7 +49,7 @@ def prepare(binding: Binding, descriptor: AnyConvolution, tuner: Tuner) -> Kerne
         GIVEN: lambda: build(binding, descriptor, False),
         FREE: lambda: build(binding, descriptor, True),
     }
-    pointwise = math.prod(w.shape[-spatial:]) == 1  # a product of matrices, in either order
+    pointwise = math.prod(w.shape[-spatial:]) == 1  # a GEMM, in either layout
     if not (pointwise or (_is_last(x) and _is_last(out))):
         makers = {name: makers[name] for name in (FREE, GIVEN)}
     elif not (_is_strided(x) or _is_strided(out)):
@@ -73,7 +73,7 @@ def _roles(descriptor: AnyConvolution) -> tuple[Placement, Placement, Placement]
 
 
 def _is_strided(image: Placement) -> bool:
-    # Neither packed nor left to the library.
+    # Whether the layout is given by strides.
     return isinstance(image, Layout) and image.strides is not None
 
 

@@ -129,11 +129,11 @@ def prepare(binding: Binding, descriptor: Matmul, tuner: Tuner) -> Kernel:
     if len(descriptor.out.shape) > 2:
         del makers["sgemm"]
         if math.prod(descriptor.y.shape[:-2]) > 1:
-            del makers["packed"]  # as many weights as products: packing would never pay
+            del makers["packed"]  # B differs per GEMM: packing would cost more than it saves
     elif m > _FEW_ROWS:
         makers = {name: makers[name] for name in ("sgemm", "matmul", "packed")}
     if m <= _FEW_ROWS:
-        makers.pop("packed", None)  # would read, and keep, all weights twice for little work
+        makers.pop("packed", None)  # would read and store all weights twice for little work
     flops = 0 if descriptor.accumulate else 2 * math.prod(descriptor.out.shape) * k
     return tuner.choose(_key(descriptor, m, n, k), makers, flops)
 

@@ -124,7 +124,7 @@ class Plan:
         self.workspace = workspace
         self.about = about
         self._binding = steps[0].primitive.binding
-        self._threads = self._binding.used_threads()  # what it was made for
+        self._threads = self._binding.used_threads()  # the number it was prepared for
         self._steps = list(steps)
         self._frames: deque[_Frame] = deque()
         # One block for all temporaries, followed by the steps' scratch memory.
