@@ -5,9 +5,9 @@ before. The last ``row_axes`` of them form a *row*. The axes before, the *outer*
 rows. Instructions are in static single assignment form: a value is the number of its instruction.
 Reductions are over
 
-``"row"``     the row axes: one number per row, which later instructions of that row may use
-``"column"``  the outer axes: one number per place in a row, known when all rows are done
-``"all"``     both: one number, known when all rows are done
+* ``"row"``: the row axes: one number per row, which later instructions of that row may use
+* ``"column"``: the outer axes: one number per place in a row, known when all rows are done
+* ``"all"``: both: one number, known when all rows are done
 
 Softmax or layer normalization is thus one program, which can also give the bias gradients.
 Instructions that use a column result or a total can only use other such results, constants,
@@ -15,11 +15,11 @@ scalars, and inputs that do not move along the outer axes.
 
 An operand has one letter per axis for its access pattern:
 
-``"."``   broadcast: it does not move
-``"s"``   a stride that is given at run time, in elements
-``"c"``   contiguous (last axis only)
-``"2"``   every second element (last axis of an input only)
-``"t"``   contiguous along the axis before a row of one axis, whose letter is ``"s"``
+* ``"."``: broadcast: it does not move
+* ``"s"``: a stride that is given at run time, in elements
+* ``"c"``: contiguous (last axis only)
+* ``"2"``: every second element (last axis of an input only)
+* ``"t"``: contiguous along the axis before a row of one axis, whose letter is ``"s"``
 
 An input with ``"t"`` is transposed; its rows are packed into blocks. Letters of an output define
 its contents. If all axes move, it has the value of every element. If only the outer axes move, it

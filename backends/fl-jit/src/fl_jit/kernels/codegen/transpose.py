@@ -31,8 +31,7 @@ class Transposition(Accumulation):
         return super().letters(operand)
 
     def _bring_together(self, operand: int, indices: list[IR], count: IR) -> None:
-        """Pack ``count`` rows into the block; ``indices`` are the outer indices of the first row.
-        """
+        """Pack ``count`` rows into the block; ``indices`` are the outer indices of the first."""
         b, of, lanes = self.b, self.of, self.of.lanes
         element = self.memory(operand)
         start, letters = self.address(operand), self.layout.operand_axes[operand]
