@@ -1,7 +1,8 @@
-"""Providers of matrix products, convolutions, pooling and batch normalisation for `jit`.
+"""Kernel libraries of `jit`: GEMM, convolution, pooling and batch normalization.
 
-`jit` describes a problem (``problems.py``), a provider (``provider.py``) answers with a kernel that
-takes addresses, or says that it has none, and `jit` falls back on NumPy.
+`jit` passes an operation descriptor (``descriptors.py``) to a kernel library (``library.py``). The
+library returns a kernel that takes addresses, or reports that it has none. Without a kernel, `jit`
+falls back on NumPy.
 """
 
 from fl_jit.kernels.descriptors import BatchNorm as BatchNorm

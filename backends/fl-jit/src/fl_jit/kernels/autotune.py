@@ -1,11 +1,13 @@
-"""Which of several kernels for one problem is the fastest: measured once, when it has come up a few
-times, remembered, printable.
+"""Autotuner: a choice among several kernels for one descriptor, by measurement.
 
-Decisions are kept in memory and in a JSON file in the cache directory (FL_CACHE_DIR), one file per
-library version, processor and number of threads. A file that cannot be read, or is not one of ours,
-counts as empty; one that cannot be written is left alone. Under ``ft.reproducible`` nothing is
-measured, and nothing remembered counts: the rule of thumb decides, so that two runs cannot differ
-by a decision.
+A descriptor is measured once, at call ``PATIENCE``. The decision is cached and can be printed.
+
+Decisions are kept in memory and in a JSON file in the cache directory (FL_CACHE_DIR). There is one
+file per library version, processor and number of threads. An unreadable or foreign file counts as
+empty. Errors in writing one are ignored.
+
+Under ``ft.reproducible`` nothing is measured, and cached decisions are not used. The heuristic
+decides, so that two runs cannot differ by a decision.
 """
 
 from __future__ import annotations
@@ -27,31 +29,33 @@ from fl_memory.forks import free_after_fork
 from fl_tensor import cache_files, threads
 from fl_tensor.reproducible import is_reproducible
 
-#: Gives a time in seconds, of which differences count.
+#: Returns a time in seconds; only differences are used.
 Clock: TypeAlias = Callable[[], float]
 
-#: Work below this is not measured: 20 us at 300 GFLOP/s.
+#: Fewer floating-point operations are not measured: 20 us at 300 GFLOP/s.
 LEAST_FLOPS = 6_000_000
-#: At which call of a problem it is measured: by then as much time was spent on it as that takes.
+#: The call at which a descriptor is measured. The calls before took about as long as measuring.
 PATIENCE = 8
-#: Seconds that measuring a candidate should take beyond its first two calls, and calls at most.
+#: Time budget of a candidate beyond its first two calls, in seconds; and the maximum of rounds.
 MOMENT = 0.02
 _ROUNDS = 10
 _FORMAT = 2
-#: The rule of thumb stands unless another candidate is faster by more than this.
+#: Another candidate replaces the heuristic's choice only if it is faster by more than this factor.
 _NOISE = 1.05
-#: A candidate this much slower than the best in its first call is not measured further.
+#: A candidate slower than the best by this factor in its first timed call is dropped.
 _HOPELESS = 2.0
 
 
-#: Whether ``fl-jit tune`` is at work.
+#: Whether ``fl-jit tune`` is running.
 _thorough: ContextVar[bool] = ContextVar("thorough", default=False)
 
 
 @contextlib.contextmanager
 def thoroughly() -> Iterator[None]:
-    """Meanwhile providers measure what they leave to a rule, or to a remembered choice, while a
-    program waits."""
+    """Context manager: kernel libraries measure everything that can be measured.
+
+    This includes choices that they otherwise leave to a heuristic or to a cached decision.
+    """
     token = _thorough.set(True)
     try:
         yield
@@ -60,20 +64,22 @@ def thoroughly() -> Iterator[None]:
 
 
 def is_thorough() -> bool:
-    """Whether there is time to measure whatever can be measured."""
+    """Whether kernel libraries should measure everything that can be measured."""
     return _thorough.get()
 
 
 class Tuners:
-    """A tuner for each number of threads, made when it is first asked for; ``about`` says what else
-    choices depend on."""
+    """One tuner per number of threads, created on first use.
+
+    ``about`` returns the other properties that decisions depend on.
+    """
 
     def __init__(self, about: Callable[[], Mapping[str, str]]) -> None:
         self._about = about
         self._made: dict[int, Tuner] = {}
 
     def current(self) -> Tuner:
-        """The choices for the present number of threads."""
+        """The tuner for the current number of threads."""
         count = threads.get_num_threads()
         if count not in self._made:
             about = {**self._about(), "processor": processor(), "threads": str(count)}
@@ -82,9 +88,12 @@ class Tuners:
 
 
 class Tuner:
-    """Choices among kernels. ``about`` says what they depend on (library, processor, threads);
-    ``folder`` is where they are kept between processes, None for nowhere; ``clock`` gives the
-    seconds by which kernels are measured."""
+    """Cached choices among kernels.
+
+    about    properties that decisions depend on (library, processor, threads)
+    folder   directory of the decision file; None: decisions are not saved
+    clock    timer for the measurements, in seconds
+    """
 
     def __init__(
         self, about: Mapping[str, str], folder: Path | None, clock: Clock = time.perf_counter
@@ -100,12 +109,14 @@ class Tuner:
             self._decisions = self._read()
 
     def choose(self, key: str, makers: Mapping[str, Callable[[], Kernel]], flops: int) -> Kernel:
-        """One of the kernels that ``makers`` make (the rule of thumb's first): the remembered
-        choice, else the first that can be made. From call ``PATIENCE`` on that kernel is the
-        fastest of those with its operands, unless there is little work (give no ``flops`` where a
-        call cannot be repeated), or ``is_reproducible()``.
+        """One of the kernels that ``makers`` create; the heuristic's choice comes first.
 
-        Raises UnsupportedError, with the reasons, when none can be made.
+        This is the cached decision, else the first kernel that can be created. Without a cached
+        decision, call ``PATIENCE`` replaces the kernel by the fastest of those with the same
+        operands. It is not replaced below ``LEAST_FLOPS`` operations or if ``is_reproducible()``.
+        Pass ``flops=0`` where a call cannot be repeated.
+
+        Raises UnsupportedError, with the reasons, if none can be created.
         """
         with self._lock:
             by_rule = is_reproducible()
@@ -153,12 +164,12 @@ class Tuner:
         return made[choice]
 
     def decisions(self) -> dict[str, dict[str, Any]]:
-        """Problem in words -> {"choice": name, "us": {name: microseconds of a call}}."""
+        """Descriptor as text -> {"choice": name, "us": {name: microseconds per call}}."""
         with self._lock:
             return dict(self._decisions)
 
     def table(self) -> str:
-        """The decisions as text, one a line."""
+        """The decisions as text, one per line."""
         lines = []
         for key, found in sorted(self.decisions().items()):
             times = ", ".join(f"{name} {us:g} us" for name, us in found["us"].items())
@@ -169,7 +180,7 @@ class Tuner:
         self._decisions[key] = decision
         if self.path is None:
             return
-        # Others may have decided meanwhile; what both decided is equally good.
+        # Another process may have written decisions meanwhile. Conflicting ones are equally good.
         content = {
             "format": _FORMAT,
             "about": self._about,
@@ -196,7 +207,7 @@ class Tuner:
 
 
 class Undecided:
-    """A kernel that becomes what ``decide(addresses)`` gives at call ``PATIENCE``."""
+    """A kernel that is replaced by the result of ``decide(addresses)`` at call ``PATIENCE``."""
 
     def __init__(self, kernel: Kernel, decide: Callable[[Sequence[int]], Kernel]) -> None:
         self.operands, self.workspace, self.about = kernel.operands, kernel.workspace, kernel.about
@@ -213,7 +224,7 @@ class Undecided:
 
 
 def processor() -> str:
-    """The processor's model."""
+    """The model name of the processor."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -224,9 +235,12 @@ def processor() -> str:
 def measure(
     kernels: Mapping[str, Kernel], addresses: Sequence[int], clock: Clock = time.perf_counter
 ) -> dict[str, float]:
-    """Seconds of ``clock`` per call of each kernel, which all compute the same from the operands at
-    these addresses: the best of several rounds, in which they take turns, so that what disturbs one
-    disturbs all."""
+    """Time per call of each kernel, in seconds of ``clock``.
+
+    All kernels compute the same from the operands at these addresses. The result is the minimum
+    over several rounds. The rounds are interleaved, so that a disturbance affects all kernels
+    alike.
+    """
 
     def timed(kernel: Kernel) -> float:
         start = clock()
@@ -234,7 +248,7 @@ def measure(
         return clock() - start
 
     for kernel in kernels.values():
-        kernel(*addresses)  # compiles, touches, warms up
+        kernel(*addresses)  # warm-up: compiles, and touches memory
     best = {name: timed(kernel) for name, kernel in kernels.items()}
     fastest = min(best.values())
     hopeful = {n: kernel for n, kernel in kernels.items() if best[n] < _HOPELESS * fastest}

@@ -1,8 +1,11 @@
-"""What a provider is asked to compute. Each problem is a value: equal problems share one kernel.
+"""Operation descriptors: the requests that a kernel library receives.
 
-Addresses are given to a kernel in the order that the problem's docstring names; outputs come last.
-Images are (batch, channels, *spatial) with one to three spatial axes, padding is (low, high) per
-axis, dilation 1 means none. Dtypes are those of the layouts; sums are float32 at least.
+Descriptors are values: equal descriptors share one kernel.
+
+A kernel takes addresses in the order that the descriptor's docstring gives; outputs come last.
+Images are (batch, channels, *spatial) with one to three spatial axes. Padding is (low, high) per
+axis. Dilation 1 means no dilation. Dtypes are those of the layouts. Accumulators are at least
+float32.
 """
 
 from __future__ import annotations
@@ -17,18 +20,18 @@ if TYPE_CHECKING:
 Shape: TypeAlias = tuple[int, ...]
 Padding: TypeAlias = tuple[tuple[int, int], ...]
 
-#: What may follow a product in the same kernel: nothing, max(v, 0), GELU by erf or by tanh, tanh,
-#: 1 / (1 + exp(-v)). Of NaN all of them are NaN.
+#: Activations that can be fused into a GEMM or a convolution: none, max(v, 0), GELU by erf, GELU
+#: by tanh, tanh, 1 / (1 + exp(-v)). All of them propagate NaN.
 ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid")
 
 
 class Epilogue(NamedTuple):
-    """What is computed of a result, element by element, while it is in cache.
+    """An elementwise program on a result that is still in cache.
 
-    program   over the rows and columns of the result: its last axis are the columns of a product,
-              or the channels of an image; those before are all others, in C order, of which some
-              may be one. It reduces nothing and has no scalars: single numbers are operands that
-              do not move. Its first input is the result, its first output takes the result's place
+    program   over the rows and columns of the result. Its last axis is the columns of a GEMM, or
+              the channels of an image. The axes before are all others, in C order; some may have
+              size 1. It has no reductions and no scalars: single numbers are operands with stride
+              0. Its first input is the result. Its first output replaces the result
     sizes     of the program's axes
     strides   of each of its inputs, then outputs, over its axes, in elements
     """
@@ -39,26 +42,28 @@ class Epilogue(NamedTuple):
 
     @property
     def reads(self) -> tuple[Layout, ...]:
-        """What it reads beside the result."""
+        """Inputs other than the result."""
         made = self.program
         found = zip(made.inputs[1:], self.strides[1:], strict=False)
         return tuple([Layout(made.values[i].dtype, self.sizes, strides) for i, strides in found])
 
     @property
     def writes(self) -> tuple[Layout, ...]:
-        """What it gives beside what takes the result's place."""
+        """Outputs other than the one that replaces the result."""
         made = self.program
         found = zip(made.outputs[1:], self.strides[len(made.inputs) + 1 :], strict=True)
         return tuple([Layout(made.values[o.value].dtype, self.sizes, s) for o, s in found])
 
 
 class Matmul(NamedTuple):
-    """x (..., m, k) times y (..., k, n): the addresses of x, y[, bias], out; with an epilogue those
-    of x, y, what it reads, out, what else it gives.
+    """GEMM: x (..., m, k) times y (..., k, n).
 
-    The batch axes of x and y are as many as those of out and may be 1 (then they broadcast);
-    transposes are strides. ``bias`` has out's rank and broadcasts to it. ``accumulate`` adds to
-    what out holds already. An epilogue takes the place of bias and activation.
+    Addresses: x, y[, bias], out. With an epilogue: x, y, the epilogue's other inputs, out, the
+    epilogue's other outputs.
+
+    x and y have as many batch axes as out. An axis of size 1 broadcasts. Transposes are strides.
+    ``bias`` has out's rank and broadcasts to it. ``accumulate`` adds to the old value of out. An
+    epilogue replaces bias and activation.
     """
 
     x: Placement
@@ -71,11 +76,12 @@ class Matmul(NamedTuple):
 
 
 class Convolution(NamedTuple):
-    """Cross-correlation of x with w: the addresses of x, w[, bias], out, or those that Matmul has
-    with an epilogue.
+    """Cross-correlation of x with w.
 
-    w is (features, channels / groups, *kernel), or (groups, features / groups, channels / groups,
-    *kernel) where strides cannot merge the first two; bias (features,).
+    Addresses: x, w[, bias], out; with an epilogue as in Matmul.
+
+    w is (features, channels / groups, *kernel). Where strides cannot merge the first two axes, it
+    is (groups, features / groups, channels / groups, *kernel). bias is (features,).
     """
 
     x: Placement
@@ -91,11 +97,12 @@ class Convolution(NamedTuple):
 
 
 class ConvDataGrad(NamedTuple):
-    """The gradient of the x of a Convolution: the addresses of gradient, w, out, or those that
-    Matmul has with an epilogue.
+    """Convolution dgrad: the gradient of the x of a Convolution.
 
-    ``gradient`` is shaped as the convolution's result, ``out`` as its x. This is also what is
-    called a transposed convolution.
+    Addresses: gradient, w, out; with an epilogue as in Matmul.
+
+    ``gradient`` has the shape of the convolution's result, ``out`` that of its x. This operation is
+    also known as transposed convolution.
     """
 
     gradient: Placement
@@ -109,11 +116,13 @@ class ConvDataGrad(NamedTuple):
 
 
 class ConvWeightGrad(NamedTuple):
-    """The gradient of the w of a Convolution: the addresses of x, gradient[, bias], out.
+    """Convolution wgrad: the gradient of the w of a Convolution.
 
-    ``out`` is shaped as w; ``bias``, when given, receives the gradient of the bias. In bfloat16,
-    with an odd number of pixels in a line of ``gradient``, what is not finite in x may make NaN of
-    sums that it is no part of: the caller sees to that.
+    Addresses: x, gradient[, bias], out.
+
+    ``out`` has the shape of w. ``bias``, if given, receives the gradient of the bias. In bfloat16,
+    with an odd number of pixels in a line of ``gradient``, a non-finite element of x may make NaN
+    of sums that do not contain it. The caller has to handle that.
     """
 
     x: Placement
@@ -127,12 +136,14 @@ class ConvWeightGrad(NamedTuple):
 
 
 class Pooling(NamedTuple):
-    """A window's maximum or mean: the addresses of x[, workspace], out.
+    """Maximum or mean over windows.
+
+    Addresses: x[, workspace], out.
 
     ``kind`` is "max", "mean" (padding counts as zeros) or "mean_inside" (padding does not count).
-    With ``workspace`` the kernel also notes where maxima were, for PoolingGradient: memory of
-    ``kernel.workspace`` bytes. NaNs may be overlooked by "max", and a window of -inf alone may
-    give the lowest finite number: the caller sees to that.
+    With ``workspace`` the kernel also records the positions of maxima for PoolingGradient, in
+    ``kernel.workspace`` bytes. "max" may miss NaNs, and a window of -inf alone may give the lowest
+    finite number. The caller has to handle both.
     """
 
     x: Placement
@@ -145,8 +156,11 @@ class Pooling(NamedTuple):
 
 
 class PoolingGradient(NamedTuple):
-    """The gradient of the x of a Pooling: the addresses of gradient[, workspace], out. "max" has
-    a workspace, which Pooling filled; each maximum's share goes to the first place that had it."""
+    """The gradient of the x of a Pooling.
+
+    Addresses: gradient[, workspace], out. "max" has a workspace, which Pooling filled. The gradient
+    of each maximum goes to its first position in the window.
+    """
 
     gradient: Placement
     out: Placement
@@ -157,11 +171,12 @@ class PoolingGradient(NamedTuple):
 
 
 class BatchNorm(NamedTuple):
-    """(x - mean) / sqrt(variance + eps) * weight + bias per channel: the addresses of x, weight,
-    bias, mean, variance, out.
+    """(x - mean) / sqrt(variance + eps) * weight + bias, per channel.
 
-    x is (rows, channels) or (batch, channels, places); the others are (channels,) float32. The
-    statistics are given, or with ``training`` those of x, and results.
+    Addresses: x, weight, bias, mean, variance, out.
+
+    x is (rows, channels) or (batch, channels, places). The others are (channels,) float32. The
+    statistics are inputs. With ``training`` they are computed from x, and are outputs.
     """
 
     x: Placement
@@ -171,10 +186,11 @@ class BatchNorm(NamedTuple):
 
 
 class BatchNormGradient(NamedTuple):
-    """The gradients of the x, weight and bias of a BatchNorm in training: the addresses of x,
-    gradient, weight, mean, variance, to_weight, to_bias, out.
+    """The gradients of the x, weight and bias of a BatchNorm in training.
 
-    ``gradient`` and ``out`` are shaped as x; the statistics are those that BatchNorm gave.
+    Addresses: x, gradient, weight, mean, variance, to_weight, to_bias, out.
+
+    ``gradient`` and ``out`` have the shape of x. The statistics are the outputs of BatchNorm.
     """
 
     x: Placement
@@ -184,7 +200,7 @@ class BatchNormGradient(NamedTuple):
 
 
 class Reorder(NamedTuple):
-    """x into another layout or dtype, such as weights into a packed one: x, out."""
+    """Copy of x to another layout or dtype, for example of weights to a packed layout: x, out."""
 
     x: Placement
     out: Placement

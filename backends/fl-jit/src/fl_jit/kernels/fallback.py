@@ -1,4 +1,4 @@
-"""Several providers as one: each problem is the first one's that supports it."""
+"""Fallback chain of kernel libraries: the first one that supports a descriptor serves it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fl_jit.kernels.library import Kernel, KernelLibrary, UnsupportedError
 
 
 class FallbackChain(KernelLibrary):
-    """``providers`` in the order in which they are asked. They remember; the chain does not."""
+    """``libraries`` in order of priority. They cache kernels; the chain does not."""
 
     def __init__(self, libraries: Sequence[KernelLibrary]) -> None:
         super().__init__(capacity=0)
@@ -51,7 +51,7 @@ class FallbackChain(KernelLibrary):
         return any(each.solves(kind) for each in self._libraries)
 
     def prepacked_layout(self, descriptor: Matmul | Convolution) -> Packed | None:
-        return self._libraries[0].prepacked_layout(descriptor)  # who is asked for products first
+        return self._libraries[0].prepacked_layout(descriptor)  # the first one takes GEMMs
 
     def report(self) -> Mapping[str, str]:
         return {

@@ -1,4 +1,4 @@
-"""How the elements of an operand lie in memory."""
+"""Memory layouts of operands."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Layout(NamedTuple):
-    """Elements of ``dtype`` by strides.
+    """A strided layout of elements of ``dtype``.
 
     shape     logical: images are (batch, channels, *spatial), whatever their order in memory
-    strides   in elements, one per axis, as they are (channels-last is a matter of strides); None
-              leaves the choice to the provider, whose kernel then says what it chose
+    strides   in elements, one per axis (channels-last is expressed by strides). None leaves the
+              choice to the kernel library, whose kernel then states the layout
     """
 
     dtype: DType
@@ -40,11 +40,11 @@ class Layout(NamedTuple):
 
 
 class Packed:
-    """A layout of a provider's own, such as blocked weights.
+    """A private layout of a kernel library, such as blocked weights.
 
-    Two are equal when memory in one may be read as the other. ``shape`` is logical, ``nbytes`` is
-    what the memory takes, padding included; elementwise work may treat it as ``nbytes`` of
-    ``dtype``, because padding is zero and whatever maps zero to zero keeps it so.
+    Two layouts are equal if memory in one can be read as the other. ``shape`` is logical.
+    ``nbytes`` is the size in memory, padding included. Elementwise kernels that map zero to zero
+    may treat it as ``nbytes`` of ``dtype``, because padding is zero and stays zero.
     """
 
     __slots__ = ("dtype", "nbytes", "opaque", "shape")
@@ -72,22 +72,22 @@ Placement: TypeAlias = Layout | Packed
 
 
 def row_major(dtype: DType, shape: Shape) -> Layout:
-    """Densely, the last axis fastest."""
+    """A dense layout in C order."""
     return Layout(dtype, shape, dense(shape, tuple(range(len(shape)))))
 
 
 def channels_last(dtype: DType, shape: Shape) -> Layout:
-    """(batch, channels, *spatial), densely, with the channels of one place side by side."""
+    """A dense layout of (batch, channels, *spatial) with the channels contiguous."""
     return Layout(dtype, shape, dense(shape, (0, *range(2, len(shape)), 1)))
 
 
 def any_layout(dtype: DType, shape: Shape) -> Layout:
-    """As the provider likes it best."""
+    """A layout that the kernel library chooses."""
     return Layout(dtype, shape, None)
 
 
 def dense(shape: Shape, order: Shape) -> Shape:
-    """Strides without gaps, the axes slowest first."""
+    """Strides without gaps; ``order`` lists the axes from slowest to fastest."""
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
         strides[axis] = step

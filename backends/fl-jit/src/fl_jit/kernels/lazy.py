@@ -1,5 +1,7 @@
-"""A provider that is made when it is needed: a process that asks for no product of some size should
-not wait for a compiler to be imported."""
+"""A kernel library that is created on first use.
+
+A process that never runs a large operation does not import the compiler.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from fl_tensor.cached import cached_property
 
 
 class LazyLibrary(KernelLibrary):
-    """What ``make()`` gives; ``name`` and ``has_epilogues`` are known before."""
+    """Proxy of the library that ``make()`` returns.
+
+    ``name`` and ``has_epilogues`` are known before it is created.
+    """
 
     def __init__(self, name: str, has_epilogues: bool, make: Callable[[], KernelLibrary]) -> None:
         super().__init__(capacity=0)
@@ -25,7 +30,7 @@ class LazyLibrary(KernelLibrary):
 
     @cached_property
     def made(self) -> KernelLibrary:
-        """The provider, one for all threads."""
+        """The library, one for all threads."""
         with self._lock:
             if self._library is None:
                 self._library = self._make()

@@ -1,10 +1,10 @@
-"""The seam: a provider turns a problem into a kernel, or says why it cannot.
+"""Interface of kernel libraries: a library maps an operation descriptor to a kernel.
 
-    kernel = provider.find(Matmul(x, y, out))      # None: fall back
+    kernel = library.find(Matmul(x, y, out))      # None: fall back
     kernel(x_address, y_address, out_address)
 
-To write a provider, derive from ``Provider`` and write ``prepare``; finding kernels again,
-remembering what is not supported, and safety between threads are dealt with here.
+To write a kernel library, derive from ``KernelLibrary`` and implement ``prepare`` and ``report``.
+The base class caches kernels and unsupported descriptors, and is thread-safe.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from fl_jit.kernels.layout import Packed, Placement
 from fl_tensor.errors import FlError
 from fl_tensor.reproducible import is_reproducible
 
-#: Kernels that a provider keeps for problems asked again; the least recently used one goes first.
+#: Kernels in the cache of a library. The least recently used one is evicted first.
 CAPACITY = 2048
 
 
 class KernelLibraryError(FlError, RuntimeError):
-    """A provider's library that cannot be used, or that failed."""
+    """A kernel library that cannot be used, or that failed."""
 
 
 class UnsupportedError(KernelLibraryError, NotImplementedError):
-    """A problem that the provider has no (fast) kernel for. The caller falls back."""
+    """A descriptor without a (fast) kernel in this library. The caller falls back."""
 
 
 class Kernel(Protocol):
-    """A prepared computation. Calls may overlap in time, from any threads.
+    """A prepared computation. Calls from several threads may overlap.
 
-    operands    the layout of every argument in the order of the call; where the problem left the
-                choice open, what the provider chose
-    workspace   bytes of the workspace that the problem speaks of, 0 if there is none
-    about       which implementation it is, for people
+    operands    the layout of every argument, in the order of the call; where the descriptor left
+                the choice open, the one that the library chose
+    workspace   bytes of the descriptor's workspace, 0 if there is none
+    about       name of the implementation, for reports
     """
 
     operands: tuple[Placement, ...]
@@ -48,86 +48,94 @@ class Kernel(Protocol):
     def about(self) -> str: ...
 
     def __call__(self, *addresses: int) -> None:
-        """Compute. Each address is that of an operand's first element, aligned as its dtype is;
-        what outputs hold before does not matter, and they must not overlap inputs."""
+        """Run the kernel.
+
+        Each address is that of an operand's first element, aligned to its dtype. The old contents
+        of outputs are ignored. Outputs must not overlap inputs.
+        """
 
 
 class KernelLibrary(ABC):
     """A library, or a generator, of kernels."""
 
-    #: For people and for ``fl-tensor info``.
+    #: For messages and for ``fl-jit info``.
     name: str = ""
-    #: Whether it is asked for problems with an epilogue.
+    #: Whether it supports descriptors with an epilogue.
     has_epilogues: bool = False
-    #: If it is not: the activations that it computes by name, with a bias or without ("" is none).
+    #: Without epilogues: the activations that it can fuse, with or without a bias ("" is none).
     activations: tuple[str, ...] = ()
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        # typed: two problems with the same fields are different problems.
+        # typed: descriptors of different types can have equal fields.
         self._found = functools.lru_cache(maxsize=capacity, typed=True)(self._prepared)
 
-    # -------------------------------------------------------------- you must write
+    # -------------------------------------------------------------- abstract methods
 
     @abstractmethod
     def prepare(self, descriptor: OpDescriptor) -> Kernel:
-        """A kernel for ``problem``. Raises UnsupportedError where there is none that is worth it.
-        Where ``is_reproducible()``, no measurement may decide which.
+        """A kernel for ``descriptor``.
 
-        Called seldom: whatever takes time (choosing, compiling, measuring) belongs here. May be
-        called by two threads at once, even for the same problem.
+        Raises UnsupportedError if there is none, or none that is fast enough. If
+        ``is_reproducible()``, the choice must not depend on measurements.
+
+        Calls are rare: choosing, compiling and measuring belong here. Two threads may call it at
+        once, even for the same descriptor.
         """
 
     @abstractmethod
     def report(self) -> Mapping[str, str]:
-        """What it is, for ``fl-tensor info``: version, threads, where it came from."""
+        """Properties for ``fl-jit info``: version, threads, origin."""
 
-    # -------------------------------------------------------------- you get these
+    # -------------------------------------------------------------- inherited methods
 
     @property
     def libraries(self) -> tuple[KernelLibrary, ...]:
-        """Those that it stands for, in the order in which they are asked."""
+        """The libraries that this one combines, in order of priority."""
         return (self,)
 
     def find(self, descriptor: OpDescriptor) -> Kernel | None:
-        """The kernel for ``problem``, prepared at most once while it is remembered; None where
-        ``prepare`` raised UnsupportedError."""
+        """The kernel for ``descriptor``; None where ``prepare`` raised UnsupportedError.
+
+        Kernels are cached: a cached one is not prepared again.
+        """
         found = self._found(descriptor, is_reproducible())
         return None if isinstance(found, str) else found
 
     def why_not(self, descriptor: OpDescriptor) -> str:
-        """Why ``find`` gives None; "" where it gives a kernel."""
+        """The reason why ``find`` returns None; "" if it returns a kernel."""
         found = self._found(descriptor, is_reproducible())
         return found if isinstance(found, str) else ""
 
     def serving(self, descriptor: OpDescriptor) -> KernelLibrary:
-        """Whose kernel ``find`` gives: this provider's, but where it stands for several."""
+        """The library whose kernel ``find`` returns: self, or one of ``libraries``."""
         return self
 
     def solves(self, kind: type) -> bool:
-        """Whether there are kernels for problems of this kind at all."""
+        """Whether the library has kernels for this type of descriptor."""
         return True
 
     def prepacked_layout(self, descriptor: Matmul | Convolution) -> Packed | None:
-        """How the second operand is best packed where it serves many calls; None where there is no
-        layout that serves products with others as well. Kernels for ``Reorder`` lead to it and
-        back."""
+        """The packed layout of B (the weights) for use in many calls.
+
+        None if no layout also serves GEMMs with other operands. Kernels for ``Reorder`` convert to
+        it and back.
+        """
         return None
 
     def choices(self) -> str:
-        """What was chosen among several kernels for one problem, a line each; "" if there is no
-        such thing."""
+        """The autotuner's choices among several kernels, one per line; "" if there are none."""
         return ""
 
     def forget(self) -> None:
-        """Drop all remembered kernels (those in use elsewhere stay valid)."""
+        """Clear the cache of kernels. Kernels in use elsewhere stay valid."""
         self._found.cache_clear()
 
     def remembered(self) -> int:
-        """How many problems are remembered now."""
+        """The number of cached descriptors."""
         return self._found.cache_info().currsize
 
     def _prepared(self, descriptor: OpDescriptor, reproducible: bool) -> Kernel | str:
-        # Known by both: what is prepared may differ.
+        # ``reproducible`` is part of the cache key: the prepared kernels may differ.
         if not self.has_epilogues and getattr(descriptor, "epilogue", None) is not None:
             return "no epilogues"
         try:

@@ -1,9 +1,11 @@
-"""Epilogues that have a name: a bias along columns, an activation, or both.
+"""Post-ops: named epilogues with a bias along columns, an activation, or both.
 
-Plans describe what follows a product as a program. A provider that runs no programs may have the
-same by name, in the problem's ``bias`` and ``activation``: ``named`` finds out which it is. Numbers
-such as the 0 of max(v, 0) are operands of the program, which are known when it is called, and not
-before: ``Named.numbers`` is what they have to be.
+Plans describe the epilogue of a GEMM as a program. A kernel library that runs no programs may
+support the same epilogue through the descriptor's ``bias`` and ``activation``. ``post_op``
+recognizes such programs.
+
+Numbers such as the 0 of max(v, 0) are operands of the program. Their values are known at the call
+and not before. ``PostOp.numbers`` lists the values that they must have.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ class PostOp(NamedTuple):
     """``activation(result + bias)``.
 
     activation   one of ``ACTIVATIONS``
-    bias         which of the arrays that the epilogue reads; None: there is none
-    columns      how many there are
-    numbers      others that it reads, and what these must be
+    bias         index among the arrays that the epilogue reads; None: there is no bias
+    columns      number of columns
+    numbers      indices of the other arrays that it reads, and the values that they must have
     """
 
     activation: str
@@ -36,11 +38,11 @@ class PostOp(NamedTuple):
     numbers: tuple[tuple[int, float], ...]
 
     def taken(self, reads: list[int]) -> list[int]:
-        """Of the addresses of what the epilogue reads, the bias's."""
+        """The bias's address among the addresses that the epilogue reads; [] without a bias."""
         return [] if self.bias is None else [reads[self.bias]]
 
     def with_post_ops(self, descriptor: Matmul | Convolution) -> Matmul | Convolution:
-        """``problem`` with what follows by name, instead of an epilogue."""
+        """``descriptor`` with bias and activation instead of an epilogue."""
         rank = len(descriptor.out.shape) if isinstance(descriptor, Matmul) else 1
         bias = row_major(float32, (1,) * (rank - 1) + (self.columns,))
         return descriptor._replace(
@@ -49,7 +51,7 @@ class PostOp(NamedTuple):
 
 
 def post_op(epilogue: Epilogue) -> PostOp | None:
-    """The name of ``epilogue``; None where it has none."""
+    """The post-op that is equivalent to ``epilogue``; None if there is none."""
     program, sizes, strides = epilogue
     product, *reads = program.inputs
     if len(program.outputs) != 1 or any(v.dtype is not float32 for v in program.values):
@@ -73,7 +75,7 @@ def post_op(epilogue: Epilogue) -> PostOp | None:
     return None
 
 
-# ---- compositions as trees -----------------------------------------------------------------------
+# ---- expression trees ----------------------------------------------------------------------------
 
 
 class _Call(NamedTuple):
@@ -85,13 +87,13 @@ class _Call(NamedTuple):
         return float32
 
 
-#: A call, a number, or x itself, which is a call of nothing.
+#: A call, a number, or x itself, which is a call with the name "".
 _Tree: TypeAlias = _Call | float
 _X = _Call("", ())
 
 
 class _Composing:
-    """A namespace of operations whose values are trees."""
+    """A namespace of operations whose values are expression trees."""
 
     def constant(self, value: float, like: _Call) -> float:
         return ctypes.c_float(value).value
@@ -115,7 +117,7 @@ _COMMUTATIVE = frozenset(("add", "multiply", "maximum", "minimum"))
 def _matched(
     program: Program, value: int, expected: _Tree, x: int, numbers: dict[int, float]
 ) -> dict[int, float] | None:
-    # ``numbers``, and those in the place of constants; None where ``value`` is another tree.
+    # ``numbers`` with the operands that match constants; None if ``value`` does not match.
     if expected is _X:
         return numbers if value == x else None
     op, operands, parameter = program.instructions[value]

@@ -1,8 +1,8 @@
-"""Which providers serve the backend `jit` in this process, and who is asked first.
+"""Registry of the kernel libraries that serve the backend `jit` in this process.
 
-FL_KERNEL_LIBRARIES names them in their order, with commas between (default: ``DEFAULT``); "none"
-turns them off. FL_KERNELS_FORCE=1 hands them every problem that they support, however small;
-that is slower, and how the tests reach them with small operands.
+FL_KERNEL_LIBRARIES lists them by priority, separated by commas (default: ``DEFAULT``). "none" turns
+them off. FL_KERNELS_FORCE=1 passes them every descriptor that they support, of any size. That is
+slower. Tests use it to run kernels on small operands.
 """
 
 from __future__ import annotations
@@ -20,24 +20,27 @@ ENVIRONMENT = "FL_KERNEL_LIBRARIES"
 EVERYTHING = "FL_KERNELS_FORCE"
 NONE = "none"
 _INSTALL_ONEDNN = "python -m pip install './backends/fl-jit[onednn]' in a clone of the repository"
-#: Who is asked where FL_KERNEL_LIBRARIES does not say.
+#: The libraries if FL_KERNEL_LIBRARIES is not set.
 DEFAULT = ("generated", "onednn")
 
-#: A provider, or None, and what was passed over on the way to it, for people.
+#: A kernel library, or None; and messages about the candidates that were skipped.
 Opened: TypeAlias = tuple[KernelLibrary | None, tuple[str, ...]]
 
-#: Told of every kernel that a backend runs; usually nobody.
+#: Callbacks for every kernel that a backend runs; usually empty.
 watchers: list[Callable[[KernelLibrary, Kernel], None]] = []
 
 
 @functools.cache
 def is_for_everything() -> bool:
-    """Whether sizes are to be disregarded. Every product asks: the environment is read once."""
+    """Whether to ignore size thresholds. Every GEMM needs this: the environment is read once."""
     return settings.switch(EVERYTHING, False, former="FL_PROVIDERS_EVERYTHING")
 
 
 def wanted() -> tuple[str, ...]:
-    """The names of the wanted libraries, in order. Raises KernelLibraryError for unknown ones."""
+    """The names of the requested libraries, in order.
+
+    Raises KernelLibraryError for unknown names.
+    """
     asked = settings.text(ENVIRONMENT, former="FL_PROVIDERS")
     if not asked:
         return DEFAULT
@@ -54,10 +57,10 @@ def wanted() -> tuple[str, ...]:
 
 @functools.cache
 def found() -> tuple[tuple[KernelLibrary, ...], tuple[str, ...]]:
-    """The providers in their order, and why others are missing (or which libraries were passed
-    over), for people.
+    """The available libraries in order, and messages about missing or skipped ones.
 
-    Raises KernelLibraryError when FL_KERNEL_LIBRARIES or FL_ONEDNN_LIB names what there is not.
+    Raises KernelLibraryError if FL_KERNEL_LIBRARIES or FL_ONEDNN_LIB names something that does not
+    exist.
     """
     opened = [_OPEN[name]() for name in wanted()]
     if not opened:
@@ -68,7 +71,7 @@ def found() -> tuple[tuple[KernelLibrary, ...], tuple[str, ...]]:
 
 @functools.cache
 def active_library() -> KernelLibrary | None:
-    """The provider that `jit` asks, which may ask others in its turn; None if there is none."""
+    """The kernel library of `jit`, which may be a fallback chain; None if there is none."""
     libraries, _ = found()
     if len(libraries) > 1:
         return FallbackChain(libraries)

@@ -1,8 +1,9 @@
-"""Which problems came up, kept between processes: what ``fl-jit tune`` measures.
+"""Workload log: the descriptors that ``fl-jit tune`` measures, saved between processes.
 
-Every problem that a provider was asked for, and that has enough work in it, is noted once, and
-written to ``problems.json`` in the cache directory when the process ends: the newest ``MOST`` of
-all processes. A file that cannot be read counts as empty; one that cannot be written is left alone.
+Each descriptor for which a library prepared a kernel is recorded once, if it has enough work. At
+exit the process writes them to ``problems.json`` in the cache directory. The file keeps the newest
+``MOST`` descriptors of all processes. An unreadable file counts as empty. Errors in writing it are
+ignored.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from fl_tensor import cache_files, dtypes
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError
 
-#: Problems with fewer operations are not worth a measurement.
+#: Descriptors with fewer operations are not measured.
 LEAST_FLOPS = 6_000_000
-#: How many are kept.
+#: Descriptors in the file.
 MOST = 2000
 _FORMAT = 1
 _TUPLES = Layout, Epilogue, Matmul, Convolution, ConvDataGrad, ConvWeightGrad
@@ -44,7 +45,7 @@ _home = os.getpid()
 
 
 def flops(descriptor: OpDescriptor) -> int:
-    """Operations of a product or a convolution, two for each multiplication; 0 for all else."""
+    """Operations of a GEMM or a convolution, two per multiply-add; 0 for other descriptors."""
     if isinstance(descriptor, Matmul):
         return 2 * math.prod(descriptor.out.shape) * descriptor.x.shape[-1]
     if isinstance(descriptor, Convolution | ConvDataGrad | ConvWeightGrad):
@@ -55,14 +56,14 @@ def flops(descriptor: OpDescriptor) -> int:
 
 
 def note(descriptor: OpDescriptor) -> None:
-    """Remember ``problem``, if it is worth it."""
+    """Record ``descriptor`` if it has at least ``LEAST_FLOPS`` operations and no packed operand."""
     if flops(descriptor) >= LEAST_FLOPS and not any(isinstance(p, Packed) for p in descriptor):
         with _lock:
             _noted[descriptor] = None
 
 
 def known(path: Path | None = None) -> list[OpDescriptor]:
-    """Those of other processes, oldest first, then this one's."""
+    """The descriptors of other processes, oldest first, then those of this one."""
     found = dict.fromkeys(_read(path or _path()))
     with _lock:
         for descriptor in _noted:
@@ -72,7 +73,7 @@ def known(path: Path | None = None) -> list[OpDescriptor]:
 
 
 def save(path: Path | None = None) -> None:
-    """Write what is known; a forked child leaves that to its parent."""
+    """Write the known descriptors. A forked child leaves that to its parent."""
     path = path or _path()
     if path is None or not _noted or os.getpid() != _home:
         return
@@ -82,7 +83,7 @@ def save(path: Path | None = None) -> None:
 
 
 def forget() -> None:
-    """Forget this process's problems, and those in the file."""
+    """Clear this process's descriptors, and delete the file."""
     path = _path()
     with _lock:
         _noted.clear()
@@ -92,7 +93,7 @@ def forget() -> None:
 
 
 def _at_exit() -> None:
-    # A wrong setting is an error of the calls that read it; here nobody could handle one.
+    # Calls that read an invalid setting report it. At exit the error could not be handled.
     with contextlib.suppress(ArgumentError):
         save()
 
@@ -105,7 +106,7 @@ def _path() -> Path | None:
     return None if folder is None else folder / "problems.json"
 
 
-# ---- problems as text ----------------------------------------------------------------------------
+# ---- descriptors as text -------------------------------------------------------------------------
 
 
 def _written(value: Any) -> Any:

@@ -1,7 +1,4 @@
-"""Fused kernels: a program, as machine code of this processor.
-
-What a program is needs no library; ``codegen.kernel``, which compiles it, needs llvmlite.
-"""
+"""Code generator for fused kernels: a program is compiled to machine code for this processor."""
 
 from fl_jit.kernels.codegen.program import Builder as Builder
 from fl_jit.kernels.codegen.program import Instruction as Instruction

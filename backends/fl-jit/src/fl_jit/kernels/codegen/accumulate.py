@@ -1,4 +1,4 @@
-"""How the sweep over rows reduces: in registers along a row, in memory over the rows of a chunk."""
+"""Accumulators of the sweep: in registers along a row, in memory over the rows of a chunk."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from fl_tensor import dtypes
 
 
 class Accumulation(Frame):
-    """A function with partial results: ``low`` to ``high`` is the tile of a row that it is at,
-    ``column_starts`` where the chunk's column reductions begin, ``total_rooms`` its totals: the
-    first ones are what rows are added to, the last ones hold what is left of the chunk."""
+    """A function with partial results.
+
+    low, high        the tile of the row in progress
+    column_starts    addresses of the chunk's accumulators of column reductions
+    total_rooms      accumulators of totals: rows are added to the first one; the last one holds the
+                     chunk's total
+    """
 
     low: IR
     high: IR
@@ -20,7 +24,7 @@ class Accumulation(Frame):
     total_rooms: dict[int, list[IR]]
 
     def _widened(self, number: int, value: IR) -> IR:
-        # The operand of a reduction as what it is accumulated in.
+        # The operand of a reduction, converted to the accumulator's dtype.
         (operand,) = self.program.instructions[number].operands
         source = self.program.values[operand].dtype
         if source in dtypes.HALF:  # those are float32 already
@@ -30,8 +34,10 @@ class Accumulation(Frame):
     def _accumulate(
         self, number: int, place: Place, values: list[IR], rooms: list[IR] | None
     ) -> None:
-        """Add one vector of each of several rows; to columns in memory, where there are no
-        ``rooms``."""
+        """Accumulate one vector of each of several rows.
+
+        Without ``rooms``, the accumulators are those of columns, in memory.
+        """
         value = self._joined(number, [self._widened(number, value) for value in values])
         kind = self.accumulator_type(number)
         if rooms is None:
@@ -42,7 +48,7 @@ class Accumulation(Frame):
         if place.mask is not None:
             value = self.b.select(place.mask, value, self.identity(number))
         room = rooms[place.copy]
-        # What is checked for NaN is the new value, which does not wait for those before.
+        # The NaN check uses the new value, so that it does not depend on the accumulator.
         self.b.store(self.combine(number, value, self.b.load(room, typ=kind)), room)
 
     def _joined(self, number: int, values: list[IR]) -> IR:

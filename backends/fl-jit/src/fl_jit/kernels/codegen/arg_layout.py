@@ -1,21 +1,22 @@
-"""Where a kernel finds its arguments: words of 64 bits, by name.
+"""Argument layout of a kernel: named fields of 64 bits.
 
-What changes from call to call comes first: memory to work in, the addresses of inputs and outputs,
-and scalars (floating ones as float64, others as int64). Then what depends on sizes and strides.
+Arguments that change from call to call come first: work memory, the addresses of inputs and
+outputs, and scalars (floating ones as float64, others as int64). Those that depend on sizes and
+strides follow.
 """
 
 from __future__ import annotations
 
 from fl_jit.kernels.codegen.program import Program
 
-#: How the iteration space is cut; see ``grid.py``.
+#: The division of the iteration space; see ``grid.py``.
 GRID = ("region", "worker_bytes", "chunks", "row_chunks", "grain", "tile", "tiles", "rows")
-#: The length of a row, and into how many pieces the last phase is cut.
+#: The length of a row, and the number of pieces of the last phase.
 REST = ("row_length", "pieces")
 
 
 class ArgLayout:
-    """``words[name]`` is the number of a word. Operands are the inputs, then the outputs."""
+    """``words[name]`` is the index of a field. Operands are the inputs, then the outputs."""
 
     def __init__(self, program: Program) -> None:
         made = program.instructions
@@ -33,10 +34,10 @@ class ArgLayout:
             for axis, letter in enumerate(axes)
             if letter == "s"
         ]
-        #: Inputs whose rows are brought together in blocks.
+        #: Transposed inputs, whose rows are packed into blocks.
         self.transposed = [i for i, axes in enumerate(self.operand_axes) if "t" in axes]
         names += [f"stride {operand} {axis}" for operand, axis in self.strides]
-        #: Operands with an axis that an index walks along: its stride and its size are arguments.
+        #: Operands with an indexed axis: its stride and its size are arguments.
         self.indexed = [
             operand for operand, value in enumerate(program.inputs) if made[value].op == "gather"
         ]

@@ -1,7 +1,7 @@
-"""How operands lie over the space of a program: as few axes as there can be, and their letters.
+"""Axis merging: the smallest iteration space of a program, and the access letters of its operands.
 
-Axes along which every operand moves evenly are joined, so that elementwise work on arrays in C
-order has one axis whatever their shapes are, and one program serves them all.
+Axes along which the strides of all operands are uniform are merged. Elementwise work on arrays in C
+order then has one axis for any shape, and one program serves all shapes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from fl_tensor.roles import Shape
 
 
 def letters(strides: Shape, sizes: Shape, row_axes: int) -> str:
-    """How an input moves along each axis, as a program says it."""
+    """The access letters of an input, one per axis, as in a program."""
     made = ["." if not s or n == 1 else "s" for s, n in zip(strides, sizes, strict=True)]
     if made[-1] == "s" and strides[-1] == 1:
         made[-1] = "c"
@@ -22,8 +22,11 @@ def letters(strides: Shape, sizes: Shape, row_axes: int) -> str:
 
 
 def transposed_last(sizes: Shape, row_axes: int, strides: list[Shape]) -> tuple[Shape, list[Shape]]:
-    """The same with outer axes in another order, which is all the same to what is computed: last of
-    them one along which an operand's elements are neighbours that are not so along rows."""
+    """Reordered outer axes, which does not change the result.
+
+    The new last one is an axis along which some operand is contiguous while it is not contiguous
+    along rows.
+    """
     outer = len(sizes) - row_axes
     for axis in range(outer - 1):
         if any(s[axis] == 1 and s[-1] not in (0, 1) for s in strides) and sizes[axis] > 1:
@@ -35,7 +38,7 @@ def transposed_last(sizes: Shape, row_axes: int, strides: list[Shape]) -> tuple[
 
 
 def output_letters(form: str, rank: int, row_axes: int) -> str:
-    """The same of what a member gives, which lies in C order."""
+    """The access letters of an output, which is in C order."""
     outer = rank - row_axes
     if form == "row":
         return "s" * outer + "." * row_axes
@@ -45,12 +48,14 @@ def output_letters(form: str, rank: int, row_axes: int) -> str:
 
 
 def join_axes(space: Shape, row_axes: int, strides: list[Shape]) -> tuple[Shape, int, list[Shape]]:
-    """The same elements over as few axes as there can be, rows being kept apart: sizes, how many
-    axes are a row (at least one), and the strides of each operand."""
+    """The same elements over the smallest number of axes, with row axes kept separate.
+
+    Returns the sizes, the number of row axes (at least one), and the strides of each operand.
+    """
     first = len(space) - row_axes if row_axes else len(space)
     outer = _join(space[:first], [s[:first] for s in strides])
     row = _join(space[first:], [s[first:] for s in strides])
-    if not row_axes:  # the last axis is as good a row as any
+    if not row_axes:  # the last axis becomes the row
         outer, row = _cut(outer)
     elif not row[0]:
         row = (1,), [(0,) for _ in strides]

@@ -1,7 +1,7 @@
-"""Several launches as one call: what takes no longer than to start it.
+"""Batches: several launches as one call, for kernels that run no longer than a launch takes.
 
-The launches may be of different kernels and must not need one another. Each is one thread's work;
-threads share them out.
+The launches may be of different kernels and must be independent. Each runs on one thread; the
+threads share the launches.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from fl_jit.kernels.codegen.errors import ProgramError
 from fl_jit.kernels.codegen.kernel import Job, Launch
 from fl_jit.kernels.codegen.thread_pools import HEADER
 
-#: What one launch is called with: addresses and scalars.
+#: The arguments of one launch: addresses and scalars.
 Call = tuple[Sequence[int], Sequence[complex]]
 
-# The table: how many, then for each the address of a kernel's ``run`` and of its arguments.
+# The table: the number of launches, then the addresses of ``run`` and of its arguments for each.
 _CODE = """
 define void @some(ptr %table, i64 %begin, i64 %end, i64 %worker) {
   br label %head
@@ -59,7 +59,7 @@ def _all() -> Callable[[int], None]:
 
 
 class Batch:
-    """Launches of simple kernels (``Launch.is_simple``), called together."""
+    """Launches of simple kernels (``Launch.is_simple``), run as one call."""
 
     def __init__(self, launches: Sequence[Launch]) -> None:
         if not all(launch.is_simple for launch in launches):
@@ -69,7 +69,7 @@ class Batch:
         self._free: list[_Table] = []
 
     def __call__(self, calls: Sequence[Call]) -> None:
-        """Run; ``calls[i]`` is what launch i is called with."""
+        """Run; ``calls[i]`` are the arguments of launch i."""
         workers = threads.workers(self.work, len(self.launches), threads.limit())
         if not threads.pool():
             workers = 1
@@ -84,7 +84,7 @@ class Batch:
 
 
 class _Table:
-    # The words of one call of a batch. One call at a time has them.
+    # The arguments of one call of a batch. One call at a time owns them.
 
     def __init__(self, launches: Sequence[Launch]) -> None:
         self.jobs: list[Job] = [launch.job() for launch in launches]

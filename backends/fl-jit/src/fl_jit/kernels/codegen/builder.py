@@ -1,9 +1,9 @@
-"""A builder of LLVM IR that writes an instruction's line when it is made.
+"""LLVM IR builder that writes the text of an instruction when it is created.
 
-llvmlite's keeps an object with a name, operands, flags, attributes and metadata for each, and
-writes all of them at the end, which was a third of the time of compiling a kernel. Here an
-instruction is its line, its type and what others call it; blocks, branches and the few others that
-change after they are made stay llvmlite's.
+llvmlite's builder keeps an object with name, operands, flags, attributes and metadata for each
+instruction, and writes all of them at the end. That was a third of the compile time of a kernel.
+Here an instruction is its text, its type and its name. Blocks, branches and the few others that
+change after creation remain llvmlite's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNSIGNED = {"<": "ult", "<=": "ule", ">": "ugt", ">=": "uge", "==": "eq", "!=":
 
 
 class Value:
-    """What an instruction gives."""
+    """The result of an instruction."""
 
     __slots__ = ("line", "reference", "type")
 
@@ -34,7 +34,7 @@ class Value:
         return self.line
 
     def get_reference(self) -> str:
-        """As an operand of other instructions; llvmlite asks for it, too."""
+        """The value's name as an operand of other instructions; llvmlite calls this, too."""
         return self.reference
 
     def set_metadata(self, name: str, node: IR) -> None:
@@ -43,7 +43,7 @@ class Value:
 
 
 class Integer(ir.IntType):
-    """The type of integers: ``i64(5)`` is one object of all fives, which is written once."""
+    """Integer types. Constants such as ``i64(5)`` are cached, and their text is written once."""
 
     _instance_cache: ClassVar[dict[int, Integer]] = {}
 
@@ -61,7 +61,7 @@ _VOID, _BIT = ir.VoidType(), Integer(1)
 
 @functools.cache
 def vector_type(element: IR, lanes: int) -> IR:
-    """The type of a vector: one object of each, which is written once."""
+    """The type of a vector, cached so that its text is written once."""
     return ir.VectorType(element, lanes)
 
 
@@ -89,14 +89,14 @@ def _same(name: str, one: IR, other: IR) -> None:
 
 
 class Builder(ir.IRBuilder):
-    """The one builder of a function: values are numbered as it makes them."""
+    """The builder of a function; it numbers the function's values."""
 
     def __init__(self, block: IR) -> None:
         super().__init__(block)
         self._count = 0
 
     def put(self, kind: IR, text: str) -> Value:
-        """Append an instruction that gives a value of a type."""
+        """Append an instruction whose result has the type ``kind``."""
         block = self._block
         if isinstance(kind, ir.VoidType):
             made = Value(kind, "", text)
@@ -155,13 +155,13 @@ class Builder(ir.IRBuilder):
         return self.put(kind, text)
 
     def call(self, function: IR, operands: Sequence[IR], flags: Sequence[str] = ()) -> IR:
-        """``flags`` are of fast arithmetic."""
+        """``flags`` are fast-math flags."""
         return self.call_at(function, function.function_type, operands, flags)
 
     def call_at(
         self, address: IR, signature: IR, operands: Sequence[IR], flags: Sequence[str] = ()
     ) -> IR:
-        """Call the function at an address, of which LLVM knows nothing else."""
+        """Call the function at an address, which is opaque to LLVM."""
         kind = signature.return_type
         for expected, given in zip(signature.args, operands, strict=True):
             _same("call", expected, given.type)

@@ -1,7 +1,8 @@
-"""Floating sums over rows: in blocks, so that errors grow as those of pairwise summation do.
+"""Cascade summation of floats over rows: sums in blocks, with the error growth of pairwise
+summation.
 
-Rows of a block are added one after the other, then the sums of some blocks, then the sums of these,
-which are the chunk's.
+Rows of a block are added one after the other. Then the sums of several blocks are added. The sums
+of these make up the chunk's sum.
 """
 
 from __future__ import annotations
@@ -15,26 +16,28 @@ from fl_jit.kernels.codegen.program import Program
 from fl_jit.kernels.codegen.schedule import Schedule
 from fl_jit.kernels.codegen.vectors import IR, i64
 
-#: Rows of a block (of short rows, turns of the loop), blocks that are added one after the other.
+#: Rows of a block (for short rows: iterations of the loop), and blocks that are added in sequence.
 BLOCK_ROWS, BLOCKS = 32, 32
-#: Levels below that of the chunk: a block, and ``BLOCKS`` of them.
+#: Levels below that of the chunk: one block, and ``BLOCKS`` blocks.
 BELOW = 2
 
 
 def sums_over_rows(program: Program, plan: Schedule) -> list[int]:
-    """Which reductions are floating sums over rows: the columns among them need ``BELOW`` regions
-    each."""
+    """The reductions that are floating sums over rows.
+
+    Column reductions among them need ``BELOW`` regions each.
+    """
     made, values = program.instructions, program.values
     return [i for i in plan.late_reductions if made[i].op == "sum" and values[i].dtype.is_floating]
 
 
 class Cascade(Accumulation):
-    """A function that adds rows up on several levels.
+    """A function that sums rows on several levels.
 
-    sums         the reductions that it does so
-    sum_regions  of the worker's memory, ``BELOW`` for each column among them
-    spans        how many rows are added up on each level below that of the chunk
-    is_over      whether the chunk has more: else its own accumulators are used on that level, too
+    sums         the reductions that it sums in this way
+    sum_regions  of the worker's memory, ``BELOW`` for each column reduction among them
+    spans        rows per sum, for each level below that of the chunk
+    is_over      whether the chunk has more rows; else its own accumulators serve that level, too
     """
 
     sums: list[int]
@@ -46,7 +49,7 @@ class Cascade(Accumulation):
         return BELOW + 1 if number in self.sums else 1
 
     def _begin_sums(self, row_chunk: IR, rows: IR) -> None:
-        """Clear the accumulators of a chunk of so many ``rows``."""
+        """Clear the accumulators of a chunk of ``rows`` rows."""
         b, together = self.b, unroll.rows_together(self.program, self.plan)
         turns = [BLOCK_ROWS * BLOCKS**level for level in range(BELOW)]
         is_short = unroll.is_short(b, self.words["row_length"])
@@ -62,7 +65,7 @@ class Cascade(Accumulation):
                 self._clear(below)
 
     def _clear(self, columns: list[tuple[int, int]]) -> None:
-        # Accumulators of columns, by number and level.
+        # Accumulators of column reductions, by number and level.
         if columns:
             with self._columns() as (linear, mask):
                 for i, level in columns:
@@ -71,7 +74,7 @@ class Cascade(Accumulation):
 
     @contextmanager
     def _columns(self) -> Iterator[tuple[IR, IR]]:
-        # Every vector of accumulators, and which of its lanes count.
+        # Every vector of accumulators, and its mask of valid lanes.
         low, high = self.low, self.high
         if self.program.row_axes > 1:
             low, high = i64(0), self.words["row_length"]
@@ -89,7 +92,7 @@ class Cascade(Accumulation):
         return [self.b.select(o, r, own) for o, r in zip(self.is_over, below)] + [own]
 
     def _sum_rows(self, first: IR, last: IR, rows: Callable[[IR, IR], None]) -> None:
-        """``rows(low, high)`` for all rows of a chunk, in blocks if there is anything to sum."""
+        """``rows(low, high)`` for all rows of a chunk, in blocks if there are sums."""
         self._sum_level(first, last, rows, BELOW if self.sums else 0)
 
     def _sum_level(self, first: IR, last: IR, rows: Callable[[IR, IR], None], level: int) -> None:
@@ -103,7 +106,7 @@ class Cascade(Accumulation):
             self._carry(level - 1)
 
     def _carry(self, level: int) -> None:
-        # What a level has is added to the next one, and it begins again.
+        # Add the accumulators of a level to those of the next one, and clear them.
         for i in self.sums:
             if i in self.totals:
                 kind = self.accumulator_type(i)

@@ -1,9 +1,9 @@
-"""LLVM IR to machine code, which is kept in memory and in files.
+"""Compilation of LLVM IR to machine code, with caches in memory and in files.
 
-A file is named by a digest of all that the code depends on: what it was made of, the sources of
-this generator, the versions of llvmlite and LLVM, the processor and its features. It begins with a
-digest of the rest. A file that is damaged or cannot be read is as none; one that cannot be written
-is left out. Concurrent writers write the same.
+The name of a file is a digest of everything that determines the code. This is its description, the
+generator's sources, the versions of llvmlite and LLVM, the processor and its features. The file
+begins with a digest of its contents. A damaged or unreadable file counts as missing. Errors in
+writing it are ignored. Concurrent writers write the same contents.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _MAGIC = b"fl kernel 2\n"
 
 
 class Effort(enum.IntEnum):
-    """How hard LLVM tries, which is most of what a new kernel costs.
+    """LLVM's optimization level, which determines most of the compile time of a kernel.
 
-    LEAST   not at all: for code that spends its time in other code that it calls. Takes a fifth of
-            the time of ``TIDY``, and is about as fast as that if loops around calls are all it has
-    TIDY    does without what looks for things computed twice and idle branches, as there are none
-    FULL    looks for these, too
+    LEAST   no optimization: for code that spends its time in functions that it calls. Takes a fifth
+            of the time of ``TIDY``. Loops around calls are about as fast
+    TIDY    without CSE and removal of dead branches: for code that needs neither
+    FULL    with these passes
     """
 
     LEAST = 0
@@ -50,8 +50,10 @@ class Effort(enum.IntEnum):
 
 
 class Code:
-    """Machine code in memory, for as long as this object lives. ``made`` is what ``compiled``
-    gave."""
+    """Machine code in memory, for the lifetime of this object.
+
+    ``made`` is the result of ``compiled``.
+    """
 
     def __init__(self, made: bytes, machine: Target) -> None:
         names, _, machine_code = made.partition(b"\n")
@@ -63,20 +65,20 @@ class Code:
             self._engine.finalize_object()
 
     def address(self, name: str) -> int:
-        """Where the function ``name`` begins; 0 where there is none."""
+        """The address of the function ``name``; 0 if there is none."""
         if name not in self._names:
             return 0
         with lock:
             return int(self._engine.get_function_address(name))
 
 
-#: The engines of LLVM that were made last, and the names of all functions in each.
+#: The most recent LLVM engines, with the names of all functions in each.
 _engines: deque[tuple[Any, set[str]]] = deque(maxlen=8)
 
 
 def _engine_for(names: frozenset[str], machine: Target) -> Any:
-    # One that has no function of these names. To make another one takes twenty times as long as to
-    # add to one that is there.
+    # An engine without functions of these names. Creating an engine takes twenty times as long as
+    # adding to an existing one.
     for engine, used in _engines:
         if used.isdisjoint(names):
             used |= names
@@ -88,9 +90,11 @@ def _engine_for(names: frozenset[str], machine: Target) -> Any:
 
 
 def once(make: Callable[P, T]) -> Callable[P, T]:
-    """``functools.cache`` for functions that give machine code, or its address: what is made is
-    kept as long as the process, and made once, however many threads ask. (Of two that the bare
-    cache would make it drops one, and code that is dropped is no longer there.)"""
+    """``functools.cache`` for functions that return machine code, or its address.
+
+    A result is created once, for any number of threads, and lives as long as the process. The plain
+    cache would drop one of two concurrent results, and dropped code is freed.
+    """
     found = cast("Callable[P, T]", functools.cache(make))
 
     @functools.wraps(make)
@@ -104,11 +108,14 @@ def once(make: Callable[P, T]) -> Callable[P, T]:
 def load(
     about: str, assembly: Callable[[], str], machine: Target, effort: Effort = Effort.FULL
 ) -> Code:
-    """The code of what ``about`` describes, which ``assembly`` gives as LLVM IR where no file has
-    it compiled. Raises CompileError."""
+    """The code that ``about`` describes, from a file or from ``assembly()``.
+
+    ``assembly`` returns LLVM IR. It is called if no file has the compiled code. Raises
+    CompileError.
+    """
     found = _kept(about, machine)
     if found is None:
-        with gc_paused():  # llvmlite makes objects of instructions
+        with gc_paused():  # llvmlite creates an object per instruction
             text = assembly()
         made = compiled(text, machine, effort)
         _keep(about, machine, made)
@@ -122,10 +129,13 @@ def addresses(
     machine: Target,
     effort: Effort = Effort.FULL,
 ) -> dict[str, int]:
-    """Where the machine code of each function in ``wanted`` begins, of what is said about it there.
-    It is made once, however many threads ask, and lives as long as this process. Those that no file
-    has are compiled as one module, which ``assembly`` gives for their names: of the time that LLVM
-    takes for a small one, half is spent before and after its function. Raises CompileError."""
+    """The address of the machine code of each function in ``wanted``, by name and description.
+
+    The code is created once, for any number of threads, and lives as long as this process.
+    Functions without a file are compiled as one module, which ``assembly`` returns for their names.
+    For a small function, LLVM spends half of its time before and after the function itself. Raises
+    CompileError.
+    """
     with lock:
         asked = {name: (name, about, machine) for name, about in wanted.items()}
         new = {name: wanted[name] for name, key in asked.items() if key not in _functions}
@@ -143,7 +153,7 @@ def _loaded(
     machine: Target,
     effort: Effort,
 ) -> dict[str, Code]:
-    # The code of each function. A file may have several, which then all find it.
+    # The code of each function. A file with several functions is found by each of them.
     found: dict[str, Code] = {}
     for name, about in wanted.items():
         others = (code for code in found.values() if code.address(name))
@@ -162,8 +172,10 @@ def _loaded(
 
 
 def compiled(assembly: str, machine: Target, effort: Effort = Effort.FULL) -> bytes:
-    """The machine code of a module in LLVM IR: a line with the names of its functions, then an
-    object file. Raises CompileError."""
+    """The machine code of a module in LLVM IR.
+
+    It is a line with the names of its functions, followed by an object file. Raises CompileError.
+    """
 
     def emit(builder: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
         names = [f.name for f in module.functions if not f.is_declaration]
@@ -173,7 +185,7 @@ def compiled(assembly: str, machine: Target, effort: Effort = Effort.FULL) -> by
 
 
 def listing(assembly: str, machine: Target, effort: Effort = Effort.FULL) -> str:
-    """The machine code of a module in LLVM IR, for people. Raises CompileError."""
+    """The assembly text of a module in LLVM IR. Raises CompileError."""
     return str(_emitted(assembly, machine, effort, llvm.TargetMachine.emit_assembly))
 
 
@@ -189,7 +201,7 @@ def _emitted(assembly: str, machine: Target, effort: Effort, emit: Callable[...,
         raise CompileError(f"LLVM refuses a generated kernel: {error}\n{assembly}") from error
 
 
-#: Emits one module after the other: what it knows about the processor is computed once.
+#: Reused for all modules, so that LLVM analyzes the processor once.
 @functools.cache
 def _emitter(machine: Target, effort: Effort) -> llvm.TargetMachine:
     return _machine(machine, effort)
@@ -203,8 +215,8 @@ def _machine(machine: Target, effort: Effort = Effort.FULL) -> llvm.TargetMachin
 
 
 def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: Effort) -> None:
-    # The loops are vectors already, and what does not change in them stands outside: what is left
-    # is to make registers of variables and to tidy up. LLVM's own list takes three times as long.
+    # Loops are already vectorized, with invariants hoisted. Mem2reg and cleanup remain. LLVM's
+    # default pipeline takes three times as long.
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     if effort is Effort.FULL:
@@ -222,12 +234,14 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: Effor
 
 @functools.cache
 def sources(folder: Path) -> str:
-    """A digest of the Python files in and below a folder, for ``about``: another generator makes
-    other code of the same description."""
+    """A digest of the Python files in and below a folder, as a part of ``about``.
+
+    A changed generator gives other code for the same description.
+    """
     digest = hashlib.sha256()
     paths = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
     for path in sorted(path for path in paths if path.endswith(".py")):
-        # Sources in an archive are not there: the version must do.
+        # Sources in an archive are not readable. The version has to suffice.
         with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
             digest.update(file.read())
     return digest.hexdigest()
@@ -241,7 +255,7 @@ def _kept(about: str, machine: Target) -> Code | None:
     path = _path(about, machine)
     content = _read(path) if path else None
     if content is not None:
-        with contextlib.suppress(RuntimeError):  # of a linker that does not like it
+        with contextlib.suppress(RuntimeError):  # the linker rejects it
             return Code(content, machine)
     return None
 
@@ -249,7 +263,7 @@ def _kept(about: str, machine: Target) -> Code | None:
 def _keep(about: str, machine: Target, made: bytes) -> None:
     path = _path(about, machine)
     if path is not None:
-        with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
+        with contextlib.suppress(OSError):  # the cache directory is not writable
             cache_files.write(path, _MAGIC + hashlib.sha256(made).digest() + made)
 
 

@@ -1,4 +1,4 @@
-"""The elementary functions that are instructions."""
+"""Elementary functions that are instructions of a program."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ FUNCTIONS: dict[str, Callable[..., Num]] = {
 
 
 def apply(of: Vectors, name: str, *operands: IR) -> IR:
-    """The function of that name of vectors."""
+    """The function ``name`` of vectors."""
     return FUNCTIONS[name](*(Num(of, x) for x in operands)).value

@@ -1,8 +1,8 @@
-"""A program as LLVM IR text: ``sweep``, ``finish`` where something waits for all rows, and ``run``.
+"""LLVM IR of a program: ``sweep``, ``finish`` if some results depend on all rows, and ``run``.
 
-``run(arguments)`` does all of it in the calling thread; before its arguments is the header of a job
-(``pools.py``). A division of the work among threads calls
-the other two, whose results do not depend on that division.
+``run(arguments)`` does all of it in the calling thread. The header of a job precedes its arguments
+(``thread_pools.py``). Thread pools call the other two functions on parts of the work. Results do
+not depend on the partition.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 def emit(
     program: Program, machine: Target, plan: Schedule | None = None, streams: bool = False
 ) -> str:
-    """The module of ``program`` for ``machine``; ``streams``: what it writes passes the caches."""
+    """The module of ``program`` for ``machine``; ``streams``: outputs use non-temporal stores."""
     plan = plan or schedule(program)
     lanes = machine.lanes(narrowest(program))
     module = ir.Module("kernel")
@@ -49,7 +49,9 @@ def _word(b: IR, arguments: IR, number: int) -> IR:
 
 
 def narrowest(program: Program) -> int:
-    """Bytes of the narrowest floating dtype, else of the narrowest one: a vector has as many lanes
-    as that has in it."""
+    """Bytes of the narrowest floating dtype, else of the narrowest dtype.
+
+    This dtype determines the lanes of a vector.
+    """
     floats = [v.dtype.itemsize for v in program.values if v.dtype.is_floating]
     return min(floats or [v.dtype.itemsize for v in program.values])

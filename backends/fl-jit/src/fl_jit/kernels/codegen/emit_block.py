@@ -1,9 +1,8 @@
-"""A program on one block of its iteration space at a time, for whoever has that block in cache.
+"""Block function of a program: one block of the iteration space, for callers that have it in cache.
 
-``block(arguments, row, rows, column, columns, worker)`` computes ``rows`` rows from ``row`` on, of
-these ``columns`` columns from ``column`` on. Rows are numbered in C order over the outer axes.
-Nothing is cut into chunks, and nothing is left for later: a program that reduces anything has no
-block.
+``block(arguments, row, rows, column, columns, worker)`` computes ``rows`` rows from ``row`` on and
+``columns`` columns from ``column`` on. Rows are numbered in C order over the outer axes. There are
+no chunks and no ``finish`` phase. A program with a reduction therefore has no block function.
 """
 
 from __future__ import annotations
@@ -56,8 +55,11 @@ def emit(program: Program, machine: Target) -> str:
 
 
 def check(program: Program) -> None:
-    """Raises ProgramError for a program that cannot be computed block by block: one that reduces,
-    adds at an index, brings transposed rows together, or has rows of several axes or none."""
+    """Raises ProgramError if a program cannot be computed block by block.
+
+    Such a program reduces, adds at an index, has transposed inputs, or has rows of several axes or
+    of none.
+    """
     if program.rank < 2 or program.row_axes != 1:
         raise ProgramError(
             f"[block] {program.rank} axes, {program.row_axes} of a row: expected two or more, the "

@@ -1,7 +1,8 @@
-"""Elementwise instructions as vector code, with the meaning that the tensor contract gives them.
+"""Vector code of elementwise instructions, with the semantics of the tensor contract.
 
-What the contract leaves open is as in NumPy: integers divided by zero give 0. Shifts by the number
-of bits or more, and floats out of an integer's range, give some number, and never a trap.
+Where the contract leaves the result open, it is NumPy's: integers divided by zero give 0. Shifts by
+the number of bits or more, and floats out of an integer's range, give unspecified numbers without a
+trap.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from fl_tensor.dtypes import DType
 
 
 def emit(of: Vectors, op: str, dtype: DType, *operands: IR) -> IR:
-    """The vector that ``op`` makes of vectors of ``dtype``, rounded to it once."""
+    """The result of ``op`` on vectors of ``dtype``, rounded to it once."""
     if dtype.kind == "b":
         return _of_bools(of, op, *operands)
     if dtype.is_integer:
@@ -106,7 +107,7 @@ def _integer_quotient(of: Vectors, op: str, signed: bool, x: IR, y: IR) -> IR:
         divisor = b.select(undefined, one, y)
         found = b.udiv(x, divisor) if op == "floor_divide" else b.urem(x, divisor)
         return b.select(undefined, zero, found)
-    # The smallest integer divided by -1 would trap: -x it is, without a remainder.
+    # The smallest integer divided by -1 would trap. The result is -x, the remainder 0.
     opposite = b.icmp_signed("==", y, of.like(y, -1))
     divisor = b.select(b.or_(undefined, opposite), one, y)
     quotient = b.sdiv(x, divisor)
@@ -121,7 +122,7 @@ def _integer_quotient(of: Vectors, op: str, signed: bool, x: IR, y: IR) -> IR:
 
 
 def _integer_power(of: Vectors, x: IR, y: IR) -> IR:
-    # By squaring, until no lane has an exponent left.
+    # Exponentiation by squaring, until all exponents are 0.
     b, lanes = of.b, of.lanes
     before = b.block
     loop, done = b.append_basic_block("power"), b.append_basic_block("powered")
@@ -172,13 +173,13 @@ def _of_floats(of: Vectors, op: str, x: IR, *rest: IR) -> IR:
     if op in ("equal", "less"):
         return b.fcmp_ordered("==" if op == "equal" else "<", x, y)
     if op in ("maximum", "minimum"):
-        # Of two zeros either will do.
+        # Either of two zeros is correct.
         return of.call(f"llvm.{op}.{mangled(x.type)}", x.type, x, y, flags=("nsz",))
     return _float_quotient(Num(of, x), Num(of, y), op).value
 
 
 def _float_quotient(x: Num, y: Num, op: str) -> Num:
-    # As in Python and NumPy, from the exact remainder of a truncated division.
+    # Like Python and NumPy, from the exact remainder of a truncated division.
     b = x.of.b
     rest = x.new(b.frem(x.value, y.value))
     whole = (x - rest) / y
@@ -232,12 +233,12 @@ def _between_floats(of: Vectors, source: DType, target: DType, x: IR) -> IR:
         if target is dtypes.float32:
             return b.fptrunc(x, of.of(f32))
         return half.rounded(of, target, half.odd(of, x))
-    # One half precision to the other, or from float32; float32 has them all.
+    # Between the half precisions, or from float32. Widening to float32 is exact.
     return x if target is dtypes.float32 else half.rounded(of, target, x)
 
 
 def _truncated(of: Vectors, target: DType, x: IR) -> IR:
-    # Through the 32 or 64-bit integer that C compilers take, then modulo 2^bits.
+    # Through the 32-bit or 64-bit integer that C compilers use, then modulo 2^bits.
     b = of.b
     wide = i64 if target.itemsize == 8 or target is dtypes.uint32 else i32
 

@@ -1,7 +1,7 @@
-"""The second function of a kernel: when all rows are done, it joins what their chunks have found.
+"""Second phase of a kernel: it combines the partial results of chunks when all rows are done.
 
-``finish(arguments, begin, end, worker)`` does pieces ``begin`` to ``end - 1`` of the last axis, of
-``PIECE`` elements each. Piece 0 also writes the single numbers.
+``finish(arguments, begin, end, worker)`` computes pieces ``begin`` to ``end - 1`` of the last axis,
+of ``PIECE`` elements each. Piece 0 also writes the single numbers.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from fl_jit.kernels.codegen.schedule import Schedule, needed
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i64
 
-#: Elements of the last axis that are joined at a time.
+#: Elements of the last axis that are combined at a time.
 PIECE = 256
-#: Partial results that are joined one after the other.
+#: Partial results that are combined in sequence.
 JOINED = 8
 
 
@@ -105,7 +105,7 @@ class Finish(Frame):
         return self.finished(number, self.across(number, lanes))
 
     def _joined_chunks(self, number: int, chunks: IR, step: int, found: Callable[[IR], IR]) -> IR:
-        # A few at a time, then these: sums of many chunks are as accurate as those in a chunk.
+        # In groups, then the groups: sums over many chunks are as accurate as those in a chunk.
         kind, none = self.accumulator_type(number), self.identity(number)
         total, some = self.variable(kind), self.variable(kind)
         self.b.store(none, total)

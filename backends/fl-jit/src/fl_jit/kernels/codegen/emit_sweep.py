@@ -1,9 +1,9 @@
-"""The first function of a kernel: it goes over rows, in passes.
+"""First phase of a kernel: a sweep over rows, in passes.
 
-``sweep(arguments, begin, end, worker)`` does chunks ``begin`` to ``end - 1``, or from ``begin - 1``
-down to ``end`` where that is less. A chunk is a range of
-rows and a tile of their last axis; what it finds of column reductions and totals goes to a place of
-its own in ``partials``, so that no result depends on who did which chunk.
+``sweep(arguments, begin, end, worker)`` computes chunks ``begin`` to ``end - 1``. If ``end`` is
+less than ``begin``, it computes ``begin - 1`` down to ``end``. A chunk is a range of rows and a
+tile of their last axis. Each chunk has its own partial results of column reductions and totals in
+``partials``. No result therefore depends on the assignment of chunks to threads.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Sweep(Passes):
         del self.regions[:blocks]
         self._all()
         if streams and target.has_fences:
-            self.of.call("llvm.x86.sse.sfence", ir.VoidType())  # others may read it from here on
+            self.of.call("llvm.x86.sse.sfence", ir.VoidType())  # other threads may read them next
         self.b.ret_void()
 
     # chunks and rows
@@ -161,7 +161,7 @@ class Sweep(Passes):
     # random words
 
     def _draw(self, row: IR, number: int, seed: int, offset: int, step: int) -> IR:
-        # Fills a region with the words of a row; returns how many at its beginning to skip.
+        # Fill a region with the random words of a row; returns the number to skip at its beginning.
         b, words = self.b, self.words
         start = b.add(b.mul(row, words["row_length"]), self.low)
         first = b.add(self._first_lane(offset), b.mul(start, i64(step)))

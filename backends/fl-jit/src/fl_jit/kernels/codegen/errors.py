@@ -1,4 +1,4 @@
-"""Errors of the kernel generator. Each is also the ordinary Python error."""
+"""Errors of the code generator. Each is also the corresponding Python error."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from fl_tensor.errors import BackendError, FlError
 
 
 class ProgramError(FlError, ValueError):
-    """A program that says nothing: an unknown instruction, operands or axes that do not fit."""
+    """An invalid program: an unknown instruction, or operands or axes that do not fit."""
 
 
 class CompileError(BackendError):
-    """LLVM refused what was generated: a defect of the generator, with the program's text."""
+    """LLVM rejected the generated code: a defect of the generator, with the program's text."""

@@ -1,5 +1,4 @@
-"""What the two functions of a kernel have in common beside loops and operands: values that are the
-same in all of a row, instructions, and reductions."""
+"""Common base of a kernel's two functions: row-invariant values, instructions, and reductions."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, f64, i1, i
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 
-#: What is not pipelined, and the lanes that it is computed in where all are the same.
+#: Instructions that are not pipelined, and their lanes where all lanes are equal.
 _DIVIDING, FEW = frozenset(("divide", "sqrt", "rsqrt")), 4
 
 
@@ -21,7 +20,7 @@ class Frame(Operands):
     """A function that computes values of its program."""
 
     def instruction(self, number: int, known: dict[int, IR]) -> IR:
-        """Instruction ``number`` on operands that are ``known``; none of ``SOURCES``."""
+        """Instruction ``number`` on operands that are ``known``; not for ``SOURCES``."""
         op, operands, _ = self.program.instructions[number]
         dtype_of = [self.program.values[i].dtype for i in operands]
         found = [known[i] for i in operands]
@@ -33,7 +32,7 @@ class Frame(Operands):
         return emit_elementwise.emit(self.of, op, dtype_of[0], *found)
 
     def scalar(self, number: int) -> IR:
-        """A number that is given with the call, in every lane."""
+        """A scalar argument of the call, in every lane."""
         dtype, word = self.program.values[number].dtype, self.words[f"scalar {number}"]
         b, element = self.b, element_type(self.program.values[number].dtype)
         if not dtype.is_floating:
@@ -43,7 +42,7 @@ class Frame(Operands):
         return emit_elementwise.cast(self.of, dtypes.float64, dtype, wide)
 
     def constant(self, number: int) -> IR:
-        """A number of the program, in every lane."""
+        """A constant of the program, in every lane."""
         dtype, value = self.program.instructions[number].parameter
         if dtype.kind == "b":
             value = bool(value)
@@ -53,7 +52,7 @@ class Frame(Operands):
         return half.rounded(self.of, dtype, found) if dtype in dtypes.HALF else found
 
     def single(self, number: int, known: dict[int, IR], row: Callable[[int], IR]) -> IR:
-        """A value that is the same in all of a row; ``row(operand)`` is where the row begins."""
+        """A row-invariant value; ``row(operand)`` is the address of the row."""
         op, operands, _ = self.program.instructions[number]
         if op == "scalar":
             return self.scalar(number)
@@ -70,7 +69,7 @@ class Frame(Operands):
         return self.instruction(number, known)
 
     def _few(self, number: int, known: dict[int, IR]) -> IR:
-        # In a few lanes: processors take several times as long to divide more of them.
+        # In a few lanes, because a division of wide vectors takes several times as long.
         wide, lanes = self.of, self.of.lanes
         operands = self.program.instructions[number].operands
         first = list(range(FEW))
@@ -89,7 +88,7 @@ class Frame(Operands):
     # reductions, by the number of the instruction
 
     def accumulator(self, number: int) -> DType:
-        """What is accumulated in: bools count as uint8."""
+        """The dtype of the accumulator; uint8 for bools."""
         op, operands, _ = self.program.instructions[number]
         dtype = self.program.values[operands[0]].dtype
         if op in ("sum", "prod"):
@@ -99,16 +98,16 @@ class Frame(Operands):
         return dtypes.uint8 if dtype.kind == "b" else dtype
 
     def accumulator_type(self, number: int) -> IR:
-        """A vector of accumulators."""
+        """The type of a vector of accumulators."""
         return self.of.of(element_type(self.accumulator(number)))
 
     def identity(self, number: int) -> IR:
-        """The vector that changes no result."""
+        """The identity element, in every lane."""
         op = self.program.instructions[number].op
         return reductions.identity(self.of, op, self.accumulator(number))
 
     def combine(self, number: int, x: IR, y: IR) -> IR:
-        """Two partial results as one."""
+        """The combination of two partial results."""
         op = self.program.instructions[number].op
         return reductions.combine(self.of, op, self.accumulator(number), x, y)
 
@@ -122,17 +121,17 @@ class Frame(Operands):
         return lanes
 
     def finished(self, number: int, total: IR) -> IR:
-        """A total of accumulators as the result of the reduction."""
+        """The result of the reduction from its accumulated total."""
         dtype = self.program.values[number].dtype
         if dtype.kind == "b":
             return self.b.icmp_signed("!=", total, self.of.like(total, 0))
         return half.rounded(self.of, dtype, total) if dtype in dtypes.HALF else total
 
-    # Partial results: per chunk of rows a row of each column reduction, 8 bytes for an element;
-    # then of each total one number per chunk.
+    # Partial results: for each column reduction one row per chunk of rows, 8 bytes per element.
+    # Then for each total one number per chunk.
 
     def column_partials(self, number: int, row_chunk: IR) -> IR:
-        """Where what a chunk of rows found of a column reduction begins."""
+        """The address of a row chunk's partial results of a column reduction."""
         b, length = self.b, self.words["row_length"]
         which = b.mul(row_chunk, i64(len(self.columns)))
         which = b.add(which, i64(self.columns.index(number)))
@@ -140,7 +139,7 @@ class Frame(Operands):
         return b.inttoptr(start, pointer)
 
     def total_partials(self, number: int) -> IR:
-        """Where what the chunks found of a total begins."""
+        """The address of the partial results of a total."""
         b, words = self.b, self.words
         before = b.mul(b.mul(words["row_chunks"], i64(len(self.columns))), words["row_length"])
         mine = b.mul(words["chunks"], i64(self.totals.index(number)))

@@ -1,4 +1,4 @@
-"""A function of a kernel in the making: its arguments, and loops."""
+"""A kernel function under construction: its arguments, and loops."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from fl_jit.kernels.codegen.schedule import Schedule
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, Vectors, i64, pointer
 
-#: sweep(arguments, first chunk, last chunk + 1, number of the worker)
+#: sweep(arguments, first chunk, last chunk + 1, index of the worker)
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
-#: Elements of a row after which partial sums are put aside, and how often that is done before these
-#: are: what is added to a sum stays near it in size.
+#: Elements of a row per partial sum, and partial sums per sum of the next level. Addends and sums
+#: thus remain similar in magnitude.
 BLOCK, BLOCKS = 4096, 256
 
 
 class Place(NamedTuple):
-    """One vector of a row: indices of the row axes before the last, and the first index of the
-    last; its distance from the beginning of the row; which lanes count (None: all); and the number
-    of the copy of the loop's body."""
+    """One vector of a row.
+
+    It has the indices of the row axes before the last one, the first index of the last one, and the
+    offset from the beginning of the row. Then follow the mask of valid lanes (None: all), and the
+    number of the copy of the loop's body.
+    """
 
     middle: tuple[IR, ...]
     index: IR
@@ -36,8 +39,11 @@ class Place(NamedTuple):
 
 
 class Function(Loops):
-    """A function in the making: its arguments are those of its kernel, ``range``, which part of the
-    work it is to do, and the number of the worker."""
+    """A function under construction.
+
+    Its arguments are the kernel's arguments, the range of its part of the work, and the index of
+    the worker.
+    """
 
     signature: ClassVar[IR] = SIGNATURE
 
@@ -66,8 +72,10 @@ class Function(Loops):
 
     @contextmanager
     def stretches(self, low: IR, high: IR, most: int, period: IR) -> Iterator[tuple[IR, IR]]:
-        """``low`` to ``high`` in stretches of at most ``most``, none across a multiple of
-        ``period``: where each begins and ends."""
+        """``low`` to ``high`` in ranges of at most ``most``: begin and end of each.
+
+        No range crosses a multiple of ``period``.
+        """
         b = self.b
         before = b.block
         head, body, after = (b.append_basic_block(n) for n in ("head", "body", "after"))
@@ -88,7 +96,7 @@ class Function(Loops):
     def in_blocks(
         self, low: IR, high: IR, size: int, end: Callable[[], None]
     ) -> Iterator[tuple[IR, IR]]:
-        """``low`` to ``high`` in blocks: where each begins and ends. ``end`` follows each."""
+        """``low`` to ``high`` in blocks: begin and end of each. ``end`` is called after each."""
         with self.loop(low, high, size) as begin:
             yield begin, self.minimum(self.b.add(begin, i64(size)), high)
             end()
@@ -101,9 +109,11 @@ class Function(Loops):
         body: Callable[[Place], None],
         ends: tuple[Callable[[], None], Callable[[], None]] | None = None,
     ) -> None:
-        """``body`` at every vector of a row, of which ``low`` to ``high`` of the last axis count;
-        ``copies`` vectors per turn of the loop. The first of ``ends`` after ``BLOCK`` elements at
-        most, the second after ``BLOCKS`` of these blocks."""
+        """``body`` at every vector of a row, from ``low`` to ``high`` of the last axis.
+
+        The loop is unrolled ``copies`` times. The first of ``ends`` is called after at most
+        ``BLOCK`` elements, the second after ``BLOCKS`` of these blocks.
+        """
         b, axes = self.b, range(self.program.outer, self.program.rank - 1)
         with ExitStack() as stack:
             middle: list[IR] = []

@@ -1,8 +1,8 @@
-"""How an iteration space is cut into chunks: by sizes alone, never by the number of threads.
+"""Partition of an iteration space into chunks, by sizes alone and not by the number of threads.
 
-A chunk is ``grain`` rows of one tile of the last axis. Chunks are large enough to be worth a
-thread's while and small enough to be shared out; where they leave partial results there are not
-too many.
+A chunk is ``grain`` rows of one tile of the last axis. Chunks are large enough to amortize the cost
+of a thread, and small enough for load balance. If chunks have partial results, their number is
+limited.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from fl_jit.kernels.codegen.program import Program
 from fl_jit.kernels.codegen.schedule import Schedule
 from fl_jit.kernels.codegen.transpose import ROWS
 
-#: Elements of a chunk, about.
+#: Approximate elements of a chunk.
 CHUNK = 16384
-#: Neighbours in a row where an operand jumps from one to the next: so many of its cache lines are
-#: still at hand for the next row, which finds its own elements in them.
+#: Tile of a row where an operand is strided. So many of its cache lines remain in cache for the
+#: next row, whose elements are in the same lines.
 JUMPS = 256
-#: Places in a row that a column reduction has at hand at a time. Several have half as many
-#: together: what is computed for them is at hand, too.
+#: Tile of a row for one column reduction, whose accumulators remain in cache. Several column
+#: reductions share half of it, because their operands occupy cache, too.
 COLUMNS = 4096
-#: A shorter row takes about as long as one of so many elements.
+#: Shorter rows take about as long as a row of so many elements.
 NARROW = 64
-#: The most that chunks of rows may leave behind, in elements.
+#: Maximum elements of all chunks' partial results.
 PARTIALS = 1 << 20
 
 
 class Grid(NamedTuple):
-    """The words of ``layout.GRID`` and ``layout.REST``, memory in bytes, and the work in units of
-    about a nanosecond."""
+    """The fields of ``arg_layout.GRID`` and ``arg_layout.REST``, memory in bytes, and the work.
+
+    The unit of work is about a nanosecond.
+    """
 
     region: int
     worker_bytes: int
@@ -58,8 +60,7 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
     columns = sum(program.instructions[i].parameter == "column" for i in plan.late_reductions)
     late = len(plan.late_reductions)
     totals = late - columns
-    # A row is one piece where something of it must be complete before its last pass, or where its
-    # last axis is not all of it.
+    # Rows are not tiled if a row has several passes or row outputs, or has several axes.
     whole = program.row_axes > 1 or len(plan.passes) > 1 or plan.row_outputs
     scatters = any(output.at is not None for output in program.outputs)
     if whole:
@@ -78,13 +79,13 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
     tiles = -(-sizes[-1] // tile) if program.row_axes == 1 else 1
     grain = max(CHUNK // max(length if tiles == 1 else tile, NARROW), 1)
     if columns:
-        # Tiles are shared out, too: there are about 64 chunks, however wide rows are. Each leaves a
-        # row behind that is read once more, so it has more to do than others.
+        # Tiles are distributed, too: there are about 64 chunks for any width of rows. Each has a
+        # row of partial results that is read again, so these chunks are larger than others.
         most = max(min(64 // max(tiles, 1), PARTIALS // max(columns * length, 1)), 1)
         grain = max(4 * grain, -(-rows // most))
     row_chunks = -(-rows // grain)
     if scatters:
-        grain = max(rows, 1)  # one after the other, lest two rows add to the same place at once
+        grain = max(rows, 1)  # serial: two rows may add to the same place
     tiles = tiles if length else 0
     chunks = row_chunks * tiles
     span = length if tiles <= 1 else tile
@@ -110,12 +111,12 @@ def cut(program: Program, plan: Schedule, sizes: Sequence[int]) -> Grid:
 
 
 def _share(length: int) -> int:
-    # A sixteenth of a row, of whole cache lines.
+    # A sixteenth of a row, in whole cache lines.
     return -(-length // (16 * 64)) * 64
 
 
 def cost(program: Program, plan: Schedule) -> float:
-    """Nanoseconds per element, about."""
+    """Approximate nanoseconds per element."""
     made = program.instructions
     total = 0.15 * len(plan.draws) * 10
     for each in plan.passes:

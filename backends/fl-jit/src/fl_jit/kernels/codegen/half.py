@@ -1,7 +1,7 @@
-"""float16 and bfloat16: between 16 bits in memory and the float32 that is computed with.
+"""Conversion of float16 and bfloat16 in memory to and from float32, the type of computations.
 
-Rounding is to nearest, ties to even. Where the processor has no instructions for float16, integer
-arithmetic does it.
+Rounding is to nearest, ties to even. Integer arithmetic emulates float16 if the processor has no
+instructions for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fl_tensor.dtypes import DType
 
 
 def widen(of: Vectors, dtype: DType, bits: IR) -> IR:
-    """The float32 numbers that 16-bit patterns stand for."""
+    """The float32 values of 16-bit patterns."""
     b = of.b
     if dtype is dtypes.bfloat16:
         return b.bitcast(b.shl(b.zext(bits, of.of(i32)), of.constant(i32, 16)), of.of(f32))
@@ -34,8 +34,11 @@ def narrow(of: Vectors, dtype: DType, x: IR) -> IR:
 
 
 def narrow_sums(of: Vectors, dtype: DType, x: IR) -> IR:
-    """The same of sums of products, by one instruction where there is one for bfloat16, which takes
-    subnormal numbers for zero, as that for products does."""
+    """Like ``narrow``, for sums of products.
+
+    It uses one instruction for bfloat16 where available. Like the instruction for products, that
+    one treats subnormal numbers as zero.
+    """
     if dtype is not dtypes.bfloat16 or not of.target.has_bfloat_products or of.lanes not in (8, 16):
         return narrow(of, dtype, x)
     name = f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * of.lanes}"
@@ -43,15 +46,17 @@ def narrow_sums(of: Vectors, dtype: DType, x: IR) -> IR:
 
 
 def rounded(of: Vectors, dtype: DType, x: IR) -> IR:
-    """float32 numbers rounded to those of the narrow dtype, as float32."""
+    """float32 numbers rounded to the precision of the narrow dtype, as float32."""
     if dtype is dtypes.bfloat16:
         return of.b.bitcast(_rounded_bfloat16(of, x), of.of(f32))
     return widen(of, dtype, narrow(of, dtype, x))
 
 
 def odd(of: Vectors, x: IR) -> IR:
-    """float64 as float32 rounded to odd: what is then rounded again is as if rounded once (Boldo &
-    Melquiond, "Emulation of FMA and correctly rounded sums", 2008)."""
+    """float64 rounded to odd as float32, so that a second rounding is correct.
+
+    Boldo & Melquiond, "Emulation of FMA and correctly rounded sums", 2008.
+    """
     b = of.b
     near = b.fptrunc(x, of.of(f32))
     back = b.fpext(near, of.of(f64))
@@ -65,7 +70,7 @@ def odd(of: Vectors, x: IR) -> IR:
 
 
 def _rounded_bfloat16(of: Vectors, x: IR) -> IR:
-    # As int32 patterns whose lower half is 0.
+    # The result is an int32 pattern whose lower half is 0.
     b = of.b
     bits = b.bitcast(x, of.of(i32))
     last = b.and_(b.lshr(bits, of.constant(i32, 16)), of.constant(i32, 1))
@@ -75,7 +80,7 @@ def _rounded_bfloat16(of: Vectors, x: IR) -> IR:
     return b.and_(b.select(nan, quiet, nearest), of.constant(i32, 0xFFFF0000))
 
 
-#: The bias of float32's exponents less that of float16's, where the exponent stands.
+#: float32's exponent bias minus float16's, at the position of the exponent.
 _REBIAS = 112 << 23
 
 

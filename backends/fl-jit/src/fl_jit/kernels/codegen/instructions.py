@@ -1,8 +1,8 @@
-"""The instructions of a program: how many operands each has, of which dtypes, and what it gives.
+"""Instructions of a program: number of operands, their dtypes, and the dtype of the result.
 
-They are the elementwise primitives of the tensor contract (``fl_tensor.backend``), with their
-meaning, and a few that pay as one instruction: ``rsqrt``, ``sigmoid``, ``index`` and reductions
-over parts of the iteration space. Complex numbers are not among the dtypes.
+They are the elementwise primitives of the tensor contract (``fl_tensor.backend``), with the same
+semantics. A few composite ones are faster as one instruction: ``rsqrt``, ``sigmoid``, ``index`` and
+reductions over parts of the iteration space. Complex dtypes are not supported.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from fl_tensor.dtypes import DType
 
 
 class Signature(NamedTuple):
-    """``arity`` operands of one dtype, whose kind is in ``kinds``; ``result`` is ``"same"`` or
-    ``"bool"``."""
+    """``arity`` operands of one dtype, whose kind is in ``kinds``.
+
+    ``result`` is ``"same"`` or ``"bool"``.
+    """
 
     arity: int
     kinds: str
@@ -41,22 +43,22 @@ ELEMENTWISE: Mapping[str, Signature] = {
     **{op: Signature(2, "biu") for op in ("bitwise_and", "bitwise_or", "bitwise_xor")},
     **{op: Signature(2, "iu") for op in ("bitwise_left_shift", "bitwise_right_shift")},
 }
-#: Reductions, whose parameter is one of ``EXTENTS``; sums and products of integers are 64 bits.
+#: Reductions, whose parameter is one of ``EXTENTS``. Sums and products of integers have 64 bits.
 REDUCTIONS = ("sum", "prod", "max", "min")
-#: What is reduced over: the row axes, the outer axes, or all axes.
+#: The extent of a reduction: the row axes, the outer axes, or all axes.
 EXTENTS = ("row", "column", "all")
-#: Values that come from outside; the parameter says how.
+#: Values without operands, defined by their parameter.
 SOURCES = ("input", "scalar", "constant", "index")
-#: Those that are read from arrays.
+#: Sources that are read from arrays.
 ARRAYS = ("input", "gather")
-#: Instructions so expensive that a result is kept for a later pass, instead of computed again.
+#: Expensive instructions, whose results are kept for a later pass and not recomputed.
 EXPENSIVE = frozenset(
     "exp expm1 log log1p sin cos tanh erf sigmoid power atan2 floor_divide remainder".split()
 )
 
 
 def result(op: str, operands: Sequence[DType], parameter: Any) -> DType:
-    """The dtype that ``op`` gives. Raises ProgramError where it does not take the operands."""
+    """The dtype of the result of ``op``. Raises ProgramError for unsupported operands."""
     if op in ELEMENTWISE:
         return _elementwise(op, operands)
     if op == "where":

@@ -1,8 +1,8 @@
-"""A compiled program, and how it is called.
+"""Compiled programs, and their launches.
 
-``kernel = Kernel.of(program)`` compiles, or finds what is compiled. ``launch = kernel.bind(sizes,
-strides)`` settles all that depends on sizes; ``launch(addresses, scalars)`` then costs about two
-microseconds and may be called from several threads at once.
+``kernel = Kernel.of(program)`` compiles, or finds the compiled kernel. ``launch =
+kernel.bind(sizes, strides)`` precomputes all that depends on sizes. ``launch(addresses, scalars)``
+then costs about two microseconds. Several threads may call it at once.
 """
 
 from __future__ import annotations
@@ -27,22 +27,25 @@ from fl_memory.forks import free_after_fork
 
 Strides = Sequence[Sequence[int]]
 _WORD = 8
-#: Where the words begin that change from call to call.
+#: The offset of the first field that changes from call to call.
 _FIRST = TURNED * _WORD
-#: Every second launch goes from the last chunk to the first: what the launch before it left in the
-#: caches is the end of what it read and wrote, and the end is what most next ones need, too.
+#: Every second launch runs from the last chunk to the first. The caches hold the end of the data
+#: of the previous launch, and most next launches use the same data.
 _turns = itertools.cycle((0, 1))
-#: Sizes that a kernel remembers.
+#: Launches in the cache of a kernel.
 _LAUNCHES = 64
 
 
-#: Every vector that a kernel writes past the caches begins at a multiple of so many bytes.
+#: Alignment of the vectors of non-temporal stores, in bytes.
 ALIGNED = 64
 
 
 class Kernel:
-    """The machine code of ``program``. ``streams``: results are written past the caches, for arrays
-    that are larger than these; see ``may_stream``."""
+    """The machine code of ``program``.
+
+    ``streams``: outputs use non-temporal stores, for arrays that exceed the caches; see
+    ``may_stream``.
+    """
 
     def __init__(
         self, program: Program, machine: Target | None = None, streams: bool = False
@@ -58,18 +61,18 @@ class Kernel:
         self.sweep = self._code.address("sweep")
         self.finish = self._code.address("finish") if self.plan.late_outputs else 0
         self.entry = run = self._code.address("run")
-        #: Keeps Python's lock: for what is done sooner than the lock is taken again.
+        #: Keeps the GIL: for runs that are shorter than reacquiring it.
         self.run_short = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(run)
         self.run_long = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(run)
-        self._launches: dict[object, Launch] = {}  # in the order in which they were made
+        self._launches: dict[object, Launch] = {}  # in order of creation
 
     @classmethod
     def of(cls, program: Program, streams: bool = False) -> Kernel:
-        """The kernel of ``program`` for this processor, made once. Raises CompileError."""
+        """The kernel of ``program`` for this processor, compiled once. Raises CompileError."""
         key = program.text, streams
         found = _kernels.get(key)
         if found is None:
-            with _making:  # another thread may have been faster
+            with _making:  # another thread may have compiled it meanwhile
                 found = _kernels.get(key) or cls(program, streams=streams)
                 _kernels[key] = found
         return found
@@ -81,11 +84,15 @@ class Kernel:
         strides: Strides,
         scalars: Sequence[complex] = (),
     ) -> None:
-        """Run on arrays at ``addresses`` (inputs, then outputs) over an iteration space of
-        ``sizes``. ``strides`` are in elements, for each operand one per axis; those of axes along
-        which it does not move are not looked at. Of an axis that an index walks along, stride and
-        size follow. An output may lie where an input of the same strides does; other overlaps are
-        not allowed. Raises ProgramError where numbers of operands or axes differ."""
+        """Run on arrays at ``addresses`` (inputs, then outputs).
+
+        ``sizes`` is the iteration space. ``strides`` are in elements, for each operand one per
+        axis. Strides of axes along which an operand does not move are ignored. For an indexed axis,
+        its stride and its size follow.
+
+        An output may share memory with an input of the same strides; other overlaps are not
+        allowed. Raises ProgramError if the number of operands or axes is wrong.
+        """
         key = (tuple(sizes), tuple(map(tuple, strides)))
         launch = self._launches.get(key)
         if launch is None:
@@ -96,18 +103,20 @@ class Kernel:
         launch(addresses, scalars)
 
     def bind(self, sizes: Sequence[int], strides: Strides) -> Launch:
-        """The kernel for these sizes and strides; see ``__call__``."""
+        """The launch for these sizes and strides; see ``__call__``."""
         return Launch(self, sizes, strides)
 
 
 _kernels: dict[tuple[str, bool], Kernel] = {}
 _making = free_after_fork(threading.Lock())
-_binding = free_after_fork(threading.Lock())  # a kernel to sizes
+_binding = free_after_fork(threading.Lock())  # for Kernel.bind
 
 
 def may_stream(program: Program, strides: Strides) -> bool:
-    """Whether results may be written past the caches, where they begin at multiples of ``ALIGNED``
-    bytes: elements one after the other, rows as far apart as to begin so, too."""
+    """Whether results may use non-temporal stores, if they begin at multiples of ``ALIGNED`` bytes.
+
+    Their elements must be contiguous, and the row stride must preserve the alignment.
+    """
     outputs = zip(program.outputs, strides[len(program.inputs) :], strict=True)
     return all(
         output.at is None
@@ -119,7 +128,7 @@ def may_stream(program: Program, strides: Strides) -> bool:
 
 
 class Launch:
-    """A kernel with its sizes: call it with addresses and scalars."""
+    """A kernel bound to sizes; call it with addresses and scalars."""
 
     def __init__(self, kernel: Kernel, sizes: Sequence[int], strides: Strides) -> None:
         program, layout = kernel.program, kernel.layout
@@ -144,11 +153,11 @@ class Launch:
             words += strides[operand][program.rank :]
         self._kernel = kernel
         self._grid = grid
-        #: The function that does all of a job in the calling thread.
+        #: The address of the function that runs all of a job in the calling thread.
         self.entry = kernel.entry
-        #: Nanoseconds that it takes one thread, about.
+        #: Approximate nanoseconds on one thread.
         self.work = grid.work
-        #: Whether it works in its operands alone.
+        #: Whether it needs no work memory and no partial results.
         self.is_simple = not (grid.worker_bytes or grid.partial_bytes)
         self._static = words
         kinds = "".join("d" if dtype.is_floating else "q" for dtype in layout.scalar_dtypes)
@@ -186,12 +195,11 @@ class Launch:
             self._free.append(job)
 
     def job(self) -> Job:
-        """Room for the words of one call, to be done by whoever has it, in one thread; for kernels
-        that are simple."""
+        """Arguments of one call, for a single thread and a simple kernel; the caller owns them."""
         return Job(self._kernel, self._grid, self._static, 1)
 
     def write(self, job: Job, addresses: Sequence[int], scalars: Sequence[complex] = ()) -> None:
-        """The words of a call into ``job``."""
+        """Write the arguments of a call into ``job``."""
         given = self._wrapped(scalars) if self._signed else scalars
         try:
             self._pack(job.words, _FIRST, 0, 0, 0, *addresses, *given)
@@ -209,7 +217,7 @@ class Launch:
         return Job(self._kernel, self._grid, self._static, self._workers)
 
     def _wrapped(self, scalars: Sequence[complex]) -> list[complex]:
-        # Integers modulo 2^64, as signed.
+        # Integers modulo 2^64, as signed integers.
         found = list(scalars)
         for i in self._signed:
             value = int(found[i].real)
@@ -225,11 +233,11 @@ class Launch:
 
 
 class Job:
-    """The words of one call. One call at a time has them.
+    """The arguments of one call. One call at a time owns them.
 
-    run      does it
-    operand  the arguments, in one thread; else all words
-    nbytes   of memory to work in: ``mine`` for the workers, the rest for partial results
+    run      runs the job
+    operand  address of the arguments on one thread; else that of the header
+    nbytes   of work memory: ``mine`` for the workers, the rest for partial results
     """
 
     __slots__ = ("mine", "nbytes", "operand", "run", "words", "workers")

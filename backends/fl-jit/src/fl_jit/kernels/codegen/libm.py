@@ -1,19 +1,25 @@
-"""Elementary functions of floating vectors, float32 and float64, in straight lines.
+"""Elementary functions of floating vectors, float32 and float64, as straight-line code.
 
-Every one of them is right at zeros (with their signs), infinities and NaN, and takes subnormal
-numbers. Largest errors in units in the last place (ulp), float32 / float64, over all of their range
-where nothing else is said; the tests measure them against 50 digits.
+All functions are correct at zeros (with their signs), infinities and NaN, and accept subnormal
+numbers. The table gives the largest errors in units in the last place (ulp), float32 / float64,
+over the whole range. The tests measure them against 50 digits.
 
-exp 1 / 1          expm1 2 / 2.5    log 1 / 1     log1p 1 / 1        sigmoid 2.5 / 2.5
-tanh 2.5 / 2.5     erf 2 / 4        power 1 / 1.5 atan2 1.5 / 2      rsqrt 1.5 / 1.5
-sin, cos 1.5 / 1.5
+    exp 1 / 1          expm1 2 / 2.5    log 1 / 1     log1p 1 / 1        sigmoid 2.5 / 2.5
+    tanh 2.5 / 2.5     erf 2 / 4        power 1 / 1.5 atan2 1.5 / 2      rsqrt 1.5 / 1.5
+    sin, cos 1.5 / 1.5
 
-Methods: exp and log reduce the argument by powers of two (Cody & Waite, "Software Manual for the
-Elementary Functions", 1980); log then uses log((1 + s) / (1 - s)) = 2 atanh(s), and so, from
-45 degrees, does atan. tanh subtracts multiples of log(2) / 2 and uses the formula for a sum. erf
-away from 0 is 1 - exp(-p(x)). sin and cos subtract multiples of pi / 2 that are held in three
-parts, and leave arguments for which that is not enough to the C library, lane by lane. Polynomials
-are in ``coefficients.py``.
+Methods:
+
+* exp and log reduce the argument by powers of two (Cody & Waite, "Software Manual for the
+  Elementary Functions", 1980).
+* log then uses log((1 + s) / (1 - s)) = 2 atanh(s).
+* atan uses the analogous substitution around 45 degrees.
+* tanh subtracts multiples of log(2) / 2 and uses the addition formula.
+* erf away from 0 is 1 - exp(-p(x)).
+* sin and cos subtract multiples of pi / 2, which is stored in three parts. Larger arguments go to
+  the C library, lane by lane.
+
+Polynomials are in ``coefficients.py``.
 """
 
 from __future__ import annotations
@@ -28,10 +34,10 @@ from fl_jit.kernels.codegen.vector_ops import Num
 from fl_jit.kernels.codegen.vectors import IR, f32, f64, i1, i32, i64
 
 INF = math.inf
-#: Per floating type: bits, integer type, bits of the fraction, bias of the exponent.
+#: By floating type: bits, integer type, bits of the fraction, bias of the exponent.
 _FORMAT: dict[Any, tuple[int, Any, int, int]] = {f32: (32, i32, 23, 127), f64: (64, i64, 52, 1023)}
-#: log(2) and pi / 2 in parts; the first ones end in so many zeros that their products with the
-#: integers that occur are exact.
+#: log(2) and pi / 2 in parts. The first parts end in enough zeros for exact products with the
+#: integers that occur.
 LN2 = {
     32: (0.693145751953125, 1.4286068203094173e-06),
     64: (0.6931471805592082, 7.371002565167799e-13),
@@ -40,7 +46,7 @@ _HALF_PI = {
     32: (1.5703125, 0.0004837512969970703, 7.549789954891882e-08),
     64: (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21),
 }
-#: Arguments of sin and cos from which the parts of pi / 2 do not suffice.
+#: Arguments of sin and cos from which the parts of pi / 2 are not precise enough.
 _FAR = {32: 1e4, 64: 1e6}
 
 
@@ -61,14 +67,14 @@ def _power_of_two(x: Num, exponents: IR) -> Num:
 
 
 def _scale(x: Num, n: Num) -> Num:
-    # x * 2^n: by an instruction of AVX-512, or in two steps, so that results may be subnormal.
+    # x * 2^n, by an AVX-512 instruction, or in two steps to allow for subnormal results.
     b = x.of.b
     if x.of.target.vector_bits == 512 and x.of.lanes * _bits(x) == 512:
         suffix = "ps" if _bits(x) == 32 else "pd"
         every = ir.Constant(ir.IntType(x.of.lanes), -1)
         name = f"llvm.x86.avx512.mask.scalef.{suffix}.512"
         return x.new(x.of.call(name, x.value.type, x.value, n.value, x.value, every, i32(4)))
-    n = n.where(n.compare("==", n), 0.0)  # of NaN as an integer LLVM would make anything
+    n = n.where(n.compare("==", n), 0.0)  # the conversion of NaN to an integer is undefined in LLVM
     whole = b.fptosi(n.value, x.of.of(_FORMAT[x.value.type.element][1]))
     half = b.ashr(whole, x.of.like(whole, 1))
     return x * _power_of_two(x, half) * _power_of_two(x, b.sub(whole, half))
@@ -81,12 +87,12 @@ def _reduced(x: Num) -> tuple[Num, Num]:
     return n, n.fma(-low, n.fma(-high, x))
 
 
-#: Where exp is 0 and where it is infinite, with a margin.
+#: Arguments below and above which exp is 0 and infinite, with a margin.
 _EXP_RANGE = {32: (-105.0, 90.0), 64: (-747.0, 711.0)}
 
 
 def exp(x: Num, low: Num | None = None) -> Num:
-    """e to the power ``x`` (+ ``low``, small beside it)."""
+    """exp(``x``), or exp(``x`` + ``low``) with ``low`` small beside ``x``."""
     x = x.clip(*_EXP_RANGE[_bits(x)])
     n, r = _reduced(x)
     if low is not None:
@@ -94,7 +100,7 @@ def exp(x: Num, low: Num | None = None) -> Num:
     return _scale((r * r).fma(r.polynomial(table.EXP[_bits(x)]), r) + 1.0, n)
 
 
-#: As far as 2^n / 4 is a number and 2^n is not.
+#: Bounds of the argument: 2^n / 4 is finite up to the upper one, 2^n is not.
 _EXPM1_RANGE = {32: (-105.0, 89.0), 64: (-747.0, 710.0)}
 
 
@@ -104,7 +110,7 @@ def expm1(x: Num) -> Num:
     y = x.clip(*_EXPM1_RANGE[bits])
     n, r = _reduced(y)
     q = (r * r).fma(r.polynomial(table.EXP[bits]), r)
-    # 2^n q + (2^n - 1), a quarter of it first: 2^n itself may overflow.
+    # 2^n q + (2^n - 1), computed divided by 4, because 2^n itself may overflow.
     quarter = _scale(x.new(x.raw(0.25)), n)
     result = quarter.fma(q, quarter - 0.25) * 4.0
     result = q.where(n.compare("==", 0.0), result)
@@ -124,7 +130,7 @@ def split(x: Num) -> tuple[Num, Num]:
 
 
 def normal(x: Num) -> tuple[Num, Num]:
-    """Positive x as a normal number times 2^-k: that number, and k."""
+    """Positive x as a normal number times 2^-k; returns that number and k."""
     _, _, fraction, bias = _FORMAT[x.value.type.element]
     small = x.compare("<", 2.0 ** (1 - bias))
     lifted = (x * 2.0 ** (fraction + 2)).where(small, x)
@@ -153,7 +159,7 @@ def log(x: Num, correction: Num | None = None) -> Num:
 
 
 def log1p(x: Num) -> Num:
-    """log(1 + x): what rounding 1 + x = u lost, relative to u, is added to log(u)."""
+    """log(1 + x): the rounding error of u = 1 + x, relative to u, is added to log(u)."""
     u = x + 1.0
     lost = (x - (u - 1.0)).where(x.compare("<", 1.0), 1.0 - (u - x))
     correction = (lost / u).where(u.compare(">", 0.0), 0.0)
@@ -169,8 +175,10 @@ def sigmoid(x: Num) -> Num:
 
 
 def tanh(x: Num) -> Num:
-    """The hyperbolic tangent, by that of a sum: |x| = n log(2) / 2 + v, and that of the first is
-    (2^n - 1) / (2^n + 1)."""
+    """The hyperbolic tangent, by the addition formula.
+
+    |x| = n log(2) / 2 + v, and the tangent of the first term is (2^n - 1) / (2^n + 1).
+    """
     bits = _bits(x)
     end = 10.0 if bits == 32 else 20.0
     far = abs(x)
@@ -184,8 +192,8 @@ def tanh(x: Num) -> Num:
 
 
 def _whole_power(x: Num) -> tuple[Num, Num]:
-    # The integer n beside x, which is small, and 2^n: the last bits of a sum with 1.5 * 2^fraction
-    # are an integer, and n + bias, further up, is the exponent of 2^n.
+    # The integer n nearest to x, which is small, and 2^n. The last bits of a sum with
+    # 1.5 * 2^fraction are an integer. Shifted up, n + bias is the exponent of 2^n.
     _, _, fraction, bias = _FORMAT[x.value.type.element]
     shift = 1.5 * 2.0**fraction + bias
     shifted = x + shift
@@ -194,7 +202,7 @@ def _whole_power(x: Num) -> tuple[Num, Num]:
     return shifted - shift, x.new(power)
 
 
-#: Where 1 - erf vanishes beside 1.
+#: Arguments from which erf rounds to 1.
 _ERF_END = {32: 4.0, 64: 6.0}
 
 
@@ -245,7 +253,7 @@ def _periodic(x: Num, name: str) -> Num:
 
 
 def _unless_distant(result: Num, x: Num, distant: IR, name: str) -> Num:
-    # The C library's function in the lanes that need it, if there are any.
+    # The C library's function in the lanes that need it, if any.
     b, of = x.of.b, x.of
     before = b.block
     some = of.call(f"llvm.vector.reduce.or.v{of.lanes}i1", i1, distant)
@@ -270,12 +278,12 @@ def atan2(y: Num, x: Num) -> Num:
     a, c = abs(x), abs(y)
     steep = c.compare(">", a)
     small, large = a.where(steep, c), c.where(steep, a)
-    # Two infinities are as 45 degrees, two zeros as 0.
+    # Two infinities count as 45 degrees, two zeros as 0.
     both = x.of.b.and_(a.compare("==", INF), c.compare("==", INF))
     one = x.new(x.raw(1.0))
     small, large = one.where(both, small), one.where(both, large)
     large = one.where(large.compare("==", 0.0), large)
-    # Above tan(pi / 8), atan(t) = pi / 4 + atan((t - 1) / (t + 1)). Halves, lest the sum overflow.
+    # Above tan(pi / 8), atan(t) = pi / 4 + atan((t - 1) / (t + 1)). Halved to avoid overflow.
     scale = x.new(x.raw(0.5)).where(large.compare(">", 1.0), 1.0)
     small, large = small * scale, large * scale
     upper = small.compare(">", (math.sqrt(2) - 1) * large)
@@ -292,11 +300,11 @@ def atan2(y: Num, x: Num) -> Num:
 
 
 _PI = {32: 3.1415927410125732, 64: math.pi}
-#: pi less the number above.
+#: pi minus the number above.
 _PI_REST = {32: -8.742278000372485e-08, 64: 1.2246467991473532e-16}
 
 
 def negative(x: Num) -> IR:
-    """Where the sign bit is set, that of zeros too."""
+    """A mask of set sign bits, including those of zeros."""
     whole = _as_integers(x)
     return x.of.b.icmp_signed("<", whole, x.of.like(whole, 0))

@@ -1,4 +1,4 @@
-"""Loops and variables of a function in the making."""
+"""Loops and variables of a function under construction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 
 
 class Loops:
-    """Appends loops where ``b``, an IR builder, stands, and leaves it behind them."""
+    """Appends loops at the position of ``b``, an IR builder, which then stands behind them."""
 
     b: IR
 
@@ -38,28 +38,32 @@ class Loops:
         return self.b.select(self.b.icmp_signed("<", x, y), x, y)
 
     def variable(self, kind: IR) -> IR:
-        """Room for a value that loops change; LLVM makes a register of it."""
+        """A stack slot for a value that loops change; LLVM promotes it to a register."""
         with self.b.goto_entry_block():
             return self.b.alloca(kind)
 
     def room(self, kind: IR, count: int) -> IR:
-        """The address of room for ``count`` values, until the function returns."""
+        """The address of stack memory for ``count`` values, valid until the function returns."""
         with self.b.goto_entry_block():
             start = self.b.alloca(kind, size=i64(count))
             return self.b.inttoptr(self.b.ptrtoint(start, i64), pointer)
 
     def opaque(self, number: IR) -> IR:
-        """The same int64 or address, of which LLVM does not know where it comes from. It would look
-        for the best way to step every address, for longer than all else takes, and often find a
-        worse one: base + index is what there is."""
+        """The same int64 or address, opaque to LLVM.
+
+        Otherwise LLVM's loop strength reduction would search for increments of every address. That
+        takes longer than all other passes, and often gives slower code than base + index.
+        """
         kind = ir.FunctionType(number.type, [number.type])
         return self.b.asm(kind, "", "=r,0", [number], side_effect=False)
 
 
 class OuterLoops(Loops):
-    """Loops around calls of other functions, or around a few loads and stores. LLVM does not know
-    where their indices come from, so it does not look for ways to step all the addresses that are
-    computed from them."""
+    """Loops around calls of other functions, or around a few loads and stores.
+
+    Their indices are opaque to LLVM, which therefore skips loop strength reduction of the
+    addresses.
+    """
 
     @contextmanager
     def loop(self, low: IR, high: IR, step: IR | int = 1) -> Iterator[IR]:

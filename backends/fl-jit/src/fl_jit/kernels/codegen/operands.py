@@ -1,4 +1,4 @@
-"""Arrays that a kernel reads and writes: how they move, and what is in memory of each dtype."""
+"""Operands of a kernel: access patterns, loads and stores, and memory types by dtype."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Operands(Function):
     """A function with the operands of its program: inputs, then outputs, by number."""
 
     def letters(self, operand: int) -> str:
-        """How the operand moves along each axis."""
+        """The access letters of the operand, one per axis."""
         return self.layout.operand_axes[operand]
 
     def moved(self, operand: int, address: IR, axes: Sequence[int], indices: Sequence[IR]) -> IR:
-        """``address`` of an operand, further along ``axes`` by ``indices``."""
+        """``address`` of an operand, advanced along ``axes`` by ``indices``."""
         letters = self.letters(operand)
         for axis, index in zip(axes, indices):
             address = self._along(operand, letters[axis], address, axis, index)
@@ -35,7 +35,7 @@ class Operands(Function):
         return self.at(address, self.memory(operand), index)
 
     def address(self, operand: int) -> IR:
-        """Where the operand begins."""
+        """The address of the operand."""
         return self.b.inttoptr(self.words[f"address {operand}"], pointer)
 
     def at(self, address: IR, element: IR, index: IR) -> IR:
@@ -54,7 +54,7 @@ class Operands(Function):
         return memory_type(self.dtype(operand))
 
     def output_number(self, output: object) -> int:
-        """The operand that ``output`` (the object, not one like it) is."""
+        """The operand number of ``output``, by identity."""
         found = [output is other for other in self.program.outputs]
         return len(self.program.inputs) + found.index(True)
 
@@ -73,14 +73,14 @@ class Operands(Function):
         return self.computed(self.dtype(operand), found)
 
     def load_one(self, operand: int, address: IR) -> IR:
-        """One element, in every lane."""
+        """One element, broadcast to every lane."""
         found = self.b.load(address, typ=self.memory(operand), align=self._align(operand))
         return self.computed(self.dtype(operand), self.of.splat(found))
 
     def store(
         self, operand: int, address: IR, value: IR, mask: IR | None, streams: bool = False
     ) -> None:
-        """A vector along the last axis, to ``address``; past the caches if it ``streams``."""
+        """Store a vector along the last axis to ``address``; ``streams``: a non-temporal store."""
         value = self.stored(self.dtype(operand), value)
         if self.letters(operand)[-1] == "c":
             self.of.store(value, address, mask, streams)
@@ -89,7 +89,7 @@ class Operands(Function):
             self.of.scatter(value, address, apart, mask)
 
     def store_one(self, operand: int, address: IR, value: IR) -> None:
-        """The first lane of ``value``."""
+        """Store the first lane of ``value``."""
         value = self.stored(self.dtype(operand), value)
         first = self.b.extract_element(value, i32(0))
         self.b.store(first, address, align=self._align(operand))
@@ -98,7 +98,7 @@ class Operands(Function):
         return element_bytes(self.memory(operand))
 
     def computed(self, dtype: DType, found: IR) -> IR:
-        """What was in memory, as it is computed with."""
+        """A value from memory, converted to its type in registers."""
         if dtype.kind == "b":
             return self.b.icmp_signed("!=", found, self.of.like(found, 0))
         return half.widen(self.of, dtype, found) if dtype in dtypes.HALF else found
@@ -109,11 +109,14 @@ class Operands(Function):
             return self.b.zext(value, self.of.of(i8))
         return half.narrow(self.of, dtype, value) if dtype in dtypes.HALF else value
 
-    # operands with an axis that an index walks along
+    # operands with an indexed axis
 
     def index_distances(self, operand: int, index: IR) -> IR:
-        """How far each lane's index leads, in elements. One that is out of range leads to the
-        nearest element: a kernel cannot raise, and must not read what is not the operand's."""
+        """Each lane's index as an offset in elements.
+
+        Indices out of range are clamped: a kernel cannot raise, and must not access memory outside
+        of the operand.
+        """
         of, b = self.of, self.b
         if index.type.element != i64:
             index = b.sext(index, of.of(i64))
@@ -124,12 +127,12 @@ class Operands(Function):
         return b.mul(index, of.splat(self.words[f"index stride {operand}"]))
 
     def at_index(self, operand: int, address: IR, index: IR) -> IR:
-        """``address`` further along by an index that is the same in all lanes."""
+        """``address`` advanced by an index that is the same in all lanes."""
         distance = self.b.extract_element(self.index_distances(operand, index), i32(0))
         return self.at(address, self.memory(operand), distance)
 
     def gathered(self, number: int, address: IR, known: dict[int, IR], mask: IR | None) -> IR:
-        """A vector along the last axis, from ``address``, at the indices that are known."""
+        """A vector along the last axis, from ``address``, at the known indices."""
         (index,) = self.program.instructions[number].operands
         operand = self.input_numbers[number]
         if not self.program.values[index].by_place:

@@ -1,4 +1,4 @@
-"""Passes over a row: what a sweep computes, reduces and writes at each place of it."""
+"""Passes over a row: the loads, computations, reductions and stores of a sweep."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from fl_jit.kernels.codegen.vectors import IR, element_type, i32, i64
 
 
 class Row(NamedTuple):
-    """A row that is being computed: its number, its indices along the outer axes, where each
-    operand begins, how many random words to skip, and the values that are the same in all of it."""
+    """The state of a row in progress.
+
+    It holds its number, its indices along the outer axes, the address of each operand, the number
+    of random words to skip, and its row-invariant values.
+    """
 
     number: IR
     indices: list[IR]
@@ -26,8 +29,11 @@ class Row(NamedTuple):
 
 
 class Passes(Cascade, Transposition):
-    """A function with passes. ``regions`` of the worker's memory hold the values that a later pass
-    needs, then random words; with ``streams`` it writes past the caches."""
+    """A function with passes.
+
+    ``regions`` of the worker's memory hold the values that a later pass needs, then random words.
+    With ``streams``, outputs use non-temporal stores.
+    """
 
     regions: list[IR]
     streams: bool
@@ -54,7 +60,7 @@ class Passes(Cascade, Transposition):
                 self._put_aside(i, [blocks[i]], total)
 
         def body(place: Place) -> None:
-            # All is read before anything is written: a store may hold up loads of other rows.
+            # All loads precede all stores: a store may delay loads of other rows.
             known = [self._place(each, place, row) for row in rows]
             for i in each.reductions:
                 operand = self.program.instructions[i].operands[0]
@@ -75,7 +81,7 @@ class Passes(Cascade, Transposition):
                 row.known[i] = self.finished(i, self.across(i, total))
 
     def _vector_pass(self, each: Pass, row: Row, mask: IR) -> None:
-        # Over a row that is one vector (``unroll.has_short_form``).
+        # For rows of one vector (``unroll.has_short_form``).
         place = Place((), i64(0), i64(0), mask, 0)
         known = self._place(each, place, row)
         for i in each.reductions:
@@ -133,14 +139,14 @@ class Passes(Cascade, Transposition):
         return self.at(region, element, place.linear)
 
     def _keep(self, number: int, place: Place, value: IR) -> None:
-        # Beyond the end of a row there is room for a vector.
+        # The region has space for a vector beyond the end of a row.
         self.of.store(value, self._kept_address(number, place))
 
     def _reload(self, number: int, place: Place) -> IR:
         element = element_type(self.program.values[number].dtype)
         return self.of.load(element, self._kept_address(number, place))
 
-    # random words, which are there when a row begins
+    # random words, which are generated before a row begins
 
     def _random_bits(self, number: int, place: Place, row: Row) -> IR:
         b, lanes = self.b, self.of.lanes

@@ -1,8 +1,10 @@
-"""Random words: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
-2011), in the order of the contract's ``random_bits``, one block per lane.
+"""Random words by Philox 4x32-10, one block per lane, in the order of the contract's
+``random_bits``.
 
-The four counters of a block are held in lanes of 64 bits, of whose upper halves only products take
-notice: x86 multiplies 32 bits by 32 there without any shuffling.
+Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+
+The four counters of a block are in lanes of 64 bits. Only products use the upper halves. x86
+multiplies 32 bits by 32 bits in such lanes without shuffles.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ _MASK = 0xFFFFFFFF
 
 
 def define(module: IR, target: Target, lanes: int) -> IR:
-    """``draw(out, seed, block, count)``: the words of blocks ``block, block + 1, ...``, at least
-    ``count`` blocks, and at most ``lanes - 1`` more."""
+    """``draw(out, seed, block, count)``: the words of blocks ``block, block + 1, ...``.
+
+    It writes at least ``count`` blocks, and at most ``lanes - 1`` more.
+    """
     kind = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
     function = ir.Function(module, kind, "draw")
     function.linkage = "internal"
@@ -50,7 +54,7 @@ def define(module: IR, target: Target, lanes: int) -> IR:
 
 
 def _keys(of: Vectors, seed: IR) -> list[tuple[IR, IR]]:
-    # Those of every round.
+    # The keys of every round.
     b, mask = of.b, i64(_MASK)
     halves = b.and_(seed, mask), b.lshr(seed, i64(32))
     return [
@@ -63,7 +67,7 @@ def _keys(of: Vectors, seed: IR) -> list[tuple[IR, IR]]:
 
 
 def _block(of: Vectors, block: IR, keys: list[tuple[IR, IR]]) -> IR:
-    # The words in the order in which they are in memory, two in an integer of 64 bits.
+    # The words in memory order, two per 64-bit integer.
     b = of.b
     mask, half = of.constant(i64, _MASK), of.constant(i64, 32)
     c0, c1 = block, b.lshr(block, half)

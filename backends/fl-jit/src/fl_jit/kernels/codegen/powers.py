@@ -1,5 +1,7 @@
-"""Powers of floating vectors, as those of C: exp(y log |x|), float32 in float64, and float64 with a
-logarithm in two parts."""
+"""Powers of floating vectors with the semantics of C's pow: exp(y log |x|).
+
+float32 is computed in float64. float64 uses a logarithm in two parts.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,14 @@ from fl_jit.kernels.codegen.vectors import f32, f64
 
 
 def power(x: Num, y: Num) -> Num:
-    """``x`` to the power ``y``, as C's pow: exp(y log |x|), float32 in float64 and float64 with a
-    logarithm in two parts."""
+    """``x`` to the power ``y``, with the semantics of C's pow."""
     if x.value.type.element is f32:
         found = exp(_widened(y) * log(_widened(abs(x))))
         return _powers_of_special(x, y, x.new(x.of.b.fptrunc(found.value, x.value.type)))
     high, low = _double_log(abs(x))
     product = y * high
     rest = _product_rest(y, high, -product) + y * low
-    # Where exp is 0 or infinite anyway, the rest has no meaning.
+    # If exp is 0 or infinite, the correction is meaningless.
     rest = rest.where(abs(product).compare("<", 1000.0), 0.0)
     return _powers_of_special(x, y, exp(product, rest))
 
@@ -37,7 +38,7 @@ def _powers_of_special(x: Num, y: Num, result: Num) -> Num:
     zero, infinite = x.new(x.raw(0.0)), x.new(x.raw(INF))
     result = zero.where(growing, infinite).where(size.compare("==", 0.0), result)
     result = infinite.where(growing, zero).where(size.compare("==", INF), result)
-    # infinite exponents: by whether |x| is above 1
+    # infinite exponents: the result depends on whether |x| is above 1
     above = infinite.where(b.xor(size.compare("<", 1.0), growing), zero)
     result = above.where(abs(y).compare("==", INF), result)
     result = one.where(b.and_(abs(y).compare("==", INF), size.compare("==", 1.0)), result)
@@ -54,7 +55,7 @@ def _widened(x: Num) -> Num:
 
 
 def _double_log(x: Num) -> tuple[Num, Num]:
-    # log(x) as the sum of two float64: 2 s + 2/3 s^3 + ... with s and s^3 in two parts each.
+    # log(x) as the sum of two float64: 2 s + 2/3 s^3 + ..., where s and s^3 have two parts each.
     lifted, k = normal(x)
     m, e = split(lifted)
     e = e - k
@@ -77,7 +78,7 @@ def _double_log(x: Num) -> tuple[Num, Num]:
     return high_part, low_part
 
 
-#: 2/3 less its float64.
+#: 2/3 minus its float64 value.
 _THIRD_REST = 3.700743415417188e-17
 
 
@@ -92,7 +93,7 @@ def _times(x: Num, y: Num | float) -> tuple[Num, Num]:
 
 
 def _sum(x: Num, y: Num) -> tuple[Num, Num]:
-    # Knuth's two-sum: x + y and what rounding lost.
+    # Knuth's two-sum: x + y and its rounding error.
     total = x + y
     back = total - x
     return total, (x - (total - back)) + (y - back)

@@ -1,31 +1,36 @@
-"""One fused kernel as data: an iteration space, typed operands, instructions, outputs.
+"""Intermediate representation of a fused kernel: iteration space, operands, instructions, outputs.
 
-The iteration space has ``rank`` axes in C order; their sizes are known when a kernel runs, not
-before. The last ``row_axes`` of them make a *row*; the axes before, the *outer* ones, number the
-rows. Instructions are in single assignment form: a value is the number of the instruction that
-makes it. Reductions go over
+The iteration space has ``rank`` axes in C order. Their sizes are known when a kernel runs, and not
+before. The last ``row_axes`` of them form a *row*. The axes before, the *outer* ones, number the
+rows. Instructions are in static single assignment form: a value is the number of its instruction.
+Reductions are over
 
-``"row"``     the row axes: one number per row, which later instructions of that row may use
-``"column"``  the outer axes: one number per place in a row, known when all rows are done
-``"all"``     both: one number, known when all rows are done
+* ``"row"``: the row axes: one number per row, which later instructions of that row may use
+* ``"column"``: the outer axes: one number per place in a row, known when all rows are done
+* ``"all"``: both: one number, known when all rows are done
 
-so that softmax or layer normalisation is one program, and its bias gradients come out of it. What
-uses a column or total result can only use other such results, constants, scalars, and inputs that
-do not move along the outer axes.
+Softmax or layer normalization is thus one program, which can also give the bias gradients.
+Instructions that use a column result or a total can only use other such results, constants,
+scalars, and inputs that do not move along the outer axes.
 
-An operand says by one letter per axis how it moves: ``"."`` not at all (it is broadcast), ``"s"``
-by a stride that is given at run time, in elements, ``"c"`` (last axis only) from one element to the
-next, ``"2"`` (last axis of an input only) to the next but one. ``"t"`` says ``"c"`` of the axis
-before a row of one axis, whose letter is ``"s"``: the input is transposed, and its rows are brought
-together in blocks. Letters of an output say what it holds: all axes move, the value of every
-element; the outer axes alone, one per row; the row axes alone, one per column; none, a single
+An operand has one letter per axis for its access pattern:
+
+* ``"."``: broadcast: it does not move
+* ``"s"``: a stride that is given at run time, in elements
+* ``"c"``: contiguous (last axis only)
+* ``"2"``: every second element (last axis of an input only)
+* ``"t"``: contiguous along the axis before a row of one axis, whose letter is ``"s"``
+
+An input with ``"t"`` is transposed; its rows are packed into blocks. Letters of an output define
+its contents. If all axes move, it has the value of every element. If only the outer axes move, it
+has one value per row; if only the row axes move, one per column. If none moves, it is a single
 number.
 
-One more axis of an operand may be walked by an index: ``gather`` reads at the index that it is
-given, beside what the letters say, and an output ``at`` an index, which is a value of the row, is
-added to in that place, row after row: an embedding and its gradient.
+An operand may have one more axis, which is indexed. ``gather`` reads at the index that is its
+operand. An output with ``at`` adds its value at that index, row after row; the index is a value of
+the row. The two are an embedding and its gradient.
 
-A program knows no tensors and no sizes. Programs are equal, hash and print by what they say.
+A program contains no tensors and no sizes. Programs compare, hash and print by their text.
 """
 
 from __future__ import annotations
@@ -47,13 +52,13 @@ class Instruction(NamedTuple):
 
     input        (DType, letters of its axes)
     gather       (DType, letters of its axes); the operand is the index along one more axis
-    scalar       DType: a number that is given with each call
+    scalar       DType; the value is an argument of each call
     constant     (DType, Python number)
     index        the axis whose index it is, int64
     cast         DType
     sum ... min  ``"row"``, ``"column"`` or ``"all"``
-    random_bits  (step, phase): element i of the space, in C order, is word
-                 ``offset + step * i + phase`` of the stream of ``seed``; operands are these two
+    random_bits  (step, phase); operands are ``seed`` and ``offset``. Element i of the space, in C
+                 order, is word ``offset + step * i + phase`` of the stream of ``seed``
     """
 
     op: str
@@ -62,8 +67,10 @@ class Instruction(NamedTuple):
 
 
 class Output(NamedTuple):
-    """``value`` is written to an array of its dtype that moves along ``axes``; or added there, at
-    the index ``at`` of one more axis."""
+    """``value`` is written to an array of its dtype that moves along ``axes``.
+
+    With ``at``, it is added there, at that index of one more axis.
+    """
 
     value: int
     axes: str
@@ -71,9 +78,11 @@ class Output(NamedTuple):
 
 
 class Value(NamedTuple):
-    """What is known of a value: its dtype, whether it differs from row to row and from place to
-    place in a row, how many reductions over a row it comes after, and whether it is known only
-    when all rows are done."""
+    """Properties of a value.
+
+    They are its dtype, whether it varies from row to row and within a row, the number of row
+    reductions that it depends on, and whether it is known only when all rows are done.
+    """
 
     dtype: DType
     by_row: bool
@@ -84,7 +93,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """See above. Raises ProgramError where it makes no sense."""
+    """A validated program; see the module. Raises ProgramError if it is invalid."""
 
     rank: int
     instructions: tuple[Instruction, ...]
@@ -119,7 +128,7 @@ class Program:
 
         return text.written(self)
 
-    # By text: 0.0 and -0.0, or 1 and True, are equal in Python.
+    # Compared by text, because 0.0 and -0.0, or 1 and True, are equal in Python.
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Program) and self.text == other.text
@@ -132,17 +141,17 @@ class Program:
 
     @property
     def outer(self) -> int:
-        """How many axes number the rows."""
+        """The number of outer axes."""
         return self.rank - self.row_axes
 
     @property
     def inputs(self) -> list[int]:
-        """The values that are read from arrays, in the order in which addresses are given."""
+        """The values that are read from arrays, in the order of their addresses."""
         return [i for i, made in enumerate(self.instructions) if made.op in instructions.ARRAYS]
 
     @property
     def scalars(self) -> list[int]:
-        """The values that are given as numbers, in that order."""
+        """The values that are scalar arguments, in order."""
         return [i for i, made in enumerate(self.instructions) if made.op == "scalar"]
 
     def _value(self, instruction: Instruction, operands: list[Value]) -> Value:
@@ -241,7 +250,7 @@ class Program:
 
 
 class Builder:
-    """A program in the making: every call appends an instruction and gives its number.
+    """Builder of a program: every call appends an instruction and returns its number.
 
     ``b = Builder(2); x = b.input(dtypes.float32, "sc"); y = b("exp", x)``
     """
@@ -253,9 +262,9 @@ class Builder:
         self._outputs: list[Output] = []
 
     def __call__(self, op: str, *operands: int, parameter: Any = None) -> int:
-        """The instruction ``op``; one that is there already is not made twice."""
+        """The instruction ``op``; an existing equal one is reused."""
         found = Instruction(op, operands, parameter)
-        # Equal constants of other types or signs (0.0, -0.0) are other instructions.
+        # Constants that differ only in type or sign (0.0, -0.0) are distinct instructions.
         if op in ("input", "gather", "scalar", "constant"):
             self._instructions.append(found)
             return len(self._instructions) - 1
@@ -269,15 +278,15 @@ class Builder:
         return self("input", parameter=(dtype, axes))
 
     def gather(self, index: int, dtype: DType, axes: str) -> int:
-        """The next array operand, which has one more axis, at ``index`` of that."""
+        """The next array operand, read at ``index`` of an additional axis."""
         return self("gather", index, parameter=(dtype, axes))
 
     def scalar(self, dtype: DType) -> int:
-        """The next number that is given with each call."""
+        """The next scalar argument of the call."""
         return self("scalar", parameter=dtype)
 
     def constant(self, value: complex, dtype: DType) -> int:
-        """A number that is part of the program."""
+        """A constant of the program."""
         return self("constant", parameter=(dtype, value))
 
     def index(self, axis: int) -> int:
@@ -293,9 +302,9 @@ class Builder:
         return self(op, value, parameter=extent)
 
     def output(self, value: int, axes: str, at: int | None = None) -> None:
-        """The next result; with ``at``, what is added to at that index of one more axis."""
+        """The next result; with ``at``, it is added at that index of one more axis."""
         self._outputs.append(Output(value, axes, at))
 
     def program(self) -> Program:
-        """What has been said so far. Raises ProgramError where it makes no sense."""
+        """The finished program. Raises ProgramError if it is invalid."""
         return Program(self._rank, tuple(self._instructions), tuple(self._outputs), self._row_axes)

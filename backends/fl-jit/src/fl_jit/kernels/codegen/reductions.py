@@ -1,4 +1,4 @@
-"""What reductions do with vectors: where they begin, and how two partial results become one."""
+"""Reductions of vectors: identity elements, and combination of partial results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _COMBINE = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"
 
 
 def identity(of: Vectors, op: str, dtype: DType) -> IR:
-    """The vector that changes no result."""
+    """The identity element, in every lane."""
     element = element_type(dtype)
     if op in ("sum", "prod"):
         return of.constant(element, 0 if op == "sum" else 1)
@@ -22,5 +22,5 @@ def identity(of: Vectors, op: str, dtype: DType) -> IR:
 
 
 def combine(of: Vectors, op: str, accumulator: DType, x: IR, y: IR) -> IR:
-    """Two partial results as one."""
+    """The combination of two partial results."""
     return emit_elementwise.emit(of, _COMBINE[op], accumulator, x, y)

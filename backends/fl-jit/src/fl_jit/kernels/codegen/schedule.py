@@ -1,10 +1,11 @@
-"""In how many passes over a row a program runs, and what is computed in each.
+"""Schedule of a program: the number of passes over a row, and the instructions of each.
 
-A reduction over a row has to be complete before what uses it can begin, so the instructions fall
-into levels, and each level is a pass over the row. A later pass computes again what it needs of
-earlier ones, unless that is expensive: then the values are *kept* in the worker's scratch memory.
-Everything is written in the last pass only, so that an output may lie where an input of the same
-strides does.
+A reduction over a row has to be complete before its result can be used. The instructions are thus
+divided into levels, and each level is a pass over the row. A later pass recomputes values of
+earlier ones, unless they are expensive. Expensive values are *kept* in the worker's scratch memory.
+
+Outputs are written in the last pass only. An output may therefore share memory with an input of the
+same strides.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from fl_jit.kernels.codegen.program import Output, Program
 class Pass(NamedTuple):
     """One pass over a row.
 
-    compute     values that differ from place to place, in an order in which they can be computed
-    reductions  of this pass, over whatever extent
+    compute     values that vary within a row, in dependency order
+    reductions  of this pass, over any extent
     outputs     that are written in this pass
     keep        values that are stored for a later pass
     reload      values that an earlier pass has stored
@@ -33,16 +34,16 @@ class Pass(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """Everything that a program's outputs need, in the order in which it happens.
+    """The computation of a program's outputs, in order.
 
     once      values that are the same everywhere
-    by_row    per level, values of a row that are computed before the pass of that level
+    by_row    per level, row-invariant values that are computed before the pass of that level
     passes    over each row, one per level
-    row_outputs      one number per row, written after the passes
-    late_reductions  column reductions and totals
-    late_outputs     that are written when all rows are done
-    kept             values with room in scratch memory
-    draws            random words, by (seed, offset, step)
+    row_outputs       one number per row, written after the passes
+    late_reductions   column reductions and totals
+    late_outputs      written when all rows are done
+    prepacked_layout  values with space in scratch memory
+    draws             random words, by (seed, offset, step)
     """
 
     once: tuple[int, ...]
@@ -102,8 +103,10 @@ def schedule(program: Program) -> Schedule:
 
 
 def needed(program: Program, roots: list[int], beyond: bool = True) -> list[int]:
-    """``roots`` and what they are computed from, in order; where not ``beyond``, reductions are
-    there already, and their operands are not looked at."""
+    """``roots`` and the values that they depend on, in order.
+
+    Without ``beyond``, reductions count as known, and their operands are not visited.
+    """
     wanted = set(roots)
     for i in range(max(roots, default=-1), -1, -1):
         if i in wanted and (beyond or program.instructions[i].op not in REDUCTIONS):
@@ -116,7 +119,7 @@ def _read(output: Output) -> list[int]:
 
 
 def _sorted_outputs(program: Program) -> tuple[list[Output], list[Output], list[Output]]:
-    # Those of elements, of rows, and those that wait for all rows.
+    # Outputs of elements, outputs of rows, and outputs that depend on all rows.
     element, by_row, late = [], [], []
     for output in program.outputs:
         outer, row = output.axes[: program.outer], output.axes[program.outer :]
@@ -134,7 +137,7 @@ def _sorted_outputs(program: Program) -> tuple[list[Output], list[Output], list[
 def _demanded(
     program: Program, roots: list[int], earlier: dict[int, int]
 ) -> tuple[list[int], list[int]]:
-    # What a pass computes from place to place, and which results of earlier passes it reloads.
+    # The values that a pass computes per element, and those of earlier passes that it reloads.
     compute: set[int] = set()
     reload: set[int] = set()
     stack = list(roots)

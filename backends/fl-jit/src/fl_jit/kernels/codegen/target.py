@@ -1,7 +1,7 @@
-"""The processor that kernels are for: its features, and how wide its vectors are.
+"""Target processor of kernels: its features and its vector width.
 
-``FL_VECTOR_BITS`` has kernels made for narrower vectors than the processor has (256 or 128), or for
-any processor of its kind (``generic``: 128 bits, none of the features that came later).
+``FL_VECTOR_BITS`` selects narrower vectors than the processor has (256 or 128). ``generic`` selects
+the baseline of the architecture: 128 bits and no optional features.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ except ModuleNotFoundError as error:
     raise extras.missing("code generation", "llvmlite", "jit") from error
 
 ENVIRONMENT = "FL_VECTOR_BITS"
-#: Features that the generator asks about; what else the processor has, LLVM knows.
+#: Features that the generator tests. LLVM uses the processor's other features by itself.
 AVX512 = ("+avx512f", "+avx512bw", "+avx512dq", "+avx512vl")
-#: Processors that compute vectors of 512 bits as two halves, one after the other.
+#: Processors that compute 512-bit vectors as two halves in sequence.
 HALF_RATE = ("znver4",)
 
-#: Bytes of a result from which it is written past the caches: whoever reads it next would not find
-#: it there anyway.
+#: Bytes from which a result uses non-temporal stores. It is too large to remain in the caches.
 STREAMED = 64 << 20
 
 
 @dataclass(frozen=True)
 class Target:
-    """``cpu`` and ``features`` as LLVM names them; ``vector_bits`` is how much a kernel works on at
-    a time, a power of two from 128 up."""
+    """A processor.
+
+    ``cpu`` and ``features`` are LLVM's names. ``vector_bits`` is the vector width of kernels, a
+    power of two from 128 up.
+    """
 
     cpu: str
     features: str
@@ -54,17 +56,17 @@ class Target:
 
     @property
     def has_half(self) -> bool:
-        """Whether float16 is converted by instructions, not by functions of a C library."""
+        """Whether instructions, and not functions of a C library, convert float16."""
         return self.has("+f16c") or self.has("+avx512f") or "aarch64" in triple()
 
     @property
     def has_bfloat_products(self) -> bool:
-        """Whether pairs of bfloat16 are multiplied, and added to float32, by one instruction."""
+        """Whether one instruction multiplies pairs of bfloat16 and adds them to float32."""
         return self.has("+avx512bf16", "+avx512vl")
 
     @property
     def has_fences(self) -> bool:
-        """Whether stores past the caches are ordered by an instruction."""
+        """Whether an instruction orders non-temporal stores."""
         return triple().startswith("x86_64")
 
     @cached_property
@@ -72,23 +74,23 @@ class Target:
         return frozenset(self.features.split(","))
 
     def has(self, *features: str) -> bool:
-        """Whether the processor has all of these."""
+        """Whether the processor has all of these features."""
         return self._found.issuperset(features)
 
     def lanes(self, itemsize: int) -> int:
-        """Elements per vector, where elements have ``itemsize`` bytes, 4 or 8 of them."""
+        """Elements per vector, for elements of ``itemsize`` bytes (4 or 8)."""
         return max(self.vector_bits // (8 * min(max(itemsize, 4), 8)), 2)
 
 
-#: Held by the thread that is in LLVM, or makes code that others wait for; by this one while the
-#: process forks, or ends. LLVM's binding has a lock of its own, which forks do not wait for.
+#: Held by a thread that runs LLVM, or that generates code for others. The forking or exiting
+#: thread holds it, too. LLVM's binding has a lock of its own, which forks do not wait for.
 lock = free_after_fork(threading.RLock())
 atexit.register(lock.acquire)
 
 
 @functools.cache
 def initialize() -> None:
-    """Prepares LLVM for this machine, once."""
+    """Initialize LLVM for this machine, once."""
     with lock:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -96,20 +98,22 @@ def initialize() -> None:
 
 @functools.cache
 def triple() -> str:
-    """The kind of machine and system, as LLVM names it."""
+    """LLVM's target triple of this machine."""
     with lock:
         return str(llvm.get_process_triple())
 
 
 @functools.cache
 def host() -> Target:
-    """What kernels of this process are for: its processor, as far as FL_VECTOR_BITS lets them.
-    Raises ArgumentError where that asks for what there is not."""
+    """The target of this process's kernels: its processor, limited by FL_VECTOR_BITS.
+
+    Raises ArgumentError if FL_VECTOR_BITS is invalid.
+    """
     return chosen(os.environ.get(ENVIRONMENT, ""), processor())
 
 
 def chosen(preferred: str, found: Target) -> Target:
-    """``found``, with the vectors that FL_VECTOR_BITS asks for."""
+    """``found``, with the vector width that FL_VECTOR_BITS selects."""
     if not preferred:
         return found
     if preferred == "generic":
@@ -132,10 +136,10 @@ def processor() -> Target:
 
 
 def avx2() -> Target:
-    """An x86-64 of 2013 and later: 256 bits, fused multiply-add, conversion of float16."""
+    """An x86-64 processor of 2013 or later: 256 bits, fused multiply-add, conversion of float16."""
     return Target("haswell", "+avx2,+fma,+f16c", 256)
 
 
 def generic() -> Target:
-    """What every processor of this kind can do: 128 bits."""
+    """The baseline of the architecture: 128 bits."""
     return Target("x86-64" if triple().startswith("x86_64") else "generic", "", 128)

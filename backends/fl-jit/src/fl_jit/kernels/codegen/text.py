@@ -1,4 +1,4 @@
-"""A program as text: one line for each instruction and output. Equal texts are equal programs."""
+"""Text form of programs: one line per instruction and output. Equal texts mean equal programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fl_tensor.dtypes import DType
 
 
 def written(program: Program) -> str:
-    """What ``parse`` reads."""
+    """The text that ``parse`` reads."""
     lines = [f"program rank={program.rank} row_axes={program.row_axes}"]
     for number, (op, operands, parameter) in enumerate(program.instructions):
         words = [f"%{number} = {op}", *(f"%{i}" for i in operands)]
@@ -30,7 +30,7 @@ def _word(part: Any) -> str:
 
 
 def parse(text: str) -> Program:
-    """The program that printed as ``text``."""
+    """The program with this text."""
     first, *lines = text.strip().split("\n")
     head = dict(word.split("=") for word in first.split()[1:])
     made: list[Instruction] = []

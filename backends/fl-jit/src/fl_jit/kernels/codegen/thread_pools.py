@@ -1,11 +1,13 @@
-"""The two pools of threads that do jobs of kernels: libgomp's, and our own.
+"""Thread pools that run jobs of kernels: libgomp's and fl-jit's own.
 
-A *job* is an address: a header of ``HEADER`` words, then a kernel's arguments. The header has two
-phases, a function and a count of items each, the second one perhaps 0 and 0; the second begins when
-all of the first is done. Thread k of n does items ``count * k // n`` to ``count * (k + 1) // n``;
-where the word ``TURNED`` is not 0, functions of the first phase are given the end of these first,
-and go from there to the beginning.
-All that runs between the call and its return is machine code, and needs nothing of Python.
+A *job* is an address of a header of ``HEADER`` fields, followed by a kernel's arguments. The header
+has two phases, with a function and an item count each. The second phase may be 0 and 0. It begins
+when all of the first is done.
+
+Thread k of n runs items ``count * k // n`` to ``count * (k + 1) // n``. If the field ``TURNED`` is
+not 0, functions of the first phase run these items in descending order.
+
+Between a call and its return only machine code runs, without Python.
 """
 
 from __future__ import annotations
@@ -16,21 +18,21 @@ from typing import Any, Protocol
 
 from fl_jit.kernels.codegen import compile, target
 
-#: Words before the arguments: two functions with their counts, and what the pool puts there.
+#: Fields before the arguments: two functions with their counts, and fields of the pool.
 HEADER = 8
-#: The last of them, which no pool needs.
+#: The last of them, which no pool uses.
 TURNED = HEADER - 1
 
 
 class Pool(Protocol):
-    """Threads that do jobs."""
+    """Threads that run jobs."""
 
     name: str
-    #: Words 4 and after of the header of every job.
+    #: Fields 4 and up of every job's header.
     header: tuple[int, ...]
 
     def run(self, job: int, workers: int) -> None:
-        """Do the job on so many threads, the calling one among them."""
+        """Run the job on ``workers`` threads, including the calling one."""
 
 
 # part(job, phase, number of the thread, number of threads)
@@ -102,7 +104,7 @@ def _addresses(*functions: Any) -> tuple[int, ...]:
 
 
 class Gomp:
-    """Threads of libgomp: ``GOMP_parallel`` is what compilers make of ``#pragma omp parallel``."""
+    """Threads of libgomp. Compilers translate ``#pragma omp parallel`` to ``GOMP_parallel``."""
 
     name = "libgomp"
 
@@ -118,13 +120,13 @@ class Gomp:
         self._parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
 
     def run(self, job: int, workers: int) -> None:
-        """Do the job on so many threads, the calling one among them."""
+        """Run the job on ``workers`` threads, including the calling one."""
         self._parallel(self._share, job, workers, 0)
 
 
-# A helper's words: job, phase, its number, number of threads, and addresses: the semaphores that it
-# waits for and posts, sem_wait, sem_post. It ends when it is given no job.
-# The handler of a signal may interrupt a wait, which is tried again.
+# A helper's fields: job, phase, its number, the number of threads, and four addresses. These are
+# the semaphores that it waits for and posts, sem_wait and sem_post. A job of 0 ends the helper.
+# A signal handler may interrupt a wait, which is then repeated.
 _OWN = """
 define internal void @call_with(ptr %words, i64 %function, i64 %operand) {
   %function_at = getelementptr ptr, ptr %words, i64 %function
@@ -193,13 +195,16 @@ done:
 """
 
 
-#: Pools with threads: these never end, and need their code and semaphores.
+#: Pools with threads. These never end, and need their code and semaphores.
 _alive: list[OwnThreads] = []
 
 
 class OwnThreads:
-    """Threads of ours, for where libgomp is missing. Each sleeps on a semaphore of the C library
-    inside one call that never returns, and so holds nothing of Python."""
+    """Thread pool for processes without libgomp.
+
+    Each thread sleeps on a semaphore of the C library, inside one call that never returns. It holds
+    no Python objects or locks.
+    """
 
     name = "own threads"
     header: tuple[int, ...] = ()
@@ -214,13 +219,13 @@ class OwnThreads:
         self._help = ctypes.CFUNCTYPE(None, one)(self._code.address("help"))
         self._lead = ctypes.CFUNCTYPE(None, one, word, one, word)(self._code.address("lead"))
         self._busy = threading.Lock()
-        self._helpers: list[Any] = [None]  # number 0 is whoever calls
+        self._helpers: list[Any] = [None]  # number 0 is the calling thread
         self._listed: Any = None
         self._semaphores: list[Any] = []
-        self._semaphore()  # raises where there are none
+        self._semaphore()  # raises if the platform has none
 
     def run(self, job: int, workers: int) -> None:
-        """Do the job on so many threads; alone while another thread's job has them."""
+        """Run the job on ``workers`` threads; serially while another thread's job uses the pool."""
         free = self._busy.acquire(blocking=False)
         try:
             threads = workers if free else 1

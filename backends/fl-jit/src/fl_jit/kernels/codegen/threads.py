@@ -1,4 +1,7 @@
-"""How many threads a kernel runs on, and whose: libgomp's, which oneDNN shares, or our own."""
+"""Threads of kernels: their number, and the pool.
+
+The pool is libgomp's, which oneDNN shares, or fl-jit's own.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,22 @@ import os
 from fl_jit.kernels.codegen.thread_pools import Gomp, OwnThreads, Pool
 from fl_tensor import threads as settings
 
-#: Nanoseconds of work from which another thread is worth waking.
+#: Minimum work per thread, in nanoseconds.
 WORTH_A_THREAD = 10_000.0
 
 
 @functools.cache
 def pool() -> Pool | None:
-    """The threads of this process; None where there are none: then kernels run serially."""
+    """The thread pool of this process; None if there is none, and kernels run serially."""
     for kind in (Gomp, OwnThreads):
-        # A library or a function is missing; Windows has no library without a name.
+        # A library or a function is missing; Windows has no CDLL(None).
         with contextlib.suppress(OSError, AttributeError, TypeError):
             return _told(kind())
     return None
 
 
 def _told(pool: Pool) -> Pool:
-    # To `fl-tensor info`; the number of threads is read with every call.
+    # For `fl-tensor info`. The number of threads is read at every call.
     settings.register(settings.Pool("kernels", lambda count: None, lambda: _state(pool)))
     return pool
 
@@ -37,17 +40,17 @@ _forked = False
 
 
 def limit() -> int:
-    """How many threads a kernel may use."""
+    """The maximum number of threads of a kernel."""
     return 1 if _forked else settings.get_num_threads()
 
 
 def workers(work: float, items: int, most: int) -> int:
-    """How many threads ``work`` nanoseconds in ``items`` parts are worth, at most ``most``."""
+    """The number of threads for ``work`` nanoseconds in ``items`` parts, at most ``most``."""
     return max(min(most, items, int(work / WORTH_A_THREAD)), 1)
 
 
 def _after_fork() -> None:
-    # The threads stayed with the parent; libgomp would wait for them for ever.
+    # A forked child has no pool threads; libgomp would wait for them forever.
     global _forked
     _forked = True
 

@@ -1,9 +1,9 @@
-"""Inputs that are transposed: neighbours in memory are in neighbouring rows.
+"""Packing of transposed inputs, which are contiguous along the last outer axis instead of along
+rows.
 
-Reading such an input along a row takes one element of every cache line that it touches. So a block
-of rows is brought together first, in memory of the worker: squares of as many rows and columns as a
-vector has lanes are read along the rows, transposed in registers, and put where the rows of the
-block then find them.
+A read of such an input along a row uses one element of every cache line. A block of rows is
+therefore packed first, in the worker's memory. Squares of as many rows and columns as a vector has
+lanes are loaded, transposed in registers, and stored as parts of contiguous rows.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from fl_jit.kernels.codegen.vectors import IR, i8, i64
 
 #: Rows of a block.
 ROWS = 64
-#: So many squares ahead along the rows cache lines are asked for: no processor guesses them.
+#: Prefetch distance along the rows, in squares. Hardware prefetchers do not detect this pattern.
 AHEAD = 2
 
 
 class Transposition(Accumulation):
-    """A function that brings rows together; ``blocks`` are where, by operand."""
+    """A function that packs transposed inputs; ``blocks`` are the packed blocks by operand."""
 
     blocks: dict[int, IR]
     #: The number of the first row of the block.
     block_start: IR
 
     def letters(self, operand: int) -> str:
-        """As in the program; but rows of a block are there in one piece."""
+        """As in the program, except that rows of a block are contiguous."""
         if operand in self.blocks:
             return "." * self.program.outer + "c"
         return super().letters(operand)
 
     def _bring_together(self, operand: int, indices: list[IR], count: IR) -> None:
-        """Fill the block with ``count`` rows, of which ``indices`` are those of the first one."""
+        """Pack ``count`` rows into the block; ``indices`` are the outer indices of the first."""
         b, of, lanes = self.b, self.of, self.of.lanes
         element = self.memory(operand)
         start, letters = self.address(operand), self.layout.operand_axes[operand]
@@ -55,7 +55,7 @@ class Transposition(Accumulation):
                 of.store(vector, self.at(address, element, b.sub(column, self.low)))
 
     def _brought_row(self, operand: int, row: IR) -> IR:
-        """Where a row of the block would begin, of which there is a tile from ``low`` on."""
+        """The virtual start of a row of the block, which holds only a tile from ``low`` on."""
         element = self.memory(operand)
         return self.at(self._block_row(operand, row), element, self.b.neg(self.low))
 

@@ -1,4 +1,4 @@
-"""How much a turn of a loop does: rows at a time, and vectors of one row."""
+"""Unroll factors of loops: rows at a time, and vectors of one row."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from fl_jit.kernels.codegen.program import Program
 from fl_jit.kernels.codegen.schedule import Pass, Schedule
 from fl_jit.kernels.codegen.vectors import IR, i64
 
-#: Rows of up to so many elements may be done several at a time. Of longer ones memory is read twice
-#: to three times as fast in its order, each to its end, than in turns: processors read ahead.
+#: Rows of up to so many elements may be interleaved. For longer ones, sequential reads are two to
+#: three times as fast as interleaved ones, because of hardware prefetching.
 SHORT = 64
 
 
 def is_short(b: IR, row_length: IR) -> IR:
-    """Whether several rows of that length are done at a time."""
+    """Whether several rows of that length are interleaved."""
     return b.icmp_signed("<=", row_length, i64(SHORT))
 
 
 def rows_together(program: Program, plan: Schedule) -> int:
-    """How many short rows a column reduction takes at a time, before it adds them to what it has in
-    memory. One where a row is more than one pass, or has much to keep in registers."""
+    """The number of short rows that a column reduction combines before it updates memory.
+
+    It is one if a row has several passes, or needs many registers.
+    """
     made = program.instructions
     if len(plan.passes) > 1 or plan.row_outputs or plan.draws:
         return 1
@@ -32,16 +34,21 @@ def rows_together(program: Program, plan: Schedule) -> int:
 
 
 def has_short_form(program: Program, plan: Schedule) -> bool:
-    """Whether there is code for rows of one vector, too, which take less time than the loops and
-    partial results of longer ones. Not where other reductions make the code long: LLVM would take
-    up to twice as much time."""
+    """Whether there is special code for rows of one vector.
+
+    It avoids the loops and partial results of longer rows. Programs with other reductions do not
+    have it: the code would be long, and would compile up to twice as long.
+    """
     made = [program.instructions[i] for each in plan.passes for i in each.reductions]
     return program.row_axes == 1 and bool(made) and all(one.parameter == "row" for one in made)
 
 
 def copies(program: Program, plan: Schedule, each: Pass) -> int:
-    """How many vectors a turn of the loop does: enough to hide the latency of short bodies. Where a
-    row is several passes, two: what more partial results save, they cost at the end of each."""
+    """The unroll factor of a pass, in vectors: enough to hide the latency of short bodies.
+
+    With several passes it is at most two. More partial results would cost at the end of each pass
+    as much as they save.
+    """
     work = _work(program, each)
     if work <= 2 and len(plan.passes) == 1:
         return 4

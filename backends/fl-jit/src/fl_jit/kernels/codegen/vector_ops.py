@@ -1,4 +1,4 @@
-"""Floating vectors with Python's operators, so that formulas read as such."""
+"""Floating vectors with Python's operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fl_jit.kernels.codegen.vectors import IR, Vectors, mangled
 
 
 class Num:
-    """A floating vector with Python's operators; numbers beside it are constants of its type."""
+    """A floating vector with Python's operators; Python numbers become constants of its type."""
 
     __slots__ = ("of", "value")
 
@@ -19,7 +19,7 @@ class Num:
         return other.value if isinstance(other, Num) else self.of.like(self.value, other)
 
     def new(self, value: IR) -> Num:
-        """``value`` with operators."""
+        """``value`` as a Num."""
         return Num(self.of, value)
 
     def __add__(self, other: Num | float) -> Num:
@@ -53,7 +53,7 @@ class Num:
         return self.new(self.of.unary("fabs", self.value))
 
     def compare(self, relation: str, other: Num | float) -> IR:
-        """A mask; False where either is NaN, but for ``!=``."""
+        """A mask; False where either is NaN, except for ``!=``."""
         raw = self.raw(other)
         if relation == "!=":
             return self.of.b.fcmp_unordered(relation, self.value, raw)
@@ -77,7 +77,7 @@ class Num:
         return self.new(self.of.fma(self.value, self.raw(y), self.raw(z)))
 
     def polynomial(self, coefficients: tuple[float, ...]) -> Num:
-        """The polynomial at this place; the constant term is first."""
+        """The value of the polynomial; the constant term is first."""
         return self.new(self.of.polynomial(coefficients, self.value))
 
     def round(self) -> Num:

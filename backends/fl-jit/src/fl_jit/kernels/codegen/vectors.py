@@ -1,8 +1,8 @@
-"""Typed vectors in LLVM IR: what an instruction selector has at hand.
+"""Typed vectors in LLVM IR: the basis of instruction selection.
 
-A value of a dtype is a vector of ``lanes`` elements: bool as bits, integers as they are, float64 as
-doubles; float32 and half precision as floats, those of half precision being numbers that the narrow
-dtype has. ``num.Num`` gives floating vectors Python's operators.
+A value of a dtype is a vector of ``lanes`` elements. bool is a vector of bits, and integers have
+their own type. float64 is double. float32 and half precision are float; half precision values are
+representable in the narrow dtype. ``vector_ops.Num`` adds Python's operators to floating vectors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pointer = ir.PointerType()
 
 
 def element_type(dtype: DType) -> IR:
-    """What one element is while it is computed with."""
+    """The type of an element in registers."""
     if dtype.kind == "b":
         return i1
     if dtype.kind == "f":
@@ -36,7 +36,7 @@ def element_type(dtype: DType) -> IR:
 
 
 def memory_type(dtype: DType) -> IR:
-    """What one element is in memory."""
+    """The type of an element in memory."""
     if dtype.kind == "b":
         return i8
     if dtype in dtypes.HALF:
@@ -45,7 +45,7 @@ def memory_type(dtype: DType) -> IR:
 
 
 class _BFloat(ir.Type):
-    """LLVM's bfloat, which llvmlite has no type for."""
+    """LLVM's bfloat, which llvmlite lacks."""
 
     def _to_string(self) -> str:
         return "bfloat"
@@ -61,8 +61,10 @@ bfloat = _BFloat()
 
 
 class _Splat(ir.Constant):
-    """A vector constant of equal elements, in LLVM's short form: llvmlite's has an object for every
-    lane."""
+    """A vector constant of equal elements in LLVM's short form.
+
+    llvmlite's constant has an object per lane.
+    """
 
     def __init__(self, vector: IR, text: str) -> None:
         self.type = vector
@@ -74,12 +76,12 @@ class _Splat(ir.Constant):
 
 @functools.cache
 def _places(places: tuple[int, ...]) -> IR:
-    """Which element goes to each lane, written once for all instructions."""
+    """The mask of a shuffle, cached so that its text is written once."""
     return ir.Constant(ir.VectorType(i32, len(places)), list(places))
 
 
 class Vectors:
-    """Instructions on vectors, appended where ``builder`` stands."""
+    """Instructions on vectors, appended at the position of ``builder``."""
 
     def __init__(self, builder: IR, target: Target, lanes: int) -> None:
         self.b = builder
@@ -126,7 +128,7 @@ class Vectors:
     # functions of LLVM
 
     def call(self, name: str, result: IR, *operands: IR, flags: Sequence[str] = ()) -> IR:
-        """LLVM's intrinsic ``name``, declared where it is new; ``flags`` of fast arithmetic."""
+        """LLVM's intrinsic ``name``, declared if it is new; ``flags`` are fast-math flags."""
         return call(self.b, name, result, *operands, flags=flags)
 
     def unary(self, name: str, x: IR) -> IR:
@@ -134,18 +136,21 @@ class Vectors:
         return self.call(f"llvm.{name}.{mangled(x.type)}", x.type, x)
 
     def fma(self, x: IR, y: IR, z: IR) -> IR:
-        """``x * y + z``, rounded once where the processor does that in one instruction."""
+        """``x * y + z``, rounded once if the processor has an instruction for it."""
         if not self.target.has_fma:
             return self.b.fadd(self.b.fmul(x, y), z)
         return self.exact_fma(x, y, z)
 
     def exact_fma(self, x: IR, y: IR, z: IR) -> IR:
-        """``x * y + z`` rounded once, at whatever cost."""
+        """``x * y + z``, always rounded once; possibly slow."""
         return self.call(f"llvm.fma.{mangled(x.type)}", x.type, x, y, z)
 
     def pairwise_multiply_add(self, x: IR, y: IR, z: IR) -> IR:
-        """``x0 * y0 + x1 * y1 + z``, where ``x`` and ``y`` are pairs of bfloat16 in int32 and ``z``
-        is float32. Subnormal numbers count as zero."""
+        """``x0 * y0 + x1 * y1 + z``, for pairs of bfloat16 in int32 ``x`` and ``y``, and float32
+        ``z``.
+
+        Subnormal numbers count as zero.
+        """
         pairs = ir.VectorType(bfloat, 2 * self.lanes)
         x, y = (self.b.bitcast(pair, pairs) for pair in (x, y))
         name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
@@ -159,11 +164,11 @@ class Vectors:
         return total
 
     def shuffle(self, x: IR, y: IR, places: list[int]) -> IR:
-        """Elements of ``x`` followed by ``y``, at ``places``."""
+        """The elements of the concatenation of ``x`` and ``y`` at ``places``."""
         return self.b.shuffle_vector(x, y, _places(tuple(places)))
 
     def horizontal(self, x: IR, combine: Callable[[IR, IR], IR]) -> IR:
-        """All lanes combined, in a tree of fixed shape: halves with halves. A scalar."""
+        """All lanes combined, as a scalar, in a tree of fixed shape: halves with halves."""
         lanes = self.lanes
         while lanes > 1:
             lanes //= 2
@@ -173,11 +178,11 @@ class Vectors:
         return self.b.extract_element(x, i32(0))
 
     def transposed(self, square: list[IR]) -> list[IR]:
-        """As many vectors as there are lanes, with rows and lanes exchanged."""
+        """The transpose of a square, given as one vector per row."""
         found, lanes = list(square), range(self.lanes)
         half = self.lanes // 2
         while half:
-            # Quarters of squares of twice ``half``: the upper right one and the lower left one.
+            # Swap two quarters of squares of size 2 * ``half``: upper right and lower left.
             low = [i + self.lanes - half if i & half else i for i in lanes]
             high = [i + self.lanes if i & half else i + half for i in lanes]
             for i in [i for i in lanes if not i & half]:
@@ -189,8 +194,11 @@ class Vectors:
         return found
 
     def _fenced(self, x: IR) -> IR:
-        """The same vector, of which LLVM does not know how it was made: it would look for shuffles
-        that do the work of chains of them, longer than for all else, and find none."""
+        """The same vector, opaque to LLVM.
+
+        LLVM would otherwise search for shuffles that replace chains of shuffles. That takes longer
+        than all other optimizations and finds none.
+        """
         if x.type.element not in (f32, f64):
             return x
         return self.unary("arithmetic.fence", x)
@@ -198,7 +206,7 @@ class Vectors:
     # memory
 
     def load(self, element: IR, address: IR, mask: IR | None = None) -> IR:
-        """A vector of neighbours; 0 where ``mask`` has none."""
+        """A vector of contiguous elements; masked-out lanes are 0."""
         vector = self.of(element)
         align = element_bytes(element)
         if mask is None:
@@ -208,8 +216,11 @@ class Vectors:
         return self.call(name, vector, address, i32(align), mask, zero)
 
     def store(self, value: IR, address: IR, mask: IR | None = None, streams: bool = False) -> None:
-        """Neighbours, where ``mask`` says. ``streams``: past the caches; the address of a whole
-        vector is then a multiple of its size, or of 64 bytes if that is less."""
+        """Store contiguous elements, where ``mask`` is set.
+
+        ``streams``: a non-temporal store. The address of a whole vector is then a multiple of its
+        size, or of 64 bytes if that is less.
+        """
         align = element_bytes(value.type.element)
         if mask is None:
             wide = min(align * self.lanes, 64)
@@ -221,7 +232,9 @@ class Vectors:
         self.call(name, ir.VoidType(), value, address, i32(align), mask)
 
     def load_every_second(self, element: IR, address: IR, mask: IR | None) -> IR:
-        """Elements 0, 2, 4, ... from ``address``, where ``mask`` says; nothing behind the last."""
+        """Elements 0, 2, 4, ... from ``address``, where ``mask`` is set; none behind the last is
+        read.
+        """
         lanes = self.lanes
         behind = self.b.gep(address, [i64(lanes - 1)], source_etype=element)
         masks: list[IR | None] = [None, None]
@@ -232,8 +245,10 @@ class Vectors:
         return self.shuffle(low, high, [2 * k + (2 * k >= lanes) for k in range(lanes)])
 
     def prefetch(self, address: IR, level: int = 1) -> None:
-        """Ask for the cache line at ``address``, which need not exist, to come into the cache of a
-        ``level``."""
+        """Prefetch the cache line at ``address`` to the cache of a ``level``.
+
+        The address may be invalid.
+        """
         self.call("llvm.prefetch.p0", ir.VoidType(), address, i32(0), i32(4 - level), i32(1))
 
     def apart(self, stride: IR) -> IR:
@@ -266,13 +281,13 @@ class Vectors:
 
     def first(self, count: IR) -> IR:
         """A mask of the first ``count`` (int64, not negative) lanes."""
-        b, lanes = self.b, i64(self.lanes)  # in 32 bits it takes half as many instructions
+        b, lanes = self.b, i64(self.lanes)  # comparing in 32 bits takes half as many instructions
         count = b.trunc(b.select(b.icmp_signed("<", count, lanes), count, lanes), i32)
         return b.icmp_signed("<", self.iota(i32), self.splat(count))
 
 
 def call(builder: IR, name: str, result: IR, *operands: IR, flags: Sequence[str] = ()) -> IR:
-    """A call of the function ``name``, declared where it is new."""
+    """A call of the function ``name``, declared if it is new."""
     module = builder.module
     function = module.globals.get(name)
     if function is None:
@@ -282,7 +297,7 @@ def call(builder: IR, name: str, result: IR, *operands: IR, flags: Sequence[str]
 
 
 def mangled(kind: IR) -> str:
-    """The name of a type in the names of intrinsics: ``v16f32``."""
+    """The name of a type in names of intrinsics, such as ``v16f32``."""
     if isinstance(kind, ir.VectorType):
         return f"v{kind.count}{mangled(kind.element)}"
     if isinstance(kind, ir.IntType):

@@ -1,4 +1,4 @@
-"""Memory that kernels work in: shared by all of them, one call at a time having a piece."""
+"""Work memory of kernels: a pool of pieces, each used by one call at a time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ class Piece:
         self.address = -(-ctypes.addressof(self._memory) // _ALIGNMENT) * _ALIGNMENT
 
     def give_back(self) -> None:
-        """For the next call, of whatever kernel, that needs about as much."""
+        """Return the piece to the pool, for other calls that need about as much."""
         _free[self._size].append(self)
 
 
 def take(nbytes: int) -> Piece:
-    """A piece, until it is given back. Sizes are powers of two, so that pieces fit many calls."""
+    """A piece, to be given back after use.
+
+    Sizes are powers of two, so that pieces fit many calls.
+    """
     size = 1 << max(nbytes - 1, 4095).bit_length()
     try:
         return _free[size].pop()

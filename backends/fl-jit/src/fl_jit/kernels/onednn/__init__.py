@@ -1,7 +1,8 @@
-"""oneDNN, bound by ctypes: its C interface of version 3, on plain addresses.
+"""oneDNN kernel library: a ctypes binding of the C interface, version 3, on plain addresses.
 
-``library.py`` finds it, ``binding.py`` calls it, ``descriptors.py`` and ``primitives.py`` turn
-layouts and problems into prepared calls; then one file per family of problems.
+``shared_library.py`` finds the shared library, and ``binding.py`` calls it. ``descriptors.py`` and
+``primitives.py`` turn layouts and operation descriptors into prepared calls. Each family of
+operations has a file of its own. ``library.py`` combines them.
 """
 
 from fl_jit.kernels.onednn.library import OneDNN as OneDNN

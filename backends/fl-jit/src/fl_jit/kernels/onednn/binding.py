@@ -1,4 +1,4 @@
-"""oneDNN's C interface by ctypes: what is called, owned handles, status codes as errors."""
+"""ctypes binding of oneDNN's C interface: functions, owned handles, status codes as errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _POINTER, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
 _SIZE, _LONG, _CHAR = ctypes.c_size_t, ctypes.c_int64, ctypes.c_char
 _DIMS = _LONG * 12
 
-#: Arguments of the functions that are called; all of them return a status, unless _RETURNS says.
+#: Argument types of the functions. They return a status, except those in _RETURNS.
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dnnl_engine_create": (_POINTER, _INT, _SIZE),
     "dnnl_stream_create": (_POINTER, _POINTER, _INT),
@@ -92,7 +92,7 @@ _INVALID, _UNIMPLEMENTED = 2, 3
 
 
 class Handle:
-    """An object of the library, destroyed with this one. ctypes takes it for its address."""
+    """An owned object of the library, destroyed with this one. ctypes passes it as its address."""
 
     __slots__ = ("_as_parameter_", "_destroy")
 
@@ -109,8 +109,11 @@ class Handle:
 
 
 class Binding:
-    """The library's functions. ``c`` releases the interpreter while one runs; ``brief`` does not,
-    which is cheaper for what takes less than a microsecond."""
+    """The library's functions.
+
+    Functions of ``c`` release the interpreter lock while they run. Those of ``brief`` do not, which
+    is cheaper for calls of less than a microsecond.
+    """
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -121,7 +124,7 @@ class Binding:
                 function = getattr(handle, name)
                 function.argtypes = arguments
                 function.restype = _RETURNS.get(name, ctypes.c_int)
-        # The library's own OpenMP: another one in the process (PyTorch has one) would not do.
+        # From the OpenMP that the library uses. The process may contain another one (PyTorch's).
         self._set_threads = getattr(self.brief, "omp_set_num_threads", None)
         self._get_threads = getattr(self.brief, "omp_get_max_threads", lambda: 0)
         if self._set_threads is not None:
@@ -130,26 +133,26 @@ class Binding:
         self.engine = self._engine()
 
     def _engine(self) -> int:
-        # The one engine of the process: as long as the library is there, so is it.
+        # One engine per process, never destroyed.
         place = _POINTER()
         self.check("dnnl_engine_create", self.c.dnnl_engine_create(ctypes.byref(place), 1, 0))
         return place.value or 0
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call ``name``; raises as ``check``."""
+        """Call ``name``; raises like ``check``."""
         self.check(name, getattr(self.c, name)(*arguments))
 
     def create(self, name: str, *arguments: Any, destroy: str) -> Handle:
-        """Call ``name``, whose first argument is where the new object goes; own that object."""
+        """Call ``name``, whose first argument receives the new object, and own that object."""
         place = _POINTER()
         self.call(name, ctypes.byref(place), *arguments)
         return Handle(place.value or 0, getattr(self.brief, destroy))
 
     def check(self, name: str, status: int) -> None:
-        """Raise what ``status``, returned by the function ``name``, means; 0 is success.
+        """Raise the error for ``status``, returned by the function ``name``; 0 is success.
 
-        UnsupportedError for what is not implemented, and for problems that the library will not
-        describe (it calls "invalid" what it has limits for); otherwise KernelLibraryError.
+        UnsupportedError for unimplemented operations, and for descriptors that the library rejects
+        (it reports its limits as "invalid"). Otherwise KernelLibraryError.
         """
         if status:
             meaning = _STATUS.get(status, f"status {status}")
@@ -158,15 +161,15 @@ class Binding:
             raise error(f"[{name}] oneDNN {self.library.version}: {meaning}")
 
     def use_threads(self, count: int) -> None:
-        """The calls of this thread that follow run on ``count`` threads, if OpenMP decides that."""
+        """Set the number of threads for this thread's next calls, if the runtime is OpenMP."""
         if self._set_threads is not None:
             self._set_threads(count)
 
     def used_threads(self) -> int:
-        """How many threads the calls of this thread use now, 0 if that is not OpenMP's matter."""
+        """The number of threads of this thread's calls; 0 if OpenMP does not determine it."""
         return int(self._get_threads())
 
 
 def dims(values: Sequence[int]) -> Any:
-    """As the library takes dimensions."""
+    """``values`` as a dimension array of the library."""
     return _DIMS(*values)

@@ -1,10 +1,11 @@
-"""Convolutions and both of their gradients, over one to three spatial axes.
+"""Convolutions, dgrad and wgrad, over one to three spatial axes.
 
 The library is fastest on channels-last images and on weights in its own blocked layout. Images are
-taken as they are given, or go by reorders into whatever the library likes best: which of the two is
-measured (``tuning.py``). Weights given by strides are packed at every call, which is little
-beside the convolution; a caller that keeps them asks for the layout (strides None) and packs them
-once, with a Reorder.
+used in the given layout, or are reordered into the layout that the library prefers. The autotuner
+measures both (``autotune.py``).
+
+Weights with strides are packed at every call, which is cheap compared to the convolution. A caller
+that reuses weights asks for the layout (strides None) and packs them once, with a Reorder.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ AnyConvolution = Convolution | ConvDataGrad | ConvWeightGrad
 _DIRECT = 1  # dnnl_convolution_direct
 _TRAINING = 64  # dnnl_forward_training
 
-#: How images lie while the library works: as they are given, or as it likes, by reorders.
+#: Image layout of the primitive: the given one, or the one that the library prefers.
 GIVEN, FREE = "given", "any"
-#: Or as a product of matrices.
+#: The convolution as a GEMM.
 PRODUCT = "product"
 
 
 def prepare(binding: Binding, descriptor: AnyConvolution, tuner: Tuner) -> Kernel:
-    """A kernel for the convolution, or for one of its gradients."""
+    """A kernel for the convolution, its dgrad or its wgrad."""
     x, w, out = _roles(descriptor)
     spatial = len(out.shape) - 2
     if not 1 <= spatial <= 3:
@@ -48,7 +49,7 @@ def prepare(binding: Binding, descriptor: AnyConvolution, tuner: Tuner) -> Kerne
         GIVEN: lambda: build(binding, descriptor, False),
         FREE: lambda: build(binding, descriptor, True),
     }
-    pointwise = math.prod(w.shape[-spatial:]) == 1  # a product of matrices, in either order
+    pointwise = math.prod(w.shape[-spatial:]) == 1  # a GEMM, in either layout
     if not (pointwise or (_is_last(x) and _is_last(out))):
         makers = {name: makers[name] for name in (FREE, GIVEN)}
     elif not (_is_strided(x) or _is_strided(out)):
@@ -63,7 +64,7 @@ def prepare(binding: Binding, descriptor: AnyConvolution, tuner: Tuner) -> Kerne
 
 
 def _roles(descriptor: AnyConvolution) -> tuple[Placement, Placement, Placement]:
-    # (x, w, out) of the convolution whose gradient this may be
+    # (x, w, out) of the convolution, or of the convolution whose gradient this is
     if isinstance(descriptor, Convolution):
         return descriptor.x, descriptor.w, descriptor.out
     if isinstance(descriptor, ConvDataGrad):
@@ -72,19 +73,19 @@ def _roles(descriptor: AnyConvolution) -> tuple[Placement, Placement, Placement]
 
 
 def _is_strided(image: Placement) -> bool:
-    # Neither packed nor left to the library.
+    # Whether the layout is given by strides.
     return isinstance(image, Layout) and image.strides is not None
 
 
 def _is_last(image: Placement) -> bool:
-    # Whether a reorder is of little use: channels are adjacent already, or it is not strided.
+    # Whether a reorder is of little use: channels are contiguous, or the image has no strides.
     if isinstance(image, Packed) or image.strides is None:
         return True
     return image.strides[1] == 1 or image.shape[1] == 1
 
 
 def _weights(w: Placement, rank: int, groups: int) -> Placement:
-    # The library wants the groups of weights as an axis of their own.
+    # The library requires a separate axis for the groups of weights.
     if len(w.shape) == rank + 1 or groups == 1:
         return w
     if isinstance(w, Packed):
@@ -97,7 +98,7 @@ def _weights(w: Placement, rank: int, groups: int) -> Placement:
 
 
 def _window(descriptor: AnyConvolution) -> tuple[Any, ...]:
-    # strides, dilations (the library counts what lies between), padding before and behind
+    # strides, dilations (the library counts from 0), padding before and after
     low, high = zip(*descriptor.padding, strict=True)
     dilation = [d - 1 for d in descriptor.dilation]
     return dims(descriptor.stride), dims(dilation), dims(low), dims(high)
@@ -110,7 +111,7 @@ def _forward_descriptor(
     bias: Placement | None,
     attribute: Handle,
 ) -> Handle:
-    # Also the hint that descriptors of gradients ask for.
+    # Also the hint that descriptors of gradients require.
     x, w, out = _roles(descriptor)
     w = _weights(w, len(x.shape), descriptor.groups)
     return binding.create(

@@ -1,4 +1,4 @@
-"""Memory descriptors and attributes: layouts and fused operations as the library has them."""
+"""Memory descriptors and primitive attributes: layouts and post-ops in oneDNN's terms."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _DTYPES = {
     dtypes.uint8: 6,
     dtypes.float64: 7,
 }
-#: dnnl_eltwise_*. Its ReLU makes 0 of NaN, elu with a factor of 0 does not. Its GELU by erf, which
-#: makes NaN of infinity and is off by 1e-6, is not used.
+#: dnnl_eltwise_*. "relu" is elu with a factor of 0, because oneDNN's ReLU maps NaN to 0. Its GELU
+#: by erf maps infinity to NaN and has an error of 1e-6; it is not used.
 _ACTIVATIONS = {"relu": 0x22, "tanh": 0x21, "sigmoid": 0x29, "gelu_tanh": 0x2B}
-#: What follows a product or a convolution in its primitive.
+#: Activations that a primitive for a GEMM or a convolution can fuse.
 ACTIVATIONS = ("", *_ACTIVATIONS)
 _MOST_AXES = 12
 
 
 class Descriptor:
-    """A memory descriptor that is owned. Equal where memory in one may be read as the other."""
+    """An owned memory descriptor. Two are equal if memory in one can be read as the other."""
 
     __slots__ = ("_as_parameter_", "_binding", "_handle")
 
@@ -50,8 +50,8 @@ class Descriptor:
 def describe(binding: Binding, given: Placement, free: bool = False) -> Descriptor:
     """The descriptor of a layout; with ``free``, of its shape in any layout.
 
-    Raises UnsupportedError for what the library cannot describe: no elements, too many axes,
-    strides that are negative, repeat elements or overlap, dtypes that it does not have.
+    Raises UnsupportedError for layouts that the library cannot describe: no elements, too many
+    axes, strides that are negative, repeat elements or overlap, or an unsupported dtype.
     """
     if isinstance(given, Packed):
         if free:
@@ -79,8 +79,11 @@ def describe(binding: Binding, given: Placement, free: bool = False) -> Descript
 
 
 def describe_dense(binding: Binding, given: Placement) -> Descriptor:
-    """The descriptor of a bias, of which the library's kernels overlook the strides. Raises
-    UnsupportedError where they are not those of row-major elements without gaps."""
+    """The descriptor of a bias.
+
+    The library's kernels ignore the strides of a bias. Raises UnsupportedError unless it is dense
+    and row-major.
+    """
     if isinstance(given, Layout) and given.strides is not None:
         plain = dense(given.shape, tuple(range(len(given.shape))))
         if any(s != p and n > 1 for n, s, p in zip(given.shape, given.strides, plain, strict=True)):
@@ -89,7 +92,7 @@ def describe_dense(binding: Binding, given: Placement) -> Descriptor:
 
 
 def copied(binding: Binding, address: int) -> Descriptor:
-    """An owned copy of a descriptor that belongs to somebody else."""
+    """An owned copy of a descriptor that belongs to another object."""
     made = binding.create("dnnl_memory_desc_clone", address, destroy="dnnl_memory_desc_destroy")
     return Descriptor(binding, made)
 
@@ -111,14 +114,16 @@ def _check(dtype: dtypes.DType, shape: Shape) -> None:
 
 
 def _tidy(shape: Shape, strides: Shape) -> Shape:
-    # The stride of an axis of 1 means nothing; what it would be in row-major order fits best.
+    # The stride of an axis of size 1 has no meaning. The row-major one matches most layouts.
     plain = dense(shape, tuple(range(len(shape))))
     return tuple(p if n == 1 else s for n, s, p in zip(shape, strides, plain, strict=True))
 
 
 def attributes(binding: Binding, activation: str = "", accumulate: bool = False) -> Handle:
-    """Primitive attributes: scratch memory is ours; ``accumulate`` adds to the result's old value
-    before the activation."""
+    """Primitive attributes with scratch memory from the caller.
+
+    ``accumulate`` adds the old value of the result before the activation.
+    """
     made = binding.create("dnnl_primitive_attr_create", destroy="dnnl_primitive_attr_destroy")
     binding.call("dnnl_primitive_attr_set_scratchpad_mode", made, 1)
     if activation or accumulate:

@@ -1,5 +1,8 @@
-"""A forked child has no OpenMP threads: its first parallel region would wait for them for ever. So
-there providers have no kernels any more, and kernels from before the fork refuse to be called."""
+"""Fork safety of oneDNN: no kernels in a forked child.
+
+A forked child has no OpenMP threads, and its first parallel region would wait for them forever.
+There the library prepares no kernels, and calling a kernel from before the fork raises.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ _libraries: weakref.WeakSet[KernelLibrary] = weakref.WeakSet()
 
 
 def watch(library: KernelLibrary) -> None:
-    """Let it forget its kernels in a forked child."""
+    """Clear the library's kernel cache in a forked child."""
     _libraries.add(library)
 
 
 def lost() -> bool:
-    """Whether this process was forked off one that may have used the library."""
+    """Whether this process is a fork of one that may have used the library."""
     return _lost
 
 

@@ -1,4 +1,4 @@
-"""oneDNN as a provider."""
+"""oneDNN as a kernel library."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from fl_tensor import threads
 
 
 class OneDNN(KernelLibrary):
-    """Kernels of the library; one set per number of threads, because it divides work beforehand."""
+    """Kernels of oneDNN, which divides the work when a kernel is prepared.
+
+    The cache is therefore cleared when the number of threads changes.
+    """
 
     name = "oneDNN"
     activations = ACTIVATIONS
@@ -76,7 +79,7 @@ class OneDNN(KernelLibrary):
 
     @property
     def tuner(self) -> Tuner:
-        """The choices for the present number of threads."""
+        """The tuner for the current number of threads."""
         return self._tuners.current()
 
     def _about(self) -> dict[str, str]:
@@ -101,7 +104,7 @@ def _prepare_reorder(binding: Binding, descriptor: Reorder) -> Kernel:
 
 
 def _split(given: Placement, beside: Placement) -> Placement:
-    # Packed weights have an axis for their groups: plain ones get it, too.
+    # Packed weights have an axis for the groups. Plain weights get one, too.
     if isinstance(given, Packed) or len(beside.shape) != len(given.shape) + 1:
         return given
     groups = beside.shape[0]

@@ -1,7 +1,8 @@
-"""Matrix products: the library's BLAS call, its matmul, and its matmul on packed weights.
+"""GEMM: the library's BLAS call, its matmul, and its matmul on packed weights.
 
-None of the three is always best (a plain matmul falls to a third of the speed for some shapes, the
-BLAS call for few rows), so shapes that are worth it are measured once (``tuning.py``).
+None of the three is always the fastest. A plain matmul drops to a third of the speed for some
+shapes; the BLAS call does for few rows. The autotuner measures large enough shapes once
+(``autotune.py``).
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from fl_jit.kernels.onednn.forks import check_process
 from fl_jit.kernels.onednn.primitives import Operand, Primitive
 from fl_tensor.dtypes import float32
 
-#: Below so many rows the library's matmul beats its BLAS call as a rule.
+#: Up to so many rows the library's matmul is usually faster than its BLAS call.
 _FEW_ROWS = 64
 
 
 class Sgemm:
-    """``dnnl_sgemm``: two-dimensional float32, either operand transposed, a sum into the result."""
+    """``dnnl_sgemm``: two-dimensional float32 operands, optional transposes and accumulation."""
 
     __slots__ = (
         "_binding",
@@ -90,7 +91,7 @@ def _transposed(x: Layout) -> Layout:
 
 
 def _leading(x: Layout) -> tuple[bytes, int]:
-    # (b"N" for rows or b"T" for columns that are contiguous, the distance between them)
+    # (b"N" for contiguous rows or b"T" for contiguous columns, the leading dimension)
     assert x.strides is not None
     (m, n), (down, along) = x.shape, x.strides
     if (along == 1 or n == 1) and (down >= n or m == 1):
@@ -117,7 +118,7 @@ def _matmul(binding: Binding, descriptor: Matmul, packed: bool) -> primitives.Pl
 
 
 def prepare(binding: Binding, descriptor: Matmul, tuner: Tuner) -> Kernel:
-    """The fastest of the three for this shape that can do it."""
+    """The fastest of the three kernels that support this descriptor."""
     m, n = descriptor.out.shape[-2:]
     k = descriptor.x.shape[-1]
     makers: dict[str, Callable[[], Kernel]] = {
@@ -128,17 +129,17 @@ def prepare(binding: Binding, descriptor: Matmul, tuner: Tuner) -> Kernel:
     if len(descriptor.out.shape) > 2:
         del makers["sgemm"]
         if math.prod(descriptor.y.shape[:-2]) > 1:
-            del makers["packed"]  # as many weights as products: packing would never pay
+            del makers["packed"]  # B differs per GEMM: packing would cost more than it saves
     elif m > _FEW_ROWS:
         makers = {name: makers[name] for name in ("sgemm", "matmul", "packed")}
     if m <= _FEW_ROWS:
-        makers.pop("packed", None)  # would read, and keep, all weights twice for little work
+        makers.pop("packed", None)  # would read and store all weights twice for little work
     flops = 0 if descriptor.accumulate else 2 * math.prod(descriptor.out.shape) * k
     return tuner.choose(_key(descriptor, m, n, k), makers, flops)
 
 
 def _key(descriptor: Matmul, m: int, n: int, k: int) -> str:
-    """What a decision is remembered under: the problem in words."""
+    """The descriptor as text: the key of a decision."""
     batch = "x".join(map(str, descriptor.out.shape[:-2]))
     more = [f"bias {descriptor.bias}"] if descriptor.bias is not None else []
     more += [descriptor.activation] if descriptor.activation else []

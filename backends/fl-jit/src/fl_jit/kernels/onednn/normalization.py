@@ -1,4 +1,4 @@
-"""Batch normalisation with weight and bias, and its gradients in training."""
+"""Batch normalization with weight and bias, and its gradients in training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GIVEN_STATISTICS, _WEIGHT, _BIAS = 1, 2, 4
 
 
 def prepare(binding: Binding, descriptor: BatchNorm) -> Kernel:
-    """Normalise by given statistics, in one pass over x, or by those of x."""
+    """Batch normalization with given statistics, in one pass over x, or with those of x."""
     x, out, eps, training = descriptor
     made = _forward(binding, x, out, eps, training)
     channels = row_major(float32, x.shape[1:2])

@@ -1,11 +1,11 @@
-"""A convolution whose kernel is one place is a product of matrices, if channels lie last.
+"""Pointwise (1x1) convolutions as GEMMs.
 
-With every place of every image as a row, X (places, channels), G (places, features) and the weights
-W (features, channels):
+Every place of every image is a row: X (places, channels), G (places, features), and the weights W
+(features, channels). The places must be evenly spaced in memory, as in channels-last images:
 
-    the convolution X W^T, the gradient of its data G W, of its weights G^T X
+    forward X W^T, dgrad G W, wgrad G^T X
 
-The library's BLAS call is often faster than its convolution here, most of all for weights.
+The library's BLAS call is often faster here than its convolution, most of all for wgrad.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fl_jit.kernels.library import UnsupportedError
 from fl_jit.kernels.onednn.binding import Binding
 from fl_jit.kernels.onednn.matmul import Sgemm
 
-#: At least so many places; of fewer, reading the weights is what takes the time.
+#: Minimum number of places. With fewer, the time is spent on reading the weights.
 _LEAST_PLACES = 64
 
 
 class Product:
-    """The BLAS call for a convolution. Raises UnsupportedError where it is no product."""
+    """The BLAS call for a convolution. Raises UnsupportedError if the convolution is not a GEMM."""
 
     def __init__(
         self, binding: Binding, descriptor: Convolution | ConvDataGrad | ConvWeightGrad

@@ -1,4 +1,4 @@
-"""Maxima and means of windows, and their gradients."""
+"""Max pooling and mean pooling, and their gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRAINING, _INFERENCE = 64, 96
 
 
 def prepare(binding: Binding, descriptor: Pooling) -> Kernel:
-    """The largest element, or the mean, of each window."""
+    """The maximum or the mean of each window."""
     attribute = attributes(binding)
     made = _forward(
         binding, descriptor, descriptor.x, descriptor.out, descriptor.workspace, attribute
@@ -30,7 +30,7 @@ def prepare(binding: Binding, descriptor: Pooling) -> Kernel:
 
 
 def prepare_gradient(binding: Binding, descriptor: PoolingGradient) -> Kernel:
-    """What each place contributed to maxima or means."""
+    """The gradient of the input."""
     attribute = attributes(binding)
     x, out = descriptor.out, descriptor.gradient
     hint = _forward(binding, descriptor, x, out, True, attribute)
@@ -72,7 +72,7 @@ def _kind(descriptor: Pooling | PoolingGradient) -> int:
 
 
 def _window(descriptor: Pooling | PoolingGradient) -> tuple[Any, ...]:
-    # strides, window, what lies between its elements, padding before and behind
+    # strides, window, dilation (the library counts from 0), padding before and after
     if not 1 <= len(descriptor.window) <= 3:
         raise UnsupportedError(f"oneDNN pools over one to three axes, not {descriptor.window}")
     low, high = zip(*descriptor.padding, strict=True)

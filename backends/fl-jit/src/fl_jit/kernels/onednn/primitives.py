@@ -1,9 +1,10 @@
-"""Primitives, and plans: a primitive with the reorders around it, ready to be called.
+"""Primitives and plans. A plan is a primitive with the reorders around it, ready to be called.
 
-A call costs a few microseconds of Python: everything that depends on shapes alone was prepared, and
-what is left is to tell the library the addresses and to execute. The library keeps addresses in
-objects, so each call takes a *frame* of such objects for itself; there are as many frames as calls
-that overlapped.
+A call costs a few microseconds of Python. All that depends only on shapes is prepared. A call sets
+the addresses and executes.
+
+The library stores addresses in memory objects. Each call therefore uses its own *frame* of such
+objects. There are as many frames as calls have overlapped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fl_memory import selection
 from fl_memory.manager import SMALL_BYTES
 from fl_tensor.dtypes import uint8
 
-#: DNNL_ARG_*: what an argument of a primitive is.
+#: DNNL_ARG_*: the roles of a primitive's arguments.
 SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41
 MEAN, VARIANCE, SCALE, SHIFT = 49, 50, 51, 52
 WORKSPACE, SCRATCHPAD = 64, 80
@@ -38,7 +39,7 @@ class _Argument(ctypes.Structure):
 
 
 class Primitive:
-    """A primitive of the library, made from its descriptor."""
+    """A primitive of the library, created from its descriptor."""
 
     __slots__ = ("about", "binding", "descriptor", "handle", "scratch")
 
@@ -56,11 +57,11 @@ class Primitive:
         self.scratch = self.nbytes(SCRATCHPAD)
 
     def layout(self, argument: int) -> Descriptor:
-        """The layout in which the primitive takes, or gives, an argument."""
+        """The layout of an argument in the primitive."""
         return copied(self.binding, self._queried(argument))
 
     def nbytes(self, argument: int) -> int:
-        """Bytes of an argument; 0 when the primitive has none such."""
+        """Bytes of an argument; 0 if the primitive does not have it."""
         return int(self.binding.c.dnnl_memory_desc_get_size(self._queried(argument)))
 
     def _queried(self, argument: int) -> int:
@@ -68,12 +69,12 @@ class Primitive:
         return int(query(self.descriptor, _EXEC_ARG_MD, argument) or 0)
 
 
-#: What stands for a workspace among the operands: as many bytes as the primitive wants.
+#: Placeholder for a workspace among the operands; the primitive determines its size.
 REMEMBERED = Layout(uint8, (1,), None)
 
 
 class Operand(NamedTuple):
-    """An argument of a primitive as the caller has it."""
+    """An argument of a primitive, in the caller's layout."""
 
     argument: int
     given: Placement
@@ -81,15 +82,15 @@ class Operand(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One execution: argument index -> slot, an operand of the call or a temporary."""
+    """One execution: argument index -> slot. A slot is an operand of the call or a temporary."""
 
     primitive: Primitive
     slots: dict[int, int]
 
 
 class _Frame:
-    # What one call at a time has for itself: a stream, memories and where they point, and little
-    # scratch. ``keep`` holds what addresses in the others point to.
+    # State that belongs to one call at a time: a stream, memory objects with their addresses, and
+    # a small scratch area. ``keep`` owns the objects that the others refer to by address.
     __slots__ = ("executions", "keep", "known", "memories", "places", "scratch")
 
     def __init__(
@@ -104,7 +105,7 @@ class _Frame:
 
 
 class Plan:
-    """A kernel: reorders into what the primitive takes, the primitive, reorders of its results."""
+    """A kernel: reorders of the inputs, the primitive, reorders of its results."""
 
     __slots__ = (
         "_binding", "_frames", "_layouts", "_offsets", "_room", "_slots", "_steps", "_threads",
@@ -123,10 +124,10 @@ class Plan:
         self.workspace = workspace
         self.about = about
         self._binding = steps[0].primitive.binding
-        self._threads = self._binding.used_threads()  # what it was made for
+        self._threads = self._binding.used_threads()  # the number it was prepared for
         self._steps = list(steps)
         self._frames: deque[_Frame] = deque()
-        # One piece of memory for all temporaries and, behind them, the steps' scratch.
+        # One block for all temporaries, followed by the steps' scratch memory.
         offsets, end = [], 0
         for nbytes in [*temporaries, max(step.primitive.scratch for step in steps)]:
             offsets.append(end)
@@ -169,7 +170,7 @@ class Plan:
         self._frames.append(frame)
 
     def _point(self, frame: _Frame, addresses: tuple[int, ...], start: int) -> None:
-        # Tell the memories of a frame where the operands are, and temporaries from ``start`` on.
+        # Set the addresses of a frame's memory objects; temporaries begin at ``start``.
         every = (*addresses, *[start + offset for offset in self._offsets])
         point, known = self._binding.brief.dnnl_memory_set_data_handle, frame.known
         for memory, slot in frame.memories:
@@ -194,7 +195,7 @@ class Plan:
             per_step[number].append(_Argument(argument, memory.address))
         arrays = [(_Argument * len(given))(*given) for given in per_step]
         executions = [
-            # As ctypes passes them on: converted once.
+            # Converted to ctypes once, not at every call.
             (
                 ctypes.c_void_p(step.primitive.handle.address),
                 ctypes.c_void_p(stream.address),
@@ -212,7 +213,7 @@ class Plan:
 
 
 def reorder(binding: Binding, source: Descriptor, target: Descriptor) -> Primitive:
-    """The primitive that copies from one layout into another."""
+    """The primitive that copies from one layout to another."""
     engine, attribute = binding.engine, attributes(binding)
     made = binding.create(
         *("dnnl_reorder_primitive_desc_create", source, engine, target, engine, attribute),
@@ -222,9 +223,12 @@ def reorder(binding: Binding, source: Descriptor, target: Descriptor) -> Primiti
 
 
 def assemble(primitive: Primitive, operands: Sequence[Operand]) -> Plan:
-    """A plan that takes the operands as they are given. Where the primitive has it otherwise, a
-    reorder goes before, or after, through a temporary; where the caller left the choice (strides
-    None) the operand is what the primitive chose."""
+    """A plan for operands in the caller's layouts.
+
+    Where the primitive uses another layout, a reorder through a temporary is added before or after
+    it. Where the caller left the choice open (strides None), the operand has the primitive's
+    layout.
+    """
     binding = primitive.binding
     slots: dict[int, int] = {}
     placements: list[Placement] = []

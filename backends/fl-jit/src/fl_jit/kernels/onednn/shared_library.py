@@ -1,12 +1,12 @@
-"""Where oneDNN is, and whether it can be used: the first of
+"""Search for the oneDNN shared library. The candidates, in order:
 
-1. FL_ONEDNN_LIB, a path (then it is this one or an error);
+1. FL_ONEDNN_LIB, a path (an error if it is unusable);
 2. the wheel ``onednn-cpu-gomp``, which puts ``libdnnl.so.3`` into the environment's ``lib``;
-3. a ``libdnnl.so.3`` of the system, as the dynamic linker finds it.
+3. a ``libdnnl.so.3`` of the system, found by the dynamic linker.
 
-Found ones have to be of version 3 and compute on OpenMP, the pool that our own kernels share. Asked
-for by path, one with a thread pool of its own (TBB) or none will do. Builds on SYCL are refused:
-a call of them costs 30 us, and their memory is not plain addresses.
+A library that was found has to be version 3 and use OpenMP, whose pool the generated kernels share.
+A library given by path may also have its own thread pool (TBB) or none. Builds on SYCL are
+rejected: a call costs 30 us, and their memory is not plain addresses.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Version(ctypes.Structure):
 
 
 class Library(NamedTuple):
-    """A loaded library that can be used."""
+    """A usable library, loaded."""
 
     path: str
     version: str
@@ -49,8 +49,10 @@ class Library(NamedTuple):
 
 
 def candidates() -> Iterator[tuple[str, str]]:
-    """(path, where that is from) of what will be tried, files that are there alone. The last one
-    is left to the dynamic linker, which may know of none."""
+    """(path, origin) of the candidates; only existing files.
+
+    The last one is resolved by the dynamic linker, which may not find it.
+    """
     asked = os.environ.get(ENVIRONMENT)
     if asked:
         yield asked, ENVIRONMENT
@@ -64,9 +66,9 @@ def candidates() -> Iterator[tuple[str, str]]:
 
 
 def load() -> tuple[Library | None, list[str]]:
-    """The first usable library, or None; and why others were passed over, for people.
+    """The first usable library, or None; and messages about the skipped candidates.
 
-    Raises KernelLibraryError when FL_ONEDNN_LIB names one that cannot be used.
+    Raises KernelLibraryError if FL_ONEDNN_LIB names an unusable library.
     """
     passed: list[str] = []
     for path, origin in candidates():
