@@ -42,7 +42,7 @@ class Schedule(NamedTuple):
     row_outputs       one number per row, written after the passes
     late_reductions   column reductions and totals
     late_outputs      written when all rows are done
-    prepacked_layout  values with space in scratch memory
+    saved             values with space in scratch memory
     draws             random words, by (seed, offset, step)
     """
 
