@@ -35,6 +35,8 @@ def imports(sources: list[Path], *, deferred: bool = False) -> Arrows:
         ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): file
         for source in sources
         for file in source.rglob("*.py")
+        # Where packages are installed, others are beside ours.
+        if source.name != "site-packages" or file.relative_to(source).parts[0] == "fl_tensor"
     }
     found: Arrows = {}
     for name, file in files.items():
