@@ -58,6 +58,7 @@ TARGETS: list[Target] = [
     ),
 ]
 UNTRIED: dict[str, str] = {
+    "mem.free_after_fork": "registers a lock of the standard library as it is",
     "dist.Communicator": "an interface; its kit tests it",
     "dist.LocalCommunicator": "takes no arguments",
     "dist.ThreadsCommunicator": "made by a launch",
