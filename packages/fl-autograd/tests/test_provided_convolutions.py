@@ -7,7 +7,6 @@ import pytest
 
 import fl_autograd as ag
 import fl_tensor as ft
-from fl_jit.kernels import ConvDataGrad, Convolution, ConvWeightGrad, KernelLibraryError, registry
 
 #: x, w, stride, padding, kernel dilation, groups
 CASES = {
@@ -19,6 +18,11 @@ CASES = {
     "groups": ((4, 16, 16, 17), (32, 4, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 4),
     "line": ((4, 16, 100), (32, 16, 5), (2,), ((2, 2),), (1,), 1),
 }
+
+kernels = pytest.importorskip("fl_jit.kernels", reason="jit has kernel libraries")
+registry, KernelLibraryError = kernels.registry, kernels.KernelLibraryError
+Convolution, ConvDataGrad = kernels.Convolution, kernels.ConvDataGrad
+ConvWeightGrad = kernels.ConvWeightGrad
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from kill_program import EPOCHS, OPTIMIZERS, STEPS, apart
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_jit import JitBackend
 from fl_tensor.testing import needs
 
 KILLS = int(os.environ.get("FL_KILLS", "20"))
@@ -53,7 +52,7 @@ def test_killed_with_batches_that_processes_make(tmp_path):
 def test_killed_and_resumed_on_jit(tmp_path, monkeypatch):
     # Everything is put off, however small; processes differ in the plans that they have.
     monkeypatch.setenv("FL_JIT_MIN_SIZE", "1")
-    with ft.use(JitBackend()):
+    with ft.use(pytest.importorskip("fl_jit").JitBackend()):
         check("AdamW", max(2, KILLS // 10), tmp_path)
 
 

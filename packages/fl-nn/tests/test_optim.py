@@ -8,7 +8,6 @@ import pytest
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_jit import JitBackend
 from fl_nn import ModuleError, Parameter, StateDictError
 
 
@@ -450,7 +449,7 @@ def test_an_override_sees_every_addition_of_a_training_step():
 
 @pytest.mark.parametrize("name", MAKE)
 def test_a_step_leaves_nothing_put_off(name):
-    with ft.use(JitBackend()) as backend:
+    with ft.use(pytest.importorskip("fl_jit").JitBackend()) as backend:
         model = Parameter(ft.full((100, 100), 1.0))  # large enough to be put off
         optimizer = MAKE[name]([model])
         for _ in range(3):
