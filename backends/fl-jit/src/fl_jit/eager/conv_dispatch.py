@@ -68,7 +68,7 @@ def convolve(
     if request is None:
         return None
     if isinstance(w, PrepackedArray):
-        posed = _kept(request)
+        posed = _prepacked(request)
     else:
         posed = _transposed(request) if max(input_dilation) > 1 else _forward(request)
     if posed is None or not gemm_dispatch.compute(library, *posed, follow=follow):
@@ -203,7 +203,7 @@ def _forward(request: Request) -> Posed:
     return Convolution(*layouts, stride, padding, dilation, groups), x, w, out
 
 
-def _kept(request: Request) -> Posed:
+def _prepacked(request: Request) -> Posed:
     # Weights prepacked for a convolution, and for no other operation.
     x, w, stride, padding, _, dilation, groups, out = request
     x = gemm_dispatch.forwards(x)

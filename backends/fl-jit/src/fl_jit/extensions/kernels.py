@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import Any, NamedTuple, TypeAlias
 
 from fl_jit.kernels.codegen.axes import join_axes, letters, output_letters
@@ -82,7 +81,7 @@ class program:
 
     def __call__(self, request: Request) -> Run | None:
         *operands, result = (*request.operands, request.result)
-        if find_spec("llvmlite") is None or 0 in (math.prod(x.shape) for x in request.operands):
+        if 0 in (math.prod(x.shape) for x in request.operands):
             return None
         space: Shape = ()
         for x in operands:
@@ -181,7 +180,7 @@ class Kernels:
             node.parameters,
         )
         for maker in makers:
-            run = attempt(_named(node.op), _asked, maker, request)
+            run = attempt(_named(node.op), _run_of, maker, request)
             if run is not None:
                 return run
         return None
@@ -196,7 +195,7 @@ def _named(op: str) -> str:
     return f"kernel of {op!r}"
 
 
-def _asked(maker: KernelFactory, request: Request) -> Run | None:
+def _run_of(maker: KernelFactory, request: Request) -> Run | None:
     run = maker(request)
     if run is not None and not callable(run):
         raise ArgumentError(

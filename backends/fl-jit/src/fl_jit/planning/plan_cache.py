@@ -15,7 +15,6 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from fl_jit.eager.prepacked import storage_of
@@ -76,7 +75,7 @@ class PlanCache:
         policy: DeferralPolicy | None = None,
     ) -> None:
         self.eager = eager
-        self.fusible = fusible or (lower.fusible if find_spec("llvmlite") else _none)
+        self.fusible = fusible or lower.fusible
         self.compile_after = settings.number(
             "FL_JIT_COMPILE_AFTER", 2, 1, former="FL_JIT_SIGHTINGS"
         )
@@ -219,10 +218,6 @@ class PlanCache:
 
 def _used(making: PlanFuture) -> int:
     return making.used
-
-
-def _none(node: Node) -> bool:
-    return False
 
 
 def structure(trace: Trace, seen: list[bool]) -> Structure:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import Any
 
 from fl_jit.eager.gemm_dispatch import address
@@ -28,11 +27,10 @@ _INDICES = (dtypes.int32, dtypes.int64)
 
 def step(node: Node, places: Mapping[Value, StridedLayout], eager: Any) -> Gather | Scatter | None:
     """The step of such an operation; None where the NumPy backend runs it as any other."""
-    if find_spec("llvmlite") is not None:
-        if node.op == "gather" and gathers(node, places):
-            return Gather(node, places)
-        if node.op == "scatter" and adds(node, places):
-            return AddRows(node, places)
+    if node.op == "gather" and gathers(node, places):
+        return Gather(node, places)
+    if node.op == "scatter" and adds(node, places):
+        return AddRows(node, places)
     if node.op == "slice_update":
         return SliceUpdate(node, places, eager)
     return Scatter(node, places, eager) if node.op == "scatter" else None

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from typing import NamedTuple, TypeAlias
 
 from fl_jit.eager.gemm_dispatch import address
@@ -54,7 +53,7 @@ class Strided(NamedTuple):
 def step(node: Node, places: Mapping[Value, StridedLayout]) -> Pool | None:
     """The step that computes ``node``. None for other operations, non-floating images and larger
     windows, and where a kernel library is faster."""
-    if node.op not in _PASSES or find_spec("llvmlite") is None:
+    if node.op not in _PASSES:
         return None
     values = (*node.operands, *node.outputs)
     suits = (

@@ -18,17 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
+import llvmlite
+import llvmlite.binding as llvm
+
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.errors import CompileError
 from fl_jit.kernels.codegen.target import Target, lock
-from fl_tensor import cache_files, extras
+from fl_tensor import cache_files
 from fl_tensor.gc_control import gc_paused
-
-try:
-    import llvmlite
-    import llvmlite.binding as llvm
-except ModuleNotFoundError as error:
-    raise extras.missing("code generation", "llvmlite", "jit") from error
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,15 +12,11 @@ import os
 import threading
 from dataclasses import dataclass, replace
 
+import llvmlite.binding as llvm
+
 from fl_memory.forks import free_after_fork
-from fl_tensor import extras
 from fl_tensor.cached import cached_property
 from fl_tensor.errors import ArgumentError
-
-try:
-    import llvmlite.binding as llvm
-except ModuleNotFoundError as error:
-    raise extras.missing("code generation", "llvmlite", "jit") from error
 
 ENVIRONMENT = "FL_VECTOR_BITS"
 #: Features that the generator tests. LLVM uses the processor's other features by itself.

@@ -7,13 +7,7 @@ so one compiled kernel serves every problem.
 ``tile.py`` and ``microkernel.py`` are the first modules to read, then ``gemm/gemm.py``.
 """
 
-from importlib.util import find_spec
 from pathlib import Path
-
-from fl_tensor import extras
-
-if find_spec("llvmlite") is None:
-    raise extras.missing("generated products and convolutions", "llvmlite", "jit")
 
 #: Folder of these sources, which determine the key of cached machine code.
 FOLDER = Path(__file__).parent

@@ -110,7 +110,7 @@ class _First(Tiles, Prefetch):
 
     def _input_tile(self, input_tile: IR) -> None:
         b, words = self.b, self.words
-        self.look_ahead(input_tile, self.packed)
+        self.prefetch_tile(input_tile, self.packed)
         self.locate(input_tile)
         extents = self.extents
         x_direct, direct = self.flag("x_direct"), self.flag("gradient_direct")

@@ -110,7 +110,7 @@ def plan(descriptor: ConvWeightGrad, axes: Sequence[Axis], tiles: Tile | None = 
     parts = 1 << (parts.bit_length() - 1)
     steps = _steps(axes, computed(dtype), Tile(tallest(cut), vectors), 1 + pairs, parts)
     input_tiles = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
-    prefetch = input_tiles > 1 and _looks_ahead(descriptor, axes, steps)
+    prefetch = input_tiles > 1 and _prefetches(descriptor, axes, steps)
     most_direct = MOST_DIRECT_AHEAD if prefetch else MOST_DIRECT
     x_side, gradient_side = (
         (count == 1 or strides(place)[1] == 1) and distance < most_direct and not converts
@@ -151,7 +151,7 @@ def _steps(axes: Sequence[Axis], dtype: DType, of: Tile, factor: int, parts: int
     return steps_of(axes, factor * PIXELS, parts)
 
 
-def _looks_ahead(descriptor: ConvWeightGrad, axes: Sequence[Axis], steps: Sequence[int]) -> bool:
+def _prefetches(descriptor: ConvWeightGrad, axes: Sequence[Axis], steps: Sequence[int]) -> bool:
     # Whether the data of input tiles is contiguous, and L2 holds that of this one and of the next.
     item = descriptor.x.dtype.itemsize
     channels, features = (place.shape[1] * item for place in (descriptor.x, descriptor.gradient))

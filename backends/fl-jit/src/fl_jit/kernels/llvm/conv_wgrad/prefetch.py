@@ -23,7 +23,7 @@ class Prefetch(InputTiles):
     _ranges: list[tuple[IR, IR]]
     _second: IR
 
-    def look_ahead(self, input_tile: IR, own: IR) -> None:
+    def prefetch_tile(self, input_tile: IR, own: IR) -> None:
         """Begin to prefetch the data of the next input tile. Threads that share data would each
         prefetch all of it. Then a thread prefetches its ``own`` memory instead."""
         b, words = self.b, self.words
