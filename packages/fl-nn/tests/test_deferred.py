@@ -20,6 +20,7 @@ np = pytest.importorskip("numpy", reason="jit is a backend over NumPy")
 @pytest.fixture
 def jit(monkeypatch):
     """The backend, putting everything off, and planning what it sees twice."""
+    pytest.importorskip("fl_jit", reason="the deferred backend is not installed")
     backend = ft.get_backend("jit")
     monkeypatch.setattr(backend, "smallest", 1)
     monkeypatch.setattr(backend.plans, "background", False)

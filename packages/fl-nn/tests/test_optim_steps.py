@@ -121,7 +121,7 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "default":
         yield
         return
-    pytest.importorskip("numpy", reason="jit is a backend over NumPy")
+    pytest.importorskip("fl_jit", reason="the deferred backend is not installed")
     jit = ft.get_backend("jit")
     monkeypatch.setattr(jit, "smallest", 1)
     with ft.use("jit"):

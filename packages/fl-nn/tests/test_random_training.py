@@ -138,16 +138,16 @@ def noisy(given):
     }
 
 
-@pytest.mark.parametrize("sightings", [1, 2])
+@pytest.mark.parametrize("compile_after", [1, 2])
 @pytest.mark.parametrize("seed", range(16))
-def test_training_is_that_of_numpy(seed, sightings):
+def test_training_is_that_of_numpy(seed, compile_after):
     pytest.importorskip("fl_jit")
     with ft.use("numpy"):
         wanted = trained(seed)
         near = trained(seed, noisy(wanted[0]))
     backend = type(ft.get_backend("jit"))()
     backend.smallest, backend.plans.policy.patience = 1, 0
-    backend.plans.compile_after, backend.plans.background = sightings, False
+    backend.plans.compile_after, backend.plans.background = compile_after, False
     with ft.use(backend):
         found = trained(seed, wanted[0])
     assert backend.plans.entries(), "nothing was planned"

@@ -12,13 +12,13 @@ import pytest
 import fl_nn as nn
 import fl_tensor as ft
 
-pytest.importorskip("numpy", reason="jit is a backend over NumPy")
 STEPS = 6
 
 
 @pytest.fixture(autouse=True)
 def jit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The backend, putting everything off, and planning what it sees twice."""
+    pytest.importorskip("fl_jit", reason="the deferred backend is not installed")
     backend = ft.get_backend("jit")
     monkeypatch.setattr(backend, "smallest", 1)
     monkeypatch.setattr(backend.plans, "background", False)
