@@ -85,12 +85,13 @@ def test_an_odd_zero_of_same_padding_goes_behind():
 
 @pytest.mark.parametrize(("size", "window", "stride", "dilation"), [(7, 3, 1, 1), (8, 4, 3, 2)])
 def test_derived_padding_is_what_same_does(size, window, stride, dilation):
-    same = nn.Conv1D(1, 1, window, stride, "same", dilation)
+    inside = nn.Conv1D(1, 1, window, stride, "same", dilation)
     none = nn.Conv1D(1, 1, window, stride, 0, dilation)
-    none.load_state_dict(same.state_dict())
+    none.load_state_dict(inside.state_dict())
     sides = nn.derive_padding(size, window, stride, "same", dilation)
     x = ft.randn((1, 1, size))
-    assert none(ft.pad(x, ((0, 0), (0, 0), sides))).tolist() == same(x).tolist()
+    # Generated kernels add the taps of padded images in another order.
+    assert same(none(ft.pad(x, ((0, 0), (0, 0), sides))).tolist(), inside(x).tolist())
 
 
 def test_derived_padding_of_a_number_is_that_on_both_sides():
