@@ -142,10 +142,14 @@ def test_kernels_leave_nothing_behind(library):
             data = np.zeros((2, n, 8, 8), np.float32)
             kernel(data[0].ctypes.data, data[0].ctypes.data, data[1].ctypes.data)
 
+    def growth():
+        before = pages()
+        work(50)
+        return pages() - before
+
     work(10)
-    before = pages()
-    work(50)
-    assert pages() - before < 32, "pages of 4 KiB after 400 kernels more"
+    # Kernels that stay grow every round; allocators and other threads only some.
+    assert min(growth() for _ in range(3)) < 32, "pages of 4 KiB after 400 kernels more"
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
