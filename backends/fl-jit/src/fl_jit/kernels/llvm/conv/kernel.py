@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from fl_jit.kernels.codegen import threads
+from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.layout import Layout, Packed, Placement
 from fl_jit.kernels.library import UnsupportedError
 from fl_jit.kernels.llvm.conv import loop_nest as convolution_nest
@@ -19,9 +20,8 @@ from fl_jit.kernels.llvm.conv.panels import Folded
 from fl_jit.kernels.llvm.conv.passes import Pass
 from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_jit.kernels.llvm.epilogue import Prepared
-from fl_jit.kernels.llvm.kernel_args import address, array
+from fl_jit.kernels.llvm.launcher import Division, Launcher
 from fl_jit.kernels.llvm.tile import Tile
-from fl_jit.kernels.llvm.two_phase_launch import Division, TwoPhaseLauncher
 
 #: Operations per nanosecond of one thread, approximately.
 _SPEED = 60.0
@@ -77,7 +77,6 @@ class ConvolutionKernel:
         worker_bytes = _up(each) + _ALIGNMENT
         panels_bytes = 0 if packed else _up(folded.nbytes)
         words = {
-            "epilogue": epilogue.address if epilogue else 0,
             "packed": int(packed),
             "scratch_at": panels_bytes,
             "worker_bytes": worker_bytes,
@@ -90,8 +89,8 @@ class ConvolutionKernel:
             return Division((packs, workers), {}, panels_bytes + workers * worker_bytes)
 
         work = task.operations / _SPEED
-        code = convolution_nest.code()
-        self._call = TwoPhaseLauncher(code, JOB.names, words, divide, work, epilogue, self._items)
+        functions = convolution_nest.functions()
+        self._call = Launcher(functions, JOB, words, divide, work, epilogue, self._items)
         self._follows = epilogue is not None
         self._written = len(epilogue.writes) if epilogue else 0
         self.about = f"generated, {panels.most_rows} x {panels.width}"

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from fl_jit.kernels.codegen.arg_struct import ArgStruct
 from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.loops import Loops
 from fl_jit.kernels.codegen.vectors import IR, i8, i64, pointer
-from fl_jit.kernels.llvm.kernel_args import ArgStruct
+from fl_jit.kernels.llvm import launcher
 
 #: Fields of a call: addresses of operands and workspace, and the amount of work. ``packed``:
 #: whether the weights are packed already. The workspace begins with the panels to be packed, if
 #: any. The scratch memory of the workers follows, ``scratch_at`` bytes further. ``next`` is the
 #: first work item that no worker has taken.
-JOB = ArgStruct(
-    "source weights target workspace epilogue_words epilogue "
-    "packed scratch_at worker_bytes next items packs passes"
+JOB = launcher.arguments(
+    "source weights target", "epilogue packed scratch_at worker_bytes next items packs passes"
 )
 
 #: Fields of a sum over windows. Sizes are in elements, everything else in bytes. ``_image`` to
@@ -66,7 +66,7 @@ class Function(Loops):
         """Call ``one`` for item ``number`` of all passes. The field ``counted`` is the number of
         items of a pass."""
         b = self.b
-        passes = JOB.read_address(b, job, "passes")
+        passes = JOB.load_pointer(b, job, "passes")
         before = b.block
         look, further, found = (
             self.function.append_basic_block(name) for name in ("look", "further", "found")
@@ -75,7 +75,7 @@ class Function(Loops):
         b.position_at_end(look)
         index, left = b.phi(i64), b.phi(i64)
         here = b.load(b.gep(passes, [index], source_etype=pointer), typ=pointer)
-        count = PASS.read(b, here, counted)
+        count = PASS.load(b, here, counted)
         b.cbranch(b.icmp_signed("<", left, count), found, further)
         b.position_at_end(further)
         for phi, start, step in (
@@ -103,12 +103,12 @@ class OfPass(Function):
         """A field of the pass, read once, at the beginning of the function."""
         if name not in self._known:
             with self.b.goto_entry_block():
-                self._known[name] = PASS.read(self.b, self.words, name)
+                self._known[name] = PASS.load(self.b, self.words, name)
         return self._known[name]
 
     def address(self, name: str) -> IR:
         """An address field of the call."""
-        return JOB.read_address(self.b, self.job, name)
+        return JOB.load_pointer(self.b, self.job, name)
 
     def moved(self, start: IR, *steps: tuple[IR, str]) -> IR:
         """``start``, advanced by index * stride for each (index, name of the stride)."""
@@ -131,15 +131,15 @@ class OfPass(Function):
 
     def panel_at(self, group: IR, panel: IR) -> IR:
         """The address of a panel of weights."""
-        packed = self.b.icmp_signed("!=", JOB.read(self.b, self.job, "packed"), i64(0))
+        packed = self.b.icmp_signed("!=", JOB.load(self.b, self.job, "packed"), i64(0))
         panels = self.b.select(packed, self.address("weights"), self.address("workspace"))
         start = self.shifted(panels, self.word("panels_start"))
         return self.moved(start, (group, "panels_group"), (panel, "panels_panel"))
 
     def scratch(self) -> IR:
         """The address of the worker's scratch memory."""
-        b, of_workers = self.b, JOB.read(self.b, self.job, "scratch_at")
-        mine = b.mul(self.worker, JOB.read(b, self.job, "worker_bytes"))
+        b, of_workers = self.b, JOB.load(self.b, self.job, "scratch_at")
+        mine = b.mul(self.worker, JOB.load(b, self.job, "worker_bytes"))
         return self.shifted(self.address("workspace"), b.add(of_workers, mine))
 
     def part(self, index: IR, size: str, of: str) -> tuple[IR, IR]:

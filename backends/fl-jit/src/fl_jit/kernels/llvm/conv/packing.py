@@ -5,7 +5,7 @@ from __future__ import annotations
 from fl_jit.kernels.codegen.vectors import IR, i64
 from fl_jit.kernels.llvm import strided_copy
 from fl_jit.kernels.llvm.conv.kernel_args import PASS, OfPass
-from fl_jit.kernels.llvm.kernel_args import zero
+from fl_jit.kernels.llvm.loop_nest import zero
 
 
 class Pack(OfPass):
@@ -25,7 +25,7 @@ class Pack(OfPass):
             self.address("weights"),
             *((group, "weights_group"), (row, "weights_row"), (column, "weights_column")),
         )
-        self.offsets = PASS.read_address(b, self.words, "place_offsets")
+        self.offsets = PASS.load_pointer(b, self.words, "place_offsets")
         self.panel, self.row, self.rows, self.columns = (
             self.panel_at(group, panel),
             row,

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from fl_jit.kernels.codegen.arg_struct import ArgStruct
 from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.loops import Loops
 from fl_jit.kernels.codegen.vectors import IR, i1, i8, i64, pointer
 from fl_jit.kernels.llvm import strided_copy
-from fl_jit.kernels.llvm.kernel_args import ArgStruct, zero
+from fl_jit.kernels.llvm.loop_nest import zero
 from fl_tensor.dtypes import DType
 
 #: Sizes of the source and of the input tile, pitches in bytes. ``plane_step``: source planes from
@@ -96,9 +97,9 @@ class _Strip(Loops):
             function.args
         )
         self.word = {
-            name: INPUT_TILE.read(b, words, name) for name in INPUT_TILE.names if name != "move"
+            name: INPUT_TILE.load(b, words, name) for name in INPUT_TILE.names if name != "move"
         }
-        self.move = INPUT_TILE.read_address(b, words, "move")
+        self.move = INPUT_TILE.load_pointer(b, words, "move")
         self._columns()
         self.row_bytes = b.mul(self.pixels, self.word["pixel_pitch"])
         with self.loop(i64(0), planes_) as i:

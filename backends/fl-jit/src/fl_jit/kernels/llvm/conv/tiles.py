@@ -6,10 +6,10 @@ from collections.abc import Set
 from typing import Any
 
 from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen.arg_struct import array
 from fl_jit.kernels.llvm import microkernel_registry
 from fl_jit.kernels.llvm.conv.implicit_gemm import Panels
 from fl_jit.kernels.llvm.conv.tiling import Tiling
-from fl_jit.kernels.llvm.kernel_args import array
 from fl_jit.kernels.llvm.microkernel import MicroKernel
 from fl_jit.kernels.llvm.tile import Tile, balanced
 from fl_tensor.dtypes import DType

@@ -78,7 +78,7 @@ class WorkTile(OfPass):
         with b.if_then(copied), self.loop(i64(0), self.images) as i:
             image = self.moved(source, (i, "source_image"))
             to = self.moved(self.mine, (i, "strip_image"))
-            words = PASS.read_address(b, self.words, "strip")
+            words = PASS.load_pointer(b, self.words, "strip")
             places = [plane, row, pixel, self.word("planes"), rows, pixels]
             b.call(input_tile, [words, image, to, *places])
         there = self.moved(
@@ -97,7 +97,7 @@ class WorkTile(OfPass):
     def _panel(self, panel: IR) -> None:
         b = self.b
         _, columns = self.part(panel, "panel_width", "features")
-        tables = [PASS.read_address(b, self.words, f"{name}_table") for name in ("tail", "full")]
+        tables = [PASS.load_pointer(b, self.words, f"{name}_table") for name in ("tail", "full")]
         partial = b.icmp_signed("<", columns, self.word("panel_width"))
         table = b.select(partial, *tables)
         c = self.moved(self.c, (b.sub(panel, self.panel), "c_panel"))
@@ -109,7 +109,7 @@ class WorkTile(OfPass):
         with self.loop(i64(0), some, self.word("tap_block")) as tap:
             end = self.minimum(b.add(tap, self.word("tap_block")), taps)
             first = b.icmp_signed("==", tap, i64(0))
-            offsets = PASS.read_address(b, self.words, "tap_offsets")
+            offsets = PASS.load_pointer(b, self.words, "tap_offsets")
             call = _Call(tap, end, first, offsets, start, pitch, columns, table)
             last = b.and_(b.icmp_signed("==", end, taps), direct)
             with (
@@ -191,14 +191,14 @@ class WorkTile(OfPass):
         return self._entry(f"{axis}_from", place), self._entry(f"{axis}_to", place)
 
     def _entry(self, table: str, index: IR) -> IR:
-        start = PASS.read_address(self.b, self.words, table)
+        start = PASS.load_pointer(self.b, self.words, table)
         return self.b.load(self.b.gep(start, [index], source_etype=i64), typ=i64)
 
     def _epilogue(self, last: IR, i: IR, r: IR, start: IR, columns: IR) -> None:
         """Run the epilogue on features from ``start`` on of a complete row. Rows of an epilogue are
         positions of all images."""
         b, word = self.b, self.word
-        there = b.icmp_signed("!=", JOB.read(b, self.job, "epilogue"), i64(0))
+        there = b.icmp_signed("!=", JOB.load(b, self.job, "epilogue"), i64(0))
         with b.if_then(b.and_(last, there)):
             place = b.add(self.image, i)
             for index, count in (
@@ -206,7 +206,7 @@ class WorkTile(OfPass):
             ):  # fmt: skip
                 place = b.add(b.mul(place, word(count)), index)
             column = b.add(b.mul(self.group, word("features")), start)
-            words = self.address("epilogue_words")
+            words = self.address("epilogue_args")
             arguments = [words, place, self.pixels, column, columns, self.worker]
             b.call_at(self.address("epilogue"), EPILOGUE, arguments)
 

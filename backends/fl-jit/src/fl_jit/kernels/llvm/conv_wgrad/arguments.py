@@ -8,18 +8,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen import arg_struct, target
 from fl_jit.kernels.descriptors import ConvWeightGrad
-from fl_jit.kernels.llvm import kernel_args, microkernel_registry
+from fl_jit.kernels.llvm import microkernel_registry
 from fl_jit.kernels.llvm import strided_copy as planes
 from fl_jit.kernels.llvm.conv_wgrad import vector_loops
 from fl_jit.kernels.llvm.conv_wgrad.accumulators import Accumulators
 from fl_jit.kernels.llvm.conv_wgrad.axes import Axis, axis_words, rounded, strides
 from fl_jit.kernels.llvm.conv_wgrad.plan import MOST_PREFETCHED, Plan, tallest
+from fl_jit.kernels.llvm.launcher import Division
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_jit.kernels.llvm.microkernel import MicroKernel
 from fl_jit.kernels.llvm.tile import Tile
-from fl_jit.kernels.llvm.two_phase_launch import Division
 from fl_tensor.dtypes import bfloat16, float32, int16, int32
 
 
@@ -62,8 +62,8 @@ class WgradArguments:
 
     def table(self, numbers: Sequence[int]) -> int:
         """The address of a table of these numbers."""
-        self.tables.append(kernel_args.array(numbers))
-        return kernel_args.address(self.tables[-1])
+        self.tables.append(arg_struct.array(numbers))
+        return arg_struct.address(self.tables[-1])
 
     def _sizes(self) -> dict[str, int]:
         descriptor, made, item = self.descriptor, self.made, self.given

@@ -29,7 +29,7 @@ class _Part(Tiles):
         function.linkage = "internal"
         function.attributes.add("noinline")
         super().__init__(function, machine, computed(given), given)
-        self.words = self.named(function.args[0], FIELDS)
+        self.args = FIELDS.fields(self.b, function.args[0])
 
 
 class Put(OuterLoops, _Part):

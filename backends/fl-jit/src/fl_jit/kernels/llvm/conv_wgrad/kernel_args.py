@@ -5,6 +5,8 @@ Addresses of operands come first, then the fields that depend on the number of t
 
 from __future__ import annotations
 
+from fl_jit.kernels.llvm import launcher
+
 #: Reduction axes: the batch and three spatial axes.
 AXES = 4
 #: Fields of each axis.
@@ -35,9 +37,7 @@ OF_TAPS = (
     *("first_row", "end_row"),  # rows of the output that read the image, not padding
 )
 
-FIELDS = (
-    # addresses
-    *("x", "gradient", "bias", "out", "workspace"),
+_CONSTANT = (
     # division of work
     *("panel_splits", "tile_splits", "shared_at"),
     *("parts", "strips", "panels", "tiles", "tile_size", "longer", "taps"),
@@ -65,3 +65,5 @@ FIELDS = (
     # functions of ``vector_loops.py``
     *("column_sums", "add_up", "pair_up"),
 )
+#: The kernel arguments.
+FIELDS = launcher.arguments("x gradient bias out", _CONSTANT)

@@ -43,7 +43,7 @@ from fl_jit.kernels.llvm.conv_wgrad.kernel_args import FIELDS, OF_TAPS
 from fl_jit.kernels.llvm.conv_wgrad.prefetch import Prefetch
 from fl_jit.kernels.llvm.conv_wgrad.tiles import Tiles
 from fl_jit.kernels.llvm.conv_wgrad.vector_loops import COLUMN_SUMS, PAIR_UP
-from fl_jit.kernels.llvm.kernel_args import zero
+from fl_jit.kernels.llvm.loop_nest import zero
 from fl_jit.kernels.llvm.microkernel import LINE, SIGNATURE_PREFETCH
 from fl_tensor.dtypes import DType
 

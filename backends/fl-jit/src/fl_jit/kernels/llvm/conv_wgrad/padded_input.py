@@ -9,8 +9,7 @@ from llvmlite import ir
 
 from fl_jit.kernels.codegen.vectors import IR, i64
 from fl_jit.kernels.llvm.conv_wgrad.kernel_args import AXES
-from fl_jit.kernels.llvm.kernel_args import zero
-from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder
+from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder, zero
 
 
 class InputTiles(LoopNestBuilder):

@@ -25,8 +25,8 @@ from fl_jit.kernels.llvm.conv_wgrad.kernel_args import FIELDS
 from fl_jit.kernels.llvm.conv_wgrad.operands import settled
 from fl_jit.kernels.llvm.conv_wgrad.plan import plan, tallest
 from fl_jit.kernels.llvm.gemm import matmul
+from fl_jit.kernels.llvm.launcher import Launcher
 from fl_jit.kernels.llvm.tile import Tile
-from fl_jit.kernels.llvm.two_phase_launch import TwoPhaseLauncher
 from fl_tensor.dtypes import DType
 
 #: Floating-point operations per nanosecond, approximately.
@@ -38,19 +38,15 @@ Call: TypeAlias = Callable[[tuple[int, int, int, int]], None]
 
 
 class WgradKernel:
-    """A wgrad kernel that computes by ``call``. ``prepacked_layout`` is data that ``call`` needs,
-    and stays alive."""
+    """A wgrad kernel that computes by ``call``."""
 
     workspace = 0
 
-    def __init__(
-        self, descriptor: ConvWeightGrad, about: str, call: Call, owned: object = None
-    ) -> None:
+    def __init__(self, descriptor: ConvWeightGrad, about: str, call: Call) -> None:
         bias = () if descriptor.bias is None else (descriptor.bias,)
         self.operands = (descriptor.x, descriptor.gradient, *bias, descriptor.out)
         self.about = f"generated: {about}"
         self._call = call
-        self._kept = owned
 
     def __call__(self, *addresses: int) -> None:
         """Compute: x, gradient[, bias], out."""
@@ -76,13 +72,13 @@ def prepare(descriptor: ConvWeightGrad, tiles: Tile | None = None) -> WgradKerne
     job = WgradArguments(descriptor, axes, made)
     work = 2.0 * math.prod(a.size * a.kernel for a in axes) * job.channels
     work *= descriptor.gradient.shape[1] / _SPEED
-    code = _code(job.dtype, descriptor.out.dtype, made.pairs)
+    functions = _functions(job.dtype, descriptor.out.dtype, made.pairs)
     about = (
         f"tiles of {tallest(made.cut)} x {made.vectors} vectors, {made.input_tiles} "
         f"strips in {made.parts} parts"
     )
-    call = TwoPhaseLauncher(code, FIELDS, job.words, job.divide, work)
-    return WgradKernel(descriptor, about, call, job.tables)
+    call = Launcher(functions, FIELDS, job.words, job.divide, work, owned=job.tables)
+    return WgradKernel(descriptor, about, call)
 
 
 def _operands_of(product: Kernel) -> Call:
@@ -94,8 +90,9 @@ def _operands_of(product: Kernel) -> Call:
 
 
 @compile.once
-def _code(dtype: DType, result: DType, pairs: bool) -> compile.Code:
+def _functions(dtype: DType, result: DType, pairs: bool) -> tuple[int, int]:
     machine = target.host()
     about = f"weights {dtype} {result} {pairs} {compile.sources(FOLDER)}"
     assembly = functools.partial(loop_nest.assembly, dtype, result, machine, pairs)
-    return compile.load(about, assembly, machine, compile.Effort.LEAST)
+    code = compile.load(about, assembly, machine, compile.Effort.LEAST)
+    return code.address("first"), code.address("second")

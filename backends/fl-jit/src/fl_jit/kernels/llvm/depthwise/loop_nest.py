@@ -31,8 +31,7 @@ from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 from fl_jit.kernels.llvm.depthwise import microkernel
 from fl_jit.kernels.llvm.depthwise.kernel_args import FIELDS
-from fl_jit.kernels.llvm.kernel_args import zero
-from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder
+from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder, zero
 from fl_tensor.dtypes import DType
 
 #: Numbers of a table entry. Runs: ``bounds.Run``. Columns: a ``bounds.Stretch`` without its
@@ -205,7 +204,7 @@ class _Second(LoopNestBuilder):
         self.call(
             words["epilogue"],
             _EPILOGUE,
-            self.address(words["epilogue_words"]),
+            self.address(words["epilogue_args"]),
             *(b.mul(each, words["line"]) for each in (number, rows)),
             *(b.mul(each, words["target_channels"]) for each in (self.group, self.count)),
             self.worker,

@@ -59,7 +59,7 @@ class _Pixels(Emitter):
         super().__init__(function, machine, dtype)
         b = self.b
         words, source, panels, to, *self.counts, count, self.lines = function.args
-        self.words = self.named(words, FIELDS)
+        self.args = FIELDS.fields(self.b, words)
         self.groups, self.pixels, self.vectors = block[:3]
         self.operands = source, panels, to
         #: Multiples of argument fields that the code uses.

@@ -10,6 +10,7 @@ import itertools
 import math
 
 from fl_jit.kernels.codegen import compile, target
+from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.descriptors import ConvWeightGrad
 from fl_jit.kernels.llvm import FOLDER, caches, strided_copy, tile
 from fl_jit.kernels.llvm.conv_wgrad import vector_loops
@@ -23,9 +24,8 @@ from fl_jit.kernels.llvm.depthwise import wgrad_microkernel as depthwise_taps
 from fl_jit.kernels.llvm.depthwise.groups import Groups
 from fl_jit.kernels.llvm.depthwise.wgrad_kernel_args import BLOCK, FIELDS
 from fl_jit.kernels.llvm.depthwise.wgrad_microkernel import Edges, WgradMicrokernel
-from fl_jit.kernels.llvm.kernel_args import address, array
+from fl_jit.kernels.llvm.launcher import Division, Launcher
 from fl_jit.kernels.llvm.loop_nest import computed
-from fl_jit.kernels.llvm.two_phase_launch import Division, TwoPhaseLauncher
 from fl_tensor.dtypes import DType
 
 #: Approximate multiply-adds per nanosecond.
@@ -46,18 +46,19 @@ def prepare(descriptor: ConvWeightGrad) -> WgradKernel:
     descriptor = settled(descriptor)
     build = _Build(descriptor)
     work = math.prod(a.size * a.kernel for a in build.axes) * build.work / _SPEED
-    code = _code(descriptor.x.dtype, descriptor.out.dtype)
-    call = TwoPhaseLauncher(code, FIELDS, build.words, build.divide, work)
+    functions = _functions(descriptor.x.dtype, descriptor.out.dtype)
+    call = Launcher(functions, FIELDS, build.words, build.divide, work, owned=build.table)
     about = f"depthwise, {build.input_tiles} strips in {build.parts} parts"
-    return WgradKernel(descriptor, about, call, build.table)
+    return WgradKernel(descriptor, about, call)
 
 
 @compile.once
-def _code(given: DType, result: DType) -> compile.Code:
+def _functions(given: DType, result: DType) -> tuple[int, int]:
     machine = target.host()
     about = f"depthwise weights {given} {result} {compile.sources(FOLDER)}"
     assembly = functools.partial(depthwise_weights_nest.assembly, given, result, machine)
-    return compile.load(about, assembly, machine, compile.Effort.LEAST)
+    code = compile.load(about, assembly, machine, compile.Effort.LEAST)
+    return code.address("first"), code.address("second")
 
 
 class _Build:

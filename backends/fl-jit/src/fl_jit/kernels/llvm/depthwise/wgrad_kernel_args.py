@@ -5,10 +5,10 @@ Distances are in bytes.
 
 from __future__ import annotations
 
+from fl_jit.kernels.llvm import launcher
 from fl_jit.kernels.llvm.conv_wgrad.kernel_args import axes
 
-FIELDS = (
-    *("x", "gradient", "bias", "out", "workspace"),
+_CONSTANT = (
     *("splits", "shared_at", "parts", "strips", "vectors"),
     # groups: all, those of a vector; channels and features of one; vectors of the gradient
     *("groups", "held", "channels", "features", "results"),
@@ -27,6 +27,8 @@ FIELDS = (
     # functions of ``strided_copy.py``, of ``copies.py`` and of ``conv_wgrad/vector_loops.py``
     *("x_move", "gradient_move", "out_move", "copy_plane", "column_sums"),
 )
+#: The kernel arguments.
+FIELDS = launcher.arguments("x gradient bias out", _CONSTANT)
 #: Numbers of an entry of the table of blocks: the code, the offset of its places in the input tile,
 #: the row there, and the offset in the accumulators.
 BLOCK = 4

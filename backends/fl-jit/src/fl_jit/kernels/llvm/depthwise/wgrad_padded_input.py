@@ -9,7 +9,7 @@ from fl_jit.kernels.codegen.vectors import IR, i64
 from fl_jit.kernels.llvm.conv_wgrad.kernel_args import AXES
 from fl_jit.kernels.llvm.conv_wgrad.padded_input import InputTiles
 from fl_jit.kernels.llvm.depthwise import copies
-from fl_jit.kernels.llvm.kernel_args import zero
+from fl_jit.kernels.llvm.loop_nest import zero
 
 
 class CopiedInputTiles(InputTiles):
