@@ -29,7 +29,6 @@ from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 from fl_jit.kernels.llvm import FOLDER
-from fl_jit.kernels.llvm.conv import padded_input
 from fl_jit.kernels.llvm.conv.kernel_args import JOB, Function
 from fl_jit.kernels.llvm.conv.packing import Pack
 from fl_jit.kernels.llvm.conv.work_tile import WorkTile
@@ -55,7 +54,7 @@ def assembly() -> str:
     module = ir.Module("convolutions")
     module.triple = target.triple()
     pack = _pack(module, Pack(module).function)
-    work = _work(module, WorkTile(module, padded_input.define(module)).function)
+    work = _work(module, WorkTile(module).function)
     run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
     b = Builder(run.append_basic_block("entry"))
     job = run.args[0]
