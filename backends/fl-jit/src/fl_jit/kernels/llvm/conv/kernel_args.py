@@ -10,10 +10,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from fl_jit.kernels.codegen.arg_struct import ArgStruct
-from fl_jit.kernels.codegen.builder import Builder
-from fl_jit.kernels.codegen.loops import Loops
-from fl_jit.kernels.codegen.vectors import IR, i8, i64, pointer
+from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 from fl_jit.kernels.llvm import launcher
+from fl_jit.kernels.llvm.loop_nest import FunctionBuilder
 
 #: Fields of a call: addresses of operands and workspace, and the amount of work. ``packed``:
 #: whether the weights are packed already. The workspace begins with the panels to be packed, if
@@ -28,11 +27,12 @@ JOB = launcher.arguments(
 #: ``c``, the target or a block of the worker, from which ``out_move`` copies.
 PASS = ArgStruct(
     # number of work items, slowest axis first, and the part of each axis in one item
-    "items chunks groups image_blocks depth strips segments "
+    "items chunks groups image_blocks depth tile_rows segments "
     "chunk panels_count images batch rows height segment width "
     # the source, its input tiles, and the strides of windows
     "source_group source_image source_plane source_row source_pixel "
-    "copied strip strip_image planes "
+    "copied planes source_depth source_height source_width source_channels source_channel step_plane "
+    "tile_image tile_plane tile_row tile_pixel tile_itemsize dense clear tile_move "
     "origin_z step_z origin_y step_y reach_y origin_x step_x reach_x "
     "a_image a_row a_pixel "
     # taps: number, block size, offsets and channels. Their number along x and z, and for one of
@@ -54,13 +54,8 @@ PASS = ArgStruct(
 ITEM = ir.FunctionType(ir.VoidType(), [pointer, pointer, i64, i64])
 
 
-class Function(Loops):
-    """A builder of a function."""
-
-    def __init__(self, function: IR) -> None:
-        function.attributes.add("nounwind")
-        self.function = function
-        self.b = Builder(function.append_basic_block("entry"))
+class Function(FunctionBuilder):
+    """A builder of a function of a loop nest."""
 
     def dispatch(self, one: IR, counted: str, job: IR, number: IR, worker: IR) -> None:
         """Call ``one`` for item ``number`` of all passes. The field ``counted`` is the number of
@@ -89,60 +84,47 @@ class Function(Loops):
         b.call(one, [job, here, left, worker])
 
 
-class OfPass(Function):
-    """A function (job, pass, number, worker), with helpers for both kinds of work items."""
+class PassFunction(Function):
+    """A function (job, pass, number, worker), with helpers for both kinds of work items. ``job``
+    has the fields of the call, ``words`` those of the pass."""
 
     def __init__(self, module: IR, name: str) -> None:
         function = ir.Function(module, ITEM, name)
         function.linkage = "internal"
         super().__init__(function)
-        self.job, self.words, self.number, self.worker = function.args
-        self._known: dict[str, IR] = {}
+        job, block, self.number, self.worker = function.args
+        self.job, self.args = JOB.fields(self.b, job), PASS.fields(self.b, block)
 
-    def word(self, name: str) -> IR:
-        """A field of the pass, read once, at the beginning of the function."""
-        if name not in self._known:
-            with self.b.goto_entry_block():
-                self._known[name] = PASS.load(self.b, self.words, name)
-        return self._known[name]
-
-    def address(self, name: str) -> IR:
-        """An address field of the call."""
-        return JOB.load_pointer(self.b, self.job, name)
+    def flag(self, word: IR) -> IR:
+        """Whether a field is not 0."""
+        return self.b.icmp_signed("!=", word, i64(0))
 
     def moved(self, start: IR, *steps: tuple[IR, str]) -> IR:
         """``start``, advanced by index * stride for each (index, name of the stride)."""
-        for index, pitch in steps:
-            start = self.shifted(start, self.b.mul(index, self.word(pitch)))
-        return start
-
-    def shifted(self, start: IR, nbytes: IR) -> IR:
-        """``start``, advanced by ``nbytes``."""
-        return self.b.gep(start, [nbytes], source_etype=i8)
+        return self.sum(start, *((index, self.words[stride]) for index, stride in steps))
 
     def split(self, number: IR, *counts: str) -> list[IR]:
         """The mixed-radix digits of ``number``, fastest first: one more than there are counts."""
         found = []
         for count in counts:
-            size = self.word(count)
+            size = self.words[count]
             found.append(self.b.srem(number, size))
             number = self.b.sdiv(number, size)
         return [*found, number]
 
     def panel_at(self, group: IR, panel: IR) -> IR:
         """The address of a panel of weights."""
-        packed = self.b.icmp_signed("!=", JOB.load(self.b, self.job, "packed"), i64(0))
-        panels = self.b.select(packed, self.address("weights"), self.address("workspace"))
-        start = self.shifted(panels, self.word("panels_start"))
+        packed = self.flag(self.job["packed"])
+        panels = self.b.select(packed, self.job["weights"], self.job["workspace"])
+        start = self.b.add(panels, self.words["panels_start"])
         return self.moved(start, (group, "panels_group"), (panel, "panels_panel"))
 
     def scratch(self) -> IR:
         """The address of the worker's scratch memory."""
-        b, of_workers = self.b, JOB.load(self.b, self.job, "scratch_at")
-        mine = b.mul(self.worker, JOB.load(b, self.job, "worker_bytes"))
-        return self.shifted(self.address("workspace"), b.add(of_workers, mine))
+        mine = self.worker, self.job["worker_bytes"]
+        return self.sum(self.job["workspace"], self.job["scratch_at"], mine)
 
     def part(self, index: IR, size: str, of: str) -> tuple[IR, IR]:
         """The start and the size of part ``index`` of an axis."""
-        start = self.b.mul(index, self.word(size))
-        return start, self.minimum(self.word(size), self.b.sub(self.word(of), start))
+        start = self.b.mul(index, self.words[size])
+        return start, self.minimum(self.words[size], self.b.sub(self.words[of], start))

@@ -27,7 +27,6 @@ from llvmlite import ir
 from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 from fl_jit.kernels.llvm import FOLDER
-from fl_jit.kernels.llvm.conv import padded_input
 from fl_jit.kernels.llvm.conv.kernel_args import JOB, Function
 from fl_jit.kernels.llvm.conv.packing import Pack
 from fl_jit.kernels.llvm.conv.work_tile import WorkTile
@@ -49,7 +48,7 @@ def assembly() -> str:
     module = ir.Module("convolutions")
     module.triple = target.triple()
     _pack(module, Pack(module).function)
-    _work(module, WorkTile(module, padded_input.define(module)).function)
+    _work(module, WorkTile(module).function)
     return str(module)
 
 

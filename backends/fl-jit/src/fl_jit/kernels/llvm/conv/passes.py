@@ -10,7 +10,7 @@ from typing import Any
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.llvm import amx, caches, strided_copy
-from fl_jit.kernels.llvm.conv import padded_input, tiles
+from fl_jit.kernels.llvm.conv import tiles
 from fl_jit.kernels.llvm.conv.implicit_gemm import ImplicitGemm, Panels
 from fl_jit.kernels.llvm.conv.kernel_args import PASS
 from fl_jit.kernels.llvm.conv.panels import Packing, Places
@@ -19,6 +19,12 @@ from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_tensor.dtypes import bfloat16, int16
 
 _LINE = 64
+#: Fields of a pass about the copy of an input tile.
+_INPUT_TILE = (
+    *("source_depth", "source_height", "source_width", "source_channels", "source_channel"),
+    *("step_plane", "tile_plane", "tile_row", "tile_pixel", "tile_itemsize"),
+    *("dense", "clear", "tile_move"),
+)
 
 
 def depth() -> int:
@@ -60,7 +66,7 @@ class Pass(Tiling):
             "groups": self.task.groups,
             "image_blocks": -(-self.batch // self.images),
             "depth": z.places,
-            "strips": -(-y.places // self.rows),
+            "tile_rows": -(-y.places // self.rows),
             "segments": -(-x.places // self.segment),
         }
         sizes = {
@@ -94,39 +100,56 @@ class Pass(Tiling):
         self.row_pitch = x.reach(self.segment) * self.pixel
         self.plane_pitch = y.reach(self.rows) * self.row_pitch
         image = _up(max(len(z.kernel), 1) * self.plane_pitch)
-        self._input_tile = None
+        tile: dict[str, int] = {}
         if self.copied:
             # An additional cache line, so that images do not map to the same cache sets.
             image += _LINE if self.images > 1 else 0
-            # Pairs are copied as raw bits.
-            raw = self.task.pairs and source.dtype is bfloat16
-            self._input_tile = padded_input.block(
-                self.source.size,
-                self.task.source_channels,
-                (source.plane, source.row, source.pixel, source.channel),
-                (int16, int16) if raw else (source.dtype, self.task.dtype),
-                (self.plane_pitch, self.row_pitch, self.pixel),
-                z.spread,
-                self.task.odd,
-            )
-            a = {"a_image": image, "a_row": y.step * self.row_pitch}
+            tile = self._input_tile()
+            a_image = image
         else:
             self.row_pitch = pitches["source_row"]
             self.plane_pitch = pitches["source_plane"] * z.spread
-            a = {"a_image": pitches["source_image"], "a_row": y.step * self.row_pitch}
+            a_image = pitches["source_image"]
         self.height_pitch = y.spread * self.row_pitch
-        self.strip_bytes = self.images * image if self.copied else 0
+        self.tile_bytes = self.images * image if self.copied else 0
         return {
             **pitches,
             **moves,
-            **a,
+            **dict.fromkeys(_INPUT_TILE, 0),
+            **tile,
             "copied": int(self.copied),
-            "strip": address(self._input_tile) if self.copied else 0,
-            "strip_image": image,
+            "tile_image": image,
             "planes": max(len(z.kernel), 1),
             "reach_y": y.reach(1),
             "reach_x": x.reach(1),
+            "a_image": a_image,
+            "a_row": y.step * self.row_pitch,
             "a_pixel": x.step * self.pixel,
+        }
+
+    def _input_tile(self) -> dict[str, int]:
+        source, channels = self.source, self.task.source_channels
+        # Pairs are copied as raw bits.
+        raw = self.task.pairs and source.dtype is bfloat16
+        given, own = (int16, int16) if raw else (source.dtype, self.task.dtype)
+        depth, height, width = source.size
+        channel = 1 if channels == 1 else source.channel
+        dense = channel == 1 and source.pixel == channels
+        which = strided_copy.kind(0, 1, source.pixel, channel)
+        return {
+            "source_depth": depth,
+            "source_height": height,
+            "source_width": width,
+            "source_channels": channels,
+            "source_channel": channel * source.dtype.itemsize,
+            "step_plane": self.axes[0].spread,
+            "tile_plane": self.plane_pitch,
+            "tile_row": self.row_pitch,
+            "tile_pixel": self.pixel,
+            "tile_itemsize": own.itemsize,
+            "dense": int(dense and self.pixel == channels * own.itemsize),
+            "clear": int(self.task.odd),
+            "tile_move": strided_copy.address(which, given, own),
         }
 
     def _taps(self) -> dict[str, int]:
@@ -220,7 +243,7 @@ class Pass(Tiling):
         c = (pixel, row, row * self.rows)
         if not indirect:
             c = moves["target_pixel"], moves["target_row"], moves["target_image"]
-        c_start = _up(self.strip_bytes, _LINE)
+        c_start = _up(self.tile_bytes)
         self.worker_bytes = c_start + (self.images * c[2] if indirect else 0)
         channel, along = image.channel, x.every * image.pixel
         swapped = not side_by_side and along == 1
@@ -255,5 +278,5 @@ def _parts(k: int) -> int:
     return next(found, 1) if least > 1 else 1
 
 
-def _up(nbytes: int, to: int = _LINE) -> int:
-    return -(-nbytes // to) * to
+def _up(nbytes: int) -> int:
+    return -(-nbytes // _LINE) * _LINE

@@ -89,7 +89,7 @@ class Plan(NamedTuple):
 
     def range_of(self, axis: Axis, tap: int) -> Range:
         """The pixels of a line that are multiplied for a kernel position along it."""
-        seen = axis.observed_through(tap)
+        seen = axis.read_through(tap)
         return seen if seen in self.ranges else self.ranges[0]
 
 
@@ -159,7 +159,7 @@ def _prefetches(descriptor: ConvWeightGrad, axes: Sequence[Axis], steps: Sequenc
     for outer, inner in itertools.pairwise(axes):
         lies = lies and (outer.extent == 1 or outer.x == inner.x * inner.extent)
         lies = lies and (outer.size == 1 or outer.gradient == inner.gradient * inner.size)
-    seen = (min(a.seen(step), a.extent) for a, step in zip(axes, steps, strict=True))
+    seen = (min(a.read_extent(step), a.extent) for a, step in zip(axes, steps, strict=True))
     nbytes = math.prod(seen) * channels + math.prod(steps) * features
     return lies and 2 * nbytes <= caches.level(2)
 
@@ -170,7 +170,7 @@ def _ranges(axes: Sequence[Axis], tiles: int, direct: bool) -> list[Range]:
     # no copy.
     *others, along = axes
     whole = 0, along.size
-    seen = [along.observed_through(tap) for tap in range(along.kernel)]
+    seen = [along.read_through(tap) for tap in range(along.kernel)]
     parts = list(dict.fromkeys(each for each in seen if each != whole))
     unseen = sum(along.size - (end - first) for first, end in seen) / along.size
     saved = unseen * math.prod(axis.kernel for axis in others) * tiles

@@ -11,28 +11,33 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from fl_jit.kernels.codegen import compile, target
-from fl_jit.kernels.descriptors import ConvWeightGrad
+from fl_jit.kernels.descriptors import ConvWeightGrad, Matmul
+from fl_jit.kernels.layout import Layout
 from fl_jit.kernels.library import Kernel
 from fl_jit.kernels.llvm import FOLDER, caches
-from fl_jit.kernels.llvm.conv_wgrad import loop_nest, pointwise
-from fl_jit.kernels.llvm.conv_wgrad.arguments import WgradArguments
-from fl_jit.kernels.llvm.conv_wgrad.axes import axes_of
+from fl_jit.kernels.llvm.conv_wgrad import loop_nest
+from fl_jit.kernels.llvm.conv_wgrad.arguments import GemmArguments, WgradArguments
+from fl_jit.kernels.llvm.conv_wgrad.axes import (
+    Axis,
+    axes_of,
+    kernel_strides,
+    strides,
+    with_strides,
+)
 from fl_jit.kernels.llvm.conv_wgrad.kernel_args import FIELDS
-from fl_jit.kernels.llvm.conv_wgrad.operands import settled
+from fl_jit.kernels.llvm.conv_wgrad.loop_nest import GemmLoopNest, LoopNest
 from fl_jit.kernels.llvm.conv_wgrad.plan import plan, tallest
 from fl_jit.kernels.llvm.gemm import matmul
 from fl_jit.kernels.llvm.launcher import Launcher
 from fl_jit.kernels.llvm.tile import Tile
-from fl_tensor.dtypes import DType
+from fl_tensor.dtypes import HALF, DType
 
-#: Floating-point operations per nanosecond, approximately.
-_SPEED = 50.0
-
-
+#: Multiply-adds per nanosecond, approximately.
+_SPEED = 25.0
 #: A function of the addresses of x, the gradient, the bias (0: none) and the result.
 Call: TypeAlias = Callable[[tuple[int, int, int, int]], None]
 
@@ -48,6 +53,24 @@ class WgradKernel:
         self.about = f"generated: {about}"
         self._call = call
 
+    @classmethod
+    def of(
+        cls, nest: type[LoopNest], arguments: WgradArguments, about: str, speed: float
+    ) -> WgradKernel:
+        """The kernel of a loop nest with these arguments, which computes about ``speed``
+        multiply-adds per nanosecond."""
+        descriptor, made = arguments.descriptor, arguments.made
+        functions = _functions(nest, arguments.dtype, descriptor.out.dtype, made.pairs)
+        work = math.prod(axis.size * axis.kernel for axis in arguments.axes)
+        work *= math.prod(
+            descriptor.out.shape[: len(descriptor.out.shape) - len(descriptor.stride)]
+        )
+        about = f"{about}, {made.input_tiles} input tiles in {made.parts} parts"
+        values, divide = arguments.fields, arguments.divide
+        owned = arguments.tables
+        call = Launcher(functions, FIELDS, values, divide, work / speed, owned=owned)
+        return cls(descriptor, about, call)
+
     def __call__(self, *addresses: int) -> None:
         """Compute: x, gradient[, bias], out."""
         x, gradient, *bias, out = addresses
@@ -57,7 +80,7 @@ class WgradKernel:
 def prepare(descriptor: ConvWeightGrad, tiles: Tile | None = None) -> WgradKernel:
     """A kernel for strided operands of one floating dtype. ``tiles`` overrides the choice of the
     tile size. Raises UnsupportedError for anything else."""
-    descriptor = settled(descriptor)
+    descriptor = with_strides(descriptor)
     axes = axes_of(descriptor)
     made = plan(descriptor, axes, tiles)
     # For one small input tile a GEMM is faster, which packs the gradient once for all tiles.
@@ -65,20 +88,51 @@ def prepare(descriptor: ConvWeightGrad, tiles: Tile | None = None) -> WgradKerne
     # cache sets.
     nbytes = sum(math.prod(place.shape) * place.dtype.itemsize for place in descriptor[:2])
     is_small = made.input_tiles == 1 and nbytes <= caches.level(2) // 2
-    as_product = pointwise.product(descriptor, axes) if is_small else None
+    as_product = _product(descriptor, axes) if is_small else None
     if as_product:
         found = matmul.prepare(as_product, tiles)
         return WgradKernel(descriptor, f"a product: {found.about}", _operands_of(found))
-    job = WgradArguments(descriptor, axes, made)
-    work = 2.0 * math.prod(a.size * a.kernel for a in axes) * job.channels
-    work *= descriptor.gradient.shape[1] / _SPEED
-    functions = _functions(job.dtype, descriptor.out.dtype, made.pairs)
-    about = (
-        f"tiles of {tallest(made.cut)} x {made.vectors} vectors, {made.input_tiles} "
-        f"strips in {made.parts} parts"
+    about = f"tiles of {tallest(made.cut)} x {made.vectors} vectors"
+    return WgradKernel.of(GemmLoopNest, GemmArguments(descriptor, axes, made), about, _SPEED)
+
+
+@compile.once
+def _functions(nest: type[LoopNest], dtype: DType, result: DType, pairs: bool) -> tuple[int, int]:
+    machine = target.host()
+    about = f"{nest.__name__} wgrad {dtype} {result} {pairs} {compile.sources(FOLDER)}"
+    assembly = functools.partial(loop_nest.assembly, nest, dtype, result, machine, pairs)
+    code = compile.load(about, assembly, machine, compile.Effort.LEAST)
+    return code.address("first"), code.address("second")
+
+
+def _product(descriptor: ConvWeightGrad, axes: Sequence[Axis]) -> Matmul | None:
+    """The weight gradient of a 1 x 1 convolution as a GEMM:
+
+    out (channels x features) = x (pixels x channels), transposed, @ gradient (pixels x features)
+
+    None: the kernel has several positions, the stride of pixels varies, there is a bias gradient,
+    or operands have half precision. ``loop_nest.py`` converts half precision in its copies.
+    """
+    *others, line = axes
+    if (
+        descriptor.x.dtype in HALF
+        or descriptor.bias is not None
+        or not line.is_plain
+        or any(axis != Axis(1, 1) for axis in others)
+    ):
+        return None
+    pixels, groups, dtype = line.size, descriptor.groups, descriptor.x.dtype
+    channels = descriptor.x.shape[1] // groups
+    features = descriptor.gradient.shape[1] // groups
+    of_x, of_gradient = strides(descriptor.x)[1], strides(descriptor.gradient)[1]
+    item = descriptor.out.dtype.itemsize
+    group, feature, channel = (step // item for step in kernel_strides(descriptor, features))
+    x, gradient = (step // dtype.itemsize for step in (line.x, line.gradient))
+    return Matmul(
+        Layout(dtype, (groups, channels, pixels), (of_x * channels, of_x, x)),
+        Layout(dtype, (groups, pixels, features), (of_gradient * features, gradient, of_gradient)),
+        Layout(descriptor.out.dtype, (groups, channels, features), (group, channel, feature)),
     )
-    call = Launcher(functions, FIELDS, job.words, job.divide, work, owned=job.tables)
-    return WgradKernel(descriptor, about, call)
 
 
 def _operands_of(product: Kernel) -> Call:
@@ -87,12 +141,3 @@ def _operands_of(product: Kernel) -> Call:
         product(x, gradient, out)
 
     return call
-
-
-@compile.once
-def _functions(dtype: DType, result: DType, pairs: bool) -> tuple[int, int]:
-    machine = target.host()
-    about = f"weights {dtype} {result} {pairs} {compile.sources(FOLDER)}"
-    assembly = functools.partial(loop_nest.assembly, dtype, result, machine, pairs)
-    code = compile.load(about, assembly, machine, compile.Effort.LEAST)
-    return code.address("first"), code.address("second")

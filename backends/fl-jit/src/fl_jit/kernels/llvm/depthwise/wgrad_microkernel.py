@@ -71,7 +71,7 @@ class Edges(NamedTuple):
     @classmethod
     def of(cls, axis: Axis) -> Edges:
         """Edges of lines along an axis."""
-        columns = [axis.observed_through(tap) for tap in range(axis.kernel)]
+        columns = [axis.read_through(tap) for tap in range(axis.kernel)]
         seen = []
         for pixel in range(axis.size):
             met = [tap for tap, (low, high) in enumerate(columns) if low <= pixel < high]
