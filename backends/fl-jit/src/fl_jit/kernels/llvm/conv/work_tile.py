@@ -222,7 +222,14 @@ class WorkTile(PassFunction):
             ):  # fmt: skip
                 place = b.add(b.mul(place, words[count]), index)
             column = b.add(b.mul(self.group, words["features"]), start)
-            arguments = [self.address(self.job["epilogue_words"]), place, self.pixels, column, columns, self.worker]
+            arguments = [
+                self.address(self.job["epilogue_words"]),
+                place,
+                self.pixels,
+                column,
+                columns,
+                self.worker,
+            ]
             self.call(self.job["epilogue"], EPILOGUE, *arguments)
 
     def _copy_out(self) -> None:

@@ -176,7 +176,10 @@ class GemmArguments(WgradArguments):
     """The kernel arguments of ``loop_nest.GemmLoopNest``."""
 
     def __init__(self, descriptor: ConvWeightGrad, axes: Sequence[Axis], made: Plan) -> None:
-        groups, lanes = descriptor.groups, target.host().lanes(computed(descriptor.x.dtype).itemsize)
+        groups, lanes = (
+            descriptor.groups,
+            target.host().lanes(computed(descriptor.x.dtype).itemsize),
+        )
         features = descriptor.gradient.shape[1] // groups
         super().__init__(descriptor, axes, made, groups, features, made.vectors * lanes)
         #: Axes of kernel positions. Positions of a joined row count as one.

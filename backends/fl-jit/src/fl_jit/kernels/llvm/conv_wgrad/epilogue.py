@@ -70,7 +70,9 @@ class Put(OuterLoops, _Part):
         in_out = self.address(words["tap_in_out"])
         with self.loop(i64(0), words["taps"]) as tap, self.loop(i64(0), self.rows) as i:
             source = self.sum(accumulators, (tap, words["acc_tap"]), (i, words["acc_row"]))
-            to = self.sum(out, self.entry(in_out, tap), self._row_in_out(b.add(self.row, i), channel))
+            to = self.sum(
+                out, self.entry(in_out, tap), self._row_in_out(b.add(self.row, i), channel)
+            )
             sides = (to, i64(0), words["out_column"]), (source, i64(0), words["acc_column"])
             self.move("out_move", *sides, i64(1), self.columns)
 

@@ -135,7 +135,9 @@ class LoopNest(WgradFunction, InputTiles):
         """The copy of pixels of x."""
         words = self.words
         tile = words["input 3"], i64(self.itemsize)
-        return PixelCopy(words["x_move"], tile, (words["x 3"], words["x_channel"]), self.flag("dense"))
+        return PixelCopy(
+            words["x_move"], tile, (words["x 3"], words["x_channel"]), self.flag("dense")
+        )
 
     def _panel(self, panel: IR) -> None:
         b, words = self.b, self.words

@@ -66,7 +66,9 @@ class WgradKernel:
         descriptor, made = arguments.descriptor, arguments.made
         code = _code(nest, arguments.dtype, descriptor.out.dtype, made.pairs)
         work = math.prod(axis.size * axis.kernel for axis in arguments.axes)
-        work *= math.prod(descriptor.out.shape[: len(descriptor.out.shape) - len(descriptor.stride)])
+        work *= math.prod(
+            descriptor.out.shape[: len(descriptor.out.shape) - len(descriptor.stride)]
+        )
         about = f"{about}, {made.input_tiles} input tiles in {made.parts} parts"
         divide = arguments.divide
         call = TwoPhaseLauncher(code, FIELDS, arguments.fields, divide, work / speed)
