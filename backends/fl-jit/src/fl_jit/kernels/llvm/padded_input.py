@@ -22,6 +22,8 @@ from fl_jit.kernels.codegen.vectors import IR, i1, i64
 from fl_jit.kernels.llvm.loop_nest import FunctionBuilder, zero
 from fl_jit.kernels.llvm.strided_copy import SIGNATURE
 
+_FALSE = i1(0)
+
 
 class TileAxis(NamedTuple):
     """An axis of a tile.
@@ -69,7 +71,7 @@ class PixelCopy(NamedTuple):
     move: IR
     tile: tuple[IR, IR]
     image: tuple[IR, IR]
-    dense: IR = i1(0)
+    dense: IR = _FALSE
 
 
 @contextmanager
@@ -92,7 +94,9 @@ def rows(nest: FunctionBuilder, axes: Sequence[TileAxis], image: IR, tile: IR) -
         yield Row(tile, image, low, high, inner.count)
 
 
-def copy_row(nest: FunctionBuilder, row: Row, copy: PixelCopy, channels: IR, clear: IR = i1(0)) -> None:
+def copy_row(
+    nest: FunctionBuilder, row: Row, copy: PixelCopy, channels: IR, clear: IR = _FALSE
+) -> None:
     """Copy the pixels of a row, of ``channels`` each, with zeros around them. ``clear``: with zeros
     behind the channels of each pixel, too."""
     b = nest.b
@@ -102,7 +106,7 @@ def copy_row(nest: FunctionBuilder, row: Row, copy: PixelCopy, channels: IR, cle
 
 
 def fill(nest: FunctionBuilder, row: Row, pixel: IR) -> None:
-    """Write zeros outside ``low`` to ``high`` of a row, whose pixels have the distance ``pixel``."""
+    """Write zeros outside ``low`` to ``high`` of a row. ``pixel`` is the distance of pixels."""
     b = nest.b
     for first, last in ((i64(0), row.low), (row.high, row.end)):
         start = nest.address(nest.sum(row.tile, (first, pixel)))
@@ -114,7 +118,7 @@ def copy_pixels(
 ) -> None:
     """Copy pixels of ``channels`` channels each."""
     b = nest.b
-    counts = b.select(copy.dense, i64(1), pixels), b.mul(channels, pixels)
-    columns = b.select(copy.dense, counts[1], channels)
-    arguments = nest.address(to), *copy.tile, nest.address(source), *copy.image, counts[0], columns
-    nest.call(copy.move, SIGNATURE, *arguments)
+    rows = b.select(copy.dense, i64(1), pixels)
+    columns = b.select(copy.dense, b.mul(channels, pixels), channels)
+    sides = nest.address(to), *copy.tile, nest.address(source), *copy.image
+    nest.call(copy.move, SIGNATURE, *sides, rows, columns)

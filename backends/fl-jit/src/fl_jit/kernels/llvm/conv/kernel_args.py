@@ -31,8 +31,8 @@ PASS = ArgStruct(
     "chunk panels_count images batch rows height segment width "
     # the source, its input tiles, and the strides of windows
     "source_group source_image source_plane source_row source_pixel "
-    "copied planes source_depth source_height source_width source_channels source_channel step_plane "
-    "tile_image tile_plane tile_row tile_pixel tile_itemsize dense clear tile_move "
+    "copied planes source_depth source_height source_width source_channels source_channel "
+    "step_plane tile_image tile_plane tile_row tile_pixel tile_itemsize dense clear tile_move "
     "origin_z step_z origin_y step_y reach_y origin_x step_x reach_x "
     "a_image a_row a_pixel "
     # taps: number, block size, offsets and channels. Their number along x and z, and for one of

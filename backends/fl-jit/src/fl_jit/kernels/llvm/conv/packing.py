@@ -67,9 +67,9 @@ class Pack(PassFunction):
                 self._fill(to)
                 self.move("pack_move", panel_side, weights_side, whole, self.columns)
                 with b.if_then(alone):
-                    last = self._last(whole, panel_side, weights_side)
-                    zero(b, self.address(last[0][0]), self.pitch)
-                    self.move("lone_move", *last, i64(1), self.columns)
+                    to, source = self._last(whole, panel_side, weights_side)
+                    zero(b, self.address(to[0]), self.pitch)
+                    self.move("lone_move", to, source, i64(1), self.columns)
             with unpacking, b.if_else(swapped) as (turned, straight):
                 with turned:
                     out, source = ((s[0], s[2], s[1]) for s in (weights_side, panel_side))
@@ -77,8 +77,8 @@ class Pack(PassFunction):
                 with straight:
                     self.move("pack_move", weights_side, panel_side, whole, self.columns)
                     with b.if_then(alone):
-                        last = self._last(whole, weights_side, panel_side)
-                        self.move("lone_move", *last, i64(1), self.columns)
+                        out, source = self._last(whole, weights_side, panel_side)
+                        self.move("lone_move", out, source, i64(1), self.columns)
 
     def _last(self, row: IR, *sides: tuple[IR, IR, IR]) -> list[tuple[IR, IR, IR]]:
         # Both sides of a pair of a channel and a zero, from this row on.

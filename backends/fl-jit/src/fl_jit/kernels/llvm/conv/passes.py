@@ -10,7 +10,7 @@ from typing import Any
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.llvm import amx, caches, strided_copy
-from fl_jit.kernels.llvm.conv import tiles
+from fl_jit.kernels.llvm.conv import tiling
 from fl_jit.kernels.llvm.conv.implicit_gemm import ImplicitGemm, Panels
 from fl_jit.kernels.llvm.conv.kernel_args import PASS
 from fl_jit.kernels.llvm.conv.panels import Packing, Places
@@ -213,9 +213,12 @@ class Pass(Tiling):
     def _tiles(self) -> dict[str, int]:
         """Tables of micro-kernels by number of rows."""
         dtype = bfloat16 if self.task.pairs else self.task.dtype
-        rows, features = tiles.rows(self), self.task.features
-        full, tail = tiles.tables(dtype, features, self.panels, rows, self.narrow, self.asks_ahead)
-        self._kept += full, tail
+        rows, features = tiling.tile_rows(self), self.task.features
+        tables = tiling.kernel_tables(
+            dtype, features, self.panels, rows, self.narrow, self.prefetches
+        )
+        full, tail = tables
+        self._kept += tables
         return {
             "most_rows": self.most,
             "full_table": address(full),

@@ -1,5 +1,7 @@
-"""Operands of a wgrad: supported dtypes and strides, and the reduction axes. These are the batch and
-the spatial axes, divided into input tiles."""
+"""Operands of a wgrad: supported dtypes and strides, and the reduction axes.
+
+These are the batch and the spatial axes. They are divided into input tiles.
+"""
 
 from __future__ import annotations
 

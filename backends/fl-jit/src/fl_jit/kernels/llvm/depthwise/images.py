@@ -74,8 +74,8 @@ class Images(NamedTuple):
             "source_tap": taps_by[2],
             "source_place": from_[2],
             "target_place": to[2],
-            "copied_before": padding[0] * from_[2],
-            "copied_behind": padding[1] * from_[2],
+            "copied_before": padding[0],
+            "copied_columns": inner.source,
             "buffer_at": input_tile,
             "worker_bytes": input_tile + buffer,
         }

@@ -34,7 +34,7 @@ IMAGES = (
     # the copy of the source
     *("source_move", "source_planes", "source_rows", "source_columns"),
     *("source_plane", "source_row", "source_column", "source_channel"),
-    *("copied_pixel", "copied_line", "copied_before", "copied_behind"),
+    *("copied_pixel", "copied_line", "copied_before", "copied_columns"),
     # the buffer of results
     *("target_move", "target_column", "target_channel", "buffer_pixel", "buffer_at"),
     "worker_bytes",

@@ -29,9 +29,11 @@ from llvmlite import ir
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
+from fl_jit.kernels.llvm import padded_input
 from fl_jit.kernels.llvm.depthwise import microkernel
 from fl_jit.kernels.llvm.depthwise.kernel_args import FIELDS
-from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder, zero
+from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder
+from fl_jit.kernels.llvm.padded_input import PixelCopy, TileAxis
 from fl_tensor.dtypes import DType
 
 #: Numbers of a table entry. Runs: ``bounds.Run``. Columns: a ``bounds.Stretch`` without its
@@ -142,28 +144,20 @@ class _Second(LoopNestBuilder):
 
     def _copy(self, to: IR, source: IR) -> None:
         b, words = self.b, self.words
-        line = words["copied_line"]
-        with (
-            self.loop(i64(0), words["source_planes"]) as plane,
-            self.loop(i64(0), words["source_rows"]) as row,
-        ):
-            number = b.add(b.mul(plane, words["source_rows"]), row)
-            start = b.add(to, b.mul(number, line))
-            image = b.add(start, words["copied_before"])
-            behind = b.sub(line, words["copied_behind"])
-            zero(b, self.address(start), words["copied_before"])
-            zero(b, self.address(b.add(start, behind)), words["copied_behind"])
-            self.move(
-                "source_move",
-                (image, words["copied_pixel"], i64(self.itemsize)),
-                (
-                    self.sum(source, (plane, words["source_plane"]), (row, words["source_row"])),
-                    words["source_column"],
-                    words["source_channel"],
-                ),
-                words["source_columns"],
-                b.mul(self.count, words["source_channels"]),
-            )
+        planes, rows, columns = (words[f"source_{name}"] for name in ("planes", "rows", "columns"))
+        line, pixel, before = words["copied_line"], words["copied_pixel"], words["copied_before"]
+        axes = [
+            TileAxis(i64(0), planes, planes, words["source_plane"], b.mul(rows, line)),
+            TileAxis(i64(0), rows, rows, words["source_row"], line),
+            TileAxis(
+                b.neg(before), words["copied_columns"], columns, words["source_column"], pixel
+            ),
+        ]
+        image = words["source_column"], words["source_channel"]
+        copy = PixelCopy(words["source_move"], (pixel, i64(self.itemsize)), image)
+        with padded_input.rows(self, axes, source, to) as row:
+            channels = b.mul(self.count, words["source_channels"])
+            padded_input.copy_row(self, row, copy, channels)
 
     def _entries(self, table: str, number: IR, width: int) -> list[IR]:
         first = self.b.mul(number, i64(width))
