@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import target
-from fl_jit.kernels.llvm import caches, strided_copy
+from fl_jit.kernels.llvm import strided_copy
 from fl_jit.kernels.llvm.conv.implicit_gemm import Image
 from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_jit.kernels.llvm.depthwise.groups import Task
@@ -122,16 +123,16 @@ def _division(sides: _Sides, axes: Sequence[Sequence[Axis]], task: Task) -> tupl
     of_source = groups.source * math.prod(_extent(sides.source, axes)) if sides.copies else 0
     of_target = groups.target * rows * line if sides.buffers else 0
     if sides.needed or sides.buffers:
-        some = _fitting(caches.level(2) // 2, item * (of_source + of_target), held)
+        some = _fitting(cpu.host().l2 // 2, item * (of_source + of_target), held)
         return min(some, number), rows
     if sides.copies:
         of_weights = task.taps * groups.source * groups.target
-        some = _fitting(caches.level(1) * 3 // 4, item * (of_source + of_weights), held)
+        some = _fitting(cpu.host().l1 * 3 // 4, item * (of_source + of_weights), held)
         return min(some, _FEW * held, number), rows
     if number < _LONG * held:
         return number, 1
     row = number * item * (groups.source * sides.source.size[2] + groups.target * line)
-    step = min(caches.level(2) // 2 // row, -(-rows * task.batch // _ITEMS), rows)
+    step = min(cpu.host().l2 // 2 // row, -(-rows * task.batch // _ITEMS), rows)
     return number, max(step, 1)
 
 
