@@ -276,7 +276,7 @@ def test_pixels_from_far_away_are_asked_for_while_those_before_are_summed(
     case, prefetches, monkeypatch
 ):
     monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.get)
-    assert cut(case, 14).asks_ahead == prefetches
+    assert cut(case, 14).prefetches == prefetches
 
 
 @pytest.mark.parametrize("case", [

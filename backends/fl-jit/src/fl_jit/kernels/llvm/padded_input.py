@@ -19,8 +19,7 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from fl_jit.kernels.codegen.vectors import IR, i1, i64
-from fl_jit.kernels.llvm.kernel_args import zero
-from fl_jit.kernels.llvm.loop_nest import Emitter
+from fl_jit.kernels.llvm.loop_nest import FunctionBuilder, zero
 from fl_jit.kernels.llvm.strided_copy import SIGNATURE
 
 _FALSE = i1(0)
@@ -76,7 +75,7 @@ class PixelCopy(NamedTuple):
 
 
 @contextmanager
-def rows(nest: Emitter, axes: Sequence[TileAxis], image: IR, tile: IR) -> Iterator[Row]:
+def rows(nest: FunctionBuilder, axes: Sequence[TileAxis], image: IR, tile: IR) -> Iterator[Row]:
     """Emit loops over the rows of a tile, which lie along the last axis. The body emits the copy of
     a row. Rows outside the image have no positions inside."""
     b, (*outer, inner) = nest.b, axes
@@ -95,7 +94,9 @@ def rows(nest: Emitter, axes: Sequence[TileAxis], image: IR, tile: IR) -> Iterat
         yield Row(tile, image, low, high, inner.count)
 
 
-def copy_row(nest: Emitter, row: Row, copy: PixelCopy, channels: IR, clear: IR = _FALSE) -> None:
+def copy_row(
+    nest: FunctionBuilder, row: Row, copy: PixelCopy, channels: IR, clear: IR = _FALSE
+) -> None:
     """Copy the pixels of a row, of ``channels`` each, with zeros around them. ``clear``: with zeros
     behind the channels of each pixel, too."""
     b = nest.b
@@ -104,7 +105,7 @@ def copy_row(nest: Emitter, row: Row, copy: PixelCopy, channels: IR, clear: IR =
     copy_pixels(nest, to, row.image, copy, b.sub(row.high, row.low), channels)
 
 
-def fill(nest: Emitter, row: Row, pixel: IR) -> None:
+def fill(nest: FunctionBuilder, row: Row, pixel: IR) -> None:
     """Write zeros outside ``low`` to ``high`` of a row. ``pixel`` is the distance of pixels."""
     b = nest.b
     for first, last in ((i64(0), row.low), (row.high, row.end)):
@@ -113,7 +114,7 @@ def fill(nest: Emitter, row: Row, pixel: IR) -> None:
 
 
 def copy_pixels(
-    nest: Emitter, to: IR, source: IR, copy: PixelCopy, pixels: IR, channels: IR
+    nest: FunctionBuilder, to: IR, source: IR, copy: PixelCopy, pixels: IR, channels: IR
 ) -> None:
     """Copy pixels of ``channels`` channels each."""
     b = nest.b

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from fl_jit.kernels.codegen import threads
+from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.descriptors import ConvDataGrad, Convolution
 from fl_jit.kernels.layout import Layout, Packed, Placement
 from fl_jit.kernels.library import Kernel, UnsupportedError
@@ -30,9 +31,8 @@ from fl_jit.kernels.llvm.conv.panels import Folded
 from fl_jit.kernels.llvm.conv.passes import Pass
 from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_jit.kernels.llvm.epilogue import Prepared
-from fl_jit.kernels.llvm.kernel_args import address, array
+from fl_jit.kernels.llvm.launcher import Division, Launcher
 from fl_jit.kernels.llvm.tile import Tile
-from fl_jit.kernels.llvm.two_phase_launch import Division, TwoPhaseLauncher
 
 #: Operations per nanosecond of one thread, approximately.
 _SPEED = 60.0
@@ -130,8 +130,7 @@ class ConvolutionKernel:
         each = max([p.worker_bytes for p in passes] + [p.scratch for p in packings], default=0)
         worker_bytes = _up(each) + _ALIGNMENT
         panels_bytes = 0 if packed else _up(folded.nbytes)
-        words = {
-            "epilogue": following.address if following else 0,
+        fields = {
             "packed": int(packed),
             "scratch_at": panels_bytes,
             "worker_bytes": worker_bytes,
@@ -144,8 +143,8 @@ class ConvolutionKernel:
             return Division((packs, workers), {}, panels_bytes + workers * worker_bytes)
 
         work = task.operations / _SPEED
-        code = loop_nest.code()
-        self._call = TwoPhaseLauncher(code, JOB.names, words, divide, work, following, self._items)
+        functions = loop_nest.functions()
+        self._call = Launcher(functions, JOB, fields, divide, work, following, self._items)
         self._follows = following is not None
         self._written = len(following.writes) if following else 0
         self.about = f"generated, {panels.most_rows} x {panels.width}"

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen.arg_struct import ArgStruct
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
-from fl_jit.kernels.llvm.kernel_args import ArgStruct
-from fl_jit.kernels.llvm.loop_nest import Emitter
-from fl_tensor.dtypes import float32
+from fl_jit.kernels.llvm import launcher
+from fl_jit.kernels.llvm.loop_nest import FunctionBuilder
 
 #: Fields of a call: addresses of operands and workspace, and the amount of work. ``packed``:
 #: whether the weights are packed already. The workspace begins with the panels to be packed, if
 #: any. The scratch memory of the workers follows, ``scratch_at`` bytes further. ``next`` is the
 #: first work item that no worker has taken.
-JOB = ArgStruct(
-    "source weights target workspace epilogue_words epilogue "
-    "packed scratch_at worker_bytes next items packs passes"
+JOB = launcher.arguments(
+    "source weights target", "epilogue packed scratch_at worker_bytes next items packs passes"
 )
 
 #: Fields of a sum over windows. Sizes are in elements, everything else in bytes. ``_image`` to
@@ -56,17 +54,14 @@ PASS = ArgStruct(
 ITEM = ir.FunctionType(ir.VoidType(), [pointer, pointer, i64, i64])
 
 
-class Function(Emitter):
-    """A builder of a function that touches no elements itself."""
-
-    def __init__(self, function: IR) -> None:
-        super().__init__(function, target.host(), float32)
+class Dispatcher(FunctionBuilder):
+    """A builder of a function over work items of all passes."""
 
     def dispatch(self, one: IR, counted: str, job: IR, number: IR, worker: IR) -> None:
         """Call ``one`` for item ``number`` of all passes. The field ``counted`` is the number of
         items of a pass."""
         b = self.b
-        passes = JOB.read_address(b, job, "passes")
+        passes = JOB.load_pointer(b, job, "passes")
         before = b.block
         look, further, found = (
             self.function.append_basic_block(name) for name in ("look", "further", "found")
@@ -75,7 +70,7 @@ class Function(Emitter):
         b.position_at_end(look)
         index, left = b.phi(i64), b.phi(i64)
         here = b.load(b.gep(passes, [index], source_etype=pointer), typ=pointer)
-        count = PASS.read(b, here, counted)
+        count = PASS.load(b, here, counted)
         b.cbranch(b.icmp_signed("<", left, count), found, further)
         b.position_at_end(further)
         for phi, start, step in (
@@ -89,39 +84,35 @@ class Function(Emitter):
         b.call(one, [job, here, left, worker])
 
 
-class PassFunction(Function):
+class PassFunction(FunctionBuilder):
     """A function (job, pass, number, worker), with helpers for both kinds of work items. ``job``
-    has the fields of the call, ``words`` those of the pass."""
+    has the fields of the call, ``args`` those of the pass."""
 
     def __init__(self, module: IR, name: str) -> None:
         function = ir.Function(module, ITEM, name)
         function.linkage = "internal"
         super().__init__(function)
         job, block, self.number, self.worker = function.args
-        self.job, self.words = self.named(job, JOB.names), self.named(block, PASS.names)
-
-    def flag(self, word: IR) -> IR:
-        """Whether a field is not 0."""
-        return self.b.icmp_signed("!=", word, i64(0))
+        self.job, self.args = JOB.fields(self.b, job), PASS.fields(self.b, block)
 
     def moved(self, start: IR, *steps: tuple[IR, str]) -> IR:
         """``start``, advanced by index * stride for each (index, name of the stride)."""
-        return self.sum(start, *((index, self.words[stride]) for index, stride in steps))
+        return self.sum(start, *((index, self.args[stride]) for index, stride in steps))
 
     def split(self, number: IR, *counts: str) -> list[IR]:
         """The mixed-radix digits of ``number``, fastest first: one more than there are counts."""
         found = []
         for count in counts:
-            size = self.words[count]
+            size = self.args[count]
             found.append(self.b.srem(number, size))
             number = self.b.sdiv(number, size)
         return [*found, number]
 
     def panel_at(self, group: IR, panel: IR) -> IR:
         """The address of a panel of weights."""
-        packed = self.flag(self.job["packed"])
+        packed = self.b.icmp_signed("!=", self.job["packed"], i64(0))
         panels = self.b.select(packed, self.job["weights"], self.job["workspace"])
-        start = self.b.add(panels, self.words["panels_start"])
+        start = self.b.add(panels, self.args["panels_start"])
         return self.moved(start, (group, "panels_group"), (panel, "panels_panel"))
 
     def scratch(self) -> IR:
@@ -131,5 +122,5 @@ class PassFunction(Function):
 
     def part(self, index: IR, size: str, of: str) -> tuple[IR, IR]:
         """The start and the size of part ``index`` of an axis."""
-        start = self.b.mul(index, self.words[size])
-        return start, self.minimum(self.words[size], self.b.sub(self.words[of], start))
+        start = self.b.mul(index, self.args[size])
+        return start, self.minimum(self.args[size], self.b.sub(self.args[of], start))

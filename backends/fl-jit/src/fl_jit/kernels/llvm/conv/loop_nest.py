@@ -25,11 +25,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from fl_jit.kernels.codegen import compile, target
-from fl_jit.kernels.codegen.builder import Builder
-from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 from fl_jit.kernels.llvm import FOLDER
-from fl_jit.kernels.llvm.conv.kernel_args import JOB, Function
+from fl_jit.kernels.llvm.conv.kernel_args import JOB, Dispatcher
 from fl_jit.kernels.llvm.conv.packing import Pack
 from fl_jit.kernels.llvm.conv.work_tile import WorkTile
 
@@ -37,58 +35,46 @@ from fl_jit.kernels.llvm.conv.work_tile import WorkTile
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
 
 
-def code() -> compile.Code:
-    """The loop nest as machine code. ``first`` packs, ``second`` computes, ``run`` does both
-    (``two_phase_launch.py``)."""
-    return _code(target.host())
-
-
 @compile.once
-def _code(machine: Target) -> compile.Code:
+def functions() -> tuple[int, int]:
+    """Addresses of the functions ``first``, which packs, and ``second``, which computes."""
     about = f"convolutions {compile.sources(FOLDER)}"
-    return compile.load(about, assembly, machine, compile.Effort.LEAST)
+    code = compile.load(about, assembly, target.host(), compile.Effort.LEAST)
+    return code.address("first"), code.address("second")
 
 
 def assembly() -> str:
-    """A module in LLVM IR with the functions ``first``, ``second`` and ``run``."""
+    """A module in LLVM IR with the functions ``first`` and ``second``."""
     module = ir.Module("convolutions")
     module.triple = target.triple()
-    pack = _pack(module, Pack(module).function)
-    work = _work(module, WorkTile(module).function)
-    run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
-    b = Builder(run.append_basic_block("entry"))
-    job = run.args[0]
-    b.call(pack, [job, i64(0), JOB.read(b, job, "packs"), i64(0)])
-    b.call(work, [job, i64(0), i64(1), i64(0)])
-    b.ret_void()
+    _pack(module, Pack(module).function)
+    _work(module, WorkTile(module).function)
     return str(module)
 
 
-def _pack(module: IR, one: IR) -> IR:
+def _pack(module: IR, one: IR) -> None:
     """Pack items first .. last of all passes."""
     function = ir.Function(module, SIGNATURE, "first")
     job, first, last, worker = function.args
-    nest = Function(function)
+    nest = Dispatcher(function)
     with nest.loop(first, last) as number:
         nest.dispatch(one, "pack_items", job, number, worker)
     nest.b.ret_void()
-    return function
 
 
-def _work(module: IR, one: IR) -> IR:
+def _work(module: IR, one: IR) -> None:
     """Compute work items of all passes, until all are taken."""
     function = ir.Function(module, SIGNATURE, "second")
     job, _, _, worker = function.args
-    nest = Function(function)
+    nest = Dispatcher(function)
     b = nest.b
     again, take, done = (function.append_basic_block(name) for name in ("again", "take", "done"))
     b.branch(again)
     b.position_at_end(again)
     number = b.atomic_rmw("add", JOB.at(b, job, "next"), i64(1), "monotonic")
-    b.cbranch(b.icmp_signed("<", number, JOB.read(b, job, "items")), take, done)
+    b.cbranch(b.icmp_signed("<", number, JOB.load(b, job, "items")), take, done)
     b.position_at_end(take)
     nest.dispatch(one, "items", job, number, worker)
     b.branch(again)
     b.position_at_end(done)
     b.ret_void()
-    return function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fl_jit.kernels.codegen.vectors import IR, i64
 from fl_jit.kernels.llvm.conv.kernel_args import PassFunction
-from fl_jit.kernels.llvm.kernel_args import zero
+from fl_jit.kernels.llvm.loop_nest import zero
 
 
 class Pack(PassFunction):
@@ -18,13 +18,13 @@ class Pack(PassFunction):
         )
         row, rows = self.part(part, "pack_rows", "channels")
         column, columns = self.part(panel, "panel_width", "features")
-        partial = b.icmp_signed("<", columns, self.words["panel_width"])
-        pitch = b.select(partial, self.words["tail_row"], self.words["panels_row"])
+        partial = b.icmp_signed("<", columns, self.args["panel_width"])
+        pitch = b.select(partial, self.args["tail_row"], self.args["panels_row"])
         start = self.moved(
             self.job["weights"],
             *((group, "weights_group"), (row, "weights_row"), (column, "weights_column")),
         )
-        self.offsets = self.address(self.words["place_offsets"])
+        self.offsets = self.address(self.args["place_offsets"])
         self.panel, self.row, self.rows, self.columns = (
             self.panel_at(group, panel),
             row,
@@ -32,7 +32,7 @@ class Pack(PassFunction):
             columns,
         )
         self.pitch, self.partial = pitch, partial
-        with b.if_else(b.icmp_signed("==", self.words["woven"], i64(0))) as (plain, woven):
+        with b.if_else(b.icmp_signed("==", self.args["woven"], i64(0))) as (plain, woven):
             with plain:
                 self._at_place(place, self.b.add(start, self._offset(place)))
             with woven:
@@ -45,7 +45,7 @@ class Pack(PassFunction):
     def _to(self, place: IR) -> IR:
         """The address of the rows of the panel at a kernel position."""
         b = self.b
-        k = b.add(b.mul(place, self.words["channels"]), self.row)
+        k = b.add(b.mul(place, self.args["channels"]), self.row)
         return self.b.add(self.panel, b.mul(k, self.pitch))
 
     def _fill(self, to: IR) -> None:
@@ -55,12 +55,12 @@ class Pack(PassFunction):
     def _at_place(self, place: IR, weights: IR) -> None:
         b = self.b
         to = self._to(place)
-        unpack = self.words["unpack"]
-        end = b.icmp_signed("==", b.add(self.row, self.rows), self.words["channels"])
-        alone = b.and_(end, b.icmp_signed("!=", self.words["odd"], i64(0)))
+        unpack = self.args["unpack"]
+        end = b.icmp_signed("==", b.add(self.row, self.rows), self.args["channels"])
+        alone = b.and_(end, b.icmp_signed("!=", self.args["odd"], i64(0)))
         whole = b.sub(self.rows, b.zext(alone, i64))
-        panel_side = to, self.pitch, self.words["itemsize"]
-        weights_side = weights, self.words["weights_row"], self.words["weights_column"]
+        panel_side = to, self.pitch, self.args["itemsize"]
+        weights_side = weights, self.args["weights_row"], self.args["weights_column"]
         swapped = b.icmp_signed("==", unpack, i64(2))
         with b.if_else(b.icmp_signed("==", unpack, i64(0))) as (packing, unpacking):
             with packing:
@@ -88,22 +88,22 @@ class Pack(PassFunction):
         """Pack all kernel positions at once, where these are contiguous. Their number is the stride
         of channels (``woven`` 1) or of features (``woven`` 2). Contiguous elements are copied into
         the worker's scratch memory, and from there to each position."""
-        b, words = self.b, self.words
-        of_channels = b.icmp_signed("==", words["woven"], i64(1))
+        b, args = self.b, self.args
+        of_channels = b.icmp_signed("==", args["woven"], i64(1))
 
         def either(one: IR, other: IR) -> IR:
             return b.select(of_channels, one, other)
 
         mine = self.scratch()
-        step, pitch, itemsize = words["weights_step"], words["woven_row"], words["itemsize"]
+        step, pitch, itemsize = args["weights_step"], args["woven_row"], args["itemsize"]
         near = either(self.rows, self.columns)
         far = either(self.columns, self.rows)
-        apart = either(words["weights_column"], words["weights_row"])
-        near = b.mul(near, words["places"])
+        apart = either(args["weights_column"], args["weights_row"])
+        near = b.mul(near, args["places"])
         self.move("woven_move", (mine, pitch, itemsize), (start, step, apart), near, far)
-        wide = b.mul(pitch, words["places"])
+        wide = b.mul(pitch, args["places"])
         steps = either(wide, itemsize), either(itemsize, wide)
-        with self.loop(i64(0), words["places"]) as place:
+        with self.loop(i64(0), args["places"]) as place:
             to = self._to(place)
             self._fill(to)
             source = self.b.add(mine, self._offset(place))

@@ -16,6 +16,7 @@ import ctypes
 import math
 from typing import Any, NamedTuple
 
+from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.descriptors import Reorder
 from fl_jit.kernels.layout import Layout, Packed, Placement
 from fl_jit.kernels.library import UnsupportedError
@@ -23,7 +24,6 @@ from fl_jit.kernels.llvm import strided_copy
 from fl_jit.kernels.llvm.conv import loop_nest as convolution_nest
 from fl_jit.kernels.llvm.conv.implicit_gemm import Panels, Weights
 from fl_jit.kernels.llvm.conv.kernel_args import JOB, PASS
-from fl_jit.kernels.llvm.kernel_args import address, array
 from fl_memory import selection
 from fl_tensor.dtypes import int16, int32
 
@@ -179,9 +179,8 @@ class _Reordered:
         self._pointers = array(address(block) for block in self._blocks)
         self._scratch = 64 + max((each.scratch for each in self._packings), default=0)
         self._items = sum(packing.words["pack_items"] for packing in self._packings)
-        self._pack = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(
-            convolution_nest.code().address("first")
-        )
+        pack, _ = convolution_nest.functions()
+        self._pack = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(pack)
 
     def __call__(self, *addresses: int) -> None:
         x, out = addresses

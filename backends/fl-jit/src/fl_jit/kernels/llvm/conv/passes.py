@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.llvm import amx, caches, strided_copy
 from fl_jit.kernels.llvm.conv import tiling
 from fl_jit.kernels.llvm.conv.implicit_gemm import ImplicitGemm, Panels
@@ -15,7 +16,6 @@ from fl_jit.kernels.llvm.conv.kernel_args import PASS
 from fl_jit.kernels.llvm.conv.panels import Packing, Places
 from fl_jit.kernels.llvm.conv.tiling import Tiling
 from fl_jit.kernels.llvm.conv.windows import Axis
-from fl_jit.kernels.llvm.kernel_args import address, array
 from fl_tensor.dtypes import bfloat16, int16
 
 _LINE = 64

@@ -16,10 +16,10 @@ from collections.abc import Set
 from typing import Any
 
 from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen.arg_struct import array
 from fl_jit.kernels.llvm import caches, microkernel_registry
 from fl_jit.kernels.llvm.conv.implicit_gemm import ImplicitGemm, Panels
 from fl_jit.kernels.llvm.conv.windows import ABSENT, Axis
-from fl_jit.kernels.llvm.kernel_args import array
 from fl_jit.kernels.llvm.microkernel import MicroKernel
 from fl_jit.kernels.llvm.tile import Tile, balanced
 from fl_tensor.dtypes import DType

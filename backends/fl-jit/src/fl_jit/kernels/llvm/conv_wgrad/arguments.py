@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.descriptors import ConvWeightGrad
-from fl_jit.kernels.llvm import kernel_args, microkernel_registry, strided_copy
+from fl_jit.kernels.llvm import microkernel_registry, strided_copy
 from fl_jit.kernels.llvm.conv_wgrad import vector_loops
 from fl_jit.kernels.llvm.conv_wgrad.axes import Axis, axis_fields, kernel_strides, rounded, strides
-from fl_jit.kernels.llvm.conv_wgrad.kernel_args import FIELDS
 from fl_jit.kernels.llvm.conv_wgrad.plan import MOST_PREFETCHED, Plan, tallest
+from fl_jit.kernels.llvm.launcher import Division
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_jit.kernels.llvm.microkernel import MicroKernel
 from fl_jit.kernels.llvm.strided_copy import Move
 from fl_jit.kernels.llvm.tile import Tile
-from fl_jit.kernels.llvm.two_phase_launch import Division
 from fl_tensor.dtypes import bfloat16, float32, int16, int32
 
 
@@ -56,7 +57,8 @@ class WgradArguments:
         self.copy_bytes = (
             math.prod(made.steps[:-1]) * made.turns(made.steps[-1]) * made.vectors * self.wide
         )
-        self.fields = dict.fromkeys(FIELDS[FIELDS.index("parts") :], 0)
+        #: Values of the fields, 0 where there is none.
+        self.fields: dict[str, int] = defaultdict(int)
         self.fields |= axis_fields(axes, made.steps) | self._operands() | self._vector_loops()
 
     def divide(self, workers: int) -> Division:
@@ -83,8 +85,8 @@ class WgradArguments:
 
     def table(self, numbers: Sequence[int]) -> int:
         """The address of a table of these numbers."""
-        self.tables.append(kernel_args.array(numbers))
-        return kernel_args.address(self.tables[-1])
+        self.tables.append(array(numbers))
+        return address(self.tables[-1])
 
     def _operands(self) -> dict[str, int]:
         descriptor, made, given = self.descriptor, self.made, self.given

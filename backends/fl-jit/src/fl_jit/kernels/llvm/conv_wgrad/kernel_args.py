@@ -8,6 +8,7 @@ groups, of ``group_channels`` channels and ``group_features`` features each, and
 from __future__ import annotations
 
 from fl_jit.kernels.codegen.vectors import IR, i64
+from fl_jit.kernels.llvm import launcher
 from fl_jit.kernels.llvm.loop_nest import Emitter, LoopNestBuilder
 from fl_jit.kernels.llvm.padded_input import TileAxis
 
@@ -34,9 +35,7 @@ OF_TAPS = (
     *("first_row", "end_row"),  # rows of the output that read the image, not padding
 )
 
-FIELDS = (
-    # addresses
-    *("x", "gradient", "bias", "out", "workspace"),
+_CONSTANT = (
     # division of work
     *("panel_splits", "tile_splits", "shared_at"),
     *("parts", "input_tiles", "panels", "tiles", "tile_size", "longer", "taps"),
@@ -67,45 +66,43 @@ FIELDS = (
     # functions of ``vector_loops.py``
     *("column_sums", "add_up", "pair_up"),
 )
+#: The kernel arguments.
+FIELDS = launcher.arguments("x gradient bias out", _CONSTANT)
 
 
 class WgradFunction(Emitter):
     """A builder of a function with these fields, and addresses of tiles and accumulators."""
 
-    def flag(self, name: str) -> IR:
-        """Whether a field is not 0."""
-        return self.b.icmp_signed("!=", self.words[name], i64(0))
-
     @property
     def shared(self) -> IR:
         """The address of the shared memory, as an integer."""
-        return self.b.add(self.words["workspace"], self.words["shared_at"])
+        return self.b.add(self.args["workspace"], self.args["shared_at"])
 
     def rows_of(self, tile: IR) -> tuple[IR, IR, IR]:
         """The first row of a tile, its number of rows, and whether it is a longer one."""
-        b, words = self.b, self.words
-        longer = b.icmp_signed("<", tile, words["longer"])
-        before = self.minimum(tile, words["longer"])
-        first = b.add(b.mul(tile, words["tile_size"]), before)
-        return first, b.add(words["tile_size"], b.zext(longer, i64)), longer
+        b, args = self.b, self.args
+        longer = b.icmp_signed("<", tile, args["longer"])
+        before = self.minimum(tile, args["longer"])
+        first = b.add(b.mul(tile, args["tile_size"]), before)
+        return first, b.add(args["tile_size"], b.zext(longer, i64)), longer
 
     def columns_of(self, panel: IR) -> IR:
         """The number of columns of a panel."""
-        b, width = self.b, self.words["width"]
-        return self.minimum(b.sub(self.words["columns"], b.mul(panel, width)), width)
+        b, width = self.b, self.args["width"]
+        return self.minimum(b.sub(self.args["columns"], b.mul(panel, width)), width)
 
     def features_of(self, columns: IR) -> IR:
         """The number of features of so many columns."""
-        return self.b.mul(columns, self.words["group_features"])
+        return self.b.mul(columns, self.args["group_features"])
 
     def accumulators_of(self, group: IR, part: IR, panel: IR, row: IR) -> IR:
         """The offset of a tile's accumulators."""
-        words = self.words
+        args = self.args
         return self.sum(
-            (group, words["acc_group"]),
-            (part, words["acc_part"]),
-            (panel, words["acc_panel"]),
-            (row, words["acc_tile"]),
+            (group, args["acc_group"]),
+            (part, args["acc_part"]),
+            (panel, args["acc_panel"]),
+            (row, args["acc_tile"]),
         )
 
 
@@ -123,22 +120,22 @@ class InputTiles(LoopNestBuilder):
 
     def locate(self, input_tile: IR) -> None:
         """Set ``starts`` and ``extents`` of the input tile of this number."""
-        b, words = self.b, self.words
+        b, args = self.b, self.args
         self.starts, self.extents = [], []
         for axis in reversed(range(AXES)):
-            input_tile, block = self.split(input_tile, words[f"blocks {axis}"])
-            step = words[f"step {axis}"]
+            input_tile, block = self.split(input_tile, args[f"blocks {axis}"])
+            step = args[f"step {axis}"]
             start = b.mul(block, step)
             self.starts.insert(0, start)
-            self.extents.insert(0, self.minimum(step, b.sub(words[f"size {axis}"], start)))
+            self.extents.insert(0, self.minimum(step, b.sub(args[f"size {axis}"], start)))
 
     def tile_axes(self) -> list[TileAxis]:
         """The positions of x that the current input tile reads."""
-        b, words, found = self.b, self.words, []
+        b, args, found = self.b, self.args, []
         for axis, (start, extent) in enumerate(zip(self.starts, self.extents, strict=True)):
-            stride = words[f"stride {axis}"]
-            first = b.sub(b.mul(start, stride), words[f"low {axis}"])
-            count = self.sum((b.sub(extent, i64(1)), stride), words[f"reach {axis}"])
-            rest = (words[f"{name} {axis}"] for name in ("extent", "x", "input"))
+            stride = args[f"stride {axis}"]
+            first = b.sub(b.mul(start, stride), args[f"low {axis}"])
+            count = self.sum((b.sub(extent, i64(1)), stride), args[f"reach {axis}"])
+            rest = (args[f"{name} {axis}"] for name in ("extent", "x", "input"))
             found.append(TileAxis(first, count, *rest))
         return found

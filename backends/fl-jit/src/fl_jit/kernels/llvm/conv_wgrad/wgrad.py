@@ -32,8 +32,8 @@ from fl_jit.kernels.llvm.conv_wgrad.kernel_args import FIELDS
 from fl_jit.kernels.llvm.conv_wgrad.loop_nest import GemmLoopNest, LoopNest
 from fl_jit.kernels.llvm.conv_wgrad.plan import plan, tallest
 from fl_jit.kernels.llvm.gemm import matmul
+from fl_jit.kernels.llvm.launcher import Launcher
 from fl_jit.kernels.llvm.tile import Tile
-from fl_jit.kernels.llvm.two_phase_launch import TwoPhaseLauncher
 from fl_tensor.dtypes import HALF, DType
 
 #: Multiply-adds per nanosecond, approximately.
@@ -43,19 +43,15 @@ Call: TypeAlias = Callable[[tuple[int, int, int, int]], None]
 
 
 class WgradKernel:
-    """A wgrad kernel that computes by ``call``. ``owned`` is data that ``call`` needs, and stays
-    alive."""
+    """A wgrad kernel that computes by ``call``."""
 
     workspace = 0
 
-    def __init__(
-        self, descriptor: ConvWeightGrad, about: str, call: Call, owned: object = None
-    ) -> None:
+    def __init__(self, descriptor: ConvWeightGrad, about: str, call: Call) -> None:
         bias = () if descriptor.bias is None else (descriptor.bias,)
         self.operands = (descriptor.x, descriptor.gradient, *bias, descriptor.out)
         self.about = f"generated: {about}"
         self._call = call
-        self._owned = owned
 
     @classmethod
     def of(
@@ -64,15 +60,15 @@ class WgradKernel:
         """The kernel of a loop nest with these arguments, which computes about ``speed``
         multiply-adds per nanosecond."""
         descriptor, made = arguments.descriptor, arguments.made
-        code = _code(nest, arguments.dtype, descriptor.out.dtype, made.pairs)
+        functions = _functions(nest, arguments.dtype, descriptor.out.dtype, made.pairs)
         work = math.prod(axis.size * axis.kernel for axis in arguments.axes)
         work *= math.prod(
             descriptor.out.shape[: len(descriptor.out.shape) - len(descriptor.stride)]
         )
         about = f"{about}, {made.input_tiles} input tiles in {made.parts} parts"
-        divide = arguments.divide
-        call = TwoPhaseLauncher(code, FIELDS, arguments.fields, divide, work / speed)
-        return cls(descriptor, about, call, arguments.tables)
+        fields, divide, tables = arguments.fields, arguments.divide, arguments.tables
+        call = Launcher(functions, FIELDS, fields, divide, work / speed, owned=tables)
+        return cls(descriptor, about, call)
 
     def __call__(self, *addresses: int) -> None:
         """Compute: x, gradient[, bias], out."""
@@ -100,11 +96,12 @@ def prepare(descriptor: ConvWeightGrad, tiles: Tile | None = None) -> WgradKerne
 
 
 @compile.once
-def _code(nest: type[LoopNest], dtype: DType, result: DType, pairs: bool) -> compile.Code:
+def _functions(nest: type[LoopNest], dtype: DType, result: DType, pairs: bool) -> tuple[int, int]:
     machine = target.host()
     about = f"{nest.__name__} wgrad {dtype} {result} {pairs} {compile.sources(FOLDER)}"
     assembly = functools.partial(loop_nest.assembly, nest, dtype, result, machine, pairs)
-    return compile.load(about, assembly, machine, compile.Effort.LEAST)
+    code = compile.load(about, assembly, machine, compile.Effort.LEAST)
+    return code.address("first"), code.address("second")
 
 
 def _product(descriptor: ConvWeightGrad, axes: Sequence[Axis]) -> Matmul | None:

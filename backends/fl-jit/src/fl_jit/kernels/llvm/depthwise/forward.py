@@ -10,11 +10,11 @@ import functools
 import itertools
 from collections.abc import Sequence
 
-from fl_jit.kernels.codegen import compile, target
+from fl_jit.kernels.codegen import arg_struct, compile, target
 from fl_jit.kernels.descriptors import ConvDataGrad, Convolution
 from fl_jit.kernels.layout import Layout, Placement, dense
 from fl_jit.kernels.library import UnsupportedError
-from fl_jit.kernels.llvm import FOLDER, epilogue, kernel_args
+from fl_jit.kernels.llvm import FOLDER, epilogue
 from fl_jit.kernels.llvm.conv import windows
 from fl_jit.kernels.llvm.conv.implicit_gemm import Image, Weights, strided
 from fl_jit.kernels.llvm.conv.windows import Axis
@@ -23,7 +23,7 @@ from fl_jit.kernels.llvm.depthwise.groups import Groups, Task
 from fl_jit.kernels.llvm.depthwise.images import Images
 from fl_jit.kernels.llvm.depthwise.kernel_args import FIELDS
 from fl_jit.kernels.llvm.depthwise.panels import Panels
-from fl_jit.kernels.llvm.two_phase_launch import Division, TwoPhaseLauncher
+from fl_jit.kernels.llvm.launcher import Division, Launcher
 from fl_tensor.dtypes import DType, float32, float64
 
 #: Approximate multiply-adds per nanosecond.
@@ -89,9 +89,7 @@ class DepthwiseKernel:
         images = Images.of(Image.of(source), Image.of(out), axes, task, known)
         self._tables, tables = _tables(images, Image.of(out), panels, task)
         self.about = f"generated: depthwise{', copied' * images.copied}"
-        code = _code(dtype)
         values = panels.words | images.words | tables
-        values["epilogue"] = following.address if following else 0
 
         def divide(workers: int) -> Division:
             # Items: images, and their rows or some of their groups.
@@ -100,7 +98,7 @@ class DepthwiseKernel:
             return Division((panels.items, items), {}, nbytes)
 
         work = out.elements * task.taps * task.groups.source / _SPEED
-        self._call = TwoPhaseLauncher(code, FIELDS, values, divide, work, following)
+        self._call = Launcher(_functions(dtype), FIELDS, values, divide, work, following)
 
     def __call__(self, *addresses: int) -> None:
         """Compute: source, weights[, inputs of the epilogue], out[, outputs of the epilogue]."""
@@ -111,11 +109,12 @@ class DepthwiseKernel:
 
 
 @compile.once
-def _code(dtype: DType) -> compile.Code:
+def _functions(dtype: DType) -> tuple[int, int]:
     machine = target.host()
     about = f"depthwise {dtype} {compile.sources(FOLDER)}"
     assembly = functools.partial(loop_nest.assembly, dtype, machine)
-    return compile.load(about, assembly, machine, compile.Effort.LEAST)
+    code = compile.load(about, assembly, machine, compile.Effort.LEAST)
+    return code.address("first"), code.address("second")
 
 
 def _tables(
@@ -133,15 +132,15 @@ def _tables(
     moves = [move * result.dtype.itemsize for move in (result.plane, result.row)]
     runs = bounds.runs(images.axes, by, images.words["row_step"])
     tables = {
-        "run_table": kernel_args.array(itertools.chain(*itertools.chain(*runs))),
-        "first_runs": kernel_args.array(itertools.accumulate(map(len, runs), initial=0)),
-        "target_rows": kernel_args.array(bounds.begins(images.axes, moves)),
-        "column_table": kernel_args.array(
+        "run_table": arg_struct.array(itertools.chain(*itertools.chain(*runs))),
+        "first_runs": arg_struct.array(itertools.accumulate(map(len, runs), initial=0)),
+        "target_rows": arg_struct.array(bounds.begins(images.axes, moves)),
+        "column_table": arg_struct.array(
             bounds.column_table(line, [codes[each] for each in wanted])
         ),
     }
     steps = [bounds.step(a) * p for a, p in zip(images.axes, panels.places, strict=True)]
     names = "panels_plane_tap", "panels_row_tap", "panels_tap"
-    found = {name: kernel_args.address(table) for name, table in tables.items()}
+    found = {name: arg_struct.address(table) for name, table in tables.items()}
     found |= {"columns": len(line), "panels_column": panels.places[2]}
     return tables, found | dict(zip(names, steps, strict=True))

@@ -5,6 +5,8 @@ Distances are in bytes.
 
 from __future__ import annotations
 
+from fl_jit.kernels.llvm import launcher
+
 #: Arguments of the weights (``panels.py``).
 PANELS = (
     # steps of blocks over places of the kernel, and from turn to turn
@@ -40,9 +42,5 @@ IMAGES = (
 #: Tables of the bounds of rows and blocks of pixels (``bounds.py``).
 TABLES = "run_table", "first_runs", "target_rows", "column_table", "columns"
 
-FIELDS = (
-    *("source", "weights", "target", "workspace", "epilogue_words", "epilogue"),
-    *PANELS,
-    *IMAGES,
-    *TABLES,
-)
+#: The kernel arguments.
+FIELDS = launcher.arguments("source weights target", ("epilogue", *PANELS, *IMAGES, *TABLES))

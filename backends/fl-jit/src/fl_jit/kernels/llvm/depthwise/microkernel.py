@@ -58,8 +58,8 @@ class _Pixels(Emitter):
     def __init__(self, function: IR, block: Block, machine: Target, dtype: DType) -> None:
         super().__init__(function, machine, dtype)
         b = self.b
-        words, source, panels, to, *self.counts, count, self.lines = function.args
-        self.words = self.named(words, FIELDS)
+        arguments, source, panels, to, *self.counts, count, self.lines = function.args
+        self.args = FIELDS.fields(self.b, arguments)
         self.groups, self.pixels, self.vectors = block[:3]
         self.operands = source, panels, to
         #: Multiples of argument fields that the code uses.
@@ -89,18 +89,18 @@ class _Pixels(Emitter):
         self.masks = [self._mask(left, v, groups.source, 0) for v in numbers]
         masks = [[self._mask(left, v, groups.target, i) for i in results] for v in numbers]
         with self.loop(i64(0), self.lines) as line:
-            here = self.at(source, b.mul(line, self.words["source_line"]))
+            here = self.at(source, b.mul(line, self.args["source_line"]))
             self._prefetch_line(here)
             accumulators = self._accumulators(here, panels)
-            there = self.at(to, b.mul(line, self.words["target_line"]))
+            there = self.at(to, b.mul(line, self.args["target_line"]))
             self._put(accumulators, self.opaque(there), masks)
 
     def _prefetch_line(self, source: IR) -> None:
         # Prefetches the last row of the next vectors' windows. The hardware prefetcher does not, as
         # pixels are far apart. The data is used after all lines of the current vectors.
-        b, words = self.b, self.words
+        b, args = self.b, self.args
         rows = b.sub(self.counts[1], i64(1))
-        last = self.at(source, b.mul(rows, words["source_row_tap"]))
+        last = self.at(source, b.mul(rows, args["source_row_tap"]))
         for place in self._seen()[-self.pixels :]:
             there = self._place(last, place, self.apart[0])
             for v in range(self.vectors, 2 * self.vectors):
@@ -139,24 +139,24 @@ class _Pixels(Emitter):
         ]
 
     def _step(self, source: IR, panels: IR, number: IR, name: str) -> tuple[IR, IR]:
-        b, words = self.b, self.words
+        b, args = self.b, self.args
         return (
-            self.at(source, b.mul(number, words[f"source_{name}"])),
-            self.at(panels, b.mul(number, words[f"panels_{name}"])),
+            self.at(source, b.mul(number, args[f"source_{name}"])),
+            self.at(panels, b.mul(number, args[f"panels_{name}"])),
         )
 
-    def _place(self, first: IR, number: int, word: str) -> IR:
-        # The address ``number`` times the distance ``word`` after the first one.
+    def _place(self, first: IR, number: int, name: str) -> IR:
+        # The address ``number`` times the distance ``name`` after the first one.
         for count in (number // _REACH * _REACH, number % _REACH):
-            first = self.at(first, self._multiple(word, count)) if count else first
+            first = self.at(first, self._multiple(name, count)) if count else first
         return first
 
-    def _multiple(self, word: str, count: int) -> IR:
-        distance = self.words[word]
-        if (word, count) not in self._multiples:
+    def _multiple(self, name: str, count: int) -> IR:
+        distance = self.args[name]
+        if (name, count) not in self._multiples:
             with self.b.goto_entry_block():
-                self._multiples[word, count] = self.b.mul(distance, i64(count))
-        return self._multiples[word, count]
+                self._multiples[name, count] = self.b.mul(distance, i64(count))
+        return self._multiples[name, count]
 
     def _load(self, place: IR, number: int) -> IR:
         # One of the vectors that are computed together.
@@ -238,7 +238,7 @@ class Any(_Pixels):
                     self._multiply(found, row, of_pixel[v][turn])
 
     def _weights(self, panels: IR, number: int, turn: int) -> IR:
-        row = self.at(panels, self.b.mul(self.words["packed_inner"], i64(turn))) if turn else panels
+        row = self.at(panels, self.b.mul(self.args["packed_inner"], i64(turn))) if turn else panels
         return self._load(row, number)
 
     def _multiply(self, x: IR, y: IR, total: IR) -> None:

@@ -7,24 +7,19 @@ import math
 from typing import NamedTuple
 
 from fl_jit.kernels.codegen import target, threads
+from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.llvm import amx, caches, microkernel_registry, tile
 from fl_jit.kernels.llvm.epilogue import Prepared
-from fl_jit.kernels.llvm.gemm import (
-    blocking,
-    cooperative_packing,
-    gemm,
-    packing,
-    packing_policy,
-    unpacking,
-)
+from fl_jit.kernels.llvm.gemm import blocking, gemm, packing, packing_policy, unpacking
 from fl_jit.kernels.llvm.gemm.gemm_problem import LARGE, GemmProblem
-from fl_jit.kernels.llvm.gemm.kernel_args import CHANGING, FIELDS
-from fl_jit.kernels.llvm.gemm.launch import GemmLauncher
+from fl_jit.kernels.llvm.gemm.kernel_args import ARGUMENTS, BATCH_AXIS
+from fl_jit.kernels.llvm.launcher import Division, Launcher
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_jit.kernels.llvm.microkernel import LINE, MicroKernel
 from fl_jit.kernels.llvm.tile import Cut, Tile
 from fl_tensor.dtypes import DType, bfloat16
 
+_OPERANDS = "x", "y", "out"
 #: Approximate floating-point operations of a thread per nanosecond, which determine the number of
 #: threads of a GEMM.
 SPEED = 60.0
@@ -39,42 +34,45 @@ _MOST_LINES = 32
 
 def planned(
     task: GemmProblem, accumulate: bool, epilogue: Prepared | None, tiles: Tile | None
-) -> tuple[GemmLauncher, str]:
+) -> tuple[Launcher, str]:
     """The launcher of ``task``, and its description. ``tiles`` overrides the tile if given."""
     cut = _cut(task, accumulate, tiles)
     left, right = _left(task, cut), _right(task, cut)
     memory = _memory(task, cut, left, right)
     streams = not (accumulate or epilogue) and _streams(task, cut)
-    words = dict.fromkeys(FIELDS, 0) | {
+    batch = [
+        BATCH_AXIS.block(size=size, **{name: getattr(task, name).batch[axis] for name in _OPERANDS})
+        for axis, size in enumerate(task.batch)
+    ]
+    table = array(itertools.chain(*batch))
+    fields = {
         "m": task.m, "k": task.k, "itemsize": cut.dtype.itemsize,
-        "out itemsize": 2 if cut.narrow else cut.dtype.itemsize,
-        "vector bytes": cut.lanes * cut.dtype.itemsize,
-        "x row": task.x.row_stride, "x k": task.x.col_stride,
-        "y k": task.y.row_stride, "y column": task.y.col_stride,
-        "out row": task.out.row_stride, "out column": task.out.col_stride,
-        "row parts": cut.parts.rows, "tiles": cut.rows.parts, "tile rows": cut.rows.size,
-        "longer tiles": cut.rows.longer,
-        "column parts": cut.parts.columns, "panels": cut.panels, "panel columns": cut.width,
-        "last columns": cut.last, "last padded": cut.padded, "k block": cut.depth,
+        "out_itemsize": 2 if cut.narrow else cut.dtype.itemsize,
+        "vector_bytes": cut.lanes * cut.dtype.itemsize,
+        "x_row": task.x.row_stride, "x_k": task.x.col_stride,
+        "y_k": task.y.row_stride, "y_column": task.y.col_stride,
+        "out_row": task.out.row_stride, "out_column": task.out.col_stride,
+        "row_parts": cut.parts.rows, "tiles": cut.rows.parts, "tile_rows": cut.rows.size,
+        "longer_tiles": cut.rows.longer,
+        "column_parts": cut.parts.columns, "panels": cut.panels, "panel_columns": cut.width,
+        "last_columns": cut.last, "last_padded": cut.padded, "k_block": cut.depth,
         "unpack": unpacking.unpack(task.out.dtype) if cut.apart else 0,
-        "epilogue": epilogue.address if epilogue else 0,
-        "prefetch": _asks_ahead(task, cut), "prefetches y": right.prefetches,
-        "accumulate": accumulate, "batch axes": len(task.batch),
-        "streams": streams,
+        "prefetch_a": _asks_ahead(task, cut), "prefetch_b": right.prefetches,
+        "accumulate": accumulate, "streams": streams,
+        "batch_axes": len(task.batch), "batch_table": address(table),
     } | left.words | right.words | memory | _micros(task, cut, left, right, streams)  # fmt: skip
-    arguments = [words[name] for name in FIELDS[2:]]
-    for axis, size in enumerate(task.batch):
-        arguments += [size, *(each.batch[axis] for each in (task.x, task.y, task.out))]
     places = math.prod(task.batch)
     items = places * cut.parts.rows * cut.parts.columns if task.m and task.n else 0
+    packs = cut.panels * -(-task.k // cut.depth) if right.shared and items else 0
+
+    def divide(workers: int) -> Division:
+        workspace = memory["shared_bytes"] + workers * memory["worker_bytes"]
+        return Division((packs, workers if items else 0), {}, workspace, stolen=items)
+
     work = 2.0 * places * task.m * task.n * max(task.k, 1) / SPEED
-    first = (
-        (cooperative_packing.address(), cut.panels * -(-task.k // cut.depth))
-        if right.shared
-        else None
+    runner = Launcher(
+        gemm.functions(), ARGUMENTS, fields, divide, work, epilogue, max(items, 1), owned=table
     )
-    sizes = words["worker bytes"], epilogue, first, words["shared bytes"]
-    runner = GemmLauncher(gemm.address(), arguments, CHANGING, items, work, *sizes)
     how = [right.how, "copy" if left.copies else "", f"{cut.tile.rows}x{cut.width}"]
     how += [f"{cut.parts.rows}x{cut.parts.columns}", f"k {cut.depth}"]
     how += ["pairs"] if task.pairs else []
@@ -196,7 +194,7 @@ def _left(task: GemmProblem, cut: _Cut) -> _Left:
     elif packing_policy.has_conflict_misses(task):
         copies = True
     copy = packing.pack(kind, x.dtype) if copies else 0
-    return _Left("rows" if by_rows else "columns", {"copy": copy, "copy by rows": by_rows})
+    return _Left("rows" if by_rows else "columns", {"copy": copy, "copy_by_rows": by_rows})
 
 
 class _Right(NamedTuple):
@@ -208,7 +206,7 @@ class _Right(NamedTuple):
 
     @property
     def shared(self) -> bool:
-        return self.words["pack shared"] != 0
+        return self.words["pack_shared"] != 0
 
 
 def _right(task: GemmProblem, cut: _Cut) -> _Right:
@@ -221,12 +219,12 @@ def _right(task: GemmProblem, cut: _Cut) -> _Right:
             cut.in_place and packing_policy.prefetches_b(task),
         )
         how = "packed" if packed else "asked for" if prefetches else ""
-        return _Right(how, packed, {"y packed": packed, "pack shared": 0}, prefetches)
+        return _Right(how, packed, {"y_packed": packed, "pack_shared": 0}, prefetches)
     kind = packing.kind_of(y.row_stride, y.col_stride, y.dtype)
     pack = packing.pack("pairs" if task.mixes(y) else kind, y.dtype)
     if cut.parts.rows > 1 and not any(y.batch):
-        return _Right("pack together", True, {"y packed": True, "pack shared": pack})
-    return _Right("pack", True, {"pack": pack, "pack shared": 0})
+        return _Right("pack together", True, {"y_packed": True, "pack_shared": pack})
+    return _Right("pack", True, {"pack": pack, "pack_shared": 0})
 
 
 def _memory(task: GemmProblem, cut: _Cut, left: _Left, right: _Right) -> dict[str, int]:
@@ -235,18 +233,21 @@ def _memory(task: GemmProblem, cut: _Cut, left: _Left, right: _Right) -> dict[st
     item, vector = cut.dtype.itemsize, cut.lanes * cut.dtype.itemsize
     tallest, depth = cut.rows.size + 1, min(task.k, cut.depth)
     columns = -(-cut.panels // cut.parts.columns) * cut.width
-    steps, across = (tallest, depth) if left.words["copy by rows"] else (depth, tallest)
+    steps, across = (tallest, depth) if left.words["copy_by_rows"] else (depth, tallest)
     sizes = (
         depth * columns * item if right.words.get("pack") else 0,
         steps * (_rounded(across * item, vector) + gemm.GAP) if left.copies else 0,
         -(-cut.rows.parts // cut.parts.rows) * tallest * columns * item if cut.apart else 0,
     )
-    _, tile_at, sums_at, worker = itertools.accumulate(map(_rounded, sizes), initial=0)
+    _, tile_at, accumulators_at, worker = itertools.accumulate(map(_rounded, sizes), initial=0)
     padded = (cut.panels - 1) * cut.width + cut.padded
     shared = _rounded(task.k * padded * item) if right.shared else 0
     return {
-        "worker bytes": worker, "tile at": tile_at, "sums at": sums_at, "shared bytes": shared
-    }  # fmt: skip
+        "worker_bytes": worker,
+        "tile_offset": tile_at,
+        "accumulators_offset": accumulators_at,
+        "shared_bytes": shared,
+    }
 
 
 def _micros(
@@ -269,8 +270,8 @@ def _micros(
             whole = like._replace(tile=Tile(height, cut.tile.vectors))
             end = like._replace(tile=Tile(height, vectors), masked=masked)
             if cut.panels > 1:
-                wanted[f"micro {name} whole"] = whole
-            wanted[f"micro {name} last"] = end
+                wanted[f"micro_{name}_whole"] = whole
+            wanted[f"micro_{name}_last"] = end
     found = microkernel_registry.addresses(wanted.values())
     return {word: found[kernel] for word, kernel in wanted.items()}
 
