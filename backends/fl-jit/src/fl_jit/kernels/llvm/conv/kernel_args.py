@@ -35,14 +35,15 @@ PASS = ArgStruct(
     "step_plane tile_image tile_plane tile_row tile_pixel tile_itemsize dense clear tile_move "
     "origin_z step_z origin_y step_y reach_y origin_x step_x reach_x "
     "a_image a_row a_pixel "
-    # taps: number, block size, offsets and channels. Their number along x and z, and for one of
-    # each along y. ``parts`` of the latter are one position. The ranges that meet the source.
-    "taps tap_block tap_offsets k taps_x taps_z taps_y parts "
+    # kernel positions: number, block size, offsets and channels. Their number along x and z, and
+    # for one of each along y. ``parts`` of the latter are one position. The ranges that meet the
+    # source.
+    "positions position_block position_offsets k positions_x positions_z positions_y parts "
     "x_from x_to y_from y_to z_from z_to inside_from inside_to "
     # panels of weights
     "features panel_width itemsize panels_start panels_group panels_panel panels_row tail_row "
-    "pack_items places place_offsets channels pack_rows pack_parts unpack "
-    "pack_places woven woven_row woven_move weights_step "
+    "pack_items kernel_size kernel_offsets channels pack_rows pack_parts unpack "
+    "pack_positions interleaved interleaved_row interleaved_move weights_step "
     "weights_group weights_row weights_column pack_move odd lone_move "
     # tiles
     "most_rows full_table tail_table "

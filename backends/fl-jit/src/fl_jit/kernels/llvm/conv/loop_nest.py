@@ -6,14 +6,14 @@
     work:  for chunk of panels, group, images, plane, tile, segment:   an item, by any free worker
                copy the input tile, padded with zeros                  -> L2
                for panel:                                              (W features)
-                   for block of taps:                                  -> B stays in the cache
+                   for block of positions:                                  -> B stays in the cache
                        for image, row of the input tile:
                            for tile: micro-kernel                      (<= 14 positions) x W
 
 A convolution is computed as an implicit GEMM (S. Chetlur et al., "cuDNN", 2014). A is the image:
 its rows are output positions, which have a constant distance in the input tile. k runs over the
-channels at each *tap*, a kernel position. Where pixels are contiguous, a tap is a whole row of the
-kernel. There is no im2col copy. Tiles whose windows reach beyond the source skip the padding
+channels at each kernel position. Where pixels are contiguous, a whole row of the kernel is one
+position. There is no im2col copy. Tiles whose windows reach beyond the source skip the padding
 (``work_tile.py``).
 
 One loop nest serves all shapes and dtypes. Its kernel arguments are ``JOB`` for the call and

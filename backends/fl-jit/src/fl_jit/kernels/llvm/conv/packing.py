@@ -14,7 +14,7 @@ class Pack(PassFunction):
         super().__init__(module, "pack_one")
         b = self.b
         part, place, panel, group = self.split(
-            self.number, "pack_parts", "pack_places", "panels_count"
+            self.number, "pack_parts", "pack_positions", "panels_count"
         )
         row, rows = self.part(part, "pack_rows", "channels")
         column, columns = self.part(panel, "panel_width", "features")
@@ -24,23 +24,15 @@ class Pack(PassFunction):
             self.job["weights"],
             *((group, "weights_group"), (row, "weights_row"), (column, "weights_column")),
         )
-        self.offsets = self.address(self.args["place_offsets"])
-        self.panel, self.row, self.rows, self.columns = (
-            self.panel_at(group, panel),
-            row,
-            rows,
-            columns,
-        )
-        self.pitch, self.partial = pitch, partial
-        with b.if_else(b.icmp_signed("==", self.args["woven"], i64(0))) as (plain, woven):
+        self.offsets = self.address(self.args["kernel_offsets"])
+        self.panel, self.pitch, self.partial = self.panel_at(group, panel), pitch, partial
+        self.row, self.rows, self.columns = row, rows, columns
+        with b.if_else(self.is_set("interleaved")) as (interleaved, plain):
+            with interleaved:
+                self._interleaved(start)
             with plain:
-                self._at_place(place, self.b.add(start, self._offset(place)))
-            with woven:
-                self._woven(start)
+                self._at_place(place, b.add(start, self.entry(self.offsets, place)))
         b.ret_void()
-
-    def _offset(self, place: IR) -> IR:
-        return self.entry(self.offsets, place)
 
     def _to(self, place: IR) -> IR:
         """The address of the rows of the panel at a kernel position."""
@@ -84,28 +76,28 @@ class Pack(PassFunction):
         # Both sides of a pair of a channel and a zero, from this row on.
         return [(self.sum(start, (row, pitch)), pitch, column) for start, pitch, column in sides]
 
-    def _woven(self, start: IR) -> None:
+    def _interleaved(self, start: IR) -> None:
         """Pack all kernel positions at once, where these are contiguous. Their number is the stride
-        of channels (``woven`` 1) or of features (``woven`` 2). Contiguous elements are copied into
-        the worker's scratch memory, and from there to each position."""
+        of channels (``interleaved`` 1) or of features (2). Contiguous elements are copied into the
+        worker's scratch memory, and from there to each position."""
         b, args = self.b, self.args
-        of_channels = b.icmp_signed("==", args["woven"], i64(1))
+        of_channels = b.icmp_signed("==", args["interleaved"], i64(1))
 
         def either(one: IR, other: IR) -> IR:
             return b.select(of_channels, one, other)
 
         mine = self.scratch()
-        step, pitch, itemsize = args["weights_step"], args["woven_row"], args["itemsize"]
+        step, pitch, itemsize = args["weights_step"], args["interleaved_row"], args["itemsize"]
         near = either(self.rows, self.columns)
         far = either(self.columns, self.rows)
         apart = either(args["weights_column"], args["weights_row"])
-        near = b.mul(near, args["places"])
-        self.move("woven_move", (mine, pitch, itemsize), (start, step, apart), near, far)
-        wide = b.mul(pitch, args["places"])
+        near = b.mul(near, args["kernel_size"])
+        self.move("interleaved_move", (mine, pitch, itemsize), (start, step, apart), near, far)
+        wide = b.mul(pitch, args["kernel_size"])
         steps = either(wide, itemsize), either(itemsize, wide)
-        with self.loop(i64(0), args["places"]) as place:
+        with self.loop(i64(0), args["kernel_size"]) as place:
             to = self._to(place)
             self._fill(to)
-            source = self.b.add(mine, self._offset(place))
+            source = self.b.add(mine, self.entry(self.offsets, place))
             sides = (to, self.pitch, itemsize), (source, *steps)
             self.move("pack_move", *sides, self.rows, self.columns)

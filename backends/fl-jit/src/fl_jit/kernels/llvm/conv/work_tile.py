@@ -17,9 +17,9 @@ EPILOGUE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64])
 
 
 class _Call(NamedTuple):
-    """Arguments of the micro-kernels of one block of taps, from ``tap`` to ``end``."""
+    """Arguments of the micro-kernels of one block of positions, from ``position`` to ``end``."""
 
-    tap: IR
+    position: IR
     end: IR
     is_first: IR
     offsets: IR
@@ -122,14 +122,14 @@ class WorkTile(PassFunction):
         start = self.panel_at(self.group, panel)
         pitch = b.select(partial, self.args["tail_row"], self.args["panels_row"])
         direct = b.not_(self.indirect)
-        taps = self.args["taps"]
-        some = b.select(b.icmp_signed("<", taps, i64(1)), i64(1), taps)
-        with self.loop(i64(0), some, self.args["tap_block"]) as tap:
-            end = self.minimum(b.add(tap, self.args["tap_block"]), taps)
-            first = b.icmp_signed("==", tap, i64(0))
-            offsets = self.address(self.args["tap_offsets"])
-            call = _Call(tap, end, first, offsets, start, pitch, columns, table)
-            last = b.and_(b.icmp_signed("==", end, taps), direct)
+        positions = self.args["positions"]
+        some = b.select(b.icmp_signed("<", positions, i64(1)), i64(1), positions)
+        with self.loop(i64(0), some, self.args["position_block"]) as position:
+            end = self.minimum(b.add(position, self.args["position_block"]), positions)
+            first = b.icmp_signed("==", position, i64(0))
+            offsets = self.address(self.args["position_offsets"])
+            call = _Call(position, end, first, offsets, start, pitch, columns, table)
+            last = b.and_(b.icmp_signed("==", end, positions), direct)
             with (
                 self.loop(i64(0), self.images) as i,
                 self.loop(i64(0), self.rows) as r,
@@ -148,8 +148,8 @@ class WorkTile(PassFunction):
         b.store(i64(0), start)
         y_from, y_to = self._met("y", y)
         z_from, z_to = self._met("z", self.z)
-        taps = b.mul(b.sub(y_to, y_from), b.sub(z_to, z_from))
-        whole = b.icmp_signed("==", b.mul(taps, args["taps_x"]), args["taps"])
+        positions = b.mul(b.sub(y_to, y_from), b.sub(z_to, z_from))
+        whole = b.icmp_signed("==", b.mul(positions, args["positions_x"]), args["positions"])
         with self.loop(i64(0), self.tiles) as number:
             place = b.srem(b.add(number, i64(1)), self.tiles)
             rows = b.add(self.size, b.zext(b.icmp_signed("<", place, self.longer), i64))
@@ -160,9 +160,9 @@ class WorkTile(PassFunction):
             inside = b.and_(whole, b.and_(left, right))
             flags = b.select(call.is_first, i64(0), i64(microkernel.ADD))
             # At the border nothing is accumulated here, but the first block sets C to zero.
-            end = b.select(inside, call.end, call.tap)
+            end = b.select(inside, call.end, call.position)
             with b.if_then(b.or_(inside, call.is_first)):
-                self._tile(a, c, low, rows, call.tap, end, flags, call)
+                self._tile(a, c, low, rows, call.position, end, flags, call)
             with b.if_then(b.not_(inside)):
                 self._border(a, c, low, high, (y_from, y_to, z_from, z_to), call)
             b.store(high, start)
@@ -172,7 +172,7 @@ class WorkTile(PassFunction):
         time. Products with padding are not computed."""
         b, args = self.b, self.args
         y_from, y_to, z_from, z_to = met
-        with self.loop(i64(0), args["taps_x"]) as x:
+        with self.loop(i64(0), args["positions_x"]) as x:
             first, last = (b.sub(place, self.x) for place in self._met("x", x))
             first = self.maximum(first, low)
             last = self.minimum(last, high)
@@ -180,23 +180,23 @@ class WorkTile(PassFunction):
                 b.if_then(b.icmp_signed("<", first, last)),
                 self.loop(z_from, z_to) as z,
             ):
-                base = b.mul(b.add(b.mul(x, args["taps_z"]), z), args["taps_y"])
-                tap = b.add(base, y_from)
-                tap = self.maximum(tap, call.tap)
+                base = b.mul(b.add(b.mul(x, args["positions_z"]), z), args["positions_y"])
+                position = b.add(base, y_from)
+                position = self.maximum(position, call.position)
                 end = self.minimum(b.add(base, y_to), call.end)
-                with b.if_then(b.icmp_signed("<", tap, end)):
+                with b.if_then(b.icmp_signed("<", position, end)):
                     rows = b.sub(last, first)
-                    self._tile(a, c, first, rows, tap, end, i64(microkernel.ADD), call)
+                    self._tile(a, c, first, rows, position, end, i64(microkernel.ADD), call)
 
     def _tile(
-        self, a: IR, c: IR, start: IR, rows: IR, tap: IR, end: IR, flags: IR, call: _Call
+        self, a: IR, c: IR, start: IR, rows: IR, position: IR, end: IR, flags: IR, call: _Call
     ) -> None:
-        """Compute positions of a line from ``start`` on, taps from ``tap`` to ``end``."""
+        """Compute positions of a line from ``start`` on, positions from ``position`` to ``end``."""
         b, k = self.b, self.args["k"]
         kernel = b.load(b.gep(call.table, [rows], source_etype=pointer), typ=pointer)
-        offsets = b.gep(call.offsets, [tap], source_etype=i64)
-        panel = self.sum(call.b_start, (b.mul(tap, k), call.b_pitch))
-        arguments = [b.sub(end, tap), offsets, k]
+        offsets = b.gep(call.offsets, [position], source_etype=i64)
+        panel = self.sum(call.b_start, (b.mul(position, k), call.b_pitch))
+        arguments = [b.sub(end, position), offsets, k]
         behind = self.moved(a, (b.add(start, rows), "a_pixel"))
         arguments += [self.address(self.moved(a, (start, "a_pixel"))), self.args["a_pixel"]]
         arguments += [self.address(panel), call.b_pitch]
@@ -205,7 +205,7 @@ class WorkTile(PassFunction):
         b.call_at(kernel, microkernel.SIGNATURE_PREFETCH, arguments)
 
     def _met(self, axis: str, place: IR) -> tuple[IR, IR]:
-        """The range of taps along an axis that meet the source, from an output position."""
+        """The range of positions along an axis that meet the source, from an output position."""
         tables = (self.address(self.args[f"{axis}_{end}"]) for end in ("from", "to"))
         low, high = (self.entry(table, place) for table in tables)
         return low, high

@@ -56,22 +56,22 @@ class Put(OuterLoops, _Part):
         # Runs of rows of accumulators are copied at once.
         b, args = self.b, self.args
         single = b.icmp_signed("==", args["runs"], i64(1))
-        length = b.select(single, b.mul(self.rows, args["taps"]), self.rows)
+        length = b.select(single, b.mul(self.rows, args["positions"]), self.rows)
         start = b.add(out, self._row_in_out(self.row, channel))
-        in_out = self.address(args["tap_in_out"])
+        in_out = self.address(args["position_in_out"])
         with self.loop(i64(0), args["runs"]) as run:
             to = b.add(start, self.entry(in_out, run)), args["out_column"], args["out_item"]
-            source = self.sum(accumulators, (run, args["acc_tap"]))
+            source = self.sum(accumulators, (run, args["acc_position"]))
             distances = args["acc_column"], args["acc_run"]
             self.move("out_move", to, (source, *distances), self.columns, length)
 
     def _put_rows(self, out: IR, accumulators: IR, channel: IR) -> None:
         b, args = self.b, self.args
-        in_out = self.address(args["tap_in_out"])
-        with self.loop(i64(0), args["taps"]) as tap, self.loop(i64(0), self.rows) as i:
-            source = self.sum(accumulators, (tap, args["acc_tap"]), (i, args["acc_row"]))
+        in_out = self.address(args["position_in_out"])
+        with self.loop(i64(0), args["positions"]) as position, self.loop(i64(0), self.rows) as i:
+            source = self.sum(accumulators, (position, args["acc_position"]), (i, args["acc_row"]))
             to = self.sum(
-                out, self.entry(in_out, tap), self._row_in_out(b.add(self.row, i), channel)
+                out, self.entry(in_out, position), self._row_in_out(b.add(self.row, i), channel)
             )
             sides = (to, i64(0), args["out_column"]), (source, i64(0), args["acc_column"])
             self.move("out_move", *sides, i64(1), self.columns)
@@ -119,10 +119,12 @@ class Second(WgradFunction, LoopNestBuilder):
             first, rows, _ = self.rows_of(tile)
             accumulators = b.add(self.shared, self.accumulators_of(group, i64(0), panel, first))
             with (
-                self.loop(i64(0), args["taps"]) as tap,
+                self.loop(i64(0), args["positions"]) as position,
                 self.loop(i64(0), rows) as row,
             ):
-                place = self.sum(accumulators, (tap, args["acc_tap"]), (row, args["acc_row"]))
+                place = self.sum(
+                    accumulators, (position, args["acc_position"]), (row, args["acc_row"])
+                )
                 rest = args["acc_part"], args["parts"], args["acc_row_bytes"]
                 self.call(args["add_up"], ADD_UP, self.address(place), *rest)
             b.call(put, [self.arguments, group, panel, tile, accumulators])

@@ -29,16 +29,16 @@ _OF_AXIS = (
     "input",  # in the input tile
 )
 #: Tables with one number for each kernel position.
-OF_TAPS = (
-    *("tap_in_input", "tap_in_copies", "tap_in_acc"),  # offsets
-    "tap_steps",  # steps along a line
+OF_POSITIONS = (
+    *("position_in_input", "position_in_copies", "position_in_acc"),  # offsets
+    "position_steps",  # steps along a line
     *("first_row", "end_row"),  # rows of the output that read the image, not padding
 )
 
 _CONSTANT = (
     # division of work
     *("panel_splits", "tile_splits", "shared_at"),
-    *("parts", "input_tiles", "panels", "tiles", "tile_size", "longer", "taps"),
+    *("parts", "input_tiles", "panels", "tiles", "tile_size", "longer", "positions"),
     *("channels", "columns", "width", "group_channels", "group_features"),
     *("long_kernel", "short_kernel", "long_tail_kernel", "short_tail_kernel"),
     *(f"{name} {axis}" for axis in range(AXES) for name in _OF_AXIS),
@@ -49,15 +49,23 @@ _CONSTANT = (
     *("worker_bytes", "gradient_at", "acc_at", "input_pixels"),
     *("tile_pitch", "row_pitch"),  # of tiles, or of rows, in the input tile
     # accumulators: strides, bytes of a row, and the stride of a run that is copied at once
-    *("acc_group", "acc_part", "acc_panel", "acc_tile", "acc_row", "acc_tap_row", "acc_tap"),
+    *(
+        "acc_group",
+        "acc_part",
+        "acc_panel",
+        "acc_tile",
+        "acc_row",
+        "acc_kernel_row",
+        "acc_position",
+    ),
     *("acc_column", "acc_row_bytes", "acc_run"),
     *("copies", "copy_bytes"),  # number and size of the copies of the gradient
     *("bias_acc_at", "bias_acc_group", "bias_acc_part", "bias_acc_panel"),
     # tables: offsets of the rows of pixels of an input tile, and of kernel positions; ranges of a
     # line in each copy of the gradient; offsets in the result; blocks of kernel positions
     *("input_rows", "last_input_rows"),
-    *OF_TAPS,
-    *("copy_ranges", "tap_in_out", "row_in_out", "blocks", "block_table"),
+    *OF_POSITIONS,
+    *("copy_ranges", "position_in_out", "row_in_out", "blocks", "block_table"),
     # flags
     *("joined", "dense", "in_place", "local", "has_bias", "by_rows", "runs"),
     *("x_direct", "gradient_direct"),

@@ -7,18 +7,18 @@
         for panel                                         32 features
           copy the input tile of the gradient, 32 features contiguous, each range of its columns
           for tile                                        14 channels
-            for tap                                       kernel position
-              micro-kernel: accumulators[tap, channels, features] +=
-                            x[pixels + tap, channels] * gradient[pixels, features]
+            for position                                       kernel position
+              micro-kernel: accumulators[position, channels, features] +=
+                            x[pixels + position, channels] * gradient[pixels, features]
             after the last input tile: write the accumulators to the weights, unless in place
 
-Pixels are the reduction axis: the k of the micro-kernel, whose taps are the rows of pixels of the
-input tile. A tap only changes the address of x, at no cost, since positions of an input tile have
-constant strides. Where there are few channels, those of all adjacent taps of a row are contiguous
-in a channels-last image. They count as channels then.
+Pixels are the reduction axis: the k of the micro-kernel, in the rows of pixels of the input tile. A
+kernel position only changes the address of x, at no cost, since pixels of an input tile have
+constant strides. Where there are few channels, those of all adjacent positions of a row are
+contiguous in a channels-last image. They count as channels then.
 
-Lines and columns of the gradient that read only padding through a tap are skipped. Lines are the
-first or last ones of a copy. For columns there is a copy of each range.
+Lines and columns of the gradient that read only padding at a kernel position are skipped. Lines are
+the first or last ones of a copy. For columns there is a copy of each range.
 
 The number of parts depends on the descriptor, not on the number of threads. Parts are added in
 order.
@@ -28,8 +28,8 @@ micro-kernels. ``depthwise/wgrad.py`` has another one, for small groups.
 
 In pairs of bfloat16 the k of the micro-kernel are pairs of adjacent pixels. The copy of the
 gradient pairs them, the last odd one with zero. The input tile of x has a pair for every pixel:
-that pixel, and the one that the next position of the gradient reads. A tap may begin at an odd
-pixel, and the micro-kernel reads every second pair.
+that pixel, and the one that the next position of the gradient reads. A kernel position may begin at
+an odd pixel, and the micro-kernel reads every second pair.
 """
 
 from __future__ import annotations
@@ -43,7 +43,12 @@ from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i64
 from fl_jit.kernels.llvm import padded_input
 from fl_jit.kernels.llvm.conv_wgrad.epilogue import Bias, Put, Second
-from fl_jit.kernels.llvm.conv_wgrad.kernel_args import FIELDS, OF_TAPS, InputTiles, WgradFunction
+from fl_jit.kernels.llvm.conv_wgrad.kernel_args import (
+    FIELDS,
+    OF_POSITIONS,
+    InputTiles,
+    WgradFunction,
+)
 from fl_jit.kernels.llvm.conv_wgrad.prefetch import Prefetch
 from fl_jit.kernels.llvm.conv_wgrad.vector_loops import COLUMN_SUMS, PAIR_UP
 from fl_jit.kernels.llvm.loop_nest import zero
@@ -295,8 +300,8 @@ class GemmLoopNest(LoopNest, Prefetch):
         )
         x_pitch = b.mul(args["input 3"], args["stride 3"])
         x_pitch = b.shl(x_pitch, i64(1)) if self.pairs else x_pitch
-        with self.loop(i64(0), args["taps"]) as tap:
-            at = {name: self.entry(self.address(args[name]), tap) for name in OF_TAPS}
+        with self.loop(i64(0), args["positions"]) as position:
+            at = {name: self.entry(self.address(args[name]), position) for name in OF_POSITIONS}
             # Rows, and pixels of them, that read only padding are skipped.
             low, high = (
                 self.maximum(b.sub(at[name], self.starts[2]), i64(0))
@@ -305,15 +310,15 @@ class GemmLoopNest(LoopNest, Prefetch):
             high = self.minimum(high, self.extents[2])
             low = b.mul(self.minimum(low, high), self.planes)
             rows = b.sub(b.mul(high, self.planes), low)
-            steps = self.minimum(at["tap_steps"], self.steps)
-            before = b.add(at["tap_in_copies"], b.mul(low, b.mul(steps, gradient.pixel)))
+            steps = self.minimum(at["position_steps"], self.steps)
+            before = b.add(at["position_in_copies"], b.mul(low, b.mul(steps, gradient.pixel)))
             prefetched = self.prefetch_line(b.mul(rows, steps))
             self.call(
                 *(kernel, SIGNATURE_PREFETCH),
                 *(rows, self.address(b.add(self.input_rows, b.mul(low, i64(8)))), steps),
-                *(self.address(b.add(x, at["tap_in_input"])), x_pitch),
+                *(self.address(b.add(x, at["position_in_input"])), x_pitch),
                 *(self.address(b.add(gradient.start, before)), gradient.pixel),
-                *(self.address(b.add(accumulators, at["tap_in_acc"])), args["acc_row"]),
+                *(self.address(b.add(accumulators, at["position_in_acc"])), args["acc_row"]),
                 *(self.adds, gradient.features, self.address(prefetched), i64(LINE)),
             )
         self.put(panel, tile, accumulators)

@@ -1,6 +1,7 @@
 """Kernels of the gradient of a convolution's weights, and of its bias.
 
-    out[tap, channel, feature] = sum over pixels: x[pixel + tap, channel] * gradient[pixel, feature]
+    out[position, channel, feature] =
+        sum over pixels: x[pixel + position, channel] * gradient[pixel, feature]
 
 is a GEMM whose reduction axis are the pixels. ``loop_nest.py`` lists the loops, ``plan.py`` the
 division of a descriptor. Weights are written with any strides. Channels-last images are fastest.

@@ -97,7 +97,7 @@ class DepthwiseKernel:
             nbytes = panels.nbytes + workers * values["worker_bytes"]
             return Division((panels.items, items), {}, nbytes)
 
-        work = out.elements * task.taps * task.groups.source / _SPEED
+        work = out.elements * task.kernel_size * task.groups.source / _SPEED
         self._call = Launcher(_functions(dtype), FIELDS, values, divide, work, following)
 
     def __call__(self, *addresses: int) -> None:
@@ -140,7 +140,7 @@ def _tables(
         ),
     }
     steps = [bounds.step(a) * p for a, p in zip(images.axes, panels.places, strict=True)]
-    names = "panels_plane_tap", "panels_row_tap", "panels_tap"
+    names = "panels_kernel_plane", "panels_kernel_row", "panels_kernel_column"
     found = {name: arg_struct.address(table) for name, table in tables.items()}
     found |= {"columns": len(line), "panels_column": panels.places[2]}
     return tables, found | dict(zip(names, steps, strict=True))

@@ -57,7 +57,7 @@ class Images(NamedTuple):
         from_, of_source, input_tile = _source(sides, axes, task, some)
         to, of_target, buffer = _target(sides, axes, task, some)
         inner = axes[2][0]
-        taps_by = [phases[0].spread * move for phases, move in zip(axes, from_, strict=True)]
+        kernel_moves = [phases[0].spread * move for phases, move in zip(axes, from_, strict=True)]
         words = {
             "row_groups": -(-rows // step),
             "row_step": step,
@@ -69,9 +69,9 @@ class Images(NamedTuple):
             "target_line": axes[1][0].every * to[1],
             "source_pixel": inner.step * from_[2],
             "target_pixel": inner.every * to[2],
-            "source_plane_tap": taps_by[0],
-            "source_row_tap": taps_by[1],
-            "source_tap": taps_by[2],
+            "source_kernel_plane": kernel_moves[0],
+            "source_kernel_row": kernel_moves[1],
+            "source_kernel_column": kernel_moves[2],
             "source_place": from_[2],
             "target_place": to[2],
             "copied_before": padding[0],
@@ -102,7 +102,7 @@ class _Sides(NamedTuple):
         known: bool,
     ) -> _Sides:
         line = sum(axis.places for axis in axes[2])
-        large = task.taps * (task.kernel[2] - 1) >= _LARGE * line
+        large = task.kernel_size * (task.kernel[2] - 1) >= _LARGE * line
         needed = source.channel != 1 or source.dtype is not task.dtype
         buffers = result.channel != 1 or result.dtype is not task.dtype
         return cls(source, result, needed, needed or (large and not known), buffers)
@@ -125,7 +125,7 @@ def _division(sides: _Sides, axes: Sequence[Sequence[Axis]], task: Task) -> tupl
         some = _fitting(caches.level(2) // 2, item * (of_source + of_target), held)
         return min(some, number), rows
     if sides.copies:
-        of_weights = task.taps * groups.source * groups.target
+        of_weights = task.kernel_size * groups.source * groups.target
         some = _fitting(caches.level(1) * 3 // 4, item * (of_source + of_weights), held)
         return min(some, _FEW * held, number), rows
     if number < _LONG * held:

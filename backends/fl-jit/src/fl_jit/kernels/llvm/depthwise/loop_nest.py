@@ -36,7 +36,7 @@ from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder
 from fl_jit.kernels.llvm.padded_input import PixelCopy, TileAxis
 from fl_tensor.dtypes import DType
 
-#: Numbers of a table entry. Runs: ``bounds.Run``. Columns: a ``bounds.Stretch`` without its
+#: Numbers of a table entry. Runs: ``bounds.Run``. Columns: a ``bounds.Segment`` without its
 #: windows, with the address of the code in place of its pixels.
 RUN, COLUMN = 6, 5
 _EPILOGUE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64])

@@ -110,25 +110,25 @@ class DepthwiseArguments(WgradArguments):
             for turn in range(turns)
             for c in range(channels)
         ]
-        taps, turn = len(in_out), self.panels * self.wide
+        positions, turn = len(in_out), self.panels * self.wide
         # If kernel positions are contiguous in the result, squares of them are transposed.
-        inside = in_out == list(range(0, taps * self.result, self.result))
+        inside = in_out == list(range(0, positions * self.result, self.result))
         by_rows = inside and group != self.result
         apart = group // self.result
         self.outwards = (apart, 1, channels, 0) if by_rows else (0, apart, 0, channels)
         bias = self.made.vectors * self.wide
         return {
-            "taps": taps,
-            "acc_part": taps * turns * turn,
+            "positions": positions,
+            "acc_part": positions * turns * turn,
             "acc_panel": self.wide,
             "acc_tile": turn,
             "acc_row": turn,
-            "acc_tap_row": self.axes[3].kernel * turns * turn,
-            "acc_tap": turns * turn,
+            "acc_kernel_row": self.axes[3].kernel * turns * turn,
+            "acc_position": turns * turn,
             "acc_column": channels * self.item,
             "acc_row_bytes": self.wide,
             "acc_run": turns * turn,
-            "bias_acc_at": parts * taps * turns * turn,
+            "bias_acc_at": parts * positions * turns * turn,
             "bias_acc_group": parts * self.panels * bias,
             "bias_acc_part": self.panels * bias,
             "bias_acc_panel": bias,
@@ -136,7 +136,7 @@ class DepthwiseArguments(WgradArguments):
             "out_column": group,
             "by_rows": int(by_rows),
             "runs": 1,
-            "tap_in_out": self.table(in_out),
+            "position_in_out": self.table(in_out),
             "row_in_out": self.table(rows),
         }
 
@@ -159,7 +159,7 @@ class DepthwiseArguments(WgradArguments):
             parts = zip((0, plane, row, column), self.axes, self.pitches, strict=True)
             in_input_tile = sum(k * axis.dilation * pitch for k, axis, pitch in parts)
             position = (plane * high.kernel + row) * wide.kernel + column
-            offset = position * self.fields["acc_tap"]
+            offset = position * self.fields["acc_position"]
             table += [codes[kernel], in_input_tile, row * high.dilation, offset]
         return {"blocks": len(blocks), "block_table": self.table(table)}
 
@@ -246,7 +246,7 @@ class DepthwiseLoopNest(LoopNest):
     def _blocks(self, x: IR, gradient: Gradient, row_pitch: IR, panel: IR, add: IR) -> None:
         b, args = self.b, self.args
         table, accumulators = self.address(args["block_table"]), self._accumulators(panel, i64(0))
-        tap_row, row = (b.mul(args[f"{by} 2"], args["input 2"]) for by in ("dilation", "stride"))
+        kernel_row, row = (b.mul(args[f"{by} 2"], args["input 2"]) for by in ("dilation", "stride"))
         with self.loop(i64(0), args["blocks"]) as block:
             first = b.mul(block, i64(_BLOCK))
             code, in_input_tile, below, in_accumulators = (
@@ -254,10 +254,10 @@ class DepthwiseLoopNest(LoopNest):
             )
             self.call(
                 *(code, wgrad_microkernel.SIGNATURE),
-                *(self.address(b.add(x, in_input_tile)), tap_row, row, args["input 3"]),
+                *(self.address(b.add(x, in_input_tile)), kernel_row, row, args["input 3"]),
                 *(b.add(self.top, below), self.extent),
                 *(self.address(gradient.start), row_pitch, gradient.pixel, *self.extents[2:]),
                 self.address(b.add(accumulators, in_accumulators)),
-                *(args[name] for name in ("acc_tap_row", "acc_tap", "acc_row")),
+                *(args[name] for name in ("acc_kernel_row", "acc_position", "acc_row")),
                 *(self.columns, add),
             )
