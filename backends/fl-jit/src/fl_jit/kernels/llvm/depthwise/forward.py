@@ -86,10 +86,10 @@ class DepthwiseKernel:
         transposed = isinstance(descriptor, ConvDataGrad)
         panels = Panels.of(Weights.of(w, descriptor.groups, len(out.shape), transposed), task)
         known = block.is_known(task.groups, task.kernel[2])
-        images = Images.of(Image.of(source), Image.of(out), axes, task, known)
+        images = Images(Image.of(source), Image.of(out), axes, task, known)
         self._tables, tables = _tables(images, Image.of(out), panels, task)
-        self.about = f"generated: depthwise{', copied' * images.copied}"
-        values = panels.words | images.words | tables
+        self.about = f"generated: depthwise{', copied' * (images.copies or images.buffers)}"
+        values = panels.fields | images.fields | tables
 
         def divide(workers: int) -> Division:
             # Items: images, and their rows or some of their groups.
@@ -123,14 +123,14 @@ def _tables(
     # The tables, which must live as long as the kernel, and the argument fields that depend on
     # windows.
     by = bounds.Distances(images.target, images.source, panels.places)
-    some = images.words["slice"]
+    some = images.fields["slice"]
     sizes = some, task.number % some or some
     best = block.best(task.groups, sizes, task.dtype, target.host(), task.kernel[2])
     line = bounds.line(images.axes[2], best.pixels, by, block.is_known(task.groups, task.kernel[2]))
     wanted = [best._replace(pixels=each.pixels, windows=each.windows) for each in line]
     codes = block.addresses(task.dtype, wanted)
     moves = [move * result.dtype.itemsize for move in (result.plane, result.row)]
-    runs = bounds.runs(images.axes, by, images.words["row_step"])
+    runs = bounds.runs(images.axes, by, images.fields["row_step"])
     tables = {
         "run_table": arg_struct.array(itertools.chain(*itertools.chain(*runs))),
         "first_runs": arg_struct.array(itertools.accumulate(map(len, runs), initial=0)),
