@@ -27,7 +27,7 @@ from fl_jit.kernels.llvm.conv.implicit_gemm import (
     strided,
 )
 from fl_jit.kernels.llvm.conv.kernel_args import JOB
-from fl_jit.kernels.llvm.conv.panels import Folded
+from fl_jit.kernels.llvm.conv.panels import PrepackedLayout
 from fl_jit.kernels.llvm.conv.passes import Pass
 from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_jit.kernels.llvm.epilogue import Prepared
@@ -107,30 +107,30 @@ class ConvolutionKernel:
         x, w, *others = operands
         line = max((_line(axes) for axes in task.windows), default=1)
         panels = Panels.of(task.dtype, task.features, line, task.products, task.pairs, tiles)
-        if isinstance(w, Packed) and isinstance(w.opaque, Folded):
+        if isinstance(w, Packed) and isinstance(w.opaque, PrepackedLayout):
             panels = w.opaque.panels
         passes = [Pass(task, axes, panels, threads.limit()) for axes in task.windows]
         places = tuple(each.kernel_places for each in passes)
         sizes = task.groups, task.channels, task.features
-        folded = Folded(transposed, *sizes, panels, places, task.pairs, task.odd)
-        if isinstance(w, Packed) and w.opaque != folded:
+        layout = PrepackedLayout(transposed, *sizes, panels, places, task.pairs, task.odd)
+        if isinstance(w, Packed) and w.opaque != layout:
             raise UnsupportedError(f"{w!r} are weights packed for something else")
         if isinstance(w, Layout) and w.strides is None:
             dtype = w.dtype if task.pairs else task.dtype
-            w = Packed(dtype, w.shape, folded.nbytes, folded)
+            w = Packed(dtype, w.shape, layout.nbytes, layout)
         self.operands = (x, w, *others)
         packed = isinstance(w, Packed)
-        packings = [folded.packing(task.weights, number) for number in range(len(passes))]
+        packings = [layout.packing(task.weights, number) for number in range(len(passes))]
         blocks = [each.block(packing) for each, packing in zip(passes, packings, strict=True)]
         self._pointers = array(address(block) for block in blocks)
-        self._kept = passes, packings, blocks  # the kernel arguments point into these
-        self.panels_bytes = folded.nbytes
+        self._owned = passes, packings, blocks  # the kernel arguments point into these
+        self.panels_bytes = layout.nbytes
         self._items = sum(each.items for each in passes)
-        packs = 0 if packed else sum(packing.words["pack_items"] for packing in packings)
+        packs = 0 if packed else sum(packing.fields["pack_items"] for packing in packings)
         each = max([p.worker_bytes for p in passes] + [p.scratch for p in packings], default=0)
         worker_bytes = _up(each) + _ALIGNMENT
-        panels_bytes = 0 if packed else _up(folded.nbytes)
-        words = {
+        panels_bytes = 0 if packed else _up(layout.nbytes)
+        fields = {
             "packed": int(packed),
             "scratch_at": panels_bytes,
             "worker_bytes": worker_bytes,
@@ -144,7 +144,7 @@ class ConvolutionKernel:
 
         work = task.operations / _SPEED
         functions = loop_nest.functions()
-        self._call = Launcher(functions, JOB, words, divide, work, following, self._items)
+        self._call = Launcher(functions, JOB, fields, divide, work, following, self._items)
         self._follows = following is not None
         self._written = len(following.writes) if following else 0
         self.about = f"generated, {panels.most_rows} x {panels.width}"

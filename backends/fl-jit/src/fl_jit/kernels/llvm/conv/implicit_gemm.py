@@ -126,8 +126,8 @@ class ImplicitGemm(NamedTuple):
     @property
     def products(self) -> int:
         """Products per result element, at most."""
-        taps = (math.prod(len(axis.kernel) for axis in axes) for axes in self.windows)
-        return self.channels * max(taps, default=0)
+        kernel_sizes = (math.prod(len(axis.kernel) for axis in axes) for axes in self.windows)
+        return self.channels * max(kernel_sizes, default=0)
 
     @property
     def operations(self) -> int:

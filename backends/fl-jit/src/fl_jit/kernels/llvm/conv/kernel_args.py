@@ -35,14 +35,15 @@ PASS = ArgStruct(
     "step_plane tile_image tile_plane tile_row tile_pixel tile_itemsize dense clear tile_move "
     "origin_z step_z origin_y step_y reach_y origin_x step_x reach_x "
     "a_image a_row a_pixel "
-    # taps: number, block size, offsets and channels. Their number along x and z, and for one of
-    # each along y. ``parts`` of the latter are one position. The ranges that meet the source.
-    "taps tap_block tap_offsets k taps_x taps_z taps_y parts "
+    # kernel positions: number, block size, offsets and channels. Their number along x and z, and
+    # for one of each along y. ``parts`` of the latter are one position. The ranges that meet the
+    # source.
+    "positions position_block position_offsets k positions_x positions_z positions_y parts "
     "x_from x_to y_from y_to z_from z_to inside_from inside_to "
     # panels of weights
     "features panel_width itemsize panels_start panels_group panels_panel panels_row tail_row "
-    "pack_items places place_offsets channels pack_rows pack_parts unpack "
-    "pack_places woven woven_row woven_move weights_step "
+    "pack_items kernel_size kernel_offsets channels pack_rows pack_parts unpack "
+    "pack_positions interleaved interleaved_row interleaved_move weights_step "
     "weights_group weights_row weights_column pack_move odd lone_move "
     # tiles
     "most_rows full_table tail_table "
@@ -54,8 +55,8 @@ PASS = ArgStruct(
 ITEM = ir.FunctionType(ir.VoidType(), [pointer, pointer, i64, i64])
 
 
-class Function(FunctionBuilder):
-    """A builder of a function of a loop nest."""
+class Dispatcher(FunctionBuilder):
+    """A builder of a function over work items of all passes."""
 
     def dispatch(self, one: IR, counted: str, job: IR, number: IR, worker: IR) -> None:
         """Call ``one`` for item ``number`` of all passes. The field ``counted`` is the number of
@@ -84,9 +85,9 @@ class Function(FunctionBuilder):
         b.call(one, [job, here, left, worker])
 
 
-class PassFunction(Function):
+class PassFunction(FunctionBuilder):
     """A function (job, pass, number, worker), with helpers for both kinds of work items. ``job``
-    has the fields of the call, ``words`` those of the pass."""
+    has the fields of the call, ``args`` those of the pass."""
 
     def __init__(self, module: IR, name: str) -> None:
         function = ir.Function(module, ITEM, name)
@@ -95,28 +96,24 @@ class PassFunction(Function):
         job, block, self.number, self.worker = function.args
         self.job, self.args = JOB.fields(self.b, job), PASS.fields(self.b, block)
 
-    def flag(self, word: IR) -> IR:
-        """Whether a field is not 0."""
-        return self.b.icmp_signed("!=", word, i64(0))
-
     def moved(self, start: IR, *steps: tuple[IR, str]) -> IR:
         """``start``, advanced by index * stride for each (index, name of the stride)."""
-        return self.sum(start, *((index, self.words[stride]) for index, stride in steps))
+        return self.sum(start, *((index, self.args[stride]) for index, stride in steps))
 
     def split(self, number: IR, *counts: str) -> list[IR]:
         """The mixed-radix digits of ``number``, fastest first: one more than there are counts."""
         found = []
         for count in counts:
-            size = self.words[count]
+            size = self.args[count]
             found.append(self.b.srem(number, size))
             number = self.b.sdiv(number, size)
         return [*found, number]
 
     def panel_at(self, group: IR, panel: IR) -> IR:
         """The address of a panel of weights."""
-        packed = self.flag(self.job["packed"])
+        packed = self.b.icmp_signed("!=", self.job["packed"], i64(0))
         panels = self.b.select(packed, self.job["weights"], self.job["workspace"])
-        start = self.b.add(panels, self.words["panels_start"])
+        start = self.b.add(panels, self.args["panels_start"])
         return self.moved(start, (group, "panels_group"), (panel, "panels_panel"))
 
     def scratch(self) -> IR:
@@ -126,5 +123,5 @@ class PassFunction(Function):
 
     def part(self, index: IR, size: str, of: str) -> tuple[IR, IR]:
         """The start and the size of part ``index`` of an axis."""
-        start = self.b.mul(index, self.words[size])
-        return start, self.minimum(self.words[size], self.b.sub(self.words[of], start))
+        start = self.b.mul(index, self.args[size])
+        return start, self.minimum(self.args[size], self.b.sub(self.args[of], start))

@@ -6,14 +6,14 @@
     work:  for chunk of panels, group, images, plane, tile, segment:   an item, by any free worker
                copy the input tile, padded with zeros                  -> L2
                for panel:                                              (W features)
-                   for block of taps:                                  -> B stays in the cache
+                   for block of positions:                                  -> B stays in the cache
                        for image, row of the input tile:
                            for tile: micro-kernel                      (<= 14 positions) x W
 
 A convolution is computed as an implicit GEMM (S. Chetlur et al., "cuDNN", 2014). A is the image:
 its rows are output positions, which have a constant distance in the input tile. k runs over the
-channels at each *tap*, a kernel position. Where pixels are contiguous, a tap is a whole row of the
-kernel. There is no im2col copy. Tiles whose windows reach beyond the source skip the padding
+channels at each kernel position. Where pixels are contiguous, a whole row of the kernel is one
+position. There is no im2col copy. Tiles whose windows reach beyond the source skip the padding
 (``work_tile.py``).
 
 One loop nest serves all shapes and dtypes. Its kernel arguments are ``JOB`` for the call and
@@ -27,7 +27,7 @@ from llvmlite import ir
 from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 from fl_jit.kernels.llvm import FOLDER
-from fl_jit.kernels.llvm.conv.kernel_args import JOB, Function
+from fl_jit.kernels.llvm.conv.kernel_args import JOB, Dispatcher
 from fl_jit.kernels.llvm.conv.packing import Pack
 from fl_jit.kernels.llvm.conv.work_tile import WorkTile
 
@@ -56,7 +56,7 @@ def _pack(module: IR, one: IR) -> None:
     """Pack items first .. last of all passes."""
     function = ir.Function(module, SIGNATURE, "first")
     job, first, last, worker = function.args
-    nest = Function(function)
+    nest = Dispatcher(function)
     with nest.loop(first, last) as number:
         nest.dispatch(one, "pack_items", job, number, worker)
     nest.b.ret_void()
@@ -66,7 +66,7 @@ def _work(module: IR, one: IR) -> None:
     """Compute work items of all passes, until all are taken."""
     function = ir.Function(module, SIGNATURE, "second")
     job, _, _, worker = function.args
-    nest = Function(function)
+    nest = Dispatcher(function)
     b = nest.b
     again, take, done = (function.append_basic_block(name) for name in ("again", "take", "done"))
     b.branch(again)

@@ -14,38 +14,30 @@ class Pack(PassFunction):
         super().__init__(module, "pack_one")
         b = self.b
         part, place, panel, group = self.split(
-            self.number, "pack_parts", "pack_places", "panels_count"
+            self.number, "pack_parts", "pack_positions", "panels_count"
         )
         row, rows = self.part(part, "pack_rows", "channels")
         column, columns = self.part(panel, "panel_width", "features")
-        partial = b.icmp_signed("<", columns, self.words["panel_width"])
-        pitch = b.select(partial, self.words["tail_row"], self.words["panels_row"])
+        partial = b.icmp_signed("<", columns, self.args["panel_width"])
+        pitch = b.select(partial, self.args["tail_row"], self.args["panels_row"])
         start = self.moved(
             self.job["weights"],
             *((group, "weights_group"), (row, "weights_row"), (column, "weights_column")),
         )
-        self.offsets = self.address(self.words["place_offsets"])
-        self.panel, self.row, self.rows, self.columns = (
-            self.panel_at(group, panel),
-            row,
-            rows,
-            columns,
-        )
-        self.pitch, self.partial = pitch, partial
-        with b.if_else(b.icmp_signed("==", self.words["woven"], i64(0))) as (plain, woven):
+        self.offsets = self.address(self.args["kernel_offsets"])
+        self.panel, self.pitch, self.partial = self.panel_at(group, panel), pitch, partial
+        self.row, self.rows, self.columns = row, rows, columns
+        with b.if_else(self.is_set("interleaved")) as (interleaved, plain):
+            with interleaved:
+                self._interleaved(start)
             with plain:
-                self._at_place(place, self.b.add(start, self._offset(place)))
-            with woven:
-                self._woven(start)
+                self._at_place(place, b.add(start, self.entry(self.offsets, place)))
         b.ret_void()
-
-    def _offset(self, place: IR) -> IR:
-        return self.entry(self.offsets, place)
 
     def _to(self, place: IR) -> IR:
         """The address of the rows of the panel at a kernel position."""
         b = self.b
-        k = b.add(b.mul(place, self.words["channels"]), self.row)
+        k = b.add(b.mul(place, self.args["channels"]), self.row)
         return self.b.add(self.panel, b.mul(k, self.pitch))
 
     def _fill(self, to: IR) -> None:
@@ -55,12 +47,12 @@ class Pack(PassFunction):
     def _at_place(self, place: IR, weights: IR) -> None:
         b = self.b
         to = self._to(place)
-        unpack = self.words["unpack"]
-        end = b.icmp_signed("==", b.add(self.row, self.rows), self.words["channels"])
-        alone = b.and_(end, b.icmp_signed("!=", self.words["odd"], i64(0)))
+        unpack = self.args["unpack"]
+        end = b.icmp_signed("==", b.add(self.row, self.rows), self.args["channels"])
+        alone = b.and_(end, b.icmp_signed("!=", self.args["odd"], i64(0)))
         whole = b.sub(self.rows, b.zext(alone, i64))
-        panel_side = to, self.pitch, self.words["itemsize"]
-        weights_side = weights, self.words["weights_row"], self.words["weights_column"]
+        panel_side = to, self.pitch, self.args["itemsize"]
+        weights_side = weights, self.args["weights_row"], self.args["weights_column"]
         swapped = b.icmp_signed("==", unpack, i64(2))
         with b.if_else(b.icmp_signed("==", unpack, i64(0))) as (packing, unpacking):
             with packing:
@@ -84,28 +76,28 @@ class Pack(PassFunction):
         # Both sides of a pair of a channel and a zero, from this row on.
         return [(self.sum(start, (row, pitch)), pitch, column) for start, pitch, column in sides]
 
-    def _woven(self, start: IR) -> None:
+    def _interleaved(self, start: IR) -> None:
         """Pack all kernel positions at once, where these are contiguous. Their number is the stride
-        of channels (``woven`` 1) or of features (``woven`` 2). Contiguous elements are copied into
-        the worker's scratch memory, and from there to each position."""
-        b, words = self.b, self.words
-        of_channels = b.icmp_signed("==", words["woven"], i64(1))
+        of channels (``interleaved`` 1) or of features (2). Contiguous elements are copied into the
+        worker's scratch memory, and from there to each position."""
+        b, args = self.b, self.args
+        of_channels = b.icmp_signed("==", args["interleaved"], i64(1))
 
         def either(one: IR, other: IR) -> IR:
             return b.select(of_channels, one, other)
 
         mine = self.scratch()
-        step, pitch, itemsize = words["weights_step"], words["woven_row"], words["itemsize"]
+        step, pitch, itemsize = args["weights_step"], args["interleaved_row"], args["itemsize"]
         near = either(self.rows, self.columns)
         far = either(self.columns, self.rows)
-        apart = either(words["weights_column"], words["weights_row"])
-        near = b.mul(near, words["places"])
-        self.move("woven_move", (mine, pitch, itemsize), (start, step, apart), near, far)
-        wide = b.mul(pitch, words["places"])
+        apart = either(args["weights_column"], args["weights_row"])
+        near = b.mul(near, args["kernel_size"])
+        self.move("interleaved_move", (mine, pitch, itemsize), (start, step, apart), near, far)
+        wide = b.mul(pitch, args["kernel_size"])
         steps = either(wide, itemsize), either(itemsize, wide)
-        with self.loop(i64(0), words["places"]) as place:
+        with self.loop(i64(0), args["kernel_size"]) as place:
             to = self._to(place)
             self._fill(to)
-            source = self.b.add(mine, self._offset(place))
+            source = self.b.add(mine, self.entry(self.offsets, place))
             sides = (to, self.pitch, itemsize), (source, *steps)
             self.move("pack_move", *sides, self.rows, self.columns)

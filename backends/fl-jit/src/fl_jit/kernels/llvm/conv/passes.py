@@ -45,19 +45,19 @@ class Pass(Tiling):
         self, task: ImplicitGemm, axes: tuple[Axis, Axis, Axis], panels: Panels, workers: int
     ) -> None:
         super().__init__(task, axes, panels, workers)
-        self._kept: list[Any] = []  # tables that fields point to
-        self._words = {
+        self._tables: list[Any] = []  # tables that fields point to
+        self._fields = {
             **self._items(),
             **self._source(),
-            **self._taps(),
+            **self._positions(),
             **self._tiles(),
             **self._result(),
         }
-        self.items = self._words["items"]
+        self.items = self._fields["items"]
 
     def block(self, packing: Packing) -> Any:
         """The kernel arguments, with the fields about weights."""
-        return PASS.block(**{**self._words, **packing.words})
+        return PASS.block(**{**self._fields, **packing.fields})
 
     def _items(self) -> dict[str, int]:
         z, y, x = self.axes
@@ -93,9 +93,9 @@ class Pass(Tiling):
             "source_pixel": source.pixel * step,
         }
         moves = {
-            f"{word}_{name}": value
+            f"{field}_{name}": value
             for name, axis in zip("zyx", (z, y, x), strict=True)
-            for word, value in (("origin", axis.origin), ("step", axis.step))
+            for field, value in (("origin", axis.origin), ("step", axis.step))
         }
         self.row_pitch = x.reach(self.segment) * self.pixel
         self.plane_pitch = y.reach(self.rows) * self.row_pitch
@@ -152,7 +152,7 @@ class Pass(Tiling):
             "tile_move": strided_copy.address(which, given, own),
         }
 
-    def _taps(self) -> dict[str, int]:
+    def _positions(self) -> dict[str, int]:
         z, y, x = self.axes
         k, across = self.task.channels, len(x.kernel)
         if self.dense:
@@ -170,20 +170,20 @@ class Pass(Tiling):
         blocks = -(-len(offsets) // max(depth() // max(k, 1), 1)) or 1
         self.whole = blocks == 1 and offsets and self.is_inside
         met = {
-            "tap_offsets": offsets,
-            **_pair("x", [(0, x.places)] if self.dense else map(x.seen, range(across))),
-            **_pair("y", ((low * parts, high * parts) for low, high in y.each_taps())),
-            **_pair("z", z.each_taps()),
+            "position_offsets": offsets,
+            **_pair("x", [(0, x.places)] if self.dense else map(x.readers, range(across))),
+            **_pair("y", ((low * parts, high * parts) for low, high in y.windows())),
+            **_pair("z", z.windows()),
         }
         tables = {name: array(values) for name, values in met.items()}
-        self._kept += tables.values()
+        self._tables += tables.values()
         return {
-            "taps": len(offsets),
-            "tap_block": max(-(-len(offsets) // blocks), 1),
+            "positions": len(offsets),
+            "position_block": max(-(-len(offsets) // blocks), 1),
             "k": k,
-            "taps_x": across,
-            "taps_z": len(z.kernel),
-            "taps_y": len(y.kernel) * parts,
+            "positions_x": across,
+            "positions_z": len(z.kernel),
+            "positions_y": len(y.kernel) * parts,
             "parts": parts,
             "inside_from": self.inside[0],
             "inside_to": self.inside[1],
@@ -218,7 +218,7 @@ class Pass(Tiling):
             dtype, features, self.panels, rows, self.narrow, self.prefetches
         )
         full, tail = tables
-        self._kept += tables
+        self._tables += tables
         return {
             "most_rows": self.most,
             "full_table": address(full),
@@ -248,12 +248,12 @@ class Pass(Tiling):
             c = moves["target_pixel"], moves["target_row"], moves["target_image"]
         c_start = _up(self.tile_bytes)
         self.worker_bytes = c_start + (self.images * c[2] if indirect else 0)
-        channel, along = image.channel, x.every * image.pixel
-        swapped = not side_by_side and along == 1
+        channel, pixels = image.channel, x.every * image.pixel
+        swapped = not side_by_side and pixels == 1
         which = (
-            strided_copy.kind(channel, along, 1, pixel // itemsize)
+            strided_copy.kind(channel, pixels, 1, pixel // itemsize)
             if swapped
-            else strided_copy.kind(along, 1 if features == 1 else channel, pixel // itemsize, 1)
+            else strided_copy.kind(pixels, 1 if features == 1 else channel, pixel // itemsize, 1)
         )
         return {
             "target_start": start * step,

@@ -166,7 +166,7 @@ class Tiling:
         x = self.axes[2]
         if self.dense or not x.kernel:
             return 0, x.places
-        return x.seen(0)[0], x.seen(len(x.kernel) - 1)[1]
+        return x.readers(0)[0], x.readers(len(x.kernel) - 1)[1]
 
     @property
     def prefetches(self) -> bool:
@@ -182,7 +182,7 @@ class Tiling:
     def is_inside(self) -> bool:
         """Whether no window meets padding that micro-kernels skip."""
         *outer, x = self.axes
-        whole = all(pair == (0, len(axis.kernel)) for axis in outer for pair in axis.each_taps())
+        whole = all(pair == (0, len(axis.kernel)) for axis in outer for pair in axis.windows())
         return whole and self.inside == (0, x.places)
 
 
@@ -215,7 +215,7 @@ def tile_rows(cut: Tiling) -> set[int]:
     """The numbers of rows of tiles, and of parts of tiles at the ends of lines."""
     x = cut.axes[2]
     inside = cut.inside
-    seen = [] if cut.dense else [x.seen(t) for t in range(len(x.kernel))]
+    seen = [] if cut.dense else [x.readers(t) for t in range(len(x.kernel))]
     found = set()
     for start in range(0, x.places, cut.segment):
         parts = balanced(min(cut.segment, x.places - start), cut.most)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from fl_jit.kernels.codegen import arg_struct, target
+from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.descriptors import ConvWeightGrad
 from fl_jit.kernels.llvm import microkernel_registry, prefetch_policy, strided_copy
 from fl_jit.kernels.llvm.conv_wgrad import vector_loops
 from fl_jit.kernels.llvm.conv_wgrad.axes import Axis, axis_fields, kernel_strides, rounded, strides
-from fl_jit.kernels.llvm.conv_wgrad.kernel_args import FIELDS
 from fl_jit.kernels.llvm.conv_wgrad.plan import Plan, tallest
 from fl_jit.kernels.llvm.launcher import Division
 from fl_jit.kernels.llvm.loop_nest import computed
@@ -56,7 +57,8 @@ class WgradArguments:
         self.copy_bytes = (
             math.prod(made.steps[:-1]) * made.turns(made.steps[-1]) * made.vectors * self.wide
         )
-        self.fields = dict.fromkeys(FIELDS.names[FIELDS.per_call :], 0)
+        #: Values of the fields, 0 where there is none.
+        self.fields: dict[str, int] = defaultdict(int)
         self.fields |= axis_fields(axes, made.steps) | self._operands() | self._vector_loops()
 
     def divide(self, workers: int) -> Division:
@@ -83,8 +85,8 @@ class WgradArguments:
 
     def table(self, numbers: Sequence[int]) -> int:
         """The address of a table of these numbers."""
-        self.tables.append(arg_struct.array(numbers))
-        return arg_struct.address(self.tables[-1])
+        self.tables.append(array(numbers))
+        return address(self.tables[-1])
 
     def _operands(self) -> dict[str, int]:
         descriptor, made, given = self.descriptor, self.made, self.given
@@ -183,8 +185,8 @@ class GemmArguments(WgradArguments):
         features = descriptor.gradient.shape[1] // groups
         super().__init__(descriptor, axes, made, groups, features, made.vectors * lanes)
         #: Axes of kernel positions. Positions of a joined row count as one.
-        self.taps = [*axes[:-1], axes[-1]._replace(kernel=1)] if made.joined else list(axes)
-        self.positions = list(itertools.product(*(range(axis.kernel) for axis in self.taps)))
+        self.kernel_axes = [*axes[:-1], axes[-1]._replace(kernel=1)] if made.joined else list(axes)
+        self.positions = list(itertools.product(*(range(axis.kernel) for axis in self.kernel_axes)))
         self.fields |= self._input_tile() | self._read_ranges()
         self.fields |= self._accumulators()
         self.fields |= self.moves(self.channels, features, groups > 1) | self._kernels()
@@ -229,22 +231,24 @@ class GemmArguments(WgradArguments):
         # The lines of an input tile, and their pixels, that kernel positions read.
         made, pixel = self.made, self.axes[-1].stride * self.pitches[-1]
         copies = list(made.ranges)
-        lines = [self.taps[2].read_through(place[2]) for place in self.positions]
-        ranges = [made.range_of(self.taps[-1], place[3]) for place in self.positions]
+        lines = [self.kernel_axes[2].read_through(place[2]) for place in self.positions]
+        ranges = [made.range_of(self.kernel_axes[-1], place[3]) for place in self.positions]
         in_input_tile = [
             sum(
                 i * a.dilation * pitch
-                for i, a, pitch in zip(place, self.taps, self.pitches, strict=True)
+                for i, a, pitch in zip(place, self.kernel_axes, self.pitches, strict=True)
             )
             for place in self.positions
         ]
         return {
-            "taps": len(self.positions),
-            "tap_in_input": self.table(
+            "positions": len(self.positions),
+            "position_in_input": self.table(
                 [at + first * pixel for at, (first, _) in zip(in_input_tile, ranges, strict=True)]
             ),
-            "tap_in_copies": self.table([copies.index(each) * self.copy_bytes for each in ranges]),
-            "tap_steps": self.table([made.turns(end - first) for first, end in ranges]),
+            "position_in_copies": self.table(
+                [copies.index(each) * self.copy_bytes for each in ranges]
+            ),
+            "position_steps": self.table([made.turns(end - first) for first, end in ranges]),
             "first_row": self.table([first for first, _ in lines]),
             "end_row": self.table([end for _, end in lines]),
         }
@@ -256,11 +260,11 @@ class GemmArguments(WgradArguments):
         local       in memory of the thread that computes them, if it completes a tile at once
         otherwise   in memory shared by all threads: those of every part, panel and tile
         """
-        made, result, taps = self.made, self.result, len(self.positions)
+        made, result, positions = self.made, self.result, len(self.positions)
         features = self.columns
         group, feature, channel = kernel_strides(self.descriptor, features)
         in_out = [
-            sum(i * a.out for i, a in zip(place, self.taps, strict=True))
+            sum(i * a.out for i, a in zip(place, self.kernel_axes, strict=True))
             for place in self.positions
         ]
         kernel = range(self.axes[-1].kernel if made.joined else 1)
@@ -273,17 +277,19 @@ class GemmArguments(WgradArguments):
         by_features = features == 1 or feature == result
         # Accumulators have the order of the result, if that is dense. Then squares of them are
         # transposed.
-        inside = in_out == list(range(0, taps * result, result)) and are_apart(taps * result)
+        inside = in_out == list(range(0, positions * result, result)) and are_apart(
+            positions * result
+        )
         by_rows = (inside or are_apart(result)) and not by_features
         is_even = by_features and are_apart(step)
         in_place = made.parts == 1 and self.descriptor.out.dtype is self.dtype and is_even
         local = made.parts == made.input_tiles == 1 and not in_place
         pitch = self.width * self.item
         height = tallest(made.cut) if local else made.rows
-        row, tap = (taps * pitch, pitch) if inside else (pitch, height * pitch)
-        panel = 0 if local else made.rows * taps * pitch
+        row, position = (positions * pitch, pitch) if inside else (pitch, height * pitch)
+        panel = 0 if local else made.rows * positions * pitch
         part = self.panels * panel
-        own = rounded(height * taps * pitch) if local else 0
+        own = rounded(height * positions * pitch) if local else 0
         apart = 1 if features == 1 else feature // result
         self.outwards = (apart, 1, 1, 0) if by_rows else (0, apart, 0, 1)
         return {
@@ -295,11 +301,13 @@ class GemmArguments(WgradArguments):
             "acc_panel": self.width * feature if in_place else panel,
             "acc_tile": step if in_place else 0 if local else row,
             "acc_row": step if in_place else row,
-            "acc_tap": tap,
+            "acc_position": position,
             "acc_column": self.item,
             "acc_row_bytes": pitch,
             "acc_run": pitch,
-            "tap_in_acc": self.table(in_out if in_place else [i * tap for i in range(taps)]),
+            "position_in_acc": self.table(
+                in_out if in_place else [i * position for i in range(positions)]
+            ),
             "bias_acc_at": 0 if in_place else self.groups * made.parts * part,
             "bias_acc_group": made.parts * self.panels * pitch,
             "bias_acc_part": self.panels * pitch,
@@ -308,8 +316,8 @@ class GemmArguments(WgradArguments):
             "out_panel": self.width * feature,
             "out_column": feature,
             "by_rows": int(by_rows),
-            "runs": 1 if inside else taps,
-            "tap_in_out": self.table(in_out),
+            "runs": 1 if inside else positions,
+            "position_in_out": self.table(in_out),
             "row_in_out": self.table(rows),
         }
 

@@ -57,9 +57,9 @@ class Axis(NamedTuple):
         """Whether no padding is read."""
         return not self.low and self.read_extent(self.size) <= self.extent
 
-    def read_through(self, tap: int) -> Range:
+    def read_through(self, position: int) -> Range:
         """Positions of the gradient for which a kernel position reads x, and not padding."""
-        before = self.low - tap * self.dilation
+        before = self.low - position * self.dilation
         first = min(max(-(-before // self.stride), 0), self.size)
         end = (self.extent - 1 + before) // self.stride + 1
         return first, max(min(end, self.size), first)

@@ -29,16 +29,16 @@ _OF_AXIS = (
     "input",  # in the input tile
 )
 #: Tables with one number for each kernel position.
-OF_TAPS = (
-    *("tap_in_input", "tap_in_copies", "tap_in_acc"),  # offsets
-    "tap_steps",  # steps along a line
+OF_POSITIONS = (
+    *("position_in_input", "position_in_copies", "position_in_acc"),  # offsets
+    "position_steps",  # steps along a line
     *("first_row", "end_row"),  # rows of the output that read the image, not padding
 )
 
 _CONSTANT = (
     # division of work
     *("panel_splits", "tile_splits", "shared_at"),
-    *("parts", "input_tiles", "panels", "tiles", "tile_size", "longer", "taps"),
+    *("parts", "input_tiles", "panels", "tiles", "tile_size", "longer", "positions"),
     *("channels", "columns", "width", "group_channels", "group_features"),
     *("long_kernel", "short_kernel", "long_tail_kernel", "short_tail_kernel"),
     *(f"{name} {axis}" for axis in range(AXES) for name in _OF_AXIS),
@@ -49,15 +49,23 @@ _CONSTANT = (
     *("worker_bytes", "gradient_at", "acc_at", "input_pixels"),
     *("tile_pitch", "row_pitch"),  # of tiles, or of rows, in the input tile
     # accumulators: strides, bytes of a row, and the stride of a run that is copied at once
-    *("acc_group", "acc_part", "acc_panel", "acc_tile", "acc_row", "acc_tap_row", "acc_tap"),
+    *(
+        "acc_group",
+        "acc_part",
+        "acc_panel",
+        "acc_tile",
+        "acc_row",
+        "acc_kernel_row",
+        "acc_position",
+    ),
     *("acc_column", "acc_row_bytes", "acc_run"),
     *("copies", "copy_bytes"),  # number and size of the copies of the gradient
     *("bias_acc_at", "bias_acc_group", "bias_acc_part", "bias_acc_panel"),
     # tables: offsets of the rows of pixels of an input tile, and of kernel positions; ranges of a
     # line in each copy of the gradient; offsets in the result; blocks of kernel positions
     *("input_rows", "last_input_rows"),
-    *OF_TAPS,
-    *("copy_ranges", "tap_in_out", "row_in_out", "blocks", "block_table"),
+    *OF_POSITIONS,
+    *("copy_ranges", "position_in_out", "row_in_out", "blocks", "block_table"),
     # flags
     *("joined", "dense", "in_place", "local", "has_bias", "by_rows", "runs"),
     *("x_direct", "gradient_direct"),
@@ -66,46 +74,43 @@ _CONSTANT = (
     # functions of ``vector_loops.py``
     *("column_sums", "add_up", "pair_up"),
 )
+#: The kernel arguments.
 FIELDS = launcher.arguments("x gradient bias out", _CONSTANT)
 
 
 class WgradFunction(Emitter):
     """A builder of a function with these fields, and addresses of tiles and accumulators."""
 
-    def flag(self, name: str) -> IR:
-        """Whether a field is not 0."""
-        return self.b.icmp_signed("!=", self.words[name], i64(0))
-
     @property
     def shared(self) -> IR:
         """The address of the shared memory, as an integer."""
-        return self.b.add(self.words["workspace"], self.words["shared_at"])
+        return self.b.add(self.args["workspace"], self.args["shared_at"])
 
     def rows_of(self, tile: IR) -> tuple[IR, IR, IR]:
         """The first row of a tile, its number of rows, and whether it is a longer one."""
-        b, words = self.b, self.words
-        longer = b.icmp_signed("<", tile, words["longer"])
-        before = self.minimum(tile, words["longer"])
-        first = b.add(b.mul(tile, words["tile_size"]), before)
-        return first, b.add(words["tile_size"], b.zext(longer, i64)), longer
+        b, args = self.b, self.args
+        longer = b.icmp_signed("<", tile, args["longer"])
+        before = self.minimum(tile, args["longer"])
+        first = b.add(b.mul(tile, args["tile_size"]), before)
+        return first, b.add(args["tile_size"], b.zext(longer, i64)), longer
 
     def columns_of(self, panel: IR) -> IR:
         """The number of columns of a panel."""
-        b, width = self.b, self.words["width"]
-        return self.minimum(b.sub(self.words["columns"], b.mul(panel, width)), width)
+        b, width = self.b, self.args["width"]
+        return self.minimum(b.sub(self.args["columns"], b.mul(panel, width)), width)
 
     def features_of(self, columns: IR) -> IR:
         """The number of features of so many columns."""
-        return self.b.mul(columns, self.words["group_features"])
+        return self.b.mul(columns, self.args["group_features"])
 
     def accumulators_of(self, group: IR, part: IR, panel: IR, row: IR) -> IR:
         """The offset of a tile's accumulators."""
-        words = self.words
+        args = self.args
         return self.sum(
-            (group, words["acc_group"]),
-            (part, words["acc_part"]),
-            (panel, words["acc_panel"]),
-            (row, words["acc_tile"]),
+            (group, args["acc_group"]),
+            (part, args["acc_part"]),
+            (panel, args["acc_panel"]),
+            (row, args["acc_tile"]),
         )
 
 
@@ -123,22 +128,22 @@ class InputTiles(LoopNestBuilder):
 
     def locate(self, input_tile: IR) -> None:
         """Set ``starts`` and ``extents`` of the input tile of this number."""
-        b, words = self.b, self.words
+        b, args = self.b, self.args
         self.starts, self.extents = [], []
         for axis in reversed(range(AXES)):
-            input_tile, block = self.split(input_tile, words[f"blocks {axis}"])
-            step = words[f"step {axis}"]
+            input_tile, block = self.split(input_tile, args[f"blocks {axis}"])
+            step = args[f"step {axis}"]
             start = b.mul(block, step)
             self.starts.insert(0, start)
-            self.extents.insert(0, self.minimum(step, b.sub(words[f"size {axis}"], start)))
+            self.extents.insert(0, self.minimum(step, b.sub(args[f"size {axis}"], start)))
 
     def tile_axes(self) -> list[TileAxis]:
         """The positions of x that the current input tile reads."""
-        b, words, found = self.b, self.words, []
+        b, args, found = self.b, self.args, []
         for axis, (start, extent) in enumerate(zip(self.starts, self.extents, strict=True)):
-            stride = words[f"stride {axis}"]
-            first = b.sub(b.mul(start, stride), words[f"low {axis}"])
-            count = self.sum((b.sub(extent, i64(1)), stride), words[f"reach {axis}"])
-            rest = (words[f"{name} {axis}"] for name in ("extent", "x", "input"))
+            stride = args[f"stride {axis}"]
+            first = b.sub(b.mul(start, stride), args[f"low {axis}"])
+            count = self.sum((b.sub(extent, i64(1)), stride), args[f"reach {axis}"])
+            rest = (args[f"{name} {axis}"] for name in ("extent", "x", "input"))
             found.append(TileAxis(first, count, *rest))
         return found

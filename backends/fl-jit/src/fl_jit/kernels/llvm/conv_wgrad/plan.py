@@ -39,12 +39,12 @@ MOST_DIVIDED = 1 << 18
 #: read and added, mostly beyond L2, which takes about as long as 40 pixels. The number of parts is
 #: a power of two, which threads share equally.
 PART_PIXELS, MOST_PARTS = 3072, 16
-#: Channels up to which those of adjacent taps are joined: more fill a tile of their own.
+#: Channels up to which those of adjacent positions are joined: more fill a tile of their own.
 MOST_JOINED = 8
 #: Bytes from pixel to pixel below which x, and the gradient, are read without a copy. Pixels that
 #: are further apart, mostly by a power of two, map to the same few cache sets. If the next input
 #: tile is prefetched into L2, the limit is the second one.
-MOST_DIRECT, MOST_DIRECT_AHEAD = 1024, 2048
+MOST_DIRECT, MOST_DIRECT_PREFETCHED = 1024, 2048
 #: Number of tiles from which on the gradient is always copied, since so many read the copy.
 MANY_TILES = 32
 #: Cost of a copy of an input tile of the gradient, relative to one micro-kernel call on it.
@@ -57,8 +57,8 @@ class Plan(NamedTuple):
     steps            positions along each axis of an input tile
     input_tiles      number of input tiles
     parts            number of parts, each of which is a number of input tiles
-    joined           whether channels of the taps of a row count as channels
-    rows             rows of all tiles: channels, of all taps of a row if joined
+    joined           whether channels of the positions of a row count as channels
+    rows             rows of all tiles: channels, of all positions of a row if joined
     cut              of rows into tiles
     vectors          of features in a panel
     x_direct         whether x is read without a copy
@@ -86,9 +86,9 @@ class Plan(NamedTuple):
         """Steps of a micro-kernel along ``pixels`` pixels of a line."""
         return -(-pixels // 2) if self.pairs else pixels
 
-    def range_of(self, axis: Axis, tap: int) -> Range:
+    def range_of(self, axis: Axis, position: int) -> Range:
         """The pixels of a line that are multiplied for a kernel position along it."""
-        seen = axis.read_through(tap)
+        seen = axis.read_through(position)
         return seen if seen in self.ranges else self.ranges[0]
 
 
@@ -103,14 +103,14 @@ def plan(descriptor: ConvWeightGrad, axes: Sequence[Axis], tiles: Tile | None = 
     rows = channels * axes[-1].kernel if joined else channels
     cut, vectors = _tile(rows, features, dtype, tiles)
     pixels = math.prod(axis.size for axis in axes)
-    taps = math.prod(axis.kernel for axis in axes)
-    few = taps * channels * features <= MOST_DIVIDED
+    positions = math.prod(axis.kernel for axis in axes)
+    few = positions * channels * features <= MOST_DIVIDED
     parts = max(1, min(pixels // PART_PIXELS, MOST_PARTS)) if few else 1
     parts = 1 << (parts.bit_length() - 1)
     steps = _steps(axes, computed(dtype), Tile(tallest(cut), vectors), 1 + pairs, parts)
     input_tiles = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
     prefetch = input_tiles > 1 and _prefetches(descriptor, axes, steps)
-    most_direct = MOST_DIRECT_AHEAD if prefetch else MOST_DIRECT
+    most_direct = MOST_DIRECT_PREFETCHED if prefetch else MOST_DIRECT
     x_side, gradient_side = (
         (count == 1 or strides(place)[1] == 1) and distance < most_direct and not converts
         for count, place, distance in (
@@ -167,11 +167,11 @@ def _ranges(axes: Sequence[Axis], tiles: int, direct: bool) -> list[Range]:
     # The ranges of lines that kernel positions read, if they save more than copies of the gradient
     # cost, in units of micro-kernel calls on whole lines. ``direct``: without ranges there would be
     # no copy.
-    *others, along = axes
-    whole = 0, along.size
-    seen = [along.read_through(tap) for tap in range(along.kernel)]
+    *others, line = axes
+    whole = 0, line.size
+    seen = [line.read_through(position) for position in range(line.kernel)]
     parts = list(dict.fromkeys(each for each in seen if each != whole))
-    unseen = sum(along.size - (end - first) for first, end in seen) / along.size
+    unseen = sum(line.size - (end - first) for first, end in seen) / line.size
     saved = unseen * math.prod(axis.kernel for axis in others) * tiles
     return parts if saved > COPY * (len(parts) + direct) else []
 

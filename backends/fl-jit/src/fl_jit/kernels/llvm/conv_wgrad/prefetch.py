@@ -26,9 +26,9 @@ class Prefetch(InputTiles):
     def prefetch_tile(self, input_tile: IR, own: IR) -> None:
         """Begin to prefetch the data of the next input tile. Threads that share data would each
         prefetch all of it. Then a thread prefetches its ``own`` memory instead."""
-        b, words = self.b, self.words
-        self.locate(self.minimum(b.add(input_tile, i64(1)), b.sub(words["input_tiles"], i64(1))))
-        splits = words["tile_splits"], words["panel_splits"]
+        b, args = self.b, self.args
+        self.locate(self.minimum(b.add(input_tile, i64(1)), b.sub(args["input_tiles"], i64(1))))
+        splits = args["tile_splits"], args["panel_splits"]
         self._ranges = [
             tuple(b.select(b.icmp_signed("==", split, i64(1)), end, own) for end in ends)
             for split, ends in zip(splits, (self._of_x(), self._of_gradient()), strict=True)
@@ -62,9 +62,9 @@ class Prefetch(InputTiles):
 
     def _between(self, name: str, places: list[tuple[IR, IR]]) -> tuple[IR, IR]:
         # From the cache line of the first position to the end of the last one, of all groups.
-        b, words = self.b, self.words
-        pitches = [words[f"{name} {axis}"] for axis in range(len(places))]
+        b, args = self.b, self.args
+        pitches = [args[f"{name} {axis}"] for axis in range(len(places))]
         parts = list(zip(places, pitches, strict=True))
-        begin = self.sum(words[name], *((first, pitch) for (first, _), pitch in parts))
-        last = self.sum(words[name], *((b.sub(end, i64(1)), pitch) for (_, end), pitch in parts))
+        begin = self.sum(args[name], *((first, pitch) for (first, _), pitch in parts))
+        last = self.sum(args[name], *((b.sub(end, i64(1)), pitch) for (_, end), pitch in parts))
         return b.and_(begin, i64(-LINE)), b.add(last, pitches[-1])

@@ -1,6 +1,7 @@
 """Kernels of the gradient of a convolution's weights, and of its bias.
 
-    out[tap, channel, feature] = sum over pixels: x[pixel + tap, channel] * gradient[pixel, feature]
+    out[position, channel, feature] =
+        sum over pixels: x[pixel + position, channel] * gradient[pixel, feature]
 
 is a GEMM whose reduction axis are the pixels. ``loop_nest.py`` lists the loops, ``plan.py`` the
 division of a descriptor. Weights are written with any strides. Channels-last images are fastest.
@@ -67,9 +68,8 @@ class WgradKernel:
             descriptor.out.shape[: len(descriptor.out.shape) - len(descriptor.stride)]
         )
         about = f"{about}, {made.input_tiles} input tiles in {made.parts} parts"
-        values, divide = arguments.fields, arguments.divide
-        owned = arguments.tables
-        call = Launcher(functions, FIELDS, values, divide, work / speed, owned=owned)
+        fields, divide, tables = arguments.fields, arguments.divide, arguments.tables
+        call = Launcher(functions, FIELDS, fields, divide, work / speed, owned=tables)
         return cls(descriptor, about, call)
 
     def __call__(self, *addresses: int) -> None:

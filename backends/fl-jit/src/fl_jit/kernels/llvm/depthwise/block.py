@@ -20,7 +20,7 @@ from llvmlite import ir
 from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.llvm import FOLDER
-from fl_jit.kernels.llvm.depthwise import microkernel as pixels
+from fl_jit.kernels.llvm.depthwise import microkernel
 from fl_jit.kernels.llvm.depthwise.groups import Groups
 from fl_jit.kernels.llvm.depthwise.microkernel import Windows
 from fl_tensor.dtypes import DType
@@ -106,9 +106,9 @@ def assembly(dtype: DType, blocks: Sequence[Block], machine: Target) -> str:
     module = ir.Module("blocks")
     module.triple = target.triple()
     for each in blocks:
-        function = ir.Function(module, pixels.SIGNATURE, each.name)
+        function = ir.Function(module, microkernel.SIGNATURE, each.name)
         if each.windows is None:
-            pixels.Any(function, each, machine, dtype)
+            microkernel.AnyWindows(function, each, machine, dtype)
         else:
-            pixels.Known(function, each, each.windows, machine, dtype)
+            microkernel.KnownWindows(function, each, each.windows, machine, dtype)
     return str(module)

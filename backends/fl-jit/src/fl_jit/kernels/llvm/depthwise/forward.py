@@ -86,10 +86,10 @@ class DepthwiseKernel:
         transposed = isinstance(descriptor, ConvDataGrad)
         panels = Panels.of(Weights.of(w, descriptor.groups, len(out.shape), transposed), task)
         known = block.is_known(task.groups, task.kernel[2])
-        images = Images.of(Image.of(source), Image.of(out), axes, task, known)
+        images = Images(Image.of(source), Image.of(out), axes, task, known)
         self._tables, tables = _tables(images, Image.of(out), panels, task)
-        self.about = f"generated: depthwise{', copied' * images.copied}"
-        values = panels.words | images.words | tables
+        self.about = f"generated: depthwise{', copied' * (images.copies or images.buffers)}"
+        values = panels.fields | images.fields | tables
 
         def divide(workers: int) -> Division:
             # Items: images, and their rows or some of their groups.
@@ -97,7 +97,7 @@ class DepthwiseKernel:
             nbytes = panels.nbytes + workers * values["worker_bytes"]
             return Division((panels.items, items), {}, nbytes)
 
-        work = out.elements * task.taps * task.groups.source / _SPEED
+        work = out.elements * task.kernel_size * task.groups.source / _SPEED
         self._call = Launcher(_functions(dtype), FIELDS, values, divide, work, following)
 
     def __call__(self, *addresses: int) -> None:
@@ -123,14 +123,14 @@ def _tables(
     # The tables, which must live as long as the kernel, and the argument fields that depend on
     # windows.
     by = bounds.Distances(images.target, images.source, panels.places)
-    some = images.words["slice"]
+    some = images.fields["slice"]
     sizes = some, task.number % some or some
     best = block.best(task.groups, sizes, task.dtype, target.host(), task.kernel[2])
     line = bounds.line(images.axes[2], best.pixels, by, block.is_known(task.groups, task.kernel[2]))
     wanted = [best._replace(pixels=each.pixels, windows=each.windows) for each in line]
     codes = block.addresses(task.dtype, wanted)
     moves = [move * result.dtype.itemsize for move in (result.plane, result.row)]
-    runs = bounds.runs(images.axes, by, images.words["row_step"])
+    runs = bounds.runs(images.axes, by, images.fields["row_step"])
     tables = {
         "run_table": arg_struct.array(itertools.chain(*itertools.chain(*runs))),
         "first_runs": arg_struct.array(itertools.accumulate(map(len, runs), initial=0)),
@@ -140,7 +140,7 @@ def _tables(
         ),
     }
     steps = [bounds.step(a) * p for a, p in zip(images.axes, panels.places, strict=True)]
-    names = "panels_plane_tap", "panels_row_tap", "panels_tap"
+    names = "panels_kernel_plane", "panels_kernel_row", "panels_kernel_column"
     found = {name: arg_struct.address(table) for name, table in tables.items()}
     found |= {"columns": len(line), "panels_column": panels.places[2]}
     return tables, found | dict(zip(names, steps, strict=True))

@@ -111,25 +111,25 @@ class DepthwiseArguments(WgradArguments):
             for turn in range(turns)
             for c in range(channels)
         ]
-        taps, turn = len(in_out), self.panels * self.wide
+        positions, turn = len(in_out), self.panels * self.wide
         # If kernel positions are contiguous in the result, squares of them are transposed.
-        inside = in_out == list(range(0, taps * self.result, self.result))
+        inside = in_out == list(range(0, positions * self.result, self.result))
         by_rows = inside and group != self.result
         apart = group // self.result
         self.outwards = (apart, 1, channels, 0) if by_rows else (0, apart, 0, channels)
         bias = self.made.vectors * self.wide
         return {
-            "taps": taps,
-            "acc_part": taps * turns * turn,
+            "positions": positions,
+            "acc_part": positions * turns * turn,
             "acc_panel": self.wide,
             "acc_tile": turn,
             "acc_row": turn,
-            "acc_tap_row": self.axes[3].kernel * turns * turn,
-            "acc_tap": turns * turn,
+            "acc_kernel_row": self.axes[3].kernel * turns * turn,
+            "acc_position": turns * turn,
             "acc_column": channels * self.item,
             "acc_row_bytes": self.wide,
             "acc_run": turns * turn,
-            "bias_acc_at": parts * taps * turns * turn,
+            "bias_acc_at": parts * positions * turns * turn,
             "bias_acc_group": parts * self.panels * bias,
             "bias_acc_part": self.panels * bias,
             "bias_acc_panel": bias,
@@ -137,7 +137,7 @@ class DepthwiseArguments(WgradArguments):
             "out_column": group,
             "by_rows": int(by_rows),
             "runs": 1,
-            "tap_in_out": self.table(in_out),
+            "position_in_out": self.table(in_out),
             "row_in_out": self.table(rows),
         }
 
@@ -160,7 +160,7 @@ class DepthwiseArguments(WgradArguments):
             parts = zip((0, plane, row, column), self.axes, self.pitches, strict=True)
             in_input_tile = sum(k * axis.dilation * pitch for k, axis, pitch in parts)
             position = (plane * high.kernel + row) * wide.kernel + column
-            offset = position * self.fields["acc_tap"]
+            offset = position * self.fields["acc_position"]
             table += [codes[kernel], in_input_tile, row * high.dilation, offset]
         return {"blocks": len(blocks), "block_table": self.table(table)}
 
@@ -201,12 +201,12 @@ class DepthwiseLoopNest(LoopNest):
     """The loop nest whose micro-kernels are those of ``wgrad_microkernel.py``."""
 
     def compute(self, panel: IR, gradient: Gradient) -> None:
-        b, words = self.b, self.words
-        image = self.sum(words["x"], (panel, words["x_panel"]))
-        axes, x_direct = self.tile_axes(), self.flag("x_direct")
+        b, args = self.b, self.args
+        image = self.sum(args["x"], (panel, args["x_panel"]))
+        axes, x_direct = self.tile_axes(), self.is_set("x_direct")
         self.columns = self.columns_of(panel)
         with self.when(b.not_(x_direct)):
-            channels = b.mul(self.columns, words["group_channels"])
+            channels = b.mul(self.columns, args["group_channels"])
             with padded_input.rows(self, axes, image, self.input_tile) as row:
                 padded_input.copy_row(self, row, self.pixel_copy(), channels)
         first = self.sum(image, *((axis.first, axis.image) for axis in axes))
@@ -221,8 +221,8 @@ class DepthwiseLoopNest(LoopNest):
             inner = b.icmp_signed(">", b.add(n, plane), i64(0))
             add = b.or_(self.adds, b.zext(inner, i64))
             here = self.sum(gradient.start, (n, images), (plane, planes))
-            stride = b.mul(plane, words["stride 1"])
-            x = self.sum(source, (n, words["input 0"]), (stride, words["input 1"]))
+            stride = b.mul(plane, args["stride 1"])
+            x = self.sum(source, (n, args["input 0"]), (stride, args["input 1"]))
             self._blocks(x, gradient._replace(start=here), rows, panel, add)
             with self.when(self.counts_bias), self.loop(i64(0), self.extents[2]) as row:
                 later = b.or_(add, b.zext(b.icmp_signed(">", row, i64(0)), i64))
@@ -237,28 +237,28 @@ class DepthwiseLoopNest(LoopNest):
         plane = b.mul(pixels, gradient.pixel)
         image = b.mul(planes, plane)
         copied = image, plane, b.mul(images, image)
-        direct = self.flag("gradient_direct")
-        return [b.select(direct, self.words[f"gradient {a}"], s) for a, s in enumerate(copied)]
+        direct = self.is_set("gradient_direct")
+        return [b.select(direct, self.args[f"gradient {a}"], s) for a, s in enumerate(copied)]
 
     def _accumulators(self, panel: IR, turn: IR) -> IR:
         offset = self.accumulators_of(self.group, self.part, panel, turn)
         return self.b.add(self.all_accumulators, offset)
 
     def _blocks(self, x: IR, gradient: Gradient, row_pitch: IR, panel: IR, add: IR) -> None:
-        b, words = self.b, self.words
-        table, accumulators = self.address(words["block_table"]), self._accumulators(panel, i64(0))
-        tap_row, row = (b.mul(words[f"{by} 2"], words["input 2"]) for by in ("dilation", "stride"))
-        with self.loop(i64(0), words["blocks"]) as block:
+        b, args = self.b, self.args
+        table, accumulators = self.address(args["block_table"]), self._accumulators(panel, i64(0))
+        kernel_row, row = (b.mul(args[f"{by} 2"], args["input 2"]) for by in ("dilation", "stride"))
+        with self.loop(i64(0), args["blocks"]) as block:
             first = b.mul(block, i64(_BLOCK))
             code, in_input_tile, below, in_accumulators = (
                 self.entry(table, b.add(first, i64(k))) for k in range(_BLOCK)
             )
             self.call(
                 *(code, wgrad_microkernel.SIGNATURE),
-                *(self.address(b.add(x, in_input_tile)), tap_row, row, words["input 3"]),
+                *(self.address(b.add(x, in_input_tile)), kernel_row, row, args["input 3"]),
                 *(b.add(self.top, below), self.extent),
                 *(self.address(gradient.start), row_pitch, gradient.pixel, *self.extents[2:]),
                 self.address(b.add(accumulators, in_accumulators)),
-                *(words[name] for name in ("acc_tap_row", "acc_tap", "acc_row")),
+                *(args[name] for name in ("acc_kernel_row", "acc_position", "acc_row")),
                 *(self.columns, add),
             )
