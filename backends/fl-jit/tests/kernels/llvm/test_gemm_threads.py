@@ -101,13 +101,13 @@ import os, sys
 import numpy as np
 import fl_tensor as ft
 from fl_jit.kernels import ConvWeightGrad, Matmul, channels_last, row_major
-from checked_kernel import CheckedKernels
+from fl_jit.kernels.llvm.library import GeneratedKernels
 
 ft.set_num_threads(2)
 matrix, image = row_major(ft.float32, (256, 256)), channels_last(ft.float32, (1, 256, 16, 16))
 rest = row_major(ft.float32, (256, 256, 1, 1)), (1, 1), ((0, 0), (0, 0)), (1, 1)
 problems = Matmul(matrix, matrix, matrix), ConvWeightGrad(image, image, *rest)
-kernels = [CheckedKernels().find(problem) for problem in problems]
+kernels = [GeneratedKernels().find(problem) for problem in problems]
 x, out = np.ones(1 << 16, np.float32), np.zeros((2, 1 << 16), np.float32)
 
 def compute():
@@ -157,10 +157,10 @@ TOGETHER = """
 import threading
 import numpy as np
 from fl_jit.kernels import Matmul, row_major
-from checked_kernel import CheckedKernels
+from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_tensor.dtypes import float32
 
-provider, ready, wrong = CheckedKernels(), threading.Barrier(4), []
+provider, ready, wrong = GeneratedKernels(), threading.Barrier(4), []
 rng = np.random.default_rng(0)
 x, y = (rng.standard_normal(s, dtype=np.float32) for s in ((45, 300), (300, 90)))
 
