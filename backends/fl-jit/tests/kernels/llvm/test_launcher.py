@@ -73,8 +73,8 @@ def test_every_item_is_computed_once(threads, work, stolen):
         items = (ITEMS, workers if stolen else ITEMS)
         return Division(items, {"workers": workers}, 8 * ITEMS, stolen=ITEMS if stolen else 0)
 
-    functions = code.address("fill"), code.address("steal" if stolen else "add")
-    call = Launcher(functions, FIELDS, {"factor": 100}, divide, work)
+    phases = "fill", "steal" if stolen else "add"
+    call = Launcher(code, FIELDS, {"factor": 100}, divide, work, phases=phases)
     for count in (1, 2, 5, 64, 2):
         threads(count)
         for x in (3, 4):
@@ -86,14 +86,14 @@ def test_every_item_is_computed_once(threads, work, stolen):
 
 def test_phases_without_items_are_skipped(threads):
     code = compile.load("test of launches", assembly, target.host())
-    functions = code.address("fill"), code.address("add")
     for items, expected in (((ITEMS, 0), 1), ((0, 0), 1), ((ITEMS, ITEMS), 1 + 500)):
         call = Launcher(
-            functions,
+            code,
             FIELDS,
             {"factor": 100},
             lambda workers, items=items: Division(items, {}, 8 * ITEMS),
             LONG,
+            phases=("fill", "add"),
         )
         for count in (1, 2):
             threads(count)
@@ -104,8 +104,9 @@ def test_phases_without_items_are_skipped(threads):
 
 def test_constants_are_fields(threads):
     code = compile.load("test of launches", assembly, target.host())
-    functions = code.address("fill"), code.address("add")
-    call = Launcher(functions, FIELDS, {"depth": 1}, lambda workers: Division((1, 1), {}, 8), 1.0)
+    division = Division((1, 1), {}, 8)
+    phases = "fill", "add"
+    call = Launcher(code, FIELDS, {"depth": 1}, lambda workers: division, 1.0, phases=phases)
     with pytest.raises(TypeError, match="no fields .'depth'. in the struct"):
         call((0, 0))
 

@@ -61,7 +61,7 @@ class Division(NamedTuple):
 class Launcher:
     """A loop nest that is ready to be called with addresses, from any thread.
 
-    functions    addresses of one or two functions with the signature of ``codegen.thread_pools``
+    code         has the functions ``phases``, with the signature of ``codegen.thread_pools``
     fields       their arguments, made by ``arguments``
     constants    values of the constant fields; 0 where there is none
     divide       the division of the work among a number of workers
@@ -69,11 +69,12 @@ class Launcher:
     epilogue     the epilogue whose address is the field ``epilogue``
     most_workers maximum number of useful threads
     owned        memory that fields point to, which lives as long as the launcher
+    phases       names of one or two functions
     """
 
     def __init__(
         self,
-        functions: Sequence[int],
+        code: compile.Code,
         fields: ArgStruct,
         constants: Mapping[str, int],
         divide: Callable[[int], Division],
@@ -81,8 +82,10 @@ class Launcher:
         epilogue: Prepared | None = None,
         most_workers: int = sys.maxsize,
         owned: object = None,
+        phases: Sequence[str] = ("first", "second"),
     ) -> None:
-        self._functions = functions
+        self._code = code  # which must not be freed
+        self._functions = [code.address(name) for name in phases]
         self._fields = fields
         self._constants = dict(constants)
         if epilogue:
@@ -163,9 +166,13 @@ class _Template(NamedTuple):
 def _serial(keeps_gil: bool) -> Callable[[int], None]:
     """The function of a job that does all of its phases in the calling thread. It keeps the GIL
     for kernels that take less time than to reacquire it."""
-    code = compile.load("serial job", _assembly, target.host(), compile.Effort.LEAST)
     kind = ctypes.PYFUNCTYPE if keeps_gil else ctypes.CFUNCTYPE
-    return kind(None, ctypes.c_void_p)(code.address("serial"))
+    return kind(None, ctypes.c_void_p)(_serial_code().address("serial"))
+
+
+@compile.once
+def _serial_code() -> compile.Code:
+    return compile.load("serial job", _assembly, target.host(), compile.Effort.LEAST)
 
 
 def _assembly() -> str:

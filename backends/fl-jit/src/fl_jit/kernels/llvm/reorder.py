@@ -16,12 +16,12 @@ from fl_jit.kernels.descriptors import Reorder
 from fl_jit.kernels.layout import Layout, Packed, Placement
 from fl_jit.kernels.library import Kernel, UnsupportedError
 from fl_jit.kernels.llvm.conv import panels
-from fl_jit.kernels.llvm.gemm import gemm_problem, packing, unpacking
+from fl_jit.kernels.llvm.gemm import gemm_problem, packing
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_tensor.dtypes import bfloat16, float32
 
 _PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(packing.PACK.args))
-_UNPACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(unpacking.UNPACK.args))
+_UNPACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(packing.UNPACK.args))
 
 
 def prepare(descriptor: Reorder) -> Kernel:
@@ -56,8 +56,8 @@ class _Reorder:
             item = plain.dtype.itemsize
             down, along = plain.strides[-2:]
             kind, dtype = packing.kind_of(down * item, along * item, plain.dtype), plain.dtype
-            if pairs and plain.dtype is bfloat16 and kind != "strided":
-                kind, dtype = ("pairs", dtype) if kind == "rows" else ("columns", float32)
+            if pairs and plain.dtype is bfloat16 and kind != "single":
+                kind, dtype = ("pairs", dtype) if kind == "straight" else ("transposed", float32)
             elif pairs:
                 raise UnsupportedError(f"{plain} as pairs: neither rows nor columns are contiguous")
             self._function = _PACK(packing.pack(kind, dtype))
@@ -67,7 +67,7 @@ class _Reorder:
                 for at, place, strides, rows, columns, width, _ in _blocks(plain, packed)
             ]
         else:
-            self._function = _UNPACK(unpacking.unpack(plain.dtype))
+            self._function = _UNPACK(packing.unpack(plain.dtype))
             self._source, self._to = 0, 4
             self._calls = [
                 (place, pitch, rows, columns, at, *strides, 0)

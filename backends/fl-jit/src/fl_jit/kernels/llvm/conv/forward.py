@@ -143,8 +143,8 @@ class ConvolutionKernel:
             return Division((packs, workers), {}, panels_bytes + workers * worker_bytes)
 
         work = task.operations / _SPEED
-        functions = loop_nest.functions()
-        self._call = Launcher(functions, JOB, fields, divide, work, following, self._items)
+        code = loop_nest.code()
+        self._call = Launcher(code, JOB, fields, divide, work, following, self._items)
         self._follows = following is not None
         self._written = len(following.writes) if following else 0
         self.about = f"generated, {panels.most_rows} x {panels.width}"

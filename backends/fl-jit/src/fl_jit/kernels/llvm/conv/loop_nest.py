@@ -36,11 +36,10 @@ SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
 
 
 @compile.once
-def functions() -> tuple[int, int]:
-    """Addresses of the functions ``first``, which packs, and ``second``, which computes."""
+def code() -> compile.Code:
+    """The loop nest as machine code. ``first`` packs, ``second`` computes."""
     about = f"convolutions {compile.sources(FOLDER)}"
-    code = compile.load(about, assembly, target.host(), compile.Effort.LEAST)
-    return code.address("first"), code.address("second")
+    return compile.load(about, assembly, target.host(), compile.Effort.LEAST)
 
 
 def assembly() -> str:

@@ -184,7 +184,7 @@ class _Reordered:
         self._pointers = array(address(block) for block in self._blocks)
         self._scratch = 64 + max((each.scratch for each in self._packings), default=0)
         self._items = sum(packing.fields["pack_items"] for packing in self._packings)
-        pack, _ = convolution_nest.functions()
+        pack = convolution_nest.code().address("first")
         self._pack = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(pack)
 
     def __call__(self, *addresses: int) -> None:

@@ -62,14 +62,14 @@ class WgradKernel:
         """The kernel of a loop nest with these arguments, which computes about ``speed``
         multiply-adds per nanosecond."""
         descriptor, made = arguments.descriptor, arguments.made
-        functions = _functions(nest, arguments.dtype, descriptor.out.dtype, made.pairs)
+        code = _code(nest, arguments.dtype, descriptor.out.dtype, made.pairs)
         work = math.prod(axis.size * axis.kernel for axis in arguments.axes)
         work *= math.prod(
             descriptor.out.shape[: len(descriptor.out.shape) - len(descriptor.stride)]
         )
         about = f"{about}, {made.input_tiles} input tiles in {made.parts} parts"
         fields, divide, tables = arguments.fields, arguments.divide, arguments.tables
-        call = Launcher(functions, FIELDS, fields, divide, work / speed, owned=tables)
+        call = Launcher(code, FIELDS, fields, divide, work / speed, owned=tables)
         return cls(descriptor, about, call)
 
     def __call__(self, *addresses: int) -> None:
@@ -98,12 +98,11 @@ def prepare(descriptor: ConvWeightGrad, tiles: Tile | None = None) -> WgradKerne
 
 
 @compile.once
-def _functions(nest: type[LoopNest], dtype: DType, result: DType, pairs: bool) -> tuple[int, int]:
+def _code(nest: type[LoopNest], dtype: DType, result: DType, pairs: bool) -> compile.Code:
     machine = target.host()
     about = f"{nest.__name__} wgrad {dtype} {result} {pairs} {compile.sources(FOLDER)}"
     assembly = functools.partial(loop_nest.assembly, nest, dtype, result, machine, pairs)
-    code = compile.load(about, assembly, machine, compile.Effort.LEAST)
-    return code.address("first"), code.address("second")
+    return compile.load(about, assembly, machine, compile.Effort.LEAST)
 
 
 def _product(descriptor: ConvWeightGrad, axes: Sequence[Axis]) -> Matmul | None:

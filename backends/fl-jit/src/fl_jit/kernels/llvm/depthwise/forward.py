@@ -98,7 +98,7 @@ class DepthwiseKernel:
             return Division((panels.items, items), {}, nbytes)
 
         work = out.elements * task.kernel_size * task.groups.source / _SPEED
-        self._call = Launcher(_functions(dtype), FIELDS, values, divide, work, following)
+        self._call = Launcher(_code(dtype), FIELDS, values, divide, work, following)
 
     def __call__(self, *addresses: int) -> None:
         """Compute: source, weights[, inputs of the epilogue], out[, outputs of the epilogue]."""
@@ -109,12 +109,11 @@ class DepthwiseKernel:
 
 
 @compile.once
-def _functions(dtype: DType) -> tuple[int, int]:
+def _code(dtype: DType) -> compile.Code:
     machine = target.host()
     about = f"depthwise {dtype} {compile.sources(FOLDER)}"
     assembly = functools.partial(loop_nest.assembly, dtype, machine)
-    code = compile.load(about, assembly, machine, compile.Effort.LEAST)
-    return code.address("first"), code.address("second")
+    return compile.load(about, assembly, machine, compile.Effort.LEAST)
 
 
 def _tables(

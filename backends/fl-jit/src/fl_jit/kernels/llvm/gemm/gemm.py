@@ -40,7 +40,7 @@ from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.codegen.emit_block import SIGNATURE as EPILOGUE
 from fl_jit.kernels.codegen.vectors import IR, call, i32, i64
 from fl_jit.kernels.llvm import FOLDER, work_stealing
-from fl_jit.kernels.llvm.gemm import packing, unpacking
+from fl_jit.kernels.llvm.gemm import packing
 from fl_jit.kernels.llvm.gemm.kernel_args import ARGUMENTS, BATCH_AXIS, GemmNest
 from fl_jit.kernels.llvm.microkernel import ADD, LINE, STREAM
 from fl_jit.kernels.llvm.microkernel import SIGNATURE_PREFETCH as MICRO
@@ -51,12 +51,15 @@ GAP = 64
 _TO_L2 = i32(0), i32(2), i32(1)
 
 
+#: Functions of the two phases.
+PHASES = "pack", "gemm"
+
+
 @compile.once
-def functions() -> tuple[int, int]:
-    """Addresses of the functions ``pack``, which packs B for all workers, and ``gemm``."""
+def code() -> compile.Code:
+    """The machine code: ``pack`` packs B for all workers, ``gemm`` is the loop nest."""
     about = f"gemm {compile.sources(FOLDER)}"
-    code = compile.load(about, assembly, target.host(), compile.Effort.TIDY)
-    return code.address("pack"), code.address("gemm")
+    return compile.load(about, assembly, target.host(), compile.Effort.TIDY)
 
 
 def assembly() -> str:
@@ -314,7 +317,7 @@ class _Gemm(GemmNest):
                 self.address(goal),
                 *strides,
             )
-            self.call(w["unpack"], unpacking.UNPACK, *given)
+            self.call(w["unpack"], packing.UNPACK, *given)
         with b.if_then(self.is_set("epilogue")):
             arguments = self.address(w["epilogue_args"])
             place = b.add(block.row, row), rows, block.column, block.columns

@@ -11,7 +11,7 @@ from fl_jit.kernels.codegen import target, threads
 from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.llvm import microkernel_registry, prefetch_policy, tile
 from fl_jit.kernels.llvm.epilogue import Prepared
-from fl_jit.kernels.llvm.gemm import blocking, gemm, packing, packing_policy, unpacking
+from fl_jit.kernels.llvm.gemm import blocking, gemm, packing, packing_policy
 from fl_jit.kernels.llvm.gemm.gemm_problem import LARGE, GemmProblem
 from fl_jit.kernels.llvm.gemm.kernel_args import ARGUMENTS, BATCH_AXIS
 from fl_jit.kernels.llvm.launcher import Division, Launcher
@@ -53,7 +53,7 @@ def planned(
         "longer_tiles": cut.rows.longer,
         "column_parts": cut.parts.columns, "panels": cut.panels, "panel_columns": cut.width,
         "last_columns": cut.last, "last_padded": cut.padded, "k_block": cut.depth,
-        "unpack": unpacking.unpack(task.out.dtype) if cut.apart else 0,
+        "unpack": packing.unpack(task.out.dtype) if cut.apart else 0,
         "prefetch_a": _prefetches_a(task, cut), "prefetch_b": right.prefetches,
         "accumulate": accumulate, "streams": streams,
         "batch_axes": len(task.batch), "batch_table": address(table),
@@ -68,7 +68,7 @@ def planned(
 
     work = 2.0 * places * task.m * task.n * max(task.k, 1) / SPEED
     runner = Launcher(
-        gemm.functions(), ARGUMENTS, fields, divide, work, epilogue, max(items, 1), owned=table
+        gemm.code(), ARGUMENTS, fields, divide, work, epilogue, max(items, 1), table, gemm.PHASES
     )
     how = [right.how, "copy" if left.copies else "", f"{cut.tile.rows}x{cut.width}"]
     how += [f"{cut.parts.rows}x{cut.parts.columns}", f"k {cut.depth}"]
@@ -170,8 +170,8 @@ def _left(task: GemmProblem, cut: _Cut) -> _Left:
     """A is read in place, which is nearly always best, or copied tile by tile."""
     x, item = task.x, cut.dtype
     by_rows = x.is_by_rows
-    kind = "rows" if by_rows or x.transposed.is_by_rows else "strided"
-    copies = kind == "strided" or x.dtype is not item
+    kind = "straight" if by_rows or x.transposed.is_by_rows else "single"
+    copies = kind == "single" or x.dtype is not item
     if by_rows:
         conflict = cut.rows.size >= _MANY_ROWS and task.k > 16 and x.row_stride % _CONFLICT == 0
         copies = copies or conflict

@@ -88,20 +88,14 @@ def planned(
         return Division((workers if items else 0,), {}, 0, stolen=items)
 
     work = 2.0 * m * n * max(k, 1) / _SPEED
-    functions = (address(dtype),)
-    run = Launcher(functions, ARGUMENTS, fields, divide, work, epilogue, max(items, 1))
+    most = max(items, 1)
+    run = Launcher(code(dtype), ARGUMENTS, fields, divide, work, epilogue, most, phases=("dots",))
     return run, f"dots {tile.rows}x{tile.vectors} k {block}"
 
 
 @compile.once
-def address(dtype: DType) -> int:
-    """Address of the machine code for ``dtype`` (float32 or float64), a function of the job of a
-    thread pool."""
-    return _code(dtype).address("dots")
-
-
-@compile.once
-def _code(dtype: DType) -> compile.Code:
+def code(dtype: DType) -> compile.Code:
+    """The machine code for ``dtype`` (float32 or float64), with the function ``dots``."""
     about = f"dots {dtype} {compile.sources(FOLDER)}"
     return compile.load(about, lambda: assembly(dtype, target.host()), target.host())
 
