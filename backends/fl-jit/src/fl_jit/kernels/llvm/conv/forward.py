@@ -119,9 +119,7 @@ class ConvolutionKernel(ImageKernel):
         if following is not None and len(task.windows) > 1:
             # The phases of a stride would run the epilogue position by position. That takes 5 to
             # 20 % more time than the epilogue as a pass of its own.
-            raise UnsupportedError(
-                "an epilogue takes rows in their order, not phases of a stride"
-            )
+            raise UnsupportedError("an epilogue takes rows in their order, not phases of a stride")
         if not task.results:
             task = task._replace(windows=())
         if tiles is not None and task.pairs:

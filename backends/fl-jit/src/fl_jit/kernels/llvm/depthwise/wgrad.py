@@ -26,10 +26,11 @@ from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.vectors import IR, i64
 from fl_jit.kernels.descriptors import ConvWeightGrad
 from fl_jit.kernels.llvm import caches, padded_input, tile
-from fl_jit.kernels.llvm.conv_wgrad.arguments import WgradArguments, input_strides
+from fl_jit.kernels.llvm.conv_wgrad.arguments import WgradArguments
 from fl_jit.kernels.llvm.conv_wgrad.axes import (
     Axis,
     axes_of,
+    input_strides,
     kernel_strides,
     rounded,
     steps_of,
