@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -25,3 +26,16 @@ def threads():
     before = ft.get_num_threads()
     yield ft.set_num_threads
     ft.set_num_threads(before)
+
+
+@pytest.fixture
+def processor(monkeypatch):
+    """``processor(l3=0)`` changes facts about the processor, for one test; its context."""
+    from fl_jit.kernels import cpu
+
+    def change(**facts):
+        found = dataclasses.replace(cpu.host(), **facts)
+        monkeypatch.setattr(cpu, "host", lambda: found)
+        return found
+
+    return change

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.autotune import Tuners
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen import threads as pools
@@ -100,7 +101,8 @@ class GeneratedKernels(KernelLibrary):
 
     def report(self) -> Mapping[str, str]:
         machine = target.host()
-        large, best = tiles.of_product(machine, *gemm_problem.LARGE), tiles.best(machine)
+        large = tiles.of_product(cpu.host(), *gemm_problem.LARGE)
+        best = tiles.best(machine)
         return {
             "processor": machine.cpu,
             "vectors": f"{machine.vector_bits} bits",

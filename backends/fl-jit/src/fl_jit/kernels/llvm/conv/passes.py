@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from fl_jit.kernels.codegen import target
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen.arg_struct import address, array
-from fl_jit.kernels.llvm import amx, caches, strided_copy
+from fl_jit.kernels.llvm import strided_copy
 from fl_jit.kernels.llvm.conv import tiling
 from fl_jit.kernels.llvm.conv.implicit_gemm import ImplicitGemm, Panels
 from fl_jit.kernels.llvm.conv.kernel_args import PASS
@@ -30,7 +30,7 @@ _INPUT_TILE = (
 def depth() -> int:
     """Rows of B that are multiplied before the next tile. A panel of so many rows stays in L2,
     beside an input tile. The more rows, the less often accumulators are added to C."""
-    return min(max(640 * caches.level(2) >> 20, 640), 1280)
+    return min(max(640 * cpu.host().l2 >> 20, 640), 1280)
 
 
 class Pass(Tiling):
@@ -196,7 +196,7 @@ class Pass(Tiling):
         image = self.target
         narrow = self.task.pairs and image.dtype is bfloat16
         side_by_side = image.channel == 1 or self.task.features == 1
-        return bool(narrow and side_by_side and self.whole) and not amx.is_usable(target.host())
+        return bool(narrow and side_by_side and self.whole)
 
     # B
 

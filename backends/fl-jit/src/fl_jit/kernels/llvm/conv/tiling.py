@@ -15,9 +15,10 @@ import math
 from collections.abc import Set
 from typing import Any
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.arg_struct import array
-from fl_jit.kernels.llvm import caches, microkernel_registry
+from fl_jit.kernels.llvm import microkernel_registry, prefetch_policy
 from fl_jit.kernels.llvm.conv.implicit_gemm import ImplicitGemm, Panels
 from fl_jit.kernels.llvm.conv.windows import ABSENT, Axis
 from fl_jit.kernels.llvm.microkernel import MicroKernel
@@ -110,7 +111,7 @@ class Tiling:
     @property
     def _is_crowded(self) -> bool:
         """Whether rows of a tile that compete for a cache set leave B less than half of L1."""
-        return self.most > caches.level(1) // _WAY // 2
+        return self.most > cpu.host().l1 // _WAY // 2
 
     def _shape_items(self, workers: int) -> None:
         """Choose the positions, rows and images of a work item: as many as fit L2, with their input
@@ -125,8 +126,8 @@ class Tiling:
         features = self.task.features * self.task.dtype.itemsize
         kernel = math.prod(len(axis.kernel) for axis in self.axes)
         weights = self.panels.group_bytes(kernel * self.task.channels)
-        part = 8 if weights <= caches.level(2) // 4 else 2
-        room = caches.level(2) // part
+        part = 8 if weights <= cpu.host().l2 // 4 else 2
+        room = cpu.host().l2 // part
 
         def nbytes(places: int, rows: int) -> int:
             read = planes_ * y.reach(rows) * x.reach(places) * abs(self.pixel)
@@ -144,7 +145,7 @@ class Tiling:
             fit = max(room // nbytes(x.places, self.rows), 1)
             self.images = -(-self.batch // -(-self.batch // min(fit, self.batch)))
         wanted = least = 4 * workers if workers > 1 else 1
-        if weights > max(caches.level(2), self.batch * nbytes(x.places, y.places)):
+        if weights > max(cpu.host().l2, self.batch * nbytes(x.places, y.places)):
             wanted *= 2  # items are unequal
             least = -(-wanted // self.panels.number)
 
@@ -169,18 +170,13 @@ class Tiling:
 
     @property
     def prefetches(self) -> bool:
-        """Whether micro-kernels prefetch the pixels behind those of their tile, a cache line with
-        each step of k.
-
-        They do if these are read next, are contiguous, and do not fit L2. A tile of few rows of few
-        channels begins streams that hardware prefetchers have not detected yet. Pointwise
-        convolutions were 1.02 to 1.5 times as fast.
-        """
+        """Whether micro-kernels prefetch the pixels behind those of their tile."""
         source, x = self.source, self.axes[2]
         apart = source.pixel * source.dtype.itemsize
         nbytes = math.prod(source.size) * self.batch * apart
         is_dense = source.pixel == self.task.source_channels * self.task.groups
-        return is_dense and not self.copied and x.step == 1 and nbytes > caches.level(2)
+        is_contiguous = is_dense and not self.copied and x.step == 1
+        return prefetch_policy.conv_prefetches_pixels(cpu.host(), is_contiguous, nbytes)
 
     @property
     def is_inside(self) -> bool:

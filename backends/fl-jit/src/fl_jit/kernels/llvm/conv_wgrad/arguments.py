@@ -11,10 +11,10 @@ from typing import Any
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.descriptors import ConvWeightGrad
-from fl_jit.kernels.llvm import strided_copy
+from fl_jit.kernels.llvm import prefetch_policy, strided_copy
 from fl_jit.kernels.llvm.conv_wgrad import vector_loops
 from fl_jit.kernels.llvm.conv_wgrad.axes import Axis, axis_fields, strides
-from fl_jit.kernels.llvm.conv_wgrad.plan import MOST_PREFETCHED, Plan
+from fl_jit.kernels.llvm.conv_wgrad.plan import Plan
 from fl_jit.kernels.llvm.launcher import Division
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_jit.kernels.llvm.strided_copy import Move
@@ -140,16 +140,16 @@ class WgradArguments:
     def moves(self, channels: int, features: int, many: bool) -> dict[str, int]:
         """The copies that are needed, by contiguous axes of x, of the gradient and of the result.
         Pixels of ``channels`` and of ``features`` are copied. ``many``: others follow, of the next
-        group or panel. Nothing else prefetches those: pixels are far apart."""
+        group or panel."""
         made, descriptor = self.made, self.descriptor
         given, own = (int16, int32) if made.pairs else (descriptor.x.dtype, self.dtype)
 
         def into_tile(image: Any, pixel: int, count: int) -> Move:
             channel = 1 if count == 1 else strides(image)[1]
             kind = strided_copy.kind(0, 1, pixel // self.given, channel)
-            behind = count * self.given
-            prefetches = many and kind == "straight" and behind <= MOST_PREFETCHED
-            return Move(kind, given, own, behind * prefetches)
+            has_neighbor = many and kind == "straight"
+            distance = prefetch_policy.copy_distance(has_neighbor, count * self.given)
+            return Move(kind, given, own, distance)
 
         found: dict[str, Move] = {}
         if not made.x_direct:

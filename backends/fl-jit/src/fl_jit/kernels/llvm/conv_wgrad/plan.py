@@ -11,10 +11,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.descriptors import ConvWeightGrad
 from fl_jit.kernels.layout import Shape
-from fl_jit.kernels.llvm import caches, tile
+from fl_jit.kernels.llvm import prefetch_policy, tile
 from fl_jit.kernels.llvm.conv_wgrad.axes import Axis, Range, steps_of, strides
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_jit.kernels.llvm.tile import Cut, Tile
@@ -44,8 +45,6 @@ MOST_JOINED = 8
 #: are further apart, mostly by a power of two, map to the same few cache sets. If the next input
 #: tile is prefetched into L2, the limit is the second one.
 MOST_DIRECT, MOST_DIRECT_PREFETCHED = 1024, 2048
-#: Bytes of a group's channels up to which a copy of a pixel prefetches those of the next group.
-MOST_PREFETCHED = 256
 #: Number of tiles from which on the gradient is always copied, since so many read the copy.
 MANY_TILES = 32
 #: Cost of a copy of an input tile of the gradient, relative to one micro-kernel call on it.
@@ -145,14 +144,14 @@ def _steps(axes: Sequence[Axis], dtype: DType, of: Tile, factor: int, parts: int
         return steps_of(axes, factor * PIXELS_OF_ONE_PLACE, parts)
     near, lanes = steps_of(axes, factor * PIXELS_NEAR, parts), target.host().lanes(dtype.itemsize)
     nbytes = (of.vectors + -(-of.rows // lanes)) * lanes * dtype.itemsize
-    fits = PIXELS_NEAR * nbytes <= caches.level(1) and near[2] >= axes[2].reach
+    fits = PIXELS_NEAR * nbytes <= cpu.host().l1 and near[2] >= axes[2].reach
     if fits and 4 * math.prod(near) >= 3 * factor * PIXELS_NEAR:
         return near
     return steps_of(axes, factor * PIXELS, parts)
 
 
 def _prefetches(descriptor: ConvWeightGrad, axes: Sequence[Axis], steps: Sequence[int]) -> bool:
-    # Whether the data of input tiles is contiguous, and L2 holds that of this one and of the next.
+    # Whether micro-kernels prefetch the next input tile.
     item = descriptor.x.dtype.itemsize
     channels, features = (place.shape[1] * item for place in (descriptor.x, descriptor.gradient))
     lies = axes[-1].x == channels and axes[-1].gradient == features
@@ -161,7 +160,7 @@ def _prefetches(descriptor: ConvWeightGrad, axes: Sequence[Axis], steps: Sequenc
         lies = lies and (outer.size == 1 or outer.gradient == inner.gradient * inner.size)
     seen = (min(a.read_extent(step), a.extent) for a, step in zip(axes, steps, strict=True))
     nbytes = math.prod(seen) * channels + math.prod(steps) * features
-    return lies and 2 * nbytes <= caches.level(2)
+    return prefetch_policy.wgrad_prefetches_tile(cpu.host(), lies, nbytes)
 
 
 def _ranges(axes: Sequence[Axis], tiles: int, direct: bool) -> list[Range]:

@@ -15,11 +15,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.descriptors import ConvWeightGrad, Matmul
 from fl_jit.kernels.layout import Layout
 from fl_jit.kernels.library import Kernel
-from fl_jit.kernels.llvm import FOLDER, caches
+from fl_jit.kernels.llvm import FOLDER
 from fl_jit.kernels.llvm.conv_wgrad import loop_nest
 from fl_jit.kernels.llvm.conv_wgrad.arguments import WgradArguments
 from fl_jit.kernels.llvm.conv_wgrad.axes import (
@@ -88,7 +89,7 @@ def prepare(descriptor: ConvWeightGrad, tiles: Tile | None = None) -> WgradKerne
     # Otherwise the loop nest is, which copies x, too: pixels of many channels map to the same few
     # cache sets.
     nbytes = sum(math.prod(place.shape) * place.dtype.itemsize for place in descriptor[:2])
-    is_small = made.input_tiles == 1 and nbytes <= caches.level(2) // 2
+    is_small = made.input_tiles == 1 and nbytes <= cpu.host().l2 // 2
     as_product = _product(descriptor, axes) if is_small else None
     if as_product:
         found = matmul.prepare(as_product, tiles)

@@ -23,7 +23,6 @@ from fl_jit.kernels.llvm import FOLDER
 from fl_jit.kernels.llvm.depthwise import microkernel
 from fl_jit.kernels.llvm.depthwise.groups import Groups
 from fl_jit.kernels.llvm.depthwise.microkernel import Windows
-from fl_jit.kernels.llvm.tile import registers
 from fl_tensor.dtypes import DType
 
 #: Maximum pixels of a block.
@@ -67,7 +66,7 @@ def best(
     """The largest block for these numbers of groups. Registers hold the accumulators and the data
     that is reused, weights or pixels. A row of the kernel has at most ``columns`` columns."""
     held, turns = groups.held(machine.lanes(dtype.itemsize)), groups.target
-    has = registers(machine) - (not machine.has_fma)
+    has = machine.registers - (not machine.has_fma)
     known = is_known(groups, columns)
 
     def needed(pixels: int, vectors: int) -> int:

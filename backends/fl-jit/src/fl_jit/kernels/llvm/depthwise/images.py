@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import target
-from fl_jit.kernels.llvm import caches, strided_copy
+from fl_jit.kernels.llvm import strided_copy
 from fl_jit.kernels.llvm.conv.implicit_gemm import Image
 from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_jit.kernels.llvm.depthwise.groups import Task
@@ -88,15 +89,15 @@ class Images:
 
         if self._needed or self.buffers:
             of_target = groups.target * rows * line * self.buffers
-            return min(fitting(caches.level(2) // 2, of_source + of_target), number), rows
+            return min(fitting(cpu.host().l2 // 2, of_source + of_target), number), rows
         if self.copies:
             of_weights = self._task.kernel_size * groups.source * groups.target
-            some = fitting(caches.level(1) * 3 // 4, of_source + of_weights)
+            some = fitting(cpu.host().l1 * 3 // 4, of_source + of_weights)
             return min(some, _FEW * held, number), rows
         if number < _LONG * held:
             return number, 1
         row = number * item * (groups.source * source.size[2] + groups.target * line)
-        step = min(caches.level(2) // 2 // row, -(-rows * self._task.batch // _ITEMS), rows)
+        step = min(cpu.host().l2 // 2 // row, -(-rows * self._task.batch // _ITEMS), rows)
         return number, max(step, 1)
 
     def _fields_of(self, source: Image, result: Image) -> dict[str, int]:

@@ -22,10 +22,11 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.vectors import IR, i64
 from fl_jit.kernels.descriptors import ConvWeightGrad
-from fl_jit.kernels.llvm import caches, padded_input, tile
+from fl_jit.kernels.llvm import padded_input, tile
 from fl_jit.kernels.llvm.conv_wgrad.arguments import WgradArguments
 from fl_jit.kernels.llvm.conv_wgrad.axes import (
     Axis,
@@ -168,7 +169,7 @@ class DepthwiseArguments(WgradArguments):
 def _plan(descriptor: ConvWeightGrad, axes: Sequence[Axis], groups: Groups) -> Plan:
     dtype = computed(descriptor.x.dtype)
     # Input tiles of all channels stay in L2: their lines are used once per vector of channels.
-    pixels = caches.level(2) // (4 * descriptor.x.shape[1] * dtype.itemsize)
+    pixels = cpu.host().l2 // (4 * descriptor.x.shape[1] * dtype.itemsize)
     steps = steps_of(axes, min(max(pixels, _LEAST_PIXELS), _MOST_PIXELS))
     input_tiles = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
     parts = math.prod(axis.size for axis in axes) // _PART_PIXELS

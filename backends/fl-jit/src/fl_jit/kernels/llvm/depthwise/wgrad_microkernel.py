@@ -41,7 +41,6 @@ from fl_jit.kernels.llvm import FOLDER
 from fl_jit.kernels.llvm.conv_wgrad.axes import Axis, Range
 from fl_jit.kernels.llvm.depthwise.groups import Groups, picked
 from fl_jit.kernels.llvm.loop_nest import Emitter
-from fl_jit.kernels.llvm.tile import registers
 from fl_tensor.dtypes import DType
 
 SIGNATURE = ir.FunctionType(
@@ -57,8 +56,8 @@ def most(groups: Groups, machine: Target) -> int:
     """Maximum places of a block. The accumulators, the gradient and a product need registers; with
     several turns also x, which is then reused."""
     if groups.target == 1:
-        return registers(machine) - 4
-    return max((registers(machine) - 2) // (groups.target + 1), 1)
+        return machine.registers - 4
+    return max((machine.registers - 2) // (groups.target + 1), 1)
 
 
 class Edges(NamedTuple):
@@ -165,7 +164,7 @@ class _WgradFunction(Emitter):
     def _together(self) -> int:
         # Number of pixels whose gradients fit the registers besides the accumulators and a place of
         # x.
-        left = registers(self.machine) - len(self.accumulators) - 2
+        left = self.machine.registers - len(self.accumulators) - 2
         if self.block.groups.target > 1:
             return 1
         return max(n for n in (1, 2, _TOGETHER) if n <= max(left, 1))

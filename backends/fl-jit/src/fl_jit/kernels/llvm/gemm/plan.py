@@ -6,9 +6,10 @@ import itertools
 import math
 from typing import NamedTuple
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import target, threads
 from fl_jit.kernels.codegen.arg_struct import address, array
-from fl_jit.kernels.llvm import amx, caches, microkernel_registry, tile
+from fl_jit.kernels.llvm import microkernel_registry, prefetch_policy, tile
 from fl_jit.kernels.llvm.epilogue import Prepared
 from fl_jit.kernels.llvm.gemm import blocking, gemm, packing, packing_policy, unpacking
 from fl_jit.kernels.llvm.gemm.gemm_problem import LARGE, GemmProblem
@@ -26,10 +27,6 @@ SPEED = 60.0
 #: Minimum rows of a tile for conflict misses in L1, if their stride is a multiple of ``_CONFLICT``
 #: bytes.
 _MANY_ROWS, _CONFLICT = 9, 2048
-#: Maximum cache lines per prefetch burst. A processor has 16 to 48 outstanding misses, and the
-#: loads of the micro-kernel would queue after them. Its hardware prefetcher follows the rows of A,
-#: too: with bursts of 100 lines, GEMMs of 512 rows and more are 2 to 5 % slower than without.
-_MOST_LINES = 32
 
 
 def planned(
@@ -57,7 +54,7 @@ def planned(
         "column_parts": cut.parts.columns, "panels": cut.panels, "panel_columns": cut.width,
         "last_columns": cut.last, "last_padded": cut.padded, "k_block": cut.depth,
         "unpack": unpacking.unpack(task.out.dtype) if cut.apart else 0,
-        "prefetch_a": _asks_ahead(task, cut), "prefetch_b": right.prefetches,
+        "prefetch_a": _prefetches_a(task, cut), "prefetch_b": right.prefetches,
         "accumulate": accumulate, "streams": streams,
         "batch_axes": len(task.batch), "batch_table": address(table),
     } | left.words | right.words | memory | _micros(task, cut, left, right, streams)  # fmt: skip
@@ -110,19 +107,19 @@ def _cut(task: GemmProblem, accumulate: bool, tiles: Tile | None) -> _Cut:
     last = task.n - (panels - 1) * width
     in_place = task.packed is None and y.is_by_rows and y.dtype is dtype
     in_place = in_place and packing_policy.reads_in_place(task, rows, width * item)
-    depth = blocking.k_block(task.k, tile.of_product(machine, *LARGE, k=task.k).rows, item)
+    depth = blocking.k_block(task.k, tile.of_product(cpu.host(), *LARGE, k=task.k).rows, item)
     if in_place and packing_policy.is_streamed(task):
         depth = min(depth, packing_policy.STREAMED_DEPTH)
-    from_third = tile.l3_feeds_fma() or packing_policy.has_conflict_misses(task)
+    from_third = cpu.host().l3_feeds_fma or packing_policy.has_conflict_misses(task)
     wide = packing_policy.has_wide_blocks(task)
     block = blocking.column_block(min(task.k, depth), item, wide, from_third)
     if in_place and packing_policy.prefetches_b(task):
-        depth = min(depth, packing_policy.ASKED_DEPTH)
+        depth = min(depth, prefetch_policy.B_BLOCK_ROWS)
         block = blocking.prefetched_columns(depth, item)
     most = max(block // width, 1)
     counts = threads.limit() if threads.pool() else 1
     tail = last / width
-    tall = task.m >= 2 * task.n and not caches.private_l3_bytes()
+    tall = task.m >= 2 * task.n and not cpu.host().l3
     parts = blocking.parts(rows.parts, panels, tail, most, math.prod(task.batch), counts, tall)
     narrow = _is_narrow(task, depth, accumulate)
     apart = not (task.out.is_by_rows and (task.out.dtype is dtype or narrow))
@@ -130,24 +127,17 @@ def _cut(task: GemmProblem, accumulate: bool, tiles: Tile | None) -> _Cut:
     return _Cut(dtype, lanes, *panel, in_place, depth, parts, narrow, apart)
 
 
-def _asks_ahead(task: GemmProblem, cut: _Cut) -> bool:
-    """Whether each panel prefetches a share of the next tile of A.
-
-    This holds if A is not in L1, there are enough panels, and L3 feeds the FMA units. Otherwise
-    lines take so long to arrive that those of B, which are needed now, wait behind them: GEMMs are
-    1 to 3 % faster without.
-    """
-    if not tile.l3_feeds_fma():
-        return False
-    item = cut.dtype.itemsize
+def _prefetches_a(task: GemmProblem, cut: _Cut) -> bool:
+    row_bytes = min(task.k, cut.depth) * cut.dtype.itemsize
+    a_bytes = task.m * task.k * cut.dtype.itemsize
     panels = -(-cut.panels // cut.parts.columns)
-    lines = cut.rows.size * min(task.k, cut.depth) * item // 64
-    return task.m * task.k * item > caches.level(1) and lines <= _MOST_LINES * panels
+    tile_bytes = cut.rows.size * row_bytes
+    return prefetch_policy.gemm_prefetches_a(cpu.host(), a_bytes, tile_bytes, panels)
 
 
 def _is_narrow(task: GemmProblem, depth: int, accumulate: bool) -> bool:
     """Whether micro-kernels write a bfloat16 result: one call accumulates all of k."""
-    once = task.k <= depth and not accumulate and not amx.is_usable(target.host())
+    once = task.k <= depth and not accumulate
     return task.pairs and task.out.dtype is bfloat16 and task.out.is_by_rows and once
 
 
@@ -155,18 +145,14 @@ def _tile(task: GemmProblem, lanes: int, tiles: Tile | None) -> Tile:
     machine, vectors = target.host(), max(-(-task.n // lanes), 1)
     if tiles is not None:
         return Tile(tiles.rows, min(tiles.vectors, vectors))
-    if task.pairs and amx.is_usable(machine):
-        rows = (tile.best(machine) if task.mixes(task.x) else amx.BEST).rows
-        wide = amx.BEST.vectors
-        return Tile(rows, wide if task.packed else min(wide, vectors))
     if task.packed:
-        return tile.of_product(machine, *LARGE, k=task.k)
+        return tile.of_product(cpu.host(), *LARGE, k=task.k)
     if packing_policy.prefetches_b(task):
         return Tile(8, 3)
     if packing_policy.has_conflict_misses(task) and task.m > tile.best(machine).rows:
         return Tile(tile.best(machine).rows, min(tile.best(machine).vectors, vectors))
     return tile.of_product(
-        machine, max(task.m, 1), vectors, packing_policy.is_by_columns(task), task.k
+        cpu.host(), max(task.m, 1), vectors, packing_policy.is_by_columns(task), task.k
     )
 
 
@@ -286,7 +272,7 @@ def _streams(task: GemmProblem, cut: _Cut) -> bool:
     """
     out = task.out
     nbytes = math.prod(task.batch) * task.m * task.n * out.dtype.itemsize
-    large = nbytes >= target.STREAMED and caches.private_l3_bytes() > 0
+    large = nbytes >= cpu.host().streaming_bytes and cpu.host().l3 > 0
     in_lines = cut.lanes * cut.dtype.itemsize >= LINE
     at_once = task.k <= cut.depth and in_lines and not (cut.apart or cut.narrow)
     steps = (out.row_stride, *out.batch)

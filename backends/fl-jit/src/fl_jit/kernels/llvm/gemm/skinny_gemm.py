@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import compile, target, threads
 from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.emit_block import SIGNATURE as EPILOGUE
 from fl_jit.kernels.codegen.loops import Loops
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, i64, pointer
-from fl_jit.kernels.llvm import FOLDER, caches, launcher, tile, work_stealing
+from fl_jit.kernels.llvm import FOLDER, launcher, tile, work_stealing
 from fl_jit.kernels.llvm.epilogue import Prepared
 from fl_jit.kernels.llvm.launcher import Division, Launcher
 from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder
@@ -51,14 +52,14 @@ _TILE = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, i64, pointer, i64
 def shape(machine: Target, lanes: int) -> tile.Tile:
     """Rows and columns of a tile. The accumulators, a vector for each row and one for the current
     column must fit the registers, and a row of sums must fit a vector."""
-    rows, columns = (4, 6) if tile.registers(machine) >= 32 else (2, 4)
+    rows, columns = (4, 6) if machine.registers >= 32 else (2, 4)
     return tile.Tile(rows, min(columns, lanes))
 
 
 def k_block(m: int, k: int, dtype: DType) -> int:
     """Steps of k in a block: x and the current columns take a quarter of L2."""
     vector = target.host().lanes(dtype.itemsize)
-    most = max(caches.level(2) // 4 // (max(m, 6) * dtype.itemsize), vector)
+    most = max(cpu.host().l2 // 4 // (max(m, 6) * dtype.itemsize), vector)
     parts = max(-(-k // most), 1)
     return max(-(-k // parts // vector) * vector, vector)
 
