@@ -26,11 +26,11 @@ from fl_jit.kernels.llvm.conv.implicit_gemm import (
     strided,
 )
 from fl_jit.kernels.llvm.conv.kernel_args import JOB
-from fl_jit.kernels.llvm.conv.panels import PrepackedLayout
+from fl_jit.kernels.llvm.conv.panels import Packing, PrepackedLayout
 from fl_jit.kernels.llvm.conv.passes import Pass
 from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_jit.kernels.llvm.epilogue import Prepared
-from fl_jit.kernels.llvm.launcher import Division, Launcher
+from fl_jit.kernels.llvm.launcher import Division, Launcher, aligned
 from fl_jit.kernels.llvm.tile import Tile
 
 #: Operations per nanosecond of one thread, approximately.
@@ -141,14 +141,14 @@ class ConvolutionKernel(ImageKernel):
             w = Packed(dtype, w.shape, layout.nbytes, layout)
         super().__init__(descriptor, x, w, out, following)
         packed = isinstance(w, Packed)
-        packings = [layout.packing(task.weights, number) for number in range(len(passes))]
+        packings = [Packing(layout, task.weights, number) for number in range(len(passes))]
         blocks = [each.block(packing) for each, packing in zip(passes, packings, strict=True)]
         pointers = array(address(block) for block in blocks)
         items = sum(each.items for each in passes)
         packs = 0 if packed else sum(packing.fields["pack_items"] for packing in packings)
         each = max([p.worker_bytes for p in passes] + [p.scratch for p in packings], default=0)
-        worker_bytes = _up(each) + _ALIGNMENT
-        panels_bytes = 0 if packed else _up(layout.nbytes)
+        worker_bytes = aligned(each) + _ALIGNMENT
+        panels_bytes = 0 if packed else aligned(layout.nbytes)
         fields = {
             "packed": int(packed),
             "scratch_at": panels_bytes,
@@ -167,10 +167,6 @@ class ConvolutionKernel(ImageKernel):
             owned=(pointers, passes, packings, blocks),  # the kernel arguments point into these
         )
         self.about = f"generated, {panels.most_rows} x {panels.width}"
-
-
-def _up(nbytes: int) -> int:
-    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
 def _line(axes: tuple[Axis, Axis, Axis]) -> int:

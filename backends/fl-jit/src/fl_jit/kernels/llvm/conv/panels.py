@@ -65,10 +65,6 @@ class PrepackedLayout(NamedTuple):
         sizes = [self._replace(positions=(places,)).nbytes for places in self.positions]
         return [sum(sizes[:number]) for number in range(len(sizes))]
 
-    def packing(self, weights: Weights, number: int, unpack: bool = False) -> Packing:
-        """The kernel arguments that pack the weights of sum ``number``, or that unpack them."""
-        return Packing(self, weights, number, unpack)
-
 
 class Packing:
     """Fields of ``kernel_args.PASS`` about weights, and the table that one of them points to."""
@@ -177,7 +173,7 @@ class _Reordered:
         self.about = "unpack weights" if unpack else "pack weights"
         self._unpack = unpack
         self._packings = [
-            layout.packing(weights, number, unpack) for number in range(len(layout.positions))
+            Packing(layout, weights, number, unpack) for number in range(len(layout.positions))
         ]
         rest = dict.fromkeys(PASS.names, 0)
         self._blocks = [PASS.block(**{**rest, **packing.fields}) for packing in self._packings]

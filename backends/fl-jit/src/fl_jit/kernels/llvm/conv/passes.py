@@ -16,6 +16,7 @@ from fl_jit.kernels.llvm.conv.kernel_args import PASS
 from fl_jit.kernels.llvm.conv.panels import Packing, Places
 from fl_jit.kernels.llvm.conv.tiling import Tiling
 from fl_jit.kernels.llvm.conv.windows import Axis
+from fl_jit.kernels.llvm.launcher import aligned
 from fl_tensor.dtypes import bfloat16, int16
 
 _LINE = 64
@@ -99,7 +100,7 @@ class Pass(Tiling):
         }
         self.row_pitch = x.reach(self.segment) * self.pixel
         self.plane_pitch = y.reach(self.rows) * self.row_pitch
-        image = _up(max(len(z.kernel), 1) * self.plane_pitch)
+        image = aligned(max(len(z.kernel), 1) * self.plane_pitch)
         tile: dict[str, int] = {}
         if self.copied:
             # An additional cache line, so that images do not map to the same cache sets.
@@ -246,7 +247,7 @@ class Pass(Tiling):
         c = (pixel, row, row * self.rows)
         if not indirect:
             c = moves["target_pixel"], moves["target_row"], moves["target_image"]
-        c_start = _up(self.tile_bytes)
+        c_start = aligned(self.tile_bytes)
         self.worker_bytes = c_start + (self.images * c[2] if indirect else 0)
         channel, pixels = image.channel, x.every * image.pixel
         swapped = not side_by_side and pixels == 1
@@ -279,7 +280,3 @@ def _parts(k: int) -> int:
     least = -(-k // depth())
     found = (parts for parts in range(least, 4 * least) if k % parts == 0)
     return next(found, 1) if least > 1 else 1
-
-
-def _up(nbytes: int) -> int:
-    return -(-nbytes // _LINE) * _LINE

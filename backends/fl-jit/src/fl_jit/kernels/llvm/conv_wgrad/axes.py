@@ -153,11 +153,6 @@ def input_strides(axes: Sequence[Axis], steps: Sequence[int], pixel: int) -> tup
     return pitches[1:], pitches[0]
 
 
-def rounded(nbytes: int) -> int:
-    """Bytes, rounded up to whole cache lines."""
-    return -(-nbytes // 64) * 64
-
-
 def with_strides(descriptor: ConvWeightGrad) -> ConvWeightGrad:
     """The descriptor, with strides where these are left open.
 

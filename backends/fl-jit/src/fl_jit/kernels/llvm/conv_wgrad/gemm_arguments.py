@@ -14,10 +14,10 @@ from fl_jit.kernels.llvm.conv_wgrad.axes import (
     Axis,
     input_strides,
     kernel_strides,
-    rounded,
     strides,
 )
 from fl_jit.kernels.llvm.conv_wgrad.plan import Plan, tallest
+from fl_jit.kernels.llvm.launcher import aligned
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_jit.kernels.llvm.microkernel import MicroKernel
 from fl_jit.kernels.llvm.tile import Tile
@@ -64,8 +64,8 @@ class GemmArguments(WgradArguments):
             "input_pixels": math.prod(made.steps),
             "input_rows": self.table(self._rows(made.steps)),
             "last_input_rows": self.table(self._rows(rest)),
-            "gradient_at": rounded(nbytes),
-            "acc_at": rounded(nbytes) + rounded(self.fields["copies"] * self.copy_bytes),
+            "gradient_at": aligned(nbytes),
+            "acc_at": aligned(nbytes) + aligned(self.fields["copies"] * self.copy_bytes),
         }
 
     def _rows(self, steps: Sequence[int]) -> list[int]:
@@ -139,7 +139,7 @@ class GemmArguments(WgradArguments):
         row, position = (positions * pitch, pitch) if inside else (pitch, height * pitch)
         panel = 0 if local else made.rows * positions * pitch
         part = self.panels * panel
-        own = rounded(height * positions * pitch) if local else 0
+        own = aligned(height * positions * pitch) if local else 0
         apart = 1 if features == 1 else feature // result
         self.outwards = (apart, 1, 1, 0) if by_rows else (0, apart, 0, 1)
         return {

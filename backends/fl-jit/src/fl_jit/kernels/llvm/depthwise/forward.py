@@ -24,7 +24,7 @@ from fl_jit.kernels.llvm.depthwise import block, bounds, loop_nest
 from fl_jit.kernels.llvm.depthwise.groups import Groups, Task
 from fl_jit.kernels.llvm.depthwise.images import Images
 from fl_jit.kernels.llvm.depthwise.kernel_args import FIELDS
-from fl_jit.kernels.llvm.launcher import Division, Launcher
+from fl_jit.kernels.llvm.launcher import Division, Launcher, aligned
 from fl_tensor.dtypes import DType, float32, float64
 
 #: Approximate multiply-adds per nanosecond.
@@ -160,7 +160,7 @@ class Panels(NamedTuple):
         packed = [kernel[1] * kernel[2] * column, kernel[2] * column, column]
         rows, column_step = _merged(kernel, w.kernel)
         which = strided_copy.kind(0, groups.source, column_step if rows[2] > 1 else 1, w.group)
-        nbytes = 0 if direct else -(-kernel[0] * packed[0] // 64) * 64
+        nbytes = 0 if direct else aligned(kernel[0] * packed[0])
         fields = {
             "packed_inner": turn,
             "panels_direct": int(direct),

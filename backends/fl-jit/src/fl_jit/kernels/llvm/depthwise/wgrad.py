@@ -33,7 +33,6 @@ from fl_jit.kernels.llvm.conv_wgrad.axes import (
     axes_of,
     input_strides,
     kernel_strides,
-    rounded,
     steps_of,
     strides,
     with_strides,
@@ -44,6 +43,7 @@ from fl_jit.kernels.llvm.conv_wgrad.wgrad import WgradKernel
 from fl_jit.kernels.llvm.depthwise import wgrad_microkernel
 from fl_jit.kernels.llvm.depthwise.groups import Groups
 from fl_jit.kernels.llvm.depthwise.wgrad_microkernel import Edges, WgradMicrokernel
+from fl_jit.kernels.llvm.launcher import aligned
 from fl_jit.kernels.llvm.loop_nest import computed
 
 #: Multiply-adds per nanosecond, approximately.
@@ -91,10 +91,10 @@ class DepthwiseArguments(WgradArguments):
         self.pitches, nbytes = input_strides(axes, made.steps, self.wide)
         if made.x_direct:
             self.pitches, nbytes = [axis.x for axis in axes], 0
-        copies = rounded(self.fields["copies"] * self.copy_bytes)
+        copies = aligned(self.fields["copies"] * self.copy_bytes)
         return {f"input {a}": pitch for a, pitch in enumerate(self.pitches)} | {
-            "gradient_at": rounded(nbytes),
-            "worker_bytes": rounded(nbytes) + copies,
+            "gradient_at": aligned(nbytes),
+            "worker_bytes": aligned(nbytes) + copies,
         }
 
     def _accumulators(self) -> dict[str, int]:
