@@ -154,7 +154,6 @@ class ConvolutionKernel(ImageKernel):
             "scratch_at": panels_bytes,
             "worker_bytes": worker_bytes,
             "items": items,
-            "packs": packs,
             "passes": address(pointers),
         }
 

@@ -20,12 +20,6 @@ from fl_jit.kernels.llvm.launcher import aligned
 from fl_tensor.dtypes import bfloat16, int16
 
 _LINE = 64
-#: Fields of a pass about the copy of an input tile.
-_INPUT_TILE = (
-    *("source_depth", "source_height", "source_width", "source_channels", "source_channel"),
-    *("step_plane", "tile_plane", "tile_row", "tile_pixel", "tile_itemsize"),
-    *("dense", "clear", "tile_move"),
-)
 
 
 def depth() -> int:
@@ -58,12 +52,12 @@ class Pass(Tiling):
 
     def block(self, packing: Packing) -> Any:
         """The kernel arguments, with the fields about weights."""
-        return PASS.block(**{**self._fields, **packing.fields})
+        return array(PASS.values(self._fields | packing.fields))
 
     def _items(self) -> dict[str, int]:
         z, y, x = self.axes
+        chunks = -(-self.panels.number // self.chunk)
         counts = {
-            "chunks": -(-self.panels.number // self.chunk),
             "groups": self.task.groups,
             "image_blocks": -(-self.batch // self.images),
             "depth": z.places,
@@ -79,7 +73,7 @@ class Pass(Tiling):
             "segment": self.segment,
             "width": x.places,
         }
-        return {"items": math.prod(counts.values()), **counts, **sizes}
+        return {"items": chunks * math.prod(counts.values()), **counts, **sizes}
 
     # A
 
@@ -116,7 +110,6 @@ class Pass(Tiling):
         return {
             **pitches,
             **moves,
-            **dict.fromkeys(_INPUT_TILE, 0),
             **tile,
             "copied": int(self.copied),
             "tile_image": image,
@@ -185,7 +178,6 @@ class Pass(Tiling):
             "positions_x": across,
             "positions_z": len(z.kernel),
             "positions_y": len(y.kernel) * parts,
-            "parts": parts,
             "inside_from": self.inside[0],
             "inside_to": self.inside[1],
             **{name: address(table) for name, table in tables.items()},

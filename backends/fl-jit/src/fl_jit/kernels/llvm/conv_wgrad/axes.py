@@ -109,7 +109,6 @@ def axis_fields(axes: Sequence[Axis], steps: Sequence[int]) -> dict[str, int]:
             f"size {a}": axis.size,
             f"stride {a}": axis.stride,
             f"low {a}": axis.low,
-            f"dilation {a}": axis.dilation,
             f"reach {a}": axis.reach,
             f"extent {a}": axis.extent,
             f"x {a}": axis.x,

@@ -93,6 +93,7 @@ class DepthwiseArguments(WgradArguments):
             self.pitches, nbytes = [axis.x for axis in axes], 0
         copies = aligned(self.fields["copies"] * self.copy_bytes)
         return {f"input {a}": pitch for a, pitch in enumerate(self.pitches)} | {
+            "kernel_row_pitch": axes[2].dilation * self.pitches[2],
             "gradient_at": aligned(nbytes),
             "worker_bytes": aligned(nbytes) + copies,
         }
@@ -248,7 +249,8 @@ class DepthwiseLoopNest(LoopNest):
     def _blocks(self, x: IR, gradient: Gradient, row_pitch: IR, panel: IR, add: IR) -> None:
         b, args = self.b, self.args
         table, accumulators = self.address(args["block_table"]), self._accumulators(panel, i64(0))
-        kernel_row, row = (b.mul(args[f"{by} 2"], args["input 2"]) for by in ("dilation", "stride"))
+        row = b.mul(args["stride 2"], args["input 2"])
+        x_pitches = args["kernel_row_pitch"], row, args["input 3"]
         with self.loop(i64(0), args["blocks"]) as block:
             first = b.mul(block, i64(_BLOCK))
             code, in_input_tile, below, in_accumulators = (
@@ -256,7 +258,7 @@ class DepthwiseLoopNest(LoopNest):
             )
             self.call(
                 *(code, wgrad_microkernel.SIGNATURE),
-                *(self.address(b.add(x, in_input_tile)), kernel_row, row, args["input 3"]),
+                *(self.address(b.add(x, in_input_tile)), *x_pitches),
                 *(b.add(self.top, below), self.extent),
                 *(self.address(gradient.start), row_pitch, gradient.pixel, *self.extents[2:]),
                 self.address(b.add(accumulators, in_accumulators)),
