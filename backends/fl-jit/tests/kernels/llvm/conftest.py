@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(scope="module")
 def provider():
-    from fl_jit.kernels.llvm.library import GeneratedKernels  # takes llvmlite
+    from checked_kernel import CheckedKernels  # takes llvmlite
 
-    return GeneratedKernels()
+    return CheckedKernels()
 
 
 @pytest.fixture

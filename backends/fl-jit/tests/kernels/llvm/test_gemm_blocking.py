@@ -6,13 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
+from checked_kernel import CheckedKernels
 from gemm_cases import lay, run
 
 from fl_jit.kernels import Layout, Matmul, Reorder, any_layout, cpu, row_major
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.llvm import tile
 from fl_jit.kernels.llvm.gemm import blocking
-from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_tensor.dtypes import float32
 
 HAS_32_REGISTERS = target.host().registers >= 32
@@ -115,10 +115,10 @@ def test_a_second_factor_whose_rows_fight_for_the_caches_is_packed(
     threads(1)
     descriptor = Matmul(*(row_major(float32, s) for s in ((m, k), (k, n), (m, n))))
     processor(**FAR)
-    assert ("pack" in GeneratedKernels().find(descriptor).about) == bool(far)
+    assert ("pack" in CheckedKernels().find(descriptor).about) == bool(far)
     processor(**NEAR)
     processor(l1=32 << 10, l2=2 << 20, l3=16 << 20)
-    assert ("pack" in GeneratedKernels().find(descriptor).about) == bool(near)
+    assert ("pack" in CheckedKernels().find(descriptor).about) == bool(near)
 
 
 @pytest.mark.skipif(not HAS_32_REGISTERS, reason="with 16 it was not measured")
@@ -143,9 +143,9 @@ def test_the_next_block_of_a_second_factor_in_memory_is_asked_for(
         threads(count)
         out = np.empty((2, m, n), dtype)
         descriptor = Matmul(lay(x), lay(y), lay(out))
-        kernel = run(GeneratedKernels(), descriptor, x, y, out)
+        kernel = run(CheckedKernels(), descriptor, x, y, out)
         np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-3)
-        run(GeneratedKernels(), descriptor._replace(accumulate=True), x, y, out)
+        run(CheckedKernels(), descriptor._replace(accumulate=True), x, y, out)
         np.testing.assert_allclose(out, 2 * (x @ y), rtol=1e-4, atol=1e-3)
         assert ("asked for" in kernel.about) == asked
 
@@ -153,7 +153,7 @@ def test_the_next_block_of_a_second_factor_in_memory_is_asked_for(
 @pytest.mark.parametrize("third", [FAR, NEAR], ids=["far", "near"])
 def test_blocks_for_any_caches_give_the_same_products(processor, threads, third):
     processor(**third)
-    provider, rng = GeneratedKernels(), np.random.default_rng(5)
+    provider, rng = CheckedKernels(), np.random.default_rng(5)
     for count, (m, k, n) in itertools.product((1, 2), ((290, 771, 1027), (19, 513, 1024))):
         threads(count)
         x = rng.standard_normal((m, k), dtype=np.float32)
@@ -185,12 +185,12 @@ def test_steps_of_k_that_do_not_stay_in_the_first_cache_are_copied_where_the_thi
     y = rng.standard_normal((k, n), dtype=np.float32)
     out = np.empty((m, n), np.float32)
     processor(l1=48 << 10, l2=2 << 20, l3=0)
-    kernel = run(GeneratedKernels(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
+    kernel = run(CheckedKernels(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
     np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
     assert ("copy" in kernel.about) is copied
     for half_rate in (True, False):
         processor(**NEAR | {"half_rate": half_rate})
-        kernel = run(GeneratedKernels(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        kernel = run(CheckedKernels(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
         np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
         from_nearby = cpu.host().l3_feeds_fma or n < 256 or k < 128
         assert ("copy" not in kernel.about) is from_nearby, "or all is read where it lies"
@@ -202,7 +202,7 @@ def test_steps_of_k_that_do_not_stay_in_the_first_cache_are_copied_where_the_thi
 def test_results_too_large_for_caches_are_written_past_them(processor, threads, batch, offset):
     processor(**NEAR)
     processor(streaming_bytes=1)
-    provider, rng = GeneratedKernels(), np.random.default_rng(offset)
+    provider, rng = CheckedKernels(), np.random.default_rng(offset)
     for count, (m, k, n) in itertools.product((1, 2), ((40, 32, 200), (7, 3, 130), (3, 0, 128))):
         threads(count)
         x = rng.standard_normal((*batch, m, k), dtype=np.float32)
@@ -225,12 +225,10 @@ def test_results_of_rows_that_begin_anywhere_are_not(processor):
     x, y = (row_major(float32, s) for s in ((40, 32), (32, 200)))
     for out in (row_major(float32, (40, 201)), row_major(float32, (40, 200))):
         out = Layout(float32, (40, 200), out.strides)
-        assert "past caches" not in GeneratedKernels().find(Matmul(x, y, out)).about
+        assert "past caches" not in CheckedKernels().find(Matmul(x, y, out)).about
     processor(streaming_bytes=64 << 20)
     large = [row_major(float32, s) for s in ((4096, 32), (32, 4096), (4096, 4096))]
     has_lines = target.host().vector_bits >= 512
-    assert ("past caches" in GeneratedKernels().find(Matmul(*large)).about) is has_lines
+    assert ("past caches" in CheckedKernels().find(Matmul(*large)).about) is has_lines
     processor(**FAR)
-    assert "past caches" not in GeneratedKernels().find(Matmul(*large)).about, (
-        "it takes them sooner"
-    )
+    assert "past caches" not in CheckedKernels().find(Matmul(*large)).about, "it takes them sooner"

@@ -21,7 +21,6 @@ from fl_jit.kernels.layout import Packed, any_layout
 from fl_jit.kernels.library import CAPACITY, Kernel, KernelLibrary, UnsupportedError
 from fl_jit.kernels.llvm import microkernel_registry, reorder, tuning_cache
 from fl_jit.kernels.llvm import tile as tiles
-from fl_jit.kernels.llvm.argument_checks import CheckedKernel
 from fl_jit.kernels.llvm.conv import forward as convolution
 from fl_jit.kernels.llvm.conv_wgrad import wgrad as convolution_weights
 from fl_jit.kernels.llvm.depthwise import forward as depthwise
@@ -68,12 +67,10 @@ class GeneratedKernels(KernelLibrary):
         if not self.solves(kind):
             raise UnsupportedError(f"nothing generates {kind.__name__}")
         if is_depthwise(descriptor):
-            kernel = _PREPARE_DEPTHWISE[kind](descriptor)
-        elif isinstance(descriptor, Matmul | Convolution | ConvDataGrad | ConvWeightGrad):
-            kernel = tuning_cache.choose(descriptor, _PREPARE_TILED[kind], self._tuners.current())
-        else:
-            kernel = _PREPARE[kind](descriptor)
-        return CheckedKernel(kernel, descriptor)
+            return _PREPARE_DEPTHWISE[kind](descriptor)
+        if isinstance(descriptor, Matmul | Convolution | ConvDataGrad | ConvWeightGrad):
+            return tuning_cache.choose(descriptor, _PREPARE_TILED[kind], self._tuners.current())
+        return _PREPARE[kind](descriptor)
 
     def solves(self, kind: type) -> bool:
         return kind in _PREPARE or kind in _PREPARE_TILED
@@ -106,7 +103,7 @@ class GeneratedKernels(KernelLibrary):
         return {
             "processor": machine.cpu,
             "vectors": f"{machine.vector_bits} bits",
-            "tiles": f"{_words(large)} in products, {_words(best)} in convolutions",
+            "tiles": f"{_tile_text(large)} in products, {_tile_text(best)} in convolutions",
             "micro-kernels of users": str(len(microkernel_registry.registered())),
             "threads": str(pools.limit()),
         }
@@ -116,5 +113,5 @@ class GeneratedKernels(KernelLibrary):
         return f"{pools.limit()} of {pool.name if pool else 'none: serially'}"
 
 
-def _words(tile: tiles.Tile) -> str:
+def _tile_text(tile: tiles.Tile) -> str:
     return f"{tile.rows} rows x {tile.vectors} vectors"

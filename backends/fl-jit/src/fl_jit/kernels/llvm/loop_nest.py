@@ -57,11 +57,6 @@ class FunctionBuilder(Loops):
         self.function = function
         self.b = Builder(function.append_basic_block("entry"))
 
-    @property
-    def words(self) -> Mapping[str, IR]:
-        """The argument fields, under their earlier name."""
-        return self.args
-
     def at(self, address: IR, distance: IR | int) -> IR:
         """The address ``distance`` bytes after ``address``."""
         if isinstance(distance, int):

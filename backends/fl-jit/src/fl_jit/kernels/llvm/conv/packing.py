@@ -61,8 +61,8 @@ class Pack(PassFunction):
         def ordered(rows: IR, columns: IR) -> tuple[IR, IR]:
             return b.select(swapped, columns, rows), b.select(swapped, rows, columns)
 
-        each = ((start, *ordered(*steps)) for start, *steps in (out, source))
-        self.move("pack_move", *each, *ordered(whole, self.columns))
+        to_side, from_side = ([start, *ordered(*steps)] for start, *steps in (out, source))
+        self.move("pack_move", to_side, from_side, *ordered(whole, self.columns))
         with b.if_then(alone):  # the last row: pairs of a channel and a zero
             out, source = ([self.sum(s[0], (whole, s[1])), *s[1:]] for s in (out, source))
             zero(b, self.address(out[0]), b.select(packs, self.pitch, i64(0)))
