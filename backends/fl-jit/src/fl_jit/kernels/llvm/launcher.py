@@ -43,6 +43,11 @@ def arguments(operands: str, constant: str | Iterable[str]) -> ArgStruct:
     return ArgStruct(constant, per_call=f"{operands} workspace epilogue_args queues")
 
 
+def aligned(nbytes: int) -> int:
+    """Bytes, rounded up to whole cache lines: where the next part of a workspace may begin."""
+    return -(-nbytes // 64) * 64
+
+
 class Division(NamedTuple):
     """The work of a call on a number of workers.
 
@@ -138,7 +143,7 @@ class Launcher:
         header += [0] * (HEADER - len(header))
         block = [*header, *self._fields.values(constants), *queues]
         epilogue, scratch = len(block) * FIELD, 0
-        workspace = -(-workspace // 64) * 64
+        workspace = aligned(workspace)
         if self._epilogue:
             block += self._epilogue.fields
             scratch = self._epilogue.scratch(workers)

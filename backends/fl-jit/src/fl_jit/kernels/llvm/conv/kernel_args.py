@@ -19,7 +19,7 @@ from fl_jit.kernels.llvm.loop_nest import FunctionBuilder
 #: any. The scratch memory of the workers follows, ``scratch_at`` bytes further. ``next`` is the
 #: first work item that no worker has taken.
 JOB = launcher.arguments(
-    "source weights target", "epilogue packed scratch_at worker_bytes next items packs passes"
+    "source weights target", "epilogue packed scratch_at worker_bytes next items passes"
 )
 
 #: Fields of a sum over windows. Sizes are in elements, everything else in bytes. ``_image`` to
@@ -27,7 +27,7 @@ JOB = launcher.arguments(
 #: ``c``, the target or a block of the worker, from which ``out_move`` copies.
 PASS = ArgStruct(
     # number of work items, slowest axis first, and the part of each axis in one item
-    "items chunks groups image_blocks depth tile_rows segments "
+    "items groups image_blocks depth tile_rows segments "
     "chunk panels_count images batch rows height segment width "
     # the source, its input tiles, and the strides of windows
     "source_group source_image source_plane source_row source_pixel "
@@ -36,9 +36,8 @@ PASS = ArgStruct(
     "origin_z step_z origin_y step_y reach_y origin_x step_x reach_x "
     "a_image a_row a_pixel "
     # kernel positions: number, block size, offsets and channels. Their number along x and z, and
-    # for one of each along y. ``parts`` of the latter are one position. The ranges that meet the
-    # source.
-    "positions position_block position_offsets k positions_x positions_z positions_y parts "
+    # for one of each along y. The ranges that meet the source.
+    "positions position_block position_offsets k positions_x positions_z positions_y "
     "x_from x_to y_from y_to z_from z_to inside_from inside_to "
     # panels of weights
     "features panel_width itemsize panels_start panels_group panels_panel panels_row tail_row "

@@ -45,36 +45,28 @@ class Pack(PassFunction):
             zero(self.b, self.address(to), self.b.mul(self.rows, self.pitch))
 
     def _at_place(self, place: IR, weights: IR) -> None:
-        b = self.b
-        to = self._to(place)
-        unpack = self.args["unpack"]
-        end = b.icmp_signed("==", b.add(self.row, self.rows), self.args["channels"])
-        alone = b.and_(end, b.icmp_signed("!=", self.args["odd"], i64(0)))
+        b, args = self.b, self.args
+        to, packs = self._to(place), b.not_(self.is_set("unpack"))
+        with b.if_then(packs):
+            self._fill(to)
+        panel = to, self.pitch, args["itemsize"]
+        sides = [*zip(panel, (weights, args["weights_row"], args["weights_column"]), strict=True)]
+        out = [b.select(packs, *side) for side in sides]
+        source = [b.select(packs, *side[::-1]) for side in sides]
+        end = b.icmp_signed("==", b.add(self.row, self.rows), args["channels"])
+        alone = b.and_(end, self.is_set("odd"))
         whole = b.sub(self.rows, b.zext(alone, i64))
-        panel_side = to, self.pitch, self.args["itemsize"]
-        weights_side = weights, self.args["weights_row"], self.args["weights_column"]
-        swapped = b.icmp_signed("==", unpack, i64(2))
-        with b.if_else(b.icmp_signed("==", unpack, i64(0))) as (packing, unpacking):
-            with packing:
-                self._fill(to)
-                self.move("pack_move", panel_side, weights_side, whole, self.columns)
-                with b.if_then(alone):
-                    to, source = self._last(whole, panel_side, weights_side)
-                    zero(b, self.address(to[0]), self.pitch)
-                    self.move("lone_move", to, source, i64(1), self.columns)
-            with unpacking, b.if_else(swapped) as (turned, straight):
-                with turned:
-                    out, source = ((s[0], s[2], s[1]) for s in (weights_side, panel_side))
-                    self.move("pack_move", out, source, self.columns, self.rows)
-                with straight:
-                    self.move("pack_move", weights_side, panel_side, whole, self.columns)
-                    with b.if_then(alone):
-                        out, source = self._last(whole, weights_side, panel_side)
-                        self.move("lone_move", out, source, i64(1), self.columns)
+        swapped = b.icmp_signed("==", args["unpack"], i64(2))
 
-    def _last(self, row: IR, *sides: tuple[IR, IR, IR]) -> list[tuple[IR, IR, IR]]:
-        # Both sides of a pair of a channel and a zero, from this row on.
-        return [(self.sum(start, (row, pitch)), pitch, column) for start, pitch, column in sides]
+        def ordered(rows: IR, columns: IR) -> tuple[IR, IR]:
+            return b.select(swapped, columns, rows), b.select(swapped, rows, columns)
+
+        to_side, from_side = ([start, *ordered(*steps)] for start, *steps in (out, source))
+        self.move("pack_move", to_side, from_side, *ordered(whole, self.columns))
+        with b.if_then(alone):  # the last row: pairs of a channel and a zero
+            out, source = ([self.sum(s[0], (whole, s[1])), *s[1:]] for s in (out, source))
+            zero(b, self.address(out[0]), b.select(packs, self.pitch, i64(0)))
+            self.move("lone_move", out, source, i64(1), self.columns)
 
     def _interleaved(self, start: IR) -> None:
         """Pack all kernel positions at once, where these are contiguous. Their number is the stride

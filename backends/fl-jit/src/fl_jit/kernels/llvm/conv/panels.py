@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.descriptors import Reorder
@@ -64,10 +64,6 @@ class PrepackedLayout(NamedTuple):
         """The offset of the panels of each sum."""
         sizes = [self._replace(positions=(places,)).nbytes for places in self.positions]
         return [sum(sizes[:number]) for number in range(len(sizes))]
-
-    def packing(self, weights: Weights, number: int, unpack: bool = False) -> Packing:
-        """The kernel arguments that pack the weights of sum ``number``, or that unpack them."""
-        return Packing(self, weights, number, unpack)
 
 
 class Packing:
@@ -177,10 +173,9 @@ class _Reordered:
         self.about = "unpack weights" if unpack else "pack weights"
         self._unpack = unpack
         self._packings = [
-            layout.packing(weights, number, unpack) for number in range(len(layout.positions))
+            Packing(layout, weights, number, unpack) for number in range(len(layout.positions))
         ]
-        rest = dict.fromkeys(PASS.names, 0)
-        self._blocks = [PASS.block(**{**rest, **packing.fields}) for packing in self._packings]
+        self._blocks = [array(PASS.values(packing.fields)) for packing in self._packings]
         self._pointers = array(address(block) for block in self._blocks)
         self._scratch = 64 + max((each.scratch for each in self._packings), default=0)
         self._items = sum(packing.fields["pack_items"] for packing in self._packings)
@@ -190,12 +185,11 @@ class _Reordered:
     def __call__(self, *addresses: int) -> None:
         x, out = addresses
         weights, panels = (out, x) if self._unpack else (x, out)
-        given = dict.fromkeys(JOB.names, 0)
-        given |= {"weights": weights, "workspace": panels, "passes": address(self._pointers)}
-        block = selection.current().alloc(self._scratch)
-        job: Any = JOB.block(**{**given, "scratch_at": block.address - panels})
+        scratch = selection.current().alloc(self._scratch)
+        fields = {"weights": weights, "workspace": panels, "passes": address(self._pointers)}
+        job = array(JOB.values(fields | {"scratch_at": scratch.address - panels}))
         self._pack(address(job), 0, self._items, 0)
-        block.free()
+        scratch.free()
 
 
 def reorder(descriptor: Reorder) -> _Reordered:

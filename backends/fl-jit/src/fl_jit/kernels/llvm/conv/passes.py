@@ -16,15 +16,10 @@ from fl_jit.kernels.llvm.conv.kernel_args import PASS
 from fl_jit.kernels.llvm.conv.panels import Packing, Places
 from fl_jit.kernels.llvm.conv.tiling import Tiling
 from fl_jit.kernels.llvm.conv.windows import Axis
+from fl_jit.kernels.llvm.launcher import aligned
 from fl_tensor.dtypes import bfloat16, int16
 
 _LINE = 64
-#: Fields of a pass about the copy of an input tile.
-_INPUT_TILE = (
-    *("source_depth", "source_height", "source_width", "source_channels", "source_channel"),
-    *("step_plane", "tile_plane", "tile_row", "tile_pixel", "tile_itemsize"),
-    *("dense", "clear", "tile_move"),
-)
 
 
 def depth() -> int:
@@ -57,12 +52,12 @@ class Pass(Tiling):
 
     def block(self, packing: Packing) -> Any:
         """The kernel arguments, with the fields about weights."""
-        return PASS.block(**{**self._fields, **packing.fields})
+        return array(PASS.values(self._fields | packing.fields))
 
     def _items(self) -> dict[str, int]:
         z, y, x = self.axes
+        chunks = -(-self.panels.number // self.chunk)
         counts = {
-            "chunks": -(-self.panels.number // self.chunk),
             "groups": self.task.groups,
             "image_blocks": -(-self.batch // self.images),
             "depth": z.places,
@@ -78,7 +73,7 @@ class Pass(Tiling):
             "segment": self.segment,
             "width": x.places,
         }
-        return {"items": math.prod(counts.values()), **counts, **sizes}
+        return {"items": chunks * math.prod(counts.values()), **counts, **sizes}
 
     # A
 
@@ -99,7 +94,7 @@ class Pass(Tiling):
         }
         self.row_pitch = x.reach(self.segment) * self.pixel
         self.plane_pitch = y.reach(self.rows) * self.row_pitch
-        image = _up(max(len(z.kernel), 1) * self.plane_pitch)
+        image = aligned(max(len(z.kernel), 1) * self.plane_pitch)
         tile: dict[str, int] = {}
         if self.copied:
             # An additional cache line, so that images do not map to the same cache sets.
@@ -115,7 +110,6 @@ class Pass(Tiling):
         return {
             **pitches,
             **moves,
-            **dict.fromkeys(_INPUT_TILE, 0),
             **tile,
             "copied": int(self.copied),
             "tile_image": image,
@@ -184,7 +178,6 @@ class Pass(Tiling):
             "positions_x": across,
             "positions_z": len(z.kernel),
             "positions_y": len(y.kernel) * parts,
-            "parts": parts,
             "inside_from": self.inside[0],
             "inside_to": self.inside[1],
             **{name: address(table) for name, table in tables.items()},
@@ -246,7 +239,7 @@ class Pass(Tiling):
         c = (pixel, row, row * self.rows)
         if not indirect:
             c = moves["target_pixel"], moves["target_row"], moves["target_image"]
-        c_start = _up(self.tile_bytes)
+        c_start = aligned(self.tile_bytes)
         self.worker_bytes = c_start + (self.images * c[2] if indirect else 0)
         channel, pixels = image.channel, x.every * image.pixel
         swapped = not side_by_side and pixels == 1
@@ -279,7 +272,3 @@ def _parts(k: int) -> int:
     least = -(-k // depth())
     found = (parts for parts in range(least, 4 * least) if k % parts == 0)
     return next(found, 1) if least > 1 else 1
-
-
-def _up(nbytes: int) -> int:
-    return -(-nbytes // _LINE) * _LINE

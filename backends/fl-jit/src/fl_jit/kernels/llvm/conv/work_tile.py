@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -17,7 +17,8 @@ EPILOGUE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64])
 
 
 class _Call(NamedTuple):
-    """Arguments of the micro-kernels of one block of positions, from ``position`` to ``end``."""
+    """Arguments of the micro-kernels of one block of kernel positions, from ``position`` to
+    ``end``."""
 
     position: IR
     end: IR
@@ -67,31 +68,34 @@ class WorkTile(PassFunction):
         source = self.moved(
             self.job["source"], (self.group, "source_group"), (self.image, "source_image")
         )
-        first = {
-            axis: self.sum(args[f"origin_{axis}"], (index, args[f"step_{axis}"]))
+        first = [
+            self.sum(args[f"origin_{axis}"], (index, args[f"step_{axis}"]))
             for axis, index in (("z", self.z), ("y", self.y), ("x", self.x))
-        }
+        ]
         copied = self.is_set("copied")
         with b.if_then(copied), self.loop(i64(0), self.images) as i:
             self._copy_input(self.moved(source, (i, "source_image")), i, first)
-        strides = zip(first.values(), ("source_plane", "source_row", "source_pixel"), strict=True)
+        strides = zip(first, ("source_plane", "source_row", "source_pixel"), strict=True)
         return b.select(copied, self.mine, self.moved(source, *strides))
 
-    def _copy_input(self, image: IR, number: IR, first: Mapping[str, IR]) -> None:
+    def _copy_input(self, image: IR, number: IR, first: Sequence[IR]) -> None:
         """Copy the input tile of an image, from position ``first`` on."""
         b, args = self.b, self.args
-        counts = {"z": args["planes"]} | {
-            axis: self.sum((b.sub(n, i64(1)), args[f"step_{axis}"]), args[f"reach_{axis}"])
+        rows, pixels = (
+            self.sum((b.sub(n, i64(1)), args[f"step_{axis}"]), args[f"reach_{axis}"])
             for axis, n in (("y", self.rows), ("x", self.pixels))
-        }
-        steps = {"z": args["step_plane"], "y": i64(1), "x": i64(1)}
-        named = ("z", "depth", "plane"), ("y", "height", "row"), ("x", "width", "pixel")
+        )
+        each = (
+            ("depth", "plane", args["planes"], args["step_plane"]),
+            ("height", "row", rows, i64(1)),
+            ("width", "pixel", pixels, i64(1)),
+        )
         axes = [
             TileAxis(
-                *(first[axis], counts[axis], args[f"source_{size}"]),
-                *(args[f"source_{step}"], args[f"tile_{step}"], steps[axis]),
+                *(start, count, args[f"source_{size}"]),
+                *(args[f"source_{axis}"], args[f"tile_{axis}"], step),
             )
-            for axis, size, step in named
+            for start, (size, axis, count, step) in zip(first, each, strict=True)
         ]
         copy = PixelCopy(
             args["tile_move"],
@@ -99,8 +103,7 @@ class WorkTile(PassFunction):
             (args["source_pixel"], args["source_channel"]),
             self.is_set("dense"),
         )
-        tile = self.moved(self.mine, (number, "tile_image"))
-        clear = self.is_set("clear")
+        tile, clear = self.moved(self.mine, (number, "tile_image")), self.is_set("clear")
         with padded_input.rows(self, axes, image, tile) as row:
             padded_input.copy_row(self, row, copy, args["source_channels"], clear)
 
@@ -191,7 +194,8 @@ class WorkTile(PassFunction):
     def _tile(
         self, a: IR, c: IR, start: IR, rows: IR, position: IR, end: IR, flags: IR, call: _Call
     ) -> None:
-        """Compute positions of a line from ``start`` on, positions from ``position`` to ``end``."""
+        """Compute pixels of a line from ``start`` on, kernel positions from ``position`` to
+        ``end``."""
         b, k = self.b, self.args["k"]
         kernel = b.load(b.gep(call.table, [rows], source_etype=pointer), typ=pointer)
         offsets = b.gep(call.offsets, [position], source_etype=i64)
@@ -205,7 +209,8 @@ class WorkTile(PassFunction):
         b.call_at(kernel, microkernel.SIGNATURE_PREFETCH, arguments)
 
     def _met(self, axis: str, place: IR) -> tuple[IR, IR]:
-        """The range of positions along an axis that meet the source, from an output position."""
+        """The range of kernel positions along an axis that meet the source, for an output
+        position."""
         tables = (self.address(self.args[f"{axis}_{end}"]) for end in ("from", "to"))
         low, high = (self.entry(table, place) for table in tables)
         return low, high
@@ -222,15 +227,9 @@ class WorkTile(PassFunction):
             ):  # fmt: skip
                 place = b.add(b.mul(place, args[count]), index)
             column = b.add(b.mul(self.group, args["features"]), start)
-            arguments = [
-                self.address(self.job["epilogue_args"]),
-                place,
-                self.pixels,
-                column,
-                columns,
-                self.worker,
-            ]
-            self.call(self.job["epilogue"], EPILOGUE, *arguments)
+            block = self.address(self.job["epilogue_args"])
+            rest = place, self.pixels, column, columns, self.worker
+            self.call(self.job["epilogue"], EPILOGUE, block, *rest)
 
     def _copy_out(self) -> None:
         """Copy the worker's block to the target."""

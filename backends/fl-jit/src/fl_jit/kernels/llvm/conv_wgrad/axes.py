@@ -109,7 +109,6 @@ def axis_fields(axes: Sequence[Axis], steps: Sequence[int]) -> dict[str, int]:
             f"size {a}": axis.size,
             f"stride {a}": axis.stride,
             f"low {a}": axis.low,
-            f"dilation {a}": axis.dilation,
             f"reach {a}": axis.reach,
             f"extent {a}": axis.extent,
             f"x {a}": axis.x,
@@ -144,9 +143,13 @@ def steps_of(axes: Sequence[Axis], pixels: int, parts: int = 1) -> tuple[int, ..
     return tuple(reversed(steps))
 
 
-def rounded(nbytes: int) -> int:
-    """Bytes, rounded up to whole cache lines."""
-    return -(-nbytes // 64) * 64
+def input_strides(axes: Sequence[Axis], steps: Sequence[int], pixel: int) -> tuple[list[int], int]:
+    """The byte stride of each axis in an input tile of x, of ``steps`` positions of the gradient
+    with ``pixel`` bytes for each pixel; and the bytes of the tile."""
+    pitches = [pixel]
+    for axis, step in list(zip(axes, steps, strict=True))[::-1]:
+        pitches.insert(0, pitches[0] * axis.read_extent(step))
+    return pitches[1:], pitches[0]
 
 
 def with_strides(descriptor: ConvWeightGrad) -> ConvWeightGrad:

@@ -21,7 +21,6 @@ _OF_AXIS = (
     "size",
     "stride",
     "low",  # padding before the first
-    "dilation",
     "reach",  # extent of the positions of x that an output position reads
     "extent",  # size of x
     "x",  # strides: in x,
@@ -47,7 +46,11 @@ _CONSTANT = (
     *("x_panel", "gradient_panel", "bias_panel", "out_panel"),
     *("x_channel", "gradient_feature", "bias_feature", "out_column", "out_item"),
     *("worker_bytes", "gradient_at", "acc_at", "input_pixels"),
-    *("tile_pitch", "row_pitch"),  # of tiles, or of rows, in the input tile
+    *(
+        "tile_pitch",
+        "row_pitch",
+        "kernel_row_pitch",
+    ),  # of tiles, rows, kernel rows in the input tile
     # accumulators: strides, bytes of a row, and the stride of a run that is copied at once
     *(
         "acc_group",

@@ -22,7 +22,7 @@ from fl_jit.kernels.layout import Layout
 from fl_jit.kernels.library import Kernel
 from fl_jit.kernels.llvm import FOLDER
 from fl_jit.kernels.llvm.conv_wgrad import loop_nest
-from fl_jit.kernels.llvm.conv_wgrad.arguments import GemmArguments, WgradArguments
+from fl_jit.kernels.llvm.conv_wgrad.arguments import WgradArguments
 from fl_jit.kernels.llvm.conv_wgrad.axes import (
     Axis,
     axes_of,
@@ -30,6 +30,7 @@ from fl_jit.kernels.llvm.conv_wgrad.axes import (
     strides,
     with_strides,
 )
+from fl_jit.kernels.llvm.conv_wgrad.gemm_arguments import GemmArguments
 from fl_jit.kernels.llvm.conv_wgrad.kernel_args import FIELDS
 from fl_jit.kernels.llvm.conv_wgrad.loop_nest import GemmLoopNest, LoopNest
 from fl_jit.kernels.llvm.conv_wgrad.plan import plan, tallest

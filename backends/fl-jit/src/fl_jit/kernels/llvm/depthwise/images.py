@@ -11,6 +11,7 @@ from fl_jit.kernels.llvm import strided_copy
 from fl_jit.kernels.llvm.conv.implicit_gemm import Image
 from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_jit.kernels.llvm.depthwise.groups import Task
+from fl_jit.kernels.llvm.launcher import aligned
 
 #: Minimum ratio of kernel size to line length for which a copy is faster. The ratio is higher if
 #: more pixels are at a border, and if each element is read more often.
@@ -56,8 +57,8 @@ class Images:
         item = task.dtype.itemsize
         # Bytes of a pixel of either copy, and of the copies.
         pixels = [groups * channels * item for channels in task.groups]
-        tile = _rounded(math.prod(self._extent) * pixels[0] * self.copies)
-        buffer = _rounded(self._rows * self._line * pixels[1] * self.buffers)
+        tile = aligned(math.prod(self._extent) * pixels[0] * self.copies)
+        buffer = aligned(self._rows * self._line * pixels[1] * self.buffers)
         self.source = _strides(source, item, self.copies, self._extent[1:], pixels[0])
         self.target = _strides(result, item, self.buffers, (height, self._line), pixels[1])
         self.fields = self._fields_of(source, result) | {
@@ -154,7 +155,3 @@ def _padding(phases: Sequence[Axis]) -> tuple[int, int]:
     before = max(-axis.origin for axis in phases)
     behind = max(axis.origin + axis.reach(axis.places) - axis.source for axis in phases)
     return max(before, 0), max(behind, 0)
-
-
-def _rounded(nbytes: int) -> int:
-    return -(-nbytes // 64) * 64

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fl_jit.kernels.llvm import launcher
 
-#: Arguments of the weights (``panels.py``).
+#: Arguments of the weights (``forward.Panels``).
 PANELS = (
     # steps of blocks over places of the kernel, and from turn to turn
     *("panels_kernel_plane", "panels_kernel_row", "panels_kernel_column", "packed_inner"),

@@ -27,12 +27,12 @@ from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.vectors import IR, i64
 from fl_jit.kernels.descriptors import ConvWeightGrad
 from fl_jit.kernels.llvm import padded_input, tile
-from fl_jit.kernels.llvm.conv_wgrad.arguments import WgradArguments, input_strides
+from fl_jit.kernels.llvm.conv_wgrad.arguments import WgradArguments
 from fl_jit.kernels.llvm.conv_wgrad.axes import (
     Axis,
     axes_of,
+    input_strides,
     kernel_strides,
-    rounded,
     steps_of,
     strides,
     with_strides,
@@ -43,6 +43,7 @@ from fl_jit.kernels.llvm.conv_wgrad.wgrad import WgradKernel
 from fl_jit.kernels.llvm.depthwise import wgrad_microkernel
 from fl_jit.kernels.llvm.depthwise.groups import Groups
 from fl_jit.kernels.llvm.depthwise.wgrad_microkernel import Edges, WgradMicrokernel
+from fl_jit.kernels.llvm.launcher import aligned
 from fl_jit.kernels.llvm.loop_nest import computed
 
 #: Multiply-adds per nanosecond, approximately.
@@ -90,10 +91,11 @@ class DepthwiseArguments(WgradArguments):
         self.pitches, nbytes = input_strides(axes, made.steps, self.wide)
         if made.x_direct:
             self.pitches, nbytes = [axis.x for axis in axes], 0
-        copies = rounded(self.fields["copies"] * self.copy_bytes)
+        copies = aligned(self.fields["copies"] * self.copy_bytes)
         return {f"input {a}": pitch for a, pitch in enumerate(self.pitches)} | {
-            "gradient_at": rounded(nbytes),
-            "worker_bytes": rounded(nbytes) + copies,
+            "kernel_row_pitch": axes[2].dilation * self.pitches[2],
+            "gradient_at": aligned(nbytes),
+            "worker_bytes": aligned(nbytes) + copies,
         }
 
     def _accumulators(self) -> dict[str, int]:
@@ -247,7 +249,8 @@ class DepthwiseLoopNest(LoopNest):
     def _blocks(self, x: IR, gradient: Gradient, row_pitch: IR, panel: IR, add: IR) -> None:
         b, args = self.b, self.args
         table, accumulators = self.address(args["block_table"]), self._accumulators(panel, i64(0))
-        kernel_row, row = (b.mul(args[f"{by} 2"], args["input 2"]) for by in ("dilation", "stride"))
+        row = b.mul(args["stride 2"], args["input 2"])
+        x_pitches = args["kernel_row_pitch"], row, args["input 3"]
         with self.loop(i64(0), args["blocks"]) as block:
             first = b.mul(block, i64(_BLOCK))
             code, in_input_tile, below, in_accumulators = (
@@ -255,7 +258,7 @@ class DepthwiseLoopNest(LoopNest):
             )
             self.call(
                 *(code, wgrad_microkernel.SIGNATURE),
-                *(self.address(b.add(x, in_input_tile)), kernel_row, row, args["input 3"]),
+                *(self.address(b.add(x, in_input_tile)), *x_pitches),
                 *(b.add(self.top, below), self.extent),
                 *(self.address(gradient.start), row_pitch, gradient.pixel, *self.extents[2:]),
                 self.address(b.add(accumulators, in_accumulators)),
