@@ -45,7 +45,7 @@ def test_a_block_of_columns_fits_a_cache_of_our_own(share, near, expected, proce
     assert (found.l1, found.l2, found.l3) == (48 << 10, 2 << 20, near)
     processor(l1=found.l1, l2=found.l2, l3=found.l3)
     assert blocking.column_block(512, 4) == expected // (512 * 4)
-    assert blocking.column_block(512, 4, from_third=False) == (2 << 20) // 3 // (512 * 4)
+    assert blocking.column_block(512, 4, from_l3=False) == (2 << 20) // 3 // (512 * 4)
     assert blocking.column_block(512, 4, wide=True) >= (2 << 20) * 3 // 4 // (512 * 4)
     assert blocking.column_block(1 << 30, 8) == 1
 
@@ -147,7 +147,7 @@ def test_the_next_block_of_a_second_factor_in_memory_is_asked_for(
         np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-3)
         run(CheckedKernels(), descriptor._replace(accumulate=True), x, y, out)
         np.testing.assert_allclose(out, 2 * (x @ y), rtol=1e-4, atol=1e-3)
-        assert ("asked for" in kernel.about) == asked
+        assert ("prefetched" in kernel.about) == asked
 
 
 @pytest.mark.parametrize("third", [FAR, NEAR], ids=["far", "near"])

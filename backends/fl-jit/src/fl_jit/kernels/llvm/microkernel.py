@@ -149,7 +149,7 @@ class _Micro(Loops):
         )
         row_bytes = self.vectors * self.of.lanes * self.itemsize
         self.b_pitch = i64(row_bytes) if kernel.b == "packed" else b_pitch
-        self.passes = kernel.streams and not (kernel.masked or kernel.narrow)
+        self.can_stream = kernel.streams and not (kernel.masked or kernel.narrow)
         prefetches_b = prefetch_policy.microkernel_prefetches_b(kernel.tile)
         self.prefetched_bytes = range(0, row_bytes if prefetches_b else 0, LINE)
         prefetch = prefetch_policy.MICROKERNEL_ROWS[kernel.b]
@@ -170,29 +170,29 @@ class _Micro(Loops):
         self.accumulators = {tile: self.variable(self.vector) for tile in self.tiles}
         self.in_b, self.prefetch_target = self.variable(pointer), self.variable(pointer)
         if kernel.prefetch:
-            prefetch_target, self.soon_pitch = function.args[11:]
+            prefetch_target, self.prefetch_pitch = function.args[11:]
             self.b.store(prefetch_target, self.prefetch_target)
         groups = range(0, self.rows, _REACH) if kernel.a == "rows" else (0,)
         multiples = [self.opaque(self.b.mul(self.a_pitch, i64(i))) for i in (1, 3)]
         self.within = [i64(0), multiples[0], self.b.shl(multiples[0], i64(1)), multiples[1]]
         self.in_a = {i: self.variable(pointer) for i in groups}
-        self._ask_for_c(c, c_pitch, flags, row_bytes // (2 if kernel.narrow else 1))
-        self._add_up(taps, tap_offsets, a, b)
+        self._prefetch_c(c, c_pitch, flags, row_bytes // (2 if kernel.narrow else 1))
+        self._accumulate(taps, tap_offsets, a, b)
         self.c = [self._at(c, self.b.mul(c_pitch, i64(i))) for i in range(self.rows)]
         self._write(flags)
         self.b.ret_void()
 
-    def _ask_for_c(self, c: IR, c_pitch: IR, flags: IR, nbytes: int) -> None:
+    def _prefetch_c(self, c: IR, c_pitch: IR, flags: IR, nbytes: int) -> None:
         """Prefetch C during the accumulation, unless it is written by non-temporal stores."""
         rows = i64(self.rows)
-        if self.passes:
+        if self.can_stream:
             rows = self.b.select(self._has(flags, STREAM), i64(0), rows)
         with self.loop(i64(0), rows) as i:
             row = self._at(c, self.b.mul(c_pitch, self.opaque(i)))
             for byte in range(0, nbytes, LINE):
                 self._prefetch(self._at(row, i64(byte)))
 
-    def _add_up(self, taps: IR, tap_offsets: IR, a: IR, b: IR) -> None:
+    def _accumulate(self, taps: IR, tap_offsets: IR, a: IR, b: IR) -> None:
         build = self.b
         for tile in self.tiles:
             build.store(self.of.constant(self.element, 0), self.accumulators[tile])
@@ -268,7 +268,7 @@ class _Micro(Loops):
             prefetch_target = self._stepped(self.prefetch_target)
             for _ in range(steps):
                 self.of.prefetch(prefetch_target, 2)
-                prefetch_target = self._at(prefetch_target, self.soon_pitch)
+                prefetch_target = self._at(prefetch_target, self.prefetch_pitch)
             self.b.store(prefetch_target, self.prefetch_target)
 
     def _stepped(self, variable: IR) -> IR:
@@ -292,11 +292,11 @@ class _Micro(Loops):
             for (i, j), total in accumulators.items():
                 place = self._at(self.c[i], i64(j * self.of.lanes * bfloat16.itemsize))
                 self.of.store(narrow_sums(self.of, bfloat16, total), place, self.masks[j])
-        elif self.passes:
-            with build.if_else(self._has(flags, STREAM)) as (streaming, keeping):
+        elif self.can_stream:
+            with build.if_else(self._has(flags, STREAM)) as (streaming, storing):
                 with streaming:
                     self._store(accumulators, streams=True)
-                with keeping:
+                with storing:
                     self._store(accumulators)
         elif kernel.streams:
             self._store(accumulators)

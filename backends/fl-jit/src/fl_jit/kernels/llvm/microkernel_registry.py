@@ -109,8 +109,8 @@ def _loaded(maker: KernelFactory, kernel: MicroKernel, machine: Target) -> compi
 
 def _name(kernel: MicroKernel) -> str:
     (rows, vectors), flags = kernel.tile, [name for name in _FLAGS if getattr(kernel, name)]
-    lies = kernel.a, kernel.b
-    return "_".join(["micro", str(kernel.dtype), f"{rows}x{vectors}", *lies, *flags])
+    layouts = kernel.a, kernel.b
+    return "_".join(["micro", str(kernel.dtype), f"{rows}x{vectors}", *layouts, *flags])
 
 
 _FLAGS = "masked", "narrow", "prefetch", "streams"

@@ -54,8 +54,11 @@ class _Reorder:
         # Calls, and the indices of the two arguments that are relative to the operands' addresses.
         if packs:
             item = plain.dtype.itemsize
-            down, along = plain.strides[-2:]
-            kind, dtype = packing.kind_of(down * item, along * item, plain.dtype), plain.dtype
+            row_stride, column_stride = plain.strides[-2:]
+            kind, dtype = (
+                packing.kind_of(row_stride * item, column_stride * item, plain.dtype),
+                plain.dtype,
+            )
             if pairs and plain.dtype is bfloat16 and kind != "single":
                 kind, dtype = ("pairs", dtype) if kind == "straight" else ("transposed", float32)
             elif pairs:
@@ -110,9 +113,9 @@ def _blocks(plain: Layout, packed: Packed) -> Iterator[_Part]:
     *batch, k, n = plain.shape
     _, depth, width = packed.opaque
     item, wide = plain.dtype.itemsize, max(packed.dtype.itemsize, 4)
-    *steps, down, along = (stride * item for stride in plain.strides)
+    *steps, row_stride, column_stride = (stride * item for stride in plain.strides)
     if packed.dtype is bfloat16:
-        k, down = k // 2, 2 * down
+        k, row_stride = k // 2, 2 * row_stride
     row = packed.nbytes // max(math.prod(batch) * k, 1)  # bytes, with padding
     if 0 in plain.shape:
         return
@@ -121,7 +124,15 @@ def _blocks(plain: Layout, packed: Packed) -> Iterator[_Part]:
         for k0 in range(0, k, depth):
             rows = min(depth, k - k0)
             start = (number * k + k0) * row
-            yield _Part(at + k0 * down, start, (down, along), rows, n, width, row % (width * wide))
+            yield _Part(
+                at + k0 * row_stride,
+                start,
+                (row_stride, column_stride),
+                rows,
+                n,
+                width,
+                row % (width * wide),
+            )
 
 
 def _panels(plain: Layout, packed: Packed) -> Iterator[_Part]:

@@ -151,7 +151,7 @@ class CopyBuilder(OuterLoops):
         transposition slowly, so the code has only one."""
         b, of, lanes = self.b, self.of, self.lanes
         (first, source_pitch), (goal, target_pitch) = source, target
-        (given, given_bytes), (taken, taken_bytes) = (
+        (source_type, source_bytes), (result_type, result_bytes) = (
             (memory_type(dtype), lanes * dtype.itemsize) for dtype in self.dtypes
         )
         is_part = b.icmp_signed("<", self.minimum(rows, columns), i64(lanes))
@@ -159,15 +159,15 @@ class CopyBuilder(OuterLoops):
             mask = of.first(rows)
             if padded:
                 mask = b.and_(mask, of.splat(b.icmp_signed("<", c, columns)))
-            found = of.load(given, self._row(first, c, source_pitch), mask)
-            of.store(found, self._row(self._square, c, given_bytes))
+            found = of.load(source_type, self._row(first, c, source_pitch), mask)
+            of.store(found, self._row(self._square, c, source_bytes))
         read, read_pitch, written, written_pitch = (
             b.select(is_part, of_part, other)
             for of_part, other in (
                 (self._square, first),
-                (i64(given_bytes), source_pitch),
+                (i64(source_bytes), source_pitch),
                 (self._square, goal),
-                (i64(taken_bytes), target_pitch),
+                (i64(result_bytes), target_pitch),
             )
         )
         sources = self._rows(read, read_pitch)
@@ -176,7 +176,7 @@ class CopyBuilder(OuterLoops):
         for vector in of.transposed(square):
             self.store(vector, next(targets))
         with b.if_then(is_part), self.loop(i64(0), rows) as r:
-            found = of.load(taken, self._row(self._square, r, taken_bytes))
+            found = of.load(result_type, self._row(self._square, r, result_bytes))
             mask = None if padded else of.first(columns)
             of.store(found, self._row(goal, r, target_pitch), mask)
 
@@ -256,7 +256,7 @@ class _Move(CopyBuilder):
 
     def _transposed(self) -> None:
         b, lanes = self.b, self.lanes
-        given, taken = (dtype.itemsize for dtype in self.dtypes)
+        source_bytes, result_bytes = (dtype.itemsize for dtype in self.dtypes)
         self.square_memory()
         with (
             self.loop(i64(0), self.columns, lanes) as column,
@@ -266,8 +266,10 @@ class _Move(CopyBuilder):
                 self.minimum(b.sub(count, first), i64(lanes))
                 for count, first in ((self.rows, row), (self.columns, column))
             )
-            source = self._row(self._row(self.source, row, given), column, self.source_column)
-            target = self._row(self._row(self.target, row, self.target_row), column, taken)
+            source = self._row(
+                self._row(self.source, row, source_bytes), column, self.source_column
+            )
+            target = self._row(self._row(self.target, row, self.target_row), column, result_bytes)
             sides = (source, self.source_column), (target, self.target_row)
             self.transpose_square(*sides, rows, columns, padded=False)
 

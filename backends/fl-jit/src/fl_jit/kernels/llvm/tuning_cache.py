@@ -59,13 +59,13 @@ def choose(descriptor: Tiled, prepare: Prepare, tuner: Tuner) -> Kernel:
 def key(descriptor: Tiled) -> str:
     """A descriptor as text."""
     fields = zip(type(descriptor)._fields, descriptor, strict=True)
-    left = type(descriptor)._field_defaults
-    told = [
+    defaults = type(descriptor)._field_defaults
+    fields_text = [
         f"{name} {_text(value)}"
         for name, value in fields
-        if name not in left or value != left[name]
+        if name not in defaults or value != defaults[name]
     ]
-    return " ".join([type(descriptor).__name__.lower(), *told])
+    return " ".join([type(descriptor).__name__.lower(), *fields_text])
 
 
 def _text(value: object) -> str:

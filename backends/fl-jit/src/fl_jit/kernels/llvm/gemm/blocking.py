@@ -38,12 +38,12 @@ def k_block(k: int, rows: int, itemsize: int) -> int:
     return max(-(-k // parts) + 1 & ~1, 2)
 
 
-def column_block(k: int, itemsize: int, wide: bool = False, from_third: bool = True) -> int:
-    """Maximum columns of a block of B. A ``wide`` block leaves little of L2. Without ``from_third``
+def column_block(k: int, itemsize: int, wide: bool = False, from_l3: bool = True) -> int:
+    """Maximum columns of a block of B. A ``wide`` block leaves little of L2. Without ``from_l3``
     the block does not exceed L2."""
     l2 = cpu.host().l2
     of_l2 = l2 * 3 // 4 if wide else l2 // 3
-    of_l3 = min(cpu.host().l3 // 4, 4 * l2) if from_third else 0
+    of_l3 = min(cpu.host().l3 // 4, 4 * l2) if from_l3 else 0
     return max(max(of_l2, of_l3) // (max(k, 1) * itemsize), 1)
 
 

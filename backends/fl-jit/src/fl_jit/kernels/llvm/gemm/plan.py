@@ -53,11 +53,11 @@ def planned(
         "longer_tiles": cut.rows.longer,
         "column_parts": cut.parts.columns, "panels": cut.panels, "panel_columns": cut.width,
         "last_columns": cut.last, "last_padded": cut.padded, "k_block": cut.depth,
-        "unpack": packing.unpack(task.out.dtype) if cut.apart else 0,
+        "unpack": packing.unpack(task.out.dtype) if cut.in_scratch else 0,
         "prefetch_a": _prefetches_a(task, cut), "prefetch_b": right.prefetches,
         "accumulate": accumulate, "streams": streams,
         "batch_axes": len(task.batch), "batch_table": address(table),
-    } | left.words | right.words | memory | _micros(task, cut, left, right, streams)  # fmt: skip
+    } | left.fields | right.fields | memory | _micros(task, cut, left, right, streams)  # fmt: skip
     places = math.prod(task.batch)
     items = places * cut.parts.rows * cut.parts.columns if task.m and task.n else 0
     packs = cut.panels * -(-task.k // cut.depth) if right.shared and items else 0
@@ -90,7 +90,7 @@ class _Cut(NamedTuple):
     depth: int  # of a block of k
     parts: blocking.Parts
     narrow: bool  # whether micro-kernels write bfloat16
-    apart: bool  # whether accumulators have scratch memory
+    in_scratch: bool  # whether accumulators have scratch memory
 
     @property
     def padded(self) -> int:
@@ -110,9 +110,9 @@ def _cut(task: GemmProblem, accumulate: bool, tiles: Tile | None) -> _Cut:
     depth = blocking.k_block(task.k, tile.of_product(cpu.host(), *LARGE, k=task.k).rows, item)
     if in_place and packing_policy.is_streamed(task):
         depth = min(depth, packing_policy.STREAMED_DEPTH)
-    from_third = cpu.host().l3_feeds_fma or packing_policy.has_conflict_misses(task)
+    from_l3 = cpu.host().l3_feeds_fma or packing_policy.has_conflict_misses(task)
     wide = packing_policy.has_wide_blocks(task)
-    block = blocking.column_block(min(task.k, depth), item, wide, from_third)
+    block = blocking.column_block(min(task.k, depth), item, wide, from_l3)
     if in_place and packing_policy.prefetches_b(task):
         depth = min(depth, prefetch_policy.B_BLOCK_ROWS)
         block = blocking.prefetched_columns(depth, item)
@@ -122,9 +122,9 @@ def _cut(task: GemmProblem, accumulate: bool, tiles: Tile | None) -> _Cut:
     tall = task.m >= 2 * task.n and not cpu.host().l3
     parts = blocking.parts(rows.parts, panels, tail, most, math.prod(task.batch), counts, tall)
     narrow = _is_narrow(task, depth, accumulate)
-    apart = not (task.out.is_by_rows and (task.out.dtype is dtype or narrow))
+    in_scratch = not (task.out.is_by_rows and (task.out.dtype is dtype or narrow))
     panel = shape, rows, width, panels, last
-    return _Cut(dtype, lanes, *panel, in_place, depth, parts, narrow, apart)
+    return _Cut(dtype, lanes, *panel, in_place, depth, parts, narrow, in_scratch)
 
 
 def _prefetches_a(task: GemmProblem, cut: _Cut) -> bool:
@@ -158,12 +158,12 @@ def _tile(task: GemmProblem, lanes: int, tiles: Tile | None) -> Tile:
 
 class _Left(NamedTuple):
     # Memory layout of the tile of A of a micro-kernel.
-    lies: str
-    words: dict[str, int]
+    layout: str
+    fields: dict[str, int]
 
     @property
     def copies(self) -> bool:
-        return self.words["copy"] != 0
+        return self.fields["copy"] != 0
 
 
 def _left(task: GemmProblem, cut: _Cut) -> _Left:
@@ -187,12 +187,12 @@ class _Right(NamedTuple):
     # Source of B for the micro-kernels.
     how: str
     is_packed: bool
-    words: dict[str, int]
+    fields: dict[str, int]
     prefetches: bool = False  # whether micro-kernels prefetch the next block
 
     @property
     def shared(self) -> bool:
-        return self.words["pack_shared"] != 0
+        return self.fields["pack_shared"] != 0
 
 
 def _right(task: GemmProblem, cut: _Cut) -> _Right:
@@ -204,7 +204,7 @@ def _right(task: GemmProblem, cut: _Cut) -> _Right:
             task.packed is not None,
             cut.in_place and packing_policy.prefetches_b(task),
         )
-        how = "packed" if packed else "asked for" if prefetches else ""
+        how = "packed" if packed else "prefetched" if prefetches else ""
         return _Right(how, packed, {"y_packed": packed, "pack_shared": 0}, prefetches)
     kind = packing.kind_of(y.row_stride, y.col_stride, y.dtype)
     pack = packing.pack("pairs" if task.mixes(y) else kind, y.dtype)
@@ -219,11 +219,11 @@ def _memory(task: GemmProblem, cut: _Cut, left: _Left, right: _Right) -> dict[st
     item, vector = cut.dtype.itemsize, cut.lanes * cut.dtype.itemsize
     tallest, depth = cut.rows.size + 1, min(task.k, cut.depth)
     columns = -(-cut.panels // cut.parts.columns) * cut.width
-    steps, across = (tallest, depth) if left.words["copy_by_rows"] else (depth, tallest)
+    steps, across = (tallest, depth) if left.fields["copy_by_rows"] else (depth, tallest)
     sizes = (
-        depth * columns * item if right.words.get("pack") else 0,
+        depth * columns * item if right.fields.get("pack") else 0,
         steps * (_rounded(across * item, vector) + gemm.GAP) if left.copies else 0,
-        -(-cut.rows.parts // cut.parts.rows) * tallest * columns * item if cut.apart else 0,
+        -(-cut.rows.parts // cut.parts.rows) * tallest * columns * item if cut.in_scratch else 0,
     )
     _, tile_at, accumulators_at, worker = itertools.accumulate(map(_rounded, sizes), initial=0)
     padded = (cut.panels - 1) * cut.width + cut.padded
@@ -242,13 +242,13 @@ def _micros(
     """The micro-kernels of all tiles: longer and other ones, whole panels and the last one."""
     factors, b = bfloat16 if task.pairs else cut.dtype, "packed" if right.is_packed else "rows"
     like = MicroKernel(
-        *(factors, cut.tile, left.lies, b),
+        *(factors, cut.tile, left.layout, b),
         narrow=cut.narrow,
         prefetch=right.prefetches,
         streams=streams,
     )
     vectors = cut.padded // cut.lanes
-    masked = cut.last % cut.lanes != 0 and not (cut.apart and right.is_packed)
+    masked = cut.last % cut.lanes != 0 and not (cut.in_scratch and right.is_packed)
     wanted: dict[str, MicroKernel] = {}
     heights = {"longer": cut.rows.size + 1 if cut.rows.longer else 0, "other": cut.rows.size}
     for name, height in heights.items():
@@ -259,7 +259,7 @@ def _micros(
                 wanted[f"micro_{name}_whole"] = whole
             wanted[f"micro_{name}_last"] = end
     found = microkernel_registry.addresses(wanted.values())
-    return {word: found[kernel] for word, kernel in wanted.items()}
+    return {name: found[kernel] for name, kernel in wanted.items()}
 
 
 def _streams(task: GemmProblem, cut: _Cut) -> bool:
@@ -274,7 +274,7 @@ def _streams(task: GemmProblem, cut: _Cut) -> bool:
     nbytes = math.prod(task.batch) * task.m * task.n * out.dtype.itemsize
     large = nbytes >= cpu.host().streaming_bytes and cpu.host().l3 > 0
     in_lines = cut.lanes * cut.dtype.itemsize >= LINE
-    at_once = task.k <= cut.depth and in_lines and not (cut.apart or cut.narrow)
+    at_once = task.k <= cut.depth and in_lines and not (cut.in_scratch or cut.narrow)
     steps = (out.row_stride, *out.batch)
     return large and at_once and not any(s % LINE for s in steps)
 
