@@ -1,5 +1,6 @@
-"""Tiling of a sum over windows: work items, input tiles and tiles that fit the caches, and tables
-of the micro-kernels of tiles.
+"""Tiling of a sum over windows: work items, input tiles and tiles that fit the caches.
+
+Tables of the micro-kernels of tiles follow from it.
 
            +--------------- input tile: source rows that ``rows`` output rows read
 +----------|---------+
