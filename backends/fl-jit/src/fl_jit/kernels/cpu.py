@@ -15,6 +15,8 @@ from pathlib import Path
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.target import Target
 
+#: Bytes of a cache line.
+LINE = 64
 #: Processors that compute 512-bit vectors as two halves in sequence, by LLVM's names.
 _HALF_RATE = ("znver4",)
 _FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -36,7 +38,6 @@ class CpuContext:
     half_rate        whether an instruction on 512 bits takes as long as two on 256
     streaming_bytes  size from which a result is too large to stay in the caches, so that it is
                      written by non-temporal stores
-    line             bytes of a cache line
     """
 
     target: Target
@@ -45,7 +46,6 @@ class CpuContext:
     l3: int
     half_rate: bool = False
     streaming_bytes: int = 64 << 20
-    line: int = 64
 
     @property
     def registers(self) -> int:

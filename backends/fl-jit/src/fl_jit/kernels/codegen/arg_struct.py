@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
@@ -76,10 +76,6 @@ class ArgStruct:
     def load_pointer(self, b: IR, block: IR, name: str) -> IR:
         """A field as an address."""
         return b.load(self.at(b, block, name), typ=pointer, align=FIELD)
-
-    def call(self, b: IR, block: IR, name: str, signature: IR, arguments: Sequence[IR]) -> None:
-        """Call the function whose address is a field."""
-        b.call_at(self.load_pointer(b, block, name), signature, arguments)
 
     def fields(self, b: IR, block: IR, where_used: bool = False) -> Mapping[str, IR]:
         """The fields as int64, by name. Each is loaded once, at the beginning of the function; or

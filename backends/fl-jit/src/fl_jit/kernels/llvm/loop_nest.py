@@ -27,12 +27,11 @@ from fl_jit.kernels.codegen.vectors import (
     element_type,
     i1,
     i8,
-    i32,
     i64,
     memory_type,
     pointer,
 )
-from fl_jit.kernels.llvm import microkernel, strided_copy
+from fl_jit.kernels.llvm import strided_copy
 from fl_tensor.dtypes import HALF, DType, float32
 
 
@@ -142,13 +141,6 @@ class Emitter(FunctionBuilder):
             vector = half.narrow_sums(self.of, self.given, vector)
         self.of.store(vector, address, mask)
 
-    def read_one(self, address: IR) -> IR:
-        """Load an element of an operand."""
-        found = self.one.load(memory_type(self.given), address)
-        if self.given in HALF:
-            found = half.widen(self.one, self.given, found)
-        return self.b.extract_element(found, i32(0))
-
     def write_one(self, number: IR, address: IR) -> None:
         """Store an element of an operand."""
         vector = self.one.splat(number)
@@ -173,7 +165,3 @@ class LoopNestBuilder(OuterLoops, Emitter):
         super().__init__(ir.Function(module, SIGNATURE, name), machine, dtype, given)
         self.arguments, self.begin, self.end, self.worker = self.function.args
         self.args = fields.fields(self.b, self.arguments)
-
-    def micro(self, function: IR, *arguments: IR) -> None:
-        """Call the micro-kernel whose address is the int64 ``function``."""
-        self.call(function, microkernel.SIGNATURE, *arguments)

@@ -61,6 +61,7 @@ from fl_jit.kernels.codegen.half import narrow_sums
 from fl_jit.kernels.codegen.loops import Loops
 from fl_jit.kernels.codegen.target import AVX512, Target
 from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, i8, i32, i64, pointer
+from fl_jit.kernels.cpu import LINE
 from fl_jit.kernels.llvm import prefetch_policy
 from fl_jit.kernels.llvm.tile import Tile
 from fl_tensor.dtypes import DType, bfloat16
@@ -83,8 +84,6 @@ SIGNATURE = ir.FunctionType(
 )
 #: The same for a ``prefetch`` kernel.
 SIGNATURE_PREFETCH = ir.FunctionType(ir.VoidType(), [*SIGNATURE.args, pointer, i64])
-#: Bytes of a cache line.
-LINE = 64
 
 
 class MicroKernel(NamedTuple):

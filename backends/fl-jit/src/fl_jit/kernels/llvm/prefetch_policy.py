@@ -7,7 +7,7 @@ that they do not follow, and where a loop has time to spare.
 
 from __future__ import annotations
 
-from fl_jit.kernels.cpu import CpuContext
+from fl_jit.kernels.cpu import LINE, CpuContext
 from fl_jit.kernels.llvm.tile import Tile
 
 # ---- micro-kernels -------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def gemm_prefetches_a(cpu: CpuContext, a_bytes: int, tile_bytes: int, panels: in
     lines take so long to arrive that those of B, which are needed now, wait behind them: GEMMs are
     1 to 3 % faster without.
     """
-    lines = tile_bytes // cpu.line
+    lines = tile_bytes // LINE
     return cpu.l3_feeds_fma and a_bytes > cpu.l1 and lines <= _MOST_LINES * panels
 
 

@@ -36,7 +36,6 @@ from fl_tensor.dtypes import HALF, DType, int16, int32
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, pointer, i64, i64, i64, i64])
 #: Vectors per iteration of the loops that copy rows.
 _TURN = 4
-KINDS = ("straight", "transposed", "single", "pairs", "abreast", "apart")
 
 
 def kind(target_row: int, target_column: int, source_row: int, source_column: int) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from fl_jit.kernels.codegen.vectors import IR, i1, i64, pointer
+from fl_jit.kernels.cpu import LINE
 from fl_jit.kernels.llvm import microkernel, padded_input
 from fl_jit.kernels.llvm.conv.kernel_args import PassFunction
 from fl_jit.kernels.llvm.padded_input import PixelCopy, TileAxis
@@ -205,7 +206,7 @@ class WorkTile(PassFunction):
         arguments += [self.address(self.moved(a, (start, "a_pixel"))), self.args["a_pixel"]]
         arguments += [self.address(panel), call.b_pitch]
         arguments += [self.address(self.moved(c, (start, "c_pixel"))), self.args["c_pixel"]]
-        arguments += [flags, call.columns, self.address(behind), i64(microkernel.LINE)]
+        arguments += [flags, call.columns, self.address(behind), i64(LINE)]
         b.call_at(kernel, microkernel.SIGNATURE_PREFETCH, arguments)
 
     def _met(self, axis: str, place: IR) -> tuple[IR, IR]:

@@ -41,6 +41,7 @@ from llvmlite import ir
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i64
+from fl_jit.kernels.cpu import LINE
 from fl_jit.kernels.llvm import padded_input
 from fl_jit.kernels.llvm.conv_wgrad.epilogue import Bias, Put, Second
 from fl_jit.kernels.llvm.conv_wgrad.kernel_args import (
@@ -52,7 +53,7 @@ from fl_jit.kernels.llvm.conv_wgrad.kernel_args import (
 from fl_jit.kernels.llvm.conv_wgrad.prefetch import Prefetch
 from fl_jit.kernels.llvm.conv_wgrad.vector_loops import COLUMN_SUMS, PAIR_UP
 from fl_jit.kernels.llvm.loop_nest import zero
-from fl_jit.kernels.llvm.microkernel import LINE, SIGNATURE_PREFETCH
+from fl_jit.kernels.llvm.microkernel import SIGNATURE_PREFETCH
 from fl_jit.kernels.llvm.padded_input import PixelCopy
 from fl_tensor.dtypes import DType
 

@@ -6,8 +6,8 @@ The memory traffic overlaps with the computation. The data is in L2 when it is c
 from __future__ import annotations
 
 from fl_jit.kernels.codegen.vectors import IR, i64
+from fl_jit.kernels.cpu import LINE
 from fl_jit.kernels.llvm.conv_wgrad.kernel_args import InputTiles
-from fl_jit.kernels.llvm.microkernel import LINE
 
 
 class Prefetch(InputTiles):

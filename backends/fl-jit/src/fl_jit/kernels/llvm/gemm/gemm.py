@@ -39,10 +39,11 @@ from llvmlite import ir
 from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.codegen.emit_block import SIGNATURE as EPILOGUE
 from fl_jit.kernels.codegen.vectors import IR, call, i32, i64
+from fl_jit.kernels.cpu import LINE
 from fl_jit.kernels.llvm import FOLDER, work_stealing
 from fl_jit.kernels.llvm.gemm import packing
 from fl_jit.kernels.llvm.gemm.kernel_args import ARGUMENTS, BATCH_AXIS, GemmNest
-from fl_jit.kernels.llvm.microkernel import ADD, LINE, STREAM
+from fl_jit.kernels.llvm.microkernel import ADD, STREAM
 from fl_jit.kernels.llvm.microkernel import SIGNATURE_PREFETCH as MICRO
 
 #: Bytes between the rows of a copied tile of A.

@@ -42,6 +42,7 @@ from llvmlite import ir
 
 from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.codegen.vectors import IR, element_type, i64, memory_type, pointer
+from fl_jit.kernels.cpu import LINE
 from fl_jit.kernels.llvm import FOLDER, strided_copy
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_jit.kernels.llvm.prefetch_policy import PACKED_ROWS, TRANSPOSED_BYTES
@@ -52,7 +53,6 @@ PACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64, i64, po
 UNPACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, pointer, i64, i64, i64])
 #: Vectors per iteration of the three loops over a row.
 _AT_ONCE = (8, 4, 1)
-_LINE = 64
 
 
 def kind_of(row_stride: int, column_stride: int, dtype: DType) -> str:
@@ -175,7 +175,7 @@ class _Pack(_MatrixCopy):
             )  # fmt: skip
             below = self.at(here, b.mul(self.row_stride, i64(PACKED_ROWS)))
             nbytes = b.mul(columns, i64(self.dtype.itemsize))
-            with self.loop(i64(0), nbytes, _LINE) as byte:
+            with self.loop(i64(0), nbytes, LINE) as byte:
                 self.of.prefetch(self.at(below, byte), 2)
 
             def move(column: IR, mask: IR | None) -> None:

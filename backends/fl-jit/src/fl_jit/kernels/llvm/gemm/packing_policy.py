@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fl_jit.kernels import cpu
+from fl_jit.kernels.cpu import LINE
 from fl_jit.kernels.llvm import prefetch_policy
 from fl_jit.kernels.llvm.gemm.gemm_problem import GemmProblem
-from fl_jit.kernels.llvm.microkernel import LINE
 from fl_jit.kernels.llvm.tile import Cut
 
 #: Products of at most this many rows read B once, if rows of B have at least this many bytes.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import target, threads
 from fl_jit.kernels.codegen.arg_struct import address, array
+from fl_jit.kernels.cpu import LINE
 from fl_jit.kernels.llvm import microkernel_registry, prefetch_policy, tile
 from fl_jit.kernels.llvm.epilogue import Prepared
 from fl_jit.kernels.llvm.gemm import blocking, gemm, packing, packing_policy
@@ -16,7 +17,7 @@ from fl_jit.kernels.llvm.gemm.gemm_problem import LARGE, GemmProblem
 from fl_jit.kernels.llvm.gemm.kernel_args import ARGUMENTS, BATCH_AXIS
 from fl_jit.kernels.llvm.launcher import Division, Launcher
 from fl_jit.kernels.llvm.loop_nest import computed
-from fl_jit.kernels.llvm.microkernel import LINE, MicroKernel
+from fl_jit.kernels.llvm.microkernel import MicroKernel
 from fl_jit.kernels.llvm.tile import Cut, Tile
 from fl_tensor.dtypes import DType, bfloat16
 

@@ -24,15 +24,13 @@ from llvmlite import ir
 
 from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import compile, target, threads
-from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.emit_block import SIGNATURE as EPILOGUE
-from fl_jit.kernels.codegen.loops import Loops
 from fl_jit.kernels.codegen.target import Target
-from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, i64, pointer
+from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 from fl_jit.kernels.llvm import FOLDER, launcher, tile, work_stealing
 from fl_jit.kernels.llvm.epilogue import Prepared
 from fl_jit.kernels.llvm.launcher import Division, Launcher
-from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder
+from fl_jit.kernels.llvm.loop_nest import Emitter, LoopNestBuilder
 from fl_tensor.dtypes import DType
 
 #: Sizes, distances in bytes between rows of x, columns of y and rows of the result, and the
@@ -141,19 +139,16 @@ class _Dots(LoopNestBuilder):
         b.ret_void()
 
 
-class _Tile(Loops):
+class _Tile(Emitter):
     """One tile of the result. Missing rows and columns read the memory of the last one, and are not
     written."""
 
     def __init__(self, module: IR, dtype: DType, machine: Target, shape: tile.Tile) -> None:
-        self.function = ir.Function(module, _TILE, "tile")
+        super().__init__(ir.Function(module, _TILE, "tile"), machine, dtype)
         self.function.linkage = "internal"
-        for attribute in ("nounwind", "noinline"):
-            self.function.attributes.add(attribute)
+        self.function.attributes.add("noinline")
         x, x_row, y, y_column, out, out_row, k, rows, columns, add = self.function.args
-        self.b = b = Builder(self.function.append_basic_block("entry"))
-        self.shape, self.element = shape, element_type(dtype)
-        self.of = of = Vectors(b, machine, machine.lanes(dtype.itemsize))
+        b, of, self.shape = self.b, self.of, shape
         self.cells = [(i, j) for i in range(shape.rows) for j in range(shape.vectors)]
         self.accumulators = {cell: self.variable(of.of(self.element)) for cell in self.cells}
         for variable in self.accumulators.values():
@@ -168,7 +163,7 @@ class _Tile(Loops):
         for i in range(shape.rows):
             with b.if_then(b.icmp_signed("<", i64(i), rows)):
                 total = self._across([self._sum(i, j) for j in range(shape.vectors)])
-                place = self._at(out, b.mul(out_row, i64(i)))
+                place = self.at(out, b.mul(out_row, i64(i)))
                 mask = of.first(self.minimum(columns, i64(shape.vectors)))
                 with b.if_else(b.trunc(add, ir.IntType(1))) as (adding, setting):
                     with adding:
@@ -180,7 +175,7 @@ class _Tile(Loops):
 
     def _line(self, start: IR, pitch: IR, number: int, count: IR) -> IR:
         there = self.minimum(i64(number), self.b.sub(count, i64(1)))
-        return self._at(start, self.b.mul(pitch, there))
+        return self.at(start, self.b.mul(pitch, there))
 
     def _step(self, index: IR, mask: IR | None) -> None:
         b, of = self.b, self.of
@@ -217,6 +212,3 @@ class _Tile(Loops):
         low += [lanes + place for place in low]
         lower = self.of.shuffle(x, y, low)
         return self.b.fadd(lower, self.of.shuffle(x, y, [place + half for place in low]))
-
-    def _at(self, address: IR, distance: IR) -> IR:
-        return self.b.gep(address, [distance], source_etype=ir.IntType(8))
