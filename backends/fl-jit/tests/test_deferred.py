@@ -248,7 +248,7 @@ def test_a_failure_is_raised_again_by_whoever_looks_again(jit):
 @pytest.fixture
 def little_memory(monkeypatch):
     monkeypatch.setattr(lazy, "MOST_BYTES", 40 * N)
-    monkeypatch.setattr(lazy, "LOOK", 4)
+    monkeypatch.setattr(lazy, "FIRST_BYTES_CHECK", 4)
 
 
 def test_operands_that_only_the_computation_needs_are_not_kept_forever(jit, little_memory):

@@ -189,7 +189,7 @@ def test_what_nobody_holds_is_not_computed(jit):
 
     for _ in range(3):
         first = both(jit, adapter(X))[0]
-        assert jit._pending.seen() == [True, False]
+        assert jit._pending.live_results() == [True, False]
         np.testing.assert_allclose(values(first), np.exp(X), rtol=1e-6)
 
 

@@ -37,7 +37,7 @@ from fl_tensor.registration import Registration as Registration
 if TYPE_CHECKING:
     from fl_jit.kernels.codegen.target import Target
     from fl_jit.kernels.llvm.microkernel import MicroKernel
-    from fl_jit.kernels.llvm.microkernel_registry import KernelFactory as MicroKernelMaker
+    from fl_jit.kernels.llvm.microkernel_registry import KernelFactory as MicroKernelFactory
     from fl_jit.planning.plan import Plan
     from fl_tensor.dispatch.registry import BackendLike
 
@@ -101,14 +101,14 @@ def register_kernel(op: str, kernel: KernelFactory | elementwise) -> Registratio
     return extensions.register_kernel(op, kernel)
 
 
-def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
+def register_micro_kernel(factory: MicroKernelFactory) -> Registration:
     """Register a factory of micro-kernels for generated GEMMs and convolutions (forward, dgrad and
     wgrad). A micro-kernel is the innermost loop, which computes a register tile of the result. It
     stays registered as a pass does. Kernels that were compiled before are compiled again.
 
-    maker    a function ``maker(kernel, machine)`` that returns a module in LLVM IR, as text, with a
-             function ``micro``, or None to decline. ``kernel`` describes the micro-kernel (dtype,
-             tile, layouts of A and B, masked), ``machine`` the features of the processor.
+    factory  a function ``factory(kernel, machine)`` that returns a module in LLVM IR, as text,
+             with a function ``micro``, or None to decline. ``kernel`` describes the micro-kernel
+             (dtype, tile, layouts of A and B, masked), ``machine`` the features of the processor.
              ``built_in_micro_kernel`` is an example; its file documents the signature. The latest
              registration is called first
 
@@ -119,7 +119,7 @@ def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
     """
     from fl_jit.kernels.llvm import microkernel_registry
 
-    return microkernel_registry.register(maker)
+    return microkernel_registry.register(factory)
 
 
 def built_in_micro_kernel(kernel: MicroKernel, machine: Target) -> str:
@@ -131,7 +131,7 @@ def built_in_micro_kernel(kernel: MicroKernel, machine: Target) -> str:
 
 
 def _deferred(op: str, backend: BackendLike) -> JitBackend:
-    found = registry.get_backend(backend)
-    if not isinstance(found, JitBackend):
-        raise ArgumentError(f"[{op}] backend {found.name!r} makes no plans: expected 'jit'")
-    return found
+    deferred = registry.get_backend(backend)
+    if not isinstance(deferred, JitBackend):
+        raise ArgumentError(f"[{op}] backend {deferred.name!r} makes no plans: expected 'jit'")
+    return deferred

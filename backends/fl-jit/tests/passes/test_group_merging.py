@@ -7,7 +7,7 @@ from planned import fusible
 
 import fl_tensor as ft
 from fl_jit.passes import fusion_cost
-from fl_jit.passes.group import Group, Member, form_of, own_space, read, rows_of
+from fl_jit.passes.group import Group, Member, form_of, iteration_space, read, rows_of
 from fl_jit.passes.group_merging import Merging
 from fl_jit.passes.reduction_forms import split, without_kept_axes
 from fl_tensor.graph.cse import cse
@@ -28,7 +28,7 @@ def apart(function, *shapes, most=96):
         if node.op in VIEWS and merging.layouts[node.outputs[0]].root is not node.outputs[0]:
             continue
         reads = dict.fromkeys(merging.layouts[v].root for v in node.operands)
-        group = Group(number, own_space(node) if fusible(node) else None)
+        group = Group(number, iteration_space(node) if fusible(node) else None)
         merging.by_number[number] = group
         before = [merging.home[r].number for r in reads if r in merging.home]
         merging.precedence.add(number, before)
@@ -39,7 +39,7 @@ def apart(function, *shapes, most=96):
             member.strides = [
                 read(v, merging.layouts, group.space, group.space) for v in node.operands
             ]
-        merging.settle(member, group, reads)
+        merging.add_member(member, group, reads)
     return merging
 
 

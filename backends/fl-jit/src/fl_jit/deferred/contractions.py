@@ -31,11 +31,11 @@ class DeferredContractions(DeferredBackend):
     ) -> Value:
         if x.dtype in dtypes.HALF or not self._should_defer(x, state, weight):
             return super().recurrent(x, state, weight, bias, cell, lengths, reverse)
-        _, kept = sequence.fitting(x, state, weight, bias, cell, lengths)
+        _, steps = sequence.fitting(x, state, weight, bias, cell, lengths)
         operands = (x, state, weight) if bias is None else (x, state, weight, bias)
-        rest = cell, None if lengths is None else tuple(lengths), bool(reverse)
-        shape = (kept, *x.shape[:2], state.shape[2])
-        return self._pending.record("recurrent", operands, rest, shape, x.dtype)
+        settings = cell, None if lengths is None else tuple(lengths), bool(reverse)
+        shape = (steps, *x.shape[:2], state.shape[2])
+        return self._pending.record("recurrent", operands, settings, shape, x.dtype)
 
     @defer("x")
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
@@ -50,12 +50,12 @@ class DeferredContractions(DeferredBackend):
         padding: Padding,
         count_include_pad: bool = True,
     ) -> Value:
-        rest = tuple(window), tuple(stride), _pairs(padding), count_include_pad
-        return self._pool("avg_pool", x, rest)
+        settings = tuple(window), tuple(stride), _pairs(padding), count_include_pad
+        return self._pool("avg_pool", x, settings)
 
-    def _pool(self, op: str, x: Value, rest: tuple[Any, ...]) -> Value:
-        shape = (*x.shape[:2], *pooling.output(op, x.shape, *rest[:3]))
-        return self._pending.record(op, (x,), rest, shape, x.dtype)
+    def _pool(self, op: str, x: Value, settings: tuple[Any, ...]) -> Value:
+        shape = (*x.shape[:2], *pooling.output(op, x.shape, *settings[:3]))
+        return self._pending.record(op, (x,), settings, shape, x.dtype)
 
     @defer("gradient", "x")
     def max_pool_gradient(
@@ -66,9 +66,9 @@ class DeferredContractions(DeferredBackend):
         stride: Shape,
         padding: Padding,
     ) -> Value:
-        rest = tuple(window), tuple(stride), _pairs(padding)
-        pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *rest)
-        return self._pending.record("max_pool_gradient", (gradient, x), rest, x.shape, x.dtype)
+        settings = tuple(window), tuple(stride), _pairs(padding)
+        pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *settings)
+        return self._pending.record("max_pool_gradient", (gradient, x), settings, x.shape, x.dtype)
 
     @defer("gradient")
     def avg_pool_gradient(
@@ -80,11 +80,11 @@ class DeferredContractions(DeferredBackend):
         padding: Padding,
         count_include_pad: bool = True,
     ) -> Value:
-        rest = tuple(shape), tuple(window), tuple(stride), _pairs(padding)
-        pooling_gradient.fitting("avg_pool_gradient", gradient, *rest)
-        parameters = (*rest, count_include_pad)
+        settings = tuple(shape), tuple(window), tuple(stride), _pairs(padding)
+        pooling_gradient.fitting("avg_pool_gradient", gradient, *settings)
+        parameters = (*settings, count_include_pad)
         record = self._pending.record
-        return record("avg_pool_gradient", (gradient,), parameters, rest[0], gradient.dtype)
+        return record("avg_pool_gradient", (gradient,), parameters, settings[0], gradient.dtype)
 
     @defer("x", "y")
     def matmul(self, x: Value, y: Value) -> Value:
@@ -102,10 +102,10 @@ class DeferredContractions(DeferredBackend):
         kernel_dilation: tuple[int, ...],
         groups: int = 1,
     ) -> Value:
-        rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
-        rest += tuple(kernel_dilation), groups
-        shape = rules.conv(x, w, *rest).shape
-        return self._pending.record("conv", (x, w), rest, shape, x.dtype)
+        settings: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
+        settings += tuple(kernel_dilation), groups
+        shape = rules.conv(x, w, *settings).shape
+        return self._pending.record("conv", (x, w), settings, shape, x.dtype)
 
     @defer("gradient", "w")
     def conv_data_gradient(
@@ -119,12 +119,12 @@ class DeferredContractions(DeferredBackend):
         kernel_dilation: Shape,
         groups: int = 1,
     ) -> Value:
-        rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
-        rest += tuple(kernel_dilation), groups
+        settings: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
+        settings += tuple(kernel_dilation), groups
         if max(input_dilation) > 1:  # a strided convolution; no kernel library supports it
-            return DerivedOps.conv_data_gradient(self, gradient, w, shape, *rest)
-        conv_gradient.fitting("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
-        operands, parameters = (gradient, w), (tuple(shape), *rest)
+            return DerivedOps.conv_data_gradient(self, gradient, w, shape, *settings)
+        conv_gradient.fitting("conv_data_gradient", gradient.shape, shape, w.shape, *settings)
+        operands, parameters = (gradient, w), (tuple(shape), *settings)
         return self._pending.record(
             "conv_data_gradient", operands, parameters, tuple(shape), gradient.dtype
         )
@@ -141,12 +141,12 @@ class DeferredContractions(DeferredBackend):
         kernel_dilation: Shape,
         groups: int = 1,
     ) -> Value:
-        rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
-        rest += tuple(kernel_dilation), groups
+        settings: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
+        settings += tuple(kernel_dilation), groups
         if max(input_dilation) > 1:
-            return DerivedOps.conv_weight_gradient(self, gradient, x, shape, *rest)
-        conv_gradient.fitting("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
-        operands, parameters = (gradient, x), (tuple(shape), *rest)
+            return DerivedOps.conv_weight_gradient(self, gradient, x, shape, *settings)
+        conv_gradient.fitting("conv_weight_gradient", gradient.shape, x.shape, shape, *settings)
+        operands, parameters = (gradient, x), (tuple(shape), *settings)
         return self._pending.record(
             "conv_weight_gradient", operands, parameters, tuple(shape), gradient.dtype
         )

@@ -48,10 +48,10 @@ class State(NamedTuple):
         graph = self.pipeline.run(graph)
 
         def body(node: Node) -> Graph | None:
-            found = operations.find(node.op)
-            if found is None or fusible(node) or self.kernels.make(node) is not None:
+            custom = operations.find(node.op)
+            if custom is None or fusible(node) or self.kernels.make(node) is not None:
                 return None
-            return found.body(node.operands, node.parameters)
+            return custom.body(node.operands, node.parameters)
 
         made = inline(graph, body)
         return graph if made is graph else cse(fold_constants(made)).prune()
@@ -101,13 +101,13 @@ def register_pass(
 
 def register_kernel(op: str, kernel: KernelFactory | elementwise) -> Registration:
     """See ``ft.jit.register_kernel``."""
-    own = operations.find(op)
-    if own is None and (op not in operation_names() or op in VIEWS):
+    custom = operations.find(op)
+    if custom is None and (op not in operation_names() or op in VIEWS):
         raise ArgumentError(
             f"[kernel] {op!r}: expected an operation of ft.jit.operation, or one of the contract "
             f"that moves or computes data"
         )
-    if own is None and isinstance(kernel, elementwise):
+    if custom is None and isinstance(kernel, elementwise):
         raise ArgumentError(f"[kernel] {op!r} is of the contract, whose instructions are fixed")
     if not isinstance(kernel, elementwise):
         registration.function(f"[kernel] of {op!r}", kernel)
@@ -122,9 +122,9 @@ def load() -> None:
     with _lock:
         if _loaded:
             return
-        wanted = settings.switch("FL_JIT_EXTENSIONS", True)
+        is_enabled = settings.switch("FL_JIT_EXTENSIONS", True)
         _loaded = True
-    if not wanted:
+    if not is_enabled:
         return
     from importlib.metadata import entry_points
 
@@ -133,9 +133,9 @@ def load() -> None:
         try:
             point.load()()
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {error}"
             warnings.warn(
-                f"{point.value} of {GROUP} was left out: {said}", ExtensionWarning, stacklevel=2
+                f"{point.value} of {GROUP} was left out: {message}", ExtensionWarning, stacklevel=2
             )
 
 

@@ -54,27 +54,27 @@ def fuse_epilogues(
         roots = {layouts[v].root for node in group.nodes for v in node.operands}
         for root in roots:
             readers.setdefault(root, []).append(group)
-    found: dict[Group, FusedEpilogue] = {}
-    for alone in groups:
-        if alone.space is not None or not takes(alone.nodes[0]):
+    epilogues: dict[Group, FusedEpilogue] = {}
+    for producer in groups:
+        if producer.space is not None or not takes(producer.nodes[0]):
             continue
-        (product,) = alone.nodes
+        (product,) = producer.nodes
         reading = readers.get(product.outputs[0], [])
-        if not reading or reading[0] in found:
+        if not reading or reading[0] in epilogues:
             continue
         group, *others = reading
         kept = bool(others) or product.outputs[0] in results
-        made = _attached(product, group, kept, layouts)
+        made = _epilogue_of(product, group, kept, layouts)
         if made is None:
             continue
         made_here = {member.result for member in group.members}
         seen = {v for v in made_here if v in results or readers.get(v, [group]) != [group]}
         if cost.pays_attached(product, group.nodes, kept, layouts, seen):
-            found[group] = made
-    return found
+            epilogues[group] = made
+    return epilogues
 
 
-def _attached(
+def _epilogue_of(
     product: Node, group: Group, kept: bool, layouts: Mapping[Value, StridedLayout]
 ) -> FusedEpilogue | None:
     (value,) = product.outputs
@@ -92,37 +92,37 @@ def _attached(
         return None
     (strides,) = reads
     if [m.node.op for m in group.members] == ["reshape"]:
-        made = None if kept else _placed(value.shape, strides, group.space)
+        made = None if kept else _copied(value.shape, strides, group.space)
         return None if made is None else FusedEpilogue(product, group, kept, made)
-    if layout.reshape(group.space, strides, value.shape) != _moving(value.shape):
+    if layout.reshape(group.space, strides, value.shape) != _c_order(value.shape):
         return None
-    members = [_respaced(member, group.space, value.shape) for member in group.members]
+    members = [_reshaped(member, group.space, value.shape) for member in group.members]
     if None in members:
         return None
     over = [member for member in members if member is not None]
     return FusedEpilogue(product, Group(group.number, value.shape, 1, over), kept)
 
 
-def _moving(shape: Shape) -> Shape:
+def _c_order(shape: Shape) -> Shape:
     # The strides of C order, as ``layout.reshape`` gives them: 0 along axes of one element.
-    found = layout.contiguous(shape)
-    return tuple([0 if n == 1 else s for n, s in zip(shape, found, strict=True)])
+    strides = layout.contiguous(shape)
+    return tuple([0 if n == 1 else s for n, s in zip(shape, strides, strict=True)])
 
 
-def _respaced(member: Member, space: Shape, target: Shape) -> Member | None:
+def _reshaped(member: Member, space: Shape, target: Shape) -> Member | None:
     strides = [layout.reshape(space, s, target) for s in member.strides]
-    found = [s for s in strides if s is not None]
-    return Member(member.node, found, member.form) if len(found) == len(strides) else None
+    reshaped = [s for s in strides if s is not None]
+    return Member(member.node, reshaped, member.form) if len(reshaped) == len(strides) else None
 
 
-def _placed(shape: Shape, strides: Shape, space: Shape) -> Shape | None:
+def _copied(shape: Shape, strides: Shape, space: Shape) -> Shape | None:
     # A copy reads the product of this shape with ``strides`` over ``space``, and writes it in C
     # order. The result are the strides of the product's axes in the copy.
     axes = {s: (n, to) for n, s, to in zip(space, strides, layout.contiguous(space)) if n > 1}
-    found = []
+    strides_of_product = []
     for n, s in zip(shape, layout.contiguous(shape), strict=True):
         size, to = axes.get(s, (0, 0)) if n > 1 else (1, 1)
         if size != n:
             return None
-        found.append(to)
-    return tuple(found)
+        strides_of_product.append(to)
+    return tuple(strides_of_product)

@@ -103,9 +103,9 @@ def _steps(node: Node, graph: Graph) -> list[Node]:
 
 
 def _run_at_end(axes: list[int], rank: int) -> list[int]:
-    found: list[int] = []
+    last: list[int] = []
     for axis in range(rank - 1, -1, -1):
         if axis not in axes:
             break
-        found.insert(0, axis)
-    return found
+        last.insert(0, axis)
+    return last

@@ -13,7 +13,7 @@ from fl_jit.kernels.codegen import philox, target
 from fl_jit.kernels.codegen.emit import narrowest
 from fl_jit.kernels.codegen.emit_sweep import Sweep
 from fl_jit.kernels.codegen.errors import ProgramError
-from fl_jit.kernels.codegen.function import Place
+from fl_jit.kernels.codegen.function import Position
 from fl_jit.kernels.codegen.instructions import REDUCTIONS
 from fl_jit.kernels.codegen.passes import Row
 from fl_jit.kernels.codegen.program import Program
@@ -35,11 +35,11 @@ class Block(Sweep):
         self.high = self.b.add(self.low, columns)
         self._range(row, self.b.add(row, rows))
 
-    def _write(self, each: Pass, place: Place, row: Row, known: dict[int, IR]) -> None:
+    def _write(self, each: Pass, position: Position, row: Row, known: dict[int, IR]) -> None:
         result, (first, *others) = self.program.inputs[0], each.outputs
         if first.value == result:  # it is there already
             each = each._replace(outputs=tuple(others))
-        super()._write(each, place, row, known)
+        super()._write(each, position, row, known)
 
 
 def emit(program: Program, machine: Target) -> str:

@@ -23,7 +23,7 @@ SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
 BLOCK, BLOCKS = 4096, 256
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """One vector of a row.
 
     It has the indices of the row axes before the last one, the first index of the last one, and the
@@ -61,11 +61,11 @@ class Function(Loops):
         self.arguments, *self.range, self.worker = self.function.args
         self.b = Builder(self.function.append_basic_block("entry"))
         self.of = Vectors(self.b, target, lanes)
-        self.words: dict[str, IR] = {}
+        self.args: dict[str, IR] = {}
         for name, i in self.layout.words.items():
             address = self.b.gep(self.arguments, [i64(i)], source_etype=i64)
-            self.words[name] = self.b.load(address, typ=i64, align=8)
-        self.sizes = [self.words[f"size {axis}"] for axis in range(program.rank)]
+            self.args[name] = self.b.load(address, typ=i64, align=8)
+        self.sizes = [self.args[f"size {axis}"] for axis in range(program.rank)]
         self.input_numbers = {value: i for i, value in enumerate(program.inputs)}
 
     # loops
@@ -106,7 +106,7 @@ class Function(Loops):
         low: IR,
         high: IR,
         copies: int,
-        body: Callable[[Place], None],
+        body: Callable[[Position], None],
         ends: tuple[Callable[[], None], Callable[[], None]] | None = None,
     ) -> None:
         """``body`` at every vector of a row, from ``low`` to ``high`` of the last axis.
@@ -128,8 +128,8 @@ class Function(Loops):
             linear = b.mul(linear, self.sizes[-1]) if middle else i64(0)
             if ends:
                 if not middle:
-                    whole = self.in_blocks(low, high, BLOCK * BLOCKS, ends[1])
-                    low, high = stack.enter_context(whole)
+                    blocks = self.in_blocks(low, high, BLOCK * BLOCKS, ends[1])
+                    low, high = stack.enter_context(blocks)
                 low, high = stack.enter_context(self.in_blocks(low, high, BLOCK, ends[0]))
             self._vectors(tuple(middle), linear, low, high, copies, body)
 
@@ -140,17 +140,17 @@ class Function(Loops):
         low: IR,
         high: IR,
         copies: int,
-        body: Callable[[Place], None],
+        body: Callable[[Position], None],
     ) -> None:
         b, lanes = self.b, self.of.lanes
         step = copies * lanes
-        whole = b.add(low, b.and_(b.sub(high, low), i64(-step)))
-        with self.loop(low, whole, step) as counter:
+        full_end = b.add(low, b.and_(b.sub(high, low), i64(-step)))
+        with self.loop(low, full_end, step) as counter:
             index = self.opaque(counter)
             for copy in range(copies):
-                here = b.add(index, i64(copy * lanes))
-                body(Place(middle, here, b.add(linear, here), None, copy))
-        with self.loop(whole, high, lanes) as counter:
+                start = b.add(index, i64(copy * lanes))
+                body(Position(middle, start, b.add(linear, start), None, copy))
+        with self.loop(full_end, high, lanes) as counter:
             index = self.opaque(counter)
             mask = self.of.first(b.sub(high, index))
-            body(Place(middle, index, b.add(linear, index), mask, 0))
+            body(Position(middle, index, b.add(linear, index), mask, 0))
