@@ -69,8 +69,8 @@ def cases_of(group: str, wanted: list[str]) -> Iterator[str]:
     passes |= dict.fromkeys(contractions.grouped(), "depthwise")
     for case in contractions.operations():
         fits = group in (("products", "packed") if case not in passes else (passes[case],))
-        asked = case in wanted or ((not wanted or group in wanted) and case not in BESIDES)
-        if fits and asked and not (group == "packed" and case.startswith("bmm")):
+        selected = case in wanted or ((not wanted or group in wanted) and case not in BESIDES)
+        if fits and selected and not (group == "packed" and case.startswith("bmm")):
             yield case
 
 

@@ -39,14 +39,14 @@ def kernel_call(case: str, shape: Shape, make: Maker) -> Callable[[], object]:
     arrays = []
     for value in program.inputs:
         dtype, axes = program.instructions[value].parameter
-        room = tuple(1 if letter == "." else n for letter, n in zip(axes, sizes))
+        extent = tuple(1 if letter == "." else n for letter, n in zip(axes, sizes))
         if dtype.is_floating:
-            arrays.append(memory.owned(rng.random(room, np.float32)))
+            arrays.append(memory.owned(rng.random(extent, np.float32)))
         else:
-            arrays.append(memory.owned(rng.integers(0, sizes[-1], room)))
+            arrays.append(memory.owned(rng.integers(0, sizes[-1], extent)))
     for number, (_, axes, _) in enumerate(program.outputs):
-        room = tuple(1 if letter == "." else n for letter, n in zip(axes, sizes))
-        made = np.zeros(room, np.float32)
+        extent = tuple(1 if letter == "." else n for letter, n in zip(axes, sizes))
+        made = np.zeros(extent, np.float32)
         arrays.append(arrays[number] if case == "adam" else memory.owned(made))
     strides = [tuple(step // a.itemsize for step in a.strides) for a in arrays]
     launch = Kernel.of(program).bind(sizes, strides)

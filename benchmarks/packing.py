@@ -50,7 +50,7 @@ _COLD = 96 << 20
 _ALIGNMENT = 64
 
 
-class Asked:
+class DispatchLog:
     """A provider, and how often it is asked for each problem."""
 
     def __init__(self, provider: KernelLibrary) -> None:
@@ -83,20 +83,20 @@ def step_of(name: str, given: argparse.Namespace) -> Callable[[], float]:
     return step
 
 
-def problems_of(name: str, given: argparse.Namespace) -> tuple[Counter[OpDescriptor], float]:
+def descriptors_of(name: str, given: argparse.Namespace) -> tuple[Counter[OpDescriptor], float]:
     """The problems of a step, and the seconds that it takes."""
     current = registry.active_library
-    asked = Asked(current())
-    registry.active_library = lambda: asked
+    log = DispatchLog(current())
+    registry.active_library = lambda: log
     try:
         step = step_of(name, given)
         for _ in range(3):  # by then there is a plan, and weights lie as a step leaves them
             step()
         ft.jit.wait()
         step()
-        asked.counts.clear()
+        log.counts.clear()
         step()
-        counts = Counter(asked.counts)
+        counts = Counter(log.counts)
         seconds = [timed(step, 1, time.thread_time) for _ in range(given.rounds)]
     finally:
         registry.active_library = current
@@ -120,17 +120,17 @@ def weights_of(descriptor: OpDescriptor) -> tuple[str, str] | None:
     return ("convolutions, weights", "out") if isinstance(descriptor, ConvWeightGrad) else None
 
 
-def room(nbytes: int) -> np.ndarray:
+def aligned(nbytes: int) -> np.ndarray:
     made = np.full(nbytes + _ALIGNMENT, 0, np.uint8)
     return made[-made.ctypes.data % _ALIGNMENT :][:nbytes]
 
 
 def call(kernel: Kernel, place: int, tiny: bool) -> Callable[[], None]:
     """A kernel on operands of its own, of which the one at ``place`` is another in each call."""
-    memory = [room(operand.nbytes) for operand in kernel.operands]
+    memory = [aligned(operand.nbytes) for operand in kernel.operands]
     addresses = [each.ctypes.data for each in memory]
     count = 1 if tiny else -(-_COLD // len(memory[place]))
-    many = [memory[place], *(room(len(memory[place])) for _ in range(min(count, 256) - 1))]
+    many = [memory[place], *(aligned(len(memory[place])) for _ in range(min(count, 256) - 1))]
     turns = itertools.cycle(each.ctypes.data for each in many)
 
     def run() -> None:
@@ -166,7 +166,7 @@ def times_of(descriptor: OpDescriptor, field: str, given: argparse.Namespace) ->
 
 def measured(name: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     """The rows of a model, one for each pass."""
-    counts, step = problems_of(name, given)
+    counts, step = descriptors_of(name, given)
     sums: dict[str, Counter[Any]] = {}  # seconds, and bytes
     for descriptor, count in counts.items():
         if found := weights_of(descriptor):

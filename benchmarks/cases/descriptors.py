@@ -95,7 +95,7 @@ def prepare(provider: KernelLibrary, case: str, dtype: DType, packed: bool) -> P
         plain = row_major(layout.dtype, layout.shape)
         values = rng.standard_normal(plain.shape, dtype=np.float32)
         memory.append(_reordered(provider, _bytes_of(values, plain.dtype), plain, layout))
-    memory.append(_room(kernel.operands[-1].nbytes))
+    memory.append(_aligned(kernel.operands[-1].nbytes))
     return Prepared(provider, kernel, memory, [x.ctypes.data for x in memory])
 
 
@@ -103,7 +103,7 @@ def _reordered(
     provider: KernelLibrary, memory: np.ndarray, given: Placement, wanted: Placement
 ) -> np.ndarray:
     # Bytes in another layout.
-    made = _room(wanted.nbytes)
+    made = _aligned(wanted.nbytes)
     if isinstance(given, Layout) and isinstance(wanted, Layout):
         _view(made, wanted)[...] = _view(memory, given)
     else:
@@ -114,9 +114,9 @@ def _reordered(
     return made
 
 
-def _room(nbytes: int) -> np.ndarray:
-    room = np.zeros(nbytes + _ALIGNMENT, np.uint8)
-    return room[-room.ctypes.data % _ALIGNMENT :][:nbytes]
+def _aligned(nbytes: int) -> np.ndarray:
+    buffer = np.zeros(nbytes + _ALIGNMENT, np.uint8)
+    return buffer[-buffer.ctypes.data % _ALIGNMENT :][:nbytes]
 
 
 def _view(memory: np.ndarray, layout: Layout) -> np.ndarray:

@@ -201,6 +201,6 @@ def _called(factory: KernelFactory, request: Request) -> Run | None:
     run = factory(request)
     if run is not None and not callable(run):
         raise ArgumentError(
-            f"its factory returned a {type(run).__name__}: expected a function of addresses, or None"
+            f"its factory gave a {type(run).__name__}: expected a function of addresses, or None"
         )
     return run
