@@ -9,7 +9,7 @@ import fl_tensor as ft
 from fl_jit.passes import fusion_cost
 from fl_jit.passes.group import Group, Member, form_of, iteration_space, read, rows_of
 from fl_jit.passes.group_merging import Merging
-from fl_jit.passes.reduction_forms import split, without_kept_axes
+from fl_jit.passes.reduction_forms import split, without_keepdims
 from fl_tensor.graph.cse import cse
 from fl_tensor.graph.strides import VIEWS, layouts
 from fl_tensor.testing.graphs import recorded
@@ -22,7 +22,7 @@ SMALL = (4, 4)
 def apart(function, *shapes, most=96):
     """Each operation of a function in a group of its own, views in none."""
     graph, _ = recorded(function, *shapes)
-    graph = split(cse(without_kept_axes(graph))).prune()
+    graph = split(cse(without_keepdims(graph))).prune()
     merging = Merging(layouts(graph), most)
     for number, node in enumerate(graph.nodes):
         if node.op in VIEWS and merging.layouts[node.outputs[0]].root is not node.outputs[0]:

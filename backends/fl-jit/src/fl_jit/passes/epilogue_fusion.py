@@ -28,13 +28,13 @@ from fl_tensor.graph.strides import Shape, StridedLayout
 class FusedEpilogue(NamedTuple):
     """``group`` over the axes of ``product``, the last one being its row.
 
-    ``kept``: others read the product, too. ``strides``: those of the product in the memory of the
-    group's only result, if the group is only a copy, else None.
+    ``stores_product``: others read the product, too. ``strides``: those of the product in the
+    memory of the group's only result, if the group is only a copy, else None.
     """
 
     product: Node
     group: Group
-    kept: bool
+    stores_product: bool
     strides: Shape | None = None
 
 
@@ -63,19 +63,19 @@ def fuse_epilogues(
         if not reading or reading[0] in epilogues:
             continue
         group, *others = reading
-        kept = bool(others) or product.outputs[0] in results
-        made = _epilogue_of(product, group, kept, layouts)
+        stores_product = bool(others) or product.outputs[0] in results
+        made = _epilogue_of(product, group, stores_product, layouts)
         if made is None:
             continue
         made_here = {member.result for member in group.members}
         seen = {v for v in made_here if v in results or readers.get(v, [group]) != [group]}
-        if cost.pays_attached(product, group.nodes, kept, layouts, seen):
+        if cost.pays_attached(product, group.nodes, stores_product, layouts, seen):
             epilogues[group] = made
     return epilogues
 
 
 def _epilogue_of(
-    product: Node, group: Group, kept: bool, layouts: Mapping[Value, StridedLayout]
+    product: Node, group: Group, stores_product: bool, layouts: Mapping[Value, StridedLayout]
 ) -> FusedEpilogue | None:
     (value,) = product.outputs
     if group.space is None or any(m.form != "full" for m in group.members):
@@ -92,15 +92,15 @@ def _epilogue_of(
         return None
     (strides,) = reads
     if [m.node.op for m in group.members] == ["reshape"]:
-        made = None if kept else _copied(value.shape, strides, group.space)
-        return None if made is None else FusedEpilogue(product, group, kept, made)
+        made = None if stores_product else _copied(value.shape, strides, group.space)
+        return None if made is None else FusedEpilogue(product, group, stores_product, made)
     if layout.reshape(group.space, strides, value.shape) != _c_order(value.shape):
         return None
     members = [_reshaped(member, group.space, value.shape) for member in group.members]
     if None in members:
         return None
     over = [member for member in members if member is not None]
-    return FusedEpilogue(product, Group(group.number, value.shape, 1, over), kept)
+    return FusedEpilogue(product, Group(group.number, value.shape, 1, over), stores_product)
 
 
 def _c_order(shape: Shape) -> Shape:

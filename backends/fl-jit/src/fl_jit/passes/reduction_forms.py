@@ -29,7 +29,7 @@ def reduction_form(node: Node, row_axes: int) -> str | None:
     return None
 
 
-def without_kept_axes(graph: Graph) -> Graph:
+def without_keepdims(graph: Graph) -> Graph:
     """``graph`` with a reshape in place of ``keepdims``, for CSE of reductions that differ in
     nothing else."""
     nodes: list[Node] = []

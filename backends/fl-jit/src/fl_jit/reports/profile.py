@@ -157,7 +157,7 @@ class profile:
         head = (
             f"{self.wall_ms:.1f} ms: {steps:.1f} in steps of {len(self._plans)} plans run {runs} "
             f"times and calls without a plan, {self.wall_ms - steps:.1f} elsewhere (Python, "
-            f"recording, making plans, operations that are not put off)"
+            f"recording, making plans, operations that are not deferred)"
         )
         parts = [head, "", _by_kind(rows), "", _table(rows[:_PRINTED_ROWS])]
         if rows[_PRINTED_ROWS:]:
