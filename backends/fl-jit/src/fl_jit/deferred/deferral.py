@@ -124,13 +124,14 @@ def {name}({parameters}):
 
 def defer(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], Any]:
     """A decorator that defers the operation ``name`` of the decorated method. The method is called
-    where one of ``operands`` is large or itself deferred. Otherwise the eager backend's method is
-    called. The check of small operands is inlined: a call would take a tenth of the time of
-    ``x.T``."""
+    with all arguments, by position, where one of ``operands`` is large or itself deferred.
+    Otherwise the eager backend's method is called, which has the parameters. The check of small
+    operands is inlined: a call would take a tenth of the time of ``x.T``."""
 
     def decorate(record: Callable[..., Value]) -> Any:
         operation = name or record.__name__
-        signature = inspect.signature(record).parameters.values()
+        eager = getattr(EagerBackend, operation)
+        signature = inspect.signature(eager).parameters.values()
         computed = "({0}.__class__ in COMPUTED or getattr({0}, 'trace', None) is None)"
         small = computed + " and {0}.array.size < self.smallest"
         source = _DEFERRED_METHOD.format(
@@ -140,7 +141,6 @@ def defer(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], An
             operands=", ".join(operands),
             arguments=", ".join(p.name for p in signature),
         )
-        eager = getattr(EagerBackend, operation)
         scope = {"eager": eager, "record": record, "COMPUTED": COMPUTED, "__name__": __name__}
         exec(compile(source, f"<JitBackend.{operation}>", "exec"), scope)
         return functools.update_wrapper(scope[operation], eager)

@@ -101,9 +101,8 @@ class DeferredShapeOps(DeferredBackend):
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode)
         is_computed = x.__class__ is not Lazy or x.trace is None
-        is_donated = (
-            donate and is_computed and x.array.size >= self.smallest
-        )  # a small table is cheap to copy
+        # A small table is cheap to copy.
+        is_donated = donate and is_computed and x.array.size >= self.smallest
         if is_donated or not self._should_defer(x, updates):
             if donate:
                 self._run_readers(x)

@@ -154,11 +154,9 @@ class Kernels:
 
     def without(self, op: str, kernel: KernelFactory | elementwise) -> Kernels:
         """A copy without that kernel."""
-        other_fused = {name: k for name, k in self._fused.items() if k is not kernel}
-        other_factories = tuple(
-            factory for factory in self._factories.get(op, ()) if factory is not kernel
-        )
-        return Kernels({**self._factories, op: other_factories}, other_fused)
+        fused = {name: k for name, k in self._fused.items() if k is not kernel}
+        factories = tuple(f for f in self._factories.get(op, ()) if f is not kernel)
+        return Kernels({**self._factories, op: factories}, fused)
 
     def instructions(self, node: Node) -> Build | None:
         """The instructions of a node in a fused group, or None."""

@@ -40,7 +40,7 @@ from fl_jit.passes.group import (
 )
 from fl_jit.passes.group_merging import Merging
 from fl_jit.passes.reduction_forms import REDUCTIONS
-from fl_jit.passes.rematerialization import Rematerialized, rematerialize
+from fl_jit.passes.rematerialization import rematerialize
 from fl_tensor.cached import cached_property
 from fl_tensor.graph import Graph, Node, Value
 from fl_tensor.graph.strides import VIEWS, Shape, StridedLayout
@@ -78,18 +78,14 @@ class Fusion(Merging):
         self.join_numbers()
         groups = [self.by_number[number] for number in self.precedence.order()]
         results = {layouts[v].root for v in graph.outputs}
-        self.rematerialized: list[Rematerialized] = rematerialize(
-            graph, groups, layouts, results, most
-        )
+        self.rematerialized = rematerialize(graph, groups, layouts, results, most)
         self.groups = [group for group in groups if group.members]
 
     def explain(self) -> list[str]:
         """Lines for people: the rematerialized values, and the values that one kernel writes for
         another. For the latter, they say why the two kernels are not one."""
-        lines = [
-            f"{v} {v.type} is computed again: {reason}" for v, _, reason in self.rematerialized
-        ]
-        return lines + [f"{v} {v.type} is written: {reason}" for v, reason in self.unfused.items()]
+        lines = [f"{v} {v.type} is computed again: {why}" for v, _, why in self.rematerialized]
+        return lines + [f"{v} {v.type} is written: {why}" for v, why in self.unfused.items()]
 
     @cached_property
     def unfused(self) -> dict[Value, str]:
@@ -157,10 +153,8 @@ class Fusion(Merging):
             joining = ()  # once for each row
         shared = [r for r in reads if r in group.reads or self.home.get(r) is group]
         outside = [r for r in reads if self.home.get(r) is not group]
-        row_results = fit.member.form == "row" or group.has_row_results
-        lost = fusion_cost.losses(
-            group.reads, outside, joining, fit.space, fit.row_axes, row_results
-        )
+        by_row = fit.member.form == "row" or group.has_row_results
+        lost = fusion_cost.losses(group.reads, outside, joining, fit.space, fit.row_axes, by_row)
         verdict = fusion_cost.together(shared, lost)
         return fit if verdict.pays else verdict
 
@@ -191,17 +185,15 @@ class Fusion(Merging):
         # read where it is computed.
         still = (0,) * (len(space) - len(over))
         strides = [read(v, self.layouts, own, over) for v in node.operands]
-        full_strides = [s + still for s in strides if s is not None]
-        if form is None or len(full_strides) != len(strides):
+        wide = [s + still for s in strides if s is not None]
+        if form is None or len(wide) != len(strides):
             return None
         moved = Group(group.number, space, group.row_axes)
-        for value, each in zip(node.operands, full_strides, strict=True):
+        for value, each in zip(node.operands, wide, strict=True):
             root = self.layouts[value].root
             if self.home.get(root) is group:
                 made = moved.result_strides(self.forms[root])
                 if not reads_as_computed(value, each, made, space, self.layouts):
                     return None
         rows = group.row_axes if form == "row" and over != space else 0
-        return Fit(
-            Member(node, full_strides, form), space, rows or rows_of(node, form, group.row_axes)
-        )
+        return Fit(Member(node, wide, form), space, rows or rows_of(node, form, group.row_axes))

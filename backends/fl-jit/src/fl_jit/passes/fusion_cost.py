@@ -133,11 +133,8 @@ def recomputed(
         saved, added, hidden = saved / FASTER, added / FASTER, 1.0
     added += sum(times * arithmetic([node], hidden) for node, times in nodes.items())
     slower = sum(sum(each.values()) for each in lost)
-    return Verdict(
-        saved,
-        added + slower,
-        "its rows, or arrays" if slower > added else "computing",
-    )
+    reason = "its rows, or arrays" if slower > added else "computing"
+    return Verdict(saved, added + slower, reason)
 
 
 def _slower(values: Iterable[Value]) -> float:

@@ -88,7 +88,7 @@ class Merging:
         if space is None:
             return "they go over elements in different ways"
         row_axes = first.row_axes or second.row_axes
-        if reason := self._access_conflict(first, second, space, row_axes):
+        if reason := self._conflict(first, second, space, row_axes):
             return reason
         shared = [r for r in second.reads if r in first.reads or self.home.get(r) is first]
         outside = [r for r in second.reads if self.home.get(r) is not first]
@@ -108,9 +108,7 @@ class Merging:
             return second.space
         return first.space if second.reshaped_strides(first.space) is not None else None
 
-    def _access_conflict(
-        self, first: Group, second: Group, space: Shape, row_axes: int
-    ) -> str | None:
+    def _conflict(self, first: Group, second: Group, space: Shape, row_axes: int) -> str | None:
         # The reason why members of the two cannot read each other's results where they are
         # computed.
         both = Group(second.number, space, row_axes)

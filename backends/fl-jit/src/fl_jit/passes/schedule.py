@@ -56,16 +56,14 @@ class _Greedy:
     def __init__(self, tasks: Sequence[Task], live_out: Collection[Value]) -> None:
         self.tasks = tasks
         self.live_out = frozenset(live_out)
-        producer = {v: number for number, task in enumerate(tasks) for v in task.makes}
-        self.reads = [set(task.reads) & producer.keys() for task in tasks]
+        home = {v: number for number, task in enumerate(tasks) for v in task.makes}
+        self.reads = [set(task.reads) & home.keys() for task in tasks]
         #: The tasks that still have to read a computed value.
-        self.readers: dict[Value, set[int]] = {v: set() for v in producer}
+        self.readers: dict[Value, set[int]] = {v: set() for v in home}
         for number, reads in enumerate(self.reads):
             for value in reads:
                 self.readers[value].add(number)
-        self.missing = [
-            len({producer[v] for v in reads} - {n}) for n, reads in enumerate(self.reads)
-        ]
+        self.missing = [len({home[v] for v in reads} - {n}) for n, reads in enumerate(self.reads)]
         #: (additional live bytes afterwards, minus the time of the last operand, number)
         self.ready: list[tuple[int, int, int]] = []
         self.since = [0] * len(tasks)
@@ -91,9 +89,7 @@ class _Greedy:
     def _added(self, number: int) -> int:
         task = self.tasks[number]
         stays = (v for v in set(task.makes) if v in self.live_out or self.readers[v])
-        dies = (
-            v for v in self.reads[number] if v not in self.live_out and self.readers[v] == {number}
-        )
+        dies = (v for v in self.reads[number] - self.live_out if self.readers[v] == {number})
         return sum(map(cost.size, stays)) - sum(map(cost.size, dies))
 
     def _ran(self, number: int, now: int) -> None:

@@ -36,10 +36,8 @@ class Facts(NamedTuple):
 
 def of_step(step: Step, plan: Plan) -> Facts:
     """The facts of a step of ``plan`` before it runs."""
-    work_of_step = cost.of_group(step.nodes, plan.layouts, plan.wanted)
-    return Facts(
-        step.kind, work(step.nodes), shape(step.nodes), work_of_step.bytes, work_of_step.flops
-    )
+    total = cost.of_group(step.nodes, plan.layouts, plan.wanted)
+    return Facts(step.kind, work(step.nodes), shape(step.nodes), total.bytes, total.flops)
 
 
 def of_run(step: Step, plan: Plan, library: str | None) -> Facts:
@@ -51,8 +49,8 @@ def of_run(step: Step, plan: Plan, library: str | None) -> Facts:
 
 def of_node(node: Node, kind: str) -> Facts:
     """The facts of a node that runs alone."""
-    work_of_node = cost.of_group([node])
-    return Facts(kind, node.op, shape([node]), work_of_node.bytes, work_of_node.flops)
+    total = cost.of_group([node])
+    return Facts(kind, node.op, shape([node]), total.bytes, total.flops)
 
 
 def work(nodes: Sequence[Node]) -> str:

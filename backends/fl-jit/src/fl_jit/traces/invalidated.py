@@ -43,19 +43,15 @@ class InvalidatedValue:
         )
 
 
-def detach_results(
-    calls: Sequence[Call], results: list[Lazy | None], leaves: Sequence[Any]
-) -> None:
+def detach(calls: Sequence[Call], results: list[Lazy | None], leaves: Sequence[Any]) -> None:
     """Sort the ``results`` of a failed computation. Those with an array are finished. Those that
     depend on overwritten operands become ``InvalidatedValue``, and raise an error when they are
     read. Both leave the trace. The rest can be computed again."""
-    invalidated = {
-        ~i: InvalidatedValue(x) for i, x in enumerate(leaves) if x.__class__ is Overwritten
-    }
+    invalid = {~i: InvalidatedValue(x) for i, x in enumerate(leaves) if x.__class__ is Overwritten}
     for number, (call, x) in enumerate(zip(calls, results, strict=True)):
-        lost = next((invalidated[i] for i in call.operands if i in invalidated), None)
+        lost = next((invalid[i] for i in call.operands if i in invalid), None)
         if lost is not None:
-            invalidated[number] = lost
+            invalid[number] = lost
         if x is None:
             continue
         if _is_computed(x):

@@ -22,7 +22,7 @@ from fl_jit.eager import prepacked as keeping
 from fl_jit.eager.prepacked import storage_of
 from fl_jit.traces import interrupts, loop_detection, loop_execution
 from fl_jit.traces.failure_isolation import Failed, IsolatedValue, subtrace_of
-from fl_jit.traces.invalidated import InvalidatedValue, detach_results
+from fl_jit.traces.invalidated import InvalidatedValue, detach
 from fl_jit.traces.recording import Call, Recording, Recordings
 from fl_memory import selection
 from fl_memory.forks import free_after_fork
@@ -414,7 +414,7 @@ class Trace:
             try:
                 self._run()
             except BaseException as error:
-                detach_results(self.calls, self.results, self.leaves)
+                detach(self.calls, self.results, self.leaves)
                 if not isinstance(error, Exception):
                     self._leaf_numbers = {id(x): ~i for i, x in enumerate(self.leaves)}
                     raise

@@ -79,17 +79,13 @@ class Recordings:
     ) -> Recording | None:
         """Another recording than ``begun`` that begins with these calls, and goes on with ``more``
         if that is not empty."""
-        first = match.calls[0]
-        known = [*self._periods.get(first, ()), self._by_first_call.get(first)]
-        for recording in reversed(known):
+        first, beginning = match.calls[0], (*calls, *more)
+        for recording in (self._by_first_call.get(first), *reversed(self._periods.get(first, ()))):
             if recording is None or recording is match:
                 continue
-            count = len(calls) + len(more)
-            if len(recording.calls) > count - bool(more) and recording.calls[:count] == (
-                *calls,
-                *more,
-            ):
-                return recording
+            if len(recording.calls) > len(beginning) - bool(more):
+                if recording.calls[: len(beginning)] == beginning:
+                    return recording
         return None
 
     def of(self, calls: list[Call], match: Recording | None) -> Recording:

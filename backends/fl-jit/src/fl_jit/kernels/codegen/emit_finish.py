@@ -47,9 +47,7 @@ class Finish(Frame):
             with self.loop(*self.range) as piece:
                 low = self.b.mul(piece, i64(PIECE))
                 high = self.minimum(self.b.add(low, i64(PIECE)), self.sizes[-1])
-                self.walk(
-                    low, high, 1, lambda position: self._columns_at(position, dict(known), columns)
-                )
+                self.walk(low, high, 1, lambda at: self._columns_at(at, dict(known), columns))
         self.b.ret_void()
 
     def _columns_at(self, position: Position, known: dict[int, IR], outputs: list[Output]) -> None:
@@ -58,32 +56,19 @@ class Finish(Frame):
                 known[i] = self._value(i, position, known)
         for output in outputs:
             operand = self.output_number(output)
-            self.store(
-                operand, self._operand(operand, position), known[output.value], position.mask
-            )
+            address = self.element_address(operand, self.address(operand), position)
+            self.store(operand, address, known[output.value], position.mask)
 
     def _value(self, number: int, position: Position, known: dict[int, IR]) -> IR:
-        op, _, parameter = self.program.instructions[number]
+        op = self.program.instructions[number].op
         if op in REDUCTIONS:
             return self._column(number, position)
-        if op == "input":
-            operand = self.input_numbers[number]
-            return self.load(operand, self._operand(operand, position), position.mask)
-        if op == "gather":
-            operand = self.input_numbers[number]
-            return self.gathered(number, self._operand(operand, position), known, position.mask)
-        if op == "index":
-            return self.index(parameter, position)
         if op == "random_bits":
             raise ProgramError(
                 "[random_bits] random words beside what is known only when all rows are done: make "
                 "it a second program"
             )
-        return self.instruction(number, known)
-
-    def _operand(self, operand: int, position: Position) -> IR:
-        axes = range(self.program.outer, self.program.rank)
-        return self.moved(operand, self.address(operand), axes, [*position.middle, position.index])
+        return self.value(number, position, known, self.address)
 
     def _column(self, number: int, position: Position) -> IR:
         kind = self.accumulator_type(number)
@@ -108,9 +93,7 @@ class Finish(Frame):
         lanes = self._joined_chunks(number, chunks, self.of.lanes, load_chunk)
         return self.finished(number, self.across(number, lanes))
 
-    def _joined_chunks(
-        self, number: int, chunks: IR, step: int, load_chunk: Callable[[IR], IR]
-    ) -> IR:
+    def _joined_chunks(self, number: int, chunks: IR, step: int, load: Callable[[IR], IR]) -> IR:
         # In groups, then the groups: sums over many chunks are as accurate as those in a chunk.
         kind, none = self.accumulator_type(number), self.identity(number)
         total, partial = self.variable(kind), self.variable(kind)
@@ -119,7 +102,7 @@ class Finish(Frame):
             self.b.store(none, partial)
             last = self.minimum(self.b.add(first, i64(JOINED * step)), chunks)
             with self.loop(first, last, step) as chunk:
-                joined = self.combine(number, self.b.load(partial, typ=kind), load_chunk(chunk))
+                joined = self.combine(number, self.b.load(partial, typ=kind), load(chunk))
                 self.b.store(joined, partial)
             joined = self.combine(number, *(self.b.load(v, typ=kind) for v in (total, partial)))
             self.b.store(joined, total)

@@ -68,6 +68,24 @@ class Frame(Operands):
             return self._few(number, known)
         return self.instruction(number, known)
 
+    def value(
+        self, number: int, position: Position, known: dict[int, IR], row: Callable[[int], IR]
+    ) -> IR:
+        """A vector of a row at ``position``; ``row`` as in ``single``. Not for ``random_bits``."""
+        op, _, parameter = self.program.instructions[number]
+        if op in ARRAYS:
+            operand = self.input_numbers[number]
+            address = self.element_address(operand, row(operand), position)
+            if op == "gather":
+                return self.gathered(number, address, known, position.mask)
+            return self.load(operand, address, position.mask)
+        return self.index(parameter, position) if op == "index" else self.instruction(number, known)
+
+    def element_address(self, operand: int, row: IR, position: Position) -> IR:
+        """The address of an operand at ``position`` of the row that begins at ``row``."""
+        axes = range(self.program.outer, self.program.rank)
+        return self.moved(operand, row, axes, [*position.middle, position.index])
+
     def _few(self, number: int, known: dict[int, IR]) -> IR:
         # In a few lanes, because a division of wide vectors takes several times as long.
         wide, lanes = self.of, self.of.lanes

@@ -98,7 +98,10 @@ class Passes(Cascade, Transposition):
         for i in each.reload:
             known[i] = self._reload(i, position)
         for i in each.compute:
-            known[i] = self._value(i, position, row, known)
+            if self.program.instructions[i].op == "random_bits":
+                known[i] = self._random_bits(i, position, row)
+            else:
+                known[i] = self.value(i, position, known, row.operands.__getitem__)
             if i in each.save:
                 self._save(i, position, known[i])
         return known
@@ -106,7 +109,8 @@ class Passes(Cascade, Transposition):
     def _write(self, each: Pass, position: Position, row: Row, known: dict[int, IR]) -> None:
         for output in each.outputs:
             operand = self.output_number(output)
-            address, value = self._operand(operand, position, row), known[output.value]
+            address = self.element_address(operand, row.operands[operand], position)
+            value = known[output.value]
             if output.at is not None:
                 address = self.at_index(operand, address, known[output.at])
                 before = self.load(operand, address, position.mask)
@@ -114,26 +118,6 @@ class Passes(Cascade, Transposition):
                 value = emit_elementwise.emit(self.of, "add", dtype, before, value)
             streams = self.streams and output.at is None
             self.store(operand, address, value, position.mask, streams)
-
-    def _value(self, number: int, position: Position, row: Row, known: dict[int, IR]) -> IR:
-        op, _, parameter = self.program.instructions[number]
-        if op == "input":
-            operand = self.input_numbers[number]
-            return self.load(operand, self._operand(operand, position, row), position.mask)
-        if op == "gather":
-            operand = self.input_numbers[number]
-            return self.gathered(
-                number, self._operand(operand, position, row), known, position.mask
-            )
-        if op == "index":
-            return self.index(parameter, position)
-        if op == "random_bits":
-            return self._random_bits(number, position, row)
-        return self.instruction(number, known)
-
-    def _operand(self, operand: int, position: Position, row: Row) -> IR:
-        axes = range(self.program.outer, self.program.rank)
-        return self.moved(operand, row.operands[operand], axes, [*position.middle, position.index])
 
     # values that a later pass needs
 

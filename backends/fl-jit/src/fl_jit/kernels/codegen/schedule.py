@@ -58,11 +58,11 @@ class Schedule(NamedTuple):
 
 def schedule(program: Program) -> Schedule:
     """The passes of ``program``."""
-    instructions, values = program.instructions, program.values
+    nodes, values = program.instructions, program.values
     live = needed(program, [i for output in program.outputs for i in _read(output)])
     element, per_row, late = _sorted_outputs(program)
-    reductions = [i for i in live if instructions[i].op in REDUCTIONS]
-    levels = [values[instructions[i].operands[0]].level for i in reductions]
+    reductions = [i for i in live if nodes[i].op in REDUCTIONS]
+    levels = [values[nodes[i].operands[0]].level for i in reductions]
     last = max(levels + [values[i].level for o in element for i in _read(o)], default=-1)
     passes: list[Pass] = []
     first_pass: dict[int, int] = {}
@@ -70,7 +70,7 @@ def schedule(program: Program) -> Schedule:
     for level in range(last + 1):
         of_level = [i for i, at in zip(reductions, levels) if at == level]
         written = element if level == last else []
-        roots = [instructions[i].operands[0] for i in of_level] + [o.value for o in written]
+        roots = [nodes[i].operands[0] for i in of_level] + [o.value for o in written]
         compute, reload = _demanded(program, roots, first_pass)
         for i in reload:
             saved.setdefault(first_pass[i], set()).add(i)
@@ -81,7 +81,7 @@ def schedule(program: Program) -> Schedule:
     single = [
         i
         for i in live
-        if not (values[i].per_element or values[i].late or instructions[i].op in REDUCTIONS)
+        if not (values[i].per_element or values[i].late or nodes[i].op in REDUCTIONS)
     ]
     once = tuple(i for i in single if not values[i].per_row and not values[i].level)
     rows = [i for i in single if i not in once]
@@ -91,14 +91,14 @@ def schedule(program: Program) -> Schedule:
         per_row=tuple(tuple(i for i in rows if values[i].level == k) for k in range(top + 1)),
         passes=tuple(passes),
         row_outputs=tuple(per_row),
-        late_reductions=tuple(i for i in reductions if instructions[i].parameter != "row"),
+        late_reductions=tuple(i for i in reductions if nodes[i].parameter != "row"),
         late_outputs=tuple(late),
         saved=tuple(sorted(i for values_of_pass in saved.values() for i in values_of_pass)),
         draws=tuple(
             dict.fromkeys(
-                (*instructions[i].operands, instructions[i].parameter[0])
+                (*nodes[i].operands, nodes[i].parameter[0])
                 for i in live
-                if instructions[i].op == "random_bits"
+                if nodes[i].op == "random_bits"
             )
         ),
     )

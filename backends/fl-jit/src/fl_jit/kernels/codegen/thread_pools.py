@@ -215,11 +215,9 @@ class OwnThreads:
         self._init.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint]
         self._semaphore_functions = _addresses(c.sem_wait, c.sem_post)
         self._code = _load(_OWN)
-        address, integer = ctypes.c_void_p, ctypes.c_int64
-        self._help = ctypes.CFUNCTYPE(None, address)(self._code.address("help"))
-        self._lead = ctypes.CFUNCTYPE(None, address, integer, address, integer)(
-            self._code.address("lead")
-        )
+        ptr, i64 = ctypes.c_void_p, ctypes.c_int64
+        self._help = ctypes.CFUNCTYPE(None, ptr)(self._code.address("help"))
+        self._lead = ctypes.CFUNCTYPE(None, ptr, i64, ptr, i64)(self._code.address("lead"))
         self._busy = threading.Lock()
         self._helpers: list[Any] = [None]  # number 0 is the calling thread
         self._listed: Any = None

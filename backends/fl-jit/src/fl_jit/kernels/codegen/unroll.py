@@ -41,9 +41,7 @@ def has_short_form(program: Program, plan: Schedule) -> bool:
     """
     reductions = [program.instructions[i] for each in plan.passes for i in each.reductions]
     return (
-        program.row_axes == 1
-        and bool(reductions)
-        and all(instruction.parameter == "row" for instruction in reductions)
+        program.row_axes == 1 and bool(reductions) and all(r.parameter == "row" for r in reductions)
     )
 
 

@@ -260,10 +260,8 @@ class Vectors:
         vector = self.of(element)
         name = f"llvm.masked.gather.{mangled(vector)}.v{self.lanes}p0"
         addresses = self._addresses(element, address, distances)
-        zero = self.constant(element, 0)
-        return self.call(
-            name, vector, addresses, i32(element_bytes(element)), self._all(mask), zero
-        )
+        align, zero = i32(element_bytes(element)), self.constant(element, 0)
+        return self.call(name, vector, addresses, align, self._all(mask), zero)
 
     def scatter(self, value: IR, address: IR, distances: IR, mask: IR | None) -> None:
         """The reverse of ``gather``."""
