@@ -90,9 +90,8 @@ class Operation:
     def _run(self, ops: Any, *arguments: Any, **parameters: Any) -> Any:
         operands, given = self._bound(arguments, parameters)
         trace = self._cached_trace(operands, given)
-        record = getattr(
-            type(ops), "_record_operation", None
-        )  # a deferred backend with no layer above it
+        # A deferred backend with no layer above it has this method.
+        record = getattr(type(ops), "_record_operation", None)
         recorded = None if record is None else record(ops, self, operands, given)
         if recorded is not None:
             return recorded

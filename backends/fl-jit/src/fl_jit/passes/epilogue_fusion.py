@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from fl_jit.passes.group import Group, Member
+from fl_jit.passes.group import Group, Member, complete
 from fl_tensor.graph import Node, Value, cost
 from fl_tensor.graph import strides as layout
 from fl_tensor.graph.strides import Shape, StridedLayout
@@ -96,11 +96,10 @@ def _epilogue_of(
         return None if made is None else FusedEpilogue(product, group, stores_product, made)
     if layout.reshape(group.space, strides, value.shape) != _c_order(value.shape):
         return None
-    members = [_reshaped(member, group.space, value.shape) for member in group.members]
-    if None in members:
+    members = complete(_reshaped(member, group.space, value.shape) for member in group.members)
+    if members is None:
         return None
-    over = [member for member in members if member is not None]
-    return FusedEpilogue(product, Group(group.number, value.shape, 1, over), stores_product)
+    return FusedEpilogue(product, Group(group.number, value.shape, 1, members), stores_product)
 
 
 def _c_order(shape: Shape) -> Shape:
@@ -110,9 +109,8 @@ def _c_order(shape: Shape) -> Shape:
 
 
 def _reshaped(member: Member, space: Shape, target: Shape) -> Member | None:
-    strides = [layout.reshape(space, s, target) for s in member.strides]
-    reshaped = [s for s in strides if s is not None]
-    return Member(member.node, reshaped, member.form) if len(reshaped) == len(strides) else None
+    strides = complete(layout.reshape(space, s, target) for s in member.strides)
+    return None if strides is None else Member(member.node, strides, member.form)
 
 
 def _copied(shape: Shape, strides: Shape, space: Shape) -> Shape | None:

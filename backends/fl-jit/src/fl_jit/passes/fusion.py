@@ -31,6 +31,7 @@ from fl_jit.passes.fusion_cost import Verdict
 from fl_jit.passes.group import (
     Group,
     Member,
+    complete,
     crossing,
     form_of,
     iteration_space,
@@ -184,10 +185,10 @@ class Fusion(Merging):
         # The node over these axes of the group's future space. Every operand from the group must be
         # read where it is computed.
         still = (0,) * (len(space) - len(over))
-        strides = [read(v, self.layouts, own, over) for v in node.operands]
-        wide = [s + still for s in strides if s is not None]
-        if form is None or len(wide) != len(strides):
+        strides = complete(read(v, self.layouts, own, over) for v in node.operands)
+        if form is None or strides is None:
             return None
+        wide = [s + still for s in strides]
         moved = Group(group.number, space, group.row_axes)
         for value, each in zip(node.operands, wide, strict=True):
             root = self.layouts[value].root

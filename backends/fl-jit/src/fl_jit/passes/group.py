@@ -13,13 +13,16 @@ that other groups read are written.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from fl_jit.passes.reduction_forms import REDUCTIONS, reduction_form
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph import strides as layout
 from fl_tensor.graph.strides import Shape, StridedLayout
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -79,13 +82,10 @@ class Group:
         assert space is not None
         if math.prod(space) != math.prod(target) or rows and space[-rows:] != target[-rows:]:
             return None
-        strides_by_member = []
-        for member in self.members:
-            moved = [layout.reshape(space, strides, target) for strides in member.strides]
-            if None in moved:
-                return None
-            strides_by_member.append([strides for strides in moved if strides is not None])
-        return strides_by_member
+        return complete(
+            complete(layout.reshape(space, strides, target) for strides in member.strides)
+            for member in self.members
+        )
 
     def reshape(self, target: Shape) -> None:
         """Change the space to that shape, for which ``reshaped_strides`` has strides."""
@@ -94,6 +94,16 @@ class Group:
         for member, strides in zip(self.members, moved, strict=True):
             member.strides = strides
         self.space = target
+
+
+def complete(values: Iterable[T | None]) -> list[T] | None:
+    """The values as a list; None if one of them is None."""
+    found = []
+    for value in values:
+        if value is None:
+            return None
+        found.append(value)
+    return found
 
 
 def iteration_space(node: Node) -> Shape:

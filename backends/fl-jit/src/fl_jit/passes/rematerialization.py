@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from fl_jit.passes import fusion_cost
 from fl_jit.passes.fusion_cost import Verdict
-from fl_jit.passes.group import Group, Member, crossing, reads_as_computed
+from fl_jit.passes.group import Group, Member, complete, crossing, reads_as_computed
 from fl_jit.passes.reduction_forms import REDUCTIONS
 from fl_tensor.graph import Graph, Node, Ref, Value, cost
 from fl_tensor.graph import strides as layout
@@ -167,9 +167,7 @@ class _Recomputation:
         assert producer.space is not None and reader.space is not None
         if producer.space == reader.space:
             return member.strides
-        strides = [layout.reshape(producer.space, s, reader.space) for s in member.strides]
-        moved = [s for s in strides if s is not None]
-        return moved if len(moved) == len(strides) else None
+        return complete(layout.reshape(producer.space, s, reader.space) for s in member.strides)
 
     def compute_in(self, reader: Group, value: Value, chain: list[Member], producer: Group) -> None:
         copies: dict[Value, Value] = {}

@@ -110,14 +110,7 @@ def load(
     ``assembly`` returns LLVM IR. It is called if no file has the compiled code. Raises
     CompileError.
     """
-    code = _load_cached(about, machine)
-    if code is None:
-        with gc_paused():  # llvmlite creates an object per instruction
-            text = assembly()
-        machine_code = compiled(text, machine, effort)
-        _store_cached(about, machine, machine_code)
-        code = Code(machine_code, machine)
-    return code
+    return _load_cached(about, machine) or _compile([about], assembly, machine, effort)
 
 
 def addresses(
@@ -159,13 +152,21 @@ def _loaded(
             codes[name] = code
     missing = [name for name in wanted if name not in codes]
     if missing:
-        with gc_paused():
-            text = assembly(missing)
-        machine_code = compiled(text, machine, effort)
-        for name in missing:
-            _store_cached(wanted[name], machine, machine_code)
-        codes |= dict.fromkeys(missing, Code(machine_code, machine))
+        abouts = [wanted[name] for name in missing]
+        code = _compile(abouts, lambda: assembly(missing), machine, effort)
+        codes |= dict.fromkeys(missing, code)
     return codes
+
+
+def _compile(
+    abouts: Sequence[str], assembly: Callable[[], str], machine: Target, effort: Effort
+) -> Code:
+    with gc_paused():  # llvmlite creates an object per instruction
+        text = assembly()
+    machine_code = compiled(text, machine, effort)
+    for about in abouts:
+        _store_cached(about, machine, machine_code)
+    return Code(machine_code, machine)
 
 
 def compiled(assembly: str, machine: Target, effort: Effort = Effort.FULL) -> bytes:

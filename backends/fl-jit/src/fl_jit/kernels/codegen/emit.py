@@ -25,10 +25,7 @@ def emit(
 ) -> str:
     """The module of ``program`` for ``machine``; ``streams``: outputs use non-temporal stores."""
     plan = plan or schedule(program)
-    lanes = machine.lanes(narrowest(program))
-    module = ir.Module("kernel")
-    module.triple = target.triple()
-    draw = philox.define(module, machine, lanes) if plan.draws else None
+    module, lanes, draw = module_of(program, plan, machine)
     sweep = Sweep(module, program, plan, machine, lanes, draw, streams)
     finish = Finish(module, program, plan, machine, lanes) if plan.late_outputs else None
     run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
@@ -48,10 +45,14 @@ def _argument(b: IR, arguments: IR, number: int) -> IR:
     return b.load(b.gep(arguments, [i64(number)], source_etype=i64), typ=i64, align=8)
 
 
-def narrowest(program: Program) -> int:
-    """Bytes of the narrowest floating dtype, else of the narrowest dtype.
+def module_of(program: Program, plan: Schedule, machine: Target) -> tuple[IR, int, IR]:
+    """A module without the functions of ``program``, the lanes of a vector, and the function that
+    draws random words, if there is one.
 
-    This dtype determines the lanes of a vector.
+    The narrowest floating dtype determines the lanes, else the narrowest dtype.
     """
     floats = [v.dtype.itemsize for v in program.values if v.dtype.is_floating]
-    return min(floats or [v.dtype.itemsize for v in program.values])
+    lanes = machine.lanes(min(floats or [v.dtype.itemsize for v in program.values]))
+    module = ir.Module("kernel")
+    module.triple = target.triple()
+    return module, lanes, philox.define(module, machine, lanes) if plan.draws else None

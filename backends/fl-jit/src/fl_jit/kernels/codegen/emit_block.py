@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_jit.kernels.codegen import philox, target
-from fl_jit.kernels.codegen.emit import narrowest
+from fl_jit.kernels.codegen.emit import module_of
 from fl_jit.kernels.codegen.emit_sweep import Sweep
 from fl_jit.kernels.codegen.errors import ProgramError
 from fl_jit.kernels.codegen.function import Position
@@ -46,10 +45,7 @@ def emit(program: Program, machine: Target) -> str:
     """The module of ``block`` for ``machine``. Raises ProgramError, as ``check`` does."""
     check(program)
     plan = schedule(program)
-    lanes = machine.lanes(narrowest(program))
-    module = ir.Module("block")
-    module.triple = target.triple()
-    draw = philox.define(module, machine, lanes) if plan.draws else None
+    module, lanes, draw = module_of(program, plan, machine)
     Block(module, program, plan, machine, lanes, draw, streams=False)
     return str(module)
 

@@ -77,20 +77,11 @@ class Function(Loops):
         No range crosses a multiple of ``period``.
         """
         b = self.b
-        before = b.block
-        head, body, after = (b.append_basic_block(n) for n in ("head", "body", "after"))
-        b.branch(head)
-        b.position_at_end(head)
-        begin = b.phi(i64)
-        begin.add_incoming(low, before)
-        b.cbranch(b.icmp_signed("<", begin, high), body, after)
-        b.position_at_end(body)
-        full = b.sub(b.add(begin, period), b.srem(begin, period))
-        end = self.minimum(self.minimum(b.add(begin, i64(most)), full), high)
-        yield begin, end
-        begin.add_incoming(end, b.block)
-        b.branch(head)
-        b.position_at_end(after)
+        with self.while_less(low, high) as (begin, following):
+            full = b.sub(b.add(begin, period), b.srem(begin, period))
+            end = self.minimum(self.minimum(b.add(begin, i64(most)), full), high)
+            yield begin, end
+            following.append(end)
 
     @contextmanager
     def in_blocks(
