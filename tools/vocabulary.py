@@ -46,7 +46,7 @@ class Vocabulary:
     def __init__(self, text: str) -> None:
         lists = tomllib.loads(text)
         self.open: list[str] = lists["open"]
-        self.paths = _terms(lists["paths"], r"(?:^|_)(?:{})(?:_|$)")
+        self.paths = _terms(lists["paths"], r"^(?:{})$")
         self.classes = _terms(lists["classes"], r"^_*(?:{})$")
         self.names = _terms(lists["names"], r"(?:^|_)(?:{})(?:_|$)")
         self.kernel_names = _terms(lists["kernel_names"], r"(?:^|_)(?:{})(?:_|$)")

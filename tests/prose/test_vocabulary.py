@@ -59,6 +59,7 @@ def test_other_names_are_not(text):
 def test_rules_depend_on_the_path():
     assert faults("backends/one/src/one/asked.py", "") == ["'asked': write recorder"]
     assert not faults("packages/fl-nn/src/fl_nn/asked.py", "")
+    assert not faults("backends/one/src/one/unasked_names.py", "")
     assert faults("backends/one/tests/test_a.py", "def test_it_is_put_off(): pass")
     assert not faults("backends/one/tests/test_a.py", "sighted = 1")
     assert not faults("packages/fl-nn/src/fl_nn/a.py", "kept = 1")

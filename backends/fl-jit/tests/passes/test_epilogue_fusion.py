@@ -79,7 +79,7 @@ def test_a_copy_may_move_axes_and_not_cut_them():
     assert found.strides == (1, 24)
 
 
-def test_a_product_that_others_read_is_kept():
+def test_a_product_that_others_read_is_stored():
     (found,) = attached(lambda x, w: (y := x @ w, ft.exp(y)), X, W)
     assert found.stores_product
     (found,) = attached(lambda x, w, u: (ft.exp(y := x @ w), y @ u), X, W, (16, 5))

@@ -261,7 +261,7 @@ def can_run(graph):
     assert len(set(map(id, nodes))) == len(nodes), "each runs once"
 
 
-def test_a_reduction_with_kept_axes_is_the_one_without_in_another_shape():
+def test_a_reduction_with_keepdims_is_the_one_without_in_another_shape():
     def function(x):
         return x - ft.sum(x, (0, 2), keepdims=True), ft.sum(x, (0, 2)), ft.max(x, 1, keepdims=True)
 
