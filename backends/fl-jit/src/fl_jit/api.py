@@ -23,13 +23,14 @@ from fl_jit.extensions.operations import Operation as Operation
 from fl_jit.extensions.pattern_rewrite import replacing as replacing
 from fl_jit.extensions.registry import ExtensionWarning as ExtensionWarning
 from fl_jit.extensions.registry import operation as operation
+from fl_jit.extensions.registry import register_kernel as register_kernel
+from fl_jit.extensions.registry import register_pass as register_pass
 from fl_jit.kernels.layout import Layout as Layout
 from fl_jit.planning.plan_future import JitWarning as JitWarning
 from fl_jit.reports.profile import Row as Row
 from fl_jit.reports.profile import profile as profile
 from fl_tensor.dispatch import registry
 from fl_tensor.errors import ArgumentError
-from fl_tensor.graph.pipeline import Function
 from fl_tensor.graph.pipeline import PassWarning as PassWarning
 from fl_tensor.registration import KernelWarning as KernelWarning
 from fl_tensor.registration import Registration as Registration
@@ -65,40 +66,6 @@ def wait(backend: BackendLike = "jit") -> None:
 def passes() -> list[str]:
     """The names of the graph passes that run before planning, in execution order."""
     return extensions.current().pipeline.names
-
-
-def register_pass(
-    name: str, function: Function, *, before: str | None = None, after: str | None = None
-) -> Registration:
-    """Register ``function`` as a graph pass for every computation planned from now on.
-
-    ``function`` takes a ``fl_tensor.graph.Graph`` and returns a graph that computes the same. It
-    runs right before or right after another pass, or last. The pass stays registered until
-    ``remove()`` of the returned registration, or for a block, ``with register_pass(...):``.
-    Computations in such a block need ``ft.eval``: deferred work that is still pending at the end of
-    the block runs after it, without the pass.
-
-    The result of a pass is checked (``graph.pipeline.check``) and pruned (DCE). A pass that raises
-    or returns an invalid graph is skipped with a ``PassWarning``. Raises ArgumentError for a name
-    that is taken, for an unknown name in ``before`` or ``after``, and for a non-callable.
-    """
-    return extensions.register_pass(name, function, before=before, after=after)
-
-
-def register_kernel(op: str, kernel: KernelFactory | elementwise) -> Registration:
-    """Register ``kernel`` as the implementation of ``op`` in every plan compiled from now on. It
-    stays registered as a pass does.
-
-    op       the name of an ``operation``, or one of the contract such as ``"matmul"``
-    kernel   ``elementwise(build)``, which is fused into the kernels around it; ``program(build)``;
-             or a function ``kernel(request)`` that returns ``run(*addresses)``, or None to decline
-             this ``Request``. The latest registration is called first
-
-    Operands are never written to, and results never overlap them. A factory that raises or returns
-    a non-callable is skipped with a ``KernelWarning``. Raises ArgumentError for an unknown
-    operation, for one that moves no data, and for a non-callable.
-    """
-    return extensions.register_kernel(op, kernel)
 
 
 def register_micro_kernel(factory: MicroKernelFactory) -> Registration:
