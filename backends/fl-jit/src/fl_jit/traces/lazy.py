@@ -139,10 +139,8 @@ class Trace:
         self._end = MOST_CALLS  # calls after which it may be over
         self._bytes = 0  # of operands
         self._bytes_limit = MOST_BYTES  # bytes of operands at which to look again
-        self._next_checks = (
-            FIRST_BYTES_CHECK,
-            loop_detection.FIRST_LOOK,
-        )  # calls at which to look again: for bytes, for loops
+        # The numbers of calls at which to look again: for bytes, for loops.
+        self._next_checks = FIRST_BYTES_CHECK, loop_detection.FIRST_LOOK
         self._next_check = min(self._next_checks)
         self.templates: list[Any] = []  # begin, end and operand numbers of each
 
@@ -321,8 +319,8 @@ class Trace:
         for count, x in zip(_references(self.leaves), self.leaves, strict=True):
             if count == _SOLE_REFERENCE and x.__class__ is not Stream:
                 retained += storage_of(x).nbytes
-        for call, is_seen in zip(self.calls, self.live_results(), strict=True):
-            if is_seen:
+        for call, is_live in zip(self.calls, self.live_results(), strict=True):
+            if is_live:
                 retained += math.prod(call.shape) * call.dtype.itemsize
         self._bytes_limit = self._bytes + MOST_BYTES - retained
         return retained

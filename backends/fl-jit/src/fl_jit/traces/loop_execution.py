@@ -51,7 +51,7 @@ class _Periods:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self.calls, self._results, self._leaves, templates = trace.take()
-        self._carried: dict[int, Any] = {}  # results that are read by other pieces
+        self._carried: dict[int, Any] = {}  # results that later periods read
         self._last_readers: dict[int, int] = {}  # the last call that reads an operand
         for number, call in enumerate(self.calls):
             for i in call.operands:
@@ -74,9 +74,9 @@ class _Periods:
                 self._carried[number] = made
         for i in [i for i in self._carried if self._last_readers[i] < end]:
             del self._carried[i]
-        for number_of_leaf in range(len(self._leaves)):
-            if self._last_readers.get(~number_of_leaf, 0) < end:
-                self._leaves[number_of_leaf] = None
+        for leaf in range(len(self._leaves)):
+            if self._last_readers.get(~leaf, 0) < end:
+                self._leaves[leaf] = None
 
     def _take(self, number: int) -> Any:
         made, self._results[number] = self._results[number], None

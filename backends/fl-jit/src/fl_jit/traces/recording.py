@@ -79,12 +79,12 @@ class Recordings:
     ) -> Recording | None:
         """Another recording than ``begun`` that begins with these calls, and goes on with ``more``
         if that is not empty."""
-        first, beginning = match.calls[0], (*calls, *more)
+        first, count = match.calls[0], len(calls) + len(more)
         for recording in (self._by_first_call.get(first), *reversed(self._periods.get(first, ()))):
             if recording is None or recording is match:
                 continue
-            if len(recording.calls) > len(beginning) - bool(more):
-                if recording.calls[: len(beginning)] == beginning:
+            if len(recording.calls) > count - bool(more):
+                if recording.calls[:count] == (*calls, *more):
                     return recording
         return None
 
