@@ -56,8 +56,8 @@ def their_step(model: Model, size: int) -> Callable[[], object]:
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     with ft.use("null"):
-        maker = model.build()
-    batch = [torch.tensor(x.numpy()) for x in maker.batch(size, ft.Generator(1))]
+        model = model.build()
+    batch = [torch.tensor(x.numpy()) for x in model.batch(size, ft.Generator(1))]
     network = model.twin()
     optimizer = torch.optim.SGD(network.parameters(), lr=LR, momentum=MOMENTUM)
     loss_of = torch.compile(network.loss)

@@ -1,4 +1,4 @@
-"""Products and convolutions of the generated provider, of oneDNN and of PyTorch, on two threads.
+"""Products and convolutions of the generated kernels, of oneDNN and of PyTorch, on two threads.
 
 Claims: float32, at least 0.98 times the speed of oneDNN in the geometric mean of products and of
 each of the three passes of convolutions, nowhere less than 0.85 times; at least as fast as
@@ -69,22 +69,22 @@ def cases_of(group: str, wanted: list[str]) -> Iterator[str]:
     passes |= dict.fromkeys(contractions.grouped(), "depthwise")
     for case in contractions.operations():
         fits = group in (("products", "packed") if case not in passes else (passes[case],))
-        asked = case in wanted or ((not wanted or group in wanted) and case not in BESIDES)
-        if fits and asked and not (group == "packed" and case.startswith("bmm")):
+        selected = case in wanted or ((not wanted or group in wanted) and case not in BESIDES)
+        if fits and selected and not (group == "packed" and case.startswith("bmm")):
             yield case
 
 
 class Ours:
-    """A provider of this process, which takes turns with workers."""
+    """A kernel library of this process, which takes turns with workers."""
 
-    def __init__(self, provider: KernelLibrary, given: argparse.Namespace) -> None:
-        self.provider = provider
+    def __init__(self, library: KernelLibrary, given: argparse.Namespace) -> None:
+        self.library = library
         self._given = given
         self.prepared: descriptors.Prepared | str = "nothing is prepared"
 
     def prepare(self, case: str, packed: bool) -> None:
         """Make the kernel of a case and let it choose what it is."""
-        self.prepared = descriptors.prepare(self.provider, case, self._given.dtype, packed)
+        self.prepared = descriptors.prepare(self.library, case, self._given.dtype, packed)
         if not isinstance(self.prepared, str):
             for _ in range(1 if self._given.tiny else PATIENCE + 2):
                 self.prepared()
@@ -180,8 +180,8 @@ def peer_call(library: str, case: str, dtype: str) -> Callable[[], object]:
     return contractions.torch_call(case, library == "channels last")
 
 
-def providers(given: argparse.Namespace) -> dict[str, Ours]:
-    """The provider that this is about, and oneDNN."""
+def libraries(given: argparse.Namespace) -> dict[str, Ours]:
+    """The generated kernels, and oneDNN."""
     found = {"generated": Ours(GeneratedKernels(), given)}
     library, passed = onednn.load() if "onednn" in given.peers else (None, [])
     if library is not None:
@@ -227,7 +227,7 @@ def main() -> None:
         serve(call, given.clock)
         return
     ft.set_num_threads(given.threads)
-    ours = providers(given)
+    ours = libraries(given)
     rows = []
     with ExitStack() as stack:
         names = {"torch": ("torch", "channels last"), "numpy": ("numpy",), "onednn": ()}

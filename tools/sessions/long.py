@@ -55,7 +55,7 @@ def stress(session: nox.Session) -> None:
 def whole_on_jit(session: nox.Session, provider: str) -> None:
     """The conformance kit in all dtypes, and all tests of fl-nn, on `jit`, with and without oneDNN.
 
-    Everything is put off, planned at once, and has its contractions from one provider.
+    Everything is deferred, planned at once, and has its contractions from one provider.
     """
     skip_without_wheel(session, provider)
     env = {**FORCED, **kernels(session), "FL_KERNEL_LIBRARIES": provider}

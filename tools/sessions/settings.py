@@ -72,8 +72,8 @@ def conformance(session: nox.Session, kind: str, implementation: str) -> None:
 @nox.session(**shared, tags=["fl-jit"])
 def vectors(session: nox.Session) -> None:
     """The tests of generated kernels at the widths of vectors that are not the processor's own."""
-    asks = "from fl_jit.kernels.codegen import target; print(target.processor().vector_bits)"
-    most = int(ask_workshop(session, asks) or 128)
+    query = "from fl_jit.kernels.codegen import target; print(target.processor().vector_bits)"
+    most = int(ask_workshop(session, query) or 128)
     tests = ("backends/fl-jit/tests", "-k", "codegen or pooling or indexing")
     for bits in ("generic", *(str(n) for n in (128, 256) if n < most)):
         pytest_in_workshop(session, *tests, workers=2, env={"FL_VECTOR_BITS": bits})

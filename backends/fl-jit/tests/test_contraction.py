@@ -116,7 +116,7 @@ def test_an_operand_that_is_copied_is_copied_each_time(jit, posed):
     assert len(posed) == 3
 
 
-def test_watchers_are_told_each_time(jit, generated, monkeypatch):
+def test_watchers_are_notified_each_time(jit, generated, monkeypatch):
     told = []
     monkeypatch.setattr(registry, "watchers", [lambda provider, kernel: told.append(provider)])
     for number in range(3):
@@ -124,7 +124,7 @@ def test_watchers_are_told_each_time(jit, generated, monkeypatch):
     assert told == [generated] * 3
 
 
-def test_a_provider_that_is_gone_is_not_asked(jit, monkeypatch):
+def test_a_freed_library_is_not_called(jit, monkeypatch):
     x, y = drawn(0, (9, 12), (12, 7))
     for provider in (registry.active_library(), registry.active_library(), None):
         monkeypatch.setattr(registry, "active_library", lambda provider=provider: provider)

@@ -194,7 +194,7 @@ def test_what_follows_may_read_transposed_operands(provider, normal):
     assert (1, 70) in provider.solved[-1].epilogue.strides
 
 
-def test_nothing_follows_a_product_that_no_provider_is_asked_for(provider, normal, monkeypatch):
+def test_products_without_a_library_have_no_epilogue(provider, normal, monkeypatch):
     operands = normal(4, 3), normal(3, 5), normal(5)
     for always, found in ((True, [["matmul", "add"]]), (False, [])):
         monkeypatch.setattr(registry, "is_for_everything", lambda always=always: always)

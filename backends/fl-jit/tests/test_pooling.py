@@ -181,7 +181,7 @@ def met(box):
 
 
 @pytest.mark.parametrize("op", ["max_pool", "avg_pool", "max_pool_gradient", "avg_pool_gradient"])
-def test_a_result_in_another_order_of_axes_is_the_same_without_a_provider(op):
+def test_a_result_in_another_axis_order_is_the_same_without_a_library(op):
     shape, *windows = CASES["overlapping"]
     backend, order = EagerBackend(), (0, 2, 3, 1)
     x = ft.asarray(image(shape, "float32"), backend=backend)._adapter

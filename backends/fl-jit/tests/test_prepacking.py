@@ -87,7 +87,7 @@ def test_few_rows_are_right(backend, rows):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6 * 640)
 
 
-def test_a_factor_that_is_not_turned_is_kept_too(backend):
+def test_a_weight_that_is_not_transposed_is_prepacked_too(backend):
     x, w = ft.asarray(values(64, 128)), ft.asarray(values(128, 128))
     found = [np.asarray(x @ w) for _ in range(RUNS + 1)]
     assert is_kept(w)
@@ -106,7 +106,7 @@ IMAGES = {  # x, w, options
 
 @pytest.mark.parametrize("case", IMAGES.values(), ids=IMAGES)
 @pytest.mark.parametrize("followed", [False, True], ids=["alone", "followed"])
-def test_weights_of_convolutions_are_kept_too(backend, case, followed):
+def test_weights_of_convolutions_are_prepacked_too(backend, case, followed):
     image, shape, options = case
     x, w = ft.asarray(values(*image)), ft.asarray(values(*shape))
 
@@ -122,7 +122,7 @@ def test_weights_of_convolutions_are_kept_too(backend, case, followed):
 
 
 @pytest.mark.parametrize("axes", [(2,), (1,), (0, 3)], ids=str)
-def test_images_that_run_backwards_meet_kept_weights(backend, axes):
+def test_images_that_run_backwards_meet_prepacked_weights(backend, axes):
     image, w = values(2, 24, 12, 12), ft.asarray(values(40, 24, 3, 3))
     x = ft.asarray(image)
     found = [np.asarray(ft.conv(ft.flip(x, axes), w, padding=1)) for _ in range(RUNS + 2)]
@@ -276,7 +276,7 @@ def test_threads_may_run_and_look_at_the_same_time(backend):
     assert not wrong
 
 
-def test_a_light_computation_goes_on_being_put_off_once_it_pays(backend):
+def test_a_light_computation_stays_deferred_once_it_is_worth_it(backend):
     backend.policy.patience = RUNS
     x, w = ft.asarray(values(64, 128)), ft.asarray(values(256, 128))
     for _ in range(2000):  # for a while it runs at once, then that is tried again
@@ -294,14 +294,14 @@ def test_a_plan_says_what_it_keeps(backend):
     assert "256x128, turned: 131,072 bytes" in said
 
 
-def test_without_a_provider_nothing_is_kept(backend, monkeypatch):
+def test_without_a_kernel_library_nothing_is_prepacked(backend, monkeypatch):
     x, w = ft.asarray(values(64, 128)), ft.asarray(values(256, 128))
     monkeypatch.setattr(registry, "active_library", lambda: None)
     packed(x, w, 2 * RUNS)
     assert not is_kept(w)
 
 
-def test_what_is_kept_outlives_its_provider(backend, monkeypatch):
+def test_prepacked_weights_outlive_their_library(backend, monkeypatch):
     plain = values(256, 128)
     x, w = ft.asarray(values(64, 128)), ft.asarray(plain)
     before = packed(x, w)

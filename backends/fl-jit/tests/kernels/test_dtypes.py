@@ -138,7 +138,7 @@ def test_what_is_not_finite_stays_so(asked, at_once, dtype, value, k):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_what_no_provider_takes_in_half_precision_it_is_asked_for_in_float32(
+def test_half_precision_that_no_library_takes_runs_in_float32(
     asked, at_once, generated, monkeypatch, dtype
 ):
     find = generated.find

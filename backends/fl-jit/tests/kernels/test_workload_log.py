@@ -86,7 +86,7 @@ def test_operations_are_counted_as_elsewhere():
     assert [workload_log.flops(descriptor) for descriptor in PROBLEMS[2:]] == [conv] * 3
 
 
-def test_the_newest_are_kept(path, monkeypatch):
+def test_the_newest_stay(path, monkeypatch):
     monkeypatch.setattr(workload_log, "MOST", 3)
     for n in range(150, 156):
         workload_log.note(product(n))

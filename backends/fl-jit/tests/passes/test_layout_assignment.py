@@ -113,7 +113,7 @@ def test_without_a_wish_nothing_changes():
     assert changed.nodes == graph.nodes
 
 
-def test_the_order_of_an_array_is_told_by_its_strides():
+def test_the_order_of_an_array_follows_from_its_strides():
     last = np.empty((2, 4, 5, 3)).transpose(0, 3, 1, 2)
     strides = tuple(s // last.itemsize for s in last.strides)
     assert order_of(last.shape, strides) == channels_last(4) == (0, 2, 3, 1)

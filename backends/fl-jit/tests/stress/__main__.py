@@ -38,11 +38,11 @@ def main() -> int:
         return _here(given)
     failed = 0
     for kind in given.kind or ("gemm", "convolution"):
-        failed += _campaign(given, kind)
+        failed += _stress(given, kind)
     return bool(failed)
 
 
-def _campaign(given: argparse.Namespace, kind: str) -> int:
+def _stress(given: argparse.Namespace, kind: str) -> int:
     # Processes one after the other; how many problems failed.
     start, end, failures = given.start, given.start + given.count, 0
     begin = time.monotonic()

@@ -40,16 +40,16 @@ def main(arguments: list[str]) -> int:
         return 0
     if given.threads is not None:
         threads.set_num_threads(given.threads)
-    provider = registry.active_library()
+    library = registry.active_library()
     found = workload_log.known()
-    if provider is None or not found:
+    if library is None or not found:
         print("nothing to measure: run a program with large products or convolutions first")
         return 0
     chosen = 0
-    provider.forget()
+    library.forget()
     with autotune.thoroughly():
         for problem in bar(found, sys.stderr):
-            kernel = provider.find(problem)
+            kernel = library.find(problem)
             before = kernel and kernel.about
             if kernel is not None:
                 call(kernel)

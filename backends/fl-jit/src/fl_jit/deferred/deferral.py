@@ -72,11 +72,11 @@ class DeferredBackend(EagerBackend):
             self._threads.trace = Trace(self._execute, self._interpret)
             return self._threads.trace
 
-    def _execute(self, trace: Trace, seen: list[bool]) -> None:
-        self.plans.execute(trace, seen)
+    def _execute(self, trace: Trace, live: list[bool]) -> None:
+        self.plans.execute(trace, live)
 
-    def _interpret(self, part: Any, seen: list[bool]) -> None:
-        interpret(self.plans.eager, part, seen)
+    def _interpret(self, trace: Any, live: list[bool]) -> None:
+        interpret(self.plans.eager, trace, live)
 
     def _should_defer(self, *operands: Any) -> bool:
         # Whether to defer an operation: an operand is itself deferred, or is large.
@@ -97,24 +97,24 @@ class DeferredBackend(EagerBackend):
                 largest = size
         return largest >= self.smallest and self.policy.records(largest)
 
-    def _makes(self, shape: Shape) -> bool:
+    def _should_defer_creation(self, shape: Shape) -> bool:
         # Whether to defer an operation without operands.
         size = math.prod(shape)
         return size >= self.smallest and bool(shape) and self.policy.records(size)
 
-    def _keep_whole(
+    def _record_operation(
         self, operation: Operation, operands: Sequence[Value], parameters: Parameters
     ) -> Value | None:
         """Defer a registered operation as one call. None where its composition is to run."""
         if not self._should_defer(*operands):
             return None
-        found = operation.result(operands, parameters)
-        if found is None:
+        result = operation.result(operands, parameters)
+        if result is None:
             return None
-        return self._pending.record(operation.name, tuple(operands), parameters, *found)
+        return self._pending.record(operation.name, tuple(operands), parameters, *result)
 
 
-_PUT_OFF = """\
+_DEFERRED_METHOD = """\
 def {name}({parameters}):
     if {few} or not self._should_defer({operands}):
         return eager({arguments})
@@ -124,23 +124,23 @@ def {name}({parameters}):
 
 def defer(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], Any]:
     """A decorator that defers the operation ``name`` of the decorated method. The method is called
-    where one of ``operands`` is large or itself deferred. Otherwise the eager backend's method is
-    called. The check of small operands is inlined: a call would take a tenth of the time of
-    ``x.T``."""
+    with all arguments, by position, where one of ``operands`` is large or itself deferred.
+    Otherwise the eager backend's method is called, which has the parameters. The check of small
+    operands is inlined: a call would take a tenth of the time of ``x.T``."""
 
     def decorate(record: Callable[..., Value]) -> Any:
         operation = name or record.__name__
-        given = inspect.signature(record).parameters.values()
+        eager = getattr(EagerBackend, operation)
+        signature = inspect.signature(eager).parameters.values()
         computed = "({0}.__class__ in COMPUTED or getattr({0}, 'trace', None) is None)"
         small = computed + " and {0}.array.size < self.smallest"
-        source = _PUT_OFF.format(
+        source = _DEFERRED_METHOD.format(
             name=operation,
-            parameters=", ".join(str(p.replace(annotation=p.empty)) for p in given),
+            parameters=", ".join(str(p.replace(annotation=p.empty)) for p in signature),
             few=" and ".join(small.format(x) for x in operands),
             operands=", ".join(operands),
-            arguments=", ".join(p.name for p in given),
+            arguments=", ".join(p.name for p in signature),
         )
-        eager = getattr(EagerBackend, operation)
         scope = {"eager": eager, "record": record, "COMPUTED": COMPUTED, "__name__": __name__}
         exec(compile(source, f"<JitBackend.{operation}>", "exec"), scope)
         return functools.update_wrapper(scope[operation], eager)

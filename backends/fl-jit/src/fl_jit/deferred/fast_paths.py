@@ -27,9 +27,9 @@ Value = NumpyAdapter
 #: (``prepacked.py``).
 COMPUTED = frozenset((NumpyAdapter, Number))
 
-_new, _ndarray, _quietly = object.__new__, np.ndarray, errstate.run
+_new, _ndarray, _without_warnings = object.__new__, np.ndarray, errstate.run
 #: Bytes below which a test for equal shapes costs more than it saves.
-_LITTLE = 4096
+_COMPARE_SHAPES_FROM = 4096
 
 
 def unary(eager: Any, deferred: Callable[[Any, Value], Value]) -> Any:
@@ -53,15 +53,15 @@ def unary(eager: Any, deferred: Callable[[Any, Value], Value]) -> Any:
             out = memory.empty(a.shape, a.dtype)
             return NumpyAdapter(errstate.writing(nbytes)(ufunc, a, out=out), x.dtype)
         try:
-            found: Any = _quietly(ufunc, a)
+            value: Any = _without_warnings(ufunc, a)
         except RuntimeError:
-            found = errstate.waiting(ufunc, a)
-        if found.__class__ is not _ndarray:
-            return adapt(found, x.dtype)
-        made = _new(NumpyAdapter)
-        made.array = found
-        made.dtype = x.dtype
-        return made
+            value = errstate.waiting(ufunc, a)
+        if value.__class__ is not _ndarray:
+            return adapt(value, x.dtype)
+        adapter = _new(NumpyAdapter)
+        adapter.array = value
+        adapter.dtype = x.dtype
+        return adapter
 
     return operation
 
@@ -76,11 +76,11 @@ def binary(eager: Any, deferred: Callable[[Any, Value, Value], Value]) -> Any:
     def operation(self: Any, x: Any, y: Any) -> Value:
         if scalar and type(x) is Number is type(y) and selection.always_small > 8:
             try:
-                found: Any = _quietly(scalar, x.number, y.number)
+                value: Any = _without_warnings(scalar, x.number, y.number)
             except RuntimeError:
-                found = errstate.waiting(scalar, x.number, y.number)
+                value = errstate.waiting(scalar, x.number, y.number)
             number = _new(Number)
-            number.number = found
+            number.number = value
             number.dtype = x.dtype
             return number
         if (x.__class__ not in COMPUTED and getattr(x, "trace", None) is not None) or (
@@ -90,7 +90,7 @@ def binary(eager: Any, deferred: Callable[[Any, Value, Value], Value]) -> Any:
         a, b = x.array, y.array
         dtype = result or x.dtype
         nbytes, shape = a.nbytes * b.size, None  # an upper bound: broadcasting makes no more
-        if nbytes >= _LITTLE and a.shape == b.shape:
+        if nbytes >= _COMPARE_SHAPES_FROM and a.shape == b.shape:
             nbytes, shape = a.nbytes, a.shape
         if nbytes >= self.smallest:
             size, other_size, policy = a.size, b.size, self.policy
@@ -104,15 +104,15 @@ def binary(eager: Any, deferred: Callable[[Any, Value, Value], Value]) -> Any:
             out = memory.empty(shape or np.broadcast(a, b).shape, TO_NUMPY[dtype])
             return NumpyAdapter(errstate.writing(out.nbytes)(ufunc, a, b, out=out), dtype)
         try:
-            found = _quietly(ufunc, a, b)
+            value = _without_warnings(ufunc, a, b)
         except RuntimeError:
-            found = errstate.waiting(ufunc, a, b)
-        if found.__class__ is not _ndarray:
-            return adapt(found, dtype)
-        made = _new(NumpyAdapter)
-        made.array = found
-        made.dtype = dtype
-        return made
+            value = errstate.waiting(ufunc, a, b)
+        if value.__class__ is not _ndarray:
+            return adapt(value, dtype)
+        adapter = _new(NumpyAdapter)
+        adapter.array = value
+        adapter.dtype = dtype
+        return adapter
 
     return operation
 
@@ -128,10 +128,10 @@ def reshape(deferred: Callable[..., Value]) -> Any:
             return deferred(self, x, shape)
         if not array.flags.c_contiguous:  # reshape may copy
             return NumpyBackend.reshape(self, x, shape)
-        made = _new(NumpyAdapter)
-        made.array = array.reshape(shape)
-        made.dtype = x.dtype
-        return made
+        adapter = _new(NumpyAdapter)
+        adapter.array = array.reshape(shape)
+        adapter.dtype = x.dtype
+        return adapter
 
     return reshape
 
@@ -149,9 +149,9 @@ def slice(deferred: Callable[..., Value]) -> Any:
         array = x.array[places(starts, sizes, steps)]
         if array.shape != sizes or min(starts) < 0:
             rules.slice(x, starts, sizes, steps)  # raises the error of the range
-        made = _new(NumpyAdapter)
-        made.array = array
-        made.dtype = x.dtype
-        return made
+        adapter = _new(NumpyAdapter)
+        adapter.array = array
+        adapter.dtype = x.dtype
+        return adapter
 
     return slice

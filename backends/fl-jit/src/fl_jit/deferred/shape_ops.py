@@ -24,13 +24,13 @@ class DeferredShapeOps(DeferredBackend):
     # creation
 
     def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
-        if math.prod(shape) < self.smallest or not self._makes(shape):
+        if math.prod(shape) < self.smallest or not self._should_defer_creation(shape):
             return NumpyBackend.full(self, shape, value, dtype, device)
-        one = NumpyBackend.full(self, (), value, dtype, device)
-        return self._pending.record("full", (one,), (), tuple(shape), dtype)
+        scalar = NumpyBackend.full(self, (), value, dtype, device)
+        return self._pending.record("full", (scalar,), (), tuple(shape), dtype)
 
     def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
-        if not self._makes(shape):
+        if not self._should_defer_creation(shape):
             return NumpyBackend.random_bits(self, seed, offset, shape, device)
         stream = Stream(seed, offset)
         return self._pending.record("random_bits", (stream,), (), tuple(shape), dtypes.int32)
@@ -100,11 +100,12 @@ class DeferredShapeOps(DeferredBackend):
         donate: bool = False,
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode)
-        there = x.__class__ is not Lazy or x.trace is None
-        given = donate and there and x.array.size >= self.smallest  # a small table is cheap to copy
-        if given or not self._should_defer(x, updates):
+        is_computed = x.__class__ is not Lazy or x.trace is None
+        # A small table is cheap to copy.
+        is_donated = donate and is_computed and x.array.size >= self.smallest
+        if is_donated or not self._should_defer(x, updates):
             if donate:
-                self._finish_with(x)
+                self._run_readers(x)
             in_place = donate and is_sole_owner(x)
             return self._scatter(x, indices, updates, axis, mode, in_place)
         self._check_indices("scatter", x, indices, axis)
@@ -120,18 +121,18 @@ class DeferredShapeOps(DeferredBackend):
         donate: bool = False,
     ) -> Value:
         rules.slice(x, starts, updates.shape, steps)
-        there = x.__class__ is not Lazy or x.trace is None
-        if not there or (not donate and self._should_defer(updates)):
+        is_computed = x.__class__ is not Lazy or x.trace is None
+        if not is_computed or (not donate and self._should_defer(updates)):
             # The starts are operands: a loop over positions is one structure.
             begin = [super(DeferredShapeOps, self).full((), s, dtypes.int64, CPU) for s in starts]
             record, operands = self._pending.record, (x, updates, *begin)
             return record("slice_update", operands, (tuple(steps),), x.shape, x.dtype)
         if donate:
-            self._finish_with(x)
+            self._run_readers(x)
         in_place = donate and is_sole_owner(x)
         return self._slice_update(x, starts, steps, updates, in_place)
 
-    def _finish_with(self, x: Value) -> None:
+    def _run_readers(self, x: Value) -> None:
         # Readers of a large array run before the array is overwritten, which avoids a copy.
         if x.array.size >= self.smallest and self._pending.reads(x):
             self._pending.run()
@@ -139,6 +140,6 @@ class DeferredShapeOps(DeferredBackend):
     def _check_indices(self, op: str, x: Value, indices: Value, axis: int) -> None:
         # Checks that depend on data run before the call is deferred. The traceback then points to
         # the user's call, and not to the line that reads the result.
-        found = indices.array
-        if found.size and (found.min() < 0 or found.max() >= x.shape[axis]):
+        positions = indices.array
+        if positions.size and (positions.min() < 0 or positions.max() >= x.shape[axis]):
             raise IndexError(f"[{op}] x {x.shape}: an index is out of range for axis {axis}")

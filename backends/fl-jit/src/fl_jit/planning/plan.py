@@ -17,7 +17,7 @@ from fl_jit.passes import layout_assignment
 from fl_jit.passes.epilogue_fusion import FusedEpilogue
 from fl_jit.passes.fusion import Fusion
 from fl_jit.passes.group import Group
-from fl_jit.passes.reduction_forms import split, without_kept_axes
+from fl_jit.passes.reduction_forms import split, without_keepdims
 from fl_jit.passes.schedule import Task, schedule
 from fl_jit.planning.reserve import needed, reserve
 from fl_jit.planning.translate import Translation
@@ -85,7 +85,7 @@ class Plan:
         def preferred(node: Node) -> layout_assignment.Order | None:
             return preferred_layout.preferred_layout(node) if kernels.make(node) is None else None
 
-        graph = cse(without_kept_axes(graph))
+        graph = cse(without_keepdims(graph))
         graph = split(
             layout_assignment.reorder(graph, preferred_layout.elementwise, preferred, orders)
         ).prune()

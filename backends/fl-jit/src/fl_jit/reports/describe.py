@@ -36,21 +36,21 @@ class Facts(NamedTuple):
 
 def of_step(step: Step, plan: Plan) -> Facts:
     """The facts of a step of ``plan`` before it runs."""
-    found = cost.of_group(step.nodes, plan.layouts, plan.wanted)
-    return Facts(step.kind, work(step.nodes), shape(step.nodes), found.bytes, found.flops)
+    total = cost.of_group(step.nodes, plan.layouts, plan.wanted)
+    return Facts(step.kind, work(step.nodes), shape(step.nodes), total.bytes, total.flops)
 
 
 def of_run(step: Step, plan: Plan, library: str | None) -> Facts:
     """The facts of a step that ran, by a kernel of ``library`` if there was one."""
     facts = of_step(step, plan)
-    alone = "numpy" if facts.kind == "contraction" else facts.kind
-    return facts._replace(kind=library or alone)
+    kind = "numpy" if facts.kind == "contraction" else facts.kind
+    return facts._replace(kind=library or kind)
 
 
 def of_node(node: Node, kind: str) -> Facts:
     """The facts of a node that runs alone."""
-    found = cost.of_group([node])
-    return Facts(kind, node.op, shape([node]), found.bytes, found.flops)
+    total = cost.of_group([node])
+    return Facts(kind, node.op, shape([node]), total.bytes, total.flops)
 
 
 def work(nodes: Sequence[Node]) -> str:
@@ -80,11 +80,10 @@ def listing(plan: Plan) -> str:
     for number, step in enumerate(plan.steps):
         kind, what, shapes, nbytes, flops = of_step(step, plan)
         rows.append((str(number), kind, nbytes, flops, shapes, what))
-    told = table.render(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
+    text = table.render(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
     if plan.keeps:
-        told += f"\nkept packed from run {cost.RUNS_UNTIL_KEPT} with the same values on:"
-    for value, keep in plan.keeps.items():
-        told += (
-            f"\n  {value} {_times(value)}{', turned' * keep.turned}: {keep.layout.nbytes:,} bytes"
-        )
-    return told
+        text += f"\nkept packed from run {cost.RUNS_UNTIL_KEPT} with the same values on:"
+    for value, packed in plan.keeps.items():
+        turned = ", turned" * packed.turned
+        text += f"\n  {value} {_times(value)}{turned}: {packed.layout.nbytes:,} bytes"
+    return text

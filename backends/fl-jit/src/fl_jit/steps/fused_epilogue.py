@@ -213,7 +213,7 @@ class _Lowering(Lowering):
         super().__init__(made.group, layouts, wanted, numbers=())
         (self.product,) = made.product.outputs
         self.written.sort(key=lambda member: member.result.dtype is not self.product.dtype)
-        self.kept = made.kept or self.written[0].result.dtype is not self.product.dtype
+        self.kept = made.stores_product or self.written[0].result.dtype is not self.product.dtype
 
     def _reads(self) -> list[Operand]:
         return sorted(super()._reads(), key=lambda operand: operand.root is not self.product)

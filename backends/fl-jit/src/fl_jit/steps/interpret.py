@@ -13,13 +13,13 @@ from fl_jit.traces.failure_isolation import fail
 from fl_tensor import CPU
 
 if TYPE_CHECKING:
-    from fl_jit.traces.failure_isolation import Part
+    from fl_jit.traces.failure_isolation import Subtrace
     from fl_jit.traces.lazy import Trace
     from fl_jit.traces.recording import Call
     from fl_tensor.graph import Node
 
 
-def interpret(eager: Any, trace: Trace | Part, seen: list[bool]) -> None:
+def interpret(eager: Any, trace: Trace | Subtrace, seen: list[bool]) -> None:
     """Run the calls in order, on the methods of the backend ``eager``. Dead calls are skipped, and
     intermediate results are freed after their last use. If a call fails, results of earlier calls
     are stored, and those that depend on it wait for ``Failed``."""

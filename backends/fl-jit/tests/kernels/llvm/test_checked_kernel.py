@@ -139,7 +139,7 @@ def test_sharing_is_exact():
     assert 200 < shared < 1800
 
 
-def test_kernels_of_the_provider_are_checked():
+def test_kernels_of_the_library_are_checked():
     kernel = CheckedKernels().find(Matmul(SQUARE, SQUARE, SQUARE))
     memory = np.zeros((4, 8, 8), np.float32)
     x, y, out, _ = (part.ctypes.data for part in memory)

@@ -56,7 +56,7 @@ def ordered(array, order):
     return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
 
 
-class Posed(NamedTuple):
+class Descriptors(NamedTuple):
     descriptor: ConvWeightGrad
     x: np.ndarray
     gradient: np.ndarray
@@ -82,7 +82,7 @@ def pose(case, layout, images=None, weights=None, dtype="float32"):
     options = case.stride, case.padding, case.dilation, case.groups
     layouts = layout(x), layout(gradient), layout(out)
     descriptor = ConvWeightGrad(*layouts, *options, layout(bias))
-    return Posed(descriptor, x, gradient, bias, out)
+    return Descriptors(descriptor, x, gradient, bias, out)
 
 
 def check(case, layout, **how):
@@ -444,7 +444,7 @@ def test_half_precision_may_give_float32(module, layout):
         assert np.abs(found - expected).max() <= 2e-6 * np.abs(expected).max()
 
 
-def test_the_layout_that_is_left_open_is_told(layout):
+def test_an_open_layout_is_reported(layout):
     case = Case(2, 20, 40, (9, 8), (3, 3), padding=SAME)
     posed = pose(case, layout)
     descriptor = posed.descriptor._replace(out=posed.descriptor.out._replace(strides=None))

@@ -340,7 +340,7 @@ def test_what_is_depthwise(layout):
     assert not is_depthwise(Convolution(*map(layout, images), *wide.options))
 
 
-def test_the_provider_knows_them(layout):
+def test_the_library_solves_them(layout):
     case = CASES[0]
     x, w, out, _ = draw(case)
     places = layout(x), layout(w), layout(out)
@@ -353,7 +353,7 @@ def test_the_provider_knows_them(layout):
         assert "depthwise" in CheckedKernels().find(descriptor).about
 
 
-def test_weights_of_small_groups_are_not_kept_packed(layout):
+def test_weights_of_small_groups_are_not_prepacked(layout):
     # Packed, they would go the way of products of matrices, which has no use for most lanes.
     case = Case(2, 32, 32, (9, 9), (3, 3), padding=SAME, groups=8)
     x, w, out = (np.zeros(shape, np.float32) for shape in case.shapes)

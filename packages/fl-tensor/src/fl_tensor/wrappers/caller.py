@@ -7,7 +7,7 @@ import sys
 __all__ = ["line"]
 
 #: The packages of this house begin so; a user's line is the nearest one outside of them.
-_HOUSE = ("fl_tensor", "fl_autograd", "fl_nn", "fl_data", "fl_dist", "fl_memory")
+_INTERNAL_PACKAGES = ("fl_tensor", "fl_autograd", "fl_nn", "fl_data", "fl_dist", "fl_memory")
 
 
 def line() -> str:
@@ -20,7 +20,7 @@ def line() -> str:
         module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         path = frame.f_code.co_filename
         # Functions made from text have no module and a name such as "<fl_autograd add>".
-        if module not in _HOUSE and not path.startswith("<fl_"):
+        if module not in _INTERNAL_PACKAGES and not path.startswith("<fl_"):
             source = linecache.getline(path, frame.f_lineno).strip()
             return f"{path}:{frame.f_lineno}: {source}".rstrip(": ")
         frame = frame.f_back  # type: ignore[assignment]

@@ -103,27 +103,27 @@ def host() -> Target:
     return chosen(os.environ.get(ENVIRONMENT, ""), processor())
 
 
-def chosen(preferred: str, found: Target) -> Target:
+def chosen(preferred: str, machine: Target) -> Target:
     """``found``, with the vector width that FL_VECTOR_BITS selects."""
     if not preferred:
-        return found
+        return machine
     if preferred == "generic":
         return generic()
-    widths = [str(bits) for bits in (128, 256, 512) if bits <= found.vector_bits]
+    widths = [str(bits) for bits in (128, 256, 512) if bits <= machine.vector_bits]
     if preferred not in widths:
         raise ArgumentError(
             f"[{ENVIRONMENT}] {preferred!r}: expected {', '.join(widths)} or generic; vectors of "
-            f"{found.cpu} have {found.vector_bits} bits"
+            f"{machine.cpu} have {machine.vector_bits} bits"
         )
-    return replace(found, vector_bits=int(preferred))
+    return replace(machine, vector_bits=int(preferred))
 
 
 def processor() -> Target:
     """The processor of this process."""
     with lock:
-        found = Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), 128)
-    bits = 512 if found.has(*AVX512) else 256 if found.has("+avx2") else 128
-    return replace(found, vector_bits=bits)
+        machine = Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), 128)
+    bits = 512 if machine.has(*AVX512) else 256 if machine.has("+avx2") else 128
+    return replace(machine, vector_bits=bits)
 
 
 def avx2() -> Target:
