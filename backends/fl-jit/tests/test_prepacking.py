@@ -16,6 +16,7 @@ from fl_jit import JitBackend
 from fl_jit.eager import prepacked
 from fl_jit.eager.prepacked import PrepackedArray, prepack, storage_of
 from fl_jit.kernels import Matmul, Reorder, registry, row_major
+from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_memory.managers.caching import CachingManager
 from fl_tensor.backends.numpy import NumpyAdapter
 from fl_tensor.graph import cost
@@ -26,7 +27,7 @@ SHAPES = [(256, 128), (100, 130), (96, 640)]  # of weights: 100 are no whole vec
 
 @pytest.fixture(scope="module")
 def generated():
-    return registry._make_generated()
+    return GeneratedKernels()
 
 
 @pytest.fixture

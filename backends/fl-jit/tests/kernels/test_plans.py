@@ -1,4 +1,4 @@
-"""Plans of the deferred backend with a provider: images keep channels last between kernels."""
+"""Plans of `jit` with a kernel library: images keep channels last between kernels."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from fl_jit.kernels import ConvDataGrad, Convolution, ConvWeightGrad, registry
 
 
 @pytest.fixture
-def asked(provider, monkeypatch):
-    """The problems that the provider was asked for; plans are made in the foreground."""
+def asked(library, monkeypatch):
+    """The descriptors that the library was asked for; plans are made in the foreground."""
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
     found = []
-    find = provider.find
+    find = library.find
     monkeypatch.setattr(registry, "is_for_everything", lambda: False)
     monkeypatch.setattr(
-        provider, "find", lambda descriptor: found.append(descriptor) or find(descriptor)
+        library, "find", lambda descriptor: found.append(descriptor) or find(descriptor)
     )
-    monkeypatch.setattr(registry, "active_library", lambda: provider)
+    monkeypatch.setattr(registry, "active_library", lambda: library)
     return found
 
 

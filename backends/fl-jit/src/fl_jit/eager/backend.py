@@ -1,6 +1,6 @@
 """``EagerBackend``: the eager execution path of ``jit``.
 
-It computes with NumPy. Large GEMMs, convolutions and pooling go to the kernel library
+It computes with NumPy. Large GEMMs and convolutions go to the kernel library
 (``fl_jit.kernels``).
 """
 
@@ -10,12 +10,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fl_jit.eager import conv_dispatch, gemm_dispatch, pool_dispatch
+from fl_jit.eager import conv_dispatch, gemm_dispatch
 from fl_jit.kernels import registry
 from fl_tensor.backends.numpy import NumpyBackend, errstate, memory
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.backends.numpy.ufuncs import wide
-from fl_tensor.derived import pooling, pooling_gradient
 from fl_tensor.dtypes import HALF
 from fl_tensor.roles import Shape
 
@@ -96,61 +95,6 @@ class EagerBackend(NumpyBackend):
         if out is None:
             return super().conv_weight_gradient(gradient, x, shape, *rest)
         return NumpyAdapter(_rounded(out, x), x.dtype)
-
-    def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
-        rest = (window, stride, padding)
-        shape = (*x.shape[:2], *pooling.output("max_pool", x.shape, *rest))
-        out = pool_dispatch.pool(x.array, shape, pool_dispatch.maximum(*rest))
-        if out is None:
-            return super().max_pool(x, *rest)
-        return NumpyAdapter(out, x.dtype)
-
-    def avg_pool(
-        self,
-        x: Value,
-        window: Shape,
-        stride: Shape,
-        padding: Padding,
-        count_include_pad: bool = True,
-    ) -> Value:
-        shape = (*x.shape[:2], *pooling.output("avg_pool", x.shape, window, stride, padding))
-        rest = (window, stride, padding, count_include_pad)
-        out = pool_dispatch.pool(x.array, shape, pool_dispatch.mean(*rest))
-        if out is None:
-            return super().avg_pool(x, *rest)
-        return NumpyAdapter(out, x.dtype)
-
-    def max_pool_gradient(
-        self,
-        gradient: Value,
-        x: Value,
-        window: Shape,
-        stride: Shape,
-        padding: Padding,
-    ) -> Value:
-        rest = (window, stride, padding)
-        pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *rest)
-        out = pool_dispatch.maximum_gradient(gradient.array, x.array, pool_dispatch.maximum(*rest))
-        if out is None:
-            return super().max_pool_gradient(gradient, x, *rest)
-        return NumpyAdapter(out, x.dtype)
-
-    def avg_pool_gradient(
-        self,
-        gradient: Value,
-        shape: Shape,
-        window: Shape,
-        stride: Shape,
-        padding: Padding,
-        count_include_pad: bool = True,
-    ) -> Value:
-        rest = (window, stride, padding)
-        pooling_gradient.fitting("avg_pool_gradient", gradient, shape, *rest)
-        windows = pool_dispatch.mean(*rest, count_include_pad)
-        out = pool_dispatch.mean_gradient(gradient.array, shape, windows)
-        if out is None:
-            return super().avg_pool_gradient(gradient, shape, *rest, count_include_pad)
-        return NumpyAdapter(out, gradient.dtype)
 
 
 def _rounded(out: Array, x: Value) -> Array:

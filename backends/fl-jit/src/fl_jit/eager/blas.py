@@ -34,7 +34,7 @@ def import_numpy() -> None:
     them."""
     global _asleep
     asked = os.environ.get(TIMEOUT)
-    if asked is not None or "numpy" in sys.modules or registry.active_library() is None:
+    if asked is not None or "numpy" in sys.modules or not registry.requested():
         _asleep = asked is not None and asked.isdigit() and int(asked) <= 2 * _SHORT
     else:
         os.environ[TIMEOUT] = str(_SHORT)

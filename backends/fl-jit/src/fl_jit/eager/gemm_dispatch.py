@@ -20,7 +20,6 @@ from fl_jit.kernels import registry
 from fl_jit.kernels.descriptors import ConvDataGrad, Convolution, Epilogue, Matmul, OpDescriptor
 from fl_jit.kernels.layout import Layout
 from fl_jit.kernels.library import Kernel, KernelLibrary
-from fl_jit.kernels.post_ops import PostOp
 from fl_tensor import dtypes
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import FROM_NUMPY, TO_NUMPY
@@ -41,7 +40,6 @@ _LITTLE = min(LEAST_WORK.values())  # in any dtype
 
 #: Descriptors that may have an epilogue.
 FOLLOWED = (Matmul, Convolution, ConvDataGrad)
-_FLOAT32 = np.dtype(np.float32)
 _addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
 
 
@@ -51,13 +49,10 @@ class EpilogueRequest(NamedTuple):
     epilogue    its descriptor
     addresses   returns the addresses that it reads and writes beside the result; called at most
                 once, right before the kernel
-    named       returns the post-op with these numbers, for libraries that run no programs; None:
-                such libraries are not queried
     """
 
     epilogue: Epilogue
     addresses: Callable[[], tuple[list[int], list[int]]]
-    named: Callable[[], PostOp | None]
 
 
 def is_worth(work: int, dtype: DType) -> bool:
@@ -148,25 +143,13 @@ def _begin(library: KernelLibrary, descriptor: OpDescriptor, kernel: Kernel) -> 
 def _followed(
     library: KernelLibrary, descriptor: OpDescriptor, places: Sequence[int], follow: EpilogueRequest
 ) -> bool:
-    # A library with epilogues gets the program, another one a post-op.
-    for each in library.libraries:
-        name, request = None, descriptor
-        if not each.has_epilogues:
-            if not isinstance(descriptor, Matmul | Convolution):
-                continue
-            name = follow.named()
-            if name is None or name.activation not in each.activations:
-                continue
-            request = name.with_post_ops(descriptor)
-        kernel = each.find(request)
-        if kernel is None:
-            continue
-        _begin(each, request, kernel)
-        reads, writes = follow.addresses()
-        reads = reads if name is None else name.taken(reads)
-        kernel(*places[:-1], *reads, places[-1], *writes)
-        return True
-    return False
+    kernel = library.find(descriptor)
+    if kernel is None:
+        return False
+    _begin(library, descriptor, kernel)
+    reads, writes = follow.addresses()
+    kernel(*places[:-1], *reads, places[-1], *writes)
+    return True
 
 
 def one(number: Any, dtype: DType) -> Array:
@@ -252,10 +235,3 @@ def _matrices(a: Array) -> Array:
 
 def _aligned(a: Array, ndim: int) -> Array:
     return a.reshape((1,) * (ndim - a.ndim) + a.shape)
-
-
-def float32_provider(work: int, least: int, *operands: Array) -> KernelLibrary | None:
-    """The library for more work than ``least``, where all operands are float32."""
-    if work <= least and (work == 0 or not registry.is_for_everything()):
-        return None
-    return registry.active_library() if all(a.dtype == _FLOAT32 for a in operands) else None

@@ -10,6 +10,7 @@ float32.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from fl_jit.kernels.layout import Layout, Placement
@@ -135,70 +136,6 @@ class ConvWeightGrad(NamedTuple):
     bias: Placement | None = None
 
 
-class Pooling(NamedTuple):
-    """Maximum or mean over windows.
-
-    Addresses: x[, workspace], out.
-
-    ``kind`` is "max", "mean" (padding counts as zeros) or "mean_inside" (padding does not count).
-    With ``workspace`` the kernel also records the positions of maxima for PoolingGradient, in
-    ``kernel.workspace`` bytes. "max" may miss NaNs, and a window of -inf alone may give the lowest
-    finite number. The caller has to handle both.
-    """
-
-    x: Placement
-    out: Placement
-    window: Shape
-    stride: Shape
-    padding: Padding
-    kind: str = "max"
-    workspace: bool = False
-
-
-class PoolingGradient(NamedTuple):
-    """The gradient of the x of a Pooling.
-
-    Addresses: gradient[, workspace], out. "max" has a workspace, which Pooling filled. The gradient
-    of each maximum goes to its first position in the window.
-    """
-
-    gradient: Placement
-    out: Placement
-    window: Shape
-    stride: Shape
-    padding: Padding
-    kind: str = "max"
-
-
-class BatchNorm(NamedTuple):
-    """(x - mean) / sqrt(variance + eps) * weight + bias, per channel.
-
-    Addresses: x, weight, bias, mean, variance, out.
-
-    x is (rows, channels) or (batch, channels, places). The others are (channels,) float32. The
-    statistics are inputs. With ``training`` they are computed from x, and are outputs.
-    """
-
-    x: Placement
-    out: Placement
-    eps: float
-    training: bool = False
-
-
-class BatchNormGradient(NamedTuple):
-    """The gradients of the x, weight and bias of a BatchNorm in training.
-
-    Addresses: x, gradient, weight, mean, variance, to_weight, to_bias, out.
-
-    ``gradient`` and ``out`` have the shape of x. The statistics are the outputs of BatchNorm.
-    """
-
-    x: Placement
-    gradient: Placement
-    out: Placement
-    eps: float
-
-
 class Reorder(NamedTuple):
     """Copy of x to another layout or dtype, for example of weights to a packed layout: x, out."""
 
@@ -206,14 +143,15 @@ class Reorder(NamedTuple):
     out: Placement
 
 
-OpDescriptor: TypeAlias = (
-    Matmul
-    | Convolution
-    | ConvDataGrad
-    | ConvWeightGrad
-    | Pooling
-    | PoolingGradient
-    | BatchNorm
-    | BatchNormGradient
-    | Reorder
-)
+OpDescriptor: TypeAlias = Matmul | Convolution | ConvDataGrad | ConvWeightGrad | Reorder
+
+
+def flops(descriptor: OpDescriptor) -> int:
+    """Operations of a GEMM or a convolution, two per multiply-add; 0 for other descriptors."""
+    if isinstance(descriptor, Matmul):
+        return 2 * math.prod(descriptor.out.shape) * descriptor.x.shape[-1]
+    if isinstance(descriptor, Convolution | ConvDataGrad | ConvWeightGrad):
+        w = descriptor.out if isinstance(descriptor, ConvWeightGrad) else descriptor.w
+        y = descriptor.out if isinstance(descriptor, Convolution) else descriptor.gradient
+        return 2 * math.prod(y.shape) * math.prod(w.shape[-(len(y.shape) - 1) :])
+    return 0

@@ -37,12 +37,10 @@ class Kernel(Protocol):
 
     operands    the layout of every argument, in the order of the call; where the descriptor left
                 the choice open, the one that the library chose
-    workspace   bytes of the descriptor's workspace, 0 if there is none
     about       name of the implementation, for reports
     """
 
     operands: tuple[Placement, ...]
-    workspace: int
 
     @property
     def about(self) -> str: ...
@@ -62,8 +60,6 @@ class KernelLibrary(ABC):
     name: str = ""
     #: Whether it supports descriptors with an epilogue.
     has_epilogues: bool = False
-    #: Without epilogues: the activations that it can fuse, with or without a bias ("" is none).
-    activations: tuple[str, ...] = ()
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         # typed: descriptors of different types can have equal fields.
@@ -88,11 +84,6 @@ class KernelLibrary(ABC):
 
     # -------------------------------------------------------------- inherited methods
 
-    @property
-    def libraries(self) -> tuple[KernelLibrary, ...]:
-        """The libraries that this one combines, in order of priority."""
-        return (self,)
-
     def find(self, descriptor: OpDescriptor) -> Kernel | None:
         """The kernel for ``descriptor``; None where ``prepare`` raised UnsupportedError.
 
@@ -107,12 +98,8 @@ class KernelLibrary(ABC):
         return found if isinstance(found, str) else ""
 
     def serving(self, descriptor: OpDescriptor) -> KernelLibrary:
-        """The library whose kernel ``find`` returns: self, or one of ``libraries``."""
+        """The library whose kernel ``find`` returns; a chain returns one of its libraries."""
         return self
-
-    def solves(self, kind: type) -> bool:
-        """Whether the library has kernels for this type of descriptor."""
-        return True
 
     def prepacked_layout(self, descriptor: Matmul | Convolution) -> Packed | None:
         """The packed layout of B (the weights) for use in many calls.
@@ -122,6 +109,14 @@ class KernelLibrary(ABC):
         """
         return None
 
+    def tune(self, descriptor: OpDescriptor) -> str:
+        """Measure the kernels that could compute ``descriptor``, and record the fastest.
+
+        ``fl-jit tune`` calls it. Returns the name of the fastest, "" if the heuristic's choice
+        stays.
+        """
+        return ""
+
     def choices(self) -> str:
         """The autotuner's choices among several kernels, one per line; "" if there are none."""
         return ""
@@ -129,10 +124,6 @@ class KernelLibrary(ABC):
     def forget(self) -> None:
         """Clear the cache of kernels. Kernels in use elsewhere stay valid."""
         self._found.cache_clear()
-
-    def remembered(self) -> int:
-        """The number of cached descriptors."""
-        return self._found.cache_info().currsize
 
     def _prepared(self, descriptor: OpDescriptor, reproducible: bool) -> Kernel | str:
         # ``reproducible`` is part of the cache key: the prepared kernels may differ.

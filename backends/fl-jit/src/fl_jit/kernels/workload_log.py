@@ -11,7 +11,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
-import math
 import os
 import threading
 from pathlib import Path
@@ -24,6 +23,7 @@ from fl_jit.kernels.descriptors import (
     Epilogue,
     Matmul,
     OpDescriptor,
+    flops,
 )
 from fl_jit.kernels.layout import Layout, Packed
 from fl_memory.forks import free_after_fork
@@ -42,17 +42,6 @@ _BY_NAME: dict[str, Any] = {each.__name__: each for each in _TUPLES}
 _noted: dict[OpDescriptor, None] = {}
 _lock = free_after_fork(threading.Lock())
 _home = os.getpid()
-
-
-def flops(descriptor: OpDescriptor) -> int:
-    """Operations of a GEMM or a convolution, two per multiply-add; 0 for other descriptors."""
-    if isinstance(descriptor, Matmul):
-        return 2 * math.prod(descriptor.out.shape) * descriptor.x.shape[-1]
-    if isinstance(descriptor, Convolution | ConvDataGrad | ConvWeightGrad):
-        w = descriptor.out if isinstance(descriptor, ConvWeightGrad) else descriptor.w
-        y = descriptor.out if isinstance(descriptor, Convolution) else descriptor.gradient
-        return 2 * math.prod(y.shape) * math.prod(w.shape[-(len(y.shape) - 1) :])
-    return 0
 
 
 def note(descriptor: OpDescriptor) -> None:

@@ -105,7 +105,7 @@ class Plan:
         self.steps: list[Step] = []
         results = {self.layouts[v].root for v in self.results}
         attached = fused_epilogue.attached(
-            fusion.groups, self.layouts, results, self.wanted, lambda node: made.get(node) is None
+            fusion.groups, self.layouts, results, lambda node: made.get(node) is None
         )
         self.keeps = prepacking.keeps(graph, self.layouts, results, lambda node: made[node] is None)
         products = {found.product for found in attached.values()}

@@ -15,7 +15,6 @@ from fl_jit.kernels import registry
 from fl_jit.kernels.codegen.axes import join_axes, letters, output_letters
 from fl_jit.kernels.codegen.program import Builder
 from fl_jit.kernels.descriptors import Epilogue
-from fl_jit.kernels.post_ops import PostOp, post_op
 from fl_jit.passes.epilogue_fusion import FusedEpilogue, fuse_epilogues
 from fl_jit.passes.group import Group
 from fl_jit.passes.layout_assignment import channels_last, inverse
@@ -35,24 +34,20 @@ def attached(
     groups: list[Group],
     layouts: Mapping[Value, StridedLayout],
     results: Collection[Value],
-    wanted: Collection[Value],
     ours: Callable[[Node], bool],
 ) -> dict[Group, FusedEpilogue]:
     """The epilogues of products (``passes.epilogue_fusion``) that the active kernel library may
-    support: any elementwise work, or a post-op with a name. ``wanted`` are the values that are read
-    outside the group that computes them. ``ours(node)``: no registered kernel computes the node."""
+    support. ``ours(node)``: no registered kernel computes the node."""
     library = registry.active_library()
     if library is None:
         return {}
 
-    def computes(made: FusedEpilogue) -> bool:
-        if made.strides is not None or library.has_epilogues:
-            return True
-        name = post_op(_epilogue(_Lowering(made, layouts, wanted).result()))
-        return name is not None and name.activation in library.activations
-
     found = fuse_epilogues(groups, layouts, results, lambda node: ours(node) and takes(node))
-    return {group: made for group, made in found.items() if computes(made)}
+    return {
+        group: made
+        for group, made in found.items()
+        if made.strides is not None or library.has_epilogues
+    }
 
 
 def _epilogue(lowered: Lowered) -> Epilogue:
@@ -117,10 +112,6 @@ class FusedEpilogueStep:
         return [[root for root in roots if root in self.dying] for roots in self._over]
 
     @cached_property
-    def _name(self) -> PostOp | None:
-        return None if self.epilogue is None else post_op(self.epilogue)
-
-    @cached_property
     def _launch(self) -> Any:
         step = self._make_launch()
         step.dying = [*self.dying, *([] if self.product in self.writes else [self.product])]
@@ -133,9 +124,7 @@ class FusedEpilogueStep:
         follow = None
         if self.epilogue is not None:
             follow = gemm_dispatch.EpilogueRequest(
-                self.epilogue,
-                lambda: self._addresses(values, numbers),
-                lambda: self._named(values),
+                self.epilogue, lambda: self._addresses(values, numbers)
             )
         if self._again.run(values, made, follow) or self._asked(values, made, follow):
             values[first] = made
@@ -159,16 +148,6 @@ class FusedEpilogueStep:
             done = _computed(self.node, operands, out, follow)
         self._again.learn(asked, values, made)
         return done
-
-    def _named(self, values: Values) -> PostOp | None:
-        # The post-op with the numbers of this call.
-        if self._name is None:
-            return None
-        for place, number in self._name.numbers:
-            root = self.reads[place].root
-            if root.shape or gemm_dispatch.one(values[root], root.dtype) != number:
-                return None
-        return self._name
 
     def _addresses(self, values: Values, numbers: list[Any]) -> tuple[list[int], list[int]]:
         read = []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fl_jit.eager import conv_dispatch, gemm_dispatch, pool_dispatch
+from fl_jit.eager import conv_dispatch, gemm_dispatch
 from fl_jit.kernels import registry
 from fl_jit.kernels.codegen import instructions
 from fl_jit.passes.layout_assignment import Order, channels_last
@@ -60,7 +60,8 @@ def run(eager: Any, node: Node, operands: list[Any]) -> Any:
     (out,) = node.outputs
     shape = tuple(out.shape[order.index(axis)] for axis in range(len(order)))
     arrays = [x.array for x in operands]
-    made = _PROVIDED[node.op](*arrays, given, shape, order)
+    dispatch = _DISPATCH.get(node.op)
+    made = None if dispatch is None else dispatch(*arrays, given, shape, order)
     if made is None:
         made = getattr(eager, node.op)(*operands, *given.values()).array
     made = made.transpose(order)
@@ -83,31 +84,8 @@ def _conv_weight_gradient(
     return conv_dispatch.weight_gradient(gradient, x, **given, order=order)
 
 
-def _max_pool(x: Any, given: dict[str, Any], shape: Order, order: Order) -> Any:
-    return pool_dispatch.pool(x, shape, pool_dispatch.maximum(**given), order)
-
-
-def _avg_pool(x: Any, given: dict[str, Any], shape: Order, order: Order) -> Any:
-    return pool_dispatch.pool(x, shape, pool_dispatch.mean(**given), order)
-
-
-def _max_pool_gradient(
-    gradient: Any, x: Any, given: dict[str, Any], shape: Order, order: Order
-) -> Any:
-    return pool_dispatch.maximum_gradient(gradient, x, pool_dispatch.maximum(**given), order)
-
-
-def _avg_pool_gradient(gradient: Any, given: dict[str, Any], shape: Order, order: Order) -> Any:
-    to, *rest = given.values()
-    return pool_dispatch.mean_gradient(gradient, to, pool_dispatch.mean(*rest), order)
-
-
-_PROVIDED: dict[str, Callable[..., Any]] = {
+_DISPATCH: dict[str, Callable[..., Any]] = {
     "conv": _conv,
     "conv_data_gradient": _conv_data_gradient,
     "conv_weight_gradient": _conv_weight_gradient,
-    "max_pool": _max_pool,
-    "avg_pool": _avg_pool,
-    "max_pool_gradient": _max_pool_gradient,
-    "avg_pool_gradient": _avg_pool_gradient,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from fl_jit.kernels.autotune import Tuners
+from fl_jit.kernels import autotune
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen import threads as pools
 from fl_jit.kernels.descriptors import (
@@ -39,7 +39,6 @@ _PREPARE_TILED: dict[type, tuning_cache.Prepare] = {
     ConvDataGrad: convolution.prepare,
     ConvWeightGrad: convolution_weights.prepare,
 }
-_PREPARE: dict[type, Prepare] = {Reorder: reorder.prepare}
 #: Depthwise convolutions, and convolutions of small groups.
 _PREPARE_DEPTHWISE: dict[type, Prepare] = {
     Convolution: depthwise.prepare,
@@ -60,22 +59,27 @@ class GeneratedKernels(KernelLibrary):
         # Prepared kernels depend on the number of threads and on the registered micro-kernels.
         threads.register(threads.Pool("generated", lambda count: self.forget(), self._state))
         microkernel_registry.watch(self)
-        self._tuners = Tuners(tuning_cache.about)
 
     def prepare(self, descriptor: OpDescriptor) -> Kernel:
         kind = type(descriptor)
-        if not self.solves(kind):
-            raise UnsupportedError(f"nothing generates {kind.__name__}")
         if is_depthwise(descriptor):
             kernel = _PREPARE_DEPTHWISE[kind](descriptor)
         elif isinstance(descriptor, Matmul | Convolution | ConvDataGrad | ConvWeightGrad):
-            kernel = tuning_cache.choose(descriptor, _PREPARE_TILED[kind], self._tuners.current())
+            makers = tuning_cache.candidates(descriptor, _PREPARE_TILED[kind])
+            kernel = _tuner().choose(tuning_cache.key(descriptor), makers)
+        elif isinstance(descriptor, Reorder):
+            kernel = reorder.prepare(descriptor)
         else:
-            kernel = _PREPARE[kind](descriptor)
+            raise UnsupportedError(f"nothing generates {kind.__name__}")
         return CheckedKernel(kernel, descriptor)
 
-    def solves(self, kind: type) -> bool:
-        return kind in _PREPARE or kind in _PREPARE_TILED
+    def tune(self, descriptor: OpDescriptor) -> str:
+        if isinstance(descriptor, Reorder) or is_depthwise(descriptor):
+            return ""
+        makers = tuning_cache.candidates(descriptor, _PREPARE_TILED[type(descriptor)])
+        choice = _tuner().tune(tuning_cache.key(descriptor), makers)
+        self.forget()
+        return "" if choice == tuning_cache.RULE else choice
 
     def prepacked_layout(self, descriptor: Matmul | Convolution) -> Packed | None:
         if isinstance(descriptor, Matmul):
@@ -96,7 +100,7 @@ class GeneratedKernels(KernelLibrary):
         return found
 
     def choices(self) -> str:
-        return self._tuners.current().table()
+        return _tuner().table()
 
     def report(self) -> Mapping[str, str]:
         machine = target.host()
@@ -112,6 +116,10 @@ class GeneratedKernels(KernelLibrary):
     def _state(self) -> str:
         pool = pools.pool()
         return f"{pools.limit()} of {pool.name if pool else 'none: serially'}"
+
+
+def _tuner() -> autotune.Tuner:
+    return autotune.tuner(tuning_cache.about())
 
 
 def _words(tile: tiles.Tile) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import weakref
 
-from fl_jit.kernels.library import KernelLibrary, KernelLibraryError
+from fl_jit.kernels import KernelLibrary, KernelLibraryError
 
 _home = os.getpid()
 _lost = False

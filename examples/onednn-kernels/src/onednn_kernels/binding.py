@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_jit.kernels.library import KernelLibraryError, UnsupportedError
-from fl_jit.kernels.onednn.shared_library import Library
+from fl_jit.kernels import KernelLibraryError, UnsupportedError
+from onednn_kernels.shared_library import Library
 
 _POINTER, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
 _SIZE, _LONG, _CHAR = ctypes.c_size_t, ctypes.c_int64, ctypes.c_char
@@ -54,21 +54,6 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dnnl_convolution_backward_weights_primitive_desc_create": (
         *(_POINTER, _POINTER, _INT, _POINTER, _POINTER, _POINTER, _POINTER),
         *(_DIMS, _DIMS, _DIMS, _DIMS, _POINTER, _POINTER),
-    ),
-    "dnnl_pooling_forward_primitive_desc_create": (
-        *(_POINTER, _POINTER, _INT, _INT, _POINTER, _POINTER),
-        *(_DIMS, _DIMS, _DIMS, _DIMS, _DIMS, _POINTER),
-    ),
-    "dnnl_pooling_backward_primitive_desc_create": (
-        *(_POINTER, _POINTER, _INT, _POINTER, _POINTER),
-        *(_DIMS, _DIMS, _DIMS, _DIMS, _DIMS, _POINTER, _POINTER),
-    ),
-    "dnnl_batch_normalization_forward_primitive_desc_create": (
-        *(_POINTER, _POINTER, _INT, _POINTER, _POINTER, _FLOAT, ctypes.c_uint, _POINTER),
-    ),
-    "dnnl_batch_normalization_backward_primitive_desc_create": (
-        *(_POINTER, _POINTER, _INT, _POINTER, _POINTER, _POINTER),
-        *(_FLOAT, ctypes.c_uint, _POINTER, _POINTER),
     ),
     "dnnl_sgemm": (
         *(_CHAR, _CHAR, _LONG, _LONG, _LONG, _FLOAT, _POINTER, _LONG),

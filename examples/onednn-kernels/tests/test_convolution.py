@@ -1,4 +1,4 @@
-"""Convolutions by a provider, and both gradients, against loops over the kernel's places."""
+"""Convolutions by oneDNN, and both gradients, against loops over the kernel's places."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ POINTWISE = {
 @pytest.mark.parametrize("w_order", ["C", "last", "turned"])
 @pytest.mark.parametrize("name", POINTWISE)
 def test_a_kernel_of_one_place_is_a_product(
-    provider, only, run, layout, normal, unset, name, w_order
+    library, only, run, layout, normal, unset, name, w_order
 ):
     case = POINTWISE[name]
     x_shape, w_shape, out_shape = case.shapes
@@ -138,7 +138,7 @@ def test_a_kernel_of_one_place_is_a_product(
     x, w = normal(*x_shape, order="last"), normal(*w_shape, order=w_order)
     out = unset(*out_shape, order="last")
     only("product")
-    provider.forget()
+    library.forget()
     run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
     close(out, forward(case, x, w))
     dx, dw = unset(*x_shape, order="last"), unset(*w_shape, order=w_order)
@@ -147,7 +147,7 @@ def test_a_kernel_of_one_place_is_a_product(
     kernel = run(ConvWeightGrad(layout(x), layout(out), layout(dw), *case.options), x, out, dw)
     close(dw, weights_gradient(case, x, out))
     assert kernel.about == "sgemm of places"
-    provider.forget()
+    library.forget()
 
 
 @pytest.mark.parametrize(
@@ -160,27 +160,27 @@ def test_a_kernel_of_one_place_is_a_product(
         (Case(2, 8, 8, (5, 5), (1, 1)), "last", "50 places are too few"),
     ],
 )
-def test_what_is_no_product(provider, only, layout, normal, unset, case, order, words):
+def test_what_is_no_product(library, only, layout, normal, unset, case, order, words):
     x_shape, w_shape, out_shape = case.shapes
     x, w = normal(*x_shape, order=order), normal(*w_shape)
     descriptor = Convolution(
         layout(x), layout(w), layout(unset(*out_shape, order=order)), *case.options
     )
     only("product")
-    provider.forget()
-    assert words in provider.why_not(descriptor)
-    provider.forget()
+    library.forget()
+    assert words in library.why_not(descriptor)
+    library.forget()
 
 
-def test_places_with_gaps_are_no_product(provider, only, layout, normal, unset):
+def test_places_with_gaps_are_no_product(library, only, layout, normal, unset):
     case = POINTWISE["images"]
     x = normal(2, 17, 6, 9, order="last")[:, :, :, :7]
     w, out = normal(33, 17, 1, 1), unset(*case.shapes[2], order="last")
     only("product")
-    provider.forget()
+    library.forget()
     descriptor = Convolution(layout(x), layout(w), layout(out), *case.options)
-    assert "equally far apart" in provider.why_not(descriptor)
-    provider.forget()
+    assert "equally far apart" in library.why_not(descriptor)
+    library.forget()
 
 
 @pytest.mark.parametrize("name", ["plain", "groups", "line"])
@@ -196,20 +196,20 @@ def test_bias_and_activation_are_fused(run, layout, normal, unset, name):
     close(out, np.maximum(forward(case, x, w) + beside, 0))
 
 
-def test_a_sigmoid_of_a_convolution_is_refused(provider, layout, normal, unset):
+def test_a_sigmoid_of_a_convolution_is_refused(library, layout, normal, unset):
     case = CASES["plain"]
     x, w, out = (make(*shape) for make, shape in zip((normal, normal, unset), case.shapes))
     descriptor = Convolution(layout(x), layout(w), layout(out), *case.options, activation="sigmoid")
-    assert "0 of NaN" in provider.why_not(descriptor)
+    assert "0 of NaN" in library.why_not(descriptor)
 
 
 @pytest.mark.parametrize("name", ["plain", "groups", "dilated"])
-def test_weights_that_are_kept_packed(provider, run, layout, normal, unset, name):
+def test_weights_that_are_kept_packed(library, run, layout, normal, unset, name):
     case = CASES[name]
     x_shape, w_shape, out_shape = case.shapes
     x, w, out = normal(*x_shape, order="last"), normal(*w_shape), unset(*out_shape, order="last")
     free = any_layout(float32, w_shape)
-    kernel = provider.find(Convolution(layout(x), free, layout(out), *case.options))
+    kernel = library.find(Convolution(layout(x), free, layout(out), *case.options))
     packed = kernel.operands[1]
     assert isinstance(packed, Packed)
     kept = np.zeros(packed.nbytes, np.uint8)
@@ -228,14 +228,14 @@ def test_weights_that_are_kept_packed(provider, run, layout, normal, unset, name
     close(dx, data_gradient(case, out, w))
 
 
-def test_images_may_be_left_to_the_provider(provider, run, layout, normal, unset):
+def test_images_may_be_left_to_the_library(library, run, layout, normal, unset):
     case = CASES["plain"]
     x_shape, w_shape, out_shape = case.shapes
     x, w, out = normal(*x_shape), normal(*w_shape), unset(*out_shape)
     descriptor = Convolution(
         any_layout(float32, x_shape), layout(w), any_layout(float32, out_shape), *case.options
     )
-    kernel = provider.find(descriptor)
+    kernel = library.find(descriptor)
     x_kept, out_kept = (np.zeros(kernel.operands[i].nbytes, np.uint8) for i in (0, 2))
     run(Reorder(layout(x), kernel.operands[0]), x, x_kept)
     kernel(x_kept.ctypes.data, w.ctypes.data, out_kept.ctypes.data)
@@ -254,10 +254,10 @@ def test_nans_and_infinities_stay_where_they_are_seen(run, layout, normal, unset
     np.testing.assert_array_equal(np.isnan(out), np.isnan(expected))
 
 
-def test_what_cannot_be_done_is_said(provider, layout, normal, unset):
+def test_what_cannot_be_done_is_said(library, layout, normal, unset):
     x, w, out = normal(1, 2, 5, 5), normal(3, 2, 2, 2), unset(1, 3, 3, 3)
     cropped = Convolution(layout(x), layout(w), layout(out), (1, 1), ((-1, 0), (0, -1)), (1, 1), 1)
-    assert "does not crop" in provider.why_not(cropped)
+    assert "does not crop" in library.why_not(cropped)
     x, w, out = (a.reshape(*a.shape, 1, 1) for a in (x, w, unset(1, 3, 4, 4)))
     four = Convolution(layout(x), layout(w), layout(out), (1,) * 4, ((0, 0),) * 4, (1,) * 4, 1)
-    assert "one to three spatial axes" in provider.why_not(four)
+    assert "one to three spatial axes" in library.why_not(four)

@@ -1,7 +1,7 @@
 """Search for the oneDNN shared library. The candidates, in order:
 
 1. FL_ONEDNN_LIB, a path (an error if it is unusable);
-2. the wheel ``onednn-cpu-gomp``, which puts ``libdnnl.so.3`` into the environment's ``lib``;
+2. the ``libdnnl.so.3`` that the distribution ``onednn-cpu-gomp`` installed;
 3. a ``libdnnl.so.3`` of the system, found by the dynamic linker.
 
 A library that was found has to be version 3 and use OpenMP, whose pool the generated kernels share.
@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import ctypes
 import os
-import site
 import sys
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
-from fl_jit.kernels.library import KernelLibraryError
+from fl_jit.kernels import KernelLibraryError
 
 NAME = "libdnnl.so.3"
+DISTRIBUTION = "onednn-cpu-gomp"
 ENVIRONMENT = "FL_ONEDNN_LIB"
 OPENMP = "OpenMP"
 _RUNTIMES = {1: "sequential", 2: OPENMP, 4: "TBB", 8: "thread pool", 0x200: "SYCL"}
@@ -57,30 +58,40 @@ def candidates() -> Iterator[tuple[str, str]]:
     if asked:
         yield asked, ENVIRONMENT
         return
-    user = site.USER_BASE
-    for prefix in [sys.prefix, *([user] if site.ENABLE_USER_SITE and user else [])]:
-        path = Path(prefix) / "lib" / NAME
-        if path.is_file():
-            yield str(path), "environment"
+    for path in _of_distribution():
+        yield str(path), DISTRIBUTION
     yield NAME, "system"
 
 
-def load() -> tuple[Library | None, list[str]]:
-    """The first usable library, or None; and messages about the skipped candidates.
+def load() -> Library:
+    """The first usable library.
 
-    Raises KernelLibraryError if FL_ONEDNN_LIB names an unusable library.
+    Raises KernelLibraryError, with what is wrong with each candidate, if there is none, or if
+    FL_ONEDNN_LIB names an unusable library.
     """
-    passed: list[str] = []
+    reasons = []
     for path, origin in candidates():
         found = _try(path, asked=origin == ENVIRONMENT)
         if isinstance(found, Library):
-            return found, passed
+            return found
         if origin == ENVIRONMENT:
             raise KernelLibraryError(
                 f"{ENVIRONMENT}={path}: {found}; unset it, or give another path"
             )
-        passed.append(f"{path}: {found}")
-    return None, passed
+        reasons.append(f"{path} {found}")
+    raise KernelLibraryError(
+        f"there is no usable oneDNN: {'; '.join(reasons)}. Install {DISTRIBUTION} (Linux on "
+        f"x86-64), or set {ENVIRONMENT} to the path of a {NAME}"
+    )
+
+
+def _of_distribution() -> list[Path]:
+    try:
+        files = distribution(DISTRIBUTION).files or ()
+    except PackageNotFoundError:
+        return []
+    paths = (Path(str(file.locate())).resolve() for file in files if file.name == NAME)
+    return [path for path in paths if path.is_file()]
 
 
 def _try(path: str, asked: bool) -> Library | str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from fl_jit.kernels.layout import Layout, Packed, Placement, Shape, dense
-from fl_jit.kernels.library import UnsupportedError
-from fl_jit.kernels.onednn.binding import Binding, Handle, dims
+from typing import TypeAlias
+
+from fl_jit.kernels import Layout, Packed, Placement, UnsupportedError, dense
 from fl_tensor import dtypes
+from onednn_kernels.binding import Binding, Handle, dims
+
+Shape: TypeAlias = tuple[int, ...]
 
 _ANY = 1  # dnnl_format_tag_any
 _DTYPES = {
@@ -20,8 +23,6 @@ _DTYPES = {
 #: dnnl_eltwise_*. "relu" is elu with a factor of 0, because oneDNN's ReLU maps NaN to 0. Its GELU
 #: by erf maps infinity to NaN and has an error of 1e-6; it is not used.
 _ACTIVATIONS = {"relu": 0x22, "tanh": 0x21, "sigmoid": 0x29, "gelu_tanh": 0x2B}
-#: Activations that a primitive for a GEMM or a convolution can fuse.
-ACTIVATIONS = ("", *_ACTIVATIONS)
 _MOST_AXES = 12
 
 
@@ -57,7 +58,7 @@ def describe(binding: Binding, given: Placement, free: bool = False) -> Descript
         if free:
             return _free(binding, given.dtype, given.shape)
         if not isinstance(given.opaque, Descriptor):
-            raise UnsupportedError(f"{given!r} was packed by another provider")
+            raise UnsupportedError(f"{given!r} was packed by another library")
         return given.opaque
     dtype, shape, strides = given
     if strides is None or free:

@@ -14,21 +14,16 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fl_jit.kernels.layout import Layout, Packed, Placement
-from fl_jit.kernels.library import UnsupportedError
-from fl_jit.kernels.onednn.binding import Binding, Handle
-from fl_jit.kernels.onednn.descriptors import Descriptor, attributes, copied, describe
-from fl_jit.kernels.onednn.forks import check_process
-from fl_memory import selection
-from fl_memory.manager import SMALL_BYTES
-from fl_tensor.dtypes import uint8
+from fl_jit.kernels import Packed, Placement, UnsupportedError
+from fl_memory import SMALL_BYTES, current
+from onednn_kernels.binding import Binding, Handle
+from onednn_kernels.forks import check_process
+from onednn_kernels.memory_descriptors import Descriptor, attributes, copied, describe
 
 #: DNNL_ARG_*: the roles of a primitive's arguments.
 SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41
-MEAN, VARIANCE, SCALE, SHIFT = 49, 50, 51, 52
-WORKSPACE, SCRATCHPAD = 64, 80
+SCRATCHPAD = 80
 DIFF_SRC, DIFF_DST, DIFF_WEIGHTS, DIFF_BIAS = 129, 145, 161, 169
-DIFF_SCALE, DIFF_SHIFT = 255, 256
 
 _EXEC_ARG_MD, _IMPL_INFO = 255, 8  # dnnl_query_t
 _ALIGNMENT = 64
@@ -69,10 +64,6 @@ class Primitive:
         return int(query(self.descriptor, _EXEC_ARG_MD, argument) or 0)
 
 
-#: Placeholder for a workspace among the operands; the primitive determines its size.
-REMEMBERED = Layout(uint8, (1,), None)
-
-
 class Operand(NamedTuple):
     """An argument of a primitive, in the caller's layout."""
 
@@ -109,7 +100,7 @@ class Plan:
 
     __slots__ = (
         "_binding", "_frames", "_layouts", "_offsets", "_room", "_slots", "_steps", "_threads",
-        "about", "operands", "workspace",
+        "about", "operands",
     )  # fmt: skip
 
     def __init__(
@@ -118,10 +109,8 @@ class Plan:
         temporaries: Sequence[int],
         steps: Sequence[Step],
         about: str,
-        workspace: int = 0,
     ) -> None:
         self.operands = tuple(operands)
-        self.workspace = workspace
         self.about = about
         self._binding = steps[0].primitive.binding
         self._threads = self._binding.used_threads()  # the number it was prepared for
@@ -154,7 +143,7 @@ class Plan:
             frame = self._frame()
         block = None
         if self._room >= SMALL_BYTES:
-            block = selection.current().alloc(self._room)
+            block = current().alloc(self._room)
             start = block.address
         else:
             start = frame.scratch
@@ -255,5 +244,4 @@ def assemble(primitive: Primitive, operands: Sequence[Operand]) -> Plan:
             before.append(step)
     steps = [*before, Step(primitive, slots), *after]
     about = " + ".join(step.primitive.about for step in steps)
-    workspace = primitive.nbytes(WORKSPACE) if WORKSPACE in slots else 0
-    return Plan(placements, temporaries, steps, about, workspace)
+    return Plan(placements, temporaries, steps, about)

@@ -1,8 +1,8 @@
 """Convolutions, dgrad and wgrad, over one to three spatial axes.
 
 The library is fastest on channels-last images and on weights in its own blocked layout. Images are
-used in the given layout, or are reordered into the layout that the library prefers. The autotuner
-measures both (``autotune.py``).
+used in the given layout, or are reordered into the layout that the library prefers.
+``fl-jit tune`` measures both.
 
 Weights with strides are packed at every call, which is cheap compared to the convolution. A caller
 that reuses weights asks for the layout (strides None) and packs them once, with a Reorder.
@@ -14,15 +14,21 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_jit.kernels.autotune import Tuner
-from fl_jit.kernels.descriptors import ConvDataGrad, Convolution, ConvWeightGrad
-from fl_jit.kernels.layout import Layout, Packed, Placement, Shape
-from fl_jit.kernels.library import Kernel, UnsupportedError
-from fl_jit.kernels.onednn import primitives
-from fl_jit.kernels.onednn.binding import Binding, Handle, dims
-from fl_jit.kernels.onednn.descriptors import attributes, describe, describe_dense
-from fl_jit.kernels.onednn.pointwise import Product
-from fl_jit.kernels.onednn.primitives import Operand, Primitive, assemble
+from fl_jit.kernels import (
+    ConvDataGrad,
+    Convolution,
+    ConvWeightGrad,
+    Kernel,
+    Layout,
+    Packed,
+    Placement,
+    UnsupportedError,
+)
+from onednn_kernels import primitives
+from onednn_kernels.binding import Binding, Handle, dims
+from onednn_kernels.memory_descriptors import Shape, attributes, describe, describe_dense
+from onednn_kernels.pointwise import Product
+from onednn_kernels.primitives import Operand, Primitive, assemble
 
 AnyConvolution = Convolution | ConvDataGrad | ConvWeightGrad
 
@@ -35,8 +41,11 @@ GIVEN, FREE = "given", "any"
 PRODUCT = "product"
 
 
-def prepare(binding: Binding, descriptor: AnyConvolution, tuner: Tuner) -> Kernel:
-    """A kernel for the convolution, its dgrad or its wgrad."""
+def candidates(binding: Binding, descriptor: AnyConvolution) -> dict[str, Callable[[], Kernel]]:
+    """The kernels for a convolution, its dgrad or its wgrad; the usually fastest one is first.
+
+    Raises UnsupportedError for other than one to three spatial axes, and for cropped images.
+    """
     x, w, out = _roles(descriptor)
     spatial = len(out.shape) - 2
     if not 1 <= spatial <= 3:
@@ -58,9 +67,7 @@ def prepare(binding: Binding, descriptor: AnyConvolution, tuner: Tuner) -> Kerne
         product = {PRODUCT: lambda: Product(binding, descriptor)}
         first = isinstance(descriptor, ConvWeightGrad)
         makers = {**product, **makers} if first else {**makers, **product}
-    grouped = w.shape if len(w.shape) == len(x.shape) + 1 else (descriptor.groups, *w.shape)
-    flops = 2 * math.prod(out.shape) * math.prod(grouped[-spatial - 1 :])
-    return tuner.choose(_key(descriptor), makers, flops)
+    return makers
 
 
 def _roles(descriptor: AnyConvolution) -> tuple[Placement, Placement, Placement]:
@@ -190,7 +197,8 @@ _BUILDERS: dict[type, Any] = {
 }
 
 
-def _key(descriptor: AnyConvolution) -> str:
+def key(descriptor: AnyConvolution) -> str:
+    """The descriptor as text: the key of a decision."""
     x, w, out = _roles(descriptor)
     numbers = [
         f"stride {_times(descriptor.stride)}",

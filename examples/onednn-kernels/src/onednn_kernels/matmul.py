@@ -1,8 +1,7 @@
 """GEMM: the library's BLAS call, its matmul, and its matmul on packed weights.
 
 None of the three is always the fastest. A plain matmul drops to a third of the speed for some
-shapes; the BLAS call does for few rows. The autotuner measures large enough shapes once
-(``autotune.py``).
+shapes; the BLAS call does for few rows. ``fl-jit tune`` measures them.
 """
 
 from __future__ import annotations
@@ -10,16 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fl_jit.kernels.autotune import Tuner
-from fl_jit.kernels.descriptors import Matmul
-from fl_jit.kernels.layout import Layout, Placement, Shape, row_major
-from fl_jit.kernels.library import Kernel, UnsupportedError
-from fl_jit.kernels.onednn import primitives
-from fl_jit.kernels.onednn.binding import Binding
-from fl_jit.kernels.onednn.descriptors import attributes, describe, describe_dense
-from fl_jit.kernels.onednn.forks import check_process
-from fl_jit.kernels.onednn.primitives import Operand, Primitive
+from fl_jit.kernels import Kernel, Layout, Matmul, Placement, UnsupportedError, row_major
 from fl_tensor.dtypes import float32
+from onednn_kernels import primitives
+from onednn_kernels.binding import Binding
+from onednn_kernels.forks import check_process
+from onednn_kernels.memory_descriptors import Shape, attributes, describe, describe_dense
+from onednn_kernels.primitives import Operand, Primitive
 
 #: Up to so many rows the library's matmul is usually faster than its BLAS call.
 _FEW_ROWS = 64
@@ -36,7 +32,6 @@ class Sgemm:
         "_threads",
         "about",
         "operands",
-        "workspace",
     )
 
     def __init__(self, binding: Binding, descriptor: Matmul) -> None:
@@ -56,7 +51,6 @@ class Sgemm:
         self._binding = binding
         self._threads = binding.used_threads()
         self.operands: tuple[Placement, ...] = (descriptor.x, descriptor.y, descriptor.out)
-        self.workspace = 0
         self.about = "sgemm"
 
     def __call__(self, *addresses: int) -> None:
@@ -117,10 +111,9 @@ def _matmul(binding: Binding, descriptor: Matmul, packed: bool) -> primitives.Pl
     return primitives.assemble(Primitive(binding, made), operands)
 
 
-def prepare(binding: Binding, descriptor: Matmul, tuner: Tuner) -> Kernel:
-    """The fastest of the three kernels that support this descriptor."""
-    m, n = descriptor.out.shape[-2:]
-    k = descriptor.x.shape[-1]
+def candidates(binding: Binding, descriptor: Matmul) -> dict[str, Callable[[], Kernel]]:
+    """The kernels for a descriptor; the one that is usually the fastest comes first."""
+    m = descriptor.out.shape[-2]
     makers: dict[str, Callable[[], Kernel]] = {
         "matmul": lambda: _matmul(binding, descriptor, packed=False),
         "sgemm": lambda: Sgemm(binding, descriptor),
@@ -134,12 +127,13 @@ def prepare(binding: Binding, descriptor: Matmul, tuner: Tuner) -> Kernel:
         makers = {name: makers[name] for name in ("sgemm", "matmul", "packed")}
     if m <= _FEW_ROWS:
         makers.pop("packed", None)  # would read and store all weights twice for little work
-    flops = 0 if descriptor.accumulate else 2 * math.prod(descriptor.out.shape) * k
-    return tuner.choose(_key(descriptor, m, n, k), makers, flops)
+    return makers
 
 
-def _key(descriptor: Matmul, m: int, n: int, k: int) -> str:
+def key(descriptor: Matmul) -> str:
     """The descriptor as text: the key of a decision."""
+    m, n = descriptor.out.shape[-2:]
+    k = descriptor.x.shape[-1]
     batch = "x".join(map(str, descriptor.out.shape[:-2]))
     more = [f"bias {descriptor.bias}"] if descriptor.bias is not None else []
     more += [descriptor.activation] if descriptor.activation else []

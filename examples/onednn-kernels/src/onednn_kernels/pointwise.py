@@ -13,11 +13,17 @@ from __future__ import annotations
 import itertools
 import math
 
-from fl_jit.kernels.descriptors import ConvDataGrad, Convolution, ConvWeightGrad, Matmul
-from fl_jit.kernels.layout import Layout, Placement
-from fl_jit.kernels.library import UnsupportedError
-from fl_jit.kernels.onednn.binding import Binding
-from fl_jit.kernels.onednn.matmul import Sgemm
+from fl_jit.kernels import (
+    ConvDataGrad,
+    Convolution,
+    ConvWeightGrad,
+    Layout,
+    Matmul,
+    Placement,
+    UnsupportedError,
+)
+from onednn_kernels.binding import Binding
+from onednn_kernels.matmul import Sgemm
 
 #: Minimum number of places. With fewer, the time is spent on reading the weights.
 _LEAST_PLACES = 64
@@ -52,7 +58,6 @@ class Product:
         if x.shape[0] < _LEAST_PLACES:
             raise UnsupportedError(f"{x.shape[0]} places are too few for a product")
         self._kernel = Sgemm(binding, product)
-        self.workspace = 0
         self.about = "sgemm of places"
 
     def __call__(self, *addresses: int) -> None:

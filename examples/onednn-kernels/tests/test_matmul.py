@@ -1,4 +1,4 @@
-"""Matrix products by a provider: any strides, batches, what can be fused."""
+"""Matrix products by oneDNN: any strides, batches, what can be fused."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from fl_jit.kernels import Epilogue, Matmul, UnsupportedError, any_layout, row_major
 from fl_jit.kernels.codegen import Builder
-from fl_jit.kernels.onednn import matmul
 from fl_tensor.dtypes import float32
+from onednn_kernels import matmul
 
 KINDS = ("matmul", "sgemm", "packed")
 
@@ -29,10 +29,10 @@ COLUMNS = ("CCF", "FFF")  # the BLAS call alone writes columns
     + [("sgemm", orders) for orders in COLUMNS],
 )
 @pytest.mark.parametrize("m,k,n", [(1, 1, 1), (3, 5, 7), (1, 33, 17), (65, 1, 19), (70, 129, 31)])
-def test_rows_and_columns(provider, only, layout, normal, unset, kind, m, k, n, orders):
+def test_rows_and_columns(library, only, layout, normal, unset, kind, m, k, n, orders):
     if kind == "packed":  # which is for many rows alone
         m += 64
-    provider.forget()
+    library.forget()
     only(kind)
     x_order, y_order, out_order = ("C" if order == "C" else (1, 0) for order in orders)
     x, y, out = (
@@ -41,12 +41,12 @@ def test_rows_and_columns(provider, only, layout, normal, unset, kind, m, k, n, 
         unset(m, n, order=out_order),
     )
     descriptor = Matmul(layout(x), layout(y), layout(out))
-    kernel = provider.find(descriptor)
-    assert kernel is not None, provider.why_not(descriptor)
+    kernel = library.find(descriptor)
+    assert kernel is not None, library.why_not(descriptor)
     assert ("sgemm" in kernel.about) == (kind == "sgemm")
     kernel(x.ctypes.data, y.ctypes.data, out.ctypes.data)
     close(out, x.astype(float) @ y, k)
-    provider.forget()
+    library.forget()
 
 
 def test_parts_of_larger_arrays(run, layout, normal):
@@ -118,19 +118,19 @@ def test_activations_are_as_exact_as_the_contract_wants(run, layout, unset, acti
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_results_accumulate(provider, only, run, layout, normal, kind):
-    provider.forget()
+def test_results_accumulate(library, only, run, layout, normal, kind):
+    library.forget()
     only(kind)
     x, y, out = normal(70, 12), normal(12, 15), normal(70, 15)
     expected = out + x.astype(float) @ y
     run(Matmul(layout(x), layout(y), layout(out), accumulate=True), x, y, out)
     close(out, expected, 12)
-    provider.forget()
+    library.forget()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nans_and_infinities_go_through(provider, only, run, layout, normal, unset, kind):
-    provider.forget()
+def test_nans_and_infinities_go_through(library, only, run, layout, normal, unset, kind):
+    library.forget()
     only(kind)
     x, y, out = normal(66, 40), normal(40, 21), unset(66, 21)
     x[0, 3], x[1, 5], x[2, 0], y[7, 4], y[0, 9] = np.nan, np.inf, 0, -np.inf, np.inf
@@ -138,15 +138,15 @@ def test_nans_and_infinities_go_through(provider, only, run, layout, normal, uns
         expected = x.astype(float) @ y
     run(Matmul(layout(x), layout(y), layout(out)), x, y, out)
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
-    provider.forget()
+    library.forget()
 
 
-def test_weights_are_packed_once_by_who_keeps_them(provider, run, layout, normal, unset):
+def test_weights_are_packed_once_by_who_keeps_them(library, run, layout, normal, unset):
     from fl_jit.kernels import Packed, Reorder
 
     x, y, out = normal(5, 40), normal(40, 33), unset(5, 33)
     free = any_layout(float32, (40, 33))
-    kernel = provider.find(Matmul(layout(x), free, layout(out)))
+    kernel = library.find(Matmul(layout(x), free, layout(out)))
     packed = kernel.operands[1]
     assert isinstance(packed, Packed) and packed.nbytes >= y.nbytes
     kept = np.zeros(packed.nbytes, np.uint8)
@@ -161,7 +161,7 @@ def test_weights_are_packed_once_by_who_keeps_them(provider, run, layout, normal
     np.testing.assert_array_equal(other, out)
 
 
-def test_what_cannot_be_done_is_said(provider, layout, normal, unset):
+def test_what_cannot_be_done_is_said(library, layout, normal, unset):
     x, y, out = normal(3, 4), normal(4, 5), unset(3, 5)
     reversed_rows = layout(x[::-1])
     repeated = layout(np.broadcast_to(x[:1], (3, 4)))
@@ -172,33 +172,33 @@ def test_what_cannot_be_done_is_said(provider, layout, normal, unset):
         (Matmul(layout(x), layout(y), layout(out), activation="swish"), "activation 'swish'"),
         (Matmul(layout(x), layout(y), layout(out), activation="gelu"), "activation 'gelu'"),
     ):
-        assert provider.find(bad) is None
-        assert reason in provider.why_not(bad)
+        assert library.find(bad) is None
+        assert reason in library.why_not(bad)
         with pytest.raises(UnsupportedError, match=reason):
-            provider.prepare(bad)
+            library.prepare(bad)
 
 
-def test_sgemm_says_what_it_has_not(provider, layout, normal, unset):
+def test_sgemm_says_what_it_has_not(library, layout, normal, unset):
     x, y, out = normal(3, 4), normal(4, 5), unset(3, 5)
     with pytest.raises(UnsupportedError, match="neither bias nor activation"):
-        matmul.Sgemm(provider.binding, Matmul(layout(x), layout(y), layout(out), activation="relu"))
+        matmul.Sgemm(library.binding, Matmul(layout(x), layout(y), layout(out), activation="relu"))
     every_other = layout(normal(6, 8)[::2, ::2])
     with pytest.raises(UnsupportedError, match="contiguous rows or columns"):
-        matmul.Sgemm(provider.binding, Matmul(every_other, layout(y), layout(out)))
+        matmul.Sgemm(library.binding, Matmul(every_other, layout(y), layout(out)))
 
 
-def test_a_bias_with_gaps_is_refused(provider, layout, normal, unset):
+def test_a_bias_with_gaps_is_refused(library, layout, normal, unset):
     # The library would read it as if it had none.
     x, y, bias, out = normal(9, 12), normal(12, 15), normal(1, 30)[:, ::2], unset(9, 15)
     descriptor = Matmul(layout(x), layout(y), layout(out), layout(bias))
-    assert provider.find(descriptor) is None
-    assert "overlooks the strides of a bias" in provider.why_not(descriptor)
+    assert library.find(descriptor) is None
+    assert "overlooks the strides of a bias" in library.why_not(descriptor)
 
 
-def test_onednn_is_not_asked_for_epilogues(provider):
+def test_onednn_is_not_asked_for_epilogues(library):
     b = Builder(2)
     b.output(b("negative", b.input(float32, "sc")), "sc")
     follow = Epilogue(b.program(), (40, 40), ((40, 1), (40, 1)))
     descriptor = Matmul(*[row_major(float32, (40, 40))] * 3)
-    assert provider.find(descriptor) is not None
-    assert provider.find(descriptor._replace(epilogue=follow)) is None
+    assert library.find(descriptor) is not None
+    assert library.find(descriptor._replace(epilogue=follow)) is None
