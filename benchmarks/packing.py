@@ -1,7 +1,7 @@
 """What a training step of the six models spends on packing its weights, and could save at most if
 they were kept packed: the reason for what `docs/jit.md` says of weights that are trained.
 
-The problems of a step are what its plan asks the provider for. Those with weights are timed alone,
+The problems of a step are what its plan asks the library for. Those with weights are timed alone,
 on one thread, by the time that it computes, with weights that come from memory as in a step:
 
     packing    what packs, alone, and into memory where kernels pack into caches: bytes of weights
@@ -51,18 +51,18 @@ _ALIGNMENT = 64
 
 
 class Asked:
-    """A provider, and how often it is asked for each problem."""
+    """A kernel library, and how often each descriptor is requested."""
 
-    def __init__(self, provider: KernelLibrary) -> None:
-        self._provider = provider
+    def __init__(self, library: KernelLibrary) -> None:
+        self._library = library
         self.counts: Counter[OpDescriptor] = Counter()
 
     def find(self, descriptor: OpDescriptor) -> Kernel | None:
         self.counts[descriptor] += 1
-        return self._provider.find(descriptor)
+        return self._library.find(descriptor)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._provider, name)
+        return getattr(self._library, name)
 
 
 def step_of(name: str, given: argparse.Namespace) -> Callable[[], float]:
@@ -144,15 +144,15 @@ def call(kernel: Kernel, place: int, tiny: bool) -> Callable[[], None]:
 def times_of(descriptor: OpDescriptor, field: str, given: argparse.Namespace) -> dict[str, float]:
     """Seconds of a problem as it is (``plain``), with packed weights, and of packing alone; what
     there is of these."""
-    provider = registry.active_library()
+    library = registry.active_library()
     layout, place = getattr(descriptor, field), {"out": -1}.get(field, 1)
-    plain = provider.find(descriptor)
-    liked = provider.find(descriptor._replace(**{field: any_layout(layout.dtype, layout.shape)}))
+    plain = library.find(descriptor)
+    liked = library.find(descriptor._replace(**{field: any_layout(layout.dtype, layout.shape)}))
     packs = field == "w" or (field == "y" and "pack" in plain.about.split())
     kernels = {"plain": plain}
     if liked is not None:
         kernels["packed"] = liked
-        pack = provider.find(Reorder(layout, liked.operands[place])) if packs else None
+        pack = library.find(Reorder(layout, liked.operands[place])) if packs else None
         kernels |= {"packing": pack} if pack else {}
     calls = {n: call(k, 0 if n == "packing" else place, given.tiny) for n, k in kernels.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
