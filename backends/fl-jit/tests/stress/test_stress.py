@@ -1,5 +1,5 @@
-"""Random problems are computed right by the providers that are there, and the stress would see it
-if they were not: wrong numbers, writes beside an operand, reads past its end."""
+"""Random problems are computed right by the generated kernels, and the stress would see it if they
+were not: wrong numbers, writes beside an operand, reads past its end."""
 
 from __future__ import annotations
 
@@ -11,28 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from stress_test import check, draws, exact, stress
-from stress_test.memory import Regions, Strided
 
 from fl_jit.kernels import KernelLibrary, Layout, Matmul, UnsupportedError, row_major
+from fl_jit.testing.guarded import Regions, Strided
 from fl_tensor.dtypes import float32
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mprotect of Linux")
 #: Problems of each kind that every run of the tests computes.
 SLICE = 150
-#: Part of them that the generated provider computes (the others have no elements), and oneDNN.
-COMPUTED = {"generated": 0.98, "oneDNN": 0.3}
-
-
-@pytest.fixture(params=["onednn", "generated"])
-def provider(request):
-    if request.param == "onednn":
-        from fl_jit.kernels import onednn
-
-        library, passed = onednn.load()
-        if library is None:
-            pytest.skip("oneDNN is not installed: " + "; ".join(passed))
-        return onednn.OneDNN(library)
-    return generated()
+#: Part of them that has elements, and is computed.
+COMPUTED = 0.98
 
 
 def generated():
@@ -42,11 +30,10 @@ def generated():
 
 
 @pytest.mark.parametrize("kind", draws.KINDS)
-def test_random_problems_are_computed_right(provider, kind):
-    may_refuse = provider.name != "generated"  # a library need not have everything
-    report = stress.run(provider, kind, SLICE, may_refuse=may_refuse)
+def test_random_problems_are_computed_right(kind):
+    report = stress.run(generated(), kind, SLICE)
     assert not report.failures, str(report)
-    assert report.computed > SLICE * COMPUTED[provider.name], str(report)
+    assert report.computed > SLICE * COMPUTED, str(report)
 
 
 class Plain(KernelLibrary):
@@ -75,7 +62,7 @@ class Plain(KernelLibrary):
             self._fault(descriptor, x, out, out_address)
 
         kernel.operands = (descriptor.x, descriptor.y, descriptor.out)
-        kernel.about, kernel.workspace = "plain", 0
+        kernel.about = "plain"
         return kernel
 
 
@@ -117,7 +104,7 @@ def reads_past_the_end(descriptor, x, out, address):
     float(array(address + 4 * end + 4, row_major(float32, (1,)))[0])
 
 
-def test_a_provider_without_faults_passes():
+def test_a_library_without_faults_passes():
     report = stress.run(Plain(none), "gemm", 200, may_refuse=True)
     assert report.computed > 50 and not report.failures
 
@@ -144,7 +131,7 @@ def test_a_refusal_is_a_failure_where_there_are_elements():
 
 
 class Mistaken(KernelLibrary):
-    """The generated provider, which takes one instruction of each epilogue for another."""
+    """The generated kernels, which takes one instruction of each epilogue for another."""
 
     name, has_epilogues = "mistaken", True
 
@@ -190,10 +177,10 @@ def test_operands_lie_against_a_guard():
     at_end, at_begin = (Strided(Regions(), layout, end) for end in (True, False))
     assert (at_end.address + 4 * (2 * 7 + 5)) % 4096 == 0 and at_begin.address % 4096 == 0
     assert at_end.first == at_end.address + 4 * 14
-    assert np.isnan(at_end.values).all()
-    at_end.values[...] = np.arange(15).reshape(3, 5)
+    assert np.isnan(at_end.read()).all()
+    at_end.write(np.arange(15.0).reshape(3, 5))
     assert at_end.gaps_are_intact() and at_end.surroundings_are_intact()
-    assert at_end.values[2, 4] == 14, "looking changes nothing"
+    assert at_end.read()[2, 4] == 14, "looking changes nothing"
 
 
 def test_exact_sums_of_a_window():

@@ -87,12 +87,13 @@ class OneDNN(KernelLibrary):
             }
         )
 
-    def _candidates(
-        self, descriptor: Matmul | Convolution | ConvDataGrad | ConvWeightGrad
-    ) -> tuple[str, dict[str, Callable[[], Kernel]]]:
+    def _candidates(self, descriptor: OpDescriptor) -> tuple[str, dict[str, Callable[[], Kernel]]]:
         # The key of a choice, and the kernels among which it is.
-        module = matmul if isinstance(descriptor, Matmul) else convolution
-        return module.key(descriptor), module.candidates(self.binding, descriptor)
+        if isinstance(descriptor, Matmul):
+            return matmul.key(descriptor), matmul.candidates(self.binding, descriptor)
+        if isinstance(descriptor, Convolution | ConvDataGrad | ConvWeightGrad):
+            return convolution.key(descriptor), convolution.candidates(self.binding, descriptor)
+        raise UnsupportedError(f"oneDNN is not asked for {type(descriptor).__name__}")
 
     def _state_of_threads(self) -> str:
         if self.binding.library.runtime != OPENMP:

@@ -1,26 +1,29 @@
-"""Memory with an unmapped page before and behind it: a read or a write past either end is fatal.
+"""Operands between guard pages: a read or a write past either end ends the process (Linux).
 
-An operand lies against one of the two. What remains of its last page on the other side, and the
-gaps between its elements, hold a pattern that must be there afterwards.
+An operand begins or ends at one of the two pages, which ``mprotect`` makes inaccessible. The rest
+of its pages, and the gaps between its elements, hold a pattern that a kernel must not change.
 """
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fl_jit.kernels import Layout
 
-#: Of what holds no element: as float16, bfloat16, float32 or float64 it is a NaN.
+Array: TypeAlias = np.ndarray[Any, Any]
+
+#: Value of each byte without an element. In every floating dtype it is a NaN.
 PATTERN = 0xFF
-#: Bytes around an operand that are looked at.
+#: Bytes on either side of an operand that are compared with the pattern.
 _MARGIN = 4096
 
 
 class Region:
-    """Some pages between two that nobody may touch."""
+    """Pages between two guard pages."""
 
     def __init__(self, nbytes: int) -> None:
         page = mmap.PAGESIZE
@@ -38,9 +41,9 @@ class Region:
 
 
 class Operand:
-    """``nbytes`` bytes against the upper guard (``at_end``) or the lower one, filled with the
-    pattern; ``align``: its first byte is at a multiple, so that up to ``align - 1`` bytes may lie
-    between it and the guard."""
+    """``nbytes`` bytes at the upper guard page (``at_end``) or the lower one, filled with the
+    pattern. The address is a multiple of ``align``, so up to ``align - 1`` bytes may lie between
+    the operand and the upper page."""
 
     def __init__(self, regions: Regions, nbytes: int, at_end: bool, align: int = 1) -> None:
         self._region = regions.take(nbytes)
@@ -61,14 +64,14 @@ class Operand:
 
 
 class Regions:
-    """Regions that operands of one problem take and the next problem's take again."""
+    """A pool of regions, which operands of one descriptor take and those of the next reuse."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[Region]] = {}
         self._taken: list[Region] = []
 
     def take(self, nbytes: int) -> Region:
-        """One of at least so many bytes."""
+        """A region of at least ``nbytes`` bytes."""
         size = 1 << max(nbytes - 1, 4095).bit_length()
         free = self._free.setdefault(size, [])
         region = free.pop() if free else Region(size)
@@ -76,15 +79,15 @@ class Regions:
         return region
 
     def reclaim(self) -> None:
-        """All operands are done with."""
+        """Return all regions to the pool."""
         for region in self._taken:
             self._free[region.nbytes].append(region)
         self._taken.clear()
 
 
 class Strided(Operand):
-    """An operand by strides, which may be negative or zero: ``values`` are its elements, ``first``
-    the address of the first one."""
+    """An operand in a strided layout; strides may be negative or zero. ``first`` is the address of
+    the first element."""
 
     def __init__(self, regions: Regions, layout: Layout, at_end: bool) -> None:
         assert layout.strides is not None
@@ -94,14 +97,27 @@ class Strided(Operand):
         empty = 0 in layout.shape
         super().__init__(regions, 0 if empty else (high - low + 1) * itemsize, at_end)
         self.first = self.address - (0 if empty else low * itemsize)
-        words = self.bytes.view(f"u{itemsize}")
-        bare = np.lib.stride_tricks.as_strided(
-            words[0 if empty else -low :],
+        self._bits = np.lib.stride_tricks.as_strided(
+            self.bytes.view(f"u{itemsize}")[0 if empty else -low :],
             layout.shape,
             [s * itemsize for s in layout.strides],
         )
-        self.values = bare.view(str(layout.dtype)) if itemsize != 2 else bare
-        self._bits, self._layout = bare, layout
+        self._name = str(layout.dtype)
+
+    def write(self, numbers: Array) -> None:
+        """Set the elements, rounded to the dtype."""
+        if self._name == "bfloat16":
+            wide = numbers.astype(np.float32).view(np.uint32)
+            self._bits[...] = ((wide + 0x8000) >> 16).astype(np.uint16)
+        else:
+            self._bits[...] = numbers.astype(self._name).view(self._bits.dtype)
+
+    def read(self) -> Array:
+        """The elements in a wider dtype: float64, or long double for float64."""
+        if self._name == "bfloat16":
+            return (self._bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        wide = np.longdouble if self._name == "float64" else np.float64
+        return self._bits.copy().view(self._name).astype(wide)
 
     def gaps_are_intact(self) -> bool:
         """Whether nothing between the elements was written."""
