@@ -2,7 +2,7 @@
 
 `jit` passes an operation descriptor (``descriptors.py``) to a kernel library (``library.py``). The
 library returns a kernel that takes addresses, or reports that it has none. Without a kernel, `jit`
-falls back on NumPy. What a kernel library of another distribution needs is exported here.
+falls back on NumPy. A kernel library of another distribution needs no other names of fl-jit.
 """
 
 from fl_jit.kernels.autotune import Tuner, tuner
