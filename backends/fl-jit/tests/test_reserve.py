@@ -23,14 +23,15 @@ class Values(dict):
 
 
 class Step(NamedTuple):
-    kind: str
+    in_place: list
     nodes: list
     roots: list
     dying: list
 
 
 def steps(*lines):
-    """``"kernel x:8 y:4! -> z:8"``: one that reads x and y, which dies, and makes z."""
+    """``"kernel x:8 y:4! -> z:8"``: one that reads x and y, which dies, and makes z. Results of a
+    kernel may reuse the memory of operands, and so may all but the first of a contraction."""
     values, made = Values(), []
     for line in lines:
         before, after = line.split("->")
@@ -38,7 +39,8 @@ def steps(*lines):
         reads = [values[name.rstrip("!")] for name in names]
         makes = [values[name.rstrip("!")] for name in after.split()]
         dying = [values[n.rstrip("!")] for n in (*names, *after.split()) if n.endswith("!")]
-        made.append(Step(kind, [Node("add", (), {}, tuple(makes))], [*reads, *makes], dying))
+        in_place = {"kernel": makes, "contraction": makes[1:], "numpy": []}[kind]
+        made.append(Step(in_place, [Node("add", (), {}, tuple(makes))], [*reads, *makes], dying))
     return made, values
 
 
@@ -49,7 +51,8 @@ def steps(*lines):
         (16, "", ["numpy x:8 -> y:8", "numpy y:8! -> z:8"]),
         (12, "", ["numpy x:8 -> y:8", "numpy y:8! -> z:4", "numpy z:4! -> u:1 v:2!"]),
         (12, "", ["numpy x:8 -> y:8", "kernel y:8! -> z:8", "numpy z:8! -> u:4"]),
-        (12, "", ["numpy x:8 -> y:8", "product y:8! -> z:8", "numpy z:8! -> u:4"]),
+        (16, "", ["numpy x:8 -> y:8", "contraction y:8! -> z:8", "numpy z:8! -> u:4"]),
+        (16, "", ["numpy x:8 -> y:8", "contraction y:8! -> z:8 v:8"]),
         (16, "", ["numpy x:8 -> y:8", "kernel y:8! -> z:8 v:8"]),
         (8, "", ["kernel x:8! -> y:8"]),
         (0, "x:8", ["kernel x:8! -> y:8"]),
