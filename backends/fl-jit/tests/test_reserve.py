@@ -11,7 +11,7 @@ import fl_tensor as ft
 from fl_jit import JitBackend
 from fl_jit.planning import reserve
 from fl_memory.managers.caching import CachingManager
-from fl_tensor.graph import Node, Value
+from fl_tensor.graph import Node, Value, cost
 
 
 class Values(dict):
@@ -144,3 +144,18 @@ def test_nothing_is_asked_for_what_takes_the_place_of_operands(backend, is_held)
         ft.eval(x)
         assert manager.nbytes == (66 << 16 if is_held else 0)
         assert (held is None) is not is_held
+
+
+def test_further_results_of_an_epilogue_take_the_place_of_operands(backend, monkeypatch):
+    monkeypatch.setattr(cost, "pays_attached", lambda *given: True)
+    x, w, y = ft.ones((512, 512)), ft.ones((512, 512)), ft.ones((512, 512))
+    ft.eval(x, w, y)
+    product, z = x @ w, ft.exp(y)
+    results = ft.relu(product), product * z
+    del product, z
+    ft.eval(*results)
+    plan = backend.plans.entries()[-1]
+    (step,) = [step for step in plan.steps if step.kind == "contraction"]
+    assert {node.op for node in step.nodes} == {"matmul", "maximum", "multiply"}
+    # The exponentials, and the first result: the second one overwrites the exponentials.
+    assert reserve.needed(plan.steps, []) == 2 * x.nbytes

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fl_jit.eager.kernel_calls import ConvParameters
 from fl_jit.eager.kernel_dispatch import dispatch, is_large
 from fl_jit.kernels import registry
 from fl_tensor.backends.numpy import NumpyBackend, errstate, memory
@@ -49,7 +50,7 @@ class EagerBackend(NumpyBackend):
         groups: int,
         shape: Shape,
     ) -> Array:
-        rest = (stride, padding, input_dilation, kernel_dilation, groups)
+        rest = ConvParameters(stride, padding, input_dilation, kernel_dilation, groups)
         out = _dispatched("conv", x, w, shape, rest)
         return super().convolved(x, w, *rest, shape) if out is None else out
 
@@ -65,7 +66,7 @@ class EagerBackend(NumpyBackend):
         kernel_dilation: Shape,
         groups: int = 1,
     ) -> Value:
-        rest = (stride, padding, input_dilation, kernel_dilation, groups)
+        rest = ConvParameters(stride, padding, input_dilation, kernel_dilation, groups)
         out = _dispatched("conv_data_gradient", gradient, w, shape, rest)
         if out is None:
             return super().conv_data_gradient(gradient, w, shape, *rest)
@@ -83,7 +84,7 @@ class EagerBackend(NumpyBackend):
         kernel_dilation: Shape,
         groups: int = 1,
     ) -> Value:
-        rest = (stride, padding, input_dilation, kernel_dilation, groups)
+        rest = ConvParameters(stride, padding, input_dilation, kernel_dilation, groups)
         out = _dispatched("conv_weight_gradient", gradient, x, shape, rest)
         if out is None:
             return super().conv_weight_gradient(gradient, x, shape, *rest)
@@ -91,16 +92,15 @@ class EagerBackend(NumpyBackend):
 
 
 def _dispatched(
-    op: str, x: Value, y: Value, shape: Shape, parameters: tuple[Any, ...] = ()
+    op: str, x: Value, y: Value, shape: Shape, parameters: ConvParameters | None = None
 ) -> Array | None:
     # The result by a kernel library: in the dtype of the operands, or for half precision in
     # float32. Raises ShapeError where a gradient has another shape than its convolution.
     if not is_large(op, x.shape, y.shape, shape, x.dtype):
         return None
-    if op == "conv_data_gradient":
-        conv_gradient.fitting(op, x.shape, shape, y.shape, *parameters)
-    elif op == "conv_weight_gradient":
-        conv_gradient.fitting(op, x.shape, y.shape, shape, *parameters)
+    if parameters is not None and op != "conv":
+        image, w = (shape, y.shape) if op == "conv_data_gradient" else (y.shape, shape)
+        conv_gradient.fitting(op, x.shape, image, w, *parameters)
     out = dispatch(op, x.array, y.array, shape, parameters)
     if out is None and x.dtype in HALF:
         out = dispatch(op, wide(x), wide(y), shape, parameters)

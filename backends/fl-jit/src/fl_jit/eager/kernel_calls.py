@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from fl_jit.kernels.descriptors import (
     ConvDataGrad,
@@ -50,6 +50,16 @@ class View(NamedTuple):
         return row_major(self.layout.dtype, self.layout.shape) if self.copies else self.layout
 
 
+class ConvParameters(NamedTuple):
+    """The parameters of ``conv``, as in the contract. Its gradients have the same."""
+
+    stride: Shape
+    padding: Padding
+    input_dilation: Shape
+    kernel_dilation: Shape
+    groups: int
+
+
 class KernelCall(NamedTuple):
     """A descriptor, and the views in its order; the result comes last in the call."""
 
@@ -58,20 +68,20 @@ class KernelCall(NamedTuple):
 
 
 def kernel_call(
-    op: str, x: Layout, y: Placement, out: Layout, parameters: Sequence[Any] = ()
+    op: str, x: Layout, y: Placement, out: Layout, parameters: ConvParameters | None = None
 ) -> KernelCall | None:
     """The kernel call of ``op`` on operands and a result with these layouts; None if it has none.
 
-    ``parameters`` are those of a convolution: stride, padding, input dilation, kernel dilation and
-    groups. A packed ``y`` has the form that a kernel library prepacked for the same operation.
+    ``parameters`` are those of a convolution or its gradient. A packed ``y`` has the form that a
+    kernel library prepacked for the same operation.
     """
-    return _CALLS[op](x, y, out, *parameters)
+    return _CALLS[op](x, y, out, parameters)
 
 
 # ---- GEMM ----------------------------------------------------------------------------------------
 
 
-def _matmul(x: Layout, y: Placement, out: Layout) -> KernelCall | None:
+def _matmul(x: Layout, y: Placement, out: Layout, _: None) -> KernelCall | None:
     if len(x.shape) > 2 and len(y.shape) == 2 and _is_row_major(x) and _is_row_major(out):
         x, out = _rows(x), _rows(out)  # one GEMM with more rows
     if isinstance(y, Packed):
@@ -112,16 +122,8 @@ def _matrices(operand: int, a: Layout) -> View:
 # ---- convolutions --------------------------------------------------------------------------------
 
 
-def _conv(
-    x: Layout,
-    w: Placement,
-    out: Layout,
-    stride: Shape,
-    padding: Padding,
-    input_dilation: Shape,
-    dilation: Shape,
-    groups: int,
-) -> KernelCall | None:
+def _conv(x: Layout, w: Placement, out: Layout, parameters: ConvParameters) -> KernelCall | None:
+    stride, padding, input_dilation, dilation, groups = parameters
     cropped = _cropped(x, padding, input_dilation)
     if cropped is None:
         return None
@@ -129,7 +131,7 @@ def _conv(
     if isinstance(w, Packed):
         weights = View(1, w)
     elif max(input_dilation) > 1:
-        return _transposed(images, w, out, stride, padding, input_dilation, dilation, groups)
+        return _transposed(images, w, out, parameters._replace(padding=padding))
     else:
         weights = _ascending(1, w)
     layouts = images.placement, weights.placement, out
@@ -150,15 +152,9 @@ def _cropped(x: Layout, padding: Padding, input_dilation: Shape) -> tuple[View, 
 
 
 def _transposed(
-    images: View,
-    w: Layout,
-    out: Layout,
-    stride: Shape,
-    padding: Padding,
-    input_dilation: Shape,
-    dilation: Shape,
-    groups: int,
+    images: View, w: Layout, out: Layout, parameters: ConvParameters
 ) -> KernelCall | None:
+    stride, padding, input_dilation, dilation, groups = parameters
     if max(stride) > 1:
         return None
     around = []
@@ -181,15 +177,9 @@ def _transposed(
 
 
 def _conv_data_gradient(
-    gradient: Layout,
-    w: Layout,
-    out: Layout,
-    stride: Shape,
-    padding: Padding,
-    input_dilation: Shape,
-    dilation: Shape,
-    groups: int,
+    gradient: Layout, w: Layout, out: Layout, parameters: ConvParameters
 ) -> KernelCall | None:
+    stride, padding, input_dilation, dilation, groups = parameters
     if max(input_dilation) > 1:  # the gradient is then a convolution with a stride
         return None
     around = []
@@ -205,15 +195,9 @@ def _conv_data_gradient(
 
 
 def _conv_weight_gradient(
-    gradient: Layout,
-    x: Layout,
-    out: Layout,
-    stride: Shape,
-    padding: Padding,
-    input_dilation: Shape,
-    dilation: Shape,
-    groups: int,
+    gradient: Layout, x: Layout, out: Layout, parameters: ConvParameters
 ) -> KernelCall | None:
+    stride, padding, input_dilation, dilation, groups = parameters
     if max(input_dilation) > 1:
         return None
     around, starts, sizes = [], [], []

@@ -14,7 +14,7 @@ import numpy as np
 
 from fl_jit.eager import blas
 from fl_jit.eager.array_layouts import address, layout
-from fl_jit.eager.kernel_calls import View, kernel_call
+from fl_jit.eager.kernel_calls import ConvParameters, View, kernel_call
 from fl_jit.kernels import registry
 from fl_jit.kernels.layout import Layout, row_major
 from fl_jit.kernels.library import Kernel, KernelLibrary
@@ -65,7 +65,7 @@ def depends_on_data(op: str, gradient: Shape, dtype: DType) -> bool:
 
 
 def dispatch(
-    op: str, x: Array, y: Array, shape: Shape, parameters: Sequence[Any] = ()
+    op: str, x: Array, y: Array, shape: Shape, parameters: ConvParameters | None = None
 ) -> Array | None:
     """The result of a contraction, of that shape, by the active kernel library. None where NumPy is
     to compute: no library, a dtype that it does not support, or an unsupported descriptor.

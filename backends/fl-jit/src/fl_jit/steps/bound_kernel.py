@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from fl_jit.eager.array_layouts import address
-from fl_jit.eager.kernel_calls import KernelCall, View, kernel_call
+from fl_jit.eager.kernel_calls import ConvParameters, KernelCall, View, kernel_call
 from fl_jit.eager.kernel_dispatch import copy_of, depends_on_data, is_large, launch
 from fl_jit.kernels import registry
 from fl_jit.kernels.descriptors import Epilogue
@@ -23,8 +23,6 @@ from fl_jit.traces.prepacked import PrepackedArray
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph.cost import CONTRACTIONS
 from fl_tensor.graph.strides import Shape, StridedLayout, contiguous
-
-_CONV_PARAMETERS = ("stride", "padding", "input_dilation", "kernel_dilation", "groups")
 
 
 def call_of(
@@ -51,8 +49,10 @@ def call_of(
         return None
     if depends_on_data(node.op, x.shape, value.dtype):
         return None
-    given = () if node.op == "matmul" else [parameters[name] for name in _CONV_PARAMETERS]
-    return kernel_call(node.op, x, packed or y, out, given)
+    conv = None
+    if node.op != "matmul":
+        conv = ConvParameters(*[parameters[name] for name in ConvParameters._fields])
+    return kernel_call(node.op, x, packed or y, out, conv)
 
 
 class EpilogueArguments(Protocol):
