@@ -208,6 +208,15 @@ def test_assignment_is_seen_and_other_handles_are_left_alone(backend):
     np.testing.assert_array_equal(np.asarray(w), np.full((256, 128), 0.25, np.float32))
 
 
+def test_weights_of_another_library_are_packed_and_left_as_they_were(backend):
+    plain = values(256, 128)
+    x, w = ft.asarray(values(64, 128)), ft.from_dlpack(plain)
+    before = packed(x, w)
+    assert is_kept(w)
+    np.testing.assert_array_equal(infer(x, w), before)
+    assert np.asarray(w).tobytes() == plain.tobytes() == values(256, 128).tobytes()
+
+
 def test_new_values_in_every_run_are_left_as_they_are(backend):
     x, w = ft.asarray(values(64, 128)), ft.asarray(values(256, 128))
     for _ in range(3 * RUNS):

@@ -24,7 +24,7 @@ from fl_tensor.roles import Shape
 Value = NumpyAdapter
 #: Below it an operation costs less than recording it saves.
 _MIN_SIZE = 8192
-#: Arrays of the host with at least this many elements become values that can be prepacked. Packing
+#: Arrays of others with at least this many elements become values that can be prepacked. Packing
 #: of smaller weights takes no noticeable time.
 _MIN_PREPACKABLE = 1024
 
@@ -74,9 +74,11 @@ class DeferredBackend(EagerBackend):
         device: Device,
         blocking: bool = True,
     ) -> Value:
-        made = super().from_host(data, shape, dtype, device, blocking)
-        is_small = math.prod(shape) < _MIN_PREPACKABLE
-        return made if is_small else computed(made.array, dtype)
+        return _prepackable(super().from_host(data, shape, dtype, device, blocking))
+
+    def from_dlpack(self, source: Any, device: Device) -> Value | None:
+        made = super().from_dlpack(source, device)
+        return None if made is None else _prepackable(made)
 
     @property
     def _pending(self) -> Trace:
@@ -125,6 +127,12 @@ class DeferredBackend(EagerBackend):
         if found is None:
             return None
         return self._pending.record(operation.name, tuple(operands), parameters, *found)
+
+
+def _prepackable(x: Value) -> Value:
+    # Weights come from the host; a value without a trace cannot be prepacked.
+    is_small = math.prod(x.shape) < _MIN_PREPACKABLE
+    return x if is_small else computed(x.array, x.dtype)
 
 
 _PUT_OFF = """\
