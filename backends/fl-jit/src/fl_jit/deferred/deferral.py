@@ -74,11 +74,14 @@ class DeferredBackend(EagerBackend):
         device: Device,
         blocking: bool = True,
     ) -> Value:
-        return _prepackable(super().from_host(data, shape, dtype, device, blocking))
+        made = super().from_host(data, shape, dtype, device, blocking)
+        return made if math.prod(shape) < _MIN_PREPACKABLE else computed(made.array, dtype)
 
     def from_dlpack(self, source: Any, device: Device) -> Value | None:
         made = super().from_dlpack(source, device)
-        return None if made is None else _prepackable(made)
+        if made is None or made.array.size < _MIN_PREPACKABLE:
+            return made
+        return computed(made.array, made.dtype)
 
     @property
     def _pending(self) -> Trace:
@@ -127,12 +130,6 @@ class DeferredBackend(EagerBackend):
         if found is None:
             return None
         return self._pending.record(operation.name, tuple(operands), parameters, *found)
-
-
-def _prepackable(x: Value) -> Value:
-    # Weights come from the host; a value without a trace cannot be prepacked.
-    is_small = math.prod(x.shape) < _MIN_PREPACKABLE
-    return x if is_small else computed(x.array, x.dtype)
 
 
 _PUT_OFF = """\

@@ -13,6 +13,7 @@ features exchanged.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -25,6 +26,7 @@ from fl_jit.kernels.descriptors import (
     OpDescriptor,
 )
 from fl_jit.kernels.layout import Layout, Packed, Placement, row_major
+from fl_jit.kernels.library import CAPACITY
 
 Shape: TypeAlias = tuple[int, ...]
 Padding: TypeAlias = tuple[tuple[int, int], ...]
@@ -67,13 +69,14 @@ class KernelCall(NamedTuple):
     views: tuple[View, View]
 
 
+@functools.lru_cache(maxsize=CAPACITY)
 def kernel_call(
     op: str, x: Layout, y: Placement, out: Layout, parameters: ConvParameters | None = None
 ) -> KernelCall | None:
     """The kernel call of ``op`` on operands and a result with these layouts; None if it has none.
 
     ``parameters`` are those of a convolution or its gradient. A packed ``y`` has the form that a
-    kernel library prepacked for the same operation.
+    kernel library prepacked for the same operation. Calls are cached, as kernels are.
     """
     return _CALLS[op](x, y, out, parameters)
 
