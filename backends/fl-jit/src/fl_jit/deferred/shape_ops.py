@@ -100,7 +100,7 @@ class DeferredShapeOps(DeferredBackend):
         donate: bool = False,
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode)
-        there = x.__class__ is not Lazy or x.trace is None
+        there = self.is_ready(x)
         given = donate and there and x.array.size >= self.smallest  # a small table is cheap to copy
         if given or not self._should_defer(x, updates):
             if donate:
@@ -120,7 +120,7 @@ class DeferredShapeOps(DeferredBackend):
         donate: bool = False,
     ) -> Value:
         rules.slice(x, starts, updates.shape, steps)
-        there = x.__class__ is not Lazy or x.trace is None
+        there = self.is_ready(x)
         if not there or (not donate and self._should_defer(updates)):
             # The starts are operands: a loop over positions is one structure.
             begin = [super(DeferredShapeOps, self).full((), s, dtypes.int64, CPU) for s in starts]

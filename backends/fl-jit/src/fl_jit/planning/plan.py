@@ -8,11 +8,12 @@ the leaves of a trace, which must have the count, shapes, dtypes and strides tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from operator import itemgetter
 from typing import Any, Protocol
 
 from fl_jit.extensions import registry
+from fl_jit.kernels.layout import Packed
 from fl_jit.passes import layout_assignment
 from fl_jit.passes.epilogue_fusion import FusedEpilogue
 from fl_jit.passes.fusion import Fusion
@@ -22,18 +23,20 @@ from fl_jit.passes.schedule import Task, schedule
 from fl_jit.planning.reserve import needed, reserve
 from fl_jit.planning.translate import Translation
 from fl_jit.reports import describe, drawing, observers
-from fl_jit.steps import fused_epilogue, indexing, pooling, preferred_layout, prepacking
+from fl_jit.steps import indexing, pooling
 from fl_jit.steps.contraction import Contraction
 from fl_jit.steps.donation import Values, donated
 from fl_jit.steps.external import External
-from fl_jit.steps.fused_epilogue import FusedEpilogueStep
+from fl_jit.steps.fused_epilogue import FusedEpilogueStep, fused_epilogues
 from fl_jit.steps.lower import lower
 from fl_jit.steps.operation import Operation
+from fl_jit.steps.prepacking import prepack_steps
 from fl_jit.steps.views import show
 from fl_jit.traces import interrupts
 from fl_jit.traces.failure_isolation import fail
 from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Lazy, Stream
+from fl_jit.traces.prepacked import PrepackedArray
 from fl_tensor.backends.numpy.adapter import Number
 from fl_tensor.backends.numpy.views import strides_of
 from fl_tensor.graph import Node, Value, cost
@@ -44,12 +47,16 @@ from fl_tensor.graph.strides import contiguous, layouts
 class Step(Protocol):
     """Reads arrays of ``values`` and stores its results there. ``roots`` are all that it reads or
     writes, and ``dying`` those with no later reader. ``nodes`` are the nodes that it computes.
-    ``kind`` names the implementation, for reports."""
+    ``in_place`` are the results that may reuse the memory of dying operands. ``kind`` names the
+    implementation, for reports."""
 
     kind: str
     nodes: list[Node]
     roots: list[Value]
     dying: list[Value]
+
+    @property
+    def in_place(self) -> Collection[Value]: ...
 
     def __call__(self, values: Values) -> None: ...
 
@@ -58,6 +65,8 @@ class Plan:
     """See the module. ``eager`` is the NumPy backend. It runs operations that have no other
     implementation, and those for which ``fusible`` is false."""
 
+    #: Whether the last run read prepacked weights.
+    reads_prepacked = False
     _is_new = True
 
     def __init__(
@@ -83,11 +92,11 @@ class Plan:
         graph = extended.rewritten(translation.graph, fusible)
 
         def preferred(node: Node) -> layout_assignment.Order | None:
-            return preferred_layout.preferred_layout(node) if kernels.make(node) is None else None
+            return layout_assignment.preferred_order(node) if kernels.make(node) is None else None
 
         graph = cse(without_kept_axes(graph))
         graph = split(
-            layout_assignment.reorder(graph, preferred_layout.elementwise, preferred, orders)
+            layout_assignment.reorder(graph, layout_assignment.is_elementwise, preferred, orders)
         ).prune()
         self.graph = graph
         self.results = graph.outputs
@@ -104,11 +113,14 @@ class Plan:
         self.numbers, self.eager = numbers, eager
         self.steps: list[Step] = []
         results = {self.layouts[v].root for v in self.results}
-        attached = fused_epilogue.attached(
-            fusion.groups, self.layouts, results, lambda node: made.get(node) is None
-        )
-        self.keeps = prepacking.keeps(graph, self.layouts, results, lambda node: made[node] is None)
-        products = {found.product for found in attached.values()}
+
+        def is_builtin(node: Node) -> bool:
+            return made[node] is None
+
+        fused = fused_epilogues(fusion.groups, self.layouts, results, is_builtin)
+        #: Of each input that may be prepacked.
+        self.prepack_steps = prepack_steps(graph, self.layouts, results, is_builtin)
+        products = {epilogue.product for epilogue in fused.values()}
         for group in fusion.groups:
             node = group.nodes[0]
             run = made.get(node)
@@ -116,21 +128,21 @@ class Plan:
                 self.steps.append(External(node, self.layouts, run))
             elif node in products:
                 continue
-            elif group in attached:
-                self.steps.append(self._following(attached[group], group))
+            elif group in fused:
+                self.steps.append(self._fused(fused[group], group))
             elif group.space is None:
                 own = indexing.step(node, self.layouts, eager) or pooling.step(node, self.layouts)
                 self.steps.append(own or self._operation(node))
             else:
                 self.steps.append(self._launch(group))
-            if group not in attached:
+            if group not in fused:
                 self.steps[-1].nodes = group.nodes
         self._put_in_order()
         self._let_go()
         #: Of each live result: its number, and the function that returns its array.
         self._shown = list(zip(self.outputs, map(self._reader, self.results), strict=True))
         #: Of each leaf: its first value, whether that is a number, and its prepacking step.
-        self._given = [(v, v in numbers, self.keeps.get(v)) for v, *_ in self.inputs]
+        self._given = [(v, v in numbers, self.prepack_steps.get(v)) for v, *_ in self.inputs]
         self._words = {words[0]: words for words in self.inputs if len(words) > 1}
 
     def _reader(self, value: Value) -> Callable[[Values], Any]:
@@ -148,15 +160,25 @@ class Plan:
 
         return Launch(lower(group, self.layouts, self.wanted, self.numbers))
 
-    def _operation(self, node: Node) -> Step:
-        kind = Contraction if node.op in cost.CONTRACTIONS else Operation
-        return kind(node, self.layouts, self.eager)
+    def _operation(self, node: Node) -> Operation:
+        if node.op in cost.CONTRACTIONS:
+            return Contraction(node, self.layouts, self.eager, self._packed(node))
+        return Operation(node, self.layouts, self.eager)
 
-    def _following(self, found: FusedEpilogue, group: Group) -> Step:
-        product = self._operation(found.product)
+    def _fused(self, fused: FusedEpilogue, group: Group) -> Step:
+        product = self._operation(fused.product)
         return FusedEpilogueStep(
-            found, self.layouts, self.wanted, product, lambda: self._launch(group)
+            fused,
+            self.layouts,
+            self.wanted,
+            product,
+            lambda: self._launch(group),
+            self._packed(fused.product),
         )
+
+    def _packed(self, product: Node) -> Packed | None:
+        step = self.prepack_steps.get(self.layouts[product.operands[1]].root)
+        return None if step is None else step.layout
 
     def _wanted(self, groups: list[Group]) -> set[Value]:
         # The roots that are read outside the group that computes them.
@@ -196,7 +218,8 @@ class Plan:
         ``Overwritten``, and dependent results wait for ``Failed``."""
         values = Values(self.constants)
         owned = donated(leaves)
-        for leaf, (value, is_number, keep), mine in zip(leaves, self._given, owned, strict=True):
+        reads_prepacked = False
+        for leaf, (value, is_number, prepack), mine in zip(leaves, self._given, owned, strict=True):
             if is_number:
                 if leaf.__class__ is Number:
                     values[value] = leaf.number
@@ -204,12 +227,16 @@ class Plan:
                     values.update(zip(self._words[value], map(_signed, leaf)))
                 else:
                     values[value] = leaf.array[()]
-            elif keep is not None:
-                values[value] = keep(leaf)
+            elif prepack is not None:
+                values[value] = weights = prepack(leaf)
+                if weights.__class__ is PrepackedArray:
+                    values.places[value] = weights.address
+                    reads_prepacked = True
             else:
                 values[value] = leaf.array
                 if mine:
                     values.donated.add(value)
+        self.reads_prepacked = reads_prepacked
         if values.donated:
             interrupts.hold()
         if self._is_new:
@@ -245,11 +272,6 @@ class Plan:
                 failed.update(node.outputs)
         found = zip(self.outputs, self.results, strict=True)
         return [number for number, value in found if value in failed]
-
-    @property
-    def is_keeping(self) -> bool:
-        """Whether the last run read prepacked weights."""
-        return bool(self.keeps) and any(keep.is_on for keep in self.keeps.values())
 
     def to_dot(self, operations: bool = False) -> str:
         """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""

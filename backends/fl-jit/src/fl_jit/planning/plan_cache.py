@@ -17,7 +17,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fl_jit.eager.prepacked import storage_of
 from fl_jit.extensions import registry
 from fl_jit.passes import layout_assignment
 from fl_jit.planning.deferral_policy import DeferralPolicy, elements, is_heavy, is_planned_by_rule
@@ -27,6 +26,7 @@ from fl_jit.planning.translate import Translation
 from fl_jit.steps import lower
 from fl_jit.steps.interpret import interpret, last_uses
 from fl_jit.traces.lazy import Lazy, Stream, Trace
+from fl_jit.traces.prepacked import storage_of
 from fl_jit.traces.recording import Recording
 from fl_memory.forks import free_after_fork
 from fl_tensor import settings
@@ -103,7 +103,7 @@ class PlanCache:
             self._report(making, trace)
             return
         plan.run(trace.leaves, trace.results)
-        if making.pays or plan.is_keeping:
+        if making.pays or plan.reads_prepacked:
             self.policy.paid()
         else:
             self.policy.in_vain(len(trace.calls), making.elements)
@@ -230,7 +230,8 @@ def structure(trace: Trace, seen: list[bool]) -> Structure:
         elif kind is Stream:
             kinds.append(None)
         else:
-            array = leaf.array if kind is NumpyAdapter or kind is Lazy else storage_of(leaf)
+            packed = kind is Lazy and leaf.trace is not None
+            array = storage_of(leaf) if packed else leaf.array
             shape = array.shape
             kinds.append((leaf.dtype, shape, array.strides) if shape else leaf.dtype)
     version = registry.current().version

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Plans that need less do not preallocate.
 LEAST = 64 << 20
-#: Kinds of steps whose results may reuse the memory of operands.
-_IN_PLACE = ("kernel", "product")
 #: Spare memory beyond the need, as a fraction of it, for fragmentation.
 _SPARE = 1 / 32
 
@@ -35,7 +33,7 @@ def needed(steps: Sequence[Step], donated: Collection[Value]) -> int:
         made = {v for node in step.nodes for v in node.outputs}.intersection(step.roots)
         for value in made:
             over = next((v for v in dying if _fits(value, v)), None)
-            if over is None or step.kind not in _IN_PLACE:
+            if over is None or value not in step.in_place:
                 mine.add(value)
                 held += cost.size(value)
                 continue

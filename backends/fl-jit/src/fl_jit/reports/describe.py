@@ -81,10 +81,9 @@ def listing(plan: Plan) -> str:
         kind, what, shapes, nbytes, flops = of_step(step, plan)
         rows.append((str(number), kind, nbytes, flops, shapes, what))
     told = table.render(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
-    if plan.keeps:
-        told += f"\nkept packed from run {cost.RUNS_UNTIL_KEPT} with the same values on:"
-    for value, keep in plan.keeps.items():
-        told += (
-            f"\n  {value} {_times(value)}{', turned' * keep.turned}: {keep.layout.nbytes:,} bytes"
-        )
+    if plan.prepack_steps:
+        told += f"\nprepacked from run {cost.RUNS_UNTIL_KEPT} with the same values on:"
+    for value, prepack in plan.prepack_steps.items():
+        transposed = ", transposed" * prepack.transposed
+        told += f"\n  {value} {_times(value)}{transposed}: {prepack.layout.nbytes:,} bytes"
     return told

@@ -8,10 +8,10 @@ indices was checked when the operation was called.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from fl_jit.eager.gemm_dispatch import address
+from fl_jit.eager.array_layouts import address
 from fl_jit.kernels.codegen.axes import join_axes, letters
 from fl_jit.kernels.codegen.program import Builder
 from fl_jit.steps.donation import Values
@@ -67,6 +67,7 @@ class Gather:
     kind = "kernel"
     nodes: list[Node]
     dying: list[Value]
+    in_place: Collection[Value] = ()
 
     def __init__(self, node: Node, places: Mapping[Value, StridedLayout]) -> None:
         from fl_jit.kernels.codegen.kernel import Kernel
@@ -106,6 +107,7 @@ class Scatter:
     kind = "numpy"
     nodes: list[Node]
     dying: list[Value]
+    in_place: Collection[Value]
 
     def __init__(self, node: Node, found: Mapping[Value, StridedLayout], eager: Any) -> None:
         self.node, self.eager = node, eager
@@ -114,6 +116,7 @@ class Scatter:
         table, (root, offset, strides) = self.operands[0]
         whole = root.shape == table.shape and not offset and strides == contiguous(table.shape)
         self._places = [root] if whole else []
+        self.in_place = node.outputs if whole else ()
 
     def __call__(self, values: Values) -> None:
         # The others first: a view of the table's elements holds a reference to its array.
@@ -165,7 +168,7 @@ class AddRows(Scatter):
         read = [found[indices], found[updates]]
         self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in read]
         if self._places and self._places[0] in [p.root for p in read]:
-            self._places = []  # it is read while it would be written
+            self._places, self.in_place = [], ()  # it is read while it would be written
         row = table.shape[1:]
         strides = [
             read[0].strides + (0,) * len(row),

@@ -6,13 +6,13 @@ import math
 from collections import Counter
 from typing import Any
 
-from fl_jit.eager.gemm_dispatch import address
+from fl_jit.eager.array_layouts import address
 from fl_jit.kernels.codegen.batch import Batch
 from fl_jit.kernels.codegen.kernel import ALIGNED, Kernel, may_stream
 from fl_jit.kernels.codegen.target import STREAMED
 from fl_jit.passes.horizontal_fusion import together
 from fl_jit.passes.schedule import Task
-from fl_jit.steps.donation import Values, places
+from fl_jit.steps.donation import Values, overwritable
 from fl_jit.steps.lower import Lowered, Operand
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY
@@ -39,13 +39,14 @@ class Launch:
         self.scalars = lowered.scalars
         self.outputs = [_output(o) for o in lowered.outputs]
         self.roots = [*(o.root for o in operands), *lowered.scalars]
-        self.places = places(lowered)
+        self.overwritable = overwritable(lowered)
+        self.in_place = [root for root, _, _ in self.outputs]
 
     @cached_property
     def _free(self) -> list[list[Value]]:
         # The roots that each output may overwrite. Which of them die is known when steps are
         # ordered.
-        return [[root for root in roots if root in self.dying] for roots in self.places]
+        return [[root for root in roots if root in self.dying] for roots in self.overwritable]
 
     def __call__(self, values: Values) -> None:
         found = self.addresses(values, self._free)
@@ -89,13 +90,14 @@ class Together:
         self.batch = Batch([step.launch for step in steps])
         self.nodes = [node for step in steps for node in step.nodes]
         self.roots = list(dict.fromkeys(root for step in steps for root in step.roots))
+        self.in_place = [root for step in steps for root in step.in_place]
 
     @cached_property
     def _free(self) -> list[list[list[Value]]]:
         # As in ``Launch``. Operands of several kernels must stay until all have run.
         readers = Counter(root for step in self.steps for root in {r for r, _ in step.inputs})
         mine = {root for root in self.dying if readers[root] == 1}
-        return [[[r for r in roots if r in mine] for roots in s.places] for s in self.steps]
+        return [[[r for r in roots if r in mine] for roots in s.overwritable] for s in self.steps]
 
     def __call__(self, values: Values) -> None:
         self.batch(

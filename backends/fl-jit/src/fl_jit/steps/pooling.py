@@ -12,10 +12,10 @@ Images may have any axis order. With channels last a kernel runs along the chann
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from fl_jit.eager.gemm_dispatch import address
+from fl_jit.eager.array_layouts import address
 from fl_jit.kernels.codegen.axes import join_axes, letters
 from fl_jit.kernels.codegen.program import Builder
 from fl_jit.steps import window_reductions
@@ -69,6 +69,7 @@ class Pool:
     kind = "kernel"
     nodes: list[Node]
     dying: list[Value]
+    in_place: Collection[Value] = ()
 
     def __init__(self, node: Node, places: Mapping[Value, StridedLayout]) -> None:
         found = [places[v] for v in node.operands]

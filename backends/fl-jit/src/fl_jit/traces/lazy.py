@@ -18,11 +18,10 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fl_jit.eager import prepacked as keeping
-from fl_jit.eager.prepacked import storage_of
 from fl_jit.traces import interrupts, loop_detection, loop_execution
 from fl_jit.traces.failure_isolation import Alone, Failed, part_of
 from fl_jit.traces.invalidated import InvalidatedValue, sort_out
+from fl_jit.traces.prepacked import PrepackedArray, storage_of
 from fl_jit.traces.recording import Call, Recording, Recordings
 from fl_memory import selection
 from fl_memory.forks import free_after_fork
@@ -46,11 +45,12 @@ class Stream(NamedTuple):
 class Lazy(NumpyAdapter):
     """The result of call ``number`` in ``trace``. After the call has run, ``trace`` is None and
     ``array`` is stored. ``Alone``: the computation failed, and is tried again on a read. ``Failed``
-    and ``InvalidatedValue``: a read raises an error."""
+    and ``InvalidatedValue``: a read raises an error. ``PrepackedArray``: the value was computed,
+    and its array is packed; a read restores it."""
 
     __slots__ = ("number", "shape", "trace")
 
-    trace: Trace | Alone | Failed | InvalidatedValue | None
+    trace: Trace | Alone | Failed | InvalidatedValue | PrepackedArray | None
     shape: tuple[int, ...]
     number: int
 
@@ -62,13 +62,12 @@ class Lazy(NumpyAdapter):
         return _array_of(self)
 
 
-class KeptLazy(keeping.UnpackedOnDemand, Lazy):
-    """A computed lazy value whose array is prepacked."""
+def computed(array: Any, dtype: DType) -> Lazy:
+    """A value that has its array. Unlike a ``NumpyAdapter`` it may be prepacked."""
+    made = _new(Lazy)
+    made.array, made.dtype, made.shape, made.trace = array, dtype, array.shape, None
+    return made
 
-    __slots__ = ()
-
-
-keeping.register(Lazy, KeptLazy)
 
 #: Access to the array without ``__getattr__``.
 _array_of: Callable[[Lazy], Any] = NumpyAdapter.__dict__["array"].__get__
@@ -234,21 +233,21 @@ class Trace:
         # The operand numbers in calls; None where an operand belongs to another thread.
         found, places, leaves, nbytes = [], self._places, self.leaves, 0
         for x in operands:
-            kind = x.__class__
-            if kind is Lazy and x.trace is not None:
-                if x.trace is not self:
+            kind, storage = x.__class__, None
+            if kind is Lazy and (trace := x.trace) is not None:
+                if trace is self:
+                    found.append(x.number)
+                    continue
+                if trace.__class__ is not PrepackedArray:
                     return None
-                found.append(x.number)
-                continue
+                storage = trace
             key = id(x)
             place = places.get(key)
             if place is None:
                 place = places[key] = ~len(leaves)
                 leaves.append(x)
-                if kind is NumpyAdapter or kind is Lazy:
-                    nbytes += x.array.nbytes
-                elif kind is not Number and kind is not Stream:
-                    nbytes += storage_of(x).nbytes
+                if kind is not Number and kind is not Stream:
+                    nbytes += (x.array if storage is None else storage).nbytes
             found.append(place)
         self._bytes += nbytes
         return tuple(found)
